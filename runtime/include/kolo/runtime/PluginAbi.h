@@ -1,0 +1,123 @@
+/* The C boundary between a compiled plugin and the runtime. Both sides include this file and nothing else of each other.
+ *
+ * A plugin file is an ELF shared library, followed by a manifest (JSON, UTF-8), followed by a KoloPluginFooter, the last
+ * bytes of the file. A loader reads the footer and the manifest, and checks both, before it maps any code.
+ * The library exports one symbol, `kolo_plugin`, of type KoloPluginEntry. It has no constructors and needs no other library.
+ *
+ * Nothing here throws, prints or aborts. All pointers stay owned by the side that made them. Sizes are bytes where the
+ * name says so, elements otherwise.
+ */
+#ifndef KOLO_RUNTIME_PLUGIN_ABI_H
+#define KOLO_RUNTIME_PLUGIN_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever a struct or a function type in this file changes in any way. */
+#define KOLO_ABI_VERSION 1u
+#define KOLO_MAX_MESH_DIMS 4
+#define KOLO_PLUGIN_SYMBOL "kolo_plugin"
+
+typedef enum KoloType {
+  KOLO_F16, KOLO_BF16, KOLO_F32, KOLO_F64,
+  KOLO_I8, KOLO_U8, KOLO_I32, KOLO_U32, KOLO_I64, KOLO_U64,
+  KOLO_NUM_TYPES
+} KoloType;
+
+/* Average is the sum, divided once by the number of ranks reduced: IEEE division for floating point (in f32 for f16 and
+ * bf16), truncation towards zero for integers. */
+typedef enum KoloReduction { KOLO_SUM, KOLO_PRODUCT, KOLO_MIN, KOLO_MAX, KOLO_AVERAGE, KOLO_NUM_REDUCTIONS } KoloReduction;
+
+typedef enum KoloBufferRole { KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_NUM_BUFFER_ROLES } KoloBufferRole;
+
+/* dst[i] = dst[i] op src[i] for i < numElements. dst and src do not overlap. */
+typedef void (*KoloReduceKernel)(void *dst, const void *src, int64_t numElements);
+/* dst[i] = dst[i] / numRanks for i < numElements: the last step of an average. */
+typedef void (*KoloDivideKernel)(void *dst, int64_t numElements, int64_t numRanks);
+
+typedef struct KoloInvocation KoloInvocation;
+
+/* What generated code asks of the runtime. `peer` is a rank number of the mesh, row-major.
+ *
+ * Semaphores are counters that only grow, one per (semaphore, sending rank, receiving rank, lane). The k-th wait on one
+ * returns once it was signalled k times. Everything that this lane wrote before `signal` is visible to the peer's lane
+ * after the matching `wait` returns. */
+typedef struct KoloServices {
+  uint32_t abiVersion;
+  /* Never blocks. Does nothing once the invocation has failed. */
+  void (*signal)(KoloInvocation *invocation, int64_t peer, int32_t semaphore);
+  /* Blocks until signalled. Returns 0, or non-zero once the invocation has failed (timeout, lost peer, earlier failure);
+   * the caller must then return that value at once and touch no peer's memory. `statement` indexes the manifest's
+   * statements and only serves error messages. */
+  int32_t (*wait)(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t statement);
+  /* Moves bytes to or from a peer's buffer that is not mapped here (its base pointer is null). Returns when the bytes are
+   * there. A failure is kept in the invocation and reported by the next wait or at the end. */
+  void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src, int64_t sizeBytes);
+  void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst, int64_t sizeBytes);
+} KoloServices;
+
+/* One lane of one rank in one call. Filled by the runtime; generated code only reads it. */
+struct KoloInvocation {
+  const KoloServices *services;
+  void *context;                              /* the runtime's own */
+  int64_t dimSizes[KOLO_MAX_MESH_DIMS];       /* ranks along each mesh dimension, slowest first; 1 past the last */
+  int64_t coordinates[KOLO_MAX_MESH_DIMS];    /* of this rank; 0 past the last */
+  int64_t count;                              /* elements, as the collective counts them: see `count` in KoloProgram */
+  int64_t elementBytes;
+  int64_t root;                               /* rank number inside the group the collective runs over */
+  int64_t lane, numLanes;
+  void *local[KOLO_NUM_BUFFER_ROLES];         /* this rank's buffers, by KoloBufferRole; may be null when empty */
+  void *const *peers[KOLO_NUM_BUFFER_ROLES];  /* [role][rank]: that rank's buffer as mapped here; null: use put and get */
+  KoloReduceKernel reduce;                    /* for this call's type and operation; null when the program reduces nothing */
+  KoloDivideKernel divide;                    /* null unless the operation is KOLO_AVERAGE */
+  void *tile;                                 /* tileBytes bytes private to this lane, 64-byte aligned, for `get` */
+  int64_t tileBytes;                          /* a multiple of 64, at least 4096 */
+};
+
+/* Shape of one call, enough to size its scratch memory. */
+typedef struct KoloShape {
+  int64_t dimSizes[KOLO_MAX_MESH_DIMS];
+  int64_t count;
+  int64_t elementBytes;
+} KoloShape;
+
+/* One collective. `count` is, as in NCCL: elements per rank of the input of all-gather and gather and of the output of
+ * reduce-scatter and scatter; elements per pair of ranks for all-to-all; elements of the whole vector otherwise. */
+typedef struct KoloProgram {
+  const char *name;
+  /* Runs this lane's part of the collective; blocks until it is complete on this rank: the outputs are written and no peer
+   * will touch this rank's buffers any more. Returns 0 or what a wait returned. */
+  int32_t (*run)(const KoloInvocation *invocation);
+  /* Bytes of scratch memory that `run` needs for this shape; the same on every rank. */
+  int64_t (*scratchBytes)(const KoloShape *shape);
+} KoloProgram;
+
+typedef struct KoloPlugin {
+  uint32_t abiVersion;
+  uint32_t numPrograms;
+  const KoloProgram *programs;
+  /* [KoloType][KoloReduction]; the KOLO_AVERAGE column holds the sum. Null table: no program reduces. */
+  const KoloReduceKernel (*reduceKernels)[KOLO_NUM_REDUCTIONS];
+  const KoloDivideKernel *divideKernels; /* [KoloType]; null when no program reduces */
+} KoloPlugin;
+
+typedef const KoloPlugin *(*KoloPluginEntry)(void);
+
+/* The last bytes of a plugin file. Integers are little-endian. */
+#define KOLO_PLUGIN_MAGIC "KOLOPLUG"
+typedef struct KoloPluginFooter {
+  uint64_t elfBytes;      /* the shared library: bytes [0, elfBytes) of the file */
+  uint64_t manifestBytes; /* the manifest: bytes [elfBytes, elfBytes + manifestBytes) */
+  uint64_t checksum;      /* FNV-1a, 64 bits, of all bytes before the footer */
+  uint32_t abiVersion;
+  uint32_t footerBytes;   /* sizeof(KoloPluginFooter) */
+  char magic[8];          /* KOLO_PLUGIN_MAGIC, without its terminating zero */
+} KoloPluginFooter;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
