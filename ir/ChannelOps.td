@@ -1,0 +1,155 @@
+// Phase 2: one rank's view. Every lane of every rank runs the same program; all synchronisation is explicit.
+#ifndef KOLO_CHANNEL_OPS_TD
+#define KOLO_CHANNEL_OPS_TD
+
+include "Interfaces.td"
+include "KoloBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+class ChannelOp<string mnemonic, list<Trait> traits = []> : KoloOp<"chan." # mnemonic, traits>;
+
+def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlock, Symbol]> {
+  let summary = "what every rank runs";
+  let description = [{
+    ```mlir
+    kolo.chan.program @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] semaphores 2 { ... }
+    ```
+    A semaphore is a counter that only grows, one per (number below `semaphores`, sending rank, receiving rank, lane). It
+    keeps its value from one invocation to the next. A user may write this phase by hand.
+
+    program_c1: between one and four mesh dimensions, with distinct names.
+    program_c2: the group dimensions are dimensions of the mesh, in increasing order.
+    program_c3: every entry of `meshes` has one positive size per dimension.
+    program_c4: no statement of the choreography phase inside.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
+                   TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes, I64Attr:$semaphores);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name $collective `mesh` $mesh `meshes` custom<Meshes>($meshes) `semaphores` $semaphores attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def CoordOp : ChannelOp<"coord", [Pure]> {
+  let summary = "this rank's coordinate along one mesh dimension";
+  let description = "Example: `%node = kolo.chan.coord 0`. coord_c1: the dimension exists in the program's mesh.";
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict";
+  let hasVerifier = 1;
+}
+
+def LaneOp : ChannelOp<"lane", [Pure]> {
+  let summary = "number of this lane";
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def NumLanesOp : ChannelOp<"num_lanes", [Pure]> {
+  let summary = "number of lanes of every rank";
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def SignalOp : ChannelOp<"signal"> {
+  let summary = "adds one to a semaphore at a peer";
+  let description = [{
+    Example: `kolo.chan.signal 0 to %peer`. Never blocks. What this lane put to that peer before, and everything it wrote
+    itself or had waited for, is visible to the lane that waited for the signal.
+
+    signal_c1: the semaphore is one of the program's.
+  }];
+  let arguments = (ins I64Attr:$semaphore, Index:$rank);
+  let assemblyFormat = "$semaphore `to` $rank attr-dict";
+  let hasVerifier = 1;
+}
+
+def WaitOp : ChannelOp<"wait"> {
+  let summary = "waits for the next signal of a peer";
+  let description = [{
+    Example: `kolo.chan.wait 0 from %peer`. The k-th wait on a semaphore, counted over all invocations, returns once it was
+    signalled k times.
+
+    wait_c1: the semaphore is one of the program's.
+  }];
+  let arguments = (ins I64Attr:$semaphore, Index:$rank);
+  let assemblyFormat = "$semaphore `from` $rank attr-dict";
+  let hasVerifier = 1;
+}
+
+def FlushOp : ChannelOp<"flush"> {
+  let summary = "waits until the sources of all this lane's puts may be overwritten";
+  let assemblyFormat = "attr-dict";
+}
+
+// Part p of P of a chunk of n elements holds those from p*n/P to (p+1)*n/P, rounded as chunks are (see kolo.buffer).
+class MoveOp<string mnemonic, dag rank, string rankFormat, string sourceRank, string destinationRank>
+    : ChannelOp<mnemonic, [AttrSizedOperandSegments, MoveInterface]> {
+  let arguments = !con((ins BufferType:$source, Variadic<Index>:$sourceOffsets, Variadic<Index>:$sourceSizes,
+                        BufferType:$destination, Variadic<Index>:$destinationOffsets, Variadic<Index>:$destinationSizes),
+                       rank, (ins Optional<Index>:$part, Optional<Index>:$parts));
+  let assemblyFormat = "$source `[` $sourceOffsets `]` `size` `[` $sourceSizes `]` `->` "
+                       "$destination `[` $destinationOffsets `]` `size` `[` $destinationSizes `]` " # rankFormat #
+                       "(`part` $part^ `of` $parts)? attr-dict `:` type($source) `->` type($destination)";
+  let extraClassDeclaration = "::mlir::Value getSourceRank() { return " # sourceRank # "; }\n"
+                              "::mlir::Value getDestinationRank() { return " # destinationRank # "; }";
+  let hasVerifier = 1;
+}
+
+def PutOp : MoveOp<"put", (ins Index:$rank), "`to` $rank ", "nullptr", "getRank()"> {
+  let summary = "writes a slice of this rank's memory to a peer's";
+  let description = [{
+    Example: `kolo.chan.put %out[%i] size [%c1] -> %out[%i] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>`.
+    Complete at the peer once it waited for a signal that followed; the source may be overwritten after a flush.
+
+    put_c1: one offset and one size per grid dimension. put_c2: both slices have the same number of ranged dimensions.
+    put_c3: `part` and `of` come together.
+  }];
+}
+
+def GetOp : MoveOp<"get", (ins Index:$rank), "`from` $rank ", "getRank()", "nullptr"> {
+  let summary = "reads a slice of a peer's memory into this rank's";
+  let description = [{
+    Complete when the op is.
+
+    get_c1: one offset and one size per grid dimension. get_c2: both slices have the same number of ranged dimensions.
+    get_c3: `part` and `of` come together.
+  }];
+}
+
+def ChannelCopyOp : MoveOp<"copy", (ins), "", "nullptr", "nullptr"> {
+  let summary = "copies inside this rank's memory";
+  let description = [{
+    copy_c2: one offset and one size per grid dimension. copy_c3: both slices have the same number of ranged dimensions.
+    copy_c4: `part` and `of` come together.
+  }];
+}
+
+def ChannelReduceOp : MoveOp<"reduce", (ins Optional<Index>:$rank), "(`from` $rank^)? ", "getRank()", "nullptr"> {
+  let summary = "combines a slice, of this rank's memory or of a peer's, into this rank's";
+  let description = [{
+    The destination becomes destination op source, op being the call's. Complete when the op is.
+
+    reduce_c2: one offset and one size per grid dimension. reduce_c3: both slices have the same number of ranged dimensions.
+    reduce_c4: `part` and `of` come together.
+  }];
+}
+
+def DivideOp : ChannelOp<"divide", [AttrSizedOperandSegments]> {
+  let summary = "ends an average: divides a slice by the number of ranks in the group, if the call's operation is average";
+  let description = [{
+    Example: `kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>`.
+
+    divide_c1: one offset and one size per grid dimension. divide_c2: `part` and `of` come together.
+  }];
+  let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
+                   Optional<Index>:$parts);
+  let assemblyFormat = [{
+    $buffer `[` $offsets `]` `size` `[` $sizes `]` (`part` $part^ `of` $parts)? attr-dict `:` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,142 @@
+// Verifiers and helpers shared by both phases.
+#include "ir/VerifyProgram.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+SlicesOp slicesOf(StatementInterface statement) { return cast<SlicesOp>(statement.getBody().front().getTerminator()); }
+
+bool isRanged(Value size) { return !matchPattern(size, m_One()); }
+
+ProgramShape enclosingProgram(Operation *op) {
+  for (; op; op = op->getParentOp()) {
+    if (auto choreography = dyn_cast<ChoreographyOp>(op))
+      return {choreography.getCollective(), choreography.getMesh(), choreography.getMeshes()};
+    if (auto program = dyn_cast<ProgramOp>(op))
+      return {program.getCollective(), program.getMesh(), program.getMeshes()};
+  }
+  return {};
+}
+
+LogicalResult DimSizeOp::verify() {
+  ArrayAttr mesh = enclosingProgram(*this).mesh;
+  if (!mesh || getDim() >= mesh.size() || int64_t(getDim()) < 0)
+    return emitOpError("dim_size_c1: the mesh has no dimension ") << int64_t(getDim());
+  return success();
+}
+
+LogicalResult BufferOp::verify() {
+  if (getType().getGridRank() != getGrid().size())
+    return emitOpError("buffer_c1: the type says ")
+           << getType().getGridRank() << " grid dimensions, the op has " << getGrid().size();
+  if (int64_t(getBlocks()) < 0 || getBlocks() > getGrid().size())
+    return emitOpError("buffer_c2: ") << int64_t(getBlocks()) << " block dimensions in a grid of " << getGrid().size();
+  if (!isa<ChoreographyOp, ProgramOp>((*this)->getParentOp()))
+    return emitOpError("buffer_c3: must be at the top level of a program");
+  return success();
+}
+
+LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, StringRef label) {
+  size_t numDims = shape.mesh.size();
+  llvm::SmallDenseSet<Attribute> names(shape.mesh.begin(), shape.mesh.end());
+  if (numDims < 1 || numDims > 4 || names.size() != numDims)
+    return op->emitOpError() << label << "_c1: a mesh has between one and four dimensions with distinct names";
+  if (shape.collective.getGroupDims().front() < 0 || shape.collective.getGroupDims().back() >= int64_t(numDims))
+    return op->emitOpError() << label << "_c2: the collective runs over a dimension that the mesh does not have";
+  for (auto sizes : shape.meshes.getAsRange<DenseI64ArrayAttr>())
+    if (size_t(sizes.size()) != numDims || llvm::any_of(sizes.asArrayRef(), [](int64_t size) { return size < 1; }))
+      return op->emitOpError() << label << "_c3: mesh sizes " << sizes << " do not fit a mesh of " << numDims
+                               << " dimensions";
+  return success();
+}
+
+bool fitsGrid(Value buffer, OperandRange offsets, OperandRange sizes) {
+  size_t gridRank = cast<BufferType>(buffer.getType()).getGridRank();
+  return offsets.size() == gridRank && sizes.size() == gridRank;
+}
+
+size_t countRanged(OperandRange sizes) { return llvm::count_if(sizes, isRanged); }
+
+ParseResult parseMeshes(OpAsmParser &parser, ArrayAttr &meshes) {
+  SmallVector<Attribute> entries;
+  auto parseEntry = [&]() -> ParseResult {
+    SmallVector<int64_t> sizes;
+    auto parseSize = [&] { return parser.parseInteger(sizes.emplace_back()); };
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseSize))
+      return failure();
+    entries.push_back(parser.getBuilder().getDenseI64ArrayAttr(sizes));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseEntry))
+    return failure();
+  meshes = parser.getBuilder().getArrayAttr(entries);
+  return success();
+}
+
+void printMeshes(OpAsmPrinter &printer, Operation *, ArrayAttr meshes) {
+  printer << '[';
+  llvm::interleaveComma(meshes.getAsRange<DenseI64ArrayAttr>(), printer, [&](DenseI64ArrayAttr sizes) {
+    printer << '[';
+    llvm::interleaveComma(sizes.asArrayRef(), printer);
+    printer << ']';
+  });
+  printer << ']';
+}
+
+static bool takesAmount(StepKind kind) {
+  return kind == StepKind::Next || kind == StepKind::Flip || kind == StepKind::At;
+}
+
+ParseResult parseRelation(OpAsmParser &parser, ArrayAttr &steps,
+                          SmallVectorImpl<OpAsmParser::UnresolvedOperand> &amounts) {
+  SmallVector<Attribute> entries;
+  auto parseStep = [&]() -> ParseResult {
+    StringRef keyword;
+    SMLoc location = parser.getCurrentLocation();
+    if (parser.parseKeyword(&keyword))
+      return failure();
+    std::optional<StepKind> kind = symbolizeStepKind(keyword);
+    if (!kind)
+      return parser.emitError(location) << "expected keep, next, flip, others, at or mapped";
+    SmallVector<int64_t> table;
+    auto parseEntry = [&] { return parser.parseInteger(table.emplace_back()); };
+    if (*kind == StepKind::Mapped && parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseEntry))
+      return failure();
+    if (takesAmount(*kind) && parser.parseOperand(amounts.emplace_back()))
+      return failure();
+    auto emitError = [&] { return parser.emitError(location); };
+    auto step = StepAttr::getChecked(function_ref<InFlightDiagnostic()>(emitError), parser.getContext(), *kind,
+                                     ArrayRef<int64_t>(table));
+    entries.push_back(step);
+    return success(bool(step));
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseStep))
+    return failure();
+  steps = parser.getBuilder().getArrayAttr(entries);
+  return success();
+}
+
+void printRelation(OpAsmPrinter &printer, Operation *, ArrayAttr steps, OperandRange amounts) {
+  auto amount = amounts.begin();
+  printer << '[';
+  llvm::interleaveComma(steps.getAsRange<StepAttr>(), printer, [&](StepAttr step) {
+    printer << stringifyStepKind(step.getKind());
+    if (takesAmount(step.getKind()))
+      printer << ' ' << *amount++;
+    if (step.getKind() == StepKind::Mapped) {
+      printer << " [";
+      llvm::interleaveComma(step.getTable(), printer);
+      printer << ']';
+    }
+  });
+  printer << ']';
+}
+
+} // namespace kolo
+
+using namespace kolo;
+#define GET_OP_CLASSES
+#include "KoloOps.cpp.inc"

@@ -1,0 +1,46 @@
+// The kolo dialect: both phases. Used by everything that reads or writes Kolo's IR.
+#ifndef KOLO_IR_KOLO_H
+#define KOLO_IR_KOLO_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "KoloEnums.h.inc"
+#include "KoloDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "KoloAttributes.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "KoloTypes.h.inc"
+#include "KoloInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "KoloOps.h.inc"
+
+namespace kolo {
+
+/// The op that a statement's body ends with.
+SlicesOp slicesOf(StatementInterface statement);
+
+/// Whether a slice size stands for a range of chunks rather than for one chunk. Ranged dimensions of a source and a
+/// destination are paired in order.
+bool isRanged(mlir::Value size);
+
+/// What phase-neutral ops need to know of the program around them. `op` may be of either phase.
+struct ProgramShape {
+  CollectiveAttr collective;
+  mlir::ArrayAttr mesh;   // of StringAttr
+  mlir::ArrayAttr meshes; // of DenseI64ArrayAttr
+};
+/// Empty attributes when `op` is inside no program.
+ProgramShape enclosingProgram(mlir::Operation *op);
+
+} // namespace kolo
+
+#endif

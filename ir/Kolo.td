@@ -1,0 +1,2 @@
+include "ChoreographyOps.td"
+include "ChannelOps.td"
