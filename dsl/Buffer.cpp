@@ -1,0 +1,60 @@
+// Buffers, grids and slices.
+#include "dsl/Recording.h"
+
+#include <algorithm>
+
+namespace kolo::dsl {
+
+Selector range(const Index &start, const Index &length) { return {start, length}; }
+
+Slice::Slice(const Buffer &whole) : buffer(whole.number) {}
+
+RecordedSlice SliceAccess::get(const Slice &slice) {
+  RecordedSlice result{slice.buffer, slice.selectors.empty(), {}};
+  for (const Selector &selector : slice.selectors)
+    result.axes.push_back(selector.start ? RecordedSlice::Axis{selector.start->expression(), selector.length->expression()}
+                                         : RecordedSlice::Axis{});
+  return result;
+}
+
+/// Whether a grid starts with the sizes of the dimensions that the collective runs over.
+static bool leadsWithGroup(const std::vector<ExpressionRef> &grid, const std::vector<int> &groupDims) {
+  if (grid.size() < groupDims.size())
+    return false;
+  for (size_t i = 0; i < groupDims.size(); ++i)
+    if (grid[i]->kind != Expression::Kind::DimSize || grid[i]->value != groupDims[i])
+      return false;
+  return true;
+}
+
+Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
+  RecordedBuffer &buffer = recording->buffers[size_t(number)];
+  std::vector<ExpressionRef> grid;
+  for (const Index &extent : extents) {
+    grid.push_back(extent.expression());
+    if (dependsOnRank(extent.expression()))
+      recording->report(location, "the grid of '" + buffer.name + "' depends on the rank; it must be the same on every rank");
+  }
+  if (buffer.isGridFixed && !std::ranges::equal(grid, buffer.grid, isSame))
+    recording->report(location, "'" + buffer.name + "' is cut into a second, different grid; a buffer has one");
+  if (buffer.hasBlockPerRank && !leadsWithGroup(grid, recording->groupDims)) {
+    recording->report(location, "the grid of '" + buffer.name +
+                                    "', which holds one block per rank, must start with the collective's dimensions");
+    return *this;
+  }
+  buffer.grid = std::move(grid);
+  buffer.isGridFixed = true;
+  return *this;
+}
+
+Slice Buffer::operator[](const Rank &rank) const {
+  std::vector<Selector> selectors;
+  for (int dim : recording->groupDims)
+    selectors.push_back(rank[Choreography(*recording).dim(recording->definition.mesh.dims[size_t(dim)])]);
+  // A block that is cut further is taken whole.
+  while (selectors.size() < recording->buffers[size_t(number)].grid.size())
+    selectors.push_back(all);
+  return Slice(number, std::move(selectors));
+}
+
+} // namespace kolo::dsl

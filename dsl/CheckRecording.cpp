@@ -1,0 +1,120 @@
+// The mistakes that show without knowing the size of the mesh. Those that need it are found by compiler/check.
+#include "dsl/Recording.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace kolo::dsl {
+
+using Kind = Expression::Kind;
+
+namespace {
+
+bool isOne(const ExpressionRef &expression) { return expression->kind == Kind::Constant && expression->value == 1; }
+
+class StatementChecker {
+public:
+  StatementChecker(Recording &recording, RecordedStatement &statement) : recording(recording), statement(statement) {}
+
+  void check() {
+    if (statement.kind == RecordedStatement::Kind::Transfer)
+      checkRelation();
+    if (!statement.hasDestination)
+      statement.destination = statement.source;
+    checkSlice(statement.source, "source");
+    checkSlice(statement.destination, "destination");
+    if (!statement.isMistaken)
+      checkPairing();
+    if (statement.condition)
+      checkExpression(statement.condition);
+    if (recording.buffers[size_t(statement.destination.buffer)].role == RecordedBuffer::Role::Input)
+      mistake("the input may not be written; use inPlace() or a scratch buffer");
+    if (statement.isReducing && !reduces(recording.definition.collective.kind))
+      mistake("this collective has no reduction; reduce() belongs to reduce-scatter, all-reduce and reduce");
+  }
+
+private:
+  static bool reduces(CollectiveKind kind) {
+    return kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce;
+  }
+
+  void mistake(std::string message) {
+    statement.isMistaken = true;
+    recording.report(statement.location, std::move(message));
+  }
+
+  void checkRelation() {
+    if (!statement.relation) {
+      mistake("send() without to(): it does not say where");
+      return;
+    }
+    for (const std::string &message : statement.relation->mistakes)
+      mistake(message);
+    for (const Step &step : statement.relation->steps)
+      if (step.amount)
+        checkExpression(step.amount);
+  }
+
+  void checkSlice(const RecordedSlice &slice, const char *what) {
+    const RecordedBuffer &buffer = recording.buffers[size_t(slice.buffer)];
+    if (!slice.isWhole && slice.axes.size() != buffer.grid.size())
+      mistake("the " + std::string(what) + " slice has " + std::to_string(slice.axes.size()) + " indices, the grid of '" +
+              buffer.name + "' has " + std::to_string(buffer.grid.size()) + " dimensions");
+    for (const RecordedSlice::Axis &axis : slice.axes) {
+      if (!axis.start)
+        continue;
+      checkExpression(axis.start);
+      checkExpression(axis.length);
+    }
+  }
+
+  size_t countRanged(const RecordedSlice &slice) const {
+    const std::vector<ExpressionRef> &grid = recording.buffers[size_t(slice.buffer)].grid;
+    size_t result = 0;
+    for (size_t i = 0; i < grid.size(); ++i) {
+      bool isAll = slice.isWhole || !slice.axes[i].start;
+      result += !isOne(isAll ? grid[i] : slice.axes[i].length);
+    }
+    return result;
+  }
+
+  void checkPairing() {
+    size_t source = countRanged(statement.source), destination = countRanged(statement.destination);
+    if (source != destination)
+      mistake("the source slice has " + std::to_string(source) + " ranged dimensions, the destination slice " +
+              std::to_string(destination) + "; their chunks cannot be paired");
+  }
+
+  void checkExpression(const ExpressionRef &expression) {
+    bool usesForeignPeer = anyNode(expression, [&](const Expression &node) {
+      return node.kind == Kind::PeerCoordinate && node.relation != statement.relation;
+    });
+    if (usesForeignPeer && !statement.isMistaken)
+      mistake("uses the coordinate of a peer that this statement does not send to");
+    int numDims = int(recording.definition.mesh.dims.size());
+    bool usesForeignDim = anyNode(expression, [&](const Expression &node) {
+      bool isOfDim = node.kind == Kind::PeerCoordinate || node.kind == Kind::Coordinate || node.kind == Kind::DimSize;
+      return isOfDim && (node.value < 0 || node.value >= numDims);
+    });
+    if (usesForeignDim && !statement.isMistaken)
+      mistake("uses a dimension that the mesh does not have");
+  }
+
+  Recording &recording;
+  RecordedStatement &statement;
+};
+
+} // namespace
+
+void checkRecording(Recording &recording) {
+  for (RecordedBuffer &buffer : recording.buffers)
+    for (int like = buffer.sameGridAs; like >= 0; like = recording.buffers[size_t(like)].sameGridAs)
+      buffer.grid = recording.buffers[size_t(like)].grid;
+  for (RecordedStatement &statement : recording.statements)
+    StatementChecker(recording, statement).check();
+  std::ranges::sort(recording.diagnostics, {}, [](const Diagnostic &diagnostic) {
+    return std::tuple(diagnostic.location.line(), diagnostic.location.column(), diagnostic.message);
+  });
+}
+
+} // namespace kolo::dsl

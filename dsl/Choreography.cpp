@@ -1,0 +1,146 @@
+// What a choreography's body calls: everything is recorded, nothing is executed.
+#include "dsl/Recording.h"
+
+#include <algorithm>
+
+namespace kolo::dsl {
+
+using Kind = Expression::Kind;
+
+void Choreography::checkDimCount(size_t count, Location location) const {
+  size_t numDims = recording->definition.mesh.dims.size();
+  if (count != numDims)
+    recording->report(location, "dims<" + std::to_string(count) + "> of a mesh that has " + std::to_string(numDims) +
+                                    (numDims == 1 ? " dimension" : " dimensions"));
+}
+
+Dim Choreography::dim(const std::string &name, Location location) const {
+  const std::vector<std::string> &names = recording->definition.mesh.dims;
+  auto found = std::ranges::find(names, name);
+  if (found != names.end())
+    return Dim(int(found - names.begin()));
+  recording->report(location, "unknown dimension '" + name + "'");
+  return Dim();
+}
+
+Rank Choreography::rank() const { return {recording, nullptr}; }
+
+Rank Choreography::root() const {
+  Rank result = rank();
+  Index rest(makeLeaf(Kind::Root, 0));
+  for (auto dim = recording->groupDims.rbegin(); dim != recording->groupDims.rend(); ++dim) {
+    result = result.at(Dim(*dim), rest % Dim(*dim).size());
+    rest = rest / Dim(*dim).size();
+  }
+  return result;
+}
+
+Index Choreography::size() const {
+  Index result = Dim(recording->groupDims.front()).size();
+  for (size_t i = 1; i < recording->groupDims.size(); ++i)
+    result = result * Dim(recording->groupDims[i]).size();
+  return result;
+}
+
+Buffer Choreography::input() const { return {recording, 0}; }
+Buffer Choreography::output() const { return {recording, 1}; }
+
+Buffer Choreography::inPlace(Location location) {
+  if (recording->buffers[0].hasBlockPerRank != recording->buffers[1].hasBlockPerRank) {
+    recording->report(location, "inPlace() needs an input and an output of the same size");
+    return output();
+  }
+  recording->buffers[0].sameGridAs = 1;
+  auto copyInput = [&] { copy(input(), output(), location); };
+  if (recording->definition.collective.kind == CollectiveKind::Broadcast)
+    when(rank() == root(), copyInput);
+  else
+    copyInput();
+  return output();
+}
+
+Buffer Choreography::scratch(const std::string &name, const Buffer &like, Location location) {
+  bool isTaken = std::ranges::any_of(recording->buffers, [&](const RecordedBuffer &buffer) { return buffer.name == name; });
+  if (isTaken)
+    recording->report(location, "there is a buffer named '" + name + "' already");
+  RecordedBuffer buffer = recording->buffers[size_t(like.number)];
+  buffer.role = RecordedBuffer::Role::Scratch;
+  buffer.name = name;
+  buffer.sameGridAs = like.number;
+  recording->buffers.push_back(std::move(buffer));
+  return {recording, int(recording->buffers.size()) - 1};
+}
+
+static size_t append(Recording &recording, RecordedStatement statement) {
+  for (const ExpressionRef &condition : recording.openConditions)
+    statement.condition =
+        statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;
+  recording.statements.push_back(std::move(statement));
+  recording.openBodies.back()->push_back(recording.statements.size() - 1);
+  return recording.statements.size() - 1;
+}
+
+void Choreography::copy(const Slice &source, const Slice &destination, Location location) {
+  append(*recording, {.kind = RecordedStatement::Kind::Copy,
+                      .source = SliceAccess::get(source),
+                      .destination = SliceAccess::get(destination),
+                      .hasDestination = true,
+                      .location = location});
+}
+
+void Choreography::reduce(const Slice &source, const Slice &destination, Location location) {
+  append(*recording, {.kind = RecordedStatement::Kind::Reduce,
+                      .source = SliceAccess::get(source),
+                      .destination = SliceAccess::get(destination),
+                      .hasDestination = true,
+                      .isReducing = true,
+                      .location = location});
+}
+
+Transfer Choreography::send(const Slice &source, Location location) {
+  size_t statement = append(*recording, {.kind = RecordedStatement::Kind::Transfer,
+                                         .source = SliceAccess::get(source),
+                                         .destination = {},
+                                         .location = location});
+  return {recording, statement};
+}
+
+Transfer &Transfer::to(const Rank &peers) {
+  RecordedStatement &record = recording->statements[statement];
+  if (record.relation)
+    recording->report(record.location, "a statement sends to one relation; this one has two");
+  auto stay = std::make_shared<Relation>();
+  stay->steps.resize(recording->definition.mesh.dims.size());
+  record.relation = peers.relation ? peers.relation : stay;
+  return *this;
+}
+
+Transfer &Transfer::at(const Slice &destination) {
+  recording->statements[statement].destination = SliceAccess::get(destination);
+  recording->statements[statement].hasDestination = true;
+  return *this;
+}
+
+Transfer &Transfer::reduce() {
+  recording->statements[statement].isReducing = true;
+  return *this;
+}
+
+void Choreography::loop(const Index &count, const std::function<void(Index)> &body, Location location) {
+  auto loop = std::make_unique<RecordedLoop>(RecordedLoop{recording->numLoops++, count.expression(), {}, false, location});
+  loop->isMistaken = dependsOnRank(count.expression());
+  if (loop->isMistaken)
+    recording->report(location, "the number of iterations depends on the rank; it must be the same on every rank");
+  recording->openBodies.push_back(&loop->body);
+  body(Index(makeLeaf(Kind::LoopIndex, loop->number)));
+  recording->openBodies.pop_back();
+  recording->openBodies.back()->push_back(std::move(loop));
+}
+
+void Choreography::when(const Condition &condition, const std::function<void()> &body) {
+  recording->openConditions.push_back(condition.expression());
+  body();
+  recording->openConditions.pop_back();
+}
+
+} // namespace kolo::dsl

@@ -1,0 +1,20 @@
+// From a recorded choreography to the choreography phase of the dialect.
+#ifndef KOLO_DSL_EMITCHOREOGRAPHY_H
+#define KOLO_DSL_EMITCHOREOGRAPHY_H
+
+#include "dsl/Recording.h"
+#include "ir/Kolo.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace kolo::dsl {
+
+/// Emits the statements that have no mistake, into a module of its own, for these mesh sizes (one per dimension each). Every
+/// op carries the author's location. The recording must know its group: see Recording::groupDims.
+mlir::OwningOpRef<mlir::ModuleOp> emitChoreography(mlir::MLIRContext &context, const Recording &recording,
+                                                   llvm::ArrayRef<std::vector<int64_t>> meshes);
+
+} // namespace kolo::dsl
+
+#endif

@@ -1,0 +1,62 @@
+// Symbolic expressions: construction and queries.
+#include "dsl/Expression.h"
+
+#include <algorithm>
+
+namespace kolo::dsl {
+
+using Kind = Expression::Kind;
+
+ExpressionRef makeLeaf(Kind kind, int64_t value, std::shared_ptr<const Relation> relation) {
+  return std::make_shared<const Expression>(Expression{kind, value, std::move(relation)});
+}
+
+ExpressionRef makeExpression(Kind kind, std::vector<ExpressionRef> operands) {
+  return std::make_shared<const Expression>(Expression{kind, 0, nullptr, std::move(operands)});
+}
+
+bool anyNode(const ExpressionRef &expression, const std::function<bool(const Expression &)> &predicate) {
+  return predicate(*expression) || std::ranges::any_of(expression->operands, [&](const ExpressionRef &operand) {
+           return anyNode(operand, predicate);
+         });
+}
+
+bool dependsOnRank(const ExpressionRef &expression) {
+  return anyNode(expression, [](const Expression &node) {
+    return node.kind == Kind::Coordinate || node.kind == Kind::PeerCoordinate;
+  });
+}
+
+bool isSame(const ExpressionRef &a, const ExpressionRef &b) {
+  return a == b || (a->kind == b->kind && a->value == b->value && a->relation == b->relation &&
+                    std::ranges::equal(a->operands, b->operands, isSame));
+}
+
+Index Index::constant(int64_t value) { return Index(makeLeaf(Kind::Constant, value)); }
+
+static ExpressionRef binary(Kind kind, const auto &a, const auto &b) {
+  return makeExpression(kind, {a.expression(), b.expression()});
+}
+
+Index operator+(const Index &a, const Index &b) { return Index(binary(Kind::Add, a, b)); }
+Index operator-(const Index &a, const Index &b) { return Index(binary(Kind::Sub, a, b)); }
+Index operator*(const Index &a, const Index &b) { return Index(binary(Kind::Mul, a, b)); }
+Index operator/(const Index &a, const Index &b) { return Index(binary(Kind::FloorDiv, a, b)); }
+Index operator%(const Index &a, const Index &b) { return Index(binary(Kind::Mod, a, b)); }
+Index operator^(const Index &a, const Index &b) { return Index(binary(Kind::Xor, a, b)); }
+Index min(const Index &a, const Index &b) { return Index(binary(Kind::Min, a, b)); }
+Index max(const Index &a, const Index &b) { return Index(binary(Kind::Max, a, b)); }
+Index pow2(const Index &exponent) { return Index(makeExpression(Kind::Pow2, {exponent.expression()})); }
+Index log2(const Index &value) { return Index(makeExpression(Kind::Log2, {value.expression()})); }
+
+Condition operator==(const Index &a, const Index &b) { return Condition(binary(Kind::Equal, a, b)); }
+Condition operator!=(const Index &a, const Index &b) { return Condition(binary(Kind::NotEqual, a, b)); }
+Condition operator<(const Index &a, const Index &b) { return Condition(binary(Kind::Less, a, b)); }
+Condition operator<=(const Index &a, const Index &b) { return Condition(binary(Kind::LessEqual, a, b)); }
+Condition operator>(const Index &a, const Index &b) { return b < a; }
+Condition operator>=(const Index &a, const Index &b) { return b <= a; }
+Condition operator&&(const Condition &a, const Condition &b) { return Condition(binary(Kind::And, a, b)); }
+Condition operator||(const Condition &a, const Condition &b) { return Condition(binary(Kind::Or, a, b)); }
+Condition operator!(const Condition &a) { return Condition(makeExpression(Kind::Not, {a.expression()})); }
+
+} // namespace kolo::dsl

@@ -1,0 +1,41 @@
+// Nodes of symbolic expressions. Private to dsl/.
+#pragma once
+
+#include <kolo/dsl/Index.h>
+
+#include <functional>
+#include <vector>
+
+namespace kolo::dsl {
+
+struct Relation;
+
+struct Expression {
+  enum class Kind {
+    Constant,   // value
+    DimSize,    // value: number of the dimension
+    Coordinate, // of the executing rank; value: number of the dimension
+    PeerCoordinate, // of the peers of `relation`; value: number of the dimension
+    Root,       // number of the root in its group
+    LoopIndex,  // value: number of the loop
+    Add, Sub, Mul, FloorDiv, Mod, Xor, Min, Max, Pow2, Log2,
+    Equal, NotEqual, Less, LessEqual, And, Or, Not
+  };
+  Kind kind;
+  int64_t value = 0;
+  std::shared_ptr<const Relation> relation = nullptr;
+  std::vector<std::shared_ptr<const Expression>> operands = {};
+};
+
+using ExpressionRef = std::shared_ptr<const Expression>;
+
+ExpressionRef makeExpression(Expression::Kind kind, std::vector<ExpressionRef> operands);
+ExpressionRef makeLeaf(Expression::Kind kind, int64_t value, std::shared_ptr<const Relation> relation = nullptr);
+
+/// Whether `predicate` holds for any node.
+bool anyNode(const ExpressionRef &expression, const std::function<bool(const Expression &)> &predicate);
+bool dependsOnRank(const ExpressionRef &expression);
+/// Structural equality, node by node.
+bool isSame(const ExpressionRef &a, const ExpressionRef &b);
+
+} // namespace kolo::dsl

@@ -1,0 +1,97 @@
+// What a choreography's body left behind when it ran: a tree of statements and loops, and the mistakes in it. Standard
+// library only; EmitChoreography turns it into IR. Private to dsl/ and its tests.
+#pragma once
+
+#include "dsl/Expression.h"
+#include <kolo/dsl/Language.h>
+
+#include <variant>
+
+namespace kolo::dsl {
+
+struct Step {
+  enum class Kind { Keep, Next, Flip, Others, At, Mapped };
+  Kind kind = Kind::Keep;
+  ExpressionRef amount = nullptr;  // of Next, Flip and At
+  std::vector<int64_t> table = {}; // of Mapped
+};
+
+struct Relation {
+  std::vector<Step> steps;          // one per mesh dimension
+  std::vector<std::string> mistakes; // reported by the statement that uses the relation
+};
+
+struct RecordedBuffer {
+  enum class Role { Input, Output, Scratch };
+  Role role;
+  std::string name;
+  bool hasBlockPerRank;            // the group's dimensions lead the grid, each block of `count` elements
+  std::vector<ExpressionRef> grid; // block dimensions included
+  bool isGridFixed = false;        // by the author
+  int sameGridAs = -1;             // buffer whose grid this one takes
+};
+
+struct RecordedSlice {
+  struct Axis {
+    ExpressionRef start, length; // null: all of the dimension
+  };
+  int buffer = -1;
+  bool isWhole = true;
+  std::vector<Axis> axes;
+};
+
+struct RecordedStatement {
+  enum class Kind { Copy, Reduce, Transfer };
+  Kind kind;
+  RecordedSlice source, destination;
+  bool hasDestination = false; // given by `at`, or not a transfer
+  std::shared_ptr<const Relation> relation = nullptr;
+  bool isReducing = false;
+  ExpressionRef condition = nullptr; // conjunction of all `when` around it; null: always
+  bool isMistaken = false;           // reported already: not worth looking at further
+  Location location;
+};
+
+struct RecordedLoop;
+using RecordedItem = std::variant<size_t, std::unique_ptr<RecordedLoop>>; // number of a statement, or a loop
+struct RecordedLoop {
+  int number;
+  ExpressionRef count;
+  std::vector<RecordedItem> body;
+  bool isMistaken = false;
+  Location location;
+};
+
+struct Diagnostic {
+  Location location;
+  std::string message;
+};
+
+struct Recording {
+  Definition definition;
+  std::vector<int> groupDims; // in increasing order
+  std::vector<RecordedBuffer> buffers; // 0: input, 1: output
+  std::vector<RecordedStatement> statements;
+  std::vector<RecordedItem> body;
+  std::vector<Diagnostic> diagnostics; // sorted by line once recorded
+
+  // While the body runs:
+  std::vector<std::vector<RecordedItem> *> openBodies;
+  std::vector<ExpressionRef> openConditions;
+  int numLoops = 0;
+
+  void report(const Location &location, std::string message) { diagnostics.push_back({location, std::move(message)}); }
+};
+
+/// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic.
+std::unique_ptr<Recording> record(const Definition &definition);
+
+/// Checks a finished recording and completes it: default destinations, grids taken from other buffers.
+void checkRecording(Recording &recording);
+
+/// Reads the private parts of the public handles.
+struct SliceAccess {
+  static RecordedSlice get(const Slice &slice);
+};
+
+} // namespace kolo::dsl

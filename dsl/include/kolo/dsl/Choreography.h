@@ -1,0 +1,72 @@
+// The language: what a choreography's body calls on its argument `c`.
+//
+// Meaning: every statement runs to completion on all ranks before the next one starts, and reads all its sources before it
+// writes any destination. A mistake is reported at the line of the statement that makes it, with all the others, once the
+// body has run; no call throws.
+#pragma once
+
+#include <kolo/dsl/Buffer.h>
+#include <kolo/dsl/Collective.h>
+
+#include <array>
+#include <functional>
+
+namespace kolo::dsl {
+
+/// A statement under construction: what is sent, where to, and how it lands.
+class Transfer {
+public:
+  Transfer &to(const Rank &peers);
+  Transfer &at(const Slice &destination); ///< Where it lands; without it, at the same place of the same buffer.
+  Transfer &reduce();                     ///< Combine, by the call's operation, with what is there.
+
+private:
+  friend class Choreography;
+  Transfer(Recording *recording, size_t statement) : recording(recording), statement(statement) {}
+  Recording *recording;
+  size_t statement;
+};
+
+class Choreography {
+public:
+  explicit Choreography(Recording &recording) : recording(&recording) {}
+
+  /// All dimensions of the mesh, slowest first: `auto [node, gpu] = c.dims<2>();`
+  template <size_t N> std::array<Dim, N> dims(Location location = Location::current()) const {
+    std::array<Dim, N> result;
+    checkDimCount(N, location);
+    for (size_t i = 0; i < N; ++i)
+      result[i] = Dim(int(i));
+    return result;
+  }
+  Dim dim(const std::string &name, Location location = Location::current()) const;
+
+  Rank rank() const;  ///< The rank that executes a statement.
+  Rank root() const;  ///< The root of a rooted collective, along the dimensions that the collective runs over.
+  Index size() const; ///< Number of ranks that take part in one collective.
+
+  Buffer input() const;
+  Buffer output() const;
+  /// The output, already holding this rank's input. Only where both have the same size; in a broadcast, only the root's
+  /// holds anything.
+  Buffer inPlace(Location location = Location::current());
+  /// Memory for intermediate results, with the size and the grid of `like`, that starts undefined at every call.
+  Buffer scratch(const std::string &name, const Buffer &like, Location location = Location::current());
+
+  void copy(const Slice &source, const Slice &destination, Location location = Location::current());
+  /// Combines, by the call's operation, into the destination.
+  void reduce(const Slice &source, const Slice &destination, Location location = Location::current());
+  Transfer send(const Slice &source, Location location = Location::current());
+
+  /// Runs `body` for index 0 to count - 1. The count is the same on every rank. The body is called once, here, to be
+  /// recorded.
+  void loop(const Index &count, const std::function<void(Index)> &body, Location location = Location::current());
+  /// The statements in `body` are executed by the ranks for which the condition holds: a transfer, by its senders.
+  void when(const Condition &condition, const std::function<void()> &body);
+
+private:
+  void checkDimCount(size_t count, Location location) const;
+  Recording *recording;
+};
+
+} // namespace kolo::dsl

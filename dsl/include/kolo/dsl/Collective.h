@@ -1,0 +1,36 @@
+// Which collective a choreography implements, and on which mesh.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::dsl {
+
+enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, Gather, Scatter, AllToAll };
+
+/// A collective among all ranks of the mesh, or, with `over`, among every set of ranks that differ only in some dimensions.
+struct Collective {
+  CollectiveKind kind;
+  std::vector<std::string> dims = {}; ///< Names of the dimensions it runs over; none: all of the mesh.
+
+  template <class... Names> Collective over(Names... names) const { return {kind, {std::string(names)...}}; }
+};
+
+inline const Collective AllGather{CollectiveKind::AllGather};
+inline const Collective ReduceScatter{CollectiveKind::ReduceScatter};
+inline const Collective AllReduce{CollectiveKind::AllReduce};
+inline const Collective Broadcast{CollectiveKind::Broadcast};
+inline const Collective Reduce{CollectiveKind::Reduce};
+inline const Collective Gather{CollectiveKind::Gather};
+inline const Collective Scatter{CollectiveKind::Scatter};
+inline const Collective AllToAll{CollectiveKind::AllToAll};
+
+/// The dimensions of the ranks, slowest first. Sizes are given when the collective is compiled.
+struct Mesh {
+  std::vector<std::string> dims;
+
+  template <class... Names> explicit Mesh(Names... names) : dims{std::string(names)...} {}
+};
+
+} // namespace kolo::dsl

@@ -1,0 +1,60 @@
+// Symbolic integers and conditions, which choreographies compute with: their leaves are coordinates, loop indices, sizes
+// of mesh dimensions and the root, known only when the collective runs.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+
+namespace kolo::dsl {
+
+class Dim;
+struct Expression; // dsl/Expression.h, private
+
+/// A symbolic integer of 64 bits. Copying shares the expression; it is never modified.
+/// Division rounds towards minus infinity, and a remainder by a positive number is never negative.
+class Index {
+public:
+  template <std::integral T> Index(T value) : Index(constant(static_cast<int64_t>(value))) {}
+  Index(const Dim &dim); ///< The size of the dimension.
+  explicit Index(std::shared_ptr<const Expression> node) : node(std::move(node)) {}
+
+  const std::shared_ptr<const Expression> &expression() const { return node; }
+
+private:
+  static Index constant(int64_t value);
+  std::shared_ptr<const Expression> node;
+};
+
+/// A symbolic truth value.
+class Condition {
+public:
+  explicit Condition(std::shared_ptr<const Expression> node) : node(std::move(node)) {}
+  const std::shared_ptr<const Expression> &expression() const { return node; }
+
+private:
+  std::shared_ptr<const Expression> node;
+};
+
+Index operator+(const Index &a, const Index &b);
+Index operator-(const Index &a, const Index &b);
+Index operator*(const Index &a, const Index &b);
+Index operator/(const Index &a, const Index &b);
+Index operator%(const Index &a, const Index &b);
+Index operator^(const Index &a, const Index &b);
+Index min(const Index &a, const Index &b);
+Index max(const Index &a, const Index &b);
+Index pow2(const Index &exponent); ///< 2 to the power of 0 <= exponent < 63.
+Index log2(const Index &value);    ///< The largest k with pow2(k) <= value, for value >= 1.
+
+Condition operator==(const Index &a, const Index &b);
+Condition operator!=(const Index &a, const Index &b);
+Condition operator<(const Index &a, const Index &b);
+Condition operator<=(const Index &a, const Index &b);
+Condition operator>(const Index &a, const Index &b);
+Condition operator>=(const Index &a, const Index &b);
+Condition operator&&(const Condition &a, const Condition &b);
+Condition operator||(const Condition &a, const Condition &b);
+Condition operator!(const Condition &a);
+
+} // namespace kolo::dsl

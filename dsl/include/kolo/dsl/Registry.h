@@ -1,0 +1,30 @@
+// The choreographies that this process knows: those linked in, and those of libraries opened since.
+#pragma once
+
+#include <kolo/dsl/Collective.h>
+
+#include <source_location>
+
+namespace kolo::dsl {
+
+class Choreography;
+
+/// A named choreography, not yet recorded.
+struct Definition {
+  std::string name;
+  Collective collective;
+  Mesh mesh;
+  void (*body)(Choreography &);
+  std::source_location location;
+};
+
+/// All definitions registered so far, in order of registration. Not to be called while libraries are being opened.
+const std::vector<Definition> &registeredChoreographies();
+
+/// Registers a definition while it is constructed. Made by KOLO_COLLECTIVE.
+struct Registration {
+  Registration(std::string name, Collective collective, Mesh mesh, void (*body)(Choreography &),
+               std::source_location location = std::source_location::current());
+};
+
+} // namespace kolo::dsl
