@@ -1,0 +1,77 @@
+// Plugin: a compiled file of collectives, checked and loaded.
+#ifndef KOLO_RUNTIME_PLUGIN_H
+#define KOLO_RUNTIME_PLUGIN_H
+
+#include "kolo/runtime/Export.h"
+#include "kolo/runtime/Status.h"
+#include "kolo/runtime/Types.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kolo::runtime {
+
+/// What a call does when its input and its output overlap.
+enum class InPlace : uint8_t {
+  Direct,    // the program runs in place
+  CopyInput, // the runtime copies the input aside first
+};
+
+/// Where a wait of the program comes from in its author's source.
+struct StatementInfo {
+  std::string file;
+  int line = 0;
+  std::string text;
+};
+
+/// One collective of a plugin, as its manifest describes it.
+struct ProgramInfo {
+  std::string name;
+  CollectiveKind collective = CollectiveKind::AllGather;
+  std::vector<int> groupDims;                // the mesh dimensions the collective runs over, by index, ascending
+  std::vector<std::string> meshDims;         // names, slowest first
+  std::vector<std::vector<int64_t>> meshes;  // the dimension sizes it was compiled for
+  int numSemaphores = 0;
+  bool reduces = false;
+  InPlace inPlace = InPlace::Direct;
+  std::vector<StatementInfo> statements;
+};
+
+struct PluginState;
+
+/// A loaded plugin. Copies share it; the code is unloaded with the last copy, so keep one while a call runs. May be used
+/// with any number of communicators and from any thread.
+class KOLO_RUNTIME_API Plugin {
+public:
+  /// Checks the file from its last bytes to its manifest and its target, and only then maps code, from a private copy:
+  /// changing the file later has no effect. BadPlugin: not a regular file, truncated, damaged, another ABI, a manifest
+  /// that is incomplete or disagrees with the code. UnsupportedCpu: built for another kind of processor. SystemError: the
+  /// file cannot be read. OutOfMemory.
+  static Result<Plugin> load(const std::string &path);
+
+  /// The manifest (JSON) of a plugin file; checks footer, sizes and checksum, and maps no code. Errors as for load.
+  static Result<std::string> readManifest(const std::string &path);
+
+  /// Valid while a copy of this plugin lives, as is all that the accessors return.
+  const std::vector<ProgramInfo> &programs() const;
+  /// Null when there is none of that name.
+  const ProgramInfo *findProgram(std::string_view name) const;
+  /// The manifest's JSON text.
+  const std::string &manifest() const;
+  /// The path given to load.
+  const std::string &path() const;
+  /// The file's checksum; equal on ranks that loaded the same bytes.
+  uint64_t identity() const;
+
+private:
+  friend class Communicator;
+  explicit Plugin(std::shared_ptr<const PluginState> state);
+  std::shared_ptr<const PluginState> state;
+};
+
+} // namespace kolo::runtime
+
+#endif

@@ -1,0 +1,96 @@
+// Element types, reductions, collectives and meshes: the vocabulary of a call. Used by every other header.
+#ifndef KOLO_RUNTIME_TYPES_H
+#define KOLO_RUNTIME_TYPES_H
+
+#include "kolo/runtime/Export.h"
+#include "kolo/runtime/PluginAbi.h"
+#include "kolo/runtime/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kolo::runtime {
+
+/// Same numbers as KoloType.
+enum class DataType : uint8_t {
+  F16 = KOLO_F16,
+  BF16 = KOLO_BF16,
+  F32 = KOLO_F32,
+  F64 = KOLO_F64,
+  I8 = KOLO_I8,
+  U8 = KOLO_U8,
+  I32 = KOLO_I32,
+  U32 = KOLO_U32,
+  I64 = KOLO_I64,
+  U64 = KOLO_U64,
+};
+
+/// Same numbers as KoloReduction.
+enum class Reduction : uint8_t {
+  Sum = KOLO_SUM,
+  Product = KOLO_PRODUCT,
+  Min = KOLO_MIN,
+  Max = KOLO_MAX,
+  Average = KOLO_AVERAGE,
+};
+
+enum class CollectiveKind : uint8_t {
+  AllGather,
+  ReduceScatter,
+  AllReduce,
+  Broadcast,
+  Reduce,
+  Gather,
+  Scatter,
+  AllToAll,
+};
+
+/// Bytes of one element; 0 for a value outside the enumeration.
+KOLO_RUNTIME_API size_t sizeBytes(DataType type);
+
+/// The names used on command lines and in manifests: "f32", "sum", "all_gather". "invalid" outside the enumeration.
+KOLO_RUNTIME_API const char *toString(DataType type);
+KOLO_RUNTIME_API const char *toString(Reduction reduction);
+KOLO_RUNTIME_API const char *toString(CollectiveKind collective);
+
+/// The inverse of toString; nothing for any other text.
+KOLO_RUNTIME_API std::optional<DataType> parseDataType(std::string_view name);
+KOLO_RUNTIME_API std::optional<Reduction> parseReduction(std::string_view name);
+KOLO_RUNTIME_API std::optional<CollectiveKind> parseCollectiveKind(std::string_view name);
+
+struct MeshDim {
+  std::string name;
+  int64_t size = 1;
+  bool operator==(const MeshDim &) const = default;
+};
+
+/// Named dimensions of ranks, slowest first; rank numbers are row-major. At most KOLO_MAX_MESH_DIMS dimensions.
+class KOLO_RUNTIME_API Mesh {
+public:
+  /// No dimension: one rank.
+  Mesh() = default;
+
+  /// InvalidArgument: too many dimensions, an empty or repeated name, a size below 1, more than 2^31 - 1 ranks.
+  static Result<Mesh> create(std::vector<MeshDim> dims);
+  /// Reads "node=2,gpu=4". InvalidArgument as for create, or when the text has another form.
+  static Result<Mesh> parse(std::string_view text);
+
+  const std::vector<MeshDim> &dims() const { return meshDims; }
+  int numRanks() const;
+  /// One coordinate per dimension. Only for 0 <= rank < numRanks().
+  std::vector<int64_t> coordinates(int rank) const;
+  /// "node=2,gpu=4".
+  std::string toString() const;
+  bool operator==(const Mesh &) const = default;
+
+private:
+  std::vector<MeshDim> meshDims;
+};
+
+} // namespace kolo::runtime
+
+#endif
