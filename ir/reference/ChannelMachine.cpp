@@ -1,0 +1,166 @@
+// The scheduler: which lane, application or pending transfer makes the next step, at random.
+#include "ir/reference/ChannelMachine.h"
+
+using namespace mlir;
+
+namespace kolo::reference {
+
+ChannelMachine::ChannelMachine(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options)
+    : program(program), world(world), options(options), memory(world), random(seed),
+      numRanks(reference::numRanks(world)), ranks(numRanks),
+      semaphores(program.getSemaphores() * numRanks * numRanks * world.numLanes),
+      queues(numRanks * world.numLanes * numRanks), finalOutputs(numRanks) {
+  for (int64_t rank = 0; rank < numRanks; ++rank)
+    for (int64_t number = 0; number < world.numLanes; ++number) {
+      lanes.push_back(std::make_unique<Lane>());
+      lanes.back()->rank = rank;
+      lanes.back()->number = number;
+    }
+  speeds.resize(lanes.size() + numRanks);
+  redrawSpeeds();
+}
+
+/// Very unequal speeds make one rank run far ahead of another, and pending transfers arrive very late or at once: that
+/// is where missing synchronisation shows.
+void ChannelMachine::redrawSpeeds() {
+  static constexpr double choices[] = {1, 1, 30, 1000};
+  static constexpr double shares[] = {0.01, 0.1, 0.5, 0.95};
+  for (double &speed : speeds)
+    speed = choices[random() % std::size(choices)];
+  deliveryShare = shares[random() % std::size(shares)];
+}
+
+/// Runners are numbered: every lane, then, past them, every rank's application, which starts invocations.
+bool ChannelMachine::canRun(int64_t runner) const {
+  if (runner < int64_t(lanes.size()))
+    return lanes[runner]->walker && !isBlocked(*lanes[runner]);
+  const RankState &rank = ranks[runner - lanes.size()];
+  return rank.numLanesRunning == 0 && rank.numStarted < options.numInvocations;
+}
+
+std::optional<int64_t> ChannelMachine::pickRunner() {
+  double total = 0;
+  std::vector<std::pair<double, int64_t>> candidates;
+  for (int64_t runner = 0; runner < int64_t(speeds.size()); ++runner)
+    if (canRun(runner))
+      candidates.emplace_back(total += speeds[runner], runner);
+  if (candidates.empty())
+    return std::nullopt;
+  double point = std::generate_canonical<double, 53>(random) * total;
+  for (auto [bound, runner] : candidates)
+    if (point < bound)
+      return runner;
+  return candidates.back().second;
+}
+
+void ChannelMachine::startInvocation(int64_t rank) {
+  RankState &state = ranks[rank];
+  if (state.numStarted > 0 && options.beforeNext)
+    options.beforeNext(rank, state.numStarted, world.inputs[rank], world.outputs[rank]);
+  ++state.numStarted;
+  state.numLanesRunning = world.numLanes;
+  for (int64_t number = 0; number < world.numLanes; ++number) {
+    Lane &lane = *lanes[rank * world.numLanes + number];
+    lane.scope.emplace(world, rank, number);
+    lane.walker.emplace(program.getBody().front(), *lane.scope);
+  }
+}
+
+/// Puts that are still pending stay so: ending is no flush.
+void ChannelMachine::endLane(Lane &lane) {
+  lane.walker.reset();
+  RankState &rank = ranks[lane.rank];
+  if (--rank.numLanesRunning > 0)
+    return;
+  if (options.atEnd)
+    options.atEnd(lane.rank, rank.numStarted - 1, world.outputs[lane.rank]);
+  if (rank.numStarted == options.numInvocations)
+    finalOutputs[lane.rank] = world.outputs[lane.rank];
+}
+
+llvm::Error ChannelMachine::stepRunner(int64_t runner) {
+  if (runner < int64_t(lanes.size()))
+    return stepLane(*lanes[runner]);
+  startInvocation(runner - lanes.size());
+  return llvm::Error::success();
+}
+
+/// Puts of a queue may arrive in any order; a signal arrives after all that precedes it in its queue.
+llvm::Error ChannelMachine::deliverAny() {
+  size_t busy = random() % busyQueues.size(), index = busyQueues[busy];
+  std::vector<Pending> &pending = queues[index];
+  std::vector<size_t> eligible;
+  for (size_t i = 0; i < pending.size(); ++i)
+    if (i == 0 || !pending[i].isSignal)
+      eligible.push_back(i);
+  size_t chosen = eligible[random() % eligible.size()];
+  Pending item = pending[chosen];
+  pending.erase(pending.begin() + chosen);
+  if (pending.empty()) {
+    busyQueues[busy] = busyQueues.back();
+    busyQueues.pop_back();
+  }
+  return deliver(*lanes[index / numRanks], int64_t(index % numRanks), item);
+}
+
+llvm::Error ChannelMachine::stepAny(bool &didStep) {
+  didStep = true;
+  if (random() % 64 == 0)
+    redrawSpeeds();
+  bool wantsDelivery = std::generate_canonical<double, 53>(random) < deliveryShare;
+  if (!busyQueues.empty() && wantsDelivery)
+    return deliverAny();
+  if (std::optional<int64_t> runner = pickRunner())
+    return stepRunner(*runner);
+  if (!busyQueues.empty())
+    return deliverAny();
+  didStep = false;
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::reportDeadlock() const {
+  llvm::Error error = llvm::createStringError("deadlock: nobody can go on");
+  int64_t numListed = 0;
+  for (const std::unique_ptr<Lane> &lane : lanes) {
+    if (!lane->walker || ++numListed > 8)
+      continue;
+    auto wait = cast<WaitOp>(lane->current); // a flush ends at the latest when nothing is pending
+    const Semaphore &counter = semaphoreOfWait(*lane, wait);
+    error = llvm::joinErrors(std::move(error),
+                             lane->scope->fail(wait, "waits for signal number " + Twine(counter.numWaited + 1) +
+                                                         " of semaphore " + Twine(wait.getSemaphore()) + " from rank " +
+                                                         Twine((*lane->scope)[wait.getRank()]) + ", which sent " +
+                                                         Twine(counter.numArrived)));
+  }
+  return error;
+}
+
+llvm::Error ChannelMachine::reportImbalance() const {
+  for (auto [index, counter] : llvm::enumerate(semaphores)) {
+    int64_t lane = index % world.numLanes, pair = index / world.numLanes;
+    if (counter.numArrived != counter.numWaited)
+      return errorAt(program, "unbalanced: rank " + Twine(pair / numRanks % numRanks) + " lane " + Twine(lane) +
+                                  " signalled semaphore " + Twine(pair / numRanks / numRanks) + " of rank " +
+                                  Twine(pair % numRanks) + " " + Twine(counter.numArrived) + " times, which waited " +
+                                  Twine(counter.numWaited) + " times");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::run() {
+  for (bool didStep = true; didStep;)
+    if (llvm::Error error = stepAny(didStep))
+      return error;
+  if (llvm::any_of(lanes, [](const std::unique_ptr<Lane> &lane) { return lane->walker.has_value(); }))
+    return reportDeadlock();
+  world.outputs = finalOutputs;
+  return options.requireBalance ? reportImbalance() : llvm::Error::success();
+}
+
+llvm::Error interpretChannel(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options) {
+  if (llvm::Error error = validate(world, enclosingProgram(program)))
+    return error;
+  return ChannelMachine(program, world, seed, options).run();
+}
+
+} // namespace kolo::reference

@@ -1,0 +1,168 @@
+// What one step of a lane does: begins an op, moves one chunk of it, or finds its wait over.
+#include "ir/reference/ChannelMachine.h"
+
+#include <cstring>
+
+using namespace mlir;
+
+namespace kolo::reference {
+
+ChannelMachine::Semaphore &ChannelMachine::semaphore(int64_t number, int64_t from, int64_t to, int64_t lane) {
+  return semaphores[((number * numRanks + from) * numRanks + to) * world.numLanes + lane];
+}
+
+const ChannelMachine::Semaphore &ChannelMachine::semaphoreOfWait(const Lane &lane, WaitOp wait) const {
+  return const_cast<ChannelMachine *>(this)->semaphore(int64_t(wait.getSemaphore()), (*lane.scope)[wait.getRank()],
+                                                       lane.rank, lane.number);
+}
+
+std::vector<Pending> &ChannelMachine::queue(const Lane &lane, int64_t peer) {
+  size_t index = (lane.rank * world.numLanes + lane.number) * numRanks + peer;
+  if (queues[index].empty()) // every caller adds to it
+    busyQueues.push_back(index);
+  return queues[index];
+}
+
+llvm::Expected<int64_t> ChannelMachine::peerOf(const Lane &lane, Operation *op, Value rank) const {
+  int64_t peer = rank ? (*lane.scope)[rank] : lane.rank;
+  if (peer < 0 || peer >= numRanks)
+    return lane.scope->fail(op, "there is no rank " + Twine(peer) + " among " + Twine(numRanks));
+  return peer;
+}
+
+bool ChannelMachine::isBlocked(const Lane &lane) const {
+  if (isa_and_nonnull<FlushOp>(lane.current))
+    return lane.numPendingPuts > 0;
+  auto wait = dyn_cast_if_present<WaitOp>(lane.current);
+  if (!wait)
+    return false;
+  const Semaphore &counter = semaphoreOfWait(lane, wait);
+  return counter.numWaited >= counter.numArrived;
+}
+
+llvm::Error ChannelMachine::stepLane(Lane &lane) {
+  if (lane.current)
+    return continueOp(lane);
+  llvm::Expected<Operation *> op = lane.walker->next();
+  if (!op)
+    return op.takeError();
+  if (!*op) {
+    endLane(lane);
+    return llvm::Error::success();
+  }
+  return begin(lane, *op);
+}
+
+llvm::Error ChannelMachine::begin(Lane &lane, Operation *op) {
+  if (auto buffer = dyn_cast<BufferOp>(op))
+    return memory.add(buffer, *lane.scope);
+  if (auto move = dyn_cast<MoveInterface>(op))
+    return beginMove(lane, move);
+  if (auto divide = dyn_cast<DivideOp>(op))
+    return beginDivide(lane, divide);
+  if (auto signal = dyn_cast<SignalOp>(op)) {
+    llvm::Expected<int64_t> peer = peerOf(lane, op, signal.getRank());
+    if (!peer)
+      return peer.takeError();
+    queue(lane, *peer).push_back({op, {}, true});
+    return llvm::Error::success();
+  }
+  auto wait = dyn_cast<WaitOp>(op);
+  if (!wait && !isa<FlushOp>(op))
+    return lane.scope->fail(op, "cannot be interpreted in a channel program");
+  if (wait)
+    if (llvm::Expected<int64_t> peer = peerOf(lane, op, wait.getRank()); !peer)
+      return peer.takeError();
+  lane.current = op;
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::beginMove(Lane &lane, MoveInterface move) {
+  for (Value rank : {move.getSourceRank(), move.getDestinationRank()})
+    if (llvm::Expected<int64_t> peer = peerOf(lane, move, rank); !peer)
+      return peer.takeError();
+  llvm::Expected<std::vector<PiecePair>> pairs =
+      memory.pairs(move, *lane.scope, {move.getSource(), move.getSourceOffsets(), move.getSourceSizes()},
+                   {move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()},
+                   {move.getPart(), move.getParts()});
+  if (!pairs)
+    return pairs.takeError();
+  auto put = dyn_cast<PutOp>(move.getOperation());
+  if (!put) {
+    lane.current = pairs->empty() ? nullptr : move.getOperation();
+    lane.piecesLeft.assign(pairs->begin(), pairs->end());
+    return llvm::Error::success();
+  }
+  for (const PiecePair &pair : *pairs)
+    queue(lane, (*lane.scope)[put.getRank()]).push_back({move, pair, false});
+  lane.numPendingPuts += int64_t(pairs->size());
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::beginDivide(Lane &lane, DivideOp divide) {
+  if (world.reduction != Reduction::Average)
+    return llvm::Error::success();
+  llvm::Expected<std::vector<Piece>> pieces =
+      memory.pieces(divide, *lane.scope, {divide.getBuffer(), divide.getOffsets(), divide.getSizes()},
+                    {divide.getPart(), divide.getParts()});
+  if (!pieces)
+    return pieces.takeError();
+  for (const Piece &piece : *pieces)
+    lane.piecesLeft.push_back({piece, piece});
+  lane.current = pieces->empty() ? nullptr : divide.getOperation();
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::continueOp(Lane &lane) {
+  Operation *op = lane.current;
+  if (auto wait = dyn_cast<WaitOp>(op))
+    ++semaphore(int64_t(wait.getSemaphore()), (*lane.scope)[wait.getRank()], lane.rank, lane.number).numWaited;
+  if (!lane.piecesLeft.empty()) {
+    PiecePair pieces = lane.piecesLeft.front();
+    lane.piecesLeft.pop_front();
+    if (llvm::Error error = movePiece(lane, op, pieces))
+      return error;
+  }
+  if (lane.piecesLeft.empty())
+    lane.current = nullptr;
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::movePiece(Lane &lane, Operation *op, const PiecePair &pieces) {
+  auto move = dyn_cast<MoveInterface>(op);
+  auto rankOf = [&](Value rank) { return rank ? (*lane.scope)[rank] : lane.rank; };
+  int64_t from = move ? rankOf(move.getSourceRank()) : lane.rank;
+  int64_t to = move ? rankOf(move.getDestinationRank()) : lane.rank;
+  auto source = memory.at(op, *lane.scope, pieces.source, from, Access::Read);
+  if (!source)
+    return source.takeError();
+  auto destination = memory.at(op, *lane.scope, pieces.destination, to, Access::Write);
+  if (!destination)
+    return destination.takeError();
+  if (isa<DivideOp>(op))
+    divide(world.type, *destination, groupSize(world));
+  else if (isa<ChannelReduceOp>(op))
+    combine(world.type, world.reduction, *destination, *source);
+  else if (!source->empty())
+    std::memmove(destination->data(), source->data(), source->size());
+  return llvm::Error::success();
+}
+
+llvm::Error ChannelMachine::deliver(Lane &lane, int64_t peer, const Pending &pending) {
+  if (auto signal = dyn_cast<SignalOp>(pending.op)) {
+    ++semaphore(int64_t(signal.getSemaphore()), lane.rank, peer, lane.number).numArrived;
+    return llvm::Error::success();
+  }
+  --lane.numPendingPuts;
+  auto source = memory.at(pending.op, *lane.scope, pending.pieces.source, lane.rank, Access::Read);
+  if (!source)
+    return source.takeError();
+  auto destination = memory.at(pending.op, *lane.scope, pending.pieces.destination, peer, Access::Write);
+  if (!destination)
+    return destination.takeError();
+  if (!source->empty())
+    std::memmove(destination->data(), source->data(), source->size());
+  return llvm::Error::success();
+}
+
+} // namespace kolo::reference

@@ -1,0 +1,36 @@
+// Runs programs of both phases on simulated ranks. The oracle of every test; shares no code with the compiler.
+#ifndef KOLO_IR_REFERENCE_INTERPRETER_H
+#define KOLO_IR_REFERENCE_INTERPRETER_H
+
+#include "ir/reference/World.h"
+
+#include <functional>
+
+namespace kolo::reference {
+
+/// Runs every statement to completion on all ranks before the next; a statement reads all its sources before it writes
+/// any destination, and senders that reduce into one place do so in increasing order of their ranks. An average's sum
+/// is divided at the end. Results are in `world.outputs`. Any program gives an answer or an error that names the op's
+/// location and the ranks; two messages of one statement that overwrite the same elements are such an error.
+llvm::Error interpretChoreography(ChoreographyOp choreography, World &world);
+
+/// Several invocations back to back. A rank starts the next one when all its own lanes ended the last, whatever others
+/// do.
+struct ChannelOptions {
+  int64_t numInvocations = 1;
+  /// At the moment when a rank ends an invocation, its output being what the application would see.
+  std::function<void(int64_t rank, int64_t invocation, const Bytes &output)> atEnd;
+  /// At some later moment, just before a rank starts invocation 1 or later: the application rewrites its buffers.
+  std::function<void(int64_t rank, int64_t invocation, Bytes &input, Bytes &output)> beforeNext;
+  /// Report signals that nobody waited for.
+  bool requireBalance = true;
+};
+
+/// Runs N ranks of `world.numLanes` lanes in one legal interleaving, chosen by the seed. The memory model is that of
+/// ir/README.md: puts and signals arrive at random later moments. Leaves in `world.outputs` what every rank's output
+/// was when that rank ended its last invocation. Errors: as above, deadlock, and unbalanced signals.
+llvm::Error interpretChannel(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options = {});
+
+} // namespace kolo::reference
+
+#endif

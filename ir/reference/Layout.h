@@ -1,0 +1,40 @@
+// Where the chunks of a buffer lie: the arithmetic documented at kolo.buffer, written down directly.
+#ifndef KOLO_IR_REFERENCE_LAYOUT_H
+#define KOLO_IR_REFERENCE_LAYOUT_H
+
+#include <cstdint>
+#include <vector>
+
+namespace kolo::reference {
+
+/// Elements [begin, begin + size).
+struct Range {
+  int64_t begin = 0, size = 0;
+  bool operator==(const Range &) const = default;
+};
+
+/// First element of piece `index` when `count` elements are cut into `numPieces`: index*count/numPieces, rounded down
+/// to a multiple of 16 bytes; `count` when index is `numPieces`.
+int64_t cut(int64_t index, int64_t numPieces, int64_t count, int64_t elementBytes);
+
+/// Part `part` of `numParts` of a range, cut as a block is cut into chunks.
+Range partOf(Range range, int64_t part, int64_t numParts, int64_t elementBytes);
+
+struct Layout {
+  std::vector<int64_t> grid; // extents, none negative
+  int64_t numBlockDims = 0;  // the first grid dimensions enumerate blocks of `count` elements
+  int64_t count = 0, elementBytes = 1;
+
+  int64_t numBlocks() const;
+  int64_t chunksPerBlock() const;
+  int64_t numElements() const { return numBlocks() * count; }
+  Range chunk(int64_t number) const;
+  /// Numbers of the chunks of a slice, row-major. Offsets wrap; 0 <= sizes[d] <= grid[d].
+  std::vector<int64_t> chunksOf(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sizes) const;
+
+  bool operator==(const Layout &) const = default;
+};
+
+} // namespace kolo::reference
+
+#endif

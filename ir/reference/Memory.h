@@ -1,0 +1,69 @@
+// The memory of all simulated ranks: the call's inputs and outputs, and the program's scratch.
+#ifndef KOLO_IR_REFERENCE_MEMORY_H
+#define KOLO_IR_REFERENCE_MEMORY_H
+
+#include "ir/reference/Layout.h"
+#include "ir/reference/Scope.h"
+
+#include <map>
+
+namespace kolo::reference {
+
+/// A slice as an op names it.
+struct Slice {
+  mlir::Value buffer;
+  mlir::ValueRange offsets, sizes;
+};
+
+/// A number of a part, and how many parts there are. Both null: the whole chunk.
+struct Part {
+  mlir::Value part, parts;
+};
+
+/// Elements of one chunk of a buffer, on no rank in particular.
+struct Piece {
+  mlir::Value buffer;
+  Range elements;
+};
+struct PiecePair {
+  Piece source, destination;
+};
+
+enum class Access { Read, Write };
+
+class Memory {
+public:
+  explicit Memory(World &world) : world(world) {}
+
+  /// Makes the buffer on all ranks, scratch poisoned. When it was made before, as by another rank, its layout must be
+  /// the same. Errors: a negative extent, or a layout that does not hold what the collective says an input or output
+  /// holds.
+  llvm::Error add(BufferOp op, const Scope &scope);
+
+  /// The pieces that an op touches, chunk by chunk, row-major.
+  llvm::Expected<std::vector<Piece>> pieces(mlir::Operation *op, const Scope &scope, Slice slice, Part part) const;
+  /// The same for the pairs of chunks that an op moves. Errors: the slices differ in shape, or two chunks in size.
+  llvm::Expected<std::vector<PiecePair>> pairs(mlir::Operation *op, const Scope &scope, Slice source, Slice destination,
+                                               Part part = {}) const;
+
+  /// Where a piece lies on a rank; valid until the next `add`. Errors: writing an input, or touching a buffer that does
+  /// not exist there. `op` and `scope` are whom to blame.
+  llvm::Expected<llvm::MutableArrayRef<std::byte>> at(mlir::Operation *op, const Scope &scope, const Piece &piece,
+                                                      int64_t rank, Access access);
+
+private:
+  struct Buffer {
+    BufferRole role;
+    Layout layout;
+    std::vector<Bytes> scratch; // by rank
+  };
+  llvm::Expected<std::vector<Piece>> chunks(mlir::Operation *op, const Scope &scope, Slice slice) const;
+  llvm::Error cutParts(mlir::Operation *op, const Scope &scope, Part part, std::vector<Piece> &pieces) const;
+
+  World &world;
+  std::map<mlir::Operation *, Buffer> buffers;
+};
+
+} // namespace kolo::reference
+
+#endif

@@ -1,0 +1,152 @@
+// Definitions of the collectives, and rank-tagged data.
+#include "ir/reference/Oracle.h"
+
+#include <algorithm>
+
+namespace kolo::reference {
+
+/// A well-mixed number (splitmix64, Steele et al., OOPSLA 2014).
+static uint64_t mix(uint64_t seed, uint64_t next) {
+  uint64_t bits = (seed + next + 1) * 0x9e3779b97f4a7c15u;
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+  return bits ^ (bits >> 31);
+}
+
+/// All integers up to this one are exact in the type and, for integers, positive.
+static int64_t largestTag(ElementType type) {
+  switch (type) {
+  case ElementType::BF16:
+    return 256;
+  case ElementType::F16:
+    return 2048;
+  case ElementType::I8:
+    return 127;
+  case ElementType::U8:
+    return 255;
+  default:
+    return 1 << 24;
+  }
+}
+
+static bool isReducing(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Reduce;
+}
+
+/// A factor of 1 or 2: at least one member of the group has a 2, not all do, and at most six do, so that the product
+/// fits every type.
+static int64_t factor(uint64_t element, int64_t member, int64_t numMembers) {
+  int64_t numPicks = std::min<int64_t>(6, numMembers - 1);
+  for (int64_t pick = 0; pick < numPicks; ++pick)
+    if (int64_t(mix(element, pick) % numMembers) == member)
+      return 2;
+  return 1;
+}
+
+/// 1 to `limit`; members 0 and 1 always differ.
+static int64_t tag(uint64_t element, int64_t member, int64_t limit) {
+  int64_t first = int64_t(mix(element, 0) % limit), other = int64_t(mix(element, member) % (limit - 1));
+  if (member == 0)
+    return 1 + first;
+  return member == 1 ? 1 + (first + 1 + other) % limit : 1 + other;
+}
+
+void tagInput(World &world, uint64_t salt) {
+  bool reduces = isReducing(world.collective.getKind());
+  int64_t numMembers = groupSize(world), limit = largestTag(world.type);
+  if (reduces && (world.reduction == Reduction::Sum || world.reduction == Reduction::Average))
+    limit = std::max<int64_t>(2, limit / numMembers); // so that the sum is exact
+  for (int64_t rank = 0; rank < numRanks(world); ++rank) {
+    uint64_t group = mix(salt, groupOf(world, rank).front());
+    int64_t member = memberNumber(world, rank);
+    Bytes &input = world.inputs[rank];
+    for (size_t at = 0, element = 0; at < input.size(); at += elementBytes(world.type), ++element) {
+      uint64_t seed = mix(group, element);
+      bool multiplies = reduces && world.reduction == Reduction::Product;
+      storeInteger(world.type, &input[at], multiplies ? factor(seed, member, numMembers) : tag(seed, member, limit));
+    }
+  }
+}
+
+namespace {
+/// Blocks of `count` elements, by number.
+struct Blocks {
+  int64_t sizeBytes;
+  explicit Blocks(const World &world) : sizeBytes(world.count * elementBytes(world.type)) {}
+  llvm::ArrayRef<std::byte> of(const Bytes &bytes, int64_t block) const {
+    return llvm::ArrayRef(bytes).slice(block * sizeBytes, sizeBytes);
+  }
+};
+} // namespace
+
+static Bytes reduced(const World &world, llvm::ArrayRef<int64_t> group, int64_t block) {
+  Blocks blocks(world);
+  llvm::ArrayRef<std::byte> first = blocks.of(world.inputs[group.front()], block);
+  Bytes result(first.begin(), first.end());
+  for (int64_t rank : group.drop_front())
+    combine(world.type, world.reduction, result, blocks.of(world.inputs[rank], block));
+  if (world.reduction == Reduction::Average)
+    divide(world.type, result, int64_t(group.size()));
+  return result;
+}
+
+/// Block `block` of every member's input, one after the other.
+static Bytes gathered(const World &world, llvm::ArrayRef<int64_t> group, int64_t block) {
+  Bytes result;
+  for (int64_t rank : group) {
+    llvm::ArrayRef<std::byte> part = Blocks(world).of(world.inputs[rank], block);
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+std::optional<Bytes> expectedOutput(const World &world, int64_t rank) {
+  if (!exists(world, BufferRole::Output, rank))
+    return std::nullopt;
+  std::vector<int64_t> group = groupOf(world, rank);
+  int64_t member = memberNumber(world, rank), root = group[world.root];
+  switch (world.collective.getKind()) {
+  case CollectiveKind::AllGather:
+  case CollectiveKind::Gather:
+    return gathered(world, group, 0);
+  case CollectiveKind::AllToAll:
+    return gathered(world, group, member);
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::Reduce:
+    return reduced(world, group, 0);
+  case CollectiveKind::ReduceScatter:
+    return reduced(world, group, member);
+  case CollectiveKind::Broadcast:
+    return gathered(world, root, 0);
+  case CollectiveKind::Scatter:
+    return gathered(world, root, member);
+  }
+  llvm_unreachable("a collective");
+}
+
+llvm::Error checkOutput(const World &world, int64_t rank, const Bytes &actual) {
+  auto fail = [&](const llvm::Twine &what) {
+    return llvm::createStringError("output of rank " + llvm::Twine(rank) + ": " + what);
+  };
+  std::optional<Bytes> expected = expectedOutput(world, rank);
+  if (!expected)
+    return llvm::all_of(actual, [](std::byte byte) { return byte == poison; }) ? llvm::Error::success()
+                                                                               : fail("written, and must not be");
+  if (expected->size() != actual.size())
+    return fail(llvm::Twine(actual.size()) + " bytes, expected " + llvm::Twine(expected->size()));
+  auto [differs, wanted] = std::mismatch(actual.begin(), actual.end(), expected->begin());
+  if (differs == actual.end())
+    return llvm::Error::success();
+  size_t element = (differs - actual.begin()) / elementBytes(world.type), at = element * elementBytes(world.type);
+  return fail("element " + llvm::Twine(element) + " is " + show(world.type, &actual[at]) + ", expected " +
+              show(world.type, &(*expected)[at]));
+}
+
+llvm::Error checkOutputs(const World &world) {
+  for (int64_t rank = 0; rank < numRanks(world); ++rank)
+    if (llvm::Error error = checkOutput(world, rank, world.outputs[rank]))
+      return error;
+  return llvm::Error::success();
+}
+
+} // namespace kolo::reference

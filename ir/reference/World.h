@@ -1,0 +1,59 @@
+// One call of a collective as every simulated rank sees it: shape, inputs, outputs. What tests hand to an interpreter.
+#ifndef KOLO_IR_REFERENCE_WORLD_H
+#define KOLO_IR_REFERENCE_WORLD_H
+
+#include "ir/Kolo.h"
+#include "ir/reference/Element.h"
+
+#include "llvm/Support/Error.h"
+
+#include <vector>
+
+namespace kolo::reference {
+
+using Bytes = std::vector<std::byte>;
+
+/// What memory holds before anybody wrote it.
+inline constexpr std::byte poison{0xdb};
+
+/// Everything about a call but its data.
+struct Call {
+  CollectiveAttr collective;
+  std::vector<int64_t> meshSizes; // slowest first
+  int64_t count = 0;              // elements, as the collective counts them
+  ElementType type = ElementType::F32;
+  Reduction reduction = Reduction::Sum;
+  int64_t root = 0;     // number inside the group
+  int64_t numLanes = 1; // channel phase only
+};
+
+struct World : Call {
+  std::vector<Bytes> inputs, outputs; // by rank
+};
+
+/// A world with the buffers that the call needs: inputs of zeros, outputs poisoned. Rooted collectives have all their
+/// buffers on every rank here; those that do not exist in the call (see `exists`) are errors to access.
+World makeWorld(const Call &call);
+void poisonOutputs(World &world);
+
+/// An error unless the call makes sense for a program with this collective and this number of mesh dimensions, and
+/// every buffer has the size that `makeWorld` gives it.
+llvm::Error validate(const World &world, const ProgramShape &program);
+
+int64_t numRanks(const Call &call);
+std::vector<int64_t> coordinatesOf(const Call &call, int64_t rank);
+int64_t rankAt(const Call &call, llvm::ArrayRef<int64_t> coordinates);
+
+/// The ranks that `rank` collects with, itself included, in the order of their numbers inside the group.
+std::vector<int64_t> groupOf(const Call &call, int64_t rank);
+int64_t groupSize(const Call &call);
+/// The number of `rank` inside its group.
+int64_t memberNumber(const Call &call, int64_t rank);
+/// Blocks of `count` elements in the input or output of a rank: 1 or the group's size.
+int64_t numBlocks(const Call &call, BufferRole role);
+/// False for the output of reduce and gather, and the input of scatter, on every rank but the root.
+bool exists(const Call &call, BufferRole role, int64_t rank);
+
+} // namespace kolo::reference
+
+#endif
