@@ -1,6 +1,8 @@
 // From a recorded choreography to the choreography phase of the dialect: one op per statement, nothing decided here.
 #include "dsl/EmitChoreography.h"
 
+#include "ir/IndexArithmetic.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,7 +33,7 @@ private:
   mlir::Location locationOf(const std::source_location &location) {
     return FileLineColLoc::get(builder.getStringAttr(location.file_name()), location.line(), location.column());
   }
-  Value constant(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
+  Value constant(int64_t value) { return createConstant(builder, loc, value); }
 
   void emitItems(const std::vector<RecordedItem> &items);
   void emitLoop(const RecordedLoop &recorded);
@@ -43,7 +45,6 @@ private:
   Value emitExpression(const ExpressionRef &expression);
   Value emitLeaf(const Expression &expression);
   Value emitOperation(Kind kind, ArrayRef<Value> operands);
-  Value emitModulo(Value value, Value divisor);
   Value emitLog2(Value value);
 
   OpBuilder builder;
@@ -216,7 +217,7 @@ Value Emitter::emitOperation(Kind kind, ArrayRef<Value> operands) {
   case Kind::FloorDiv:
     return arith::FloorDivSIOp::create(builder, loc, a, b);
   case Kind::Mod:
-    return emitModulo(a, b);
+    return createModulo(builder, loc, a, b);
   case Kind::Xor:
     return arith::XOrIOp::create(builder, loc, a, b);
   case Kind::Min:
@@ -236,14 +237,6 @@ Value Emitter::emitOperation(Kind kind, ArrayRef<Value> operands) {
   default:
     return arith::CmpIOp::create(builder, loc, predicateOf(kind), a, b);
   }
-}
-
-/// The remainder that is not negative, for a positive divisor.
-Value Emitter::emitModulo(Value value, Value divisor) {
-  Value remainder = arith::RemSIOp::create(builder, loc, value, divisor);
-  Value isNegative = arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, remainder, constant(0));
-  Value raised = arith::AddIOp::create(builder, loc, remainder, divisor);
-  return arith::SelectOp::create(builder, loc, isNegative, raised, remainder);
 }
 
 Value Emitter::emitLog2(Value value) {

@@ -1,5 +1,6 @@
-// kolo-opt: runs any of Kolo's passes, or an upstream one, on textual IR.
-#include "ir/Kolo.h"
+// kolo-opt: runs any of Kolo's passes and pipelines, or an upstream clean-up, on textual IR.
+#include "compiler/Passes.h"
+#include "compiler/Pipeline.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -11,5 +12,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<kolo::KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
   mlir::registerTransformsPasses();
+  kolo::registerKoloPasses();
+  kolo::registerKoloPipelines();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kolo's optimizer driver\n", registry));
 }

@@ -1,0 +1,34 @@
+// Every pass, in the order in which Pipeline.cpp runs them.
+include "mlir/Pass/PassBase.td"
+
+def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"> {
+  let summary = "refuses a choreography that is not what it says, at the author's line";
+  let description = [{
+    Runs the choreography over symbolic chunks on every mesh it is compiled for, with every root, and reports: slices out of
+    range, relations that the mesh does not allow, chunks read before they were written, chunks written twice in one
+    statement, chunks of different size, and a result that is not the collective's. A mesh of more than `max-ranks` ranks is
+    replaced by a smaller one of the same kind (powers of two stay powers of two); what was looked at is recorded in the
+    attribute `kolo.checked`.
+  }];
+  let options = [Option<"maxRanks", "max-ranks", "int64_t", "64", "largest mesh to run through">,
+                 Option<"result", "result", "bool", "true", "check the result too, not only every statement">];
+}
+
+def PlaceStaging : Pass<"kolo-place-staging", "::kolo::ChoreographyOp"> {
+  let summary = "gives statements that read what they write a staging buffer";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
+  let summary = "turns every choreography into the program of one rank";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {
+  let summary = "adds the signals that make every transfer wait for both sides";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def PlaceLanes : Pass<"kolo-place-lanes", "::kolo::ProgramOp"> {
+  let summary = "lets every lane move its own part of every chunk";
+}

@@ -1,0 +1,46 @@
+// The map of the compiler: every pass, in order, and why it stands where it does. Targets go on from here: see
+// targets/cpu/CpuPipeline.cpp.
+#include "compiler/Pipeline.h"
+#include "compiler/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+static void cleanUp(OpPassManager &manager, const PipelineOptions &options) {
+  if (!options.optimize)
+    return;
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+}
+
+void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  cleanUp(manager, options);
+
+  // Choreography form. First the author's mistakes, since everything after relies on their absence.
+  OpPassManager &choreography = manager.nest<ChoreographyOp>();
+  choreography.addPass(createCheckChoreography());
+  // While a statement is still one op: whether it reads what it writes is a question about all ranks.
+  choreography.addPass(createPlaceStaging());
+
+  // From the global view to one rank's; data signals only.
+  manager.addPass(createProject());
+
+  // Before any clean-up: recognises what Project leaves.
+  OpPassManager &program = manager.nest<ProgramOp>();
+  program.addPass(createInferHandshake());
+  // Synchronisation is settled; lanes repeat it side by side.
+  program.addPass(createPlaceLanes());
+
+  cleanUp(manager, options);
+}
+
+void registerKoloPipelines() {
+  PassPipelineRegistration<>("kolo-to-channel", "from choreography form to synchronised channel form",
+                             [](OpPassManager &manager) { buildChannelPipeline(manager, {}); });
+}
+
+} // namespace kolo

@@ -1,0 +1,21 @@
+// The order of the compiler's passes, target-neutral part.
+#ifndef KOLO_COMPILER_PIPELINE_H
+#define KOLO_COMPILER_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+namespace kolo {
+
+struct PipelineOptions {
+  bool optimize = true; // false: required passes only
+};
+
+/// From choreography form to channel form, synchronised and split over lanes; ready for any target.
+void buildChannelPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
+
+/// Registers the pipeline as --kolo-to-channel.
+void registerKoloPipelines();
+
+} // namespace kolo
+
+#endif

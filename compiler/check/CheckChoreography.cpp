@@ -1,0 +1,224 @@
+// CheckChoreography: refuses a choreography that is not what it says.
+//   Runs all ranks over symbolic chunks: a chunk's content is the input chunk that it descends from and the set of ranks
+//   whose contribution it holds. Changes nothing but the attribute kolo.checked, [mesh, mesh looked at] per mesh.
+// Requires choreography form. Runs first: everything after it may rely on slices in range and on paired chunks of equal size.
+#include "compiler/Passes.h"
+#include "compiler/check/ChunkState.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_CHECKCHOREOGRAPHY
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+std::string describeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::interleave(
+      llvm::zip(choreography.getMesh().getAsRange<StringAttr>(), mesh), out,
+      [&](auto pair) { out << std::get<0>(pair).getValue() << "=" << std::get<1>(pair); }, ",");
+  return text;
+}
+
+/// A mesh of the same kind with at most maxRanks ranks. A dimension that a table is mapped along keeps its size.
+SmallVector<int64_t> representative(ChoreographyOp choreography, ArrayRef<int64_t> mesh, int64_t maxRanks) {
+  SmallVector<int64_t> result(mesh);
+  SmallVector<bool> mayShrink(mesh.size(), true);
+  choreography.walk([&](TransferOp transfer) {
+    for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
+      mayShrink[dim] = mayShrink[dim] && step.getKind() != StepKind::Mapped;
+  });
+  auto numRanks = [&] { return std::accumulate(result.begin(), result.end(), int64_t(1), std::multiplies<>()); };
+  while (numRanks() > maxRanks) {
+    int64_t largest = -1;
+    for (size_t dim = 0; dim < result.size(); ++dim)
+      if (mayShrink[dim] && result[dim] > 1 && (largest < 0 || result[dim] > result[size_t(largest)]))
+        largest = int64_t(dim);
+    if (largest < 0)
+      break;
+    int64_t &size = result[size_t(largest)];
+    // Half of a power of two is one; half of another size is made odd, and so none.
+    size = llvm::isPowerOf2_64(uint64_t(size)) ? size / 2 : size > 7 ? (size / 2) | 1 : size == 3 ? 2 : size - 1;
+  }
+  return result;
+}
+
+/// Runs one choreography on one mesh, for one root.
+class Checker {
+public:
+  Checker(ChoreographyOp choreography, IndexEvaluator &evaluator, std::string mesh)
+      : choreography(choreography), evaluator(evaluator), unfold(evaluator), mesh(std::move(mesh)) {}
+
+  LogicalResult run(int64_t root, bool checkResult);
+
+private:
+  LogicalResult execute(StatementInterface statement);
+  LogicalResult check(StatementInterface statement, const ConcreteMove &move);
+  LogicalResult checkBox(StatementInterface statement, Value buffer, const GridBox &box);
+  LogicalResult read(StatementInterface statement, const ConcreteMove &move);
+  LogicalResult write(StatementInterface statement);
+  std::string nameOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getName().str(); }
+
+  struct PendingWrite {
+    int64_t rank, chunk;
+    ChunkContent content;
+  };
+
+  ChoreographyOp choreography;
+  IndexEvaluator &evaluator;
+  Unfold unfold;
+  std::string mesh;
+  std::optional<ChunkState> state;
+  std::vector<PendingWrite> writes;
+  llvm::SmallPtrSet<Operation *, 8> mistaken; // reported once; executed no more
+};
+
+LogicalResult Checker::run(int64_t root, bool checkResult) {
+  // Grids are computed by arithmetic at the top level, which the walk below executes; buffers come before statements.
+  auto visit = [&](StatementInterface statement) -> LogicalResult {
+    if (!state)
+      state.emplace(choreography, evaluator, root);
+    if (!mistaken.contains(statement) && failed(execute(statement)))
+      mistaken.insert(statement);
+    return success();
+  };
+  if (failed(unfold.forEachExecution(choreography, visit)) || !mistaken.empty())
+    return failure();
+  if (!checkResult)
+    return success();
+  if (!state)
+    state.emplace(choreography, evaluator, root);
+  if (std::optional<std::string> wrong = state->findWrongResult())
+    return choreography.emitError() << "the result is not "
+                                    << stringifyCollectiveKind(choreography.getCollective().getKind()) << ": " << *wrong
+                                    << " (mesh " << mesh << ")";
+  return success();
+}
+
+LogicalResult Checker::execute(StatementInterface statement) {
+  writes.clear();
+  for (int64_t sender = 0; sender < evaluator.numRanks(); ++sender) {
+    auto visit = [&](const ConcreteMove &move) -> LogicalResult {
+      return failed(check(statement, move)) ? failure() : read(statement, move);
+    };
+    if (failed(unfold.forEachMoveFrom(statement, sender, visit)))
+      return failure();
+  }
+  return write(statement);
+}
+
+LogicalResult Checker::checkBox(StatementInterface statement, Value buffer, const GridBox &box) {
+  for (auto [dim, range] : llvm::enumerate(box)) {
+    if (range.extent < 1)
+      return statement->emitError() << "grid dimension " << dim << " of '" << nameOf(buffer) << "' has " << range.extent
+                                    << " chunks on mesh " << mesh;
+    if (range.size < 0 || range.size > range.extent)
+      return statement->emitError() << "a slice takes " << range.size << " chunks along dimension " << dim << " of '"
+                                    << nameOf(buffer) << "', which has " << range.extent << " there (mesh " << mesh
+                                    << ")";
+  }
+  return success();
+}
+
+LogicalResult Checker::check(StatementInterface statement, const ConcreteMove &move) {
+  if (failed(checkBox(statement, statement.getSource(), move.source)) ||
+      failed(checkBox(statement, statement.getDestination(), move.destination)))
+    return failure();
+  SlicesOp slices = slicesOf(statement);
+  SmallVector<int64_t, 3> sourceShape, destinationShape;
+  for (auto [size, range] : llvm::zip_equal(slices.getSourceSizes(), move.source))
+    if (isRanged(size))
+      sourceShape.push_back(range.size);
+  for (auto [size, range] : llvm::zip_equal(slices.getDestinationSizes(), move.destination))
+    if (isRanged(size))
+      destinationShape.push_back(range.size);
+  if (sourceShape == destinationShape)
+    return success();
+  InFlightDiagnostic error = statement->emitError() << "the source slice has [";
+  llvm::interleaveComma(sourceShape, error);
+  error << "] chunks, the destination slice [";
+  llvm::interleaveComma(destinationShape, error);
+  return error << "] (rank " << move.sender << " to " << move.receiver << ", mesh " << mesh << ")";
+}
+
+LogicalResult Checker::read(StatementInterface statement, const ConcreteMove &move) {
+  auto sources = state->chunksOf(move.source), destinations = state->chunksOf(move.destination);
+  for (auto [source, destination] : llvm::zip_equal(sources, destinations)) {
+    if (!state->haveEqualSize(statement.getSource(), source, statement.getDestination(), destination))
+      return statement->emitError() << "chunks of different size: " << state->describe(statement.getSource(), source)
+                                    << " and " << state->describe(statement.getDestination(), destination) << " (mesh "
+                                    << mesh << ")";
+    const ChunkContent &content = state->at(move.sender, statement.getSource(), source);
+    if (!content.isDefined())
+      return statement->emitError() << "rank " << move.sender << " reads "
+                                    << state->describe(statement.getSource(), source)
+                                    << " before anything wrote it (mesh " << mesh << ")";
+    if (!state->mayWrite(move.receiver, statement.getDestination()))
+      return statement->emitError() << "writes the output of rank " << move.receiver
+                                    << ", but only the root has an output (mesh " << mesh << ")";
+    writes.push_back({move.receiver, destination, content});
+  }
+  return success();
+}
+
+LogicalResult Checker::write(StatementInterface statement) {
+  Value buffer = statement.getDestination();
+  llvm::DenseSet<std::pair<int64_t, int64_t>> written;
+  for (PendingWrite &pending : writes) {
+    ChunkContent &target = state->at(pending.rank, buffer, pending.chunk);
+    std::string place = state->describe(buffer, pending.chunk) + " on rank " + std::to_string(pending.rank);
+    if (!statement.isReducing()) {
+      if (!written.insert({pending.rank, pending.chunk}).second)
+        return statement->emitError() << "several senders write " << place << " (mesh " << mesh << ")";
+      target = std::move(pending.content);
+      continue;
+    }
+    if (!target.isDefined())
+      return statement->emitError() << "reduces into " << place << " before anything wrote it (mesh " << mesh << ")";
+    if (std::optional<std::string> problem = target.combine(pending.content))
+      return statement->emitError() << *problem << " in " << place << " (mesh " << mesh << ")";
+  }
+  return success();
+}
+
+struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
+  using CheckChoreographyBase::CheckChoreographyBase;
+
+  void runOnOperation() override {
+    ChoreographyOp choreography = getOperation();
+    FailureOr<IndexEvaluator> evaluator = IndexEvaluator::create(choreography);
+    if (failed(evaluator))
+      return signalPassFailure();
+    Builder builder(&getContext());
+    SmallVector<Attribute> checked;
+    for (auto mesh : choreography.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
+      SmallVector<int64_t> looked = representative(choreography, mesh, maxRanks);
+      if (failed(checkMesh(*evaluator, looked)))
+        return signalPassFailure();
+      checked.push_back(builder.getArrayAttr({mesh, builder.getDenseI64ArrayAttr(looked)}));
+    }
+    choreography->setAttr("kolo.checked", builder.getArrayAttr(checked));
+  }
+
+  LogicalResult checkMesh(IndexEvaluator &evaluator, ArrayRef<int64_t> mesh) {
+    ChoreographyOp choreography = getOperation();
+    CollectiveAttr collective = choreography.getCollective();
+    int64_t groupSize = 1;
+    for (int64_t dim : collective.getGroupDims())
+      groupSize *= mesh[size_t(dim)];
+    int64_t numRoots = isRooted(collective.getKind()) ? groupSize : 1;
+    for (int64_t root = 0; root < numRoots; ++root) {
+      evaluator.setMesh(mesh, root);
+      if (failed(Checker(choreography, evaluator, describeMesh(choreography, mesh)).run(root, result)))
+        return failure();
+    }
+    return success();
+  }
+};
+
+} // namespace
+} // namespace kolo

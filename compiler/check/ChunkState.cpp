@@ -1,0 +1,180 @@
+// What every chunk of every buffer on every rank holds, symbolically.
+#include "compiler/check/ChunkState.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+bool isRooted(CollectiveKind kind) {
+  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
+         kind == CollectiveKind::Scatter;
+}
+
+std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
+  if (inputChunk != other.inputChunk)
+    return "combines " + describe() + " with " + other.describe();
+  if (contributors.anyCommon(other.contributors))
+    return "counts a contribution twice: combines " + describe() + " with " + other.describe();
+  contributors |= other.contributors;
+  return std::nullopt;
+}
+
+std::string ChunkContent::describe() const {
+  if (!isDefined())
+    return "nothing";
+  std::string text = "input chunk " + std::to_string(inputChunk) + " of rank";
+  text += contributors.count() == 1 ? "" : "s";
+  for (unsigned rank : contributors.set_bits())
+    text += " " + std::to_string(rank);
+  return text;
+}
+
+ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evaluator, int64_t root)
+    : collective(choreography.getCollective()), mesh(evaluator.mesh()), root(root), numRanks(evaluator.numRanks()) {
+  for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
+    bufferNumbers[buffer] = layouts.size();
+    Layout layout{buffer.getRole(), buffer.getName().str(), {}, 1, 1};
+    for (auto [dim, extent] : llvm::enumerate(buffer.getGrid())) {
+      layout.grid.push_back(evaluator.get(extent));
+      layout.numChunks *= layout.grid.back();
+      if (dim >= buffer.getBlocks())
+        layout.chunksPerBlock *= layout.grid.back();
+    }
+    layouts.push_back(std::move(layout));
+  }
+  contents.resize(size_t(numRanks));
+  for (int64_t rank = 0; rank < numRanks; ++rank)
+    for (const Layout &layout : layouts) {
+      auto &chunks = contents[size_t(rank)].emplace_back(std::max<int64_t>(layout.numChunks, 0));
+      if (layout.role != BufferRole::Input || !hasInput(rank))
+        continue;
+      for (auto [number, chunk] : llvm::enumerate(chunks)) {
+        chunk.inputChunk = int64_t(number);
+        chunk.contributors.resize(unsigned(numRanks));
+        chunk.contributors.set(unsigned(rank));
+      }
+    }
+}
+
+ChunkContent &ChunkState::at(int64_t rank, Value buffer, int64_t chunk) {
+  return contents[size_t(rank)][bufferNumbers.at(buffer)][size_t(chunk)];
+}
+
+SmallVector<int64_t> ChunkState::chunksOf(const GridBox &box) {
+  SmallVector<int64_t> chunks{0};
+  for (const GridRange &range : box) {
+    SmallVector<int64_t> next;
+    for (int64_t base : chunks)
+      for (int64_t i = 0; i < range.size; ++i)
+        next.push_back(base * range.extent + (((range.offset + i) % range.extent) + range.extent) % range.extent);
+    chunks = std::move(next);
+  }
+  return chunks;
+}
+
+bool ChunkState::haveEqualSize(Value bufferA, int64_t chunkA, Value bufferB, int64_t chunkB) const {
+  int64_t cutA = layoutOf(bufferA).chunksPerBlock, cutB = layoutOf(bufferB).chunksPerBlock;
+  return cutA == cutB && chunkA % cutA == chunkB % cutB;
+}
+
+bool ChunkState::mayWrite(int64_t rank, Value buffer) const {
+  return layoutOf(buffer).role != BufferRole::Output || hasOutput(rank);
+}
+
+std::string ChunkState::describe(Value buffer, int64_t chunk) const {
+  const Layout &layout = layoutOf(buffer);
+  std::string text;
+  for (int64_t extent : llvm::reverse(layout.grid)) {
+    text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
+    chunk /= extent;
+  }
+  return "chunk [" + text + "] of '" + layout.name + "'";
+}
+
+int64_t ChunkState::numberInGroup(int64_t rank) const {
+  int64_t number = 0, stride = 1;
+  for (size_t dim = mesh.size(); dim-- > 0;) {
+    if (llvm::is_contained(collective.getGroupDims(), int64_t(dim))) {
+      number += rank % mesh[dim] * stride;
+      stride *= mesh[dim];
+    }
+    rank /= mesh[dim];
+  }
+  return number;
+}
+
+BitVector ChunkState::groupOf(int64_t rank) const {
+  auto outside = [&](int64_t other) { // coordinates outside of the group's dimensions, as one number
+    int64_t number = 0;
+    for (size_t dim = mesh.size(), scale = 1; dim-- > 0; other /= mesh[dim])
+      if (!llvm::is_contained(collective.getGroupDims(), int64_t(dim))) {
+        number += other % mesh[dim] * int64_t(scale);
+        scale *= size_t(mesh[dim]);
+      }
+    return number;
+  };
+  BitVector result{unsigned(numRanks)};
+  for (int64_t other = 0; other < numRanks; ++other)
+    if (outside(other) == outside(rank))
+      result.set(unsigned(other));
+  return result;
+}
+
+bool ChunkState::onlyRootHas(BufferRole role) const {
+  CollectiveKind kind = collective.getKind();
+  if (role == BufferRole::Input)
+    return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter;
+  return role == BufferRole::Output && (kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather);
+}
+
+ChunkContent ChunkState::expected(int64_t rank, int64_t chunk) const {
+  auto output = llvm::find_if(layouts, [](const Layout &layout) { return layout.role == BufferRole::Output; });
+  int64_t cut = output->chunksPerBlock, block = chunk / cut, inner = chunk % cut;
+  BitVector group = groupOf(rank), one{unsigned(numRanks)};
+  auto only = [&](int64_t number) { // the member of the group with this number
+    for (unsigned member : group.set_bits())
+      if (numberInGroup(member) == number)
+        one.set(member);
+    return one;
+  };
+  switch (collective.getKind()) {
+  case CollectiveKind::AllGather:
+  case CollectiveKind::Gather:
+    return {inner, only(block)};
+  case CollectiveKind::ReduceScatter:
+    return {numberInGroup(rank) * cut + inner, group};
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::Reduce:
+    return {inner, group};
+  case CollectiveKind::Broadcast:
+    return {inner, only(root)};
+  case CollectiveKind::Scatter:
+    return {numberInGroup(rank) * cut + inner, only(root)};
+  case CollectiveKind::AllToAll:
+    return {numberInGroup(rank) * cut + inner, only(block)};
+  }
+  llvm_unreachable("every collective is handled");
+}
+
+std::optional<std::string> ChunkState::findWrongResult() {
+  size_t output = 0;
+  while (output < layouts.size() && layouts[output].role != BufferRole::Output)
+    ++output;
+  if (output == layouts.size())
+    return "there is no output";
+  for (int64_t rank = 0; rank < numRanks; ++rank) {
+    if (!hasOutput(rank))
+      continue;
+    for (int64_t chunk = 0; chunk < layouts[output].numChunks; ++chunk) {
+      const ChunkContent &actual = contents[size_t(rank)][output][size_t(chunk)];
+      ChunkContent wanted = expected(rank, chunk);
+      if (actual == wanted)
+        continue;
+      return "on rank " + std::to_string(rank) + ", chunk " + std::to_string(chunk) + " of the output holds " +
+             actual.describe() + " instead of " + wanted.describe();
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace kolo

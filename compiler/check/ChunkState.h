@@ -1,0 +1,72 @@
+// What every chunk of every buffer on every rank holds, symbolically. Used by CheckChoreography.
+#ifndef KOLO_COMPILER_CHECK_CHUNKSTATE_H
+#define KOLO_COMPILER_CHECK_CHUNKSTATE_H
+
+#include "compiler/check/Unfold.h"
+
+#include "llvm/ADT/BitVector.h"
+
+#include <optional>
+#include <string>
+
+namespace kolo {
+
+bool isRooted(CollectiveKind kind);
+
+/// Nothing, or a combination of one chunk of the inputs of some ranks.
+struct ChunkContent {
+  int64_t inputChunk = -1;      // number of the chunk in the input buffer; -1: nothing was written
+  llvm::BitVector contributors; // by rank number
+
+  bool isDefined() const { return inputChunk >= 0; }
+  bool operator==(const ChunkContent &other) const {
+    return inputChunk == other.inputChunk && contributors == other.contributors;
+  }
+  /// Adds another content; says why not if the two do not belong together.
+  std::optional<std::string> combine(const ChunkContent &other);
+  std::string describe() const;
+};
+
+class ChunkState {
+public:
+  /// All buffers before the first statement: inputs hold themselves, everything else nothing. The evaluator must have
+  /// executed the arithmetic that the grids depend on.
+  ChunkState(ChoreographyOp choreography, const IndexEvaluator &evaluator, int64_t root);
+
+  ChunkContent &at(int64_t rank, mlir::Value buffer, int64_t chunk);
+  /// Numbers of the chunks in a box, in row-major order of the box.
+  static llvm::SmallVector<int64_t> chunksOf(const GridBox &box);
+  bool haveEqualSize(mlir::Value bufferA, int64_t chunkA, mlir::Value bufferB, int64_t chunkB) const;
+  /// Whether the collective gives this rank such a buffer.
+  bool mayWrite(int64_t rank, mlir::Value buffer) const;
+  std::string describe(mlir::Value buffer, int64_t chunk) const;
+  /// What is wrong with the first output chunk that is not as the collective defines it.
+  std::optional<std::string> findWrongResult();
+
+private:
+  struct Layout {
+    BufferRole role;
+    std::string name;
+    llvm::SmallVector<int64_t, 3> grid;
+    int64_t numChunks, chunksPerBlock;
+  };
+  int64_t numberInGroup(int64_t rank) const;
+  llvm::BitVector groupOf(int64_t rank) const;
+  bool hasInput(int64_t rank) const { return !onlyRootHas(BufferRole::Input) || numberInGroup(rank) == root; }
+  bool hasOutput(int64_t rank) const { return !onlyRootHas(BufferRole::Output) || numberInGroup(rank) == root; }
+  bool onlyRootHas(BufferRole role) const;
+  /// What the collective puts into an output chunk.
+  ChunkContent expected(int64_t rank, int64_t chunk) const;
+  const Layout &layoutOf(mlir::Value buffer) const { return layouts[bufferNumbers.at(buffer)]; }
+
+  CollectiveAttr collective;
+  llvm::SmallVector<int64_t, 4> mesh;
+  int64_t root, numRanks;
+  llvm::DenseMap<mlir::Value, size_t> bufferNumbers;
+  std::vector<Layout> layouts;
+  std::vector<std::vector<std::vector<ChunkContent>>> contents; // [rank][buffer][chunk]
+};
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,56 @@
+// Executes the index arithmetic of a choreography for one mesh, fast enough to do so for every rank. Used by whatever
+// looks at a choreography's concrete transfers.
+#ifndef KOLO_COMPILER_CHECK_INDEXEVALUATOR_H
+#define KOLO_COMPILER_CHECK_INDEXEVALUATOR_H
+
+#include "ir/Kolo.h"
+
+namespace kolo {
+
+/// Every value of type index or i1 in the program has a slot; blocks are flattened once into instructions on slots.
+class IndexEvaluator {
+public:
+  /// Fails, with a diagnostic, on an operation that is no index arithmetic.
+  static mlir::FailureOr<IndexEvaluator> create(ChoreographyOp choreography);
+
+  void setMesh(llvm::ArrayRef<int64_t> sizes, int64_t rootNumber);
+  llvm::ArrayRef<int64_t> mesh() const { return dimSizes; }
+  int64_t numRanks() const;
+
+  int64_t get(mlir::Value value) const { return slots[slotOf.at(value)]; }
+  void set(mlir::Value value, int64_t number) { slots[slotOf.at(value)] = number; }
+
+  /// Executes one arithmetic op; does nothing for an op that computes no index. Fails, with a diagnostic, on a division by
+  /// zero, a shift by an impossible amount, or an index outside of a table.
+  mlir::LogicalResult execute(mlir::Operation *op);
+  /// Executes the arithmetic of a statement's body, its arguments being set.
+  mlir::LogicalResult execute(mlir::Block &body);
+
+private:
+  enum class Opcode {
+    Constant, DimSize, Root, Lookup, Add, Sub, Mul, FloorDiv, Div, Rem, Min, Max, And, Or, Xor, Shl, Ctlz, Cast,
+    Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Select
+  };
+  struct Instruction {
+    Opcode opcode;
+    unsigned result, a = 0, b = 0, c = 0;
+    int64_t immediate = 0;
+    mlir::Operation *op;
+  };
+
+  mlir::LogicalResult number(mlir::Operation *root);
+  mlir::FailureOr<Instruction> encode(mlir::Operation *op) const;
+  mlir::LogicalResult run(const Instruction &instruction);
+  unsigned addSlot(mlir::Value value);
+
+  llvm::DenseMap<mlir::Value, unsigned> slotOf;
+  llvm::DenseMap<mlir::Operation *, Instruction> instructions;
+  llvm::DenseMap<mlir::Block *, std::vector<Instruction>> bodies;
+  std::vector<int64_t> slots;
+  llvm::SmallVector<int64_t, 4> dimSizes;
+  int64_t root = 0;
+};
+
+} // namespace kolo
+
+#endif

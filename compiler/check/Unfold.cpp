@@ -1,0 +1,187 @@
+// A choreography's transfers on one concrete mesh.
+#include "compiler/check/Unfold.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+static int64_t modulo(int64_t value, int64_t divisor) { return ((value % divisor) + divisor) % divisor; }
+
+static bool overlaps(const GridRange &a, const GridRange &b) {
+  if (a.size <= 0 || b.size <= 0)
+    return false;
+  return modulo(b.offset - a.offset, a.extent) < a.size || modulo(a.offset - b.offset, a.extent) < b.size;
+}
+
+bool overlaps(const GridBox &a, const GridBox &b) {
+  return llvm::all_of(llvm::zip_equal(a, b), [](auto pair) { return overlaps(std::get<0>(pair), std::get<1>(pair)); });
+}
+
+LogicalResult Unfold::forEachExecution(ChoreographyOp choreography, Visitor visit) {
+  return walkBlock(choreography.getBody().front(), visit);
+}
+
+LogicalResult Unfold::walkBlock(Block &block, Visitor visit) {
+  for (Operation &op : block)
+    if (failed(walkOp(op, visit)))
+      return failure();
+  return success();
+}
+
+LogicalResult Unfold::walkOp(Operation &op, Visitor visit) {
+  if (auto statement = dyn_cast<StatementInterface>(op))
+    return visit(statement);
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    int64_t upper = evaluator.get(loop.getUpperBound()), step = evaluator.get(loop.getStep());
+    if (step < 1)
+      return loop.emitError() << "a loop with a step of " << step;
+    for (int64_t index = evaluator.get(loop.getLowerBound()); index < upper; index += step) {
+      evaluator.set(loop.getInductionVar(), index);
+      if (failed(walkBlock(*loop.getBody(), visit)))
+        return failure();
+    }
+    return success();
+  }
+  if (isa<scf::YieldOp, BufferOp>(op))
+    return success();
+  if (op.getNumRegions() != 0)
+    return op.emitError() << "'" << op.getName() << "' is not part of the choreography phase";
+  return evaluator.execute(&op);
+}
+
+LogicalResult Unfold::forEachMoveFrom(StatementInterface statement, int64_t sender, MoveVisitor visit) {
+  return forEachMove(statement, sender, /*backwards=*/false, visit);
+}
+
+LogicalResult Unfold::forEachMoveInto(StatementInterface statement, int64_t receiver, MoveVisitor visit) {
+  return forEachMove(statement, receiver, /*backwards=*/true, visit);
+}
+
+/// The position of a step's operand among the relation's amounts.
+static Value amountOf(TransferOp transfer, size_t dim) {
+  size_t position = 0;
+  for (size_t i = 0; i < dim; ++i) {
+    StepKind kind = cast<StepAttr>(transfer.getSteps()[i]).getKind();
+    position += kind == StepKind::Next || kind == StepKind::Flip || kind == StepKind::At;
+  }
+  return transfer.getAmounts()[position];
+}
+
+FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, int64_t coordinate, bool backwards) {
+  auto step = cast<StepAttr>(transfer.getSteps()[dim]);
+  int64_t size = evaluator.mesh()[dim];
+  StringAttr name = cast<StringAttr>(enclosingProgram(transfer).mesh[dim]);
+  switch (step.getKind()) {
+  case StepKind::Keep:
+    return Coordinates{coordinate};
+  case StepKind::Next: {
+    int64_t distance = evaluator.get(amountOf(transfer, dim));
+    return Coordinates{modulo(backwards ? coordinate - distance : coordinate + distance, size)};
+  }
+  case StepKind::Flip: {
+    int64_t mask = evaluator.get(amountOf(transfer, dim)), other = coordinate ^ mask;
+    if (other >= 0 && other < size)
+      return Coordinates{other};
+    return transfer.emitError() << "flip(" << name.getValue() << ", " << mask << ") leads from coordinate " << coordinate
+                                << " to " << other << ", but " << name.getValue() << " has " << size
+                                << " ranks; the size must be a power of two";
+  }
+  case StepKind::Others: {
+    Coordinates others;
+    for (int64_t i = 1; i < size; ++i)
+      others.push_back(modulo(coordinate + (backwards ? -i : i), size));
+    return others;
+  }
+  case StepKind::At: {
+    int64_t fixed = evaluator.get(amountOf(transfer, dim));
+    if (fixed < 0 || fixed >= size)
+      return transfer.emitError() << "at(" << name.getValue() << ", " << fixed << "), but " << name.getValue() << " has "
+                                  << size << " ranks";
+    if (!backwards)
+      return Coordinates{fixed};
+    return coordinate == fixed ? llvm::to_vector<4>(llvm::seq<int64_t>(0, size)) : Coordinates{};
+  }
+  case StepKind::Mapped: {
+    ArrayRef<int64_t> table = step.getTable();
+    if (int64_t(table.size()) != size)
+      return transfer.emitError() << "the table mapped along " << name.getValue() << " has " << table.size()
+                                  << " entries, but " << name.getValue() << " has " << size << " ranks";
+    return Coordinates{backwards ? int64_t(llvm::find(table, coordinate) - table.begin()) : table[size_t(coordinate)]};
+  }
+  }
+  llvm_unreachable("every kind of step is handled");
+}
+
+LogicalResult Unfold::forEachMove(StatementInterface statement, int64_t rank, bool backwards, MoveVisitor visit) {
+  Coordinates mine = coordinatesOf(rank);
+  auto transfer = dyn_cast<TransferOp>(statement.getOperation());
+  if (!transfer)
+    return evaluateMove(statement, mine, mine, visit);
+  SmallVector<Coordinates, 4> reached;
+  for (size_t dim = 0; dim < mine.size(); ++dim) {
+    FailureOr<Coordinates> along = reach(transfer, dim, mine[dim], backwards);
+    if (failed(along))
+      return failure();
+    if (along->empty())
+      return success();
+    reached.push_back(*along);
+  }
+  // All combinations of the coordinates reached along every dimension, the last one fastest.
+  SmallVector<size_t, 4> position(mine.size(), 0);
+  while (true) {
+    Coordinates peer;
+    for (size_t dim = 0; dim < mine.size(); ++dim)
+      peer.push_back(reached[dim][position[dim]]);
+    if (failed(backwards ? evaluateMove(statement, peer, mine, visit) : evaluateMove(statement, mine, peer, visit)))
+      return failure();
+    size_t dim = mine.size();
+    while (dim > 0 && ++position[dim - 1] == reached[dim - 1].size())
+      position[--dim] = 0;
+    if (dim == 0)
+      return success();
+  }
+}
+
+LogicalResult Unfold::evaluateMove(StatementInterface statement, const Coordinates &sender, const Coordinates &receiver,
+                                   MoveVisitor visit) {
+  Block &body = statement.getBody().front();
+  size_t numDims = sender.size();
+  for (auto [i, argument] : llvm::enumerate(body.getArguments()))
+    evaluator.set(argument, i < numDims ? sender[i] : receiver[i - numDims]);
+  if (failed(evaluator.execute(body)))
+    return failure();
+  SlicesOp slices = slicesOf(statement);
+  if (slices.getCondition() && !evaluator.get(slices.getCondition()))
+    return success();
+  return visit({rankOf(sender), rankOf(receiver),
+                box(statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes()),
+                box(statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes())});
+}
+
+GridBox Unfold::box(Value buffer, OperandRange offsets, OperandRange sizes) const {
+  GridBox result;
+  auto grid = buffer.getDefiningOp<BufferOp>().getGrid();
+  for (auto [offset, size, extent] : llvm::zip_equal(offsets, sizes, grid))
+    result.push_back({evaluator.get(offset), evaluator.get(size), evaluator.get(extent)});
+  return result;
+}
+
+Unfold::Coordinates Unfold::coordinatesOf(int64_t rank) const {
+  Coordinates result(evaluator.mesh().size());
+  for (size_t dim = result.size(); dim-- > 0;) {
+    result[dim] = rank % evaluator.mesh()[dim];
+    rank /= evaluator.mesh()[dim];
+  }
+  return result;
+}
+
+int64_t Unfold::rankOf(const Coordinates &coordinates) const {
+  int64_t result = 0;
+  for (auto [coordinate, size] : llvm::zip_equal(coordinates, evaluator.mesh()))
+    result = result * size + coordinate;
+  return result;
+}
+
+} // namespace kolo

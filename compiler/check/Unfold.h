@@ -1,0 +1,61 @@
+// A choreography's transfers on one concrete mesh: who sends which chunks to whom, in the order of the text.
+#ifndef KOLO_COMPILER_CHECK_UNFOLD_H
+#define KOLO_COMPILER_CHECK_UNFOLD_H
+
+#include "compiler/check/IndexEvaluator.h"
+
+namespace kolo {
+
+/// A range of grid indices that starts at offset, modulo extent.
+struct GridRange {
+  int64_t offset, size, extent;
+  bool operator==(const GridRange &) const = default;
+};
+/// Some chunks of one buffer on one rank: a wrapping range per grid dimension.
+using GridBox = llvm::SmallVector<GridRange, 3>;
+
+bool overlaps(const GridBox &a, const GridBox &b);
+
+/// What moves from one rank to another in one execution of a statement.
+struct ConcreteMove {
+  int64_t sender, receiver; // rank numbers; the same for a local statement
+  GridBox source, destination;
+};
+
+/// Runs through a choreography on the evaluator's mesh. Diagnostics carry the author's location; all functions fail once
+/// one was emitted.
+class Unfold {
+public:
+  explicit Unfold(IndexEvaluator &evaluator) : evaluator(evaluator) {}
+
+  using Visitor = llvm::function_ref<mlir::LogicalResult(StatementInterface)>;
+  using MoveVisitor = llvm::function_ref<mlir::LogicalResult(const ConcreteMove &)>;
+
+  /// Calls `visit` for every execution of every statement, loops unrolled, indices set.
+  mlir::LogicalResult forEachExecution(ChoreographyOp choreography, Visitor visit);
+
+  /// The moves of the statement that is being visited, for one sender.
+  mlir::LogicalResult forEachMoveFrom(StatementInterface statement, int64_t sender, MoveVisitor visit);
+  /// The moves of the statement that is being visited that end at one receiver.
+  mlir::LogicalResult forEachMoveInto(StatementInterface statement, int64_t receiver, MoveVisitor visit);
+
+  GridBox box(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes) const;
+
+private:
+  using Coordinates = llvm::SmallVector<int64_t, 4>;
+  mlir::LogicalResult walkBlock(mlir::Block &block, Visitor visit);
+  mlir::LogicalResult walkOp(mlir::Operation &op, Visitor visit);
+  /// Coordinates reached along one dimension from `coordinate`: forwards to receivers, or backwards to senders.
+  mlir::FailureOr<Coordinates> reach(TransferOp transfer, size_t dim, int64_t coordinate, bool backwards);
+  mlir::LogicalResult forEachMove(StatementInterface statement, int64_t rank, bool backwards, MoveVisitor visit);
+  mlir::LogicalResult evaluateMove(StatementInterface statement, const Coordinates &sender, const Coordinates &receiver,
+                                   MoveVisitor visit);
+  Coordinates coordinatesOf(int64_t rank) const;
+  int64_t rankOf(const Coordinates &coordinates) const;
+
+  IndexEvaluator &evaluator;
+};
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,200 @@
+// From slices of chunks to contiguous ranges of elements, as loops in IR.
+#include "compiler/lower/ChunkLoops.h"
+
+#include "ir/IndexArithmetic.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+namespace {
+
+/// One slice, dimension by dimension, while the loops around it are being built.
+struct Cursor {
+  const SliceValues &slice;
+  size_t numDims;              // dimensions that are not merged into runs of whole rows
+  SmallVector<Value> position; // current index per dimension, wrapped; null while its loop is not open
+};
+
+bool isFull(const SliceValues &slice, size_t dim) {
+  bool startsAtZero = getConstantIntValue(slice.offsets[dim]) == 0;
+  std::optional<int64_t> size = getConstantIntValue(slice.sizes[dim]), extent = getConstantIntValue(slice.grid[dim]);
+  return startsAtZero && (slice.sizes[dim] == slice.grid[dim] || (size && size == extent));
+}
+
+class RangeLoops {
+public:
+  RangeLoops(OpBuilder &builder, Location loc, const CallValues &call, const SliceValues &source,
+             const SliceValues &destination, const PartValues &part, RangeBuilder build)
+      : builder(builder), loc(loc), call(call), source{source, source.grid.size(), {}},
+        destination{destination, destination.grid.size(), {}}, part(part), build(build) {}
+
+  void run();
+
+private:
+  void mergeRows();
+  void openLoops();
+  SmallVector<size_t> rangedDims(const Cursor &cursor);
+  void wrapFixedDims(Cursor &cursor);
+  Value wrap(const Cursor &cursor, size_t dim, Value step);
+  void buildRuns(size_t sourceDim, size_t destinationDim);
+  void buildRows(Value numRows);
+  void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
+  Value firstChunk(const Cursor &cursor);
+  Value boundary(const SliceValues &slice, Value chunk);
+  Value cut(Value index, Value parts, Value total);
+
+  Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  Value add(Value a, Value b) { return createAdd(builder, loc, a, b); }
+  Value sub(Value a, Value b) { return createSub(builder, loc, a, b); }
+  Value mul(Value a, Value b) { return createMul(builder, loc, a, b); }
+  Value div(Value a, Value b) { return arith::DivUIOp::create(builder, loc, a, b); }
+  Value rem(Value a, Value b) { return arith::RemUIOp::create(builder, loc, a, b); }
+  Value min(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
+  Value isEqual(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b); }
+  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
+
+  OpBuilder &builder;
+  Location loc;
+  const CallValues &call;
+  Cursor source, destination;
+  const PartValues &part;
+  RangeBuilder build;
+  Value rowChunks; // chunks in a row: the product of the merged dimensions
+};
+
+void RangeLoops::run() {
+  OpBuilder::InsertionGuard guard(builder);
+  mergeRows();
+  wrapFixedDims(source);
+  wrapFixedDims(destination);
+  openLoops();
+}
+
+/// Trailing dimensions of which both slices take everything are contiguous in both.
+void RangeLoops::mergeRows() {
+  rowChunks = constant(1);
+  while (source.numDims > 0 && destination.numDims > 0 && isFull(source.slice, source.numDims - 1) &&
+         isFull(destination.slice, destination.numDims - 1))
+    rowChunks = mul(rowChunks, source.slice.grid[--source.numDims]), --destination.numDims;
+}
+
+SmallVector<size_t> RangeLoops::rangedDims(const Cursor &cursor) {
+  SmallVector<size_t> dims;
+  for (size_t dim = 0; dim < cursor.numDims; ++dim)
+    if (isRanged(cursor.slice.sizes[dim]))
+      dims.push_back(dim);
+  return dims;
+}
+
+Value RangeLoops::wrap(const Cursor &cursor, size_t dim, Value step) {
+  return createModulo(builder, loc, add(cursor.slice.offsets[dim], step), cursor.slice.grid[dim]);
+}
+
+void RangeLoops::wrapFixedDims(Cursor &cursor) {
+  for (size_t dim = 0; dim < cursor.numDims; ++dim)
+    cursor.position.push_back(isRanged(cursor.slice.sizes[dim]) ? Value() : wrap(cursor, dim, constant(0)));
+}
+
+/// One loop per pair of ranged dimensions; the innermost advances by runs where its steps are contiguous in both buffers.
+void RangeLoops::openLoops() {
+  SmallVector<size_t> sourceDims = rangedDims(source), destinationDims = rangedDims(destination);
+  for (auto [i, sourceDim, destinationDim] : llvm::enumerate(sourceDims, destinationDims)) {
+    bool isInnermost = i + 1 == sourceDims.size();
+    if (isInnermost && sourceDim + 1 == source.numDims && destinationDim + 1 == destination.numDims)
+      return buildRuns(sourceDim, destinationDim);
+    auto loop = scf::ForOp::create(builder, loc, constant(0), source.slice.sizes[sourceDim], constant(1));
+    builder.setInsertionPointToStart(loop.getBody());
+    source.position[sourceDim] = wrap(source, sourceDim, loop.getInductionVar());
+    destination.position[destinationDim] = wrap(destination, destinationDim, loop.getInductionVar());
+  }
+  buildRows(constant(1));
+}
+
+/// while (done < size) { run = steps until the end or until one side wraps; move it; done += run }
+void RangeLoops::buildRuns(size_t sourceDim, size_t destinationDim) {
+  Value size = source.slice.sizes[sourceDim];
+  auto loop = scf::WhileOp::create(builder, loc, builder.getIndexType(), ValueRange{constant(0)});
+  Block *before = builder.createBlock(&loop.getBefore(), {}, builder.getIndexType(), loc);
+  Value done = before->getArgument(0);
+  Value more = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, done, size);
+  scf::ConditionOp::create(builder, loc, more, ValueRange{done});
+  Block *body = builder.createBlock(&loop.getAfter(), {}, builder.getIndexType(), loc);
+  done = body->getArgument(0);
+  Value &from = source.position[sourceDim] = wrap(source, sourceDim, done);
+  Value &to = destination.position[destinationDim] = wrap(destination, destinationDim, done);
+  Value run = min(sub(size, done), min(sub(source.slice.grid[sourceDim], from),
+                                       sub(destination.slice.grid[destinationDim], to)));
+  Value next = add(done, run);
+  buildRows(run);
+  builder.setInsertionPointToEnd(body);
+  scf::YieldOp::create(builder, loc, next);
+}
+
+Value RangeLoops::firstChunk(const Cursor &cursor) {
+  ArrayRef<Value> grid(cursor.slice.grid);
+  return mul(createLinear(builder, loc, cursor.position, grid.take_front(cursor.numDims)), rowChunks);
+}
+
+/// Rows that follow each other are one range, or, where parts cut every chunk, one range per chunk.
+void RangeLoops::buildRows(Value numRows) {
+  Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = mul(numRows, rowChunks);
+  if (!part.parts || getConstantIntValue(numChunks) == 1)
+    return buildRange(sourceChunk, destinationChunk, numChunks);
+  Value isWhole = isEqual(part.parts, constant(1)), one = constant(1);
+  Value numRanges = select(isWhole, one, numChunks), chunksPerRange = select(isWhole, numChunks, one);
+  auto loop = scf::ForOp::create(builder, loc, constant(0), numRanges, one);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value offset = loop.getInductionVar();
+  buildRange(add(sourceChunk, offset), add(destinationChunk, offset), chunksPerRange);
+}
+
+void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value numChunks) {
+  Value sourceBegin = boundary(source.slice, sourceChunk);
+  Value length = sub(boundary(source.slice, add(sourceChunk, numChunks)), sourceBegin);
+  Value destinationBegin = boundary(destination.slice, destinationChunk);
+  if (!part.parts)
+    return build(builder, sourceBegin, destinationBegin, length);
+  Value begin = cut(part.part, part.parts, length);
+  Value end = cut(add(part.part, constant(1)), part.parts, length);
+  build(builder, add(sourceBegin, begin), add(destinationBegin, begin), sub(end, begin));
+}
+
+/// First element of a chunk: see kolo.buffer.
+Value RangeLoops::boundary(const SliceValues &slice, Value chunk) {
+  if (slice.numBlockDims == slice.grid.size())
+    return mul(chunk, call.count);
+  Value chunksPerBlock = constant(1);
+  for (Value extent : llvm::drop_begin(slice.grid, slice.numBlockDims))
+    chunksPerBlock = mul(chunksPerBlock, extent);
+  Value block = div(chunk, chunksPerBlock), index = rem(chunk, chunksPerBlock);
+  return add(mul(block, call.count), cut(index, chunksPerBlock, call.count));
+}
+
+/// index * total / parts without overflow, rounded down to the alignment, except at the end.
+Value RangeLoops::cut(Value index, Value parts, Value total) {
+  Value exact = add(mul(index, div(total, parts)), div(mul(index, rem(total, parts)), parts));
+  Value aligned = mul(div(exact, call.alignment), call.alignment);
+  return select(isEqual(index, parts), total, aligned);
+}
+
+} // namespace
+
+void buildRangeLoops(OpBuilder &builder, Location loc, const CallValues &call, const SliceValues &source,
+                     const SliceValues &destination, const PartValues &part, RangeBuilder build) {
+  RangeLoops(builder, loc, call, source, destination, part, build).run();
+}
+
+Value createNumElements(OpBuilder &builder, Location loc, Value count, ValueRange grid, unsigned numBlockDims) {
+  Value total = count;
+  for (Value extent : grid.take_front(numBlockDims))
+    total = createMul(builder, loc, total, extent);
+  return total;
+}
+
+} // namespace kolo

@@ -1,0 +1,42 @@
+// From slices of chunks to contiguous ranges of elements, as loops in IR. Shared by all targets.
+#ifndef KOLO_COMPILER_LOWER_CHUNKLOOPS_H
+#define KOLO_COMPILER_LOWER_CHUNKLOOPS_H
+
+#include "ir/Kolo.h"
+
+namespace kolo {
+
+/// A slice of a buffer, with all of its numbers at hand as values of type index.
+struct SliceValues {
+  llvm::SmallVector<mlir::Value> grid, offsets, sizes;
+  unsigned numBlockDims; // leading grid dimensions that enumerate blocks
+};
+
+/// One part of every chunk; both null: all of it.
+struct PartValues {
+  mlir::Value part, parts;
+};
+
+/// Sizes that are the same for all buffers of a call, of type index.
+struct CallValues {
+  mlir::Value count;     // elements per block
+  mlir::Value alignment; // elements in 16 bytes
+};
+
+/// Called with the builder where one range is to be moved: first element in the source's and in the destination's buffer,
+/// and number of elements, which may be 0.
+using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sourceBegin, mlir::Value destinationBegin,
+                                             mlir::Value length)>;
+
+/// Builds loops over contiguous ranges that together are the paired chunks of two slices. Chunks that follow each other in
+/// both buffers are one range, unless parts cut them.
+void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
+                     const SliceValues &destination, const PartValues &part, RangeBuilder build);
+
+/// Number of elements that a buffer holds.
+mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value count, mlir::ValueRange grid,
+                              unsigned numBlockDims);
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,195 @@
+// Project: from the global view to one rank's.
+//   Before:  kolo.transfer %b -> %b to [next %k] { slices }
+//   After:   put to (me + k); signal 0 to (me + k); flush; wait 0 from (me - k)
+//            A reducing transfer is pulled: signal 0 to (me + k); wait 0 from (me - k); reduce from (me - k)
+// What this rank sends follows from the relation, what it receives from the inverse relation. Requires choreography form,
+// staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too early.
+#include "compiler/Passes.h"
+#include "compiler/project/Relations.h"
+#include "ir/IndexArithmetic.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_PROJECT
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+class Projector {
+public:
+  explicit Projector(ChoreographyOp choreography)
+      : choreography(choreography), builder(choreography.getContext()) {}
+
+  void run();
+
+private:
+  void projectBlock(Block &block);
+  void projectOp(Operation &op);
+  void projectLocal(StatementInterface statement);
+  void projectPush(TransferOp transfer, int64_t semaphore);
+  void projectPull(TransferOp transfer, int64_t semaphore);
+  void createDivision();
+  Value rankOf(Location loc, ArrayRef<Value> coordinates) { return createLinear(builder, loc, coordinates, dimSizes); }
+  Value mapped(Value value) { return mapping.lookupOrDefault(value); }
+
+  /// Builds, for every peer in one direction, what `build` builds, under the statement's condition.
+  void forEachPeer(TransferOp transfer, Direction direction, function_ref<void(const InlinedSlices &, Value rank)> build);
+
+  ChoreographyOp choreography;
+  OpBuilder builder;
+  IRMapping mapping;
+  SmallVector<Value, 4> dimSizes, me;
+  int64_t nextSemaphore = 0;
+};
+
+void Projector::run() {
+  int64_t numTransfers = 0;
+  choreography.walk([&](TransferOp) { ++numTransfers; });
+  builder.setInsertionPoint(choreography);
+  auto program = ProgramOp::create(builder, choreography.getLoc(), choreography.getSymNameAttr(),
+                                   choreography.getCollective(), choreography.getMesh(), choreography.getMeshes(),
+                                   uint64_t(numTransfers));
+  program->setDiscardableAttrs(choreography->getDiscardableAttrDictionary());
+  builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
+  for (int64_t dim = 0; dim < int64_t(choreography.getMesh().size()); ++dim) {
+    dimSizes.push_back(DimSizeOp::create(builder, choreography.getLoc(), dim));
+    me.push_back(CoordOp::create(builder, choreography.getLoc(), dim));
+  }
+  projectBlock(choreography.getBody().front());
+  createDivision();
+  choreography.erase();
+}
+
+void Projector::projectBlock(Block &block) {
+  for (Operation &op : block)
+    projectOp(op);
+}
+
+void Projector::projectOp(Operation &op) {
+  if (auto transfer = dyn_cast<TransferOp>(op))
+    return transfer.getReducing() ? projectPull(transfer, nextSemaphore++) : projectPush(transfer, nextSemaphore++);
+  if (auto statement = dyn_cast<StatementInterface>(op))
+    return projectLocal(statement);
+  auto loop = dyn_cast<scf::ForOp>(op);
+  if (!loop) {
+    if (!isa<scf::YieldOp>(op))
+      builder.clone(op, mapping);
+    return;
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  auto projected = scf::ForOp::create(builder, loop.getLoc(), mapped(loop.getLowerBound()), mapped(loop.getUpperBound()),
+                                      mapped(loop.getStep()));
+  mapping.map(loop.getInductionVar(), projected.getInductionVar());
+  builder.setInsertionPointToStart(projected.getBody());
+  projectBlock(*loop.getBody());
+}
+
+/// Leaves the builder inside the condition's region, if there is a condition.
+static void enterIf(OpBuilder &builder, Location loc, Value condition) {
+  if (!condition)
+    return;
+  auto conditional = scf::IfOp::create(builder, loc, condition);
+  builder.setInsertionPointToStart(conditional.thenBlock());
+}
+
+void Projector::projectLocal(StatementInterface statement) {
+  OpBuilder::InsertionGuard guard(builder);
+  Location loc = statement.getLoc();
+  InlinedSlices slices = inlineBody(builder, statement, me, {}, mapping);
+  enterIf(builder, loc, slices.condition);
+  Value source = mapped(statement.getSource()), destination = mapped(statement.getDestination());
+  if (statement.isReducing())
+    ChannelReduceOp::create(builder, loc, source, slices.sourceOffsets, slices.sourceSizes, destination,
+                            slices.destinationOffsets, slices.destinationSizes, Value(), Value(), Value());
+  else
+    ChannelCopyOp::create(builder, loc, source, slices.sourceOffsets, slices.sourceSizes, destination,
+                          slices.destinationOffsets, slices.destinationSizes, Value(), Value());
+}
+
+void Projector::forEachPeer(TransferOp transfer, Direction direction,
+                            function_ref<void(const InlinedSlices &, Value)> build) {
+  OpBuilder::InsertionGuard guard(builder);
+  Location loc = transfer.getLoc();
+  // The relation's amounts may be values of the choreography; use their projected counterparts.
+  auto relation = cast<TransferOp>(transfer->cloneWithoutRegions());
+  relation.getAmountsMutable().assign(llvm::map_to_vector(transfer.getAmounts(), [&](Value v) { return mapped(v); }));
+  FanIndices fan = openFanLoops(builder, relation, dimSizes, direction);
+  PeerCoordinates peer = createPeer(builder, relation, me, dimSizes, fan, direction);
+  relation->erase();
+  bool isForward = direction == Direction::ToReceivers;
+  enterIf(builder, loc, peer.condition);
+  InlinedSlices slices = isForward ? inlineBody(builder, transfer, me, peer.coordinates, mapping)
+                                   : inlineBody(builder, transfer, peer.coordinates, me, mapping);
+  enterIf(builder, loc, slices.condition);
+  build(slices, rankOf(loc, peer.coordinates));
+}
+
+void Projector::projectPush(TransferOp transfer, int64_t semaphore) {
+  Location loc = transfer.getLoc();
+  forEachPeer(transfer, Direction::ToReceivers, [&](const InlinedSlices &slices, Value rank) {
+    PutOp::create(builder, loc, mapped(transfer.getSource()), slices.sourceOffsets, slices.sourceSizes,
+                  mapped(transfer.getDestination()), slices.destinationOffsets, slices.destinationSizes, rank, Value(),
+                  Value());
+    SignalOp::create(builder, loc, uint64_t(semaphore), rank);
+  });
+  FlushOp::create(builder, loc);
+  forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &, Value rank) {
+    WaitOp::create(builder, loc, uint64_t(semaphore), rank);
+  });
+}
+
+void Projector::projectPull(TransferOp transfer, int64_t semaphore) {
+  Location loc = transfer.getLoc();
+  forEachPeer(transfer, Direction::ToReceivers, [&](const InlinedSlices &, Value rank) {
+    SignalOp::create(builder, loc, uint64_t(semaphore), rank);
+  });
+  forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &slices, Value rank) {
+    WaitOp::create(builder, loc, uint64_t(semaphore), rank);
+    ChannelReduceOp::create(builder, loc, mapped(transfer.getSource()), slices.sourceOffsets, slices.sourceSizes,
+                            mapped(transfer.getDestination()), slices.destinationOffsets, slices.destinationSizes, rank,
+                            Value(), Value());
+  });
+}
+
+/// An average is a sum, divided at the end where the output is.
+void Projector::createDivision() {
+  CollectiveAttr collective = choreography.getCollective();
+  CollectiveKind kind = collective.getKind();
+  if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter && kind != CollectiveKind::Reduce)
+    return;
+  Location loc = choreography.getLoc();
+  if (kind == CollectiveKind::Reduce) {
+    SmallVector<Value> coordinates, sizes;
+    for (int64_t dim : collective.getGroupDims()) {
+      coordinates.push_back(me[size_t(dim)]);
+      sizes.push_back(dimSizes[size_t(dim)]);
+    }
+    Value number = createLinear(builder, loc, coordinates, sizes);
+    enterIf(builder, loc,
+            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, number, RootOp::create(builder, loc)));
+  }
+  for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
+    if (buffer.getRole() != BufferRole::Output)
+      continue;
+    SmallVector<Value> offsets, sizes;
+    for (Value extent : buffer.getGrid()) {
+      offsets.push_back(createConstant(builder, loc, 0));
+      sizes.push_back(mapped(extent));
+    }
+    DivideOp::create(builder, loc, mapped(buffer), offsets, sizes, Value(), Value());
+  }
+}
+
+struct Project : impl::ProjectBase<Project> {
+  void runOnOperation() override {
+    for (auto choreography : llvm::make_early_inc_range(getOperation().getOps<ChoreographyOp>()))
+      Projector(choreography).run();
+  }
+};
+
+} // namespace
+} // namespace kolo

@@ -1,0 +1,42 @@
+// The peers that a relation leads to, as index arithmetic: forwards from a sender to its receivers, and backwards, by the
+// inverse relation, from a receiver to its senders.
+#ifndef KOLO_COMPILER_PROJECT_RELATIONS_H
+#define KOLO_COMPILER_PROJECT_RELATIONS_H
+
+#include "ir/Kolo.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace kolo {
+
+enum class Direction { ToReceivers, ToSenders };
+
+/// Where a relation has many peers along a dimension, the loop index that tells them apart; null elsewhere.
+using FanIndices = llvm::SmallVector<mlir::Value, 4>;
+
+/// Opens one scf.for per dimension with many peers, and leaves the builder in the innermost.
+FanIndices openFanLoops(mlir::OpBuilder &builder, TransferOp transfer, llvm::ArrayRef<mlir::Value> dimSizes,
+                        Direction direction);
+
+struct PeerCoordinates {
+  llvm::SmallVector<mlir::Value, 4> coordinates;
+  mlir::Value condition; // null: there always is such a peer
+};
+
+/// The coordinates of the peer that `mine` is related to.
+PeerCoordinates createPeer(mlir::OpBuilder &builder, TransferOp transfer, llvm::ArrayRef<mlir::Value> mine,
+                           llvm::ArrayRef<mlir::Value> dimSizes, const FanIndices &fan, Direction direction);
+
+/// What a statement's body computes for one sender and one receiver.
+struct InlinedSlices {
+  llvm::SmallVector<mlir::Value> sourceOffsets, sourceSizes, destinationOffsets, destinationSizes;
+  mlir::Value condition; // null: always
+};
+
+/// Clones a statement's body in front of the builder. `mapping` holds values of the surroundings that are cloned too.
+InlinedSlices inlineBody(mlir::OpBuilder &builder, StatementInterface statement, mlir::ValueRange sender,
+                         mlir::ValueRange receiver, mlir::IRMapping mapping);
+
+} // namespace kolo
+
+#endif
