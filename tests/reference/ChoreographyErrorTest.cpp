@@ -1,0 +1,119 @@
+// Bad programs and bad calls end in a message, never in a crash or a silent result.
+#include "Support.h"
+
+using namespace kolo::reference;
+
+namespace {
+/// Expects that an all-gather with this body, on 4 ranks and count 17, is refused with this message.
+void expectRefused(const std::string &body, const std::string &message, const std::string &collective = "all_gather",
+                   const std::string &buffers = wholeIn + blocksOut) {
+  ParsedChoreography parsed(choreography(collective, buffers + body));
+  std::string text = outcome(parsed, parsed.world({4}, 17));
+  EXPECT_NE(text.find(message), std::string::npos) << text;
+  EXPECT_NE(text.find("program.mlir:"), std::string::npos) << text;
+}
+
+std::string copyInToOut(const std::string &slices, const std::string &before = "") {
+  return "kolo.copy %in -> %out {\n^bb0(%me: index):\n" + before + "\nkolo.slices " + slices +
+         "\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n";
+}
+} // namespace
+
+TEST(BadChoreography, DivisionByZeroIsReported) {
+  expectRefused("%x = arith.divsi %n, %c0 : index\n", "'arith.divsi': division by zero");
+  expectRefused("%x = arith.remsi %n, %c0 : index\n", "division by zero");
+  expectRefused("%m = arith.constant -9223372036854775808 : index\n%y = arith.constant -1 : index\n"
+                "%x = arith.floordivsi %m, %y : index\n",
+                "division overflows");
+}
+
+TEST(BadChoreography, AShiftByTheWidthIsReported) {
+  expectRefused("%w = arith.constant 64 : index\n%x = arith.shli %n, %w : index\n", "shift by the width");
+}
+
+TEST(BadChoreography, ALookupOutsideItsTableIsReported) {
+  expectRefused("%x = kolo.lookup %n in [1, 2]\n", "index 4 in a table of 2 entries");
+}
+
+TEST(BadChoreography, ASliceLargerThanTheGridIsReportedWithItsSender) {
+  expectRefused(copyInToOut("from [] size [] to [%me] size [%c1]") +
+                    "kolo.copy %out -> %out {\n^bb0(%me: index):\n%z = arith.addi %n, %me : index\n"
+                    "kolo.slices from [%c0] size [%z] to [%c0] size [%z]\n} : !kolo.buffer<1> -> !kolo.buffer<1>\n",
+                "a slice of 5 chunks in a grid dimension of 4, at sender 1");
+}
+
+TEST(BadChoreography, ANegativeSliceIsReported) {
+  expectRefused("kolo.copy %out -> %out {\n^bb0(%me: index):\n%z = arith.subi %c0, %c1 : index\n"
+                "kolo.slices from [%c0] size [%z] to [%c0] size [%z]\n} : !kolo.buffer<1> -> !kolo.buffer<1>\n",
+                "a slice of -1 chunks");
+}
+
+TEST(BadChoreography, PairedSlicesOfDifferentShapeAreReported) {
+  expectRefused("kolo.copy %out -> %out {\n^bb0(%me: index):\n"
+                "kolo.slices from [%c0] size [%c2] to [%c0] size [%n]\n} : !kolo.buffer<1> -> !kolo.buffer<1>\n",
+                "different shapes");
+}
+
+TEST(BadChoreography, PairedChunksOfDifferentSizeAreReported) {
+  expectRefused("%half = kolo.buffer scratch \"half\" grid(%c2) blocks 0 : !kolo.buffer<1>\n"
+                "kolo.copy %in -> %half {\n^bb0(%me: index):\n"
+                "kolo.slices from [] size [] to [%c0] size [%c1]\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n",
+                "a chunk of 17 elements is paired with one of 8");
+}
+
+TEST(BadChoreography, TwoSendersThatOverwriteTheSameElementsAreReported) {
+  expectRefused("kolo.transfer %in -> %out to [others] {\n^bb0(%me: index, %peer: index):\n"
+                "kolo.slices from [] size [] to [%c0] size [%c1]\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n",
+                "ranks 1 and 2 write the same elements of rank 0");
+}
+
+TEST(BadChoreography, WritingAnInputIsReported) {
+  expectRefused("kolo.transfer %in -> %in to [next %c1] {\n^bb0(%me: index, %peer: index):\n"
+                "kolo.slices from [] size [] to [] size []\n} : !kolo.buffer<0> -> !kolo.buffer<0>\n",
+                "writes an input, of rank 1");
+}
+
+TEST(BadChoreography, WritingAnOutputThatOnlyTheRootHasIsReported) {
+  expectRefused(copyInToOut("from [] size [] to [%me] size [%c1]"), "rank 1 is not the root and has no output",
+                "gather");
+}
+
+TEST(BadChoreography, AReceiverOutsideTheMeshMattersOnlyIfItTakesPart) {
+  std::string start = "kolo.transfer %in -> %out to [flip %n] {\n^bb0(%me: index, %peer: index):\n";
+  std::string end = "\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n";
+  expectRefused(start + "kolo.slices from [] size [] to [%me] size [%c1]" + end,
+                "sends to coordinate 4 in a mesh dimension of 4, at sender 0");
+  ParsedChoreography guarded(
+      choreography("all_gather", wholeIn + blocksOut + start + "%is = arith.cmpi slt, %peer, %n : index\n" +
+                                     "kolo.slices from [] size [] to [%me] size [%c1] when %is" + end));
+  World world = guarded.world({4}, 17);
+  EXPECT_EQ(messageOf(interpretChoreography(*guarded, world)), "");
+}
+
+TEST(BadChoreography, AnOpThatIsNotUnderstoodIsNamed) {
+  expectRefused("%t = arith.constant true\nscf.while : () -> () {\nscf.condition(%t)\n} do {\nscf.yield\n}\n",
+                "'scf.while': cannot be interpreted in a choreography");
+}
+
+TEST(BadChoreography, ALoopStepThatIsNotPositiveIsReported) {
+  expectRefused("scf.for %i = %c0 to %n step %c0 {\n}\n", "a loop's step must be positive");
+}
+
+TEST(BadChoreography, AnOutputThatIsNotTheCallsIsReported) {
+  expectRefused("", "buffer 'out' has 1 blocks, the call's has 4", "all_gather", wholeIn + chunksOut);
+}
+
+TEST(BadCall, EveryMismatchWithTheProgramIsReported) {
+  ParsedChoreography parsed(choreography("reduce", wholeIn + wholeOut));
+  auto refusal = [&](auto change) {
+    World world = parsed.world({4}, 17);
+    change(world);
+    return messageOf(interpretChoreography(*parsed, world));
+  };
+  EXPECT_EQ(refusal([](World &) {}), "");
+  EXPECT_NE(refusal([](World &world) { world.meshSizes = {2, 2}; }).find("mesh dimensions"), std::string::npos);
+  EXPECT_NE(refusal([](World &world) { world.root = 4; }).find("no member 4"), std::string::npos);
+  EXPECT_NE(refusal([](World &world) { world.inputs[1].pop_back(); }).find("inputs do not have the size"),
+            std::string::npos);
+  EXPECT_NE(refusal([](World &world) { world.count = -1; }).find("negative count"), std::string::npos);
+}
