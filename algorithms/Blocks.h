@@ -43,7 +43,7 @@ void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
 void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks);
 /// log2 N steps, N a power of two.
 void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks);
-/// One step, any N. Reads `from` and combines into the receiver's own block in `into`, which must hold its contribution.
+/// One step, any N. Reads `from`, combines into the receiver's own block in `into`, which must hold its contribution.
 void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into);
 
 /// A binomial tree along one dimension, rooted at the collective's root, for any number of ranks. A rank's distance

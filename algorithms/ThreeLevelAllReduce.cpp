@@ -1,6 +1,6 @@
 // Three-level all-reduce: reduce-scatter in modules and in nodes, all-reduce along rails, and all-gather back.
-// Steps 4 + 2(N-1).  Bytes sent per rank 2 S (P-1)/P in module, 2 S/P (M-1)/M in node, 2 S/(PM) (N-1)/N by network.  Scratch 0.
-// (N nodes of M modules of P dies, S bytes of input)
+// Steps 4 + 2(N-1).  Bytes sent per rank 2 S (G-1)/G in node, 2 S/G (N-1)/N by network.  Scratch 0.
+// (N nodes of G ranks, in modules; S bytes of input)
 // Use when nodes have links of two classes, as with dual-die modules.  Not otherwise: see HierarchicalAllReduce.
 // Source: Cho et al., BlueConnect, MLSys 2019.
 #include "algorithms/Blocks.h"

@@ -1,0 +1,38 @@
+// No algorithm has a statement too many, and the tests of this folder would notice one too few.
+#include "Support.h"
+
+using namespace kolo::reference;
+
+/// Whether some call gives anything but the expected output.
+static bool failsSomewhere(Algorithm &algorithm, const std::string &name) {
+  for (const Sizes &mesh : testMeshes(definitionOf(name).mesh.dims.size())) {
+    if (reasonToRefuse(name, mesh))
+      continue;
+    for (int64_t root : algorithm.testRoots(mesh))
+      if (llvm::Error error = algorithm.run(algorithm.world(mesh, 17, root, ElementType::I32, Reduction::Sum))) {
+        llvm::consumeError(std::move(error));
+        return true;
+      }
+  }
+  return false;
+}
+
+static std::vector<kolo::StatementInterface> statementsOf(Algorithm &algorithm) {
+  std::vector<kolo::StatementInterface> result;
+  algorithm.choreography().walk([&](kolo::StatementInterface statement) { result.push_back(statement); });
+  return result;
+}
+
+TEST_P(EveryAlgorithm, NeedsEveryOneOfItsStatements) {
+  Algorithm original(GetParam());
+  size_t numStatements = statementsOf(original).size();
+  EXPECT_GT(numStatements, 0u);
+  for (size_t i = 0; i < numStatements; ++i) {
+    Algorithm mutant(GetParam());
+    kolo::StatementInterface statement = statementsOf(mutant)[i];
+    std::string text;
+    llvm::raw_string_ostream(text) << statement.getLoc() << "\n" << statement;
+    statement.erase();
+    EXPECT_TRUE(failsSomewhere(mutant, GetParam())) << "right without the statement at " << text;
+  }
+}

@@ -1,0 +1,47 @@
+// Every algorithm gives what its collective is defined to give, bitwise, or refuses the mesh with a reason.
+#include "Support.h"
+
+using namespace kolo::reference;
+
+static const int64_t testCounts[] = {0, 1, 3, 17, 64};
+
+/// The error's text, empty for success.
+static std::string textOf(llvm::Error error) { return error ? llvm::toString(std::move(error)) : std::string(); }
+
+TEST_P(EveryAlgorithm, GivesTheExpectedOutputOnEveryMeshForEveryCountAndRoot) {
+  Algorithm algorithm(GetParam());
+  for (const Sizes &mesh : testMeshes(definitionOf(GetParam()).mesh.dims.size())) {
+    if (reasonToRefuse(GetParam(), mesh))
+      continue;
+    for (int64_t root : algorithm.testRoots(mesh))
+      for (int64_t count : testCounts) {
+        World world = algorithm.world(mesh, count, root, ElementType::I32, Reduction::Sum);
+        EXPECT_EQ(textOf(algorithm.run(world)), "") << describe(world);
+      }
+  }
+}
+
+TEST_P(EveryAlgorithm, WorksForEveryElementTypeAndReduction) {
+  Algorithm algorithm(GetParam());
+  static const std::vector<Sizes> meshes[] = {{}, {{4}, {8}}, {{4, 2}}, {{2, 1, 2}}, {{2, 1, 2, 2}}};
+  for (const Sizes &mesh : meshes[definitionOf(GetParam()).mesh.dims.size()])
+    for (ElementType type : allElementTypes)
+      for (Reduction reduction : allReductions) {
+        World world = algorithm.world(mesh, 45, 1, type, reduction);
+        EXPECT_EQ(textOf(algorithm.run(world)), "") << describe(world);
+      }
+}
+
+TEST_P(EveryAlgorithm, RefusesExactlyTheMeshesThatTheTableNames) {
+  Algorithm algorithm(GetParam());
+  for (const Sizes &mesh : testMeshes(definitionOf(GetParam()).mesh.dims.size())) {
+    World world = algorithm.world(mesh, 16, 0, ElementType::I32, Reduction::Sum);
+    std::optional<std::string> reason = reasonToRefuse(GetParam(), mesh);
+    std::string error = textOf(algorithm.run(world));
+    EXPECT_EQ(error.find("sends to coordinate") != std::string::npos, reason.has_value())
+        << describe(world) << reason.value_or("must run") << "; got '" << error << "'";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(algorithmNames()),
+                         [](const auto &info) { return info.param; });

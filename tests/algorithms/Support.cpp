@@ -1,0 +1,102 @@
+// Loading algorithms, and what is known about them.
+#include "Support.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <bit>
+#include <set>
+
+namespace kolo::reference {
+
+/// Algorithms whose relations flip a coordinate, which stays inside a dimension only when its size is a power of two.
+struct FlippingAlgorithm {
+  std::string name;
+  size_t dim;
+};
+static const FlippingAlgorithm flippingAlgorithms[] = {
+    {"rabenseifnerAllReduce", 0},      {"railRecursiveAllGather", 0},        {"recursiveDoublingAllGather", 0},
+    {"recursiveDoublingAllReduce", 0}, {"recursiveHalvingReduceScatter", 0},
+};
+
+std::optional<std::string> reasonToRefuse(const std::string &algorithm, const Sizes &mesh) {
+  for (const FlippingAlgorithm &flipping : flippingAlgorithms)
+    if (flipping.name == algorithm && !std::has_single_bit(uint64_t(mesh[flipping.dim])))
+      return "flips coordinates of a dimension of " + std::to_string(mesh[flipping.dim]) + ", not a power of two";
+  return std::nullopt;
+}
+
+std::vector<std::string> algorithmNames() {
+  std::set<std::string> names; // in an order that linking does not change
+  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+    names.insert(definition.name);
+  return {names.begin(), names.end()};
+}
+
+const dsl::Definition &definitionOf(const std::string &name) {
+  return *llvm::find_if(dsl::registeredChoreographies(),
+                        [&](const dsl::Definition &definition) { return definition.name == name; });
+}
+
+std::vector<Sizes> testMeshes(size_t numDims) {
+  switch (numDims) {
+  case 1:
+    return {{1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}, {16}};
+  case 2:
+    return {{1, 1}, {2, 2}, {2, 4}, {4, 2}, {3, 2}, {2, 3}, {1, 4}, {4, 1}};
+  case 3:
+    return {{1, 1, 1}, {2, 2, 2}, {1, 2, 3}, {3, 2, 2}, {2, 1, 2}};
+  default:
+    return {{1, 1, 1, 1}, {2, 1, 2, 2}, {2, 3, 1, 2}};
+  }
+}
+
+Algorithm::Algorithm(const std::string &name) : context(mlir::MLIRContext::Threading::DISABLED) {
+  std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
+  for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
+    ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": "
+                  << diagnostic.message;
+  module = dsl::emitChoreography(context, *recording, testMeshes(recording->definition.mesh.dims.size()));
+  EXPECT_TRUE(mlir::succeeded(mlir::verify(*module)));
+}
+
+ChoreographyOp Algorithm::choreography() { return *module->getOps<ChoreographyOp>().begin(); }
+
+World Algorithm::world(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction) {
+  Call call;
+  call.collective = choreography().getCollective();
+  call.meshSizes = mesh;
+  call.count = count;
+  call.root = root;
+  call.type = type;
+  call.reduction = reduction;
+  World result = makeWorld(call);
+  tagInput(result);
+  return result;
+}
+
+std::vector<int64_t> Algorithm::testRoots(const Sizes &mesh) {
+  CollectiveKind kind = choreography().getCollective().getKind();
+  if (!llvm::is_contained({CollectiveKind::Broadcast, CollectiveKind::Reduce, CollectiveKind::Gather,
+                           CollectiveKind::Scatter},
+                          kind))
+    return {0};
+  int64_t size = groupSize(world(mesh, 0, 0, ElementType::I32, Reduction::Sum));
+  std::set<int64_t> roots = {0, 1 % size, size / 2, size - 1};
+  return {roots.begin(), roots.end()};
+}
+
+llvm::Error Algorithm::run(World world) {
+  if (llvm::Error error = interpretChoreography(choreography(), world))
+    return error;
+  return checkOutputs(world);
+}
+
+std::string describe(const World &world) {
+  auto sizes = llvm::map_range(world.meshSizes, [](int64_t size) { return std::to_string(size); });
+  return "mesh " + llvm::join(sizes, "x") + ", count " + std::to_string(world.count) + ", root " + std::to_string(world.root) + ", " +
+         nameOf(world.type).str() + " " + nameOf(world.reduction).str() + ": ";
+}
+
+} // namespace kolo::reference

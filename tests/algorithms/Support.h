@@ -1,0 +1,49 @@
+// Every algorithm that is linked in, emitted and ready to run on simulated ranks. Shared by the tests of this folder.
+#ifndef KOLO_TESTS_ALGORITHMS_SUPPORT_H
+#define KOLO_TESTS_ALGORITHMS_SUPPORT_H
+
+#include "dsl/EmitChoreography.h"
+#include "ir/reference/Interpreter.h"
+#include "ir/reference/Oracle.h"
+
+#include <gtest/gtest.h>
+
+namespace kolo::reference {
+
+using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
+
+std::vector<std::string> algorithmNames();
+const dsl::Definition &definitionOf(const std::string &name);
+
+/// The meshes that an algorithm with this many mesh dimensions is tested on.
+std::vector<Sizes> testMeshes(size_t numDims);
+
+/// Why an algorithm refuses a mesh; nothing when it must run there.
+std::optional<std::string> reasonToRefuse(const std::string &algorithm, const Sizes &mesh);
+
+/// One algorithm in the choreography phase, emitted once for all its test meshes.
+class Algorithm {
+public:
+  explicit Algorithm(const std::string &name);
+
+  ChoreographyOp choreography();
+  /// A call with tagged inputs.
+  World world(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction);
+  /// Of the groups that the collective runs over, on this mesh: 0 alone where the collective has no root.
+  std::vector<int64_t> testRoots(const Sizes &mesh);
+  /// Runs the choreography and compares all outputs with the collective's definition, bitwise.
+  llvm::Error run(World world);
+
+private:
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Text that a failure starts with, to reproduce it.
+std::string describe(const World &world);
+
+class EveryAlgorithm : public testing::TestWithParam<std::string> {};
+
+} // namespace kolo::reference
+
+#endif
