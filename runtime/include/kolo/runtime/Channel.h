@@ -10,6 +10,8 @@
 
 namespace kolo::runtime {
 
+class CommunicatorState;
+
 /// Channels per ordered pair of ranks; their ids are 0 to numChannels - 1.
 inline constexpr int numChannels = 8;
 
@@ -36,8 +38,8 @@ public:
 
 private:
   friend class Communicator;
-  Channel(void *owner, int peerRank, int channelId) : communicator(owner), peer(peerRank), id(channelId) {}
-  void *communicator;
+  Channel(CommunicatorState *owner, int peerRank, int channelId) : communicator(owner), peer(peerRank), id(channelId) {}
+  CommunicatorState *communicator;
   int peer;
   int id;
 };

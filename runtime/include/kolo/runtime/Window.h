@@ -9,6 +9,7 @@
 
 namespace kolo::runtime {
 
+class CommunicatorState;
 struct WindowState;
 struct RemoteWindowState;
 
@@ -27,6 +28,7 @@ public:
 
 private:
   friend class Communicator;
+  friend class CommunicatorState;
   explicit Window(std::unique_ptr<WindowState> state);
   std::unique_ptr<WindowState> state;
 };
@@ -45,6 +47,7 @@ public:
 
 private:
   friend class Communicator;
+  friend class CommunicatorState;
   friend class Channel;
   explicit RemoteWindow(std::shared_ptr<const RemoteWindowState> state);
   std::shared_ptr<const RemoteWindowState> state;

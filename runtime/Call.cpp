@@ -1,0 +1,199 @@
+#include "Call.h"
+
+#include "Error.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+namespace {
+
+/// Position of this rank among those that the collective runs over.
+struct Group {
+  int64_t size = 1;
+  int64_t rank = 0;
+};
+
+/// Buffers in multiples of count: what each rank reads and writes.
+struct Extent {
+  int64_t input;
+  int64_t output;
+};
+
+Status findProgram(const PluginState &plugin, const CallArguments &arguments, Call &call) {
+  const std::vector<ProgramInfo> &programs = plugin.manifest.programs;
+  if (arguments.program.empty() && programs.size() > 1)
+    return error(StatusCode::InvalidArgument, "{}: has {} programs: name one", plugin.path, programs.size());
+  for (size_t index = 0; index < programs.size(); ++index)
+    if (arguments.program.empty() || programs[index].name == arguments.program) {
+      call.info = &programs[index];
+      call.program = &plugin.table->programs[index];
+      call.key.program = static_cast<int32_t>(index);
+      return {};
+    }
+  return error(StatusCode::InvalidArgument, "{}: has no program '{}'", plugin.path, arguments.program);
+}
+
+std::string listMeshes(const ProgramInfo &info) {
+  std::string text;
+  for (const std::vector<int64_t> &sizes : info.meshes) {
+    text += text.empty() ? "" : "; ";
+    for (size_t dim = 0; dim < sizes.size(); ++dim)
+      text += fmt::format("{}{}={}", dim ? "," : "", info.meshDims[dim], sizes[dim]);
+  }
+  return text.empty() ? "none" : text;
+}
+
+Status checkMesh(const Mesh &mesh, int rank, int size, Call &call) {
+  const ProgramInfo &info = *call.info;
+  const std::vector<MeshDim> &dims = mesh.dims();
+  bool hasNames = std::equal(dims.begin(), dims.end(), info.meshDims.begin(), info.meshDims.end(),
+                             [](const MeshDim &dim, const std::string &name) { return dim.name == name; });
+  auto hasSizes = [&](const std::vector<int64_t> &sizes) {
+    return std::equal(dims.begin(), dims.end(), sizes.begin(), sizes.end(),
+                      [](const MeshDim &dim, int64_t dimSize) { return dim.size == dimSize; });
+  };
+  if (!hasNames || std::none_of(info.meshes.begin(), info.meshes.end(), hasSizes))
+    return error(StatusCode::UnsupportedMesh, "program '{}' was not compiled for mesh {}; it was for: {}", info.name,
+                 mesh.toString(), listMeshes(info));
+  if (mesh.numRanks() != size)
+    return error(StatusCode::InvalidArgument, "mesh {} has {} ranks, the communicator has {}", mesh.toString(),
+                 mesh.numRanks(), size);
+  int64_t rest = rank;
+  for (size_t dim = dims.size(); dim-- > 0; rest /= dims[dim].size) {
+    call.dimSizes[dim] = call.key.mesh[dim] = dims[dim].size;
+    call.coordinates[dim] = rest % dims[dim].size;
+  }
+  return {};
+}
+
+Group groupOf(const Call &call) {
+  Group group;
+  for (int index : call.info->groupDims) {
+    auto dim = static_cast<size_t>(index);
+    group.size *= call.dimSizes[dim];
+    group.rank = group.rank * call.dimSizes[dim] + call.coordinates[dim];
+  }
+  return group;
+}
+
+bool isRooted(CollectiveKind kind) {
+  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
+         kind == CollectiveKind::Scatter;
+}
+
+Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, Call &call) {
+  auto type = static_cast<size_t>(arguments.type), reduction = static_cast<size_t>(arguments.reduction);
+  if (type >= KOLO_NUM_TYPES)
+    return error(StatusCode::InvalidArgument, "{} is not a data type", type);
+  call.elementBytes = static_cast<int64_t>(sizeBytes(arguments.type));
+  call.key.type = static_cast<int32_t>(type);
+  if (!call.info->reduces)
+    return {};
+  if (reduction >= KOLO_NUM_REDUCTIONS)
+    return error(StatusCode::InvalidArgument, "{} is not a reduction", reduction);
+  call.key.reduction = static_cast<int32_t>(reduction);
+  call.reduce = plugin.table->reduceKernels[type][reduction];
+  if (arguments.reduction == Reduction::Average)
+    call.divide = plugin.table->divideKernels[type];
+  if (!call.reduce || (arguments.reduction == Reduction::Average && !call.divide))
+    return error(StatusCode::BadPlugin, "{}: has no code for {} of {}", plugin.path, toString(arguments.reduction),
+                 toString(arguments.type));
+  return {};
+}
+
+Extent extentOf(CollectiveKind kind, const Group &group, bool isRoot) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return {1, group.size};
+  case CollectiveKind::ReduceScatter:
+    return {group.size, 1};
+  case CollectiveKind::AllReduce:
+    return {1, 1};
+  case CollectiveKind::Broadcast:
+    return {isRoot ? 1 : 0, 1};
+  case CollectiveKind::Reduce:
+    return {1, isRoot ? 1 : 0};
+  case CollectiveKind::Gather:
+    return {1, isRoot ? group.size : 0};
+  case CollectiveKind::Scatter:
+    return {isRoot ? group.size : 0, 1};
+  case CollectiveKind::AllToAll:
+    return {group.size, group.size};
+  }
+  return {0, 0};
+}
+
+/// Where the input lies inside the output, in multiples of count, when a call is in place as the collective defines it.
+int64_t inPlaceOffset(CollectiveKind kind, const Group &group) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+  case CollectiveKind::Gather:
+    return group.rank;
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::Scatter:
+    return -group.rank;
+  default:
+    return 0;
+  }
+}
+
+Status sizeBuffers(const CallArguments &arguments, const Group &group, Call &call) {
+  bool isRoot = isRooted(call.info->collective) && call.root == group.rank;
+  int64_t unitBytes = 0, wholeBytes = 0;
+  if (arguments.count < 0)
+    return error(StatusCode::InvalidArgument, "count is {}", arguments.count);
+  if (__builtin_mul_overflow(arguments.count, call.elementBytes, &unitBytes) ||
+      __builtin_mul_overflow(unitBytes, group.size, &wholeBytes))
+    return error(StatusCode::InvalidArgument, "count {} is too large", arguments.count);
+  Extent extent = extentOf(call.info->collective, group, isRoot);
+  call.inputBytes = static_cast<size_t>(extent.input * unitBytes);
+  call.outputBytes = static_cast<size_t>(extent.output * unitBytes);
+  // The runtime never writes to the input; the type is that of the generated code's interface.
+  call.input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
+  call.output = static_cast<std::byte *>(arguments.output);
+  if (call.inputBytes && !call.input)
+    return error(StatusCode::InvalidArgument, "input is null, this rank reads {} bytes", call.inputBytes);
+  if (call.outputBytes && !call.output)
+    return error(StatusCode::InvalidArgument, "output is null, this rank writes {} bytes", call.outputBytes);
+  auto in = reinterpret_cast<uintptr_t>(call.input), out = reinterpret_cast<uintptr_t>(call.output);
+  bool isOverlapping =
+      call.inputBytes && call.outputBytes && in < out + call.outputBytes && out < in + call.inputBytes;
+  bool isInPlace = static_cast<int64_t>(in - out) == inPlaceOffset(call.info->collective, group) * unitBytes;
+  call.mustCopyInput = isOverlapping && !(isInPlace && call.info->inPlace == InPlace::Direct);
+  return {};
+}
+
+} // namespace
+
+Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, int rank, int size) {
+  Call call;
+  call.key.plugin = plugin.identity;
+  call.key.count = arguments.count;
+  if (Status status = findProgram(plugin, arguments, call); !status.isOk())
+    return status;
+  if (Status status = checkMesh(arguments.mesh, rank, size, call); !status.isOk())
+    return status;
+  if (Status status = chooseKernels(plugin, arguments, call); !status.isOk())
+    return status;
+  Group group = groupOf(call);
+  if (isRooted(call.info->collective)) {
+    if (arguments.root < 0 || arguments.root >= group.size)
+      return error(StatusCode::InvalidArgument, "root {} is not one of the {} ranks of the group", arguments.root,
+                   group.size);
+    call.root = call.key.root = arguments.root;
+  }
+  if (Status status = sizeBuffers(arguments, group, call); !status.isOk())
+    return status;
+  KoloShape shape = {};
+  std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
+  shape.count = arguments.count;
+  shape.elementBytes = call.elementBytes;
+  int64_t scratchBytes = call.program->scratchBytes(&shape);
+  if (scratchBytes < 0)
+    return error(StatusCode::BadPlugin, "{}: program '{}' asks for {} bytes of scratch memory", plugin.path,
+                 call.info->name, scratchBytes);
+  call.scratchBytes = static_cast<size_t>(scratchBytes);
+  return call;
+}
+
+} // namespace kolo::runtime

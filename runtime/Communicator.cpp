@@ -1,0 +1,60 @@
+// Communicator, Window and Channel: the public faces of CommunicatorState.
+#include "kolo/runtime/Communicator.h"
+
+#include "CommunicatorState.h"
+#include "Error.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kolo::runtime {
+
+Communicator::Communicator(std::unique_ptr<CommunicatorState> joined) : state(std::move(joined)) {}
+Communicator::Communicator(Communicator &&) noexcept = default;
+Communicator &Communicator::operator=(Communicator &&) noexcept = default;
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const { return state->world().rank(); }
+int Communicator::size() const { return state->world().size(); }
+
+Result<Window> Communicator::allocate(size_t sizeBytes) {
+  return guarded([&]() -> Result<Window> {
+    if (sizeBytes == 0)
+      return error(StatusCode::InvalidArgument, "a window of 0 bytes");
+    auto window = std::make_unique<WindowState>();
+    Result<std::unique_ptr<Segment>> segment = state->segmentTable()->create(sizeBytes);
+    if (!segment.isOk())
+      return segment.status();
+    window->segment = std::move(segment).value();
+    window->sizeBytes = sizeBytes;
+    return Window(std::move(window));
+  });
+}
+
+Status Communicator::barrier() {
+  return guarded([&] { return state->barrier(); });
+}
+
+Result<std::vector<RemoteWindow>> Communicator::exchange(const Window &window) {
+  return guarded([&] { return state->exchangeWindows(*window.state); });
+}
+
+Channel Communicator::channel(int peer, int id) { return Channel(state.get(), peer, id); }
+
+Status Communicator::run(const Plugin &plugin, const CallArguments &arguments) {
+  return guarded([&] { return state->run(*plugin.state, arguments); });
+}
+
+Window::Window(std::unique_ptr<WindowState> created) : state(std::move(created)) {}
+Window::Window(Window &&) noexcept = default;
+Window &Window::operator=(Window &&) noexcept = default;
+Window::~Window() = default;
+void *Window::data() const { return state->segment->data(); }
+size_t Window::sizeBytes() const { return state->sizeBytes; }
+
+RemoteWindow::RemoteWindow(std::shared_ptr<const RemoteWindowState> resolved) : state(std::move(resolved)) {}
+int RemoteWindow::rank() const { return state->rank; }
+void *RemoteWindow::data() const { return state->data; }
+size_t RemoteWindow::sizeBytes() const { return state->sizeBytes; }
+
+} // namespace kolo::runtime

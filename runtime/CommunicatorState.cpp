@@ -1,0 +1,111 @@
+// CommunicatorState: life, barrier and window exchange. Calls of collectives are in Entry.cpp and Invocation.cpp.
+#include "CommunicatorState.h"
+
+#include "Error.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace kolo::runtime {
+
+void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::free(memory); }
+
+CommunicatorState::CommunicatorState(std::unique_ptr<World> joined)
+    : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
+      peers(*ranks) {
+  auto size = static_cast<size_t>(ranks->size());
+  channelSent.resize(size * numChannels);
+  channelAwaited.resize(size * numChannels);
+  for (std::vector<void *> &table : peerBuffers)
+    table.resize(size);
+  for (std::vector<Location> &table : peerLocations)
+    table.resize(size);
+}
+
+CommunicatorState::~CommunicatorState() {
+  if (ranks->kind() == WorldKind::Threads)
+    for (auto &[key, set] : semaphores)
+      if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
+        ranks->keepForPeers(memory);
+}
+
+Status CommunicatorState::start(int numCores) {
+  int numLanes = ranks->settings().lanes;
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, ranks->size() * numLanes, numCores));
+  tiles.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes * static_cast<size_t>(numLanes))));
+  if (!tiles)
+    return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);
+  lanes.start(numLanes, ranks->policy());
+  return {};
+}
+
+Record &CommunicatorState::nextRecord(Operation operation) {
+  Record &record = exchange.next();
+  record.operation = operation;
+  segments->takeReleased(record);
+  return record;
+}
+
+Status CommunicatorState::exchangeRecords() {
+  Status status = exchange.perform();
+  if (status.isOk() || status.code() == StatusCode::Mismatch)
+    for (int peer = 0; peer < ranks->size(); ++peer)
+      peers.release(peer, exchange.heard(peer));
+  return status;
+}
+
+/// The second round, only when some record named a new segment: nobody goes on before all have mapped it, so its owner may
+/// finish, and even free it, without leaving a slower peer with a name for nothing.
+Status CommunicatorState::confirmNews(Status own, const std::vector<Location> &named) {
+  Record &record = nextRecord(Operation::Confirm);
+  if (!own.isOk())
+    setFailure(record, own);
+  Status status = exchangeRecords();
+  if (status.isOk())
+    status = exchange.firstRefusal();
+  if (status.isOk())
+    for (const Location &location : named)
+      segments->setConfirmed(location);
+  return status;
+}
+
+Status CommunicatorState::barrier() {
+  if (ranks->isAborted())
+    return ranks->abortedEarlier();
+  nextRecord(Operation::Barrier);
+  return exchangeRecords();
+}
+
+Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const WindowState &window) {
+  if (ranks->isAborted())
+    return ranks->abortedEarlier();
+  std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
+  Record &record = nextRecord(Operation::ExchangeWindows);
+  if (location)
+    record.buffers[0] = *location;
+  else
+    setFailure(record, error(StatusCode::InvalidArgument, "the window belongs to another communicator"));
+  if (Status status = exchangeRecords(); !status.isOk())
+    return status;
+  if (Status status = exchange.firstRefusal(); !status.isOk())
+    return status;
+  std::vector<RemoteWindow> windows;
+  // Guarded: a rank that ran out of memory here must still take part in the confirmation.
+  Status own = guarded([&]() -> Status {
+    for (int peer = 0; peer < ranks->size(); ++peer) {
+      const Location &theirs = exchange.heard(peer).buffers[0];
+      bool isSelf = peer == ranks->rank();
+      Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peers.resolve(peer, theirs);
+      if (!address.isOk())
+        return address.status();
+      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(
+          RemoteWindowState{peer, *address, theirs.sizeBytes, isSelf ? nullptr : peers.mapping(peer, theirs)})));
+    }
+    return {};
+  });
+  if (Status status = confirmNews(own, {*location}); !status.isOk())
+    return status;
+  return windows;
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,30 @@
+// The environment variables that tune the runtime.
+#pragma once
+
+#include "kolo/runtime/Communicator.h"
+
+#include <optional>
+#include <string_view>
+
+namespace kolo::runtime {
+
+enum class WaitMode : uint8_t { Auto, Spin, Yield, Sleep };
+enum class OrdinaryMemory : uint8_t { Auto, Attach, Staged };
+
+const char *toString(OrdinaryMemory mode);
+
+/// The options of one communicator after the environment has had its say.
+struct Settings {
+  int timeoutMs = 0;
+  int lanes = 1;
+  WaitMode wait = WaitMode::Auto;
+  OrdinaryMemory ordinaryMemory = OrdinaryMemory::Auto;
+};
+
+/// InvalidArgument: an option or a variable is out of range; the message names it.
+Result<Settings> readSettings(const CommunicatorOptions &options);
+
+/// The whole text as a decimal number in [least, most], or nothing.
+std::optional<int> parseInt(std::string_view text, int least, int most);
+
+} // namespace kolo::runtime

@@ -1,0 +1,58 @@
+#include "LanePool.h"
+
+#include <unistd.h>
+
+namespace kolo::runtime {
+namespace {
+
+WaitEnd never() { return WaitEnd::Reached; }
+
+} // namespace
+
+void LanePool::start(int numLanes, const WaitPolicy &policy) {
+  waitPolicy = policy;
+  waitPolicy.maySleep = true; // idle threads must not burn a core, whatever the ranks do
+  creatorPid = getpid();
+  for (int lane = 1; lane < numLanes; ++lane) {
+    Worker &worker = *workers.emplace_back(std::make_unique<Worker>());
+    worker.thread = std::thread([this, &worker, lane] { work(worker, lane); });
+  }
+}
+
+void LanePool::run(Job job, void *context) {
+  current = job;
+  currentContext = context;
+  ++jobs;
+  for (auto &worker : workers)
+    worker->started.raise(jobs);
+  job(context, 0);
+  for (auto &worker : workers)
+    waitUntil(worker->finished, jobs, waitPolicy, never);
+}
+
+void LanePool::work(Worker &worker, int lane) {
+  for (uint64_t number = 1;; ++number) {
+    waitUntil(worker.started, number, waitPolicy, never);
+    if (!current)
+      return;
+    current(currentContext, lane);
+    worker.finished.raise(number);
+  }
+}
+
+void LanePool::stop() {
+  current = nullptr;
+  ++jobs;
+  for (auto &worker : workers) {
+    if (getpid() != creatorPid) { // the threads did not follow into a forked child, and cannot be joined there
+      (void)worker.release();
+      continue;
+    }
+    worker->started.raise(jobs);
+    if (worker->thread.joinable())
+      worker->thread.join();
+  }
+  workers.clear();
+}
+
+} // namespace kolo::runtime

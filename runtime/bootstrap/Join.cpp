@@ -1,0 +1,82 @@
+// Join: what the processes of a world tell each other once, when all have mapped the control segment.
+#include "CommunicatorState.h"
+#include "Error.h"
+#include "transport/Attach.h"
+
+namespace kolo::runtime {
+namespace {
+
+constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
+const uint64_t probeWord = probeValue; // at this process's own address; peers try to read it
+
+Status compareSettings(const World &world) {
+  const JoinInfo &first = world.block(0).join;
+  for (int peer = 1; peer < world.size(); ++peer) {
+    const JoinInfo &other = world.block(peer).join;
+    if (other.lanes != first.lanes)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}", first.lanes,
+                       peer, other.lanes);
+    if (other.ordinaryMemory != first.ordinaryMemory)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
+                       toString(static_cast<OrdinaryMemory>(first.ordinaryMemory)), peer,
+                       toString(static_cast<OrdinaryMemory>(other.ordinaryMemory)));
+  }
+  return {};
+}
+
+/// Reads a known word of every peer, as attached memory would be.
+Status probeAttach(const World &world) {
+  for (int peer = 0; peer < world.size(); ++peer) {
+    uint64_t found = 0;
+    Status status = copyAttached(Direction::FromPeer, world.block(peer).pid.load(), world.block(peer).join.probeAddress,
+                                 &found, sizeof(found));
+    if (!status.isOk())
+      return status;
+    if (found != probeValue)
+      return error(StatusCode::SystemError, "cross-memory attach to rank {} reads another process", peer);
+  }
+  return {};
+}
+
+int countCores(const World &world) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int peer = 0; peer < world.size(); ++peer)
+    CPU_OR(&all, &all, &world.block(peer).join.cores);
+  return CPU_COUNT(&all);
+}
+
+} // namespace
+
+Status CommunicatorState::join() {
+  OrdinaryMemory wanted = ranks->settings().ordinaryMemory;
+  JoinInfo &info = ranks->block(ranks->rank()).join;
+  info.probeAddress = reinterpret_cast<uintptr_t>(&probeWord);
+  info.lanes = ranks->settings().lanes;
+  info.ordinaryMemory = static_cast<uint32_t>(wanted);
+  info.cores = currentAffinity();
+  nextRecord(Operation::Join);
+  if (Status status = exchange.perform(); !status.isOk())
+    return status;
+  ranks->watchPeers();
+  if (Status status = compareSettings(*ranks); !status.isOk())
+    return status;
+
+  Status probed = wanted == OrdinaryMemory::Staged ? Status() : probeAttach(*ranks);
+  Record &record = nextRecord(Operation::Join);
+  record.canAttach = probed.isOk();
+  if (wanted == OrdinaryMemory::Attach && !probed.isOk())
+    setFailure(record, error(StatusCode::SystemError, "KOLO_ORDINARY_MEMORY=attach is not possible: {}",
+                             probed.message()));
+  if (Status status = exchange.perform(); !status.isOk())
+    return status;
+  if (Status status = exchange.firstRefusal(); !status.isOk())
+    return status;
+  ordinaryMemory = wanted;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    if (!exchange.heard(peer).canAttach)
+      ordinaryMemory = OrdinaryMemory::Staged;
+  return start(countCores(*ranks));
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,124 @@
+// The rendezvous for every rank but rank 0, and the factory that begins it.
+#include "Error.h"
+#include "bootstrap/Processes.h"
+#include "bootstrap/Rendezvous.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+namespace kolo::runtime {
+namespace {
+
+Result<Welcome> greet(const Place &place, Clock::time_point deadline) {
+  Result<Socket> socket = connectTo(place.master, deadline);
+  if (!socket.isOk())
+    return socket.status();
+  Hello hello;
+  std::memcpy(hello.magic, helloMagic, sizeof(helloMagic));
+  hello.rank = place.rank;
+  hello.worldSize = place.worldSize;
+  hello.pid = getpid();
+  hello.host = currentHost();
+  if (Status status = socket->sendAll(&hello, sizeof(hello), deadline); !status.isOk())
+    return status;
+  Welcome welcome;
+  Result<size_t> received = socket->receive(&welcome, sizeof(welcome), deadline);
+  if (!received.isOk())
+    return received.status();
+  if (*received == 0)
+    return error(StatusCode::SystemError, "the other side closed the connection without a word");
+  if (std::memcmp(welcome.magic, welcomeMagic, std::min(*received, sizeof(welcomeMagic))) != 0 ||
+      *received != sizeof(welcome) || welcome.version != rendezvousVersion)
+    return error(StatusCode::Mismatch, "what answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
+                 place.master.host, place.master.port);
+  return welcome;
+}
+
+/// Attempts that may succeed later: rank 0 is not there yet.
+bool isWorthRetrying(const Status &status) { return status.code() == StatusCode::SystemError; }
+
+Result<std::shared_ptr<ControlMemory>> openControl(const Place &place, const Welcome &welcome) {
+  if (welcome.controlBytes != Control::sizeBytes(place.worldSize))
+    return error(StatusCode::Mismatch, "rank 0 runs another version of this runtime");
+  Result<Memory> memory = Memory::openPeer(welcome.rootPid, welcome.controlFd, welcome.controlBytes);
+  if (!memory.isOk())
+    return memory.status();
+  auto shared = std::make_shared<ControlMemory>();
+  shared->memory = std::move(memory).value();
+  shared->control = Control(shared->memory.data(), place.worldSize);
+  return shared;
+}
+
+} // namespace
+
+Result<std::shared_ptr<ControlMemory>> joinRendezvous(const Place &place, const Settings &settings) {
+  Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
+  while (true) {
+    Result<Welcome> welcome = greet(place, deadline);
+    if (welcome.isOk()) {
+      welcome->message[sizeof(welcome->message) - 1] = 0;
+      if (welcome->code != StatusCode::Ok)
+        return Status(welcome->code, welcome->message, welcome->culprit);
+      return openControl(place, *welcome);
+    }
+    bool isOver = millisecondsUntil(deadline) == 0;
+    if (!isOver && !isWorthRetrying(welcome.status()))
+      return welcome.status();
+    if (isOver)
+      return rankError(StatusCode::Timeout, 0, "rank {} waited {} ms for rank 0 at {}:{}: timed out; last attempt: {}",
+                       place.rank, settings.timeoutMs, place.master.host, place.master.port, welcome.status().message());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Result<Place> readPlace() {
+  Place place;
+  std::string problems;
+  auto read = [&](const char *name) -> std::string_view {
+    const char *text = std::getenv(name);
+    if (!text || !*text)
+      problems += fmt::format("{}{} is not set", problems.empty() ? "" : "; ", name);
+    return text ? text : "";
+  };
+  auto readNumber = [&](const char *name, int least, int most, const char *what) {
+    std::string_view text = read(name);
+    std::optional<int> value = parseInt(text, least, most);
+    if (!value && !text.empty())
+      problems += fmt::format("{}{}='{}' is not {}", problems.empty() ? "" : "; ", name, text, what);
+    return value.value_or(least);
+  };
+  place.worldSize = readNumber("WORLD_SIZE", 1, maxRanks, "a number of ranks from 1 to 256");
+  place.rank = readNumber("RANK", 0, std::numeric_limits<int>::max(), "a rank");
+  place.master.host = read("MASTER_ADDR");
+  place.master.port = std::to_string(readNumber("MASTER_PORT", 1, 65535, "a port from 1 to 65535"));
+  if (problems.empty() && place.rank >= place.worldSize)
+    problems = fmt::format("RANK={} is not below WORLD_SIZE={}", place.rank, place.worldSize);
+  if (!problems.empty())
+    return Status(StatusCode::InvalidArgument, problems);
+  return place;
+}
+
+Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptions &options) {
+  return guarded([&]() -> Result<Communicator> {
+    Result<Settings> settings = readSettings(options);
+    if (!settings.isOk())
+      return settings.status();
+    Result<Place> place = readPlace();
+    if (!place.isOk())
+      return place.status();
+    Result<std::shared_ptr<ControlMemory>> shared =
+        place->rank == 0 ? hostRendezvous(*place, *settings) : joinRendezvous(*place, *settings);
+    if (!shared.isOk())
+      return shared.status();
+    Result<std::unique_ptr<CommunicatorState>> joined = joinProcesses(*shared, place->rank, *settings);
+    if (!joined.isOk())
+      return joined.status();
+    return Communicator(std::move(joined).value());
+  });
+}
+
+} // namespace kolo::runtime

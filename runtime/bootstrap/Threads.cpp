@@ -1,0 +1,29 @@
+// A world of threads of one process.
+#include "CommunicatorState.h"
+#include "Error.h"
+#include "kolo/runtime/Communicator.h"
+
+namespace kolo::runtime {
+
+Result<std::vector<Communicator>> Communicator::createThreads(int numRanks, const CommunicatorOptions &options) {
+  return guarded([&]() -> Result<std::vector<Communicator>> {
+    Result<Settings> settings = readSettings(options);
+    if (!settings.isOk())
+      return settings.status();
+    Result<std::shared_ptr<ControlMemory>> shared = createControl(WorldKind::Threads, numRanks);
+    if (!shared.isOk())
+      return shared.status();
+    cpu_set_t cores = currentAffinity();
+    std::vector<Communicator> communicators;
+    for (int rank = 0; rank < numRanks; ++rank) {
+      (*shared)->control.block(rank).presence.store(Presence::Joined);
+      auto world = std::make_unique<World>(*shared, WorldKind::Threads, rank, *settings);
+      communicators.push_back(Communicator(std::make_unique<CommunicatorState>(std::move(world))));
+      if (Status status = communicators.back().state->start(CPU_COUNT(&cores)); !status.isOk())
+        return status;
+    }
+    return communicators;
+  });
+}
+
+} // namespace kolo::runtime

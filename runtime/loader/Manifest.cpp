@@ -1,0 +1,162 @@
+#include "loader/Manifest.h"
+
+#include "Error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+
+namespace kolo::runtime {
+namespace {
+
+using nlohmann::json;
+
+/// Reads fields and remembers the first that is wrong; after that every read gives an empty value.
+class Reader {
+public:
+  const Status &status() const { return failure; }
+  void fail(const std::string &path, const char *problem) {
+    if (failure.isOk())
+      failure = error(StatusCode::BadPlugin, "its manifest's field '{}' {}", path, problem);
+  }
+
+  const json &field(const json &object, const char *name, const std::string &path, json::value_t type) {
+    static const json nothing;
+    auto found = object.is_object() ? object.find(name) : object.end();
+    if (!object.is_object() || found == object.end()) {
+      fail(path + name, "is missing");
+      return nothing;
+    }
+    // The parser tells non-negative integers from others; both are integers here.
+    bool isRight = type == json::value_t::number_integer ? found->is_number_integer() : found->type() == type;
+    if (!isRight) {
+      fail(path + name, "has the wrong type");
+      return nothing;
+    }
+    return *found;
+  }
+  std::string text(const json &object, const char *name, const std::string &path) {
+    const json &value = field(object, name, path, json::value_t::string);
+    return value.is_string() ? value.get<std::string>() : std::string();
+  }
+  bool boolean(const json &object, const char *name, const std::string &path) {
+    const json &value = field(object, name, path, json::value_t::boolean);
+    return value.is_boolean() && value.get<bool>();
+  }
+  int integer(const json &object, const char *name, const std::string &path) {
+    return number(field(object, name, path, json::value_t::number_integer), path + name, 0);
+  }
+  int number(const json &value, const std::string &path, int least) {
+    if (!failure.isOk())
+      return 0;
+    if (!value.is_number_integer()) {
+      fail(path, "has the wrong type");
+      return 0;
+    }
+    // An unsigned number beyond the signed range comes out negative, and is refused with the rest.
+    auto wide = value.get<int64_t>();
+    if (wide < least || wide > std::numeric_limits<int>::max()) {
+      fail(path, "is out of range");
+      return 0;
+    }
+    return static_cast<int>(wide);
+  }
+  const json &array(const json &object, const char *name, const std::string &path) {
+    return field(object, name, path, json::value_t::array);
+  }
+
+private:
+  Status failure;
+};
+
+void readDims(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+  for (const json &name : reader.array(object, "mesh", path)) {
+    if (!name.is_string())
+      return reader.fail(path + "mesh", "has the wrong type");
+    program.meshDims.push_back(name.get<std::string>());
+  }
+  if (program.meshDims.empty() || program.meshDims.size() > KOLO_MAX_MESH_DIMS)
+    return reader.fail(path + "mesh", "must name 1 to 4 dimensions");
+  for (const json &index : reader.array(object, "groupDims", path)) {
+    int dim = reader.number(index, path + "groupDims", 0);
+    if (dim >= static_cast<int>(program.meshDims.size()) ||
+        (!program.groupDims.empty() && dim <= program.groupDims.back()))
+      return reader.fail(path + "groupDims", "must be ascending indices of mesh dimensions");
+    program.groupDims.push_back(dim);
+  }
+  if (program.groupDims.empty())
+    return reader.fail(path + "groupDims", "is empty");
+  for (const json &sizes : reader.array(object, "meshes", path)) {
+    if (!sizes.is_array() || sizes.size() != program.meshDims.size())
+      return reader.fail(path + "meshes", "must hold one size per dimension");
+    std::vector<int64_t> &mesh = program.meshes.emplace_back();
+    for (const json &size : sizes)
+      mesh.push_back(reader.number(size, path + "meshes", 1));
+  }
+}
+
+void readStatements(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+  int index = 0;
+  for (const json &entry : reader.array(object, "statements", path)) {
+    std::string at = fmt::format("{}statements[{}].", path, index++);
+    StatementInfo &statement = program.statements.emplace_back();
+    statement.file = reader.text(entry, "file", at);
+    statement.line = reader.integer(entry, "line", at);
+    statement.text = reader.text(entry, "what", at);
+  }
+}
+
+ProgramInfo readProgram(Reader &reader, const json &object, const std::string &path) {
+  constexpr int mostSemaphores = 1 << 12;
+  ProgramInfo program;
+  program.name = reader.text(object, "name", path);
+  if (program.name.empty())
+    reader.fail(path + "name", "is empty");
+  if (auto kind = parseCollectiveKind(reader.text(object, "collective", path)))
+    program.collective = *kind;
+  else
+    reader.fail(path + "collective", "names no collective");
+  readDims(reader, object, path, program);
+  program.numSemaphores = reader.integer(object, "semaphores", path);
+  if (program.numSemaphores > mostSemaphores)
+    reader.fail(path + "semaphores", "is out of range");
+  program.reduces = reader.boolean(object, "reduces", path);
+  std::string inPlace = reader.text(object, "inPlace", path);
+  if (inPlace != "direct" && inPlace != "copyInput")
+    reader.fail(path + "inPlace", "is neither direct nor copyInput");
+  program.inPlace = inPlace == "direct" ? InPlace::Direct : InPlace::CopyInput;
+  readStatements(reader, object, path, program);
+  return program;
+}
+
+} // namespace
+
+Result<Manifest> parseManifest(std::string_view text) {
+  json root = json::parse(text, nullptr, false);
+  if (!root.is_object())
+    return error(StatusCode::BadPlugin, "its manifest is not a JSON object");
+  Reader reader;
+  Manifest manifest;
+  if (int abi = reader.integer(root, "abi", ""); reader.status().isOk() && abi != int(KOLO_ABI_VERSION))
+    return error(StatusCode::BadPlugin, "its manifest is for ABI version {}, this runtime has {}", abi, KOLO_ABI_VERSION);
+  reader.text(root, "kolo", "");
+  const json &target = reader.field(root, "target", "", json::value_t::object);
+  manifest.targetKind = reader.text(target, "kind", "target.");
+  manifest.triple = reader.text(target, "triple", "target.");
+  manifest.cpu = reader.text(target, "cpu", "target.");
+  int index = 0;
+  for (const json &entry : reader.array(root, "programs", "")) {
+    ProgramInfo program = readProgram(reader, entry, fmt::format("programs[{}].", index++));
+    for (const ProgramInfo &earlier : manifest.programs)
+      if (earlier.name == program.name)
+        reader.fail("programs", "names a program twice");
+    manifest.programs.push_back(std::move(program));
+  }
+  if (!reader.status().isOk())
+    return reader.status();
+  if (manifest.programs.empty())
+    return error(StatusCode::BadPlugin, "its manifest's field 'programs' is empty");
+  return manifest;
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,162 @@
+// Plugin: the order in which a plugin file is checked, and only at the end mapped.
+#include "kolo/runtime/Plugin.h"
+
+#include "Error.h"
+#include "loader/CpuFeatures.h"
+#include "loader/PluginFile.h"
+#include "loader/PluginState.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+namespace kolo::runtime {
+namespace {
+
+Status checkTarget(const Manifest &manifest) {
+  if (manifest.targetKind != "cpu")
+    return error(StatusCode::UnsupportedCpu, "it is built for '{}', this runtime runs 'cpu'", manifest.targetKind);
+#if defined(__x86_64__)
+  constexpr std::string_view architecture = "x86_64-";
+#elif defined(__aarch64__)
+  constexpr std::string_view architecture = "aarch64-";
+#endif
+  if (!manifest.triple.starts_with(architecture) || manifest.triple.find("linux") == std::string::npos)
+    return error(StatusCode::UnsupportedCpu, "it is built for '{}', which this host is not", manifest.triple);
+  return checkCpu(manifest.cpu);
+}
+
+Status writeAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return systemError("copying it to memory", errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+/// Maps the library from a sealed copy of the checked bytes.
+Status mapLibrary(PluginState &state, std::string_view elf) {
+  state.fd = memfd_create("kolo-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+  if (state.fd < 0 && errno == EINVAL) // kernels before 6.3 have no MFD_EXEC
+    state.fd = memfd_create("kolo-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (state.fd < 0)
+    return systemError("memfd_create", errno);
+  if (Status status = writeAll(state.fd, elf); !status.isOk())
+    return status;
+  if (fcntl(state.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return systemError("sealing its copy in memory", errno);
+  state.library = dlopen(fmt::format("/proc/self/fd/{}", state.fd).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!state.library) {
+    const char *reason = dlerror();
+    return error(StatusCode::BadPlugin, "its library cannot be loaded: {}", reason ? reason : "unknown error");
+  }
+  return {};
+}
+
+Status checkKernels(const KoloPlugin &table, const Manifest &manifest) {
+  bool reduces = false;
+  for (const ProgramInfo &program : manifest.programs)
+    reduces |= program.reduces;
+  if (reduces && (!table.reduceKernels || !table.divideKernels))
+    return error(StatusCode::BadPlugin, "it has programs that reduce, but no reduction kernels");
+  return {};
+}
+
+Status checkTable(const KoloPlugin *table, const Manifest &manifest) {
+  if (!table)
+    return error(StatusCode::BadPlugin, "its entry function returned null");
+  if (table->abiVersion != KOLO_ABI_VERSION)
+    return error(StatusCode::BadPlugin, "its code has ABI version {}, this runtime {}", table->abiVersion,
+                 KOLO_ABI_VERSION);
+  if (table->numPrograms != manifest.programs.size() || !table->programs)
+    return error(StatusCode::BadPlugin, "its manifest has {} programs, its code {}", manifest.programs.size(),
+                 table->programs ? table->numPrograms : 0);
+  for (size_t index = 0; index < manifest.programs.size(); ++index) {
+    const KoloProgram &program = table->programs[index];
+    const std::string &name = manifest.programs[index].name;
+    if (!program.name || name != program.name)
+      return error(StatusCode::BadPlugin, "program {} is '{}' in its manifest and '{}' in its code", index, name,
+                   program.name ? program.name : "");
+    if (!program.run || !program.scratchBytes)
+      return error(StatusCode::BadPlugin, "program '{}' has no code", name);
+  }
+  return checkKernels(*table, manifest);
+}
+
+/// Everything after the bytes themselves are in order.
+Status openPlugin(PluginState &state, const PluginFile &file) {
+  Result<Manifest> manifest = parseManifest(file.manifest());
+  if (!manifest.isOk())
+    return manifest.status();
+  state.manifest = std::move(manifest).value();
+  state.manifestText = file.manifest();
+  state.identity = file.checksum;
+  if (Status status = checkTarget(state.manifest); !status.isOk())
+    return status;
+  if (Status status = checkElf(file.elf()); !status.isOk())
+    return status;
+  if (Status status = mapLibrary(state, file.elf()); !status.isOk())
+    return status;
+  auto entry = reinterpret_cast<KoloPluginEntry>(dlsym(state.library, KOLO_PLUGIN_SYMBOL));
+  if (!entry)
+    return error(StatusCode::BadPlugin, "its library has no symbol '{}'", KOLO_PLUGIN_SYMBOL);
+  state.table = entry();
+  return checkTable(state.table, state.manifest);
+}
+
+} // namespace
+
+PluginState::~PluginState() {
+  if (library)
+    dlclose(library);
+  if (fd >= 0)
+    close(fd);
+}
+
+Plugin::Plugin(std::shared_ptr<const PluginState> shared) : state(std::move(shared)) {}
+
+Result<Plugin> Plugin::load(const std::string &path) {
+  return guarded([&]() -> Result<Plugin> {
+    Result<PluginFile> file = readPluginFile(path);
+    if (!file.isOk())
+      return file.status();
+    auto opened = std::make_shared<PluginState>();
+    opened->path = path;
+    if (Status status = openPlugin(*opened, *file); !status.isOk())
+      return error(status.code(), "{}: {}", path, status.message());
+    return Plugin(std::move(opened));
+  });
+}
+
+Result<std::string> Plugin::readManifest(const std::string &path) {
+  return guarded([&]() -> Result<std::string> {
+    Result<PluginFile> file = readPluginFile(path);
+    if (!file.isOk())
+      return file.status();
+    return std::string(file->manifest());
+  });
+}
+
+const std::vector<ProgramInfo> &Plugin::programs() const { return state->manifest.programs; }
+
+const ProgramInfo *Plugin::findProgram(std::string_view name) const {
+  for (const ProgramInfo &program : programs())
+    if (program.name == name)
+      return &program;
+  return nullptr;
+}
+
+const std::string &Plugin::manifest() const { return state->manifestText; }
+const std::string &Plugin::path() const { return state->path; }
+uint64_t Plugin::identity() const { return state->identity; }
+
+} // namespace kolo::runtime

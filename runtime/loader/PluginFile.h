@@ -1,0 +1,33 @@
+// PluginFile: the bytes of a plugin file, checked from the footer inwards without mapping any of them as code.
+#pragma once
+
+#include "kolo/runtime/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kolo::runtime {
+
+/// A private copy of the whole file, so that what was checked is what is used, whatever happens to the file.
+struct PluginFile {
+  std::string bytes;
+  uint64_t elfBytes = 0;
+  uint64_t manifestBytes = 0;
+  uint64_t checksum = 0;
+
+  std::string_view elf() const { return std::string_view(bytes).substr(0, elfBytes); }
+  std::string_view manifest() const { return std::string_view(bytes).substr(elfBytes, manifestBytes); }
+};
+
+/// Reads the file, checks magic, sizes, checksum and ABI version. BadPlugin, SystemError; the message begins with the path.
+Result<PluginFile> readPluginFile(const std::string &path);
+
+/// Checks that these bytes are a shared library for this kind of processor, with all its segments inside.
+/// BadPlugin, UnsupportedCpu; the message does not name the file.
+Status checkElf(std::string_view elf);
+
+/// FNV-1a, 64 bits.
+uint64_t fnv1a(std::string_view bytes);
+
+} // namespace kolo::runtime

@@ -1,0 +1,26 @@
+// PluginState: a loaded plugin, behind Plugin.
+#pragma once
+
+#include "kolo/runtime/Plugin.h"
+#include "loader/Manifest.h"
+
+namespace kolo::runtime {
+
+struct PluginState {
+  PluginState() = default;
+  ~PluginState();
+  PluginState(const PluginState &) = delete;
+  PluginState &operator=(const PluginState &) = delete;
+
+  std::string path;
+  std::string manifestText;
+  Manifest manifest;
+  uint64_t identity = 0;
+  const KoloPlugin *table = nullptr; // table->programs is in the order of manifest.programs
+  void *library = nullptr;
+  // Stays open while the library is loaded: its number is in the name that the dynamic loader knows the library by, and
+  // another library under the same name would be taken for this one.
+  int fd = -1;
+};
+
+} // namespace kolo::runtime

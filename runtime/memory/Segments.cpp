@@ -1,0 +1,114 @@
+#include "memory/Segments.h"
+
+#include "Error.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+
+Segment::~Segment() { table->forget(*this); }
+
+Result<std::unique_ptr<Segment>> SegmentTable::create(size_t sizeBytes) {
+  Result<Memory> memory =
+      kind == WorldKind::Threads ? Memory::createPrivate(sizeBytes) : Memory::createShared(sizeBytes);
+  if (!memory.isOk())
+    return memory.status();
+  std::scoped_lock lock(mutex);
+  auto segment = std::make_unique<Segment>(shared_from_this(), std::move(memory).value(), nextId++);
+  byAddress.emplace(segment->data(), segment.get());
+  released.reserve(byAddress.size() + released.size()); // so that a destructor need not allocate
+  return segment;
+}
+
+std::optional<Location> SegmentTable::locate(const void *pointer, size_t sizeBytes) const {
+  Location location;
+  location.sizeBytes = sizeBytes;
+  const auto *begin = static_cast<const std::byte *>(pointer);
+  if (kind == WorldKind::Threads) {
+    location.kind = LocationKind::Direct;
+    location.addressOrOffset = reinterpret_cast<uintptr_t>(begin);
+    return location;
+  }
+  std::scoped_lock lock(mutex);
+  auto above = byAddress.upper_bound(begin);
+  if (above == byAddress.begin())
+    return std::nullopt;
+  const Segment &segment = *std::prev(above)->second;
+  auto offset = static_cast<size_t>(begin - segment.data());
+  if (offset >= segment.sizeBytes() || sizeBytes > segment.sizeBytes() - offset)
+    return std::nullopt;
+  location.kind = LocationKind::Segment;
+  location.addressOrOffset = offset;
+  location.segmentId = segment.id;
+  location.segmentBytes = segment.sizeBytes();
+  location.segmentFd = segment.memory.fd();
+  return location;
+}
+
+Segment *SegmentTable::find(uint64_t id) const {
+  for (const auto &[address, segment] : byAddress)
+    if (segment->id == id)
+      return segment;
+  return nullptr;
+}
+
+bool SegmentTable::isNews(const Location &location) const {
+  if (location.kind != LocationKind::Segment)
+    return false;
+  std::scoped_lock lock(mutex);
+  const Segment *segment = find(location.segmentId);
+  return segment && !segment->isConfirmed;
+}
+
+void SegmentTable::setConfirmed(const Location &location) {
+  if (location.kind != LocationKind::Segment)
+    return;
+  std::scoped_lock lock(mutex);
+  if (Segment *segment = find(location.segmentId))
+    segment->isConfirmed = true;
+}
+
+void SegmentTable::takeReleased(Record &record) {
+  std::scoped_lock lock(mutex);
+  size_t count = std::min<size_t>(released.size(), Record::maxReleased);
+  std::copy_n(released.begin(), count, record.released);
+  record.numReleased = static_cast<uint8_t>(count);
+  released.erase(released.begin(), released.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void SegmentTable::forget(const Segment &segment) {
+  std::scoped_lock lock(mutex);
+  byAddress.erase(segment.data());
+  if (kind == WorldKind::Processes)
+    released.push_back(segment.id);
+}
+
+Result<std::byte *> PeerSegments::resolve(int peer, const Location &location) {
+  if (location.kind == LocationKind::Direct)
+    return reinterpret_cast<std::byte *>(location.addressOrOffset);
+  if (location.kind != LocationKind::Segment)
+    return nullptr;
+  auto [entry, isNew] = mapped.try_emplace({peer, location.segmentId});
+  if (isNew) {
+    Result<Memory> memory =
+        Memory::openPeer(world.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
+    if (!memory.isOk()) {
+      mapped.erase(entry);
+      return memory.status();
+    }
+    entry->second = std::make_shared<const Memory>(std::move(memory).value());
+  }
+  return entry->second->data() + location.addressOrOffset;
+}
+
+std::shared_ptr<const Memory> PeerSegments::mapping(int peer, const Location &location) const {
+  auto entry = mapped.find({peer, location.segmentId});
+  return entry == mapped.end() ? nullptr : entry->second;
+}
+
+void PeerSegments::release(int peer, const Record &record) {
+  for (int index = 0; index < record.numReleased; ++index)
+    mapped.erase({peer, record.released[index]});
+}
+
+} // namespace kolo::runtime

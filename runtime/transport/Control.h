@@ -1,0 +1,125 @@
+// Control: the one shared segment by which the ranks of a communicator find and warn each other. Its layout.
+#pragma once
+
+#include "kolo/runtime/Channel.h"
+#include "kolo/runtime/PluginAbi.h"
+#include "kolo/runtime/Status.h"
+#include "wait/Cell.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace kolo::runtime {
+
+enum class Presence : uint32_t { Absent, Joined, Left };
+
+/// What an exchange is for. Ranks must agree on it.
+enum class Operation : uint8_t { Join, Barrier, ExchangeWindows, Run, Confirm };
+/// As in "rank 0 called barrier".
+const char *toString(Operation operation);
+
+enum class LocationKind : uint8_t {
+  Empty,   // no bytes
+  Direct,  // an address that is valid on every rank: the ranks are threads
+  Segment, // an offset into a shared segment of the owner
+  Attach,  // an address in the owner's process, reached by cross-memory attach
+};
+
+/// Where one buffer of a rank is, in words that its peers understand.
+struct Location {
+  uint64_t addressOrOffset = 0;
+  uint64_t sizeBytes = 0;
+  uint64_t segmentId = 0; // unique among the owner's segments, ever
+  uint64_t segmentBytes = 0;
+  int32_t segmentFd = -1; // in the owner's process
+  LocationKind kind = LocationKind::Empty;
+};
+
+/// The part of a call that must be equal on every rank.
+struct CallKey {
+  uint64_t plugin = 0;
+  int64_t mesh[KOLO_MAX_MESH_DIMS] = {};
+  int64_t count = 0;
+  int32_t program = 0;
+  int32_t type = 0;
+  int32_t reduction = 0;
+  int32_t root = 0;
+};
+
+/// What a rank says in one exchange.
+struct Record {
+  static constexpr int maxReleased = 8;
+
+  Operation operation = Operation::Barrier;
+  bool hasNews = false;   // a location names a segment that the peers have not confirmed yet
+  bool canAttach = false; // when joining: cross-memory attach to every peer works
+  uint8_t numReleased = 0;
+  StatusCode code = StatusCode::Ok; // this rank's own validation; then `message`
+  CallKey call;
+  Location buffers[KOLO_NUM_BUFFER_ROLES];
+  Location semaphores;
+  uint64_t released[maxReleased] = {}; // segments of this rank that no longer exist
+  char message[256] = {};
+};
+static_assert(std::is_trivially_copyable_v<Record>);
+
+/// What a rank says once, when it joins.
+struct JoinInfo {
+  uint64_t probeAddress = 0; // of a word that holds probeValue, to try cross-memory attach on
+  int32_t lanes = 0;
+  uint32_t ordinaryMemory = 0;
+  cpu_set_t cores = {};
+};
+
+struct alignas(cacheLineBytes) RankBlock {
+  std::atomic<Presence> presence;
+  std::atomic<int32_t> pid; // 0: unknown yet, or a thread of this process
+  JoinInfo join;
+  Cell entered; // exchanges published so far; exchange n is in records[n % 2]
+  Record records[2];
+  alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may be touching peers' memory
+};
+
+enum class AbortState : uint32_t { None, Claimed, Published };
+
+/// The first failure, for everybody. Written once.
+struct alignas(cacheLineBytes) AbortRecord {
+  std::atomic<AbortState> state;
+  StatusCode code;
+  int32_t culprit;
+  char message[512];
+};
+
+/// A view of the segment: an AbortRecord, one RankBlock per rank, then the channels' cells by receiver, sender and id.
+class Control {
+public:
+  Control() = default;
+  Control(std::byte *memory, int numRanks) : base(memory), ranks(numRanks) {}
+
+  static size_t sizeBytes(int numRanks) {
+    auto n = static_cast<size_t>(numRanks);
+    return sizeof(AbortRecord) + n * sizeof(RankBlock) + n * n * numChannels * sizeof(Cell);
+  }
+
+  int numRanks() const { return ranks; }
+  AbortRecord &abort() const { return *reinterpret_cast<AbortRecord *>(base); }
+  RankBlock &block(int rank) const {
+    return reinterpret_cast<RankBlock *>(base + sizeof(AbortRecord))[static_cast<size_t>(rank)];
+  }
+  Cell &channelCell(int receiver, int sender, int id) const {
+    auto *cells = reinterpret_cast<Cell *>(&block(ranks));
+    return cells[(static_cast<size_t>(receiver) * static_cast<size_t>(ranks) + static_cast<size_t>(sender)) *
+                     numChannels +
+                 static_cast<size_t>(id)];
+  }
+
+private:
+  std::byte *base = nullptr;
+  int ranks = 0;
+};
+
+} // namespace kolo::runtime

@@ -1,0 +1,134 @@
+#include "transport/World.h"
+
+#include "Error.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <new>
+#include <thread>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+namespace kolo::runtime {
+
+int64_t millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
+}
+
+const char *toString(Operation operation) {
+  constexpr const char *names[] = {"join", "barrier", "exchange", "run", "run"};
+  return names[static_cast<size_t>(operation)];
+}
+
+Result<std::shared_ptr<ControlMemory>> createControl(WorldKind kind, int numRanks) {
+  if (numRanks < 1 || numRanks > maxRanks)
+    return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks, numRanks);
+  size_t bytes = Control::sizeBytes(numRanks);
+  Result<Memory> memory = kind == WorldKind::Threads ? Memory::createPrivate(bytes) : Memory::createShared(bytes);
+  if (!memory.isOk())
+    return memory.status();
+  auto shared = std::make_shared<ControlMemory>();
+  shared->memory = std::move(memory).value();
+  shared->control = Control(shared->memory.data(), numRanks);
+  new (&shared->control.abort()) AbortRecord{};
+  for (int rank = 0; rank < numRanks; ++rank)
+    new (&shared->control.block(rank)) RankBlock{};
+  return shared;
+}
+
+World::World(std::shared_ptr<ControlMemory> memory, WorldKind worldKind, int ownRank, const Settings &settings)
+    : shared(std::move(memory)), howRelated(worldKind), self(ownRank), creatorPid(getpid()), options(settings),
+      pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
+  // Until the ranks have told each other how many cores they may use, do not spin.
+  waitPolicy = choosePolicy(options.wait, 1, 0);
+}
+
+World::~World() {
+  for (int fd : pidFds)
+    if (fd >= 0)
+      close(fd);
+  // A copy that a forked child inherited is not this rank, and must not say goodbye for it.
+  if (getpid() == creatorPid)
+    block(self).presence.store(Presence::Left, std::memory_order_seq_cst);
+}
+
+void World::watchPeers() {
+  if (howRelated == WorldKind::Threads)
+    return;
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != self && pidFds[static_cast<size_t>(peer)] < 0)
+      pidFds[static_cast<size_t>(peer)] =
+          static_cast<int>(syscall(SYS_pidfd_open, block(peer).pid.load(), 0)); // fails on old kernels: kill() then
+}
+
+bool World::isLost(int peer) const {
+  if (block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left)
+    return true;
+  int pid = block(peer).pid.load(std::memory_order_relaxed);
+  if (howRelated == WorldKind::Threads || peer == self || pid == 0)
+    return false;
+  int fd = pidFds[static_cast<size_t>(peer)];
+  if (fd < 0)
+    return kill(pid, 0) != 0 && errno == ESRCH;
+  pollfd entry = {fd, POLLIN, 0}; // readable once the process has ended, even before anybody has waited for it
+  return poll(&entry, 1, 0) == 1;
+}
+
+Status World::abort(const Status &cause) {
+  AbortRecord &record = control().abort();
+  AbortState expected = AbortState::None;
+  if (!record.state.compare_exchange_strong(expected, AbortState::Claimed, std::memory_order_seq_cst))
+    return abortCause();
+  record.code = cause.code();
+  record.culprit = cause.rank();
+  size_t length = std::min(cause.message().size(), sizeof(record.message) - 1);
+  std::copy_n(cause.message().data(), length, record.message);
+  record.message[length] = 0;
+  record.state.store(AbortState::Published, std::memory_order_seq_cst);
+  return cause;
+}
+
+Status World::abortCause() const {
+  const AbortRecord &record = control().abort();
+  // The writer may be about to finish; or it died half way, and then nobody will.
+  for (int attempt = 0; attempt < 100 && record.state.load(std::memory_order_acquire) != AbortState::Published; ++attempt)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (record.state.load(std::memory_order_acquire) != AbortState::Published)
+    return error(StatusCode::PeerLost, "a rank failed, and ended before it could say why");
+  return Status(record.code, record.message, record.culprit);
+}
+
+Status World::abortedEarlier() const {
+  Status cause = abortCause();
+  return rankError(StatusCode::Aborted, cause.rank(), "this communicator was aborted: {}", cause.message());
+}
+
+WaitEnd World::checkWait(int peer, Clock::time_point start) const {
+  if (isAborted())
+    return WaitEnd::Aborted;
+  if (isLost(peer))
+    return WaitEnd::PeerLost;
+  return millisecondsSince(start) >= options.timeoutMs ? WaitEnd::Timeout : WaitEnd::Reached;
+}
+
+void World::keepForPeers(std::shared_ptr<void> thing) const {
+  std::scoped_lock lock(shared->mutex);
+  shared->kept.push_back(std::move(thing));
+}
+
+void World::waitUntilQuiet() const {
+  Clock::time_point start = Clock::now();
+  for (int peer = 0; peer < size(); ++peer)
+    while (peer != self && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 && !isLost(peer) &&
+           millisecondsSince(start) < options.timeoutMs)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+} // namespace kolo::runtime

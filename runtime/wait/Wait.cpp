@@ -1,0 +1,58 @@
+#include "wait/Wait.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bit>
+#include <climits>
+#include <ctime>
+
+namespace kolo::runtime {
+namespace {
+
+/// A futex compares 32 bits: the low half, which moves with every change of the counter.
+uint32_t *futexWord(std::atomic<uint64_t> &value) {
+  auto *words = reinterpret_cast<uint32_t *>(&value);
+  return std::endian::native == std::endian::little ? words : words + 1;
+}
+
+} // namespace
+
+void Cell::sleep(uint64_t target) {
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+  uint64_t seen = value.load(std::memory_order_seq_cst);
+  if (seen < target) {
+    timespec slice = {0, sleepSliceMs * 1'000'000L};
+    // Returns at once if the word has changed since; signals and spurious wake-ups are for the caller's loop.
+    syscall(SYS_futex, futexWord(value), FUTEX_WAIT, static_cast<uint32_t>(seen), &slice, nullptr, 0);
+  }
+  sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Cell::wakeAll() { syscall(SYS_futex, futexWord(value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores) {
+  constexpr uint32_t longSpins = 1 << 15, briefSpins = 1 << 6, someYields = 1 << 10;
+  switch (mode) {
+  case WaitMode::Spin:
+    return {longSpins, 0, false};
+  case WaitMode::Yield:
+    return {briefSpins, someYields, false};
+  case WaitMode::Sleep:
+    return {briefSpins, 0, true};
+  case WaitMode::Auto:
+    break;
+  }
+  return {numWorkers <= numCores ? longSpins : briefSpins, someYields, true};
+}
+
+cpu_set_t currentAffinity() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
+    CPU_SET(0, &cores); // cannot tell: assume one, which is slow at worst
+  return cores;
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,77 @@
+// How a rank waits: spin, then yield, then sleep.
+#pragma once
+
+#include "Environment.h"
+#include "wait/Cell.h"
+
+#include <sched.h>
+
+#include <cstdint>
+
+namespace kolo::runtime {
+
+/// One round of waiting. When `maySleep` is false the round starts over instead of sleeping.
+struct WaitPolicy {
+  uint32_t numSpins = 0;
+  uint32_t numYields = 0;
+  bool maySleep = true;
+};
+
+/// Auto spins for long when there is a core for every lane of every rank, else only briefly: a rank that spins on a core
+/// that its peer needs costs a time slice.
+WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores);
+
+/// The processors that this thread may run on.
+cpu_set_t currentAffinity();
+
+/// Why a wait ended.
+enum class WaitEnd : uint8_t { Reached, Aborted, PeerLost, Timeout };
+
+inline void pauseOnce() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Yields between two calls of `check`, which costs system calls.
+inline constexpr uint32_t yieldsPerCheck = 64;
+
+/// Blocks until the cell reaches the target, or `check()` returns something other than Reached. A peer that died or a
+/// clock that ran out does not undo a signal that came before, so the cell is looked at once more.
+template <class Check> WaitEnd waitSlowly(Cell &cell, uint64_t target, const WaitPolicy &policy, Check &&check) {
+  auto finish = [&](WaitEnd end) {
+    return end != WaitEnd::Aborted && cell.hasReached(target) ? WaitEnd::Reached : end;
+  };
+  bool isAsleep = false; // once a wait has slept it goes on sleeping
+  while (true) {
+    for (uint32_t i = 0; !isAsleep && i < policy.numSpins; ++i) {
+      pauseOnce();
+      if (cell.hasReached(target))
+        return WaitEnd::Reached;
+    }
+    for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
+      sched_yield();
+      if (cell.hasReached(target))
+        return WaitEnd::Reached;
+      if (i % yieldsPerCheck == yieldsPerCheck - 1)
+        if (WaitEnd end = check(); end != WaitEnd::Reached)
+          return finish(end);
+    }
+    if (WaitEnd end = check(); end != WaitEnd::Reached)
+      return finish(end);
+    if (!policy.maySleep)
+      continue;
+    isAsleep = true;
+    cell.sleep(target);
+    if (cell.hasReached(target))
+      return WaitEnd::Reached;
+  }
+}
+
+template <class Check> WaitEnd waitUntil(Cell &cell, uint64_t target, const WaitPolicy &policy, Check &&check) {
+  return cell.hasReached(target) ? WaitEnd::Reached : waitSlowly(cell, target, policy, check);
+}
+
+} // namespace kolo::runtime
