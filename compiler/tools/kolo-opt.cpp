@@ -1,6 +1,7 @@
 // kolo-opt: runs any of Kolo's passes and pipelines, or an upstream clean-up, on textual IR.
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
+#include "targets/cpu/CpuPipeline.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -14,5 +15,6 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   kolo::registerKoloPasses();
   kolo::registerKoloPipelines();
+  kolo::cpu::registerCpuPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kolo's optimizer driver\n", registry));
 }

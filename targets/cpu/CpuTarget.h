@@ -1,0 +1,25 @@
+// The cpu target: from IR to a plugin file, in process.
+#ifndef KOLO_TARGETS_CPU_CPUTARGET_H
+#define KOLO_TARGETS_CPU_CPUTARGET_H
+
+#include "compiler/Pipeline.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+namespace kolo::cpu {
+
+/// Registers what compilePlugin needs with a context. Once per context.
+void loadCpuTarget(mlir::MLIRContext &context);
+
+/// Compiles every program of the module, in choreography or in channel form, for this host's CPU, and writes a plugin to
+/// `path`, which is replaced only when everything went well. The author's mistakes go to the context's diagnostics; the
+/// error then says only that there were some.
+llvm::Error compilePlugin(mlir::ModuleOp module, const PipelineOptions &options, llvm::StringRef path);
+
+/// The level of the x86-64 architecture, or another name that the loader knows, that code for this host is compiled for.
+llvm::Expected<std::string> hostCpuLevel();
+
+} // namespace kolo::cpu
+
+#endif

@@ -1,0 +1,36 @@
+// The steps between the LLVM dialect and a plugin file. Private to this folder.
+#ifndef KOLO_TARGETS_CPU_INTERNAL_H
+#define KOLO_TARGETS_CPU_INTERNAL_H
+
+#include "compiler/Pipeline.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace llvm {
+class Module;
+}
+
+namespace kolo::cpu {
+
+/// The manifest of the module's channel programs, as JSON.
+llvm::Expected<std::string> writeManifest(mlir::ModuleOp module);
+
+/// Adds the table of entry points, for programs of these names, and the function that returns it.
+void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs);
+
+/// Optimizes a module and makes an object file of it, for this host.
+llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, bool optimize);
+
+/// Links an object to a shared library that needs no other, and writes it with its manifest as a plugin.
+llvm::Error linkPlugin(llvm::ArrayRef<char> object, const std::string &manifest, llvm::StringRef path);
+
+llvm::Error makeError(const llvm::Twine &message);
+
+} // namespace kolo::cpu
+
+#endif

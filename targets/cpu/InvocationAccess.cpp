@@ -1,0 +1,67 @@
+// Reads of the plugin ABI's structs in generated code.
+#include "targets/cpu/InvocationAccess.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace kolo::cpu {
+
+Type pointerType(OpBuilder &builder) { return LLVM::LLVMPointerType::get(builder.getContext()); }
+
+Value toIndex(OpBuilder &builder, Location loc, Value integer) {
+  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
+}
+Value toInteger(OpBuilder &builder, Location loc, Value index) {
+  return arith::IndexCastOp::create(builder, loc, builder.getI64Type(), index);
+}
+Value constantI32(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
+}
+Value constantI64(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 64);
+}
+
+Value advance(OpBuilder &builder, Location loc, Value base, Value offsetBytes) {
+  return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{offsetBytes});
+}
+
+Value InvocationAccess::loadInteger(size_t offsetBytes) {
+  Value address = advance(builder, loc, invocation, constantI64(builder, loc, int64_t(offsetBytes)));
+  return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), address, 8);
+}
+
+Value InvocationAccess::loadPointer(size_t offsetBytes) {
+  Value address = advance(builder, loc, invocation, constantI64(builder, loc, int64_t(offsetBytes)));
+  return LLVM::LoadOp::create(builder, loc, pointerType(builder), address, 8);
+}
+
+Value InvocationAccess::loadIndex(size_t offsetBytes) { return toIndex(builder, loc, loadInteger(offsetBytes)); }
+
+Value InvocationAccess::peerBuffer(Value role, Value peer) {
+  Value eight = constantI64(builder, loc, sizeof(void *));
+  auto scaled = [&](Value value) -> Value { return arith::MulIOp::create(builder, loc, value, eight); };
+  Value tables = advance(builder, loc, invocation, constantI64(builder, loc, offsetof(KoloInvocation, peers)));
+  Value table = LLVM::LoadOp::create(builder, loc, pointerType(builder), advance(builder, loc, tables, scaled(role)), 8);
+  return LLVM::LoadOp::create(builder, loc, pointerType(builder), advance(builder, loc, table, scaled(peer)), 8);
+}
+
+LLVM::CallOp InvocationAccess::callPointer(Value function, Type result, ValueRange arguments) {
+  auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(builder.getContext()),
+                                          llvm::to_vector(arguments.getTypes()));
+  SmallVector<Value> operands{function};
+  llvm::append_range(operands, arguments);
+  return LLVM::CallOp::create(builder, loc, type, operands);
+}
+
+LLVM::CallOp InvocationAccess::callService(size_t serviceOffset, Type result, ValueRange arguments) {
+  Value services = loadPointer(offsetof(KoloInvocation, services));
+  Value address = advance(builder, loc, services, constantI64(builder, loc, int64_t(serviceOffset)));
+  Value function = LLVM::LoadOp::create(builder, loc, pointerType(builder), address, 8);
+  SmallVector<Value> operands{invocation};
+  llvm::append_range(operands, arguments);
+  return callPointer(function, result, operands);
+}
+
+} // namespace kolo::cpu

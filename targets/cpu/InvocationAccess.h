@@ -1,0 +1,51 @@
+// Reads of the plugin ABI's structs in generated code. The layout comes from the C header that the runtime is built with.
+#ifndef KOLO_TARGETS_CPU_INVOCATIONACCESS_H
+#define KOLO_TARGETS_CPU_INVOCATIONACCESS_H
+
+#include "kolo/runtime/PluginAbi.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+
+#include <cstddef>
+
+namespace kolo::cpu {
+
+/// Loads fields of a KoloInvocation, and calls through its services.
+class InvocationAccess {
+public:
+  InvocationAccess(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation)
+      : builder(builder), loc(loc), invocation(invocation) {}
+
+  mlir::Value loadInteger(size_t offsetBytes); // of 64 bits
+  mlir::Value loadPointer(size_t offsetBytes);
+  mlir::Value loadIndex(size_t offsetBytes); // as index
+
+  mlir::Value localBuffer(int role) {
+    return loadPointer(offsetof(KoloInvocation, local) + size_t(role) * sizeof(void *));
+  }
+  /// Where a peer's buffer is mapped, or null. Role and peer of type i64.
+  mlir::Value peerBuffer(mlir::Value role, mlir::Value peer);
+
+  /// Calls a function of KoloServices, with the invocation as its first argument.
+  mlir::LLVM::CallOp callService(size_t serviceOffset, mlir::Type result, mlir::ValueRange arguments);
+  /// Calls a function pointer.
+  mlir::LLVM::CallOp callPointer(mlir::Value function, mlir::Type result, mlir::ValueRange arguments);
+
+private:
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  mlir::Value invocation;
+};
+
+mlir::Type pointerType(mlir::OpBuilder &builder);
+mlir::Value toIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer);
+mlir::Value toInteger(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index); // of 64 bits
+mlir::Value constantI32(mlir::OpBuilder &builder, mlir::Location loc, int64_t value);
+mlir::Value constantI64(mlir::OpBuilder &builder, mlir::Location loc, int64_t value);
+/// base + offset, in bytes; offset of type i64.
+mlir::Value advance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value base, mlir::Value offsetBytes);
+
+} // namespace kolo::cpu
+
+#endif

@@ -1,0 +1,294 @@
+// LowerMoves: from channel programs to functions over the plugin ABI.
+//   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
+//   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
+//            llvm.func @scratchBytes.p(%shape) -> i64
+// A wait becomes a call of @kolo.wait, whose result LowerWaits looks at. Requires channel form, lanes placed.
+#include "compiler/lower/ChunkLoops.h"
+#include "ir/IndexArithmetic.h"
+#include "targets/cpu/InvocationAccess.h"
+#include "targets/cpu/Passes.h"
+#include "targets/cpu/ProgramFunctions.h"
+#include "targets/cpu/Statements.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace kolo::cpu {
+#define GEN_PASS_DEF_LOWERMOVES
+#include "targets/cpu/Passes.h.inc"
+
+namespace {
+
+/// Scratch buffers follow each other, each at a multiple of this.
+constexpr int64_t scratchAlignmentBytes = 64;
+
+class ProgramLowering {
+public:
+  explicit ProgramLowering(ProgramOp program)
+      : program(program), module(program->getParentOfType<ModuleOp>()), builder(program.getContext()),
+        loc(program.getLoc()), statements(collectStatements(program)) {}
+
+  LogicalResult run();
+
+private:
+  struct BufferValues {
+    int64_t role;
+    SmallVector<Value> grid;
+    unsigned numBlockDims;
+    Value base;   // this rank's memory; null pointer where it has none
+    Value offset; // bytes from the role's base to this buffer, of type index
+  };
+
+  void lowerRun();
+  void lowerScratchBytes();
+  void lowerBlock(Block &block);
+  void lowerOp(Operation &op);
+  void lowerRegions(Operation &op);
+  void lowerMove(MoveInterface move);
+  void lowerDivide(DivideOp divide);
+  void lowerSignal(SignalOp signal);
+  void lowerWait(WaitOp wait);
+  void lowerLookup(LookupOp lookup);
+  void addBuffer(BufferOp buffer);
+
+  Value mapped(Value value) { return value ? mapping.lookupOrDefault(value) : Value(); }
+  SliceValues sliceOf(Value buffer, OperandRange offsets, OperandRange sizes);
+  Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  Value integer(Value index) { return toInteger(builder, loc, index); }
+  void call(StringRef name, ValueRange arguments) { LLVM::CallOp::create(builder, loc, TypeRange(), name, arguments); }
+  Value bytesOf(Value elements) { return createMul(builder, loc, elements, elementBytes); }
+  Value addressOf(const BufferValues &buffer, Value firstElement) {
+    Value offset = createAdd(builder, loc, buffer.offset, bytesOf(firstElement));
+    return advance(builder, loc, buffer.base, integer(offset));
+  }
+  Value byteOffset(const BufferValues &buffer, Value firstElement) {
+    return integer(createAdd(builder, loc, buffer.offset, bytesOf(firstElement)));
+  }
+
+  ProgramOp program;
+  ModuleOp module;
+  OpBuilder builder;
+  Location loc;
+  StatementTable statements;
+  IRMapping mapping;
+  Value invocation, elementBytes, scratchEnd;
+  CallValues callValues;
+  SmallVector<Value, KOLO_MAX_MESH_DIMS> dimSizes;
+  llvm::DenseMap<Value, BufferValues> buffers;
+  int numTables = 0;
+};
+
+LogicalResult ProgramLowering::run() {
+  lowerScratchBytes();
+  lowerRun();
+  program.erase();
+  return success();
+}
+
+/// Executes the arithmetic that grids depend on, and adds up the scratch buffers.
+void ProgramLowering::lowerScratchBytes() {
+  auto function = createFunction(builder, module, scratchFunctionName(program.getSymName()), builder.getI64Type(),
+                                 {pointerType(builder)}, /*isExported=*/false);
+  invocation = function.getArgument(0);
+  InvocationAccess shape(builder, loc, invocation);
+  auto load = [&](size_t offset) { return shape.loadIndex(offset); };
+  for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
+    dimSizes.push_back(load(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
+  callValues.count = load(offsetof(KoloShape, count));
+  elementBytes = load(offsetof(KoloShape, elementBytes));
+  Value total = constant(0);
+  for (Operation &op : program.getBody().front()) {
+    if (auto size = dyn_cast<DimSizeOp>(op))
+      mapping.map(size.getResult(), dimSizes[size.getDim()]);
+    else if (op.getNumRegions() == 0 && isMemoryEffectFree(&op) && op.getName().getDialectNamespace() != "kolo")
+      builder.clone(op, mapping);
+    auto buffer = dyn_cast<BufferOp>(op);
+    if (!buffer || buffer.getRole() != BufferRole::Scratch)
+      continue;
+    SmallVector<Value> grid = llvm::map_to_vector(buffer.getGrid(), [&](Value extent) { return mapped(extent); });
+    Value elements = createNumElements(builder, loc, callValues.count, grid, unsigned(buffer.getBlocks()));
+    Value size = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
+    total = createAdd(builder, loc, total, createMul(builder, loc, size, constant(scratchAlignmentBytes)));
+  }
+  LLVM::ReturnOp::create(builder, loc, integer(total));
+  mapping.clear();
+  dimSizes.clear();
+}
+
+void ProgramLowering::lowerRun() {
+  auto function = createFunction(builder, module, runFunctionName(program.getSymName()), builder.getI32Type(),
+                                 {pointerType(builder)}, /*isExported=*/false);
+  invocation = function.getArgument(0);
+  InvocationAccess access(builder, loc, invocation);
+  for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
+    dimSizes.push_back(access.loadIndex(offsetof(KoloInvocation, dimSizes) + dim * sizeof(int64_t)));
+  callValues.count = access.loadIndex(offsetof(KoloInvocation, count));
+  elementBytes = access.loadIndex(offsetof(KoloInvocation, elementBytes));
+  callValues.alignment = arith::DivUIOp::create(builder, loc, constant(16), elementBytes);
+  scratchEnd = constant(0);
+  lowerBlock(program.getBody().front());
+  LLVM::ReturnOp::create(builder, loc, constantI32(builder, loc, 0));
+}
+
+void ProgramLowering::lowerBlock(Block &block) {
+  for (Operation &op : block)
+    lowerOp(op);
+}
+
+void ProgramLowering::lowerOp(Operation &op) {
+  InvocationAccess access(builder, loc, invocation);
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](DimSizeOp size) { mapping.map(size.getResult(), dimSizes[size.getDim()]); })
+      .Case([&](CoordOp coord) {
+        mapping.map(coord.getResult(),
+                    access.loadIndex(offsetof(KoloInvocation, coordinates) + coord.getDim() * sizeof(int64_t)));
+      })
+      .Case([&](RootOp root) { mapping.map(root.getResult(), access.loadIndex(offsetof(KoloInvocation, root))); })
+      .Case([&](LaneOp lane) { mapping.map(lane.getResult(), access.loadIndex(offsetof(KoloInvocation, lane))); })
+      .Case([&](NumLanesOp lanes) {
+        mapping.map(lanes.getResult(), access.loadIndex(offsetof(KoloInvocation, numLanes)));
+      })
+      .Case([&](BufferOp buffer) { addBuffer(buffer); })
+      .Case([&](LookupOp lookup) { lowerLookup(lookup); })
+      .Case([&](MoveInterface move) { lowerMove(move); })
+      .Case([&](DivideOp divide) { lowerDivide(divide); })
+      .Case([&](SignalOp signal) { lowerSignal(signal); })
+      .Case([&](WaitOp wait) { lowerWait(wait); })
+      .Case([](FlushOp) {}) // a put is complete when its call returns
+      .Default([&](Operation *other) {
+        if (other->getNumRegions() != 0)
+          lowerRegions(*other);
+        else
+          builder.clone(*other, mapping);
+      });
+}
+
+/// Clones a loop or a condition, and lowers what is in it.
+void ProgramLowering::lowerRegions(Operation &op) {
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *shell = builder.cloneWithoutRegions(op, mapping);
+  for (auto [from, to] : llvm::zip_equal(op.getRegions(), shell->getRegions())) {
+    if (from.empty())
+      continue;
+    Block &block = to.emplaceBlock();
+    for (BlockArgument argument : from.getArguments())
+      mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
+    builder.setInsertionPointToEnd(&block);
+    lowerBlock(from.front());
+  }
+}
+
+void ProgramLowering::addBuffer(BufferOp buffer) {
+  int64_t role = int64_t(buffer.getRole());
+  BufferValues values{role, {}, unsigned(buffer.getBlocks()), Value(), constant(0)};
+  for (Value extent : buffer.getGrid())
+    values.grid.push_back(mapped(extent));
+  values.base = InvocationAccess(builder, loc, invocation).localBuffer(int(role));
+  if (buffer.getRole() == BufferRole::Scratch) {
+    values.offset = scratchEnd;
+    Value elements = createNumElements(builder, loc, callValues.count, values.grid, values.numBlockDims);
+    Value size = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
+    scratchEnd = createAdd(builder, loc, scratchEnd, createMul(builder, loc, size, constant(scratchAlignmentBytes)));
+  }
+  buffers[buffer] = std::move(values);
+}
+
+SliceValues ProgramLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
+  const BufferValues &values = buffers.find(buffer)->second;
+  auto map = [&](Value value) { return mapped(value); };
+  return {values.grid, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map), values.numBlockDims};
+}
+
+void ProgramLowering::lowerMove(MoveInterface move) {
+  const BufferValues &source = buffers.find(move.getSource())->second;
+  const BufferValues &destination = buffers.find(move.getDestination())->second;
+  Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
+  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  auto build = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+    Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+    Value size = integer(bytesOf(length));
+    if (destinationRank)
+      return call(putFunction, {invocation, integer(destinationRank), constantI64(builder, loc, destination.role),
+                                byteOffset(destination, destinationBegin), addressOf(source, sourceBegin), size});
+    Value target = addressOf(destination, destinationBegin);
+    if (sourceRank)
+      return call(isReducing ? reduceFromFunction : getFunction,
+                  {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
+                   byteOffset(source, sourceBegin), target, isReducing ? integer(length) : size});
+    Value from = addressOf(source, sourceBegin);
+    if (isReducing)
+      return call(reduceFunction, {invocation, target, from, integer(length)});
+    // An in-place call finds its input where it belongs already.
+    Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, target, from);
+    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
+    call(copyFunction, {target, from, size});
+  };
+  buildRangeLoops(builder, loc, callValues,
+                  sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
+                  {mapped(move.getPart()), mapped(move.getParts())}, build);
+}
+
+void ProgramLowering::lowerDivide(DivideOp divide) {
+  const BufferValues &buffer = buffers.find(divide.getBuffer())->second;
+  Value numRanks = constant(1);
+  for (int64_t dim : program.getCollective().getGroupDims())
+    numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
+  SliceValues slice = sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes());
+  buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(divide.getPart()), mapped(divide.getParts())},
+                  [&](OpBuilder &, Value begin, Value, Value length) {
+                    call(divideFunction, {invocation, addressOf(buffer, begin), integer(length), integer(numRanks)});
+                  });
+}
+
+void ProgramLowering::lowerSignal(SignalOp signal) {
+  InvocationAccess(builder, loc, invocation)
+      .callService(offsetof(KoloServices, signal), Type(),
+                   {integer(mapped(signal.getRank())), constantI32(builder, loc, int64_t(signal.getSemaphore()))});
+}
+
+void ProgramLowering::lowerWait(WaitOp wait) {
+  LLVM::CallOp::create(builder, loc, builder.getI32Type(), waitFunction,
+                       ValueRange{invocation, integer(mapped(wait.getRank())),
+                                  constantI32(builder, loc, int64_t(wait.getSemaphore())),
+                                  constantI32(builder, loc, statements.numberOf(wait.getLoc()))});
+}
+
+void ProgramLowering::lowerLookup(LookupOp lookup) {
+  ArrayRef<int64_t> table = lookup.getTable();
+  std::string name = ("table." + program.getSymName() + "." + Twine(numTables++)).str();
+  auto type = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(table.size()));
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                           builder.getI64TensorAttr(table));
+  }
+  Value base = LLVM::AddressOfOp::create(builder, loc, pointerType(builder), name);
+  Value address = LLVM::GEPOp::create(builder, loc, pointerType(builder), builder.getI64Type(), base,
+                                      ArrayRef<LLVM::GEPArg>{integer(mapped(lookup.getIndex()))});
+  Value entry = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), address);
+  mapping.map(lookup.getResult(), toIndex(builder, loc, entry));
+}
+
+struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
+  void runOnOperation() override {
+    bool reduces = false;
+    getOperation().walk([&](ChannelReduceOp) { reduces = true; });
+    defineMoveFunctions(getOperation());
+    if (reduces)
+      defineKernels(getOperation());
+    for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
+      if (failed(ProgramLowering(program).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace kolo::cpu

@@ -1,0 +1,72 @@
+// What a plugin says of itself: see runtime/README.md for the fields a loader looks at.
+#include "targets/cpu/CpuTarget.h"
+#include "targets/cpu/Internal.h"
+#include "targets/cpu/Statements.h"
+
+#include "kolo/runtime/PluginAbi.h"
+
+#include "mlir/IR/Location.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+using nlohmann::ordered_json;
+
+namespace kolo::cpu {
+
+static std::vector<int64_t> toVector(ArrayRef<int64_t> values) { return {values.begin(), values.end()}; }
+
+static ordered_json describeStatements(ProgramOp program) {
+  ordered_json result = ordered_json::array();
+  for (Location location : collectStatements(program).locations) {
+    auto place = location->findInstanceOf<FileLineColLoc>();
+    result.push_back({{"file", place ? place.getFilename().str() : std::string("?")},
+                      {"line", place ? place.getLine() : 0u},
+                      {"what", "transfer"}});
+  }
+  return result;
+}
+
+static ordered_json describeProgram(ProgramOp program) {
+  ordered_json result;
+  result["name"] = program.getSymName().str();
+  result["collective"] = stringifyCollectiveKind(program.getCollective().getKind()).str();
+  result["groupDims"] = toVector(program.getCollective().getGroupDims());
+  for (auto name : program.getMesh().getAsRange<StringAttr>())
+    result["mesh"].push_back(name.getValue().str());
+  result["meshes"] = ordered_json::array();
+  for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>())
+    result["meshes"].push_back(toVector(mesh));
+  result["semaphores"] = int64_t(program.getSemaphores());
+  bool reduces = false;
+  program.walk([&](ChannelReduceOp) { reduces = true; });
+  result["reduces"] = reduces;
+  // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
+  auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
+  result["inPlace"] = inPlace ? inPlace.getValue().str() : std::string("copyInput");
+  // Which mesh stands for which was checked symbolically; empty when there was no choreography to check.
+  result["checked"] = ordered_json::array();
+  if (auto checked = program->getAttrOfType<ArrayAttr>("kolo.checked"))
+    for (auto pair : checked.getAsRange<ArrayAttr>())
+      result["checked"].push_back({{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))},
+                                   {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
+  result["statements"] = describeStatements(program);
+  return result;
+}
+
+llvm::Expected<std::string> writeManifest(ModuleOp module) {
+  llvm::Expected<std::string> cpu = hostCpuLevel();
+  if (!cpu)
+    return cpu.takeError();
+  ordered_json manifest;
+  manifest["kolo"] = KOLO_VERSION;
+  manifest["abi"] = KOLO_ABI_VERSION;
+  manifest["target"] = {{"kind", "cpu"}, {"triple", llvm::sys::getDefaultTargetTriple()}, {"cpu", *cpu}};
+  manifest["programs"] = ordered_json::array();
+  for (auto program : module.getOps<ProgramOp>())
+    manifest["programs"].push_back(describeProgram(program));
+  return manifest.dump(2) + "\n";
+}
+
+} // namespace kolo::cpu

@@ -1,0 +1,40 @@
+// Names and shapes of the functions that LowerMoves generates. Shared by the passes and by the entry table.
+#ifndef KOLO_TARGETS_CPU_PROGRAMFUNCTIONS_H
+#define KOLO_TARGETS_CPU_PROGRAMFUNCTIONS_H
+
+#include "kolo/runtime/PluginAbi.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+
+#include <string>
+
+namespace kolo::cpu {
+
+std::string runFunctionName(llvm::StringRef program);     // int32_t (const KoloInvocation *)
+std::string scratchFunctionName(llvm::StringRef program); // int64_t (const KoloShape *)
+std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
+std::string divideKernelName(KoloType type);                          // a KoloDivideKernel
+
+/// Private functions of every module; see MoveFunctions.cpp.
+inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";             // (dst, src, sizeBytes)
+inline constexpr llvm::StringLiteral putFunction = "kolo.put";               // (inv, peer, role, offsetBytes, src, sizeBytes)
+inline constexpr llvm::StringLiteral getFunction = "kolo.get";               // (inv, peer, role, offsetBytes, dst, sizeBytes)
+inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce";         // (inv, dst, src, numElements)
+inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // (inv, peer, role, offsetBytes, dst, numElements)
+inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)
+inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";             // (inv, peer, semaphore, statement) -> status
+
+/// Adds the definitions of the functions above to the module; only what is used survives.
+void defineMoveFunctions(mlir::ModuleOp module);
+/// Adds all reduction and division kernels to the module.
+void defineKernels(mlir::ModuleOp module);
+
+/// Makes a function at the end of the module and leaves the builder in its entry block. It is unwinding-free, and its loops
+/// stay loops: LLVM may not turn them into calls of memcpy, which a plugin has not.
+mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
+                                      mlir::Type result, llvm::ArrayRef<mlir::Type> arguments, bool isExported);
+
+} // namespace kolo::cpu
+
+#endif
