@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -26,15 +27,25 @@ Result<Welcome> greet(const Place &place, Clock::time_point deadline) {
   if (Status status = socket->sendAll(&hello, sizeof(hello), deadline); !status.isOk())
     return status;
   Welcome welcome;
-  Result<size_t> received = socket->receive(&welcome, sizeof(welcome), deadline);
-  if (!received.isOk())
-    return received.status();
-  if (*received == 0)
+  // The magic first: a stranger may say something short and then wait for an answer.
+  Result<size_t> magic = socket->receive(welcome.magic, sizeof(welcome.magic), deadline);
+  if (!magic.isOk())
+    return magic.status();
+  if (*magic == 0)
     return error(StatusCode::SystemError, "the other side closed the connection without a word");
-  if (std::memcmp(welcome.magic, welcomeMagic, std::min(*received, sizeof(welcomeMagic))) != 0 ||
-      *received != sizeof(welcome) || welcome.version != rendezvousVersion)
+  if (std::memcmp(welcome.magic, welcomeMagic, *magic) != 0)
     return error(StatusCode::Mismatch, "what answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
                  place.master.host, place.master.port);
+  constexpr size_t restBytes = sizeof(welcome) - sizeof(welcome.magic);
+  Result<size_t> rest =
+      socket->receive(reinterpret_cast<char *>(&welcome) + sizeof(welcome.magic), restBytes, deadline);
+  if (!rest.isOk())
+    return rest.status();
+  if (*magic != sizeof(welcome.magic) || *rest != restBytes)
+    return error(StatusCode::SystemError, "rank 0 ended in the middle of its answer");
+  if (welcome.version != rendezvousVersion)
+    return error(StatusCode::Mismatch, "rank 0 speaks version {} of the rendezvous, this rank version {}",
+                 welcome.version, rendezvousVersion);
   return welcome;
 }
 

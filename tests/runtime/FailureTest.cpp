@@ -1,0 +1,172 @@
+// Ranks that die, leave, stay away or misbehave: everybody else is told soon, and nothing is left behind.
+#include "World.h"
+#include "kolo/runtime/Plugin.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+using namespace kolo::test;
+using namespace kolo::runtime;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+namespace {
+
+const Plugin &testPlugin() {
+  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
+  return *plugin;
+}
+
+Status runProgram(Communicator &communicator, const char *program, int root = 0) {
+  std::vector<int32_t> in(16), out(64);
+  CallArguments arguments{program, *Mesh::parse("rank=" + std::to_string(communicator.size())), 16, DataType::I32};
+  arguments.root = root;
+  arguments.input = in.data();
+  arguments.output = out.data();
+  return communicator.run(testPlugin(), arguments);
+}
+
+int64_t elapsedMs(Clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - start).count();
+}
+
+} // namespace
+
+TEST(Failure, ARankKilledInTheMiddleIsLostToTheOthers) {
+  (void)testPlugin();
+  for (int lanes : {1, 3}) {
+    auto world = ForkedWorld::create(3);
+    ASSERT_TRUE(world.isOk());
+    auto said = runProcesses(
+        3,
+        [&](int rank) -> std::string {
+          auto communicator = Communicator::createForked(*world, rank, {15000, lanes});
+          if (!communicator.isOk())
+            return communicator.status().message();
+          std::string wrong;
+          for (int i = 0; i < 5; ++i)
+            wrong += expectStatus(runProgram(*communicator, "ringAllGather"), StatusCode::Ok);
+          auto start = Clock::now();
+          wrong += expectStatus(runProgram(*communicator, "hang"), StatusCode::PeerLost,
+                                {"for rank 2", "hang.cpp:10 send from last", "has ended"});
+          if (elapsedMs(start) > 5000)
+            wrong += "took " + std::to_string(elapsedMs(start)) + " ms";
+          return wrong + expectStatus(communicator->barrier(), StatusCode::Aborted, {"was aborted", "rank 2"}) +
+                 expectStatus(runProgram(*communicator, "ringAllGather"), StatusCode::Aborted, {"rank 2"});
+        },
+        [](const std::vector<int> &pids) {
+          std::this_thread::sleep_for(milliseconds(400));
+          kill(pids[2], SIGKILL);
+        });
+    EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9"}));
+  }
+}
+
+TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
+  (void)testPlugin();
+  auto world = ForkedWorld::create(3);
+  auto said = runProcesses(3, [&](int rank) -> std::string {
+    auto communicator = Communicator::createForked(*world, rank, {15000, 1});
+    std::string wrong = expectStatus(runProgram(*communicator, "ringAllGather"), StatusCode::Ok);
+    if (rank == 1)
+      raise(SIGKILL);
+    auto start = Clock::now();
+    wrong += expectStatus(runProgram(*communicator, "ringAllGather"), StatusCode::PeerLost, {"rank 1"});
+    return wrong + (elapsedMs(start) > 5000 ? "too late" : "");
+  });
+  EXPECT_EQ(said, (std::vector<std::string>{"", "killed by signal 9", ""}));
+}
+
+TEST(Failure, ARankThatNeverCallsIsNamedAtTheTimeout) {
+  (void)testPlugin();
+  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
+    EXPECT_EQ(runWorld(kind, 3, {300, 1},
+                       [](Communicator &communicator) {
+                         if (communicator.rank() == 1) {
+                           std::this_thread::sleep_for(milliseconds(900));
+                           return expectStatus(communicator.barrier(), StatusCode::Aborted, {"for rank 1 to call run"});
+                         }
+                         auto start = Clock::now();
+                         Status status = runProgram(communicator, "ringAllGather");
+                         return expectStatus(status, StatusCode::Timeout, {"for rank 1 to call run", "timed out"}) +
+                                (status.rank() == 1 ? "" : "wrong rank") +
+                                (elapsedMs(start) < 250 || elapsedMs(start) > 850 ? "wrong time" : "");
+                       }),
+              "");
+}
+
+TEST(Failure, ASignalThatNeverComesNamesTheStatement) {
+  (void)testPlugin();
+  for (int lanes : {1, 2})
+    EXPECT_EQ(runWorld(WorldKind::Threads, 3, {300, lanes},
+                       [](Communicator &communicator) {
+                         return expectStatus(runProgram(communicator, "hang"), StatusCode::Timeout,
+                                             {"hang.cpp:", "semaphore 0", "lane ", "timed out"}) +
+                                expectStatus(communicator.barrier(), StatusCode::Aborted, {"hang.cpp:"});
+                       }),
+              "");
+}
+
+TEST(Failure, AThreadThatLeavesIsLostToTheOthers) {
+  (void)testPlugin();
+  EXPECT_EQ(runWorld(WorldKind::Threads, 3, {15000, 1},
+                     [](Communicator &communicator) -> std::string {
+                       std::string wrong = expectStatus(runProgram(communicator, "ringAllGather"), StatusCode::Ok);
+                       if (communicator.rank() == 0)
+                         return wrong; // and its communicator is destroyed
+                       return wrong + expectStatus(runProgram(communicator, "ringAllGather"), StatusCode::PeerLost,
+                                                   {"rank 0 has ended or left"});
+                     }),
+            "");
+}
+
+TEST(Failure, AProgramThatMisbehavesIsTheReason) {
+  (void)testPlugin();
+  EXPECT_EQ(runWorld(WorldKind::Threads, 2, {2000, 1},
+                     [](Communicator &communicator) {
+                       return expectStatus(runProgram(communicator, "misbehave", 0), StatusCode::BadPlugin,
+                                           {"misbehave returned 5"});
+                     }),
+            "");
+  EXPECT_EQ(runWorld(WorldKind::Threads, 2, {2000, 1},
+                     [](Communicator &communicator) {
+                       return expectStatus(runProgram(communicator, "misbehave", 1), StatusCode::BadPlugin,
+                                           {"semaphore 0 of rank 1000, which does not exist"});
+                     }),
+            "");
+}
+
+TEST(Failure, LeavesNothingBehind) {
+  (void)testPlugin();
+  int shared = countEntries("/dev/shm"), descriptors = countDescriptors();
+  for (int round = 0; round < 2; ++round) {
+    auto world = ForkedWorld::create(2);
+    auto said = runProcesses(
+        2,
+        [&](int rank) -> std::string {
+          int before = countDescriptors();
+          {
+            auto communicator = Communicator::createForked(*world, rank, {15000, 2});
+            auto window = communicator->allocate(1 << 20);
+            auto remote = communicator->exchange(*window);
+            std::string wrong = expectStatus(runProgram(*communicator, "scratchAllReduce"), StatusCode::Ok);
+            (void)runProgram(*communicator, "hang");
+            if (!wrong.empty())
+              return wrong;
+          }
+          return countDescriptors() == before ? "" : "descriptors leaked";
+        },
+        [](const std::vector<int> &pids) {
+          std::this_thread::sleep_for(milliseconds(300));
+          kill(pids[1], SIGKILL);
+        });
+    EXPECT_EQ(said[0], "");
+  }
+  EXPECT_EQ(countDescriptors(), descriptors);
+  EXPECT_EQ(countEntries("/dev/shm"), shared);
+}

@@ -1,0 +1,195 @@
+/* A plugin written by hand: what the compiler would write, for the runtime's own tests. Every buffer of a peer is reached
+ * both ways, through its address where it has one and through put and get where not. */
+#include "kolo/runtime/PluginAbi.h"
+
+#include <stddef.h>
+
+typedef const KoloInvocation *In;
+
+static void copyBytes(void *dst, const void *src, int64_t sizeBytes) {
+  for (int64_t i = 0; i < sizeBytes; ++i)
+    ((char *)dst)[i] = ((const char *)src)[i];
+}
+
+static int64_t numRanks(const int64_t *dims) { return dims[0] * dims[1] * dims[2] * dims[3]; }
+static int64_t selfRank(In in) {
+  int64_t rank = 0;
+  for (int dim = 0; dim < KOLO_MAX_MESH_DIMS; ++dim)
+    rank = rank * in->dimSizes[dim] + in->coordinates[dim];
+  return rank;
+}
+
+static void signalTo(In in, int64_t peer, int32_t semaphore) {
+  in->services->signal((KoloInvocation *)in, peer, semaphore);
+}
+static int32_t waitFor(In in, int64_t peer, int32_t semaphore, int32_t statement) {
+  return in->services->wait((KoloInvocation *)in, peer, semaphore, statement);
+}
+
+static void putTo(In in, int64_t peer, int32_t role, int64_t offset, const void *src, int64_t sizeBytes) {
+  if (in->peers[role][peer])
+    copyBytes((char *)in->peers[role][peer] + offset, src, sizeBytes);
+  else
+    in->services->put((KoloInvocation *)in, peer, role, offset, src, sizeBytes);
+}
+
+/* This lane's part [begin, end) of count elements. */
+typedef struct Slice { int64_t begin, end; } Slice;
+static Slice sliceOf(In in) {
+  Slice slice = {in->count * in->lane / in->numLanes, in->count * (in->lane + 1) / in->numLanes};
+  return slice;
+}
+
+/* Semaphores: 0 entered, 1 data, 2 done. */
+static int32_t meetAll(In in, int32_t semaphore, int32_t statement) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in);
+  for (int64_t peer = 0; peer < size; ++peer)
+    if (peer != me)
+      signalTo(in, peer, semaphore);
+  for (int64_t peer = 0; peer < size; ++peer) {
+    int32_t status = peer == me ? 0 : waitFor(in, peer, semaphore, statement);
+    if (status)
+      return status;
+  }
+  return 0;
+}
+
+static int32_t ringAllGather(In in) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in), next = (me + 1) % size, previous = (me + size - 1) % size;
+  int64_t e = in->elementBytes, chunk = in->count * e;
+  Slice slice = sliceOf(in);
+  int64_t begin = slice.begin * e, bytes = (slice.end - slice.begin) * e;
+  char *out = (char *)in->local[KOLO_OUTPUT];
+  if (bytes && out + me * chunk != (char *)in->local[KOLO_INPUT])
+    copyBytes(out + me * chunk + begin, (char *)in->local[KOLO_INPUT] + begin, bytes);
+  signalTo(in, previous, 0);
+  int32_t status = waitFor(in, next, 0, 0);
+  for (int64_t step = 0; !status && step < size - 1; ++step) {
+    int64_t offset = (me + size - step) % size * chunk + begin;
+    if (bytes)
+      putTo(in, next, KOLO_OUTPUT, offset, out + offset, bytes);
+    signalTo(in, next, 1);
+    status = waitFor(in, previous, 1, 1);
+  }
+  return status;
+}
+
+/* Every rank pulls every input, through its tile where the input has no address here. */
+static int32_t pullAllReduce(In in) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes;
+  Slice slice = sliceOf(in);
+  int32_t status = meetAll(in, 0, 2);
+  if (status)
+    return status;
+  char *out = (char *)in->local[KOLO_OUTPUT];
+  int64_t step = in->tileBytes / e;
+  for (int64_t at = slice.begin; at < slice.end; at += step) {
+    int64_t n = slice.end - at < step ? slice.end - at : step;
+    copyBytes(out + at * e, (char *)in->local[KOLO_INPUT] + at * e, n * e);
+    for (int64_t hop = 1; hop < size; ++hop) {
+      int64_t peer = (me + hop) % size;
+      const char *src = (const char *)in->peers[KOLO_INPUT][peer] + at * e;
+      if (!in->peers[KOLO_INPUT][peer]) {
+        in->services->get((KoloInvocation *)in, peer, KOLO_INPUT, at * e, in->tile, n * e);
+        src = (const char *)in->tile;
+      }
+      in->reduce(out + at * e, src, n);
+    }
+    if (in->divide)
+      in->divide(out + at * e, n, size);
+  }
+  return meetAll(in, 2, 3);
+}
+
+/* Every rank pushes its input into everybody's scratch. */
+static int32_t scratchAllReduce(In in) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes, whole = in->count * e;
+  Slice slice = sliceOf(in);
+  int64_t begin = slice.begin * e, n = slice.end - slice.begin;
+  int32_t status = meetAll(in, 0, 4);
+  for (int64_t peer = 0; !status && n && peer < size; ++peer)
+    putTo(in, peer, KOLO_SCRATCH, me * whole + begin, (char *)in->local[KOLO_INPUT] + begin, n * e);
+  if (!status)
+    status = meetAll(in, 1, 5);
+  if (status || !n)
+    return status;
+  char *out = (char *)in->local[KOLO_OUTPUT] + begin, *slots = (char *)in->local[KOLO_SCRATCH] + begin;
+  copyBytes(out, slots, n * e);
+  for (int64_t rank = 1; rank < size; ++rank)
+    in->reduce(out, slots + rank * whole, n);
+  return 0;
+}
+
+/* Along the last of two dimensions. */
+static int32_t rowBroadcast(In in) {
+  int64_t gpus = in->dimSizes[1], row = in->coordinates[0] * gpus, me = in->coordinates[1], e = in->elementBytes;
+  Slice slice = sliceOf(in);
+  int64_t begin = slice.begin * e, bytes = (slice.end - slice.begin) * e;
+  if (me != in->root) {
+    signalTo(in, row + in->root, 0);
+    return waitFor(in, row + in->root, 1, 6);
+  }
+  const char *src = (const char *)in->local[KOLO_INPUT] + begin;
+  if (bytes && in->local[KOLO_OUTPUT] != in->local[KOLO_INPUT])
+    copyBytes((char *)in->local[KOLO_OUTPUT] + begin, src, bytes);
+  for (int64_t gpu = 0; gpu < gpus; ++gpu) {
+    if (gpu == me)
+      continue;
+    int32_t status = waitFor(in, row + gpu, 0, 7);
+    if (status)
+      return status;
+    if (bytes)
+      putTo(in, row + gpu, KOLO_OUTPUT, begin, src, bytes);
+    signalTo(in, row + gpu, 1);
+  }
+  return 0;
+}
+
+/* Nobody ever signals the last rank, and everybody waits for it. */
+static int32_t hang(In in) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in);
+  return me == size - 1 ? waitFor(in, 0, 0, 8) : waitFor(in, size - 1, 0, 9);
+}
+
+static int32_t misbehave(In in) {
+  if (in->root == 0)
+    return 5;
+  signalTo(in, 1000, 0);
+  return waitFor(in, 0, 1000, 0);
+}
+
+static int64_t noScratch(const KoloShape *shape) { return 0; }
+static int64_t slotPerRank(const KoloShape *shape) {
+  return numRanks(shape->dimSizes) * shape->count * shape->elementBytes;
+}
+
+#define KERNEL(name, type, op)                                                                                         \
+  static void name(void *dst, const void *src, int64_t n) {                                                            \
+    for (int64_t i = 0; i < n; ++i)                                                                                    \
+      ((type *)dst)[i] = ((type *)dst)[i] op((const type *)src)[i];                                                    \
+  }
+KERNEL(sumF32, float, +)
+KERNEL(sumI32, int32_t, +)
+KERNEL(sumU8, uint8_t, +)
+static void divideF32(void *dst, int64_t n, int64_t ranks) {
+  for (int64_t i = 0; i < n; ++i)
+    ((float *)dst)[i] /= (float)ranks;
+}
+
+static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS] = {
+    [KOLO_F32] = {[KOLO_SUM] = sumF32, [KOLO_AVERAGE] = sumF32},
+    [KOLO_I32] = {[KOLO_SUM] = sumI32},
+    [KOLO_U8] = {[KOLO_SUM] = sumU8},
+};
+static const KoloDivideKernel divideKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = divideF32};
+
+static const KoloProgram programs[] = {
+    {"ringAllGather", ringAllGather, noScratch},      {"pullAllReduce", pullAllReduce, noScratch},
+    {"scratchAllReduce", scratchAllReduce, slotPerRank}, {"rowBroadcast", rowBroadcast, noScratch},
+    {"hang", hang, noScratch},                        {"misbehave", misbehave, noScratch},
+};
+static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, reduceKernels,
+                                  divideKernels};
+
+__attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
+const KoloPlugin *kolo_plugin(void) { return &plugin; }
