@@ -48,8 +48,8 @@ LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, Strin
     return op->emitOpError() << label << "_c2: the collective runs over a dimension that the mesh does not have";
   for (auto sizes : shape.meshes.getAsRange<DenseI64ArrayAttr>())
     if (size_t(sizes.size()) != numDims || llvm::any_of(sizes.asArrayRef(), [](int64_t size) { return size < 1; }))
-      return op->emitOpError() << label << "_c3: mesh sizes " << sizes << " do not fit a mesh of " << numDims
-                               << " dimensions";
+      return op->emitOpError() << label << "_c3: mesh sizes [" << sizes.asArrayRef() << "] do not fit a mesh of "
+                               << numDims << " dimensions";
   return success();
 }
 

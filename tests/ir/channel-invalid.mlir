@@ -1,0 +1,295 @@
+// RUN: kolo-opt %s --verify-diagnostics --split-input-file
+
+// What the channel phase refuses, by constraint label.
+
+// expected-error @below {{program_c1: a mesh has between one and four dimensions with distinct names}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh [] meshes [] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c1: a mesh has between one and four dimensions}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["a", "b", "c", "d", "e"] meshes [] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c1: a mesh has between one and four dimensions with distinct names}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["a", "a"] meshes [] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c2: the collective runs over a dimension that the mesh does not have}}
+kolo.chan.program @bad #kolo.collective<all_gather over 1> mesh ["rank"] meshes [] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c3: mesh sizes [2, 2] do not fit a mesh of 1 dimensions}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4], [2, 2]] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c3: mesh sizes [0] do not fit a mesh of 1 dimensions}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[0]] semaphores 2 {
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{program_c4: belongs to the choreography phase}}
+  kolo.copy %a -> %a {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  // expected-error @below {{coord_c1: the mesh has no dimension 1}}
+  %x = kolo.chan.coord 1
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  // expected-error @below {{coord_c1: the mesh has no dimension -1}}
+  %x = kolo.chan.coord -1
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  // expected-error @below {{signal_c1: the program has no semaphore 2}}
+  kolo.chan.signal 2 to %n
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  // expected-error @below {{signal_c1: the program has no semaphore -1}}
+  kolo.chan.signal -1 to %n
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  // expected-error @below {{wait_c1: the program has no semaphore 2}}
+  kolo.chan.wait 2 from %n
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  // expected-error @below {{wait_c1: the program has no semaphore -1}}
+  kolo.chan.wait -1 from %n
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{put_c1: a slice does not have its buffer's grid rank}}
+  kolo.chan.put %a[%n] size [%c1] -> %a[] size [] to %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{put_c1: a slice does not have its buffer's grid rank}}
+  kolo.chan.put %a[] size [] -> %b[%n] size [] to %n : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{put_c2: the source slice has 1 ranged dimensions, the destination slice 0}}
+  kolo.chan.put %b[%n] size [%n] -> %a[] size [] to %n : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{put_c3: `part` and `of` come together}}
+  "kolo.chan.put"(%a, %a, %n, %c1) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0, 1, 1, 0>}> : (!kolo.buffer<0>, !kolo.buffer<0>, index, index) -> ()
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{get_c1: a slice does not have its buffer's grid rank}}
+  kolo.chan.get %a[%n] size [%c1] -> %a[] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{get_c1: a slice does not have its buffer's grid rank}}
+  kolo.chan.get %a[] size [] -> %b[%n] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{get_c2: the source slice has 1 ranged dimensions, the destination slice 0}}
+  kolo.chan.get %b[%n] size [%n] -> %a[] size [] from %n : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{get_c3: `part` and `of` come together}}
+  "kolo.chan.get"(%a, %a, %n, %c1) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0, 1, 1, 0>}> : (!kolo.buffer<0>, !kolo.buffer<0>, index, index) -> ()
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{copy_c2: a slice does not have its buffer's grid rank}}
+  kolo.chan.copy %a[%n] size [%c1] -> %a[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{copy_c2: a slice does not have its buffer's grid rank}}
+  kolo.chan.copy %a[] size [] -> %b[%n] size [] : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{copy_c3: the source slice has 1 ranged dimensions, the destination slice 0}}
+  kolo.chan.copy %b[%n] size [%n] -> %a[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{copy_c4: `part` and `of` come together}}
+  "kolo.chan.copy"(%a, %a, %c1) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0, 1, 0>}> : (!kolo.buffer<0>, !kolo.buffer<0>, index) -> ()
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{reduce_c2: a slice does not have its buffer's grid rank}}
+  kolo.chan.reduce %a[%n] size [%c1] -> %a[] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{reduce_c2: a slice does not have its buffer's grid rank}}
+  kolo.chan.reduce %a[] size [] -> %b[%n] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{reduce_c3: the source slice has 1 ranged dimensions, the destination slice 0}}
+  kolo.chan.reduce %b[%n] size [%n] -> %a[] size [] from %n : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{reduce_c4: `part` and `of` come together}}
+  "kolo.chan.reduce"(%a, %a, %n, %c1) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0, 1, 1, 0>}> : (!kolo.buffer<0>, !kolo.buffer<0>, index, index) -> ()
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{divide_c1: the slice does not have the buffer's grid rank}}
+  kolo.chan.divide %b[] size [] : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error @below {{divide_c2: `part` and `of` come together}}
+  "kolo.chan.divide"(%a, %c1) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 1>}> : (!kolo.buffer<0>, index) -> ()
+}

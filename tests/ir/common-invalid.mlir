@@ -1,0 +1,88 @@
+// RUN: kolo-opt %s --verify-diagnostics --split-input-file
+
+// What both phases refuse of the ops that they share, by constraint label.
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{dim_size_c1: the mesh has no dimension 1}}
+  %n = kolo.dim_size 1
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c1: the type says 2 grid dimensions, the op has 1}}
+  %b = kolo.buffer scratch "b" grid(%c1) blocks 0 : !kolo.buffer<2>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c2: 2 block dimensions in a grid of 1}}
+  %b = kolo.buffer scratch "b" grid(%c1) blocks 2 : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c2: -1 block dimensions in a grid of 1}}
+  %b = kolo.buffer scratch "b" grid(%c1) blocks -1 : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c1 to %c1 step %c1 {
+    // expected-error @below {{buffer_c3: must be at the top level of a program}}
+    %b = kolo.buffer scratch "b" grid() blocks 0 : !kolo.buffer<0>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  // expected-error @below {{dim_size_c1: the mesh has no dimension 1}}
+  %n = kolo.dim_size 1
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c1: the type says 2 grid dimensions, the op has 1}}
+  %b = kolo.buffer scratch "b" grid(%c1) blocks 0 : !kolo.buffer<2>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c2: 2 block dimensions in a grid of 1}}
+  %b = kolo.buffer scratch "b" grid(%c1) blocks 2 : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c2: -1 block dimensions in a grid of 1}}
+  %b = kolo.buffer scratch "b" grid(%c1) blocks -1 : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c1 to %c1 step %c1 {
+    // expected-error @below {{buffer_c3: must be at the top level of a program}}
+    %b = kolo.buffer scratch "b" grid() blocks 0 : !kolo.buffer<0>
+  }
+}
+
+// -----
+
+// expected-error @below {{dim_size_c1: the mesh has no dimension 0}}
+%n = kolo.dim_size 0
