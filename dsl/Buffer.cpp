@@ -27,23 +27,39 @@ static bool leadsWithGroup(const std::vector<ExpressionRef> &grid, const std::ve
   return true;
 }
 
+/// What is wrong with the extent of a grid, as the end of a sentence about the grid; empty when nothing is.
+static std::string findMistake(const Recording &recording, const ExpressionRef &extent) {
+  if (dependsOnRank(extent))
+    return "depends on the rank; it must be the same on every rank";
+  if (anyNode(extent, [](const Expression &node) { return node.kind == Expression::Kind::LoopIndex; }))
+    return "depends on a loop index; a buffer has one grid";
+  return findMisuse(recording, extent, {});
+}
+
 Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
   RecordedBuffer &buffer = recording->buffers[size_t(number)];
+  if (buffer.role == RecordedBuffer::Role::Input && buffer.sameGridAs >= 0) { // in place: one grid with the output
+    Buffer(recording, buffer.sameGridAs).cut(std::move(extents), location);
+    return *this;
+  }
+  auto mistake = [&](const std::string &end) {
+    recording->report(location, "the grid of '" + buffer.name + "'" + end);
+    buffer.isMistaken = true;
+    return *this;
+  };
   std::vector<ExpressionRef> grid;
   for (const Index &extent : extents) {
     grid.push_back(extent.expression());
-    if (dependsOnRank(extent.expression()))
-      recording->report(location, "the grid of '" + buffer.name + "' depends on the rank; it must be the same on every rank");
+    if (std::string end = findMistake(*recording, grid.back()); !end.empty())
+      return mistake(" " + end);
   }
+  if (buffer.hasBlockPerRank && !leadsWithGroup(grid, recording->groupDims))
+    return mistake(", which holds one block per rank, must start with the collective's dimensions");
   if (buffer.isGridFixed && !std::ranges::equal(grid, buffer.grid, isSame))
     recording->report(location, "'" + buffer.name + "' is cut into a second, different grid; a buffer has one");
-  if (buffer.hasBlockPerRank && !leadsWithGroup(grid, recording->groupDims)) {
-    recording->report(location, "the grid of '" + buffer.name +
-                                    "', which holds one block per rank, must start with the collective's dimensions");
-    return *this;
-  }
   buffer.grid = std::move(grid);
   buffer.isGridFixed = true;
+  buffer.sameGridAs = -1;
   return *this;
 }
 

@@ -10,6 +10,11 @@ using Kind = Expression::Kind;
 
 namespace {
 
+bool hasRoot(CollectiveKind kind) {
+  using enum CollectiveKind;
+  return kind == Broadcast || kind == Reduce || kind == Gather || kind == Scatter;
+}
+
 bool isOne(const ExpressionRef &expression) { return expression->kind == Kind::Constant && expression->value == 1; }
 
 class StatementChecker {
@@ -57,6 +62,10 @@ private:
 
   void checkSlice(const RecordedSlice &slice, const char *what) {
     const RecordedBuffer &buffer = recording.buffers[size_t(slice.buffer)];
+    if (buffer.isMistaken) {
+      statement.isMistaken = true; // nothing to say about the slice
+      return;
+    }
     if (!slice.isWhole && slice.axes.size() != buffer.grid.size())
       mistake("the " + std::string(what) + " slice has " + std::to_string(slice.axes.size()) + " indices, the grid of '" +
               buffer.name + "' has " + std::to_string(buffer.grid.size()) + " dimensions");
@@ -91,13 +100,9 @@ private:
     });
     if (usesForeignPeer && !statement.isMistaken)
       mistake("uses the coordinate of a peer that this statement does not send to");
-    int numDims = int(recording.definition.mesh.dims.size());
-    bool usesForeignDim = anyNode(expression, [&](const Expression &node) {
-      bool isOfDim = node.kind == Kind::PeerCoordinate || node.kind == Kind::Coordinate || node.kind == Kind::DimSize;
-      return isOfDim && (node.value < 0 || node.value >= numDims);
-    });
-    if (usesForeignDim && !statement.isMistaken)
-      mistake("uses a dimension that the mesh does not have");
+    std::string misuse = findMisuse(recording, expression, statement.loops);
+    if (!misuse.empty() && !statement.isMistaken)
+      mistake(misuse);
   }
 
   Recording &recording;
@@ -106,10 +111,38 @@ private:
 
 } // namespace
 
+std::string findMisuse(const Recording &recording, const ExpressionRef &expression, const std::vector<int> &loops) {
+  int numDims = int(recording.definition.mesh.dims.size());
+  bool usesForeignDim = anyNode(expression, [&](const Expression &node) {
+    bool isOfDim = node.kind == Kind::PeerCoordinate || node.kind == Kind::Coordinate || node.kind == Kind::DimSize;
+    return isOfDim && (node.value < 0 || node.value >= numDims);
+  });
+  if (usesForeignDim)
+    return "uses a dimension that the mesh does not have";
+  bool usesForeignLoop = anyNode(expression, [&](const Expression &node) {
+    return node.kind == Kind::LoopIndex && std::ranges::find(loops, node.value) == loops.end();
+  });
+  if (usesForeignLoop)
+    return "uses the index of a loop that it is not in";
+  bool usesRoot = anyNode(expression, [](const Expression &node) { return node.kind == Kind::Root; });
+  if (usesRoot && !hasRoot(recording.definition.collective.kind))
+    return "uses the root of a collective that has none";
+  return "";
+}
+
+/// Takes over the grids of other buffers, which are known only now.
+static void completeGrids(Recording &recording) {
+  for (RecordedBuffer &buffer : recording.buffers) {
+    const RecordedBuffer *model = &buffer;
+    while (model->sameGridAs >= 0)
+      model = &recording.buffers[size_t(model->sameGridAs)];
+    buffer.grid = model->grid;
+    buffer.isMistaken = model->isMistaken;
+  }
+}
+
 void checkRecording(Recording &recording) {
-  for (RecordedBuffer &buffer : recording.buffers)
-    for (int like = buffer.sameGridAs; like >= 0; like = recording.buffers[size_t(like)].sameGridAs)
-      buffer.grid = recording.buffers[size_t(like)].grid;
+  completeGrids(recording);
   for (RecordedStatement &statement : recording.statements)
     StatementChecker(recording, statement).check();
   std::ranges::sort(recording.diagnostics, {}, [](const Diagnostic &diagnostic) {

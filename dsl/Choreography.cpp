@@ -50,7 +50,14 @@ Buffer Choreography::inPlace(Location location) {
     recording->report(location, "inPlace() needs an input and an output of the same size");
     return output();
   }
-  recording->buffers[0].sameGridAs = 1;
+  RecordedBuffer &recordedInput = recording->buffers[0];
+  if (recordedInput.isGridFixed) {
+    std::vector<Index> extents;
+    for (const ExpressionRef &extent : recordedInput.grid)
+      extents.emplace_back(extent);
+    output().cut(std::move(extents), location);
+  }
+  recordedInput.sameGridAs = 1;
   auto copyInput = [&] { copy(input(), output(), location); };
   if (recording->definition.collective.kind == CollectiveKind::Broadcast)
     when(rank() == root(), copyInput);
@@ -66,6 +73,7 @@ Buffer Choreography::scratch(const std::string &name, const Buffer &like, Locati
   RecordedBuffer buffer = recording->buffers[size_t(like.number)];
   buffer.role = RecordedBuffer::Role::Scratch;
   buffer.name = name;
+  buffer.isGridFixed = false;
   buffer.sameGridAs = like.number;
   recording->buffers.push_back(std::move(buffer));
   return {recording, int(recording->buffers.size()) - 1};
@@ -75,6 +83,7 @@ static size_t append(Recording &recording, RecordedStatement statement) {
   for (const ExpressionRef &condition : recording.openConditions)
     statement.condition =
         statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;
+  statement.loops = recording.openLoops;
   recording.statements.push_back(std::move(statement));
   recording.openBodies.back()->push_back(recording.statements.size() - 1);
   return recording.statements.size() - 1;
@@ -128,11 +137,16 @@ Transfer &Transfer::reduce() {
 
 void Choreography::loop(const Index &count, const std::function<void(Index)> &body, Location location) {
   auto loop = std::make_unique<RecordedLoop>(RecordedLoop{recording->numLoops++, count.expression(), {}, false, location});
-  loop->isMistaken = dependsOnRank(count.expression());
+  std::string mistake = findMisuse(*recording, count.expression(), recording->openLoops);
+  if (dependsOnRank(count.expression()))
+    mistake = "depends on the rank; it must be the same on every rank";
+  loop->isMistaken = !mistake.empty();
   if (loop->isMistaken)
-    recording->report(location, "the number of iterations depends on the rank; it must be the same on every rank");
+    recording->report(location, "the number of iterations " + mistake);
   recording->openBodies.push_back(&loop->body);
+  recording->openLoops.push_back(loop->number);
   body(Index(makeLeaf(Kind::LoopIndex, loop->number)));
+  recording->openLoops.pop_back();
   recording->openBodies.pop_back();
   recording->openBodies.back()->push_back(std::move(loop));
 }

@@ -62,6 +62,8 @@ OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
   loc = locationOf(definition.location);
   OwningOpRef<ModuleOp> module(ModuleOp::create(builder, loc));
   builder.setInsertionPointToStart(module->getBody());
+  if (recording.buffers.empty()) // the definition itself is mistaken, and its body was not run
+    return module;
 
   SmallVector<StringRef> names(definition.mesh.dims.begin(), definition.mesh.dims.end());
   SmallVector<Attribute> sizes;
@@ -84,6 +86,10 @@ OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
 
 void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   SmallVector<Value> &grid = grids.emplace_back();
+  if (buffer.isMistaken) {
+    buffers.emplace_back(); // no statement that uses it is emitted
+    return;
+  }
   for (const ExpressionRef &extent : buffer.grid)
     grid.push_back(emitExpression(extent));
   int64_t blocks = buffer.hasBlockPerRank ? int64_t(recording.groupDims.size()) : 0;

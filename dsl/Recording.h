@@ -29,6 +29,7 @@ struct RecordedBuffer {
   std::vector<ExpressionRef> grid; // block dimensions included
   bool isGridFixed = false;        // by the author
   int sameGridAs = -1;             // buffer whose grid this one takes
+  bool isMistaken = false;         // its grid is, and was reported
 };
 
 struct RecordedSlice {
@@ -48,6 +49,7 @@ struct RecordedStatement {
   std::shared_ptr<const Relation> relation = nullptr;
   bool isReducing = false;
   ExpressionRef condition = nullptr; // conjunction of all `when` around it; null: always
+  std::vector<int> loops = {};       // numbers of those around it
   bool isMistaken = false;           // reported already: not worth looking at further
   Location location;
 };
@@ -78,6 +80,7 @@ struct Recording {
   // While the body runs:
   std::vector<std::vector<RecordedItem> *> openBodies;
   std::vector<ExpressionRef> openConditions;
+  std::vector<int> openLoops;
   int numLoops = 0;
 
   void report(const Location &location, std::string message) { diagnostics.push_back({location, std::move(message)}); }
@@ -85,6 +88,10 @@ struct Recording {
 
 /// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic.
 std::unique_ptr<Recording> record(const Definition &definition);
+
+/// What an expression inside these loops uses that does not exist there ("uses ..."); empty when all is well. Coordinates
+/// are not looked at.
+std::string findMisuse(const Recording &recording, const ExpressionRef &expression, const std::vector<int> &loops);
 
 /// Checks a finished recording and completes it: default destinations, grids taken from other buffers.
 void checkRecording(Recording &recording);

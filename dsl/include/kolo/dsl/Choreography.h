@@ -50,7 +50,8 @@ public:
   /// The output, already holding this rank's input. Only where both have the same size; in a broadcast, only the root's
   /// holds anything.
   Buffer inPlace(Location location = Location::current());
-  /// Memory for intermediate results, with the size and the grid of `like`, that starts undefined at every call.
+  /// Memory for intermediate results that starts undefined at every call. It has the size of `like`, and its grid, unless
+  /// it is cut into another one.
   Buffer scratch(const std::string &name, const Buffer &like, Location location = Location::current());
 
   void copy(const Slice &source, const Slice &destination, Location location = Location::current());
