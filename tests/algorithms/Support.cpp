@@ -95,8 +95,8 @@ llvm::Error Algorithm::run(World world) {
 
 std::string describe(const World &world) {
   auto sizes = llvm::map_range(world.meshSizes, [](int64_t size) { return std::to_string(size); });
-  return "mesh " + llvm::join(sizes, "x") + ", count " + std::to_string(world.count) + ", root " + std::to_string(world.root) + ", " +
-         nameOf(world.type).str() + " " + nameOf(world.reduction).str() + ": ";
+  return "mesh " + llvm::join(sizes, "x") + ", count " + std::to_string(world.count) + ", root " +
+         std::to_string(world.root) + ", " + nameOf(world.type).str() + " " + nameOf(world.reduction).str() + ": ";
 }
 
 } // namespace kolo::reference

@@ -1,0 +1,76 @@
+// Recordings become valid IR: mistaken ones too, without the statements that are wrong.
+#include "Support.h"
+
+#include "dsl/EmitChoreography.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace kolo;
+using namespace kolo::dsl;
+
+/// A verified module in text, with the authors' lines.
+static std::string emitted(const Recording &recording, const std::vector<std::vector<int64_t>> &meshes) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::OwningOpRef<mlir::ModuleOp> module = emitChoreography(context, recording, meshes);
+  EXPECT_TRUE(mlir::succeeded(mlir::verify(*module)));
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, mlir::OpPrintingFlags().enableDebugInfo());
+  return text;
+}
+
+static size_t occurrences(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+TEST(Emission, EveryStatementCarriesTheAuthorsLine) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.send(c.output()[0]).to(c.rank().next(d)); // 5 lines above the end of this test
+  });
+  std::string text = emitted(*recording, {{4}});
+  EXPECT_NE(text.find("EmissionTest.cpp\":" + std::to_string(__LINE__ - 3) + ":"), std::string::npos) << text;
+}
+
+TEST(Emission, TheMeshesChangeNothingButTheirList) {
+  Body body = [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.loop(d.size() - 1, [&, d = d](Index i) { c.send(c.output()[i]).to(c.rank().next(d)); });
+  };
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("rank"), body);
+  std::string small = emitted(*recording, {{4}}), large = emitted(*recording, {{4096}});
+  size_t at = large.find("[[4096]]");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(small, large.replace(at, 8, "[[4]]"));
+}
+
+TEST(Emission, LeavesOutWhatIsMistaken) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, Mesh("rank"), [](Choreography &c) {
+    Dim d = c.dim("rank"), unknown = c.dim("gpu");
+    Rank me = c.rank();
+    Index escaped = 0;
+    Buffer uncut = c.output().grid(unknown, c.rank()[d]), work = c.scratch("work", c.input());
+    c.copy(c.input(), work);
+    c.copy(uncut, work);
+    c.send(work);
+    c.send(work).to(me.next(d, me[d]));
+    c.loop(unknown.size(), [&](Index i) { c.copy(c.input()[i], work); });
+    c.loop(d.size(), [&](Index i) { escaped = i; });
+    c.loop(escaped, [&](Index) { c.copy(c.input(), work); });
+    c.when(me[d] == escaped, [&] { c.copy(c.input(), work); });
+  });
+  EXPECT_FALSE(recording->diagnostics.empty());
+  std::string text = emitted(*recording, {{4}});
+  EXPECT_EQ(occurrences(text, "kolo.copy"), 1u) << text;
+  EXPECT_EQ(occurrences(text, "kolo.transfer"), 0u) << text;
+}
+
+TEST(Emission, OfAChoreographyWithoutAGroupIsEmpty) {
+  std::unique_ptr<Recording> recording =
+      recordBody(AllGather.over("gpu"), Mesh("rank"), [](Choreography &c) { c.inPlace(); });
+  EXPECT_FALSE(recording->diagnostics.empty());
+  EXPECT_EQ(occurrences(emitted(*recording, {{4}}), "kolo.choreography"), 0u);
+}

@@ -1,0 +1,140 @@
+// What a correct body leaves behind: statements, loops, conditions, grids.
+#include "Support.h"
+
+using namespace kolo::dsl;
+
+static const Mesh line("rank"), nodes("node", "gpu");
+
+static std::vector<std::string> namesOf(const std::vector<RecordedBuffer> &buffers) {
+  std::vector<std::string> names;
+  for (const RecordedBuffer &buffer : buffers)
+    names.push_back(buffer.name);
+  return names;
+}
+
+KOLO_COLLECTIVE(registeredByThisTest, Broadcast.over("gpu"), Mesh("node", "gpu")) { c.inPlace(); }
+
+TEST(Registration, KeepsTheNameTheCollectiveTheMeshAndTheLine) {
+  const std::vector<Definition> &definitions = registeredChoreographies();
+  ASSERT_EQ(definitions.size(), 1u);
+  EXPECT_EQ(definitions[0].name, "registeredByThisTest");
+  EXPECT_EQ(definitions[0].collective.kind, CollectiveKind::Broadcast);
+  EXPECT_EQ(definitions[0].collective.dims, std::vector<std::string>{"gpu"});
+  EXPECT_EQ(definitions[0].mesh.dims, (std::vector<std::string>{"node", "gpu"}));
+  EXPECT_EQ(definitions[0].location.line(), unsigned(__LINE__ - 9));
+}
+
+TEST(Recording, KnowsTheGroupInTheOrderOfTheMesh) {
+  Body nothing = [](Choreography &) {};
+  EXPECT_EQ(recordBody(AllGather, nodes, nothing)->groupDims, (std::vector<int>{0, 1}));
+  EXPECT_EQ(recordBody(AllGather.over("gpu"), nodes, nothing)->groupDims, std::vector<int>{1});
+  EXPECT_EQ(recordBody(AllGather.over("gpu", "node"), nodes, nothing)->groupDims, (std::vector<int>{0, 1}));
+}
+
+TEST(Recording, GivesOneBlockPerRankToTheBuffersThatHoldThem) {
+  struct Case {
+    Collective collective;
+    bool inputHasBlocks, outputHasBlocks;
+  };
+  const Case cases[] = {{AllGather, false, true}, {ReduceScatter, true, false}, {AllReduce, false, false},
+                        {Broadcast, false, false}, {Reduce, false, false},      {Gather, false, true},
+                        {Scatter, true, false},    {AllToAll, true, true}};
+  for (const Case &expected : cases) {
+    std::unique_ptr<Recording> recording = recordBody(expected.collective, nodes, [](Choreography &) {});
+    EXPECT_EQ(recording->buffers[0].hasBlockPerRank, expected.inputHasBlocks) << int(expected.collective.kind);
+    EXPECT_EQ(recording->buffers[1].hasBlockPerRank, expected.outputHasBlocks) << int(expected.collective.kind);
+    EXPECT_EQ(recording->buffers[0].grid.size(), expected.inputHasBlocks ? 2u : 0u);
+    EXPECT_EQ(recording->buffers[1].grid.size(), expected.outputHasBlocks ? 2u : 0u);
+  }
+}
+
+TEST(Recording, KeepsStatementsAndLoopsInOrder) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.copy(c.input(), c.output()[c.rank()]);
+    c.loop(d.size() - 1, [&, d = d](Index i) { c.send(c.output()[i]).to(c.rank().next(d)); });
+    c.copy(c.input(), c.output()[c.rank()]);
+  });
+  ASSERT_EQ(recording->body.size(), 3u);
+  EXPECT_EQ(std::get<size_t>(recording->body[0]), 0u);
+  const auto &loop = std::get<std::unique_ptr<RecordedLoop>>(recording->body[1]);
+  ASSERT_EQ(loop->body.size(), 1u);
+  EXPECT_EQ(std::get<size_t>(loop->body[0]), 1u);
+  EXPECT_EQ(std::get<size_t>(recording->body[2]), 2u);
+  EXPECT_EQ(recording->statements[1].kind, RecordedStatement::Kind::Transfer);
+}
+
+TEST(Recording, ATransferLandsAtTheSamePlaceUnlessItSaysOtherwise) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.send(c.output()[c.rank()[d] - 1]).to(c.rank().next(d));
+  });
+  const RecordedStatement &statement = recording->statements[0];
+  EXPECT_EQ(statement.destination.buffer, 1);
+  ASSERT_EQ(statement.destination.axes.size(), 1u);
+  EXPECT_TRUE(isSame(statement.destination.axes[0].start, statement.source.axes[0].start));
+}
+
+TEST(Recording, ConditionsAroundAStatementAreJoined) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.when(c.rank()[d] > 0, [&, d = d] {
+      c.copy(c.input(), c.output());
+      c.when(c.rank()[d] > 1, [&] { c.copy(c.input(), c.output()); });
+    });
+    c.copy(c.input(), c.output());
+  });
+  ASSERT_EQ(recording->statements.size(), 3u);
+  EXPECT_EQ(recording->statements[0].condition->kind, Expression::Kind::Less);
+  EXPECT_EQ(recording->statements[1].condition->kind, Expression::Kind::And);
+  EXPECT_EQ(recording->statements[2].condition, nullptr);
+}
+
+TEST(Recording, ScratchTakesTheGridThatItsModelHasInTheEnd) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, nodes, [](Choreography &c) {
+    auto [node, gpu] = c.dims<2>();
+    Buffer first = c.scratch("first", c.output());
+    c.scratch("second", first);
+    c.output().grid(node, gpu);
+  });
+  EXPECT_EQ(namesOf(recording->buffers), (std::vector<std::string>{"input", "output", "first", "second"}));
+  EXPECT_EQ(recording->buffers[0].grid.size(), 0u);
+  for (size_t buffer : {1, 2, 3})
+    EXPECT_EQ(recording->buffers[buffer].grid.size(), 2u) << recording->buffers[buffer].name;
+}
+
+TEST(Recording, ScratchMayBeCutInItsOwnWay) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, nodes, [](Choreography &c) {
+    auto [node, gpu] = c.dims<2>();
+    Buffer out = c.output().grid(node), work = c.scratch("work", out).grid(node, gpu);
+    c.scratch("more", work);
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  EXPECT_EQ(recording->buffers[1].grid.size(), 1u);
+  EXPECT_EQ(recording->buffers[2].grid.size(), 2u);
+  EXPECT_EQ(recording->buffers[3].grid.size(), 2u);
+}
+
+TEST(Recording, InPlaceGivesInputAndOutputOneGridWhicheverIsCut) {
+  Body cutBefore = [](Choreography &c) {
+    c.input().grid(c.dim("node"));
+    c.inPlace();
+  };
+  Body cutInput = [](Choreography &c) {
+    c.inPlace();
+    c.input().grid(c.dim("node"));
+  };
+  Body cutOutput = [](Choreography &c) { c.inPlace().grid(c.dim("node")); };
+  for (Body body : {cutBefore, cutInput, cutOutput}) {
+    std::unique_ptr<Recording> recording = recordBody(AllReduce, nodes, body);
+    EXPECT_TRUE(recording->diagnostics.empty());
+    EXPECT_EQ(recording->buffers[0].grid.size(), 1u);
+    EXPECT_EQ(recording->buffers[1].grid.size(), 1u);
+  }
+}
+
+TEST(Recording, InPlaceCopiesOnTheRootOnlyInABroadcast) {
+  Body body = [](Choreography &c) { c.inPlace(); };
+  EXPECT_EQ(recordBody(AllReduce, line, body)->statements.at(0).condition, nullptr);
+  EXPECT_NE(recordBody(Broadcast, line, body)->statements.at(0).condition, nullptr);
+}
