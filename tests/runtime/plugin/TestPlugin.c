@@ -88,8 +88,10 @@ static int32_t pullAllReduce(In in) {
     copyBytes(out + at * e, (char *)in->local[KOLO_INPUT] + at * e, n * e);
     for (int64_t hop = 1; hop < size; ++hop) {
       int64_t peer = (me + hop) % size;
-      const char *src = (const char *)in->peers[KOLO_INPUT][peer] + at * e;
-      if (!in->peers[KOLO_INPUT][peer]) {
+      const char *src = (const char *)in->peers[KOLO_INPUT][peer];
+      if (src) {
+        src += at * e;
+      } else {
         in->services->get((KoloInvocation *)in, peer, KOLO_INPUT, at * e, in->tile, n * e);
         src = (const char *)in->tile;
       }
