@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -193,6 +194,26 @@ TEST(Environment, StrangersOnThePortDoNoHarm) {
     return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok) : communicator.status().message();
   });
   EXPECT_EQ(said, std::vector<std::string>(4));
+}
+
+TEST(Environment, AnotherHostIsRefused) {
+  int port = freePort();
+  auto said = runProcesses(2, [&](int rank) -> std::string {
+    setPlace(rank, 2, port);
+    if (rank == 1 && unshare(CLONE_NEWPID) != 0)
+      return "not permitted";
+    if (rank == 1) // a new process namespace begins with the next child, and is as far away as another host
+      return runProcesses(1, [](int) {
+        return expectFailure(Communicator::createFromEnvironment({2000, 1}), StatusCode::SystemError,
+                             {"rank 1 runs on another host", "no network transport"});
+      })[0];
+    Status status = Communicator::createFromEnvironment({2000, 1}).status();
+    return status.code() == StatusCode::Timeout ? "timeout"
+                                                : expectStatus(status, StatusCode::SystemError, {"rank 1 runs on another"});
+  });
+  if (said[1] == "not permitted")
+    GTEST_SKIP() << "needs the right to make a process namespace";
+  EXPECT_EQ(said, std::vector<std::string>(2));
 }
 
 TEST(Environment, AForeignServerIsRecognised) {

@@ -39,6 +39,14 @@ std::string pingPong(Communicator &communicator) {
 
 TEST_P(EveryChannel, DeliversWhatWasPutBeforeTheSignal) { EXPECT_EQ(runWorld(GetParam(), 2, {}, pingPong), ""); }
 
+TEST_P(EveryChannel, WakesARankThatSleeps) {
+  ScopedVariable wait("KOLO_WAIT", "sleep");
+  auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(runWorld(GetParam(), 2, {}, pingPong), "");
+  // 3000 waits; a lost wake-up costs 50 ms.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
 TEST_P(EveryChannel, RefusesWhatDoesNotExist) {
   EXPECT_EQ(runWorld(GetParam(), 2, {},
                      [](Communicator &communicator) {
