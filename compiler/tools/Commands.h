@@ -1,0 +1,17 @@
+// The commands of `kolo`. Each adds itself to the command line, and runs when it was chosen.
+#ifndef KOLO_TOOLS_COMMANDS_H
+#define KOLO_TOOLS_COMMANDS_H
+
+#include <CLI/CLI.hpp>
+
+namespace kolo::tools {
+
+void addListCommand(CLI::App &app);
+void addCompileCommand(CLI::App &app);
+void addInspectCommand(CLI::App &app);
+void addRunCommand(CLI::App &app);
+void addBenchCommand(CLI::App &app);
+
+} // namespace kolo::tools
+
+#endif

@@ -1,0 +1,112 @@
+// kolo list, compile and inspect: what needs no ranks.
+#include "Commands.h"
+#include "Options.h"
+
+#include "driver/Compile.h"
+#include "kolo/runtime/Plugin.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace kolo::tools {
+
+static std::string collectiveName(const dsl::Collective &collective) {
+  std::string name = runtime::toString(runtime::CollectiveKind(int(collective.kind))); // the same cases in the same order
+  for (size_t i = 0; i < collective.dims.size(); ++i)
+    name += (i ? "," : " over ") + collective.dims[i];
+  return name;
+}
+
+static void list(bool asJson) {
+  std::vector<dsl::Definition> all = dsl::registeredChoreographies();
+  std::ranges::sort(all, {}, [](const dsl::Definition &definition) {
+    return std::pair(collectiveName(definition.collective), definition.name);
+  });
+  if (asJson) {
+    auto rows = nlohmann::ordered_json::array();
+    for (const dsl::Definition &definition : all)
+      rows.push_back({{"name", definition.name},
+                      {"collective", collectiveName(definition.collective)},
+                      {"mesh", definition.mesh.dims}});
+    fmt::print("{}\n", rows.dump(2));
+    return;
+  }
+  fmt::print("{:<32} {:<24} {}\n", "name", "collective", "mesh");
+  for (const dsl::Definition &definition : all)
+    fmt::print("{:<32} {:<24} {}\n", definition.name, collectiveName(definition.collective),
+               fmt::join(definition.mesh.dims, ","));
+}
+
+void addListCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("list", "shows the algorithms that ship with Kolo");
+  auto asJson = std::make_shared<bool>(false);
+  command->add_flag("--json", *asJson, "as JSON: an array of {name, collective, mesh}");
+  command->callback([asJson] { list(*asJson); });
+}
+
+namespace {
+struct CompileOptions {
+  std::string what, output, program, target = "cpu";
+  std::vector<std::string> meshes;
+  bool noOptimization = false;
+};
+} // namespace
+
+static void compileCommand(const CompileOptions &options) {
+  bool isSource = options.what.ends_with(".cpp") || options.what.ends_with(".cc"), isIr = options.what.ends_with(".mlir");
+  std::string stem = options.what.substr(options.what.find_last_of('/') + 1);
+  std::string output = options.output.empty() ? stem.substr(0, stem.find_last_of('.')) + ".so" : options.output;
+  auto start = std::chrono::steady_clock::now();
+  if (isIr) {
+    if (!options.meshes.empty())
+      throw ToolError(ExitCode::Usage, "--mesh: IR names its meshes itself");
+    compileIr(options.what, output, !options.noOptimization);
+  } else {
+    std::vector<dsl::Definition> definitions =
+        isSource ? loadUserSource(options.what) : std::vector{findShipped(options.what)};
+    if (!options.program.empty())
+      std::erase_if(definitions, [&](const dsl::Definition &definition) { return definition.name != options.program; });
+    if (definitions.empty())
+      throw ToolError(ExitCode::Usage, "--program: " + options.what + " has no " + options.program);
+    std::vector<runtime::Mesh> meshes;
+    for (const std::string &mesh : options.meshes)
+      meshes.push_back(parseMesh(mesh));
+    if (meshes.empty())
+      throw ToolError(ExitCode::Usage, "--mesh is needed: --mesh node=2,gpu=4");
+    start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
+    compile({definitions, meshes, output, !options.noOptimization});
+  }
+  double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("{}: compiled in {:.0f} ms\n", output, milliseconds);
+}
+
+void addCompileCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("compile", "compiles an algorithm, or a file of your own, to a plugin");
+  auto options = std::make_shared<CompileOptions>();
+  command->add_option("algorithm", options->what, "a shipped algorithm, FILE.cpp or FILE.mlir")->required();
+  command->add_option("--mesh", options->meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
+  command->add_option("--target", options->target, "what to generate code for")
+      ->check(CLI::IsMember({"cpu"}))
+      ->capture_default_str();
+  command->add_option("--program", options->program, "one choreography of FILE.cpp; without it, all");
+  command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
+  command->add_flag("--no-optimization", options->noOptimization, "required passes only");
+  command->callback([options] { compileCommand(*options); });
+}
+
+void addInspectCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("inspect", "prints a plugin's manifest without loading its code");
+  auto path = std::make_shared<std::string>();
+  command->add_option("plugin", *path, "a plugin file")->required();
+  command->callback([path] {
+    auto manifest = runtime::Plugin::readManifest(*path);
+    if (!manifest.isOk())
+      throw ToolError(ExitCode::Usage, manifest.status().message());
+    fmt::print("{}", *manifest);
+  });
+}
+
+} // namespace kolo::tools

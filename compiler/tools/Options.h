@@ -1,0 +1,45 @@
+// What several commands of `kolo` take, and how it is understood.
+#ifndef KOLO_TOOLS_OPTIONS_H
+#define KOLO_TOOLS_OPTIONS_H
+
+#include "driver/RankRunner.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+/// "64", "64K", "16MiB", "1G": bytes, in powers of 1024. Throws ToolError (Usage), naming `flag`.
+int64_t parseSize(const std::string &text, const std::string &flag);
+
+runtime::Mesh parseMesh(const std::string &text);
+
+/// Flags of the commands that run ranks.
+struct RunOptions {
+  std::string what; // a shipped algorithm, or a plugin file
+  std::string program, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows";
+  int root = 0, lanes = 1, timeoutMs = 0;
+  bool isInPlace = false, noOptimization = false;
+
+  void addTo(CLI::App &command);
+  /// A job without sizes: the plugin is compiled first if `what` is an algorithm.
+  RankJob makeJob() const;
+};
+
+/// Elements, as the collective counts them, of a call whose larger buffer holds this many bytes, rounded down.
+int64_t countFor(const RankJob &job, int64_t numBytes);
+/// Bytes of the larger buffer of one rank.
+int64_t bytesFor(const RankJob &job, int64_t count);
+
+struct Bandwidths {
+  double algorithmGBps, busGBps; // 1e9 bytes per second; bus as nccl-tests defines it
+};
+Bandwidths bandwidthsFor(const RankJob &job, int64_t count, double microseconds);
+
+double median(std::vector<double> values);
+
+} // namespace kolo::tools
+
+#endif

@@ -1,0 +1,189 @@
+// kolo run and bench: programs on real ranks.
+#include "Commands.h"
+#include "Options.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+namespace kolo::tools {
+
+namespace {
+
+struct RunCommand : RunOptions {
+  std::string size = "64M";
+  int64_t count = -1;
+  int iterations = 5;
+};
+
+struct BenchCommand : RunOptions {
+  std::string first = "8", last = "64M", csvPath, jsonPath;
+  int factor = 2, warmUps = 5, iterations = 20;
+};
+
+struct Row {
+  int64_t bytes, count;
+  double minUs, medianUs, maxUs;
+  Bandwidths bandwidths;
+};
+
+Row makeRow(const RankJob &job, size_t size, const Timings &timings) {
+  int64_t count = job.sizes[size].count;
+  double middle = median(timings);
+  return {bytesFor(job, count), count, std::ranges::min(timings), middle, std::ranges::max(timings),
+          bandwidthsFor(job, count, middle)};
+}
+
+/// A line on the terminal that is drawn over; nothing where nobody looks.
+class Progress {
+public:
+  explicit Progress(size_t total) : total(total), isShown(isatty(STDERR_FILENO)) { draw(0); }
+  ~Progress() {
+    if (isShown)
+      fmt::print(stderr, "\r\033[K");
+  }
+  void draw(size_t done) const {
+    if (!isShown)
+      return;
+    size_t filled = total ? done * 40 / total : 40;
+    fmt::print(stderr, "\r[{:#<{}}{:.<{}}] {}/{} sizes", "", filled, "", 40 - filled, done, total);
+    std::fflush(stderr);
+  }
+
+private:
+  size_t total;
+  bool isShown;
+};
+
+std::string describe(const RankJob &job) {
+  return fmt::format("{} on {}: {} {}, {}{}, {} memory, {} {} per rank", job.program, job.mesh.toString(),
+                     job.mesh.numRanks(), job.useProcesses ? "processes" : "threads", runtime::toString(job.type),
+                     job.plugin.findProgram(job.program)->reduces ? std::string(" ") + runtime::toString(job.reduction) : "",
+                     job.useWindows ? "window" : "ordinary", job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
+}
+
+void run(const RunCommand &command) {
+  RankJob job = command.makeJob();
+  int64_t count = command.count >= 0 ? command.count : countFor(job, parseSize(command.size, "--bytes"));
+  if (command.iterations < 1)
+    throw ToolError(ExitCode::Usage, "--iterations: at least 1");
+  job.sizes = {{count, 1, command.iterations}};
+  std::vector<Timings> timings = runRanks(job, [](size_t) {});
+  Row row = makeRow(job, 0, timings.front());
+  fmt::print("{}\n{} bytes ({} elements): every byte is right\n", describe(job), row.bytes, row.count);
+  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth {:.2f} GB/s\n",
+             row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
+}
+
+nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) {
+  nlohmann::ordered_json result;
+  result["program"] = job.program;
+  result["mesh"] = job.mesh.toString();
+  result["ranksAs"] = job.useProcesses ? "processes" : "threads";
+  result["memory"] = job.useWindows ? "windows" : "ordinary";
+  result["lanes"] = job.options.lanes;
+  result["dtype"] = runtime::toString(job.type);
+  result["op"] = runtime::toString(job.reduction);
+  result["rows"] = nlohmann::ordered_json::array();
+  for (const Row &row : rows)
+    result["rows"].push_back({{"bytes", row.bytes},
+                              {"count", row.count},
+                              {"minUs", row.minUs},
+                              {"medianUs", row.medianUs},
+                              {"maxUs", row.maxUs},
+                              {"algBandwidthGBps", row.bandwidths.algorithmGBps},
+                              {"busBandwidthGBps", row.bandwidths.busGBps}});
+  return result;
+}
+
+std::string toCsv(const std::vector<Row> &rows) {
+  std::string text = "bytes,count,minUs,medianUs,maxUs,algBandwidthGBps,busBandwidthGBps\n";
+  for (const Row &row : rows)
+    text += fmt::format("{},{},{},{},{},{},{}\n", row.bytes, row.count, row.minUs, row.medianUs, row.maxUs,
+                        row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
+  return text;
+}
+
+/// To a file, or to standard output for "-".
+void write(const std::string &path, const std::string &text) {
+  std::FILE *file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
+  bool isWritten = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  isWritten &= file && (file == stdout ? std::fflush(file) : std::fclose(file)) == 0;
+  if (!isWritten)
+    throw ToolError(ExitCode::Usage, "cannot write " + path);
+}
+
+void printTable(const RankJob &job, const std::vector<Row> &rows) {
+  fmt::print("# {}\n# time from the first rank's start to the last one's end; every size checked against the reference\n",
+             describe(job));
+  fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "size", "count", "type", "redop", "root",
+             "min", "median", "max", "algbw", "busbw");
+  fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "(B)", "(elements)", "", "", "", "(us)",
+             "(us)", "(us)", "(GB/s)", "(GB/s)");
+  bool reduces = job.plugin.findProgram(job.program)->reduces;
+  for (const Row &row : rows)
+    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}\n", row.bytes, row.count,
+               runtime::toString(job.type), reduces ? runtime::toString(job.reduction) : "none", job.root, row.minUs,
+               row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
+}
+
+void bench(const BenchCommand &command) {
+  RankJob job = command.makeJob();
+  int64_t first = parseSize(command.first, "--min-bytes"), last = parseSize(command.last, "--max-bytes");
+  if (command.factor < 2 || first < 1 || first > last || command.iterations < 1 || command.warmUps < 0)
+    throw ToolError(ExitCode::Usage, "bench: needs 1 <= --min-bytes <= --max-bytes, --factor >= 2, --iterations >= 1");
+  for (int64_t bytes = first; bytes <= last; bytes *= command.factor) {
+    int64_t count = countFor(job, bytes);
+    // Large messages tell enough with fewer repetitions.
+    int iterations = bytes >= (16 << 20) ? std::max(3, command.iterations / 4) : command.iterations;
+    if (count > 0 && (job.sizes.empty() || count != job.sizes.back().count))
+      job.sizes.push_back({count, command.warmUps, iterations});
+    if (bytes > INT64_MAX / command.factor)
+      break;
+  }
+  if (job.sizes.empty())
+    throw ToolError(ExitCode::Usage, "--max-bytes: less than one element per rank");
+  std::vector<Timings> timings;
+  {
+    Progress progress(job.sizes.size());
+    timings = runRanks(job, [&](size_t done) { progress.draw(done); });
+  }
+  std::vector<Row> rows;
+  for (size_t size = 0; size < timings.size(); ++size)
+    rows.push_back(makeRow(job, size, timings[size]));
+  if (!command.csvPath.empty())
+    write(command.csvPath, toCsv(rows));
+  if (!command.jsonPath.empty())
+    write(command.jsonPath, toJson(job, rows).dump(2) + "\n");
+  if (command.csvPath != "-" && command.jsonPath != "-")
+    printTable(job, rows);
+}
+
+} // namespace
+
+void addRunCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("run", "runs a collective on real data and checks every byte");
+  auto options = std::make_shared<RunCommand>();
+  options->addTo(*command);
+  command->add_option("--bytes", options->size, "size of the larger buffer of one rank")->capture_default_str();
+  command->add_option("--count", options->count, "elements instead of --bytes, as the collective counts them");
+  command->add_option("--iterations", options->iterations, "timed repetitions")->capture_default_str();
+  command->callback([options] { run(*options); });
+}
+
+void addBenchCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("bench", "measures a collective over a sweep of sizes");
+  auto options = std::make_shared<BenchCommand>();
+  options->addTo(*command);
+  command->add_option("-b,--min-bytes", options->first, "smallest size")->capture_default_str();
+  command->add_option("-e,--max-bytes", options->last, "largest size")->capture_default_str();
+  command->add_option("-f,--factor", options->factor, "from one size to the next")->capture_default_str();
+  command->add_option("-w,--warm-ups", options->warmUps, "untimed repetitions per size")->capture_default_str();
+  command->add_option("-n,--iterations", options->iterations, "timed repetitions per size")->capture_default_str();
+  command->add_option("--csv", options->csvPath, "also as CSV, to this file; - for standard output");
+  command->add_option("--json", options->jsonPath, "also as JSON, to this file; - for standard output");
+  command->callback([options] { bench(*options); });
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,170 @@
+// From a choreography to a plugin file.
+#include "driver/Compile.h"
+
+#include "compiler/Passes.h"
+#include "dsl/EmitChoreography.h"
+#include "dsl/Recording.h"
+#include "targets/cpu/CpuTarget.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+
+namespace kolo::tools {
+
+namespace {
+
+/// Everything that is wrong with a program, sorted by place and without repetitions.
+class Mistakes {
+public:
+  explicit Mistakes(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+            return success();
+          add(diagnostic.getLocation(), diagnostic.str());
+          return success();
+        }) {}
+
+  void add(const std::source_location &location, const std::string &message) {
+    add(location.file_name(), location.line(), location.column(), message);
+  }
+  bool isEmpty() const { return lines.empty(); }
+  std::string text() const {
+    std::string result;
+    for (const Line &line : lines)
+      result += (result.empty() ? "" : "\n") + line.file + ":" + std::to_string(line.line) + ":" +
+                std::to_string(line.column) + ": error: " + line.message;
+    return result;
+  }
+
+private:
+  struct Line {
+    std::string file;
+    unsigned line, column;
+    std::string message;
+    auto operator<=>(const Line &) const = default;
+  };
+
+  void add(std::string file, unsigned line, unsigned column, std::string message) {
+    // An op's name at the front is for readers of IR; authors write C++.
+    if (size_t end = message.find("op "); message.starts_with("'kolo.") && end != std::string::npos)
+      message = message.substr(end + 3);
+    lines.insert({std::move(file), line, column, std::move(message)});
+  }
+  void add(Location location, std::string message) {
+    auto place = location->findInstanceOf<FileLineColLoc>();
+    add(place ? place.getFilename().str() : "?", place ? place.getLine() : 0, place ? place.getColumn() : 0,
+        std::move(message));
+  }
+
+  std::set<Line> lines;
+  ScopedDiagnosticHandler handler;
+};
+
+void prepare(MLIRContext &context) {
+  // Programs are small: threads cost more than they bring, and a process that forks ranks later must not have any.
+  context.disableMultithreading();
+  context.loadDialect<KoloDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
+  cpu::loadCpuTarget(context);
+}
+
+std::vector<int64_t> sizesFor(const dsl::Definition &definition, const runtime::Mesh &mesh) {
+  std::vector<std::string> names;
+  std::vector<int64_t> sizes;
+  for (const runtime::MeshDim &dim : mesh.dims()) {
+    names.push_back(dim.name);
+    sizes.push_back(dim.size);
+  }
+  if (names == definition.mesh.dims)
+    return sizes;
+  std::string wanted;
+  for (const std::string &name : definition.mesh.dims)
+    wanted += (wanted.empty() ? "" : ",") + name + "=N";
+  throw ToolError(ExitCode::Usage, definition.name + " runs on meshes " + wanted + ", not on " + mesh.toString());
+}
+
+/// Adds the definition's choreography to the module, and what is wrong with it to the mistakes.
+void addChoreography(ModuleOp module, const dsl::Definition &definition, const std::vector<runtime::Mesh> &meshes,
+                     Mistakes &mistakes) {
+  std::vector<std::vector<int64_t>> sizes;
+  for (const runtime::Mesh &mesh : meshes)
+    sizes.push_back(sizesFor(definition, mesh));
+  std::unique_ptr<dsl::Recording> recording = dsl::record(definition);
+  for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
+    mistakes.add(diagnostic.location, diagnostic.message);
+  if (recording->buffers.empty())
+    return; // not even its mesh is right: nothing was recorded
+  OwningOpRef<ModuleOp> emitted = dsl::emitChoreography(*module.getContext(), *recording, sizes);
+  module.getBody()->getOperations().splice(module.getBody()->end(), emitted->getBody()->getOperations());
+}
+
+/// What else is wrong with the statements that could be emitted, when some could not.
+void checkRest(ModuleOp module) {
+  PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  CheckChoreographyOptions options;
+  options.result = false;
+  manager.nest<ChoreographyOp>().addPass(createCheckChoreography(options));
+  (void)manager.run(module); // what it finds goes to the diagnostics
+}
+
+void compileModule(ModuleOp module, const std::string &output, bool optimize, const Mistakes &mistakes) {
+  llvm::Error problem = cpu::compilePlugin(module, {optimize}, output);
+  if (!mistakes.isEmpty()) {
+    llvm::consumeError(std::move(problem));
+    throw ToolError(ExitCode::Refused, mistakes.text());
+  }
+  if (problem)
+    throw ToolError(ExitCode::Usage, llvm::toString(std::move(problem)));
+}
+
+size_t editDistance(const std::string &a, const std::string &b) { return llvm::StringRef(a).edit_distance_insensitive(b); }
+
+} // namespace
+
+void compile(const CompileRequest &request) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(&context)));
+  for (const dsl::Definition &definition : request.definitions)
+    addChoreography(*module, definition, request.meshes, mistakes);
+  if (!mistakes.isEmpty() && succeeded(verify(*module)))
+    checkRest(*module);
+  if (!mistakes.isEmpty())
+    throw ToolError(ExitCode::Refused, mistakes.text());
+  compileModule(*module, request.output, request.optimize, mistakes);
+}
+
+void compileIr(const std::string &path, const std::string &output, bool optimize) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, ParserConfig(&context));
+  if (!module)
+    throw ToolError(ExitCode::Refused, mistakes.isEmpty() ? "cannot read " + path : mistakes.text());
+  compileModule(*module, output, optimize, mistakes);
+}
+
+const dsl::Definition &findShipped(const std::string &name) {
+  const std::vector<dsl::Definition> &all = dsl::registeredChoreographies();
+  auto found = std::ranges::find(all, name, &dsl::Definition::name);
+  if (found != all.end())
+    return *found;
+  auto nearest = std::ranges::min_element(all, {}, [&](const dsl::Definition &definition) {
+    return editDistance(definition.name, name);
+  });
+  std::string hint = nearest == all.end() ? "" : "; did you mean " + nearest->name + "?";
+  throw ToolError(ExitCode::Usage, "there is no algorithm '" + name + "'" + hint + " (`kolo list` shows all)");
+}
+
+} // namespace kolo::tools

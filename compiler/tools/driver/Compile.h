@@ -1,0 +1,38 @@
+// From a choreography, wherever it comes from, to a plugin file. Used by the tools, the tests and the benchmarks.
+#ifndef KOLO_TOOLS_COMPILE_H
+#define KOLO_TOOLS_COMPILE_H
+
+#include "driver/ToolError.h"
+
+#include "kolo/dsl/Registry.h"
+#include "kolo/runtime/Types.h"
+
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+struct CompileRequest {
+  std::vector<dsl::Definition> definitions; // the plugin's programs, all on meshes of the same dimensions
+  std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
+  std::string output;                       // path of the plugin
+  bool optimize = true;                     // false: required passes only
+};
+
+/// Writes the plugin. Throws ToolError: Refused with all of the author's mistakes, one per line, each beginning with
+/// file:line:column; Usage when a mesh has other dimensions than a definition, or the output cannot be written.
+void compile(const CompileRequest &request);
+
+/// The same for textual IR, in either phase, which names its meshes itself.
+void compileIr(const std::string &path, const std::string &output, bool optimize);
+
+/// A shipped choreography by name; throws ToolError with the nearest names when there is none.
+const dsl::Definition &findShipped(const std::string &name);
+
+/// Compiles a C++ file of choreographies with the host's compiler ($CXX, else c++) against the headers beside this
+/// program, loads it into this process, and gives what it registers. Throws ToolError: Refused with the compiler's messages.
+std::vector<dsl::Definition> loadUserSource(const std::string &path);
+
+} // namespace kolo::tools
+
+#endif

@@ -1,0 +1,313 @@
+// Runs a plugin's program on real ranks, threads or processes, and measures it.
+#include "driver/RankRunner.h"
+#include "driver/Data.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace kolo::tools {
+
+using runtime::Communicator;
+using runtime::Status;
+using runtime::StatusCode;
+
+namespace {
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Interval {
+  int64_t startNs, endNs;
+};
+
+/// What a rank reports to the process that started it.
+struct RankReport {
+  std::atomic<int> code{-1}; // a StatusCode; -1: still running; wrongData: see message
+  std::atomic<int> sizesDone{0};
+  char message[1000] = "";
+
+  static constexpr int wrongData = 1000;
+  void finish(int newCode, const std::string &text) {
+    std::strncpy(message, text.c_str(), sizeof(message) - 1);
+    code.store(newCode);
+  }
+};
+
+/// Memory shared with forked ranks; it disappears with the last process.
+class SharedReports {
+public:
+  explicit SharedReports(const RankJob &job) : numRanks(size_t(job.mesh.numRanks())) {
+    for (const SizeJob &size : job.sizes) {
+      firstInterval.push_back(numIntervals);
+      numIntervals += size_t(size.iterations) * numRanks;
+    }
+    numBytes = numRanks * sizeof(RankReport) + numIntervals * sizeof(Interval);
+    memory = mmap(nullptr, numBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      throw ToolError(ExitCode::Failed, "cannot allocate " + std::to_string(numBytes) + " bytes for the ranks' reports");
+    for (size_t rank = 0; rank < numRanks; ++rank)
+      new (&report(rank)) RankReport;
+  }
+  ~SharedReports() { munmap(memory, numBytes); }
+  SharedReports(const SharedReports &) = delete;
+  SharedReports &operator=(const SharedReports &) = delete;
+
+  RankReport &report(size_t rank) const { return static_cast<RankReport *>(memory)[rank]; }
+  Interval &interval(size_t size, size_t iteration, size_t rank) const {
+    auto intervals = reinterpret_cast<Interval *>(static_cast<RankReport *>(memory) + numRanks);
+    return intervals[firstInterval[size] + iteration * numRanks + rank];
+  }
+
+private:
+  size_t numRanks, numIntervals = 0, numBytes = 0;
+  std::vector<size_t> firstInterval;
+  void *memory;
+};
+
+/// One rank's memory for all sizes: in windows or as malloc gives it.
+class RankMemory {
+public:
+  Status allocate(Communicator &communicator, size_t numBytes, bool useWindows) {
+    if (!useWindows) {
+      ordinary.reset(std::aligned_alloc(4096, (std::max<size_t>(numBytes, 1) + 4095) / 4096 * 4096));
+      return ordinary ? Status() : Status(StatusCode::OutOfMemory, "cannot allocate " + std::to_string(numBytes) + " bytes");
+    }
+    auto allocated = communicator.allocate(std::max<size_t>(numBytes, 1));
+    if (!allocated.isOk())
+      return allocated.status();
+    window = std::move(allocated).value();
+    return Status();
+  }
+  std::byte *data() const { return static_cast<std::byte *>(window ? window->data() : ordinary.get()); }
+
+private:
+  struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+  };
+  std::optional<runtime::Window> window;
+  std::unique_ptr<void, Free> ordinary;
+};
+
+/// What one rank does.
+class RankMain {
+public:
+  RankMain(const RankJob &job, const TaggedData &data, const SharedReports &reports, Communicator &communicator)
+      : job(job), data(data), reports(reports), communicator(communicator), rank(communicator.rank()) {}
+
+  void run() {
+    RankReport &report = reports.report(size_t(rank));
+    std::string wrong;
+    Status status = allocate();
+    for (size_t size = 0; status.isOk() && wrong.empty() && size < job.sizes.size(); ++size) {
+      status = runSize(size, wrong);
+      report.sizesDone.store(int(size) + 1);
+    }
+    if (wrong.empty())
+      report.finish(int(status.code()), status.message());
+    else
+      report.finish(RankReport::wrongData, wrong);
+  }
+
+private:
+  Status allocate() {
+    int64_t largest = 0;
+    for (const SizeJob &size : job.sizes)
+      largest = std::max(largest, size.count);
+    BufferSizes elements = sizesOf(largest);
+    size_t elementBytes = runtime::sizeBytes(job.type);
+    size_t inputBytes = size_t(elements.inputElements) * elementBytes, outputBytes = size_t(elements.outputElements) * elementBytes;
+    Status status = input.allocate(communicator, job.isInPlace ? std::max(inputBytes, outputBytes) : inputBytes, job.useWindows);
+    if (!status.isOk() || job.isInPlace)
+      return status;
+    return output.allocate(communicator, outputBytes, job.useWindows);
+  }
+
+  BufferSizes sizesOf(int64_t count) const {
+    return bufferSizes(job.plugin.findProgram(job.program)->collective, count, data.groupSize());
+  }
+
+  runtime::CallArguments argumentsFor(int64_t count) {
+    runtime::CallArguments arguments;
+    arguments.program = job.program;
+    arguments.mesh = job.mesh;
+    arguments.count = count;
+    arguments.type = job.type;
+    arguments.reduction = job.reduction;
+    arguments.root = job.root;
+    std::byte *in = input.data(), *out = job.isInPlace ? in : output.data();
+    if (job.isInPlace) { // as in NCCL: this rank's block of the larger buffer is the smaller one
+      BufferSizes elements = sizesOf(count);
+      int64_t offset = data.memberNumber(rank) * count * int64_t(runtime::sizeBytes(job.type));
+      (elements.inputElements < elements.outputElements ? in : out) +=
+          elements.inputElements == elements.outputElements ? 0 : offset;
+    }
+    arguments.input = data.hasInput(rank, job.root) ? in : nullptr;
+    arguments.output = data.hasOutput(rank, job.root) ? out : nullptr;
+    return arguments;
+  }
+
+  Status runSize(size_t number, std::string &wrong) {
+    const SizeJob &size = job.sizes[number];
+    runtime::CallArguments arguments = argumentsFor(size.count);
+    if (!job.isInPlace && arguments.output)
+      data.poisonOutput(arguments.output, sizesOf(size.count).outputElements);
+    if (arguments.input)
+      data.fillInput(rank, size.count, const_cast<void *>(arguments.input));
+    if (job.check) {
+      Status status = communicator.run(job.plugin, arguments);
+      if (!status.isOk())
+        return status;
+      if (auto problem = data.check(rank, job.root, size.count, arguments.output))
+        wrong = *problem + " (count " + std::to_string(size.count) + ")";
+    }
+    for (int i = -size.warmUps; i < size.iterations; ++i) {
+      Status status = communicator.barrier();
+      if (!status.isOk())
+        return status;
+      Interval interval{nowNs(), 0};
+      status = communicator.run(job.plugin, arguments);
+      interval.endNs = nowNs();
+      if (!status.isOk())
+        return status;
+      if (i >= 0)
+        reports.interval(number, size_t(i), size_t(rank)) = interval;
+    }
+    return Status();
+  }
+
+  const RankJob &job;
+  const TaggedData &data;
+  const SharedReports &reports;
+  Communicator &communicator;
+  int rank;
+  RankMemory input, output;
+};
+
+void runThreads(const RankJob &job, const TaggedData &data, const SharedReports &reports) {
+  auto communicators = Communicator::createThreads(job.mesh.numRanks(), job.options);
+  if (!communicators.isOk())
+    throw ToolError(ExitCode::Usage, communicators.status().message());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < communicators->size(); ++rank)
+    threads.emplace_back([&, rank] { RankMain(job, data, reports, (*communicators)[rank]).run(); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+[[noreturn]] void runChild(const RankJob &job, const TaggedData &data, const SharedReports &reports,
+                           const runtime::ForkedWorld &world, int rank) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  auto communicator = Communicator::createForked(world, rank, job.options);
+  if (communicator.isOk())
+    RankMain(job, data, reports, *communicator).run();
+  else
+    reports.report(size_t(rank)).finish(int(communicator.status().code()), communicator.status().message());
+  std::_Exit(0);
+}
+
+void runProcesses(const RankJob &job, const TaggedData &data, const SharedReports &reports,
+                  const std::function<void(size_t)> &atEnd) {
+  auto world = runtime::ForkedWorld::create(job.mesh.numRanks());
+  if (!world.isOk())
+    throw ToolError(ExitCode::Usage, world.status().message());
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
+    pid_t child = fork();
+    if (child == 0)
+      runChild(job, data, reports, *world, rank);
+    if (child < 0) {
+      for (pid_t other : children)
+        kill(other, SIGKILL);
+      throw ToolError(ExitCode::Failed, "cannot start rank " + std::to_string(rank) + ": " + std::strerror(errno));
+    }
+    children.push_back(child);
+  }
+  size_t numEnded = 0, numDone = 0;
+  while (numEnded < children.size()) {
+    int status = 0;
+    pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended > 0) {
+      ++numEnded;
+      auto rank = size_t(std::ranges::find(children, ended) - children.begin());
+      if (rank < children.size() && WIFSIGNALED(status))
+        reports.report(rank).finish(int(StatusCode::PeerLost), "rank " + std::to_string(rank) + " was ended by signal " +
+                                                                   std::to_string(WTERMSIG(status)));
+      continue;
+    }
+    for (size_t done = size_t(reports.report(0).sizesDone.load()); numDone < done;)
+      atEnd(++numDone);
+    usleep(2000);
+  }
+  for (size_t done = size_t(reports.report(0).sizesDone.load()); numDone < done;)
+    atEnd(++numDone);
+}
+
+/// Throws for the failure that explains the others: wrong data, then whatever is not a consequence of another rank's.
+void checkReports(const RankJob &job, const SharedReports &reports) {
+  const RankReport *worst = nullptr;
+  auto severity = [](const RankReport &report) {
+    switch (report.code.load()) {
+    case int(StatusCode::Ok):
+      return 0;
+    case int(StatusCode::Aborted):
+      return 1;
+    case int(StatusCode::PeerLost):
+      return 2;
+    case RankReport::wrongData:
+      return 4;
+    default:
+      return 3;
+    }
+  };
+  for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
+    const RankReport &report = reports.report(size_t(rank));
+    if (severity(report) > 0 && (!worst || severity(report) > severity(*worst)))
+      worst = &report;
+  }
+  if (!worst)
+    return;
+  bool isRefusal = worst->code.load() == RankReport::wrongData;
+  throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, worst->message);
+}
+
+} // namespace
+
+std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
+  const runtime::ProgramInfo &program = *job.plugin.findProgram(job.program);
+  TaggedData data(program, job.mesh, job.type, job.reduction);
+  SharedReports reports(job);
+  if (job.useProcesses)
+    runProcesses(job, data, reports, atEnd);
+  else
+    runThreads(job, data, reports);
+  checkReports(job, reports);
+  std::vector<Timings> result;
+  for (size_t size = 0; size < job.sizes.size(); ++size) {
+    Timings &timings = result.emplace_back();
+    for (size_t i = 0; i < size_t(job.sizes[size].iterations); ++i) {
+      int64_t start = INT64_MAX, end = 0;
+      for (size_t rank = 0; rank < size_t(job.mesh.numRanks()); ++rank) {
+        start = std::min(start, reports.interval(size, i, rank).startNs);
+        end = std::max(end, reports.interval(size, i, rank).endNs);
+      }
+      timings.push_back(double(end - start) / 1000.0);
+    }
+  }
+  return result;
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,44 @@
+// Runs a plugin's program on real ranks, threads or processes, and measures it.
+#ifndef KOLO_TOOLS_RANKRUNNER_H
+#define KOLO_TOOLS_RANKRUNNER_H
+
+#include "driver/ToolError.h"
+
+#include "kolo/runtime/Communicator.h"
+
+#include <functional>
+#include <vector>
+
+namespace kolo::tools {
+
+/// One message size.
+struct SizeJob {
+  int64_t count = 0; // elements, as the collective counts them
+  int warmUps = 0, iterations = 1;
+};
+
+struct RankJob {
+  runtime::Plugin plugin;
+  std::string program;
+  runtime::Mesh mesh;
+  runtime::DataType type = runtime::DataType::F32;
+  runtime::Reduction reduction = runtime::Reduction::Sum;
+  int root = 0;
+  bool isInPlace = false;
+  bool useWindows = true;   // false: memory as malloc gives it
+  bool useProcesses = true; // false: threads of this process
+  bool check = true;        // every byte of every output, once per size, before anything is timed
+  runtime::CommunicatorOptions options;
+  std::vector<SizeJob> sizes;
+};
+
+/// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end.
+using Timings = std::vector<double>;
+
+/// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for wrong
+/// data, Failed when ranks could not run to the end; the message names the rank.
+std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t done)> &atEnd);
+
+} // namespace kolo::tools
+
+#endif

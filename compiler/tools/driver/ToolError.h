@@ -1,0 +1,29 @@
+// How the tools fail: one line for the user, and an exit code.
+#ifndef KOLO_TOOLS_TOOLERROR_H
+#define KOLO_TOOLS_TOOLERROR_H
+
+#include <stdexcept>
+#include <string>
+
+namespace kolo::tools {
+
+/// Documented by `kolo --help`.
+enum class ExitCode {
+  Ok = 0,
+  Refused = 1, // the program has mistakes, or its result is wrong
+  Usage = 2,   // a flag, a file or the environment is not as it must be
+  Failed = 3,  // ranks could not run to the end: lost, timed out, out of memory
+};
+
+class ToolError : public std::runtime_error {
+public:
+  ToolError(ExitCode code, const std::string &message) : std::runtime_error(message), exitCode(code) {}
+  ExitCode code() const { return exitCode; }
+
+private:
+  ExitCode exitCode;
+};
+
+} // namespace kolo::tools
+
+#endif
