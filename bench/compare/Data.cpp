@@ -1,0 +1,113 @@
+#include "Data.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace kolo::bench {
+namespace {
+
+// A prime, so that no chunk is a multiple of it and a misplaced chunk is a wrong one.
+constexpr int64_t period = 61;
+
+using Pattern = std::array<float, period>;
+
+Pattern patternOf(int rank) {
+  Pattern pattern;
+  for (int64_t at = 0; at < period; ++at)
+    pattern[static_cast<size_t>(at)] = static_cast<float>((at * 3 + rank * 17) % period + 1);
+  return pattern;
+}
+
+Pattern sumOfPatterns(int numRanks) {
+  Pattern sum = {};
+  for (int rank = 0; rank < numRanks; ++rank) {
+    Pattern pattern = patternOf(rank);
+    for (size_t at = 0; at < sum.size(); ++at)
+      sum[at] += pattern[at];
+  }
+  return sum;
+}
+
+constexpr std::array names = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
+
+struct Expected {
+  Pattern pattern;
+  int64_t first; // place in its rank's input
+};
+
+/// What the block-th `count` elements of the output must be.
+Expected expectedBlock(const Cell &cell, int64_t block, int rank, int numRanks) {
+  switch (cell.collective) {
+  case Collective::AllReduce:
+    return {sumOfPatterns(numRanks), 0};
+  case Collective::AllGather:
+    return {patternOf(static_cast<int>(block)), 0};
+  case Collective::ReduceScatter:
+    return {sumOfPatterns(numRanks), rank * cell.count};
+  case Collective::AllToAll:
+    return {patternOf(static_cast<int>(block)), rank * cell.count};
+  case Collective::Broadcast:
+    return {patternOf(0), 0};
+  }
+  return {};
+}
+
+} // namespace
+
+Cell shapeOf(Collective collective, int64_t sizeBytes, int numRanks) {
+  int64_t numElements = std::max<int64_t>(1, sizeBytes / static_cast<int64_t>(sizeof(float)));
+  int64_t part = std::max<int64_t>(1, numElements / numRanks);
+  switch (collective) {
+  case Collective::AllReduce:
+  case Collective::Broadcast:
+    return {collective, numElements, numElements, numElements};
+  case Collective::AllGather:
+    return {collective, part, part, part * numRanks};
+  case Collective::ReduceScatter:
+    return {collective, part, part * numRanks, part};
+  case Collective::AllToAll:
+    return {collective, part, part * numRanks, part * numRanks};
+  }
+  return {};
+}
+
+std::optional<Collective> parseCollective(const std::string &name) {
+  for (size_t index = 0; index < names.size(); ++index)
+    if (name == names[index])
+      return static_cast<Collective>(index);
+  return std::nullopt;
+}
+
+const char *toString(Collective collective) { return names[static_cast<size_t>(collective)]; }
+
+void fillInput(float *input, int64_t numElements, int rank) {
+  Pattern pattern = patternOf(rank);
+  for (int64_t at = 0; at < numElements; at += period)
+    std::copy_n(pattern.begin(), std::min(period, numElements - at), input + at);
+}
+
+void poisonOutput(const Cell &cell, const float *input, float *output, int rank) {
+  if (cell.collective == Collective::Broadcast && rank == 0)
+    std::memcpy(output, input, static_cast<size_t>(cell.numOutput) * sizeof(float));
+  else
+    std::fill_n(output, cell.numOutput, std::numeric_limits<float>::quiet_NaN());
+}
+
+std::optional<std::string> findMistake(const Cell &cell, const float *output, int rank, int numRanks) {
+  for (int64_t block = 0; block * cell.count < cell.numOutput; ++block) {
+    Expected expected = expectedBlock(cell, block, rank, numRanks);
+    const float *begin = output + block * cell.count;
+    int64_t phase = expected.first % period;
+    for (int64_t at = 0; at < cell.count; ++at, phase = phase + 1 == period ? 0 : phase + 1)
+      if (begin[at] != expected.pattern[static_cast<size_t>(phase)])
+        return "wrong result: rank " + std::to_string(rank) + " has " + std::to_string(begin[at]) + " at element " +
+               std::to_string(block * cell.count + at) + ", not " +
+               std::to_string(expected.pattern[static_cast<size_t>(phase)]);
+  }
+  return std::nullopt;
+}
+
+} // namespace kolo::bench
