@@ -9,8 +9,8 @@
 namespace kolo::runtime {
 namespace {
 
-// Attach costs two system calls and page walks per transfer, staging a copy on each side: below this, staging wins.
-constexpr size_t leastAttachBytes = size_t(1) << 20;
+// Attach walks pages in the kernel for every transfer, staging copies on each side: below this, staging wins.
+constexpr size_t leastAttachBytes = size_t(1) << 24;
 constexpr size_t alignmentBytes = 4096;
 
 size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }

@@ -188,9 +188,9 @@ TEST(Collective, LargeOrdinaryMemoryIsAttachedOrStagedAlike) {
   (void)testPlugin();
   EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
                      [](Communicator &communicator) {
-                       return allGather(communicator, 600001, {}, 1) +
-                              allReduce("pullAllReduce", communicator, 1200001, {false, true}, 2) +
-                              allReduce("pullAllReduce", communicator, 1200001, {}, 3);
+                       return allGather(communicator, 2200001, {}, 1) +
+                              allReduce("pullAllReduce", communicator, 4300001, {false, true}, 2) +
+                              allReduce("pullAllReduce", communicator, 4300001, {}, 3);
                      }),
             "");
 }
