@@ -54,7 +54,7 @@ struct InferHandshake : impl::InferHandshakeBase<InferHandshake> {
   /// The receiver of the data gives the credit, so the loops around the wait give it and those around the signal take it.
   void addCredit(Ends ends, uint64_t credit) {
     OpBuilder builder(&getContext());
-    if (auto put = dyn_cast<PutOp>(ends.signal->getPrevNode())) {
+    if (auto put = dyn_cast_if_present<PutOp>(ends.signal->getPrevNode())) {
       builder.setInsertionPoint(ancestorBeside(put, ends.wait));
       cloneNest(builder, ancestorBeside(ends.wait, ends.signal), [&](OpBuilder &inner, Operation *wait) {
         SignalOp::create(inner, wait->getLoc(), credit, cast<WaitOp>(wait).getRank());

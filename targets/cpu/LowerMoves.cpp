@@ -44,7 +44,9 @@ private:
   };
 
   void lowerRun();
-  void lowerScratchBytes();
+  LogicalResult lowerScratchBytes();
+  LogicalResult cloneShapeArithmetic(Value value);
+  Value createScratchSize(ValueRange grid, unsigned numBlockDims);
   void lowerBlock(Block &block);
   void lowerOp(Operation &op);
   void lowerRegions(Operation &op);
@@ -83,40 +85,61 @@ private:
 };
 
 LogicalResult ProgramLowering::run() {
-  lowerScratchBytes();
+  if (failed(lowerScratchBytes()))
+    return failure();
   lowerRun();
   program.erase();
   return success();
 }
 
-/// Executes the arithmetic that grids depend on, and adds up the scratch buffers.
-void ProgramLowering::lowerScratchBytes() {
+/// Adds up the scratch buffers. Their grids may depend on the sizes of the mesh alone, which is all that a KoloShape has.
+LogicalResult ProgramLowering::lowerScratchBytes() {
   auto function = createFunction(builder, module, scratchFunctionName(program.getSymName()), builder.getI64Type(),
                                  {pointerType(builder)}, /*isExported=*/false);
-  invocation = function.getArgument(0);
-  InvocationAccess shape(builder, loc, invocation);
-  auto load = [&](size_t offset) { return shape.loadIndex(offset); };
+  InvocationAccess shape(builder, loc, function.getArgument(0));
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
-    dimSizes.push_back(load(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
-  callValues.count = load(offsetof(KoloShape, count));
-  elementBytes = load(offsetof(KoloShape, elementBytes));
+    dimSizes.push_back(shape.loadIndex(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
+  callValues.count = shape.loadIndex(offsetof(KoloShape, count));
+  elementBytes = shape.loadIndex(offsetof(KoloShape, elementBytes));
   Value total = constant(0);
-  for (Operation &op : program.getBody().front()) {
-    if (auto size = dyn_cast<DimSizeOp>(op))
-      mapping.map(size.getResult(), dimSizes[size.getDim()]);
-    else if (op.getNumRegions() == 0 && isMemoryEffectFree(&op) && op.getName().getDialectNamespace() != "kolo")
-      builder.clone(op, mapping);
-    auto buffer = dyn_cast<BufferOp>(op);
-    if (!buffer || buffer.getRole() != BufferRole::Scratch)
+  for (auto buffer : program.getBody().getOps<BufferOp>()) {
+    if (buffer.getRole() != BufferRole::Scratch)
       continue;
+    for (Value extent : buffer.getGrid())
+      if (failed(cloneShapeArithmetic(extent)))
+        return buffer.emitError() << "the grid of scratch buffer '" << buffer.getName()
+                                  << "' may depend on the sizes of mesh dimensions only";
     SmallVector<Value> grid = llvm::map_to_vector(buffer.getGrid(), [&](Value extent) { return mapped(extent); });
-    Value elements = createNumElements(builder, loc, callValues.count, grid, unsigned(buffer.getBlocks()));
-    Value size = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
-    total = createAdd(builder, loc, total, createMul(builder, loc, size, constant(scratchAlignmentBytes)));
+    total = createAdd(builder, loc, total, createScratchSize(grid, unsigned(buffer.getBlocks())));
   }
   LLVM::ReturnOp::create(builder, loc, integer(total));
   mapping.clear();
   dimSizes.clear();
+  return success();
+}
+
+LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
+  if (mapping.contains(value))
+    return success();
+  Operation *definition = value.getDefiningOp();
+  if (auto size = dyn_cast_if_present<DimSizeOp>(definition)) {
+    mapping.map(value, dimSizes[size.getDim()]);
+    return success();
+  }
+  if (!definition || definition->getName().getDialectNamespace() == "kolo" || !isMemoryEffectFree(definition))
+    return failure();
+  for (Value operand : definition->getOperands())
+    if (failed(cloneShapeArithmetic(operand)))
+      return failure();
+  builder.clone(*definition, mapping);
+  return success();
+}
+
+/// Bytes of one scratch buffer, rounded up so that the next one starts aligned.
+Value ProgramLowering::createScratchSize(ValueRange grid, unsigned numBlockDims) {
+  Value elements = createNumElements(builder, loc, callValues.count, grid, numBlockDims);
+  Value units = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
+  return createMul(builder, loc, units, constant(scratchAlignmentBytes));
 }
 
 void ProgramLowering::lowerRun() {
@@ -190,9 +213,7 @@ void ProgramLowering::addBuffer(BufferOp buffer) {
   values.base = InvocationAccess(builder, loc, invocation).localBuffer(int(role));
   if (buffer.getRole() == BufferRole::Scratch) {
     values.offset = scratchEnd;
-    Value elements = createNumElements(builder, loc, callValues.count, values.grid, values.numBlockDims);
-    Value size = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
-    scratchEnd = createAdd(builder, loc, scratchEnd, createMul(builder, loc, size, constant(scratchAlignmentBytes)));
+    scratchEnd = createAdd(builder, loc, scratchEnd, createScratchSize(values.grid, values.numBlockDims));
   }
   buffers[buffer] = std::move(values);
 }

@@ -74,6 +74,7 @@ private:
 void prepare(MLIRContext &context) {
   // Programs are small: threads cost more than they bring, and a process that forks ranks later must not have any.
   context.disableMultithreading();
+  context.printOpOnDiagnostic(false); // authors write C++
   context.loadDialect<KoloDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
   cpu::loadCpuTarget(context);
 }
