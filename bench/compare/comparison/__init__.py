@@ -1,0 +1,1 @@
+"""The driver of the comparison: systems, rank processes, plugins, rounds, report."""

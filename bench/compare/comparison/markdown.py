@@ -1,0 +1,54 @@
+"""The result as a page."""
+
+from .report import markdown_table, rows_of, spread_rows, summary_rows
+
+NOTES = """\
+Times are microseconds for one operation, from the first rank's start to the last rank's end: the median of a round, \
+then the median of the rounds. A ratio above 1 means that Kolo is faster; it is the median of the ratios within each \
+round. "Packaged" is Open MPI with its defaults; "best peer" is the fastest of all MPI systems in that cell. Bytes are \
+those of the whole vector. Kolo runs the fastest of its algorithms in each cell, chosen beforehand in separate, shorter \
+runs that count for nothing else; the MPI libraries choose by their own rules."""
+
+
+def conditions(result: dict) -> list[str]:
+    machine, options = result["machine"], result["options"]
+    shares = [background["busyShare"] for background in result["background"]]
+    loads = [background["loadAverage"] for background in result["background"]]
+    pinning = [f"{ranks} ranks: {'rank r on core r' if ranks <= machine['cores'] else 'not pinned, any core'}"
+               for ranks in options["ranks"]]
+    lines = [
+        f"- Command: `{result['command']}`",
+        f"- Date: {result['date']}, {result['seconds'] / 60:.0f} minutes",
+        f"- Machine: {machine['processor']}, {machine['cores']} cores, {machine['memoryGiB']} GiB, "
+        f"Linux {machine['kernel']}, huge pages {machine['hugePages']}, of shared memory "
+        f"{machine['hugePagesOfSharedMemory']}",
+        f"- Versions: {'; '.join(f'{name} {text}' for name, text in machine['versions'].items() if text)}",
+        f"- {options['rounds']} rounds; in each the systems take turns cell by cell, about "
+        f"{options['secondsPerCell']} s each",
+        f"- Pinning, the same for all systems: {'; '.join(pinning)}",
+    ]
+    if shares:
+        lines.append(f"- Other programs, before each round: {min(shares):.0%} to {max(shares):.0%} of all cores, "
+                     f"load average {min(loads):.1f} to {max(loads):.1f}")
+    return lines
+
+
+def failures(cells: list[dict]) -> list[str]:
+    return [f"- {cell['collective']}, {cell['ranks']} ranks, {cell['bytes']} bytes, {name}: {outcome['failed']}"
+            for cell in cells for name, outcome in cell["systems"].items() if "failed" in outcome]
+
+
+def page(result: dict) -> str:
+    cells = result["cells"]
+    parts = ["# Kolo beside MPI", NOTES, "\n".join(conditions(result)), "## Systems",
+             markdown_table([["name", "what", "launched with"]] +
+                            [[system["name"], system["description"], f"`{system['launch']}`"]
+                             for system in result["systems"]]),
+             "## Geometric means", markdown_table(summary_rows(result["summary"]))]
+    for ranks in sorted({cell["ranks"] for cell in cells}):
+        chosen = [cell for cell in cells if cell["ranks"] == ranks]
+        parts += [f"## {ranks} ranks", markdown_table(rows_of(chosen)), "Lowest and highest median of a round:",
+                  markdown_table(spread_rows(chosen))]
+    if failed := failures(cells):
+        parts += ["## Failures", "\n".join(failed)]
+    return "\n\n".join(parts) + "\n"

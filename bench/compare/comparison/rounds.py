@@ -1,0 +1,142 @@
+"""The measurement: choose Kolo's algorithm per cell, then let the systems take turns, cell by cell, round by round."""
+
+import itertools
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .machine import Background
+from .plugins import Plugins, candidates
+from .processes import CellFailed, Ranks
+from .progress import Progress
+from .systems import System
+
+TIMEOUT_SECONDS = 60
+NUM_SCREENINGS = 2
+SCREENING_SHARE = 0.25  # of a cell's time
+
+
+@dataclass(frozen=True)
+class Cell:
+    collective: str
+    ranks: int
+    size_bytes: int
+
+
+@dataclass
+class Outcome:
+    """One system in one cell."""
+
+    rounds: list[dict] = field(default_factory=list)
+    algorithm: str | None = None
+    failure: str | None = None
+
+
+@dataclass
+class Settings:
+    build: Path
+    ranks: list[int]
+    sizes: list[int]
+    collectives: list[str]
+    num_rounds: int
+    seconds_per_cell: float
+    wait_quiet_seconds: float
+    systems: list[System]
+
+
+class Comparison:
+    def __init__(self, settings: Settings, plugins: Plugins, progress: Progress):
+        self.settings = settings
+        self.plugins = plugins
+        self.progress = progress
+        self.outcomes: dict[tuple[Cell, str], Outcome] = {}
+        self.screenings: list[dict] = []
+        self.backgrounds: list[dict] = []
+
+    def cells(self, ranks: int) -> list[Cell]:
+        return [Cell(collective, ranks, size)
+                for collective, size in itertools.product(self.settings.collectives, self.settings.sizes)]
+
+    def systems(self, ranks: int) -> list[System]:
+        cores = len(os.sched_getaffinity(0))
+        return [system for system in self.settings.systems if ranks <= system.max_ranks_per_core * cores]
+
+    def run(self, ranks: int) -> None:
+        systems = self.systems(ranks)
+        for cell, system in itertools.product(self.cells(ranks), systems):
+            self.outcomes[cell, system.name] = Outcome()
+        for system in systems:
+            if system.is_kolo:
+                self._screen(system, ranks)
+        for number in range(self.settings.num_rounds):
+            self._run_round(systems, ranks, number)
+
+    def _run_round(self, systems: list[System], ranks: int, number: int) -> None:
+        background = Background.measure(self.settings.wait_quiet_seconds)
+        self.backgrounds.append({"ranks": ranks, "round": number, **background})
+        processes = {system.name: self._ranks(system, ranks) for system in systems}
+        try:
+            for index, cell in enumerate(self.cells(ranks)):
+                first = (number + index) % len(systems)
+                for system in systems[first:] + systems[:first]:
+                    self.progress.step(f"{ranks} ranks, round {number + 1}, {cell.collective} {cell.size_bytes} B, "
+                                       f"{system.name}")
+                    self._measure(processes[system.name], system, cell)
+        finally:
+            for child in processes.values():
+                child.close()
+
+    def _measure(self, process: Ranks, system: System, cell: Cell) -> None:
+        outcome = self.outcomes[cell, system.name]
+        if outcome.failure:
+            return
+        try:
+            outcome.rounds.append(self._ask(process, cell, outcome.algorithm, self.settings.seconds_per_cell))
+        except CellFailed as failure:
+            outcome.failure = str(failure)
+
+    def _screen(self, system: System, ranks: int) -> None:
+        """Sets the fastest algorithm of each cell. Its times count for nothing else."""
+        process = self._ranks(system, ranks)
+        try:
+            for cell in self.cells(ranks):
+                results = {name: self._try(process, system, cell, name)
+                           for name in candidates(cell.collective, cell.size_bytes)}
+                self.screenings.append({"system": system.name, "collective": cell.collective, "ranks": ranks,
+                                        "bytes": cell.size_bytes, "algorithms": results})
+                outcome = self.outcomes[cell, system.name]
+                good = {name: result["medianUs"] for name, result in results.items() if "medianUs" in result}
+                if good:
+                    outcome.algorithm = min(good, key=good.get)
+                wrong = [result["failed"] for result in results.values() if is_wrong(result.get("failed"))]
+                if wrong or not good:
+                    outcome.failure = wrong[0] if wrong else next(iter(results.values()))["failed"]
+        finally:
+            process.close()
+
+    def _try(self, process: Ranks, system: System, cell: Cell, algorithm: str) -> dict:
+        self.progress.step(f"{cell.ranks} ranks, choosing, {algorithm} {cell.size_bytes} B, {system.name}")
+        try:
+            seconds = self.settings.seconds_per_cell * SCREENING_SHARE
+            results = [self._ask(process, cell, algorithm, seconds) for _ in range(NUM_SCREENINGS)]
+            return {"medianUs": min(result["medianUs"] for result in results)}
+        except CellFailed as failure:
+            return {"failed": str(failure)}
+
+    def _ask(self, process: Ranks, cell: Cell, algorithm: str | None, seconds: float) -> dict:
+        plugin = f" {self.plugins.path(algorithm, cell.ranks)}" if algorithm else ""
+        start = time.monotonic()
+        words = process.ask(f"{cell.collective} {cell.size_bytes} {seconds}{plugin}", TIMEOUT_SECONDS)
+        least, median, high, most = (float(word) for word in words[:4])
+        return {"minUs": least, "medianUs": median, "p90Us": high, "maxUs": most, "iterations": int(words[4]),
+                "seconds": round(time.monotonic() - start, 3)}
+
+    def _ranks(self, system: System, ranks: int) -> Ranks:
+        is_pinned = ranks <= len(os.sched_getaffinity(0))
+        return Ranks(system.argv(self.settings.build, ranks, max(self.settings.sizes), is_pinned), system.environment)
+
+
+def is_wrong(failure: str | None) -> bool:
+    """Whether a failure is a wrong result, which no benchmark may pass over."""
+    return failure is not None and "wrong result" in failure
