@@ -1,0 +1,184 @@
+// Cases, their data, and one rank's part in one of them.
+#include "Cases.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace kolo::conformance {
+
+using namespace reference;
+
+static constexpr size_t guardBytes = 64;
+static constexpr std::byte guard{0xa5};
+
+std::string Case::describe() const {
+  return nameOf(type).str() + " " + nameOf(reduction).str() + ", count " + std::to_string(count) + ", root " +
+         std::to_string(root) + ", lanes " + std::to_string(lanes) + (isInPlace ? ", in place" : "") +
+         (inWindow ? ", in windows" : "");
+}
+
+std::array<size_t, CaseDealer::numChoices> CaseDealer::extents(size_t numCounts, bool isRooted) {
+  return {std::size(allElementTypes), numCounts, std::size(allReductions), isRooted ? 3u : 1u, 3, 2, 2};
+}
+
+std::vector<CaseDealer::Pair> CaseDealer::pairsOf(const Choices &choices) {
+  std::vector<Pair> pairs;
+  for (size_t a = 0; a < numChoices; ++a)
+    for (size_t b = a + 1; b < numChoices; ++b)
+      pairs.push_back({a, choices[a], b, choices[b]});
+  return pairs;
+}
+
+Case CaseDealer::deal(ElementType type, size_t countNumber, int64_t count) {
+  constexpr int numCandidates = 16;
+  Choices best{};
+  int64_t mostNew = -1;
+  for (int candidate = 0; candidate < numCandidates; ++candidate) {
+    Choices choices = extents(countNumber + 1, isRooted);
+    for (size_t &choice : choices)
+      choice = random() % choice;
+    choices[0] = size_t(type);
+    choices[1] = countNumber;
+    int64_t numNew = llvm::count_if(pairsOf(choices), [&](const Pair &pair) { return !seen.contains(pair); });
+    if (numNew > mostNew) {
+      mostNew = numNew;
+      best = choices;
+    }
+  }
+  for (const Pair &pair : pairsOf(best))
+    seen.insert(pair);
+  // The first member, the last one, or any.
+  int64_t roots[] = {0, groupSize - 1, int64_t(random() % uint64_t(groupSize))};
+  return {type, count, allReductions[best[2]], roots[best[3]], int(best[4]) + 1, best[5] != 0, best[6] != 0};
+}
+
+std::string CaseDealer::missingPairs(size_t numCounts) const {
+  static const char *names[numChoices] = {"type", "count", "reduction", "root", "lanes", "in place", "memory"};
+  Choices limits = extents(numCounts, isRooted);
+  std::string missing;
+  for (size_t a = 0; a < numChoices; ++a)
+    for (size_t b = a + 1; b < numChoices; ++b)
+      for (size_t i = 0; i < limits[a]; ++i)
+        for (size_t j = 0; j < limits[b]; ++j)
+          if (!seen.contains({a, i, b, j}))
+            missing += std::string(names[a]) + " " + std::to_string(i) + " with " + names[b] + " " + std::to_string(j) + "; ";
+  return missing;
+}
+
+PreparedCase prepare(const Case &choices, CollectiveAttr collective, const Sizes &mesh, uint64_t salt) {
+  Call call{collective, mesh, choices.count, choices.type, choices.reduction, choices.root, choices.lanes};
+  PreparedCase prepared{choices, makeWorld(call), {}};
+  tagInput(prepared.world, salt);
+  for (int64_t rank = 0; rank < numRanks(call); ++rank)
+    prepared.expected.push_back(expectedOutput(prepared.world, rank));
+  return prepared;
+}
+
+std::string Caller::allocate(llvm::ArrayRef<PreparedCase> cases) {
+  size_t largest = 0, rank = size_t(communicator.rank());
+  for (const PreparedCase &prepared : cases)
+    largest = std::max({largest, prepared.world.inputs[rank].size(), prepared.world.outputs[rank].size()});
+  size_t sizeBytes = largest + 4 * guardBytes;
+  for (Memory *memory : {&first, &second}) {
+    if (!cases.front().choices.inWindow) {
+      memory->heap.resize(sizeBytes);
+      continue;
+    }
+    auto window = communicator.allocate(sizeBytes);
+    if (!window.isOk())
+      return window.status().message();
+    memory->window.emplace(std::move(window).value());
+  }
+  return "";
+}
+
+Caller::Region Caller::place(Memory &memory, size_t size, size_t elementBytes) {
+  Region region{guardBytes + random() % (guardBytes / elementBytes) * elementBytes, size, {}};
+  std::fill_n(memory.data(), memory.sizeBytes(), guard);
+  std::fill_n(memory.data() + region.begin, size, poison);
+  return region;
+}
+
+void Caller::remember(Memory &memory, Region &region) {
+  region.before.assign(memory.data(), memory.data() + memory.sizeBytes());
+}
+
+std::string Caller::compare(Memory &memory, const Region &region, const char *name) {
+  auto [wanted, found] = std::mismatch(region.before.begin(), region.before.end(), memory.data());
+  if (wanted == region.before.end())
+    return "";
+  auto at = size_t(wanted - region.before.begin());
+  std::string place = at < region.begin                 ? "in front of the " + std::string(name)
+                      : at >= region.begin + region.size ? "behind the " + std::string(name)
+                                                         : "byte " + std::to_string(at - region.begin) + " of the " + name;
+  return place + " is " + std::to_string(int(*found)) + ", not " + std::to_string(int(*wanted));
+}
+
+/// Where the input lies inside the output of an in-place call, in blocks of the smaller one, and the other way round.
+struct Overlap {
+  int64_t inputBlock = 0, outputBlock = 0;
+};
+static Overlap overlapOf(const World &world, int64_t rank) {
+  int64_t member = memberNumber(world, rank);
+  switch (world.collective.getKind()) {
+  case CollectiveKind::AllGather:
+    return {member, 0};
+  case CollectiveKind::Gather:
+    return {exists(world, BufferRole::Output, rank) ? member : 0, 0};
+  case CollectiveKind::ReduceScatter:
+    return {0, member};
+  case CollectiveKind::Scatter:
+    return {0, exists(world, BufferRole::Input, rank) ? member : 0};
+  default:
+    return {};
+  }
+}
+
+std::string Caller::call(const PreparedCase &prepared) {
+  const World &world = prepared.world;
+  auto rank = int64_t(communicator.rank());
+  const Bytes &input = world.inputs[size_t(rank)], &output = world.outputs[size_t(rank)];
+  const std::optional<Bytes> &expected = prepared.expected[size_t(rank)];
+  auto elementBytes = size_t(reference::elementBytes(world.type));
+  size_t blockBytes = size_t(world.count) * elementBytes;
+  bool isInPlace = prepared.choices.isInPlace;
+
+  Memory &inputMemory = first, &outputMemory = isInPlace ? first : second;
+  Region region = place(first, isInPlace ? std::max(input.size(), output.size()) : input.size(), elementBytes);
+  Region outputRegion = isInPlace ? region : place(second, output.size(), elementBytes);
+  Overlap overlap = isInPlace ? overlapOf(world, rank) : Overlap{};
+  std::byte *in = inputMemory.data() + region.begin + size_t(overlap.inputBlock) * blockBytes;
+  std::byte *out = outputMemory.data() + outputRegion.begin + size_t(overlap.outputBlock) * blockBytes;
+  bool isRead = exists(world, BufferRole::Input, rank), isWritten = expected.has_value();
+  if (isRead)
+    std::copy(input.begin(), input.end(), in);
+
+  remember(inputMemory, region);
+  if (!isInPlace)
+    remember(outputMemory, outputRegion);
+  Region &written = isInPlace ? region : outputRegion;
+  if (isWritten)
+    std::copy(expected->begin(), expected->end(), written.before.begin() + (out - outputMemory.data()));
+
+  runtime::CallArguments arguments;
+  arguments.mesh = mesh;
+  arguments.count = world.count;
+  arguments.type = runtime::DataType(int(world.type));
+  arguments.reduction = runtime::Reduction(int(world.reduction));
+  arguments.root = int(world.root);
+  // What a rank has no use for may be null, or point to memory that nobody touches.
+  arguments.input = isRead || flipCoin() ? in : nullptr;
+  arguments.output = isWritten || flipCoin() ? out : nullptr;
+  if (random() % 8 == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+  runtime::Status status = communicator.run(plugin, arguments);
+  std::string wrong = status.isOk() ? "" : status.message();
+  if (wrong.empty())
+    wrong = compare(inputMemory, region, isInPlace ? "buffer" : "input");
+  if (wrong.empty() && !isInPlace)
+    wrong = compare(outputMemory, outputRegion, "output");
+  return wrong;
+}
+
+} // namespace kolo::conformance

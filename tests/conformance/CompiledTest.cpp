@@ -1,0 +1,172 @@
+// Every algorithm as a plugin gives, on real ranks, what its collective is defined to give, and touches nothing else.
+#include "Shipped.h"
+
+#include "../runtime/World.h"
+
+#include <algorithm>
+
+using namespace kolo::conformance;
+using namespace kolo::reference;
+using kolo::test::ScopedVariable;
+using kolo::test::WorldKind;
+
+namespace {
+
+constexpr int timeoutMs = 60000; // generous: many ranks on few cores
+
+/// The last one is many times a page, and smaller where many ranks share the machine.
+std::vector<int64_t> countsFor(CompiledAlgorithm &algorithm, const Sizes &mesh) {
+  int64_t numRanks = 1;
+  for (int64_t size : mesh)
+    numRanks *= size;
+  int64_t most = 140002 / (numRanks * algorithm.numBlocks(mesh));
+  return {0, 1, 3, 17, 255, 1000, std::clamp<int64_t>(most, 2001, 70001) | 1};
+}
+
+std::string describeMesh(const Sizes &mesh) {
+  std::string text = "mesh";
+  for (int64_t size : mesh)
+    text += " " + std::to_string(size);
+  return text;
+}
+
+/// Runs an algorithm's cases, back to back wherever lanes and memory allow.
+class Runner {
+public:
+  Runner(const std::string &name, bool optimize) : algorithm(name, optimize), definition(definitionOf(name)) {}
+
+  CompiledAlgorithm algorithm;
+  const kolo::dsl::Definition &definition;
+  int64_t numCalls = 0;
+
+  void run(WorldKind kind, const Sizes &mesh, std::vector<Case> cases) {
+    std::map<std::pair<int, bool>, std::vector<Case>> batches;
+    for (const Case &choices : cases)
+      batches[{choices.lanes, choices.inWindow}].push_back(choices);
+    for (auto &[key, batch] : batches) {
+      std::shuffle(batch.begin(), batch.end(), random);
+      // In pieces, so that the data of a piece fits into memory.
+      constexpr size_t pieceSize = 48;
+      for (size_t first = 0; first < batch.size() && !testing::Test::HasFailure(); first += pieceSize)
+        runPiece(kind, mesh, llvm::ArrayRef(batch).slice(first, std::min(pieceSize, batch.size() - first)));
+    }
+  }
+
+private:
+  void runPiece(WorldKind kind, const Sizes &mesh, llvm::ArrayRef<Case> cases) {
+    std::vector<PreparedCase> prepared;
+    for (const Case &choices : cases)
+      prepared.push_back(prepare(choices, algorithm.collective(), mesh, random()));
+    kolo::runtime::Mesh named = namedMesh(definition, mesh);
+    uint64_t seed = random();
+    auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
+      Caller caller(communicator, algorithm.plugin(), named, seed);
+      if (std::string wrong = caller.allocate(prepared); !wrong.empty())
+        return wrong;
+      for (const PreparedCase &call : prepared)
+        if (std::string wrong = caller.call(call); !wrong.empty())
+          return wrong + " (" + call.choices.describe() + ")";
+      // Nobody leaves, and takes its memory along, while others are still in a call.
+      kolo::runtime::Status status = communicator.barrier();
+      return status.isOk() ? "" : status.message();
+    };
+    kolo::runtime::CommunicatorOptions options{timeoutMs, cases.front().lanes};
+    EXPECT_EQ(kolo::test::runWorld(kind, named.numRanks(), options, body), "")
+        << definition.name << ", " << describeMesh(mesh) << ", KOLO_SEED=" << testSeed();
+    numCalls += int64_t(cases.size());
+  }
+
+  std::mt19937_64 random{testSeed()};
+};
+
+/// Every type with every count; the rest as dealt.
+std::vector<Case> dealCases(CaseDealer &dealer, CompiledAlgorithm &algorithm, const Sizes &mesh) {
+  dealer.setGroup(algorithm.groupSize(mesh));
+  std::vector<Case> cases;
+  for (ElementType type : allElementTypes)
+    for (auto [number, count] : llvm::enumerate(countsFor(algorithm, mesh)))
+      cases.push_back(dealer.deal(type, number, count));
+  return cases;
+}
+
+/// Every combination of everything.
+std::vector<Case> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool inWindow) {
+  std::vector<Case> cases;
+  auto reductions = algorithm.info().reduces ? llvm::ArrayRef(allReductions) : llvm::ArrayRef(allReductions).take_front();
+  int64_t numRoots = algorithm.isRooted() ? algorithm.groupSize(mesh) : 1;
+  for (ElementType type : allElementTypes)
+    for (int64_t count : countsFor(algorithm, mesh))
+      for (Reduction reduction : reductions)
+        for (int64_t root = 0; root < numRoots; ++root)
+          for (int lanes : {1, 2, 3})
+            for (bool isInPlace : {false, true})
+              cases.push_back({type, count, reduction, root, lanes, isInPlace, inWindow});
+  return cases;
+}
+
+} // namespace
+
+TEST_P(EveryAlgorithm, IsOnePluginForAllOfItsMeshes) {
+  CompiledAlgorithm algorithm(GetParam(), /*optimize=*/true);
+  ASSERT_EQ(algorithm.plugin().programs().size(), 1u);
+  EXPECT_EQ(algorithm.info().meshes, meshesOf(definitionOf(GetParam())));
+  EXPECT_GE(algorithm.info().meshes.size(), 2u);
+}
+
+TEST_P(EveryAlgorithm, GivesTheReferencesResultOnEveryMeshForEveryTypeAndCount) {
+  Runner runner(GetParam(), /*optimize=*/true);
+  CaseDealer dealer(testSeed(), 1, runner.algorithm.isRooted());
+  size_t numCounts = 0;
+  for (const Sizes &mesh : meshesOf(runner.definition)) {
+    numCounts = countsFor(runner.algorithm, mesh).size();
+    runner.run(WorldKind::Threads, mesh, dealCases(dealer, runner.algorithm, mesh));
+  }
+  EXPECT_EQ(dealer.missingPairs(numCounts), "") << "choices that never met, KOLO_SEED=" << testSeed();
+  RecordProperty("calls", int(runner.numCalls));
+}
+
+TEST_P(EveryAlgorithm, GivesTheReferencesResultAmongProcesses) {
+  Runner runner(GetParam(), /*optimize=*/true);
+  CaseDealer dealer(testSeed() + 1, 1, runner.algorithm.isRooted());
+  std::vector<Sizes> meshes = meshesOf(runner.definition);
+  // A small mesh and a larger one; ordinary memory reached in both of the ways that there are.
+  for (auto [mesh, memory] : {std::pair(meshes[meshes.size() / 2], "attach"), std::pair(meshes.back(), "staged")}) {
+    ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
+    std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
+    std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 3 != 0; });
+    runner.run(WorldKind::Forked, mesh, cases);
+  }
+}
+
+TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
+  Runner runner(GetParam(), /*optimize=*/false);
+  CaseDealer dealer(testSeed() + 2, 1, runner.algorithm.isRooted());
+  for (const Sizes &mesh : meshesOf(runner.definition)) {
+    std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
+    std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 5 != 0; });
+    runner.run(WorldKind::Threads, mesh, cases);
+  }
+}
+
+TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultForEveryCombination) {
+  for (bool optimize : {true, false}) {
+    Runner runner(GetParam(), optimize);
+    for (const Sizes &mesh : meshesOf(runner.definition))
+      for (bool inWindow : {false, true})
+        runner.run(WorldKind::Threads, mesh, allCases(runner.algorithm, mesh, inWindow));
+    RecordProperty("calls", int(runner.numCalls));
+  }
+}
+
+TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultAmongProcessesOnEveryMesh) {
+  Runner runner(GetParam(), /*optimize=*/true);
+  CaseDealer dealer(testSeed() + 3, 1, runner.algorithm.isRooted());
+  for (const char *memory : {"auto", "attach", "staged"}) {
+    ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
+    for (const Sizes &mesh : meshesOf(runner.definition))
+      runner.run(WorldKind::Forked, mesh, dealCases(dealer, runner.algorithm, mesh));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(algorithmNames()),
+                         [](const auto &info) { return info.param; });

@@ -1,0 +1,123 @@
+// The channel program that the compiler makes means what the choreography means, in every interleaving.
+#include "Shipped.h"
+
+#include "compiler/Pipeline.h"
+#include "dsl/EmitChoreography.h"
+#include "ir/reference/Interpreter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace kolo;
+using namespace kolo::conformance;
+using namespace kolo::reference;
+
+namespace {
+
+constexpr uint64_t numInterleavings = 100;
+constexpr int64_t numInvocations = 2;
+
+/// One algorithm in both phases.
+class BothPhases {
+public:
+  BothPhases(const std::string &name, bool optimize) : context(mlir::MLIRContext::Threading::DISABLED) {
+    context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
+    std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
+    module = dsl::emitChoreography(context, *recording, meshesOf(definitionOf(name)));
+    lowered = module->clone();
+    mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
+    buildChannelPipeline(manager, {optimize});
+    EXPECT_TRUE(mlir::succeeded(manager.run(*lowered)));
+  }
+
+  ChoreographyOp choreography() { return *module->getOps<ChoreographyOp>().begin(); }
+  ProgramOp program() { return *lowered->getOps<ProgramOp>().begin(); }
+
+private:
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module, lowered;
+};
+
+std::string textOf(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+/// One call per invocation, and what the choreography gives for each.
+struct Invocations {
+  std::vector<World> before, after;
+
+  Invocations(BothPhases &phases, const Call &call) {
+    for (int64_t invocation = 0; invocation < numInvocations; ++invocation) {
+      before.push_back(makeWorld(call));
+      tagInput(before.back(), uint64_t(invocation));
+      after.push_back(before.back());
+      EXPECT_EQ(textOf(interpretChoreography(phases.choreography(), after.back())), "");
+      EXPECT_EQ(textOf(checkOutputs(after.back())), "");
+    }
+  }
+};
+
+/// What is wrong with one interleaving, empty if nothing is. Between two invocations every application writes new inputs
+/// and poisons its outputs, as soon as its own rank is through.
+std::string runInterleaving(ProgramOp program, const Invocations &calls, uint64_t seed) {
+  World world = calls.before.front();
+  std::string failure;
+  ChannelOptions options;
+  options.numInvocations = numInvocations;
+  options.atEnd = [&](int64_t rank, int64_t invocation, const Bytes &output) {
+    if (failure.empty() && output != calls.after[size_t(invocation)].outputs[size_t(rank)])
+      failure = "invocation " + std::to_string(invocation) + ", rank " + std::to_string(rank) + ": " +
+                textOf(checkOutput(calls.before[size_t(invocation)], rank, output));
+  };
+  options.beforeNext = [&](int64_t rank, int64_t invocation, Bytes &input, Bytes &output) {
+    input = calls.before[size_t(invocation)].inputs[size_t(rank)];
+    std::fill(output.begin(), output.end(), poison);
+  };
+  std::string error = textOf(interpretChannel(program, world, seed, options));
+  return failure + error;
+}
+
+std::vector<Sizes> phaseMeshes(const dsl::Definition &definition) {
+  std::vector<Sizes> meshes;
+  for (const Sizes &mesh : meshesOf(definition)) {
+    int64_t numRanks = 1;
+    for (int64_t size : mesh)
+      numRanks *= size;
+    if (numRanks > 1 && numRanks <= 8)
+      meshes.push_back(mesh);
+  }
+  // The smallest ones for speed, and the one with the most ranks for its steps.
+  if (meshes.size() > 3)
+    meshes.erase(meshes.begin() + 2, meshes.end() - 1);
+  return meshes;
+}
+
+void runInterleavings(const std::string &name, bool optimize) {
+  BothPhases phases(name, optimize);
+  std::mt19937_64 random(testSeed());
+  Call call;
+  call.collective = phases.choreography().getCollective();
+  for (const Sizes &mesh : phaseMeshes(definitionOf(name)))
+    for (uint64_t i = 0; i < numInterleavings; ++i) {
+      call.meshSizes = mesh;
+      call.count = std::array<int64_t, 3>{1, 5, 19}[random() % 3];
+      call.type = allElementTypes[random() % std::size(allElementTypes)];
+      call.reduction = allReductions[random() % std::size(allReductions)];
+      call.numLanes = 1 + int64_t(random() % 2);
+      call.root = 0;
+      bool isRooted = CollectiveKind::Broadcast <= call.collective.getKind() &&
+                      call.collective.getKind() <= CollectiveKind::Scatter;
+      if (isRooted)
+        call.root = int64_t(random() % uint64_t(groupSize(call)));
+      Invocations calls(phases, call);
+      ASSERT_EQ(runInterleaving(phases.program(), calls, testSeed() + i), "")
+          << name << ", mesh " << llvm::join(llvm::map_range(mesh, [](int64_t s) { return std::to_string(s); }), "x")
+          << ", interleaving " << i << ", KOLO_SEED=" << testSeed();
+    }
+}
+
+} // namespace
+
+TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesInEveryInterleaving) { runInterleavings(GetParam(), /*optimize=*/true); }
+
+TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) { runInterleavings(GetParam(), /*optimize=*/false); }

@@ -1,0 +1,137 @@
+// Every algorithm that is linked in, compiled.
+#include "Shipped.h"
+
+#include "driver/Compile.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+namespace kolo::conformance {
+
+std::vector<std::string> algorithmNames() {
+  std::set<std::string> names;
+  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+    names.insert(definition.name);
+  return {names.begin(), names.end()};
+}
+
+const dsl::Definition &definitionOf(const std::string &name) {
+  return *llvm::find_if(dsl::registeredChoreographies(),
+                        [&](const dsl::Definition &definition) { return definition.name == name; });
+}
+
+static std::vector<Sizes> candidateMeshes(size_t numDims) {
+  switch (numDims) {
+  case 1:
+    return {{1}, {2}, {3}, {4}, {6}, {8}, {16}};
+  case 2:
+    return {{2, 2}, {2, 4}, {4, 2}, {3, 2}, {1, 3}};
+  default:
+    return {{2, 2, 2}, {3, 1, 2}};
+  }
+}
+
+runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes) {
+  std::vector<runtime::MeshDim> dims;
+  for (auto [name, size] : llvm::zip_equal(definition.mesh.dims, sizes))
+    dims.push_back({name, size});
+  return *runtime::Mesh::create(dims);
+}
+
+namespace {
+/// A file name in a folder of this process; both are removed at the end.
+class TemporaryFolder {
+public:
+  TemporaryFolder() : owner(getpid()), path(std::filesystem::temp_directory_path() / ("kolo-test-" + std::to_string(owner))) {
+    std::filesystem::create_directories(path);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (getpid() == owner) // not in a forked rank
+      std::filesystem::remove_all(path, ignored);
+  }
+  std::string file(const std::string &name) const { return (path / name).string(); }
+
+private:
+  pid_t owner;
+  std::filesystem::path path;
+};
+} // namespace
+
+static const TemporaryFolder &temporaryFolder() {
+  static const TemporaryFolder folder;
+  return folder;
+}
+
+/// Whether the compiler takes an algorithm for this mesh. A refusal must be the documented one.
+static bool isAllowed(const dsl::Definition &definition, const Sizes &sizes) {
+  try {
+    tools::compile({{definition}, {namedMesh(definition, sizes)}, temporaryFolder().file("attempt.so")});
+    return true;
+  } catch (const tools::ToolError &error) {
+    EXPECT_NE(std::string(error.what()).find("the size must be a power of two"), std::string::npos)
+        << definition.name << ": " << error.what();
+    return false;
+  }
+}
+
+std::vector<Sizes> meshesOf(const dsl::Definition &definition) {
+  static std::map<std::string, std::vector<Sizes>> known;
+  auto [entry, isNew] = known.try_emplace(definition.name);
+  if (isNew)
+    for (const Sizes &sizes : candidateMeshes(definition.mesh.dims.size()))
+      if (isAllowed(definition, sizes))
+        entry->second.push_back(sizes);
+  return entry->second;
+}
+
+uint64_t testSeed() {
+  static const uint64_t seed = [] {
+    const char *given = std::getenv("KOLO_SEED");
+    uint64_t value = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+    std::cout << "seed " << value << "; KOLO_SEED=" << value << " repeats this run\n";
+    return value;
+  }();
+  return seed;
+}
+
+CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize)
+    : context(mlir::MLIRContext::Threading::DISABLED) {
+  context.loadDialect<KoloDialect>();
+  const dsl::Definition &definition = definitionOf(name);
+  std::vector<runtime::Mesh> meshes;
+  for (const Sizes &sizes : meshesOf(definition))
+    meshes.push_back(namedMesh(definition, sizes));
+  std::string path = temporaryFolder().file(name + ".so");
+  tools::compile({{definition}, meshes, path, optimize});
+  auto plugin = runtime::Plugin::load(path);
+  EXPECT_TRUE(plugin.isOk()) << plugin.status().message();
+  loaded.emplace(std::move(plugin).value());
+}
+
+CollectiveAttr CompiledAlgorithm::collective() {
+  std::vector<int64_t> dims(info().groupDims.begin(), info().groupDims.end());
+  return CollectiveAttr::get(&context, kolo::CollectiveKind(int(info().collective)), dims);
+}
+
+bool CompiledAlgorithm::isRooted() const {
+  using enum runtime::CollectiveKind;
+  return llvm::is_contained({Broadcast, Reduce, Gather, Scatter}, info().collective);
+}
+
+int64_t CompiledAlgorithm::groupSize(const Sizes &mesh) const {
+  int64_t size = 1;
+  for (int dim : info().groupDims)
+    size *= mesh[size_t(dim)];
+  return size;
+}
+
+int64_t CompiledAlgorithm::numBlocks(const Sizes &mesh) {
+  reference::Call call{collective(), mesh};
+  return std::max(reference::numBlocks(call, BufferRole::Input), reference::numBlocks(call, BufferRole::Output));
+}
+
+} // namespace kolo::conformance

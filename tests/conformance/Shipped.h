@@ -1,0 +1,48 @@
+// Every algorithm that is linked in, compiled to a plugin, and where it is tested. Shared by the tests of this folder.
+#ifndef KOLO_TESTS_CONFORMANCE_SHIPPED_H
+#define KOLO_TESTS_CONFORMANCE_SHIPPED_H
+
+#include "Cases.h"
+
+#include "kolo/dsl/Registry.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+
+namespace kolo::conformance {
+
+/// In an order that linking does not change.
+std::vector<std::string> algorithmNames();
+const dsl::Definition &definitionOf(const std::string &name);
+
+/// The meshes that an algorithm is tested on: those of its number of dimensions that it allows.
+std::vector<Sizes> meshesOf(const dsl::Definition &definition);
+runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes);
+
+/// From the environment variable KOLO_SEED, or different in every run. Printed once.
+uint64_t testSeed();
+
+/// One plugin for all of an algorithm's meshes, made in a temporary folder that is gone at the end of the process.
+class CompiledAlgorithm {
+public:
+  CompiledAlgorithm(const std::string &name, bool optimize);
+
+  const runtime::Plugin &plugin() const { return *loaded; }
+  const runtime::ProgramInfo &info() const { return loaded->programs().front(); }
+  CollectiveAttr collective();
+  bool isRooted() const;
+  int64_t groupSize(const Sizes &mesh) const;
+  /// Blocks of `count` elements in the larger buffer of a rank.
+  int64_t numBlocks(const Sizes &mesh);
+
+private:
+  mlir::MLIRContext context;
+  std::optional<runtime::Plugin> loaded;
+};
+
+class EveryAlgorithm : public testing::TestWithParam<std::string> {};
+
+} // namespace kolo::conformance
+
+#endif
