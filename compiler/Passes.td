@@ -6,12 +6,11 @@ def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"
   let description = [{
     Runs the choreography over symbolic chunks on every mesh it is compiled for, with every root, and reports: slices out of
     range, relations that the mesh does not allow, chunks read before they were written, chunks written twice in one
-    statement, chunks of different size, and a result that is not the collective's. A mesh of more than `max-ranks` ranks is
-    replaced by a smaller one of the same kind (powers of two stay powers of two); what was looked at is recorded in the
-    attribute `kolo.checked`.
+    statement, chunks of different size, and a result that is not the collective's. A mesh of more than 64 ranks (32 for a
+    collective with a root) is replaced by a smaller one of the same kind (powers of two stay powers of two); what was
+    looked at is recorded in the attribute `kolo.checked`.
   }];
-  let options = [Option<"maxRanks", "max-ranks", "int64_t", "64", "largest mesh to run through">,
-                 Option<"result", "result", "bool", "true", "check the result too, not only every statement">];
+  let options = [Option<"result", "result", "bool", "true", "check the result too, not only every statement">];
 }
 
 def PlaceStaging : Pass<"kolo-place-staging", "::kolo::ChoreographyOp"> {

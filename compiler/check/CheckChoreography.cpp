@@ -24,29 +24,6 @@ std::string describeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh) {
   return text;
 }
 
-/// A mesh of the same kind with at most maxRanks ranks. A dimension that a table is mapped along keeps its size.
-SmallVector<int64_t> representative(ChoreographyOp choreography, ArrayRef<int64_t> mesh, int64_t maxRanks) {
-  SmallVector<int64_t> result(mesh);
-  SmallVector<bool> mayShrink(mesh.size(), true);
-  choreography.walk([&](TransferOp transfer) {
-    for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
-      mayShrink[dim] = mayShrink[dim] && step.getKind() != StepKind::Mapped;
-  });
-  auto numRanks = [&] { return std::accumulate(result.begin(), result.end(), int64_t(1), std::multiplies<>()); };
-  while (numRanks() > maxRanks) {
-    int64_t largest = -1;
-    for (size_t dim = 0; dim < result.size(); ++dim)
-      if (mayShrink[dim] && result[dim] > 1 && (largest < 0 || result[dim] > result[size_t(largest)]))
-        largest = int64_t(dim);
-    if (largest < 0)
-      break;
-    int64_t &size = result[size_t(largest)];
-    // Half of a power of two is one; half of another size is made odd, and so none.
-    size = llvm::isPowerOf2_64(uint64_t(size)) ? size / 2 : size > 7 ? (size / 2) | 1 : size == 3 ? 2 : size - 1;
-  }
-  return result;
-}
-
 /// Runs one choreography on one mesh, for one root.
 class Checker {
 public:
@@ -196,7 +173,7 @@ struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
     Builder builder(&getContext());
     SmallVector<Attribute> checked;
     for (auto mesh : choreography.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
-      SmallVector<int64_t> looked = representative(choreography, mesh, maxRanks);
+      SmallVector<int64_t> looked = representativeMesh(choreography, mesh, maxRanksInFull(choreography.getCollective().getKind()));
       if (failed(checkMesh(*evaluator, looked)))
         return signalPassFailure();
       checked.push_back(builder.getArrayAttr({mesh, builder.getDenseI64ArrayAttr(looked)}));
@@ -206,11 +183,7 @@ struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
 
   LogicalResult checkMesh(IndexEvaluator &evaluator, ArrayRef<int64_t> mesh) {
     ChoreographyOp choreography = getOperation();
-    CollectiveAttr collective = choreography.getCollective();
-    int64_t groupSize = 1;
-    for (int64_t dim : collective.getGroupDims())
-      groupSize *= mesh[size_t(dim)];
-    int64_t numRoots = isRooted(collective.getKind()) ? groupSize : 1;
+    int64_t numRoots = countRoots(choreography.getCollective(), mesh);
     for (int64_t root = 0; root < numRoots; ++root) {
       evaluator.setMesh(mesh, root);
       if (failed(Checker(choreography, evaluator, describeMesh(choreography, mesh)).run(root, result)))

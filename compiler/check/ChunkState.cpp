@@ -5,11 +5,6 @@ using namespace mlir;
 
 namespace kolo {
 
-bool isRooted(CollectiveKind kind) {
-  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
-         kind == CollectiveKind::Scatter;
-}
-
 std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
   if (inputChunk != other.inputChunk)
     return "combines " + describe() + " with " + other.describe();

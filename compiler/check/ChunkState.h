@@ -11,8 +11,6 @@
 
 namespace kolo {
 
-bool isRooted(CollectiveKind kind);
-
 /// Nothing, or a combination of one chunk of the inputs of some ranks.
 struct ChunkContent {
   int64_t inputChunk = -1;      // number of the chunk in the input buffer; -1: nothing was written

@@ -3,6 +3,8 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace kolo {
@@ -17,6 +19,42 @@ static bool overlaps(const GridRange &a, const GridRange &b) {
 
 bool overlaps(const GridBox &a, const GridBox &b) {
   return llvm::all_of(llvm::zip_equal(a, b), [](auto pair) { return overlaps(std::get<0>(pair), std::get<1>(pair)); });
+}
+
+bool isRooted(CollectiveKind kind) {
+  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
+         kind == CollectiveKind::Scatter;
+}
+
+int64_t maxRanksInFull(CollectiveKind kind) { return isRooted(kind) ? 32 : 64; }
+
+int64_t countRoots(CollectiveAttr collective, ArrayRef<int64_t> mesh) {
+  int64_t groupSize = 1;
+  for (int64_t dim : collective.getGroupDims())
+    groupSize *= mesh[size_t(dim)];
+  return isRooted(collective.getKind()) ? groupSize : 1;
+}
+
+SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh, int64_t maxRanks) {
+  SmallVector<int64_t> result(mesh);
+  SmallVector<bool> mayShrink(mesh.size(), true);
+  choreography.walk([&](TransferOp transfer) {
+    for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
+      mayShrink[dim] = mayShrink[dim] && step.getKind() != StepKind::Mapped;
+  });
+  auto numRanks = [&] { return std::accumulate(result.begin(), result.end(), int64_t(1), std::multiplies<>()); };
+  while (numRanks() > maxRanks) {
+    int64_t largest = -1;
+    for (size_t dim = 0; dim < result.size(); ++dim)
+      if (mayShrink[dim] && result[dim] > 1 && (largest < 0 || result[dim] > result[size_t(largest)]))
+        largest = int64_t(dim);
+    if (largest < 0)
+      break;
+    int64_t &size = result[size_t(largest)];
+    // Half of a power of two is one; half of another size is made odd, and so none.
+    size = llvm::isPowerOf2_64(uint64_t(size)) ? size / 2 : size > 7 ? (size / 2) | 1 : size == 3 ? 2 : size - 1;
+  }
+  return result;
 }
 
 LogicalResult Unfold::forEachExecution(ChoreographyOp choreography, Visitor visit) {

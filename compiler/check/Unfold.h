@@ -16,6 +16,20 @@ using GridBox = llvm::SmallVector<GridRange, 3>;
 
 bool overlaps(const GridBox &a, const GridBox &b);
 
+/// Whether a collective has a root.
+bool isRooted(CollectiveKind kind);
+
+/// The mesh itself, or, if it has more than `maxRanks` ranks, a smaller one of the same kind: powers of two stay powers of
+/// two, and a dimension that a table is mapped along keeps its size. What is found out on it is recorded as such: see the
+/// attribute kolo.checked.
+llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh, int64_t maxRanks);
+
+/// Ranks of the largest mesh that is run through in full. Rooted collectives are run through once per root.
+int64_t maxRanksInFull(CollectiveKind kind);
+
+/// Number of roots that a collective can have on a mesh; 1 if it has none.
+int64_t countRoots(CollectiveAttr collective, llvm::ArrayRef<int64_t> mesh);
+
 /// What moves from one rank to another in one execution of a statement.
 struct ConcreteMove {
   int64_t sender, receiver; // rank numbers; the same for a local statement

@@ -1,7 +1,7 @@
 // Whether a statement reads memory that it also writes.
 #include "compiler/schedule/Hazards.h"
-#include "compiler/check/ChunkState.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -38,29 +38,41 @@ std::optional<Coefficients> linearCoefficients(Value value, Block &body, size_t 
   return result;
 }
 
+/// Looks at some statements on one mesh, for one root.
 class HazardFinder {
 public:
   HazardFinder(ChoreographyOp choreography, IndexEvaluator &evaluator, int64_t maxMoves)
       : choreography(choreography), evaluator(evaluator), unfold(evaluator), maxMoves(maxMoves) {}
 
-  LogicalResult run(llvm::SetVector<Operation *> &hazards);
+  /// Adds to the hazards; statements that took too many moves go to `undecided`.
+  LogicalResult run(const llvm::SetVector<Operation *> &candidates, llvm::SetVector<Operation *> &hazards,
+                    llvm::SetVector<Operation *> &undecided);
 
 private:
   FailureOr<bool> hasHazard(StatementInterface statement);
   FailureOr<bool> hasHazardAt(StatementInterface statement, int64_t rank);
-  SmallVector<bool> symmetricDims(StatementInterface statement);
+  const SmallVector<bool> &symmetricDims(StatementInterface statement);
+  SmallVector<bool> computeSymmetricDims(StatementInterface statement);
 
   ChoreographyOp choreography;
   IndexEvaluator &evaluator;
   Unfold unfold;
   int64_t maxMoves;
   llvm::DenseMap<Operation *, int64_t> movesSeen;
+  llvm::DenseMap<Operation *, SmallVector<bool>> symmetries;
 };
 
-LogicalResult HazardFinder::run(llvm::SetVector<Operation *> &hazards) {
+LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, llvm::SetVector<Operation *> &hazards,
+                                llvm::SetVector<Operation *> &undecided) {
+  if (candidates.empty())
+    return success();
   return unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
-    if (statement.getSource() != statement.getDestination() || hazards.contains(statement))
+    if (!candidates.contains(statement) || hazards.contains(statement) || undecided.contains(statement))
       return success();
+    if (movesSeen[statement] > maxMoves) {
+      undecided.insert(statement);
+      return success();
+    }
     FailureOr<bool> hazard = hasHazard(statement);
     if (succeeded(hazard) && *hazard)
       hazards.insert(statement);
@@ -68,9 +80,16 @@ LogicalResult HazardFinder::run(llvm::SetVector<Operation *> &hazards) {
   });
 }
 
+const SmallVector<bool> &HazardFinder::symmetricDims(StatementInterface statement) {
+  auto [entry, isNew] = symmetries.try_emplace(statement);
+  if (isNew)
+    entry->second = computeSymmetricDims(statement);
+  return entry->second;
+}
+
 /// The dimensions along which all ranks see the same picture, shifted: neither the pattern of peers nor the distance between
 /// what is read and what is written depends on the coordinate.
-SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
+SmallVector<bool> HazardFinder::computeSymmetricDims(StatementInterface statement) {
   size_t numDims = evaluator.mesh().size();
   Block &body = statement.getBody().front();
   SlicesOp slices = slicesOf(statement);
@@ -100,8 +119,8 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
 }
 
 FailureOr<bool> HazardFinder::hasHazard(StatementInterface statement) {
-  SmallVector<bool> symmetric = symmetricDims(statement);
-  for (int64_t rank = 0; rank < evaluator.numRanks(); ++rank) {
+  const SmallVector<bool> &symmetric = symmetricDims(statement);
+  for (int64_t rank = 0; rank < evaluator.numRanks() && movesSeen[statement] <= maxMoves; ++rank) {
     bool isRepresented = false; // by a rank whose coordinate along a symmetric dimension is 0
     int64_t rest = rank;
     for (size_t dim = symmetric.size(); dim-- > 0; rest /= evaluator.mesh()[dim])
@@ -116,8 +135,6 @@ FailureOr<bool> HazardFinder::hasHazard(StatementInterface statement) {
 }
 
 FailureOr<bool> HazardFinder::hasHazardAt(StatementInterface statement, int64_t rank) {
-  if (movesSeen[statement] > maxMoves)
-    return true;
   SmallVector<GridBox, 2> reads; // without repetitions
   auto collect = [&](const ConcreteMove &move) -> LogicalResult {
     ++movesSeen[statement];
@@ -140,19 +157,38 @@ FailureOr<bool> HazardFinder::hasHazardAt(StatementInterface statement, int64_t 
 
 } // namespace
 
+/// The statements whose source and destination are one buffer; others cannot have a hazard. Those that compute with the
+/// root, or are executed as often as the root says, are kept apart.
+static void findCandidates(ChoreographyOp choreography, llvm::SetVector<Operation *> &ofRoot,
+                           llvm::SetVector<Operation *> &others) {
+  llvm::SetVector<Operation *> dependents;
+  choreography.walk([&](RootOp root) { getForwardSlice(root.getOperation(), &dependents); });
+  choreography.walk([&](StatementInterface statement) {
+    if (statement.getSource() != statement.getDestination())
+      return;
+    bool dependsOnRoot = dependents.contains(slicesOf(statement));
+    for (Operation *op = statement; op != choreography.getOperation(); op = op->getParentOp())
+      dependsOnRoot |= dependents.contains(op);
+    (dependsOnRoot ? ofRoot : others).insert(statement);
+  });
+}
+
 FailureOr<llvm::SetVector<Operation *>> findHazards(ChoreographyOp choreography, int64_t maxMoves) {
   FailureOr<IndexEvaluator> evaluator = IndexEvaluator::create(choreography);
   if (failed(evaluator))
     return failure();
-  llvm::SetVector<Operation *> hazards;
+  CollectiveAttr collective = choreography.getCollective();
+  llvm::SetVector<Operation *> hazards, ofRoot, others;
+  findCandidates(choreography, ofRoot, others);
   for (auto mesh : choreography.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
-    int64_t groupSize = 1;
-    for (int64_t dim : choreography.getCollective().getGroupDims())
-      groupSize *= mesh[size_t(dim)];
-    HazardFinder finder(choreography, *evaluator, maxMoves);
-    for (int64_t root = 0; root < (isRooted(choreography.getCollective().getKind()) ? groupSize : 1); ++root) {
-      evaluator->setMesh(mesh.asArrayRef(), root);
-      if (failed(finder.run(hazards)))
+    llvm::SetVector<Operation *> sampled = ofRoot, none;
+    evaluator->setMesh(mesh.asArrayRef(), 0);
+    if (failed(HazardFinder(choreography, *evaluator, maxMoves).run(others, hazards, sampled)))
+      return failure();
+    SmallVector<int64_t> smaller = representativeMesh(choreography, mesh, maxRanksInFull(collective.getKind()));
+    for (int64_t root = 0; root < countRoots(collective, smaller); ++root) {
+      evaluator->setMesh(smaller, root);
+      if (failed(HazardFinder(choreography, *evaluator, INT64_MAX).run(sampled, hazards, none)))
         return failure();
     }
   }

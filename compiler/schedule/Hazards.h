@@ -10,8 +10,9 @@ namespace kolo {
 
 /// The statements that, on one of the meshes, in one execution, write a chunk on some rank that they also read there.
 ///
-/// Looks at every rank, or, along dimensions in which the statement is the same from every rank's point of view, at one. A
-/// statement that would take more than `maxMoves` moves to look at counts as having a hazard.
+/// Exact on every mesh for statements that do not depend on the root, as long as `maxMoves` moves suffice to tell: it looks
+/// at one rank only along dimensions in which the statement is the same from every rank's point of view. Other statements
+/// are looked at with every root on the mesh that CheckChoreography looked at: see representativeMesh.
 mlir::FailureOr<llvm::SetVector<mlir::Operation *>> findHazards(ChoreographyOp choreography, int64_t maxMoves);
 
 } // namespace kolo

@@ -7,6 +7,7 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -33,6 +34,7 @@ void buildCpuPipeline(OpPassManager &manager, const PipelineOptions &options) {
   // Needs branches: a failed wait leaves the function from inside of loops.
   manager.addPass(createLowerWaits());
 
+  manager.addPass(createConvertVectorToLLVMPass());
   manager.addPass(createConvertMathToLLVMPass());
   manager.addPass(createArithToLLVMConversionPass());
   manager.addPass(createConvertControlFlowToLLVMPass());

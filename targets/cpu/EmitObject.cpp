@@ -34,8 +34,9 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(bool optimiz
 }
 
 static void optimizeModule(Module &module, TargetMachine &machine) {
+  // The loops that matter are vectors and unrolled already; what LLVM would add is code for the rests.
   PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = tuning.LoopInterleaving = true;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = tuning.LoopInterleaving = false;
   PassBuilder builder(&machine, tuning);
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
