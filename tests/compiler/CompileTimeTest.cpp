@@ -1,0 +1,40 @@
+// Compiling takes no time that an author would notice, for any number of ranks.
+#include "Support.h"
+
+#include <ctime>
+
+using namespace kolo;
+using namespace kolo::test;
+
+/// Processor time of this process, which does not depend on what else the machine does.
+static double cpuSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
+static std::vector<Sizes> meshesOfManySizes(size_t numDims) {
+  switch (numDims) {
+  case 1:
+    return {{8}, {64}, {512}, {8192}};
+  case 2:
+    return {{2, 4}, {8, 8}, {64, 8}, {1024, 8}};
+  default:
+    return {{2, 2, 2}, {8, 4, 2}, {64, 4, 2}, {1024, 4, 2}};
+  }
+}
+
+TEST_P(EveryAlgorithm, CompilesInLessThanHalfASecond) {
+#if defined(__SANITIZE_ADDRESS__) || !defined(NDEBUG)
+  GTEST_SKIP() << "not an optimized build";
+#endif
+  compilePlugin(GetParam(), {smallMesh(definitionOf(GetParam()))}); // the first use of LLVM initializes it
+  for (const Sizes &mesh : meshesOfManySizes(definitionOf(GetParam()).mesh.dims.size())) {
+    double start = cpuSeconds();
+    compilePlugin(GetParam(), {mesh});
+    double seconds = cpuSeconds() - start;
+    int64_t numRanks = namedMesh(definitionOf(GetParam()), mesh).numRanks();
+    EXPECT_LT(seconds, 0.5) << numRanks << " ranks";
+    RecordProperty("milliseconds" + std::to_string(numRanks), int(seconds * 1000));
+  }
+}
