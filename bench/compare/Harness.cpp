@@ -242,6 +242,7 @@ void *allocatePages(size_t sizeBytes, Pages pages) {
 
 int serve(System &system, Board &board, const HarnessOptions &options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL); // whoever launched the ranks takes them along
+  signal(SIGPIPE, SIG_IGN);         // without a driver the input ends too, and with it all ranks
   try {
     serveCommands(system, board, options);
     return 0;

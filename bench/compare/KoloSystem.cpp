@@ -4,6 +4,7 @@
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Plugin.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +78,21 @@ int runRank(const runtime::ForkedWorld &world, Board &board, const HarnessOption
   }
 }
 
+/// A rank that fails takes the others along, as an MPI launcher has it.
+int waitForAll(std::vector<pid_t> running) {
+  int status = 0;
+  while (!running.empty()) {
+    int code = 0;
+    std::erase(running, wait(&code));
+    if (code == 0 || status != 0)
+      continue;
+    status = 1;
+    for (pid_t child : running)
+      kill(child, SIGKILL);
+  }
+  return status;
+}
+
 int runRanks(const HarnessOptions &options) {
   if (options.numRanks < 1 || options.numRanks > maxRanks)
     throw Failure("--ranks must be from 1 to " + std::to_string(maxRanks));
@@ -86,21 +102,21 @@ int runRanks(const HarnessOptions &options) {
   BoardMemory *memory = fd < 0 ? nullptr : mapBoard(fd);
   if (!memory)
     throw Failure("cannot map the board");
+  std::vector<pid_t> children;
   for (int rank = 0; rank < options.numRanks; ++rank) {
     pid_t child = fork();
     if (child < 0)
       throw Failure("cannot fork");
-    if (child > 0)
+    if (child > 0) {
+      children.push_back(child);
       continue;
+    }
     Board board(memory, rank, options.numRanks);
     int status = runRank(world, board, options);
     std::fflush(stdout);
     _exit(status);
   }
-  int status = 0;
-  for (int waited = 0, code = 0; waited < options.numRanks && wait(&code) > 0; ++waited)
-    status |= code == 0 ? 0 : 1;
-  return status;
+  return waitForAll(std::move(children));
 }
 
 } // namespace

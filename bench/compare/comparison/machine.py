@@ -7,8 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-QUIET_SHARE = 0.15  # of all cores in use by others
-SAMPLE_SECONDS = 0.4
+NUM_LOOKS = 3
 
 
 def read_text(path: str) -> str:
@@ -46,29 +45,41 @@ def describe_machine(tool: Path | None) -> dict:
     }
 
 
-class Background:
-    """Processor time that others use, taken while none of the compared systems runs."""
+class Others:
+    """Other programs on this machine, looked at while all the compared systems sleep."""
 
-    @staticmethod
-    def measure(wait_seconds: float) -> dict:
-        """Waits at most so long for a quiet machine."""
+    def __init__(self, wait_seconds: float):
+        """Waits at most so long in all."""
+        self.seconds_left = wait_seconds
+        self.looks = self.disturbed = 0
+        self.load_average = os.getloadavg()[0]
+
+    def wait_for_quiet(self) -> None:
         start = time.monotonic()
-        share = Background._busy_share()
-        while share > QUIET_SHARE and time.monotonic() - start < wait_seconds:
-            time.sleep(1)
-            share = Background._busy_share()
-        return {"busyShare": round(share, 3), "loadAverage": os.getloadavg()[0],
-                "waitedSeconds": round(time.monotonic() - start, 1)}
+        while (num_running := self._count_running()) and time.monotonic() - start < self.seconds_left:
+            time.sleep(0.02)
+        self.seconds_left = max(0.0, self.seconds_left - (time.monotonic() - start))
+        self._note(num_running)
+
+    def look(self) -> bool:
+        """Whether some run now."""
+        num_running = self._count_running()
+        self._note(num_running)
+        return num_running > 0
+
+    def describe(self) -> dict:
+        return {"disturbedShare": round(self.disturbed / max(self.looks, 1), 3), "loadAverage": self.load_average}
+
+    def _note(self, num_running: int) -> None:
+        self.looks += 1
+        self.disturbed += num_running > 0
 
     @staticmethod
-    def _busy_share() -> float:
-        before = Background._ticks()
-        time.sleep(SAMPLE_SECONDS)
-        after = Background._ticks()
-        total = sum(after) - sum(before)
-        idle = sum(after[3:5]) - sum(before[3:5])  # idle and waiting for devices
-        return 1 - idle / total if total else 0.0
-
-    @staticmethod
-    def _ticks() -> list[int]:
-        return [int(word) for word in read_text("/proc/stat").split("\n", 1)[0].split()[1:9]]
+    def _count_running() -> int:
+        """Threads that run or could; the least of a few looks, because whoever slept a moment ago may still show."""
+        counts = []
+        for _ in range(NUM_LOOKS):
+            time.sleep(0.002)
+            found = re.search(r" (\d+)/", read_text("/proc/loadavg"))
+            counts.append(int(found.group(1)) - 1 if found else 0)  # less this one
+        return max(0, min(counts))

@@ -12,8 +12,8 @@ runs that count for nothing else; the MPI libraries choose by their own rules.""
 
 def conditions(result: dict) -> list[str]:
     machine, options = result["machine"], result["options"]
-    shares = [background["busyShare"] for background in result["background"]]
-    loads = [background["loadAverage"] for background in result["background"]]
+    shares = [others["disturbedShare"] for others in result["others"]]
+    loads = [others["loadAverage"] for others in result["others"]]
     pinning = [f"{ranks} ranks: {'rank r on core r' if ranks <= machine['cores'] else 'not pinned, any core'}"
                for ranks in options["ranks"]]
     lines = [
@@ -28,8 +28,9 @@ def conditions(result: dict) -> list[str]:
         f"- Pinning, the same for all systems: {'; '.join(pinning)}",
     ]
     if shares:
-        lines.append(f"- Other programs, before each round: {min(shares):.0%} to {max(shares):.0%} of all cores, "
-                     f"load average {min(loads):.1f} to {max(loads):.1f}")
+        lines.append(f"- Other programs: some wanted a core in {min(shares):.0%} to {max(shares):.0%} of the looks before "
+                     f"and after each measurement, by round; load average before the rounds {min(loads):.1f} to "
+                     f"{max(loads):.1f}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""A bar on a terminal; nothing elsewhere."""
+"""A bar on a terminal; elsewhere a line per round."""
 
 import shutil
 import sys
@@ -17,6 +17,10 @@ class Progress:
             line = f"[{'#' * filled}{'.' * (30 - filled)}] {text}"
             sys.stderr.write("\r\033[K" + line[: shutil.get_terminal_size().columns - 1])
             sys.stderr.flush()
+
+    def note(self, text: str) -> None:
+        if not self.is_shown:
+            print(text, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self.is_shown:

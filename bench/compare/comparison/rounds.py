@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .machine import Background
+from .machine import Others
 from .plugins import Plugins, candidates
 from .processes import CellFailed, Ranks
 from .progress import Progress
@@ -52,7 +52,7 @@ class Comparison:
         self.progress = progress
         self.outcomes: dict[tuple[Cell, str], Outcome] = {}
         self.screenings: list[dict] = []
-        self.backgrounds: list[dict] = []
+        self.others: list[dict] = []
 
     def cells(self, ranks: int) -> list[Cell]:
         return [Cell(collective, ranks, size)
@@ -73,8 +73,8 @@ class Comparison:
             self._run_round(systems, ranks, number)
 
     def _run_round(self, systems: list[System], ranks: int, number: int) -> None:
-        background = Background.measure(self.settings.wait_quiet_seconds)
-        self.backgrounds.append({"ranks": ranks, "round": number, **background})
+        others = Others(self.settings.wait_quiet_seconds)
+        self.progress.note(f"{ranks} ranks, round {number + 1} of {self.settings.num_rounds}")
         processes = {system.name: self._ranks(system, ranks) for system in systems}
         try:
             for index, cell in enumerate(self.cells(ranks)):
@@ -82,7 +82,10 @@ class Comparison:
                 for system in systems[first:] + systems[:first]:
                     self.progress.step(f"{ranks} ranks, round {number + 1}, {cell.collective} {cell.size_bytes} B, "
                                        f"{system.name}")
+                    others.wait_for_quiet()
                     self._measure(processes[system.name], system, cell)
+                    others.look()
+            self.others.append({"ranks": ranks, "round": number, **others.describe()})
         finally:
             for child in processes.values():
                 child.close()
