@@ -10,15 +10,18 @@ namespace kolo {
 
 namespace {
 
-/// Coefficients of a value that is linear in the sender's and receiver's coordinates, one per mesh dimension. The receiver's
-/// coordinate along a dimension counts as the sender's: rotations differ by a constant, and only those are asked about.
-using Coefficients = SmallVector<int64_t, 4>;
+/// Coefficients of a value that is linear in the sender's coordinates, then the receiver's, one per mesh dimension each.
+using Coefficients = SmallVector<int64_t, 8>;
 
-std::optional<Coefficients> linearCoefficients(Value value, Block &body, size_t numDims) {
-  Coefficients result(numDims, 0);
+bool isConstant(const Coefficients &coefficients) {
+  return llvm::all_of(coefficients, [](int64_t coefficient) { return coefficient == 0; });
+}
+
+std::optional<Coefficients> linearCoefficients(Value value, Block &body) {
+  Coefficients result(body.getNumArguments(), 0);
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (argument.getOwner() == &body)
-      result[argument.getArgNumber() % numDims] = 1;
+      result[argument.getArgNumber()] = 1;
     return result;
   }
   Operation *op = value.getDefiningOp();
@@ -26,14 +29,11 @@ std::optional<Coefficients> linearCoefficients(Value value, Block &body, size_t 
     return result;
   bool isSum = isa<arith::AddIOp>(op), isDifference = isa<arith::SubIOp>(op);
   for (auto [position, operand] : llvm::enumerate(op->getOperands())) {
-    std::optional<Coefficients> coefficients = linearCoefficients(operand, body, numDims);
-    if (!coefficients)
+    std::optional<Coefficients> coefficients = linearCoefficients(operand, body);
+    if (!coefficients || (!isConstant(*coefficients) && !isSum && !isDifference))
       return std::nullopt;
-    bool isConstant = llvm::all_of(*coefficients, [](int64_t coefficient) { return coefficient == 0; });
-    if (!isConstant && !isSum && !isDifference)
-      return std::nullopt;
-    for (size_t dim = 0; dim < numDims; ++dim)
-      result[dim] += isDifference && position == 1 ? -(*coefficients)[dim] : (*coefficients)[dim];
+    for (auto [sum, coefficient] : llvm::zip_equal(result, *coefficients))
+      sum += isDifference && position == 1 ? -coefficient : coefficient;
   }
   return result;
 }
@@ -51,15 +51,15 @@ public:
 private:
   FailureOr<bool> hasHazard(StatementInterface statement);
   FailureOr<bool> hasHazardAt(StatementInterface statement, int64_t rank);
-  const SmallVector<bool> &symmetricDims(StatementInterface statement);
-  SmallVector<bool> computeSymmetricDims(StatementInterface statement);
+  SmallVector<bool> symmetricDims(StatementInterface statement);
+  SmallVector<int64_t> computeRanks(StatementInterface statement);
 
   ChoreographyOp choreography;
   IndexEvaluator &evaluator;
   Unfold unfold;
   int64_t maxMoves;
   llvm::DenseMap<Operation *, int64_t> movesSeen;
-  llvm::DenseMap<Operation *, SmallVector<bool>> symmetries;
+  llvm::DenseMap<Operation *, SmallVector<int64_t>> ranksToLookAt;
 };
 
 LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, llvm::SetVector<Operation *> &hazards,
@@ -80,16 +80,9 @@ LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, 
   });
 }
 
-const SmallVector<bool> &HazardFinder::symmetricDims(StatementInterface statement) {
-  auto [entry, isNew] = symmetries.try_emplace(statement);
-  if (isNew)
-    entry->second = computeSymmetricDims(statement);
-  return entry->second;
-}
-
 /// The dimensions along which all ranks see the same picture, shifted: neither the pattern of peers nor the distance between
 /// what is read and what is written depends on the coordinate.
-SmallVector<bool> HazardFinder::computeSymmetricDims(StatementInterface statement) {
+SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
   size_t numDims = evaluator.mesh().size();
   Block &body = statement.getBody().front();
   SlicesOp slices = slicesOf(statement);
@@ -99,34 +92,55 @@ SmallVector<bool> HazardFinder::computeSymmetricDims(StatementInterface statemen
     StepKind kind = cast<StepAttr>(transfer.getSteps()[dim]).getKind();
     result[dim] = kind == StepKind::Keep || kind == StepKind::Next || kind == StepKind::Others;
   }
-  auto isConstant = [&](Value value) {
-    auto coefficients = linearCoefficients(value, body, numDims);
-    return coefficients && llvm::all_of(*coefficients, [](int64_t coefficient) { return coefficient == 0; });
+  auto isSame = [&](Value value) {
+    auto coefficients = linearCoefficients(value, body);
+    return coefficients && isConstant(*coefficients);
   };
-  if (!llvm::all_of(slices.getSourceSizes(), isConstant) || !llvm::all_of(slices.getDestinationSizes(), isConstant) ||
-      (slices.getCondition() && !isConstant(slices.getCondition())))
+  if (!llvm::all_of(slices.getSourceSizes(), isSame) || !llvm::all_of(slices.getDestinationSizes(), isSame) ||
+      (slices.getCondition() && !isSame(slices.getCondition())))
     return none;
   auto grid = statement.getSource().getDefiningOp<BufferOp>().getGrid();
   for (auto [from, to, extent] : llvm::zip_equal(slices.getSourceOffsets(), slices.getDestinationOffsets(), grid)) {
-    auto read = linearCoefficients(from, body, numDims), written = linearCoefficients(to, body, numDims);
+    auto read = linearCoefficients(from, body), written = linearCoefficients(to, body);
     if (!read || !written)
       return none;
-    for (size_t dim = 0; dim < numDims; ++dim)
-      result[dim] = result[dim] && (*read)[dim] == (*written)[dim] &&
-                    ((*read)[dim] == 0 || evaluator.get(extent) == evaluator.mesh()[dim]);
+    for (size_t dim = 0; dim < numDims; ++dim) {
+      // A receiver's coordinate is the sender's and a distance, but modulo the mesh's size: the two may only be added up, or
+      // cancel out, where the grid wraps at the same place.
+      bool isUsed = false;
+      int64_t distance = 0;
+      for (size_t argument = dim; argument < body.getNumArguments(); argument += numDims) {
+        isUsed |= (*read)[argument] != 0 || (*written)[argument] != 0;
+        distance += (*read)[argument] - (*written)[argument];
+      }
+      result[dim] = result[dim] && distance == 0 && (!isUsed || evaluator.get(extent) == evaluator.mesh()[dim]);
+    }
   }
   return result;
 }
 
-FailureOr<bool> HazardFinder::hasHazard(StatementInterface statement) {
-  const SmallVector<bool> &symmetric = symmetricDims(statement);
-  for (int64_t rank = 0; rank < evaluator.numRanks() && movesSeen[statement] <= maxMoves; ++rank) {
-    bool isRepresented = false; // by a rank whose coordinate along a symmetric dimension is 0
+/// Along symmetric dimensions, the rank with coordinate 0 stands for all.
+SmallVector<int64_t> HazardFinder::computeRanks(StatementInterface statement) {
+  SmallVector<bool> symmetric = symmetricDims(statement);
+  SmallVector<int64_t> ranks;
+  for (int64_t rank = 0, numRanks = evaluator.numRanks(); rank < numRanks; ++rank) {
+    bool isRepresented = false;
     int64_t rest = rank;
     for (size_t dim = symmetric.size(); dim-- > 0; rest /= evaluator.mesh()[dim])
       isRepresented |= symmetric[dim] && rest % evaluator.mesh()[dim] != 0;
-    if (isRepresented)
-      continue;
+    if (!isRepresented)
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+FailureOr<bool> HazardFinder::hasHazard(StatementInterface statement) {
+  auto [ranks, isNew] = ranksToLookAt.try_emplace(statement);
+  if (isNew)
+    ranks->second = computeRanks(statement);
+  for (int64_t rank : ranks->second) {
+    if (movesSeen[statement] > maxMoves)
+      break;
     FailureOr<bool> hazard = hasHazardAt(statement, rank);
     if (failed(hazard) || *hazard)
       return hazard;

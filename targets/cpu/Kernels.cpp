@@ -1,4 +1,4 @@
-// The loops over elements: one function per type and operation. Four vectors of 32 bytes per iteration, all loads before
+// The loops over elements: one function per type and operation. Two vectors of 32 bytes per iteration, all loads before
 // the first store, then element by element. They are vectors here already: that makes LLVM's part five times shorter than
 // if it had to find them.
 #include "ir/IndexArithmetic.h"
@@ -16,7 +16,7 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t vectorBytes = 32, vectorsPerIteration = 4;
+constexpr int64_t vectorBytes = 32, vectorsPerIteration = 2;
 
 class Kernels {
 public:
@@ -29,9 +29,10 @@ private:
   Type storedType(KoloType type);
   static bool isFloat(KoloType type) { return type <= KOLO_F64; }
   static bool isUnsigned(KoloType type) { return type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64; }
-  /// Builds a loop over blocks of vectors, one over the rest, and the return; `build` moves `unroll` values of a type, from
+  /// Builds a loop over blocks of vectors, if wanted, one over the rest, and the return; `build` moves `unroll` values of a type, from
   /// element `first` on.
-  void buildLoops(Value numElements, Type stored, function_ref<void(Value first, Type type, int64_t unroll)> build);
+  void buildLoops(Value numElements, Type stored, bool useVectors,
+                  function_ref<void(Value first, Type type, int64_t unroll)> build);
   Value addressOf(Value base, Value first, Type stored, Type type, int64_t number);
   Value splat(Value value, Type like);
   Value divideIntegers(KoloType type, Value value, Value divisor);
@@ -102,7 +103,8 @@ Value Kernels::combine(KoloType type, KoloReduction reduction, Value a, Value b)
                : arith::MaxSIOp::create(builder, loc, a, b).getResult();
 }
 
-void Kernels::buildLoops(Value numElements, Type stored, function_ref<void(Value first, Type type, int64_t unroll)> build) {
+void Kernels::buildLoops(Value numElements, Type stored, bool useVectors,
+                         function_ref<void(Value first, Type type, int64_t unroll)> build) {
   Value count = toIndex(builder, loc, numElements), zero = createConstant(builder, loc, 0);
   int64_t lanes = vectorBytes * 8 / stored.getIntOrFloatBitWidth();
   Value block = createConstant(builder, loc, lanes * vectorsPerIteration);
@@ -113,8 +115,9 @@ void Kernels::buildLoops(Value numElements, Type stored, function_ref<void(Value
     builder.setInsertionPointToStart(loop.getBody());
     build(toInteger(builder, loc, loop.getInductionVar()), type, unroll);
   };
-  buildLoop(zero, blocks, block, VectorType::get({lanes}, stored), vectorsPerIteration);
-  buildLoop(blocks, count, createConstant(builder, loc, 1), stored, 1);
+  if (useVectors)
+    buildLoop(zero, blocks, block, VectorType::get({lanes}, stored), vectorsPerIteration);
+  buildLoop(useVectors ? blocks : zero, count, createConstant(builder, loc, 1), stored, 1);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
@@ -126,11 +129,13 @@ Value Kernels::addressOf(Value base, Value first, Type stored, Type type, int64_
 }
 
 void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
+  if (module.lookupSymbol(reduceKernelName(type, reduction)))
+    return; // shared with the signed type
   Type pointer = pointerType(builder), stored = storedType(type);
   auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
                                  {pointer, pointer, builder.getI64Type()}, /*isExported=*/false);
   unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
-  buildLoops(function.getArgument(2), stored, [&](Value first, Type moved, int64_t unroll) {
+  buildLoops(function.getArgument(2), stored, /*useVectors=*/true, [&](Value first, Type moved, int64_t unroll) {
     SmallVector<Value> addresses, left, right;
     for (int64_t i = 0; i < unroll; ++i) {
       addresses.push_back(addressOf(function.getArgument(0), first, stored, moved, i));
@@ -159,12 +164,13 @@ void Kernels::defineDivide(KoloType type) {
   if (isFloat(type))
     divisor = arith::SIToFPOp::create(builder, loc, type == KOLO_F64 ? builder.getF64Type() : builder.getF32Type(), divisor);
   unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
-  buildLoops(function.getArgument(1), stored, [&](Value first, Type moved, int64_t unroll) {
+  // No CPU divides vectors of integers.
+  buildLoops(function.getArgument(1), stored, isFloat(type), [&](Value first, Type moved, int64_t unroll) {
     for (int64_t i = 0; i < unroll; ++i) {
       Value address = addressOf(function.getArgument(0), first, stored, moved, i);
       Value value = LLVM::LoadOp::create(builder, loc, moved, address, alignment);
       Value quotient = isFloat(type) ? narrow(arith::DivFOp::create(builder, loc, widen(value), splat(divisor, moved)), moved)
-                                     : divideIntegers(type, value, splat(divisor, moved));
+                                     : divideIntegers(type, value, divisor);
       LLVM::StoreOp::create(builder, loc, quotient, address, alignment);
     }
   });

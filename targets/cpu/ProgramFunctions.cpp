@@ -14,6 +14,10 @@ static constexpr const char *reductionNames[KOLO_NUM_REDUCTIONS] = {"sum", "prod
 std::string runFunctionName(StringRef program) { return "run." + program.str(); }
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) {
+  // Sums and products of integers are the same with and without a sign.
+  bool isSigned = reduction == KOLO_MIN || reduction == KOLO_MAX;
+  if (!isSigned && (type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64))
+    type = KoloType(type - 1);
   return std::string(reductionNames[reduction]) + "." + typeNames[type];
 }
 std::string divideKernelName(KoloType type) { return std::string("divide.") + typeNames[type]; }
