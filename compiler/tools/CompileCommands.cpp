@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 namespace kolo::tools {
 
@@ -55,27 +56,47 @@ struct CompileOptions {
 };
 } // namespace
 
+/// The choreographies that were asked for. Throws ToolError.
+static std::vector<dsl::Definition> chooseDefinitions(const CompileOptions &options, bool isSource) {
+  std::vector<dsl::Definition> all = isSource ? loadUserSource(options.what) : std::vector{findShipped(options.what)};
+  if (options.program.empty())
+    return all;
+  std::vector<std::string> names;
+  for (const dsl::Definition &definition : all)
+    names.push_back(definition.name);
+  std::erase_if(all, [&](const dsl::Definition &definition) { return definition.name != options.program; });
+  if (all.empty())
+    throw ToolError(ExitCode::Usage, fmt::format("--program: there is no '{}'; {} has {}", options.program, options.what,
+                                                 fmt::join(names, ", ")));
+  return all;
+}
+
+static std::vector<runtime::Mesh> parseMeshes(const std::vector<std::string> &texts) {
+  std::vector<runtime::Mesh> meshes;
+  for (const std::string &text : texts)
+    if (runtime::Mesh mesh = parseMesh(text); std::ranges::find(meshes, mesh) == meshes.end())
+      meshes.push_back(std::move(mesh));
+  if (meshes.empty())
+    throw ToolError(ExitCode::Usage, "--mesh is needed, for example --mesh node=2,gpu=4");
+  return meshes;
+}
+
 static void compileCommand(const CompileOptions &options) {
-  bool isSource = options.what.ends_with(".cpp") || options.what.ends_with(".cc"), isIr = options.what.ends_with(".mlir");
-  std::string stem = options.what.substr(options.what.find_last_of('/') + 1);
-  std::string output = options.output.empty() ? stem.substr(0, stem.find_last_of('.')) + ".so" : options.output;
+  std::string extension = std::filesystem::path(options.what).extension();
+  bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir";
+  std::string output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
+  if (!isSource && !isIr && options.what.find_first_of("./") != std::string::npos)
+    throw ToolError(ExitCode::Usage, options.what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx or .mlir");
+  if (isIr && !options.meshes.empty())
+    throw ToolError(ExitCode::Usage, "--mesh: not with " + options.what + "; IR names its meshes itself");
+  if (isIr && !options.program.empty())
+    throw ToolError(ExitCode::Usage, "--program: not with " + options.what + "; all of its programs are compiled");
   auto start = std::chrono::steady_clock::now();
   if (isIr) {
-    if (!options.meshes.empty())
-      throw ToolError(ExitCode::Usage, "--mesh: IR names its meshes itself");
     compileIr(options.what, output, !options.noOptimization);
   } else {
-    std::vector<dsl::Definition> definitions =
-        isSource ? loadUserSource(options.what) : std::vector{findShipped(options.what)};
-    if (!options.program.empty())
-      std::erase_if(definitions, [&](const dsl::Definition &definition) { return definition.name != options.program; });
-    if (definitions.empty())
-      throw ToolError(ExitCode::Usage, "--program: " + options.what + " has no " + options.program);
-    std::vector<runtime::Mesh> meshes;
-    for (const std::string &mesh : options.meshes)
-      meshes.push_back(parseMesh(mesh));
-    if (meshes.empty())
-      throw ToolError(ExitCode::Usage, "--mesh is needed: --mesh node=2,gpu=4");
+    std::vector<runtime::Mesh> meshes = parseMeshes(options.meshes);
+    std::vector<dsl::Definition> definitions = chooseDefinitions(options, isSource);
     start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
     compile({definitions, meshes, output, !options.noOptimization});
   }

@@ -3,36 +3,39 @@
 
 #include "driver/Compile.h"
 #include "driver/Data.h"
+#include "driver/TemporaryFile.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
-#include <cstdio>
+#include <cstdlib>
 #include <map>
-
-#include <unistd.h>
 
 namespace kolo::tools {
 
+static constexpr int64_t mostRanks = 65536;
+
 int64_t parseSize(const std::string &text, const std::string &flag) {
-  auto refuse = [&]() -> int64_t {
-    throw ToolError(ExitCode::Usage, flag + ": '" + text + "' is not a size; write 8, 64K, 16MiB or 1G");
-  };
   int64_t number = 0;
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || number < 0)
-    return refuse();
-  static const std::map<std::string, int> shifts = {{"", 0},    {"B", 0},   {"K", 10},  {"KB", 10},  {"KiB", 10}, {"M", 20},
-                                                    {"MB", 20}, {"MiB", 20}, {"G", 30}, {"GB", 30}, {"GiB", 30}};
-  auto shift = shifts.find(std::string(end, text.data() + text.size()));
-  if (shift == shifts.end() || number > (INT64_MAX >> shift->second))
-    return refuse();
+  std::string unit(end, text.data() + text.size());
+  std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  static const std::map<std::string, int> shifts = {{"", 0},    {"b", 0},   {"k", 10},   {"kb", 10}, {"kib", 10},
+                                                    {"m", 20},  {"mb", 20}, {"mib", 20}, {"g", 30},  {"gb", 30},
+                                                    {"gib", 30}, {"t", 40},  {"tb", 40},  {"tib", 40}};
+  auto shift = shifts.find(unit);
+  if (problem != std::errc() || number < 0 || shift == shifts.end() || number > (INT64_MAX >> shift->second))
+    throw ToolError(ExitCode::Usage, flag + ": '" + text + "' is not a size; write 8, 64K, 16MiB or 1G");
   return number << shift->second;
 }
 
 runtime::Mesh parseMesh(const std::string &text) {
   auto mesh = runtime::Mesh::parse(text);
   if (!mesh.isOk())
-    throw ToolError(ExitCode::Usage, "--mesh: " + mesh.status().message());
+    throw ToolError(ExitCode::Usage, "--mesh: " + mesh.status().message() + "; a mesh is written like node=2,gpu=4");
+  if (mesh->numRanks() > mostRanks)
+    throw ToolError(ExitCode::Usage, "--mesh: " + text + " has " + std::to_string(mesh->numRanks()) +
+                                         " ranks; at most " + std::to_string(mostRanks) + " can be compiled for");
   return std::move(mesh).value();
 }
 
@@ -42,20 +45,23 @@ void RunOptions::addTo(CLI::App &command) {
   command.add_option("--program", program, "which program of a plugin that has several");
   command.add_option("--dtype", type, "f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64")->capture_default_str();
   command.add_option("--op", reduction, "sum product min max average")->capture_default_str();
-  command.add_option("--root", root, "number of the root")->capture_default_str();
+  command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
   command.add_option("--ranks-as", ranksAs, "processes or threads")
       ->check(CLI::IsMember({"processes", "threads"}))
       ->capture_default_str();
   command.add_option("--memory", memory, "windows, which peers access directly, or ordinary, as malloc gives it")
       ->check(CLI::IsMember({"windows", "ordinary"}))
       ->capture_default_str();
-  command.add_option("--lanes", lanes, "threads per rank")->capture_default_str();
-  command.add_option("--timeout-ms", timeoutMs, "longest wait for a peer; 0: the runtime's default")->capture_default_str();
+  command.add_option("--lanes", lanes, "threads per rank")
+      ->check(CLI::Range(1, runtime::maxLanes))
+      ->capture_default_str();
+  command.add_option("--timeout-ms", timeoutMs, "longest wait for a peer; 0: $KOLO_TIMEOUT_MS, else 30000")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_flag("--in-place", isInPlace, "input and output are the same memory, as in NCCL");
   command.add_flag("--no-optimization", noOptimization, "compile with the required passes only");
 }
 
-/// Compiles a shipped algorithm to a plugin that no file remains of.
 static runtime::Plugin loadPlugin(const std::string &path) {
   auto plugin = runtime::Plugin::load(path);
   if (!plugin.isOk())
@@ -63,23 +69,62 @@ static runtime::Plugin loadPlugin(const std::string &path) {
   return std::move(plugin).value();
 }
 
+/// Compiles a shipped algorithm to a plugin that no file remains of.
 static runtime::Plugin compileShipped(const std::string &name, const runtime::Mesh &mesh, bool optimize) {
   const dsl::Definition &definition = findShipped(name);
-  char path[] = "/tmp/kolo-plugin-XXXXXX";
-  int file = mkstemp(path);
-  if (file < 0)
-    throw ToolError(ExitCode::Usage, "cannot write a temporary file in /tmp");
-  close(file);
-  struct Remover {
-    const char *path;
-    ~Remover() { std::remove(path); }
-  } remover{path};
-  compile({{definition}, {mesh}, path, optimize});
-  return loadPlugin(path);
+  TemporaryFile file("so");
+  compile({{definition}, {mesh}, file.path(), optimize});
+  return loadPlugin(file.path());
+}
+
+static int64_t groupSizeOf(const RankJob &job) {
+  int64_t size = 1;
+  for (int dim : job.plugin.findProgram(job.program)->groupDims)
+    size *= job.mesh.dims()[size_t(dim)].size;
+  return size;
+}
+
+static void checkRoot(const RankJob &job) {
+  using enum runtime::CollectiveKind;
+  auto kind = job.plugin.findProgram(job.program)->collective;
+  bool isRooted = kind == Broadcast || kind == Reduce || kind == Gather || kind == Scatter;
+  if (isRooted && (job.root < 0 || job.root >= groupSizeOf(job)))
+    throw ToolError(ExitCode::Usage, "--root: " + std::to_string(job.root) + " is none of the ranks that take part, 0 to " +
+                                         std::to_string(groupSizeOf(job) - 1));
+}
+
+void RunOptions::chooseProgram(RankJob &job) const {
+  const std::vector<runtime::ProgramInfo> &programs = job.plugin.programs();
+  job.program = program.empty() && programs.size() == 1 ? programs.front().name : program;
+  if (job.plugin.findProgram(job.program))
+    return;
+  std::string names;
+  for (const runtime::ProgramInfo &info : programs)
+    names += (names.empty() ? "" : ", ") + info.name;
+  throw ToolError(ExitCode::Usage, (program.empty() ? "--program is needed" : "--program: there is no '" + program + "'") +
+                                       "; " + what + " has " + names);
+}
+
+void RunOptions::checkMesh(const RankJob &job) const {
+  const runtime::ProgramInfo &info = *job.plugin.findProgram(job.program);
+  std::string known;
+  for (const std::vector<int64_t> &sizes : info.meshes) {
+    std::vector<runtime::MeshDim> dims;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      dims.push_back({info.meshDims[i], sizes[i]});
+    if (dims == job.mesh.dims())
+      return;
+    auto compiled = runtime::Mesh::create(std::move(dims));
+    known += (known.empty() ? "" : " or ") + (compiled.isOk() ? compiled->toString() : "?");
+  }
+  throw ToolError(ExitCode::Usage, "--mesh: " + info.name + " was compiled for " + known + ", not for " + job.mesh.toString());
 }
 
 RankJob RunOptions::makeJob() const {
   runtime::Mesh parsedMesh = parseMesh(mesh);
+  if (parsedMesh.numRanks() > runtime::maxRanks)
+    throw ToolError(ExitCode::Usage, "--mesh: " + mesh + " has " + std::to_string(parsedMesh.numRanks()) +
+                                         " ranks; one host runs at most " + std::to_string(runtime::maxRanks));
   auto parsedType = runtime::parseDataType(type);
   if (!parsedType)
     throw ToolError(ExitCode::Usage, "--dtype: '" + type + "' is none of f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64");
@@ -90,38 +135,15 @@ RankJob RunOptions::makeJob() const {
   RankJob job{isFile ? loadPlugin(what) : compileShipped(what, parsedMesh, !noOptimization),
               program, parsedMesh, *parsedType, *parsedReduction, root, isInPlace, memory == "windows",
               ranksAs == "processes", true, {}, {}};
-  if (job.program.empty() && job.plugin.programs().size() == 1)
-    job.program = job.plugin.programs().front().name;
-  if (!job.plugin.findProgram(job.program)) {
-    std::string names;
-    for (const runtime::ProgramInfo &info : job.plugin.programs())
-      names += " " + info.name;
-    throw ToolError(ExitCode::Usage, "--program: choose one of" + names);
-  }
-  if (parsedMesh.numRanks() > runtime::maxRanks)
-    throw ToolError(ExitCode::Usage, "--mesh: " + mesh + " has " + std::to_string(parsedMesh.numRanks()) +
-                                         " ranks; one host runs at most " + std::to_string(runtime::maxRanks));
-  const runtime::ProgramInfo &info = *job.plugin.findProgram(job.program);
-  std::vector<std::string> names;
-  std::vector<int64_t> sizes;
-  for (const runtime::MeshDim &dim : parsedMesh.dims()) {
-    names.push_back(dim.name);
-    sizes.push_back(dim.size);
-  }
-  if (names != info.meshDims || std::ranges::find(info.meshes, sizes) == info.meshes.end())
-    throw ToolError(ExitCode::Usage, "--mesh: " + info.name + " was not compiled for " + parsedMesh.toString() +
-                                         " (kolo inspect shows what for)");
+  chooseProgram(job);
+  checkMesh(job);
+  checkRoot(job);
   job.options.lanes = lanes;
-  if (timeoutMs > 0)
+  if (timeoutMs > 0) {
     job.options.timeoutMs = timeoutMs;
+    unsetenv("KOLO_TIMEOUT_MS"); // a flag is meant more than a variable
+  }
   return job;
-}
-
-static int64_t groupSizeOf(const RankJob &job) {
-  int64_t size = 1;
-  for (int dim : job.plugin.findProgram(job.program)->groupDims)
-    size *= job.mesh.dims()[size_t(dim)].size;
-  return size;
 }
 
 static int64_t blocksOf(const RankJob &job) {

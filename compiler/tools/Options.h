@@ -11,9 +11,10 @@
 
 namespace kolo::tools {
 
-/// "64", "64K", "16MiB", "1G": bytes, in powers of 1024. Throws ToolError (Usage), naming `flag`.
+/// "64", "64K", "16MiB", "1G", "2T": bytes, in powers of 1024, in either case. Throws ToolError (Usage), naming `flag`.
 int64_t parseSize(const std::string &text, const std::string &flag);
 
+/// Throws ToolError (Usage) when the text is no mesh, or has more ranks than the compiler can check one by one.
 runtime::Mesh parseMesh(const std::string &text);
 
 /// Flags of the commands that run ranks.
@@ -26,6 +27,10 @@ struct RunOptions {
   void addTo(CLI::App &command);
   /// A job without sizes: the plugin is compiled first if `what` is an algorithm.
   RankJob makeJob() const;
+
+private:
+  void chooseProgram(RankJob &job) const;
+  void checkMesh(const RankJob &job) const;
 };
 
 /// Elements, as the collective counts them, of a call whose larger buffer holds this many bytes, rounded down.

@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
 #include <unistd.h>
 
 namespace kolo::tools {
@@ -64,10 +68,12 @@ std::string describe(const RankJob &job) {
 }
 
 void run(const RunCommand &command) {
+  int64_t numBytes = parseSize(command.size, "--bytes");
   RankJob job = command.makeJob();
-  int64_t count = command.count >= 0 ? command.count : countFor(job, parseSize(command.size, "--bytes"));
-  if (command.iterations < 1)
-    throw ToolError(ExitCode::Usage, "--iterations: at least 1");
+  int64_t count = command.count >= 0 ? command.count : countFor(job, numBytes);
+  if (command.count < 0 && count == 0 && numBytes > 0)
+    throw ToolError(ExitCode::Usage, "--bytes: " + command.size + " is less than one element; the least is " +
+                                         std::to_string(bytesFor(job, 1)));
   job.sizes = {{count, 1, command.iterations}};
   std::vector<Timings> timings = runRanks(job, [](size_t) {});
   Row row = makeRow(job, 0, timings.front());
@@ -111,7 +117,41 @@ void write(const std::string &path, const std::string &text) {
   bool isWritten = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   isWritten &= file && (file == stdout ? std::fflush(file) : std::fclose(file)) == 0;
   if (!isWritten)
-    throw ToolError(ExitCode::Usage, "cannot write " + path);
+    throw ToolError(ExitCode::Usage, "cannot write " + path + ": " + std::strerror(errno));
+}
+
+/// Whether `write` will succeed, asked before anything is measured.
+void checkWritable(const std::string &path, const std::string &flag) {
+  if (path.empty() || path == "-")
+    return;
+  std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw ToolError(ExitCode::Usage, flag + ": " + path + " is a directory");
+  if (access(std::filesystem::exists(path, ignored) ? path.c_str() : parent.empty() ? "." : parent.c_str(), W_OK) != 0)
+    throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": " + std::strerror(errno));
+}
+
+/// The sizes of the sweep. Throws ToolError (Usage).
+std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
+  int64_t first = parseSize(command.first, "--min-bytes"), last = parseSize(command.last, "--max-bytes");
+  if (first < 1 || first > last)
+    throw ToolError(ExitCode::Usage, "--min-bytes: " + command.first + " must be at least 1 and at most --max-bytes, " +
+                                         command.last);
+  std::vector<SizeJob> sizes;
+  for (int64_t bytes = first; bytes <= last; bytes *= command.factor) {
+    int64_t count = countFor(job, bytes);
+    // Large messages tell enough with fewer repetitions.
+    int iterations = bytes >= (16 << 20) ? std::min(command.iterations, std::max(3, command.iterations / 4)) : command.iterations;
+    if (count > 0 && (sizes.empty() || count != sizes.back().count))
+      sizes.push_back({count, command.warmUps, iterations});
+    if (bytes > INT64_MAX / command.factor)
+      break;
+  }
+  if (sizes.empty())
+    throw ToolError(ExitCode::Usage, "--max-bytes: " + command.last + " is less than one element; the least is " +
+                                         std::to_string(bytesFor(job, 1)));
+  return sizes;
 }
 
 void printTable(const RankJob &job, const std::vector<Row> &rows) {
@@ -129,21 +169,12 @@ void printTable(const RankJob &job, const std::vector<Row> &rows) {
 }
 
 void bench(const BenchCommand &command) {
+  if (command.csvPath == "-" && command.jsonPath == "-")
+    throw ToolError(ExitCode::Usage, "--csv and --json: only one of them can go to standard output");
+  checkWritable(command.csvPath, "--csv");
+  checkWritable(command.jsonPath, "--json");
   RankJob job = command.makeJob();
-  int64_t first = parseSize(command.first, "--min-bytes"), last = parseSize(command.last, "--max-bytes");
-  if (command.factor < 2 || first < 1 || first > last || command.iterations < 1 || command.warmUps < 0)
-    throw ToolError(ExitCode::Usage, "bench: needs 1 <= --min-bytes <= --max-bytes, --factor >= 2, --iterations >= 1");
-  for (int64_t bytes = first; bytes <= last; bytes *= command.factor) {
-    int64_t count = countFor(job, bytes);
-    // Large messages tell enough with fewer repetitions.
-    int iterations = bytes >= (16 << 20) ? std::max(3, command.iterations / 4) : command.iterations;
-    if (count > 0 && (job.sizes.empty() || count != job.sizes.back().count))
-      job.sizes.push_back({count, command.warmUps, iterations});
-    if (bytes > INT64_MAX / command.factor)
-      break;
-  }
-  if (job.sizes.empty())
-    throw ToolError(ExitCode::Usage, "--max-bytes: less than one element per rank");
+  job.sizes = sweep(command, job);
   std::vector<Timings> timings;
   {
     Progress progress(job.sizes.size());
@@ -178,9 +209,15 @@ void addBenchCommand(CLI::App &app) {
   options->addTo(*command);
   command->add_option("-b,--min-bytes", options->first, "smallest size")->capture_default_str();
   command->add_option("-e,--max-bytes", options->last, "largest size")->capture_default_str();
-  command->add_option("-f,--factor", options->factor, "from one size to the next")->capture_default_str();
-  command->add_option("-w,--warm-ups", options->warmUps, "untimed repetitions per size")->capture_default_str();
-  command->add_option("-n,--iterations", options->iterations, "timed repetitions per size")->capture_default_str();
+  command->add_option("-f,--factor", options->factor, "from one size to the next")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  command->add_option("-w,--warm-ups", options->warmUps, "untimed repetitions per size")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("-n,--iterations", options->iterations, "timed repetitions per size; fewer from 16M on")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--csv", options->csvPath, "also as CSV, to this file; - for standard output");
   command->add_option("--json", options->jsonPath, "also as JSON, to this file; - for standard output");
   command->callback([options] { bench(*options); });

@@ -1,5 +1,6 @@
 // From a choreography to a plugin file.
 #include "driver/Compile.h"
+#include "driver/UserCode.h"
 
 #include "compiler/Passes.h"
 #include "dsl/EmitChoreography.h"
@@ -13,9 +14,11 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -94,13 +97,31 @@ std::vector<int64_t> sizesFor(const dsl::Definition &definition, const runtime::
   throw ToolError(ExitCode::Usage, definition.name + " runs on meshes " + wanted + ", not on " + mesh.toString());
 }
 
+std::string placeOf(const std::source_location &location) {
+  return std::string(location.file_name()) + ":" + std::to_string(location.line()) + ":" +
+         std::to_string(location.column());
+}
+
+void checkNames(const std::vector<dsl::Definition> &definitions, Mistakes &mistakes) {
+  std::map<std::string, std::source_location> places;
+  for (const dsl::Definition &definition : definitions)
+    if (auto [earlier, isNew] = places.try_emplace(definition.name, definition.location); !isNew)
+      mistakes.add(definition.location, "another choreography is named '" + definition.name + "' already, at " +
+                                            placeOf(earlier->second));
+}
+
+std::unique_ptr<dsl::Recording> recordGuarded(const dsl::Definition &definition) {
+  UserCode guard(placeOf(definition.location));
+  return dsl::record(definition);
+}
+
 /// Adds the definition's choreography to the module, and what is wrong with it to the mistakes.
 void addChoreography(ModuleOp module, const dsl::Definition &definition, const std::vector<runtime::Mesh> &meshes,
                      Mistakes &mistakes) {
   std::vector<std::vector<int64_t>> sizes;
   for (const runtime::Mesh &mesh : meshes)
     sizes.push_back(sizesFor(definition, mesh));
-  std::unique_ptr<dsl::Recording> recording = dsl::record(definition);
+  std::unique_ptr<dsl::Recording> recording = recordGuarded(definition);
   for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
     mistakes.add(diagnostic.location, diagnostic.message);
   if (recording->buffers.empty())
@@ -128,14 +149,15 @@ void compileModule(ModuleOp module, const std::string &output, bool optimize, co
     throw ToolError(ExitCode::Usage, llvm::toString(std::move(problem)));
 }
 
-size_t editDistance(const std::string &a, const std::string &b) { return llvm::StringRef(a).edit_distance_insensitive(b); }
-
 } // namespace
 
 void compile(const CompileRequest &request) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   prepare(context);
   Mistakes mistakes(context);
+  checkNames(request.definitions, mistakes);
+  if (!mistakes.isEmpty())
+    throw ToolError(ExitCode::Refused, mistakes.text());
   OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(&context)));
   for (const dsl::Definition &definition : request.definitions)
     addChoreography(*module, definition, request.meshes, mistakes);
@@ -147,6 +169,8 @@ void compile(const CompileRequest &request) {
 }
 
 void compileIr(const std::string &path, const std::string &output, bool optimize) {
+  if (!llvm::sys::fs::is_regular_file(path))
+    throw ToolError(ExitCode::Usage, "there is no file " + path);
   MLIRContext context(MLIRContext::Threading::DISABLED);
   prepare(context);
   Mistakes mistakes(context);
@@ -161,11 +185,18 @@ const dsl::Definition &findShipped(const std::string &name) {
   auto found = std::ranges::find(all, name, &dsl::Definition::name);
   if (found != all.end())
     return *found;
-  auto nearest = std::ranges::min_element(all, {}, [&](const dsl::Definition &definition) {
-    return editDistance(definition.name, name);
-  });
-  std::string hint = nearest == all.end() ? "" : "; did you mean " + nearest->name + "?";
-  throw ToolError(ExitCode::Usage, "there is no algorithm '" + name + "'" + hint + " (`kolo list` shows all)");
+  std::vector<std::string> names;
+  for (const dsl::Definition &definition : all)
+    names.push_back(definition.name);
+  throw ToolError(ExitCode::Usage, "there is no algorithm '" + name + "'" + didYouMean(name, names) + " (kolo list)");
+}
+
+std::string didYouMean(const std::string &word, const std::vector<std::string> &known) {
+  auto distance = [&](const std::string &candidate) { return llvm::StringRef(candidate).edit_distance_insensitive(word); };
+  auto nearest = std::ranges::min_element(known, {}, distance);
+  if (nearest == known.end() || distance(*nearest) > std::max<size_t>(2, word.size() / 2) || word.empty())
+    return "";
+  return "; did you mean " + *nearest + "?";
 }
 
 } // namespace kolo::tools

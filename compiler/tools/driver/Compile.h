@@ -26,8 +26,11 @@ void compile(const CompileRequest &request);
 /// The same for textual IR, in either phase, which names its meshes itself.
 void compileIr(const std::string &path, const std::string &output, bool optimize);
 
-/// A shipped choreography by name; throws ToolError with the nearest names when there is none.
+/// A shipped choreography by name; throws ToolError with the nearest name when there is none.
 const dsl::Definition &findShipped(const std::string &name);
+
+/// "; did you mean X?" for the known word that is nearest, or nothing when none is near.
+std::string didYouMean(const std::string &word, const std::vector<std::string> &known);
 
 /// Compiles a C++ file of choreographies with the host's compiler ($CXX, else c++) against the headers beside this
 /// program, loads it into this process, and gives what it registers. Throws ToolError: Refused with the compiler's messages.

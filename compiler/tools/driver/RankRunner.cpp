@@ -1,6 +1,7 @@
 // Runs a plugin's program on real ranks, threads or processes, and measures it.
 #include "driver/RankRunner.h"
 #include "driver/Data.h"
+#include "driver/MemoryNeed.h"
 
 #include <algorithm>
 #include <atomic>
@@ -35,11 +36,13 @@ struct Interval {
 
 /// What a rank reports to the process that started it.
 struct RankReport {
-  std::atomic<int> code{-1}; // a StatusCode; -1: still running; wrongData: see message
+  static constexpr int running = -1, wrongData = 1000, ended = 1001; // ended: by a signal, or without a report
+
+  std::atomic<int> code{running}; // one of these, or a StatusCode
   std::atomic<int> sizesDone{0};
   char message[1000] = "";
 
-  static constexpr int wrongData = 1000;
+  bool hasFailed() const { return code.load() != running && code.load() != int(StatusCode::Ok); }
   void finish(int newCode, const std::string &text) {
     std::strncpy(message, text.c_str(), sizeof(message) - 1);
     code.store(newCode);
@@ -196,15 +199,39 @@ private:
   RankMemory input, output;
 };
 
-void runThreads(const RankJob &job, const TaggedData &data, const SharedReports &reports) {
+/// Calls `atEnd` for every size that rank 0 has done since the last time.
+class ProgressReporter {
+public:
+  ProgressReporter(const SharedReports &reports, const std::function<void(size_t)> &atEnd) : reports(reports), atEnd(atEnd) {}
+  void update() {
+    for (auto done = size_t(reports.report(0).sizesDone.load()); numDone < done;)
+      atEnd(++numDone);
+  }
+
+private:
+  const SharedReports &reports;
+  const std::function<void(size_t)> &atEnd;
+  size_t numDone = 0;
+};
+
+constexpr int pollMicroseconds = 2000;
+
+void runThreads(const RankJob &job, const TaggedData &data, const SharedReports &reports, ProgressReporter &progress) {
   auto communicators = Communicator::createThreads(job.mesh.numRanks(), job.options);
   if (!communicators.isOk())
     throw ToolError(ExitCode::Usage, communicators.status().message());
   std::vector<std::thread> threads;
+  std::atomic<size_t> numEnded = 0;
   for (size_t rank = 0; rank < communicators->size(); ++rank)
-    threads.emplace_back([&, rank] { RankMain(job, data, reports, (*communicators)[rank]).run(); });
+    threads.emplace_back([&, rank] {
+      RankMain(job, data, reports, (*communicators)[rank]).run();
+      ++numEnded;
+    });
+  for (; numEnded < threads.size(); usleep(pollMicroseconds))
+    progress.update();
   for (std::thread &thread : threads)
     thread.join();
+  progress.update();
 }
 
 [[noreturn]] void runChild(const RankJob &job, const TaggedData &data, const SharedReports &reports,
@@ -218,64 +245,110 @@ void runThreads(const RankJob &job, const TaggedData &data, const SharedReports 
   std::_Exit(0);
 }
 
-void runProcesses(const RankJob &job, const TaggedData &data, const SharedReports &reports,
-                  const std::function<void(size_t)> &atEnd) {
+/// The ranks' processes. Whichever are left when this goes are killed.
+class Children {
+public:
+  Children(const RankJob &job, const TaggedData &data, const SharedReports &reports, const runtime::ForkedWorld &world)
+      : reports(reports) {
+    for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
+      pid_t child = fork();
+      if (child == 0)
+        runChild(job, data, reports, world, rank);
+      if (child < 0) {
+        int reason = errno;
+        killRest();
+        throw ToolError(ExitCode::Failed, "cannot start rank " + std::to_string(rank) + ": " + std::strerror(reason));
+      }
+      ids.push_back(child);
+    }
+  }
+
+  /// Notes who has ended since the last time; false once all have.
+  bool update() {
+    for (size_t rank = 0; rank < ids.size(); ++rank) {
+      int status = 0;
+      if (ids[rank] <= 0 || waitpid(ids[rank], &status, WNOHANG) != ids[rank])
+        continue;
+      ids[rank] = 0;
+      RankReport &report = reports.report(rank);
+      std::string name = "rank " + std::to_string(rank);
+      if (WIFSIGNALED(status))
+        report.finish(RankReport::ended, name + " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
+                                             strsignal(WTERMSIG(status)) + ")");
+      else if (report.code.load() == RankReport::running)
+        report.finish(RankReport::ended, name + " ended without a report");
+    }
+    return std::ranges::any_of(ids, [](pid_t id) { return id > 0; });
+  }
+
+  bool hasFailed() const {
+    for (size_t rank = 0; rank < ids.size(); ++rank)
+      if (reports.report(rank).hasFailed())
+        return true;
+    return false;
+  }
+
+  void killRest() {
+    for (pid_t &id : ids) {
+      if (id <= 0)
+        continue;
+      kill(id, SIGKILL);
+      waitpid(id, nullptr, 0);
+      id = 0;
+    }
+  }
+
+private:
+  const SharedReports &reports;
+  std::vector<pid_t> ids; // by rank; 0: has ended
+};
+
+void runProcesses(const RankJob &job, const TaggedData &data, const SharedReports &reports, ProgressReporter &progress) {
   auto world = runtime::ForkedWorld::create(job.mesh.numRanks());
   if (!world.isOk())
     throw ToolError(ExitCode::Usage, world.status().message());
   std::fflush(nullptr);
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
-    pid_t child = fork();
-    if (child == 0)
-      runChild(job, data, reports, *world, rank);
-    if (child < 0) {
-      for (pid_t other : children)
-        kill(other, SIGKILL);
-      throw ToolError(ExitCode::Failed, "cannot start rank " + std::to_string(rank) + ": " + std::strerror(errno));
-    }
-    children.push_back(child);
+  // After one rank's failure the others fail by themselves, but for those that do not run at all: a stopped process would
+  // be waited for in vain.
+  constexpr int64_t graceNs = 2'000'000'000;
+  int64_t failedAtNs = 0;
+  Children children(job, data, reports, *world);
+  while (children.update()) {
+    progress.update();
+    if (failedAtNs == 0 && children.hasFailed())
+      failedAtNs = nowNs();
+    if (failedAtNs != 0 && nowNs() - failedAtNs > graceNs)
+      children.killRest();
+    usleep(pollMicroseconds);
   }
-  size_t numEnded = 0, numDone = 0;
-  while (numEnded < children.size()) {
-    int status = 0;
-    pid_t ended = waitpid(-1, &status, WNOHANG);
-    if (ended > 0) {
-      ++numEnded;
-      auto rank = size_t(std::ranges::find(children, ended) - children.begin());
-      if (rank < children.size() && WIFSIGNALED(status))
-        reports.report(rank).finish(int(StatusCode::PeerLost), "rank " + std::to_string(rank) + " was ended by signal " +
-                                                                   std::to_string(WTERMSIG(status)));
-      continue;
-    }
-    for (size_t done = size_t(reports.report(0).sizesDone.load()); numDone < done;)
-      atEnd(++numDone);
-    usleep(2000);
-  }
-  for (size_t done = size_t(reports.report(0).sizesDone.load()); numDone < done;)
-    atEnd(++numDone);
+  progress.update();
 }
 
-/// Throws for the failure that explains the others: wrong data, then whatever is not a consequence of another rank's.
+/// How well a report explains why the run failed: a lost or aborted rank is a consequence of another's failure.
+int weight(const RankReport &report) {
+  switch (report.code.load()) {
+  case int(StatusCode::Ok):
+  case RankReport::running: // stopped; whoever waited for it says so
+    return 0;
+  case int(StatusCode::Aborted):
+    return 1;
+  case int(StatusCode::PeerLost):
+    return 2;
+  case RankReport::ended:
+    return 4;
+  case RankReport::wrongData:
+    return 5;
+  default:
+    return 3;
+  }
+}
+
+/// Throws for the failure that explains the others.
 void checkReports(const RankJob &job, const SharedReports &reports) {
   const RankReport *worst = nullptr;
-  auto severity = [](const RankReport &report) {
-    switch (report.code.load()) {
-    case int(StatusCode::Ok):
-      return 0;
-    case int(StatusCode::Aborted):
-      return 1;
-    case int(StatusCode::PeerLost):
-      return 2;
-    case RankReport::wrongData:
-      return 4;
-    default:
-      return 3;
-    }
-  };
   for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
     const RankReport &report = reports.report(size_t(rank));
-    if (severity(report) > 0 && (!worst || severity(report) > severity(*worst)))
+    if (weight(report) > (worst ? weight(*worst) : 0))
       worst = &report;
   }
   if (!worst)
@@ -289,11 +362,13 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
   const runtime::ProgramInfo &program = *job.plugin.findProgram(job.program);
   TaggedData data(program, job.mesh, job.type, job.reduction);
+  checkMemoryNeed(job, data.groupSize());
   SharedReports reports(job);
+  ProgressReporter progress(reports, atEnd);
   if (job.useProcesses)
-    runProcesses(job, data, reports, atEnd);
+    runProcesses(job, data, reports, progress);
   else
-    runThreads(job, data, reports);
+    runThreads(job, data, reports, progress);
   checkReports(job, reports);
   std::vector<Timings> result;
   for (size_t size = 0; size < job.sizes.size(); ++size) {

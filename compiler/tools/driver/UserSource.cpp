@@ -1,8 +1,11 @@
 // A user's C++ file becomes choreographies in this process: compiled by the host's compiler, opened like a plug-in.
 #include "driver/Compile.h"
+#include "driver/TemporaryFile.h"
+#include "driver/UserCode.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
@@ -23,48 +26,65 @@ static std::string includeDirectory() {
   return std::string(path.str());
 }
 
-static std::string hostCompiler() {
+/// $CXX, which may carry arguments, as in CXX="ccache g++".
+static std::vector<std::string> hostCompiler() {
   const char *named = std::getenv("CXX");
-  std::string name = named && *named ? named : "c++";
-  llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name);
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::SplitString(named ? named : "", words);
+  if (words.empty())
+    words.push_back("c++");
+  llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(words.front());
   if (!path)
-    throw ToolError(ExitCode::Usage, "cannot find the C++ compiler '" + name + "'; set CXX to one");
-  return *path;
-}
-
-static std::string temporaryFile(const char *suffix) {
-  llvm::SmallString<128> path;
-  if (std::error_code problem = llvm::sys::fs::createTemporaryFile("kolo-source", suffix, path))
-    throw ToolError(ExitCode::Usage, "cannot write a temporary file: " + problem.message());
-  return std::string(path.str());
+    throw ToolError(ExitCode::Usage, "cannot find the C++ compiler '" + words.front().str() + "'; set CXX to one");
+  std::vector<std::string> command = {*path};
+  for (llvm::StringRef word : llvm::ArrayRef(words).drop_front())
+    command.push_back(word.str());
+  return command;
 }
 
 static void buildLibrary(const std::string &source, const std::string &library) {
-  std::string compiler = hostCompiler(), include = "-I" + includeDirectory(), log = temporaryFile("log");
-  llvm::FileRemover removeLog(log);
-  llvm::StringRef arguments[] = {compiler, "-std=c++20", "-shared", "-fPIC", "-O0", include, source, "-o", library};
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt, llvm::StringRef(log), llvm::StringRef(log)};
-  int result = llvm::sys::ExecuteAndWait(compiler, arguments, std::nullopt, redirects);
+  TemporaryFile log("log");
+  std::vector<std::string> command = hostCompiler();
+  for (const char *flag : {"-std=c++20", "-shared", "-fPIC", "-O0"})
+    command.push_back(flag);
+  for (const std::string &argument : {"-I" + includeDirectory(), source, std::string("-o"), library})
+    command.push_back(argument);
+  std::vector<llvm::StringRef> arguments(command.begin(), command.end());
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt, log.path(), log.path()};
+  std::string problem;
+  int result = llvm::sys::ExecuteAndWait(command.front(), arguments, std::nullopt, redirects, 0, 0, &problem);
   if (result == 0)
     return;
-  auto text = llvm::MemoryBuffer::getFile(log);
+  if (result < 0)
+    throw ToolError(ExitCode::Usage, "cannot run the C++ compiler " + command.front() + ": " + problem);
+  auto text = llvm::MemoryBuffer::getFile(log.path());
   throw ToolError(ExitCode::Refused, source + " does not compile:\n" + (text ? (*text)->getBuffer().rtrim().str() : ""));
+}
+
+/// Why the loader refused a library, without the library's name, which means nothing to the user.
+static std::string loaderProblem() {
+  const char *reason = dlerror();
+  llvm::StringRef text = reason ? reason : "unknown reason";
+  static constexpr llvm::StringLiteral undefined = "undefined symbol: ";
+  if (size_t at = text.find(undefined); at != llvm::StringRef::npos)
+    return "it uses " + llvm::demangle(text.substr(at + undefined.size()).str()) + ", which it does not define";
+  return text.str();
 }
 
 std::vector<dsl::Definition> loadUserSource(const std::string &path) {
   if (!llvm::sys::fs::is_regular_file(path))
     throw ToolError(ExitCode::Usage, "there is no file " + path);
-  std::string library = temporaryFile("so");
-  llvm::FileRemover removeLibrary(library);
-  buildLibrary(path, library);
+  TemporaryFile library("so");
+  buildLibrary(path, library.path());
   size_t numBefore = dsl::registeredChoreographies().size();
+  UserCode guard(path + ":1:1");
   // Never closed: the definitions point into it.
-  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL))
-    throw ToolError(ExitCode::Refused, path + " cannot be loaded: " + dlerror());
+  if (!dlopen(library.path().c_str(), RTLD_NOW | RTLD_LOCAL))
+    throw ToolError(ExitCode::Refused, path + ":1:1: error: " + loaderProblem());
   const std::vector<dsl::Definition> &all = dsl::registeredChoreographies();
   std::vector<dsl::Definition> added(all.begin() + ptrdiff_t(numBefore), all.end());
   if (added.empty())
-    throw ToolError(ExitCode::Refused, path + " registers no choreography; use KOLO_COLLECTIVE");
+    throw ToolError(ExitCode::Refused, path + ":1:1: error: it registers no choreography; use KOLO_COLLECTIVE");
   return added;
 }
 

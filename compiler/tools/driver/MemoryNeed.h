@@ -1,0 +1,15 @@
+// Whether a run fits into memory, asked before anything is allocated.
+#ifndef KOLO_TOOLS_MEMORYNEED_H
+#define KOLO_TOOLS_MEMORYNEED_H
+
+#include "driver/RankRunner.h"
+
+namespace kolo::tools {
+
+/// Throws ToolError (Failed) when the inputs and outputs of all ranks are more than what this machine has available. What
+/// the program needs besides, such as scratch memory, is for the runtime to check.
+void checkMemoryNeed(const RankJob &job, int64_t groupSize);
+
+} // namespace kolo::tools
+
+#endif
