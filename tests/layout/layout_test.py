@@ -1,0 +1,74 @@
+"""The arrows between folders, and the size of files, are what the documentation says."""
+
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
+SUFFIXES = {".h", ".cpp", ".c", ".td"}
+
+# What a folder may include of the project and of LLVM, by the start of the path; the standard library is free to all.
+MAY_INCLUDE = {
+    "dsl/include": ("kolo/dsl/",),
+    "dsl": ("kolo/dsl/", "dsl/", "ir/", "mlir/", "llvm/"),
+    "ir": ("ir/", "Kolo", "mlir/", "llvm/"),
+    "compiler/check": ("compiler/", "ir/", "mlir/", "llvm/"),
+    "compiler/lower": ("compiler/", "ir/", "mlir/", "llvm/"),
+    "compiler/project": ("compiler/", "ir/", "mlir/", "llvm/"),
+    "compiler/schedule": ("compiler/", "ir/", "mlir/", "llvm/"),
+    "compiler/sync": ("compiler/", "ir/", "mlir/", "llvm/"),
+    "targets": ("targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "mlir/", "llvm/", "lld/", "nlohmann/"),
+    "runtime": ("kolo/runtime/", "runtime/", "nlohmann/", "fmt/"),
+    "algorithms": ("kolo/dsl/", "algorithms/"),
+}
+PROJECT = re.compile(r"^(kolo/|dsl/|ir/|compiler/|targets/|runtime/|algorithms/|driver/|mlir/|llvm/|lld/|llvm-c/)")
+
+
+def sources(folder):
+    for path in sorted((SOURCE / folder).rglob("*")):
+        if path.suffix in SUFFIXES:
+            yield path
+
+
+def includes(path):
+    return re.findall(r'^\s*#?\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.M)
+
+
+class Layout(unittest.TestCase):
+    def test_folders_include_only_what_their_arrows_allow(self):
+        wrong = []
+        for folder, allowed in MAY_INCLUDE.items():
+            for path in sources(folder):
+                if folder == "dsl" and (SOURCE / "dsl/include") in path.parents:
+                    continue
+                wrong += [f"{path.relative_to(SOURCE)} includes {name}" for name in includes(path)
+                          if PROJECT.match(name) and not name.startswith(allowed)]
+        self.assertEqual(wrong, [])
+
+    def test_public_headers_include_the_standard_library_only(self):
+        wrong = []
+        for folder in ("dsl/include", "runtime/include"):
+            for path in sources(folder):
+                wrong += [f"{path.relative_to(SOURCE)} includes {name}" for name in includes(path)
+                          if "/" in name and not name.startswith("kolo/")]
+        self.assertEqual(wrong, [])
+
+    def test_only_one_file_of_the_language_knows_mlir(self):
+        knowing = [path.name for path in sources("dsl") if any(name.startswith("mlir/") for name in includes(path))]
+        self.assertEqual(set(knowing), {"EmitChoreography.cpp", "EmitChoreography.h"})
+
+    def test_no_file_has_800_lines(self):
+        folders = ("dsl", "ir", "compiler", "targets", "runtime", "algorithms", "tests", "bench")
+        long = [str(path) for folder in folders for path in sources(folder) if len(path.read_text().splitlines()) >= 800]
+        self.assertEqual(long, [])
+
+    def test_every_header_says_what_it_is(self):
+        silent = [str(path.relative_to(SOURCE)) for folder in ("dsl", "ir", "compiler", "targets", "runtime", "algorithms")
+                  for path in sources(folder) if path.suffix == ".h" and not path.read_text().startswith(("//", "/*"))]
+        self.assertEqual(silent, [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
