@@ -9,6 +9,9 @@
 
 namespace kolo {
 
+/// On programs that have data signals only: those that Project makes, until InferHandshake has run.
+inline constexpr char needsHandshakeName[] = "kolo.needs_handshake";
+
 #define GEN_PASS_DECL
 #include "compiler/Passes.h.inc"
 #define GEN_PASS_REGISTRATION

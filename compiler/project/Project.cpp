@@ -54,6 +54,7 @@ void Projector::run() {
                                    choreography.getCollective(), choreography.getMesh(), choreography.getMeshes(),
                                    uint64_t(numTransfers));
   program->setDiscardableAttrs(choreography->getDiscardableAttrDictionary());
+  program->setAttr(needsHandshakeName, builder.getUnitAttr());
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   for (int64_t dim = 0; dim < int64_t(choreography.getMesh().size()); ++dim) {
     dimSizes.push_back(DimSizeOp::create(builder, choreography.getLoc(), dim));

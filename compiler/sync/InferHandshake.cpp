@@ -6,7 +6,8 @@
 // A put thus starts after everything before the statement is complete at the receiver, and a statement ends after every
 // peer has read what it reads here: between statements nobody touches this rank's memory. Signals of a statement precede
 // its waits on every rank, so that statement after statement completes. Plain, and sound for any program that Project
-// makes; it needs one more semaphore per transfer. Requires channel form as Project leaves it.
+// makes; it needs one more semaphore per transfer. Requires channel form as Project leaves it, and leaves other programs
+// alone: their authors wrote all of their synchronisation.
 #include "compiler/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -38,6 +39,8 @@ Operation *ancestorBeside(Operation *op, Operation *other) {
 
 struct InferHandshake : impl::InferHandshakeBase<InferHandshake> {
   void runOnOperation() override {
+    if (!getOperation()->removeAttr(needsHandshakeName))
+      return;
     llvm::MapVector<uint64_t, Ends> transfers;
     getOperation().walk([&](Operation *op) {
       if (auto signal = dyn_cast<SignalOp>(op))
