@@ -177,6 +177,8 @@ void compileIr(const std::string &path, const std::string &output, bool optimize
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, ParserConfig(&context));
   if (!module)
     throw ToolError(ExitCode::Refused, mistakes.isEmpty() ? "cannot read " + path : mistakes.text());
+  if (module->getOps<ChoreographyOp>().empty() && module->getOps<ProgramOp>().empty())
+    throw ToolError(ExitCode::Refused, path + ":1:1: error: it has no kolo.choreography and no kolo.chan.program");
   compileModule(*module, output, optimize, mistakes);
 }
 

@@ -354,7 +354,7 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
   if (!worst)
     return;
   bool isRefusal = worst->code.load() == RankReport::wrongData;
-  throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, worst->message);
+  throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, (isRefusal ? job.program + ": " : "") + worst->message);
 }
 
 } // namespace
