@@ -1,0 +1,90 @@
+// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.choreography(kolo-check-choreography))' | FileCheck %s
+
+// What is right is left as it was, with a note of the meshes that were looked at.
+
+// CHECK: kolo.choreography @test
+// CHECK-SAME: kolo.checked = {{\[\[}}array<i64: 4>, array<i64: 4>], [array<i64: 3>, array<i64: 3>]]
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4], [3]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A mesh of more than 64 ranks is represented by a smaller one: a power of two by a power of two, others by none.
+// CHECK: kolo.checked = {{\[\[}}array<i64: 8192>, array<i64: 64>], [array<i64: 6000>, array<i64: 47>]]
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[8192], [6000]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A dimension that a table is mapped along keeps its size, and the other one shrinks.
+// CHECK: kolo.checked = {{\[\[}}array<i64: 100, 3>, array<i64: 13, 3>]]
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["node", "gpu"] meshes [[100, 3]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer %in -> %work to [keep, mapped [2, 0, 1]] {
+  ^bb0(%node: index, %gpu: index, %peerNode: index, %peerGpu: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.copy %in -> %out {
+  ^bb0(%node: index, %gpu: index):
+    kolo.slices from [] size [] to [%node] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [others, keep] {
+  ^bb0(%node: index, %gpu: index, %peerNode: index, %peerGpu: index):
+    kolo.slices from [%node] size [%c1] to [%node] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
+// Every root is looked at; only its output is asked for.
+// CHECK: kolo.choreography @test <reduce over 0>
+// CHECK-SAME: kolo.checked
+kolo.choreography @test #kolo.collective<reduce over 0> mesh ["rank"] meshes [[1], [5]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %root = kolo.root
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    %isRoot = arith.cmpi eq, %me, %root : index
+    kolo.slices from [] size [] to [] size [] when %isRoot
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer reducing %in -> %out to [at %root] {
+  ^bb0(%me: index, %peer: index):
+    %isOther = arith.cmpi ne, %me, %root : index
+    kolo.slices from [] size [] to [] size [] when %isOther
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}

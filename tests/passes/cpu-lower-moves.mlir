@@ -1,0 +1,50 @@
+// RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s
+
+// A program becomes a function of an invocation, and one that sizes its scratch memory from a shape. A put becomes loops
+// over contiguous ranges of bytes with one call in the middle, for ranges that are not empty; a wait is a call whose result
+// is not looked at yet; a flush is nothing, since puts are complete when their call returns.
+
+// CHECK: llvm.mlir.global internal constant @table.moves.0(dense<[1, 0]> : tensor<2xi64>)
+// CHECK-NOT: kolo.chan
+// CHECK-LABEL: llvm.func internal @scratchBytes.moves(%{{.*}}: !llvm.ptr) -> i64
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func internal @run.moves(%{{.*}}: !llvm.ptr) -> i32
+// CHECK-NOT: kolo.chan
+// CHECK: llvm.mlir.addressof @table.moves.0
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.copy(
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.put([[INVOCATION:%[a-z0-9]+]], {{.*}}) : (!llvm.ptr, i64, i64, i64, !llvm.ptr, i64) -> ()
+// CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, i32) -> ()
+// CHECK: [[STATUS:%[0-9]+]] = llvm.call @kolo.wait([[INVOCATION]], {{.*}}) : (!llvm.ptr, i64, i32, i32) -> i32
+// CHECK-NOT: cmpi ne, [[STATUS]]
+// CHECK: llvm.call @kolo.reduce([[INVOCATION]],
+// CHECK: llvm.call @kolo.reduceFrom([[INVOCATION]],
+// CHECK: llvm.call @kolo.get([[INVOCATION]],
+// CHECK: llvm.call @kolo.divide([[INVOCATION]],
+// CHECK: llvm.return {{%.*}} : i32
+kolo.chan.program @moves #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %peer = kolo.lookup %me in [1, 0]
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%n, %n) blocks 1 : !kolo.buffer<2>
+  kolo.chan.copy %in[%c0] size [%n] -> %out[%c0] size [%n] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.put %in[%me] size [%n] -> %work[%me, %c0] size [%c1, %n] to %peer part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<2>
+  kolo.chan.signal 0 to %peer
+  kolo.chan.flush
+  kolo.chan.wait 0 from %peer
+  kolo.chan.reduce %work[%peer, %c0] size [%c1, %n] -> %out[%c0] size [%n] part %lane of %lanes
+    : !kolo.buffer<2> -> !kolo.buffer<1>
+  kolo.chan.reduce %in[%c0] size [%n] -> %out[%c0] size [%n] from %peer part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.get %in[%c0] size [%n] -> %out[%c0] size [%n] from %peer part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.divide %out[%c0] size [%n] part %lane of %lanes : !kolo.buffer<1>
+}
