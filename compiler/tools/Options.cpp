@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <map>
 
@@ -56,7 +57,7 @@ void RunOptions::addTo(CLI::App &command) {
       ->check(CLI::Range(1, runtime::maxLanes))
       ->capture_default_str();
   command.add_option("--timeout-ms", timeoutMs, "longest wait for a peer; 0: $KOLO_TIMEOUT_MS, else 30000")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, INT_MAX))
       ->capture_default_str();
   command.add_flag("--in-place", isInPlace, "input and output are the same memory, as in NCCL");
   command.add_flag("--no-optimization", noOptimization, "compile with the required passes only");

@@ -15,6 +15,8 @@ namespace kolo::tools {
 
 namespace {
 
+constexpr int mostIterations = 1'000'000;
+
 struct RunCommand : RunOptions {
   std::string size = "64M";
   int64_t count = -1;
@@ -198,8 +200,11 @@ void addRunCommand(CLI::App &app) {
   auto options = std::make_shared<RunCommand>();
   options->addTo(*command);
   command->add_option("--bytes", options->size, "size of the larger buffer of one rank")->capture_default_str();
-  command->add_option("--count", options->count, "elements instead of --bytes, as the collective counts them");
-  command->add_option("--iterations", options->iterations, "timed repetitions")->capture_default_str();
+  command->add_option("--count", options->count, "elements instead of --bytes, as the collective counts them")
+      ->check(CLI::Range(int64_t(0), INT64_MAX));
+  command->add_option("--iterations", options->iterations, "timed repetitions")
+      ->check(CLI::Range(1, mostIterations))
+      ->capture_default_str();
   command->callback([options] { run(*options); });
 }
 
@@ -213,10 +218,10 @@ void addBenchCommand(CLI::App &app) {
       ->check(CLI::Range(2, 1 << 20))
       ->capture_default_str();
   command->add_option("-w,--warm-ups", options->warmUps, "untimed repetitions per size")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, mostIterations))
       ->capture_default_str();
   command->add_option("-n,--iterations", options->iterations, "timed repetitions per size; fewer from 16M on")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, mostIterations))
       ->capture_default_str();
   command->add_option("--csv", options->csvPath, "also as CSV, to this file; - for standard output");
   command->add_option("--json", options->jsonPath, "also as JSON, to this file; - for standard output");

@@ -1,0 +1,187 @@
+"""kolo compile: what it makes, what it refuses, and that a refusal writes nothing."""
+import json
+import os
+import shutil
+import unittest
+
+from tool import KOLO, ToolTest
+
+
+class Output(ToolTest):
+    def test_default_name(self):
+        self.assertRegex(self.succeeds("compile", "ringAllGather", "--mesh", "rank=4"),
+                         r"\AringAllGather\.so: compiled in \d+ ms\n\Z")
+        self.succeeds("compile", self.copy("two.cpp"), "--mesh", "rank=4")
+        self.succeeds("compile", self.copy("channel.mlir"))
+        self.assertEqual(self.listing(), ["channel.mlir", "channel.so", "ringAllGather.so", "two.cpp", "two.so"])
+
+    def test_a_mesh_given_twice_counts_once(self):
+        self.succeeds("compile", "ringAllGather", "--mesh", "rank=4", "--mesh", "rank=3", "--mesh", "rank=4", "-o", "x.so")
+        self.assertEqual(json.loads(self.succeeds("inspect", "x.so"))["programs"][0]["meshes"], [[4], [3]])
+
+    def test_the_same_bytes_twice(self):
+        for name in ("a.so", "b.so"):
+            self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", name)
+        with open(self.file("a.so"), "rb") as a, open(self.file("b.so"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_path_that_cannot_be_written(self):
+        for path in ("missing/x.so", "."):
+            self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=4", "-o", path, says=f"cannot write {path}")
+
+    def test_existing_output_survives_a_failure(self):
+        self.write("x.so", "precious")
+        self.mistakes("compile", self.copy("mistakes.cpp"), "--mesh", "node=2,gpu=2", "-o", "x.so")
+        with open(self.file("x.so")) as old:
+            self.assertEqual(old.read(), "precious")
+
+    def test_required_passes_only(self):
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "--no-optimization", "-o", "plain.so")
+        self.succeeds("run", "plain.so", "--mesh", "rank=4", "--bytes", "64K")
+
+
+class Sources(ToolTest):
+    def test_a_file_of_two_programs(self):
+        self.succeeds("compile", self.copy("two.cpp"), "--mesh", "rank=4", "--target", "cpu")
+        for program in ("direct", "ring"):
+            self.succeeds("run", "two.so", "--program", program, "--mesh", "rank=4", "--bytes", "1K")
+        self.refuses(2, "run", "two.so", "--mesh", "rank=4", says=["--program", "direct, ring"])
+        self.refuses(2, "run", "two.so", "--program", "x", "--mesh", "rank=4", says=["'x'", "direct, ring"])
+
+    def test_one_program_of_a_file(self):
+        self.succeeds("compile", self.copy("two.cpp"), "--mesh", "rank=4", "--program", "ring")
+        self.succeeds("run", "two.so", "--mesh", "rank=4", "--bytes", "1K")
+        self.refuses(2, "compile", "two.cpp", "--mesh", "rank=4", "--program", "x", says=["'x'", "direct, ring"])
+
+    def test_both_phases_of_ir(self):
+        for name, mesh in (("choreography", "rank=8"), ("channel", "rank=4")):
+            self.succeeds("compile", self.copy(name + ".mlir"), "-o", name + ".so")
+            for lanes in ("1", "3"):
+                self.succeeds("run", name + ".so", "--mesh", mesh, "--bytes", "64K", "--lanes", lanes)
+        self.refuses(2, "compile", "channel.mlir", "--mesh", "rank=4", says=["--mesh", "channel.mlir"])
+        self.refuses(2, "compile", "channel.mlir", "--program", "ring", says="--program")
+
+    def test_compilers_named_by_the_environment(self):
+        self.copy("two.cpp")
+        for compiler in ("g++", "clang++-22", "g++ -Wall"):
+            if shutil.which(compiler.split()[0]):
+                self.succeeds("compile", "two.cpp", "--mesh", "rank=4", CXX=compiler)
+        self.refuses(2, "compile", "two.cpp", "--mesh", "rank=4", CXX="no-such-compiler", says=["no-such-compiler", "CXX"])
+
+    def test_no_place_for_temporary_files(self):
+        for what in (self.copy("two.cpp"), "ringAllGather"):
+            self.refuses(2, "compile", what, "--mesh", "rank=4", TMPDIR="/nonexistent", says="temporary file")
+            self.assertNotIn("two.so", self.listing())
+
+
+class Refusals(ToolTest):
+    def test_unknown_algorithm_gives_the_nearest(self):
+        self.refuses(2, "compile", "ringAllGathr", "--mesh", "rank=4", says=["'ringAllGathr'", "did you mean ringAllGather?"])
+        self.refuses(2, "compile", "RINGALLREDUCE", "--mesh", "rank=4", says="did you mean ringAllReduce?")
+        self.assertNotIn("did you mean", self.refuses(2, "compile", "zzz", "--mesh", "rank=4", says="'zzz'"))
+
+    def test_files_that_are_not_there(self):
+        self.refuses(2, "compile", says="algorithm")
+        for name in ("missing.cpp", "missing.mlir"):
+            mesh = ["--mesh", "rank=4"] if name.endswith(".cpp") else []
+            self.refuses(2, "compile", name, *mesh, says=["no file", name])
+        self.refuses(2, "compile", "a.txt", "--mesh", "rank=4", says=["a.txt", ".cpp", ".mlir"])
+
+    def test_texts_that_are_no_mesh(self):
+        for mesh, says in [("rank", "'rank'"), ("rank=", "''"), ("rank=0", "size 0"), ("rank=-3", "size -3"), ("", "''"),
+                           ("rank=4,", "''"), ("rank=x", "'x'"), ("rank=4;", "'4;'"), ("rank=4,rank=2", "twice"),
+                           ("=4", "no name"), ("rank=99999999999999999999", "99999999999999999999"),
+                           ("a=1,b=1,c=1,d=1,e=1", "at most 4")]:
+            self.refuses(2, "compile", "ringAllGather", "--mesh", mesh, says=["--mesh", says, "node=2,gpu=4"])
+        self.refuses(2, "compile", "ringAllGather", says="--mesh node=2,gpu=4")
+
+    def test_meshes_that_do_not_fit(self):
+        self.refuses(2, "compile", "ringAllGather", "--mesh", "node=4", says=["rank=N", "node=4"])
+        self.refuses(2, "compile", "railAllGather", "--mesh", "gpu=2,node=4", says=["node=N,gpu=N", "gpu=2,node=4"])
+        self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=2000000000", says=["2000000000", "65536"])
+        self.refuses(1, "compile", "recursiveDoublingAllGather", "--mesh", "rank=6", says=["power of two", ".cpp:"])
+
+    def test_targets(self):
+        self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=4", "--target", "abacus", says=["abacus", "cpu"])
+        self.assertEqual(self.listing(), [])
+
+
+class Mistakes(ToolTest):
+    """Of authors: every one at its place, and nothing written."""
+
+    def tearDown(self):
+        self.assertEqual([name for name in self.listing() if name.endswith(".so")], [])
+        super().tearDown()
+
+    def user(self, body, head=""):
+        return self.write("user.cpp", "#include <kolo/dsl/Language.h>\nusing namespace kolo::dsl;\n" + head +
+                          'KOLO_COLLECTIVE(user, AllGather, Mesh("rank")) {\n' + body + "\n}\n")
+
+    def test_all_are_reported_at_their_lines(self):
+        found = self.mistakes("compile", self.copy("mistakes.cpp"), "--mesh", "node=2,gpu=2")
+        self.assertEqual({file for file, _, _ in found}, {"mistakes.cpp"})
+        self.assertLessEqual({8, 9, 10, 11}, {line for _, line, _ in found})
+        self.assertEqual(found, sorted(found))
+        self.assertTrue(any("nowhere" in message for _, line, message in found if line == 10))
+
+    def test_a_wrong_result(self):
+        [(_, line, message)] = self.mistakes("compile", self.user("c.copy(c.input(), c.output()[c.rank()]);"), "--mesh", "rank=2")
+        self.assertEqual(line, 3)
+        self.assertIn("all_gather", message)
+
+    def test_what_the_host_compiler_says(self):
+        outcome = self.kolo("compile", self.user("Buffr out = c.output();"), "--mesh", "rank=2")
+        self.assertEqual((outcome.code, outcome.out), (1, ""))
+        self.assertTrue(outcome.err.startswith("user.cpp does not compile:\n"), outcome.err)
+        self.assertRegex(outcome.err, r"user\.cpp:4:\d+: error: .*Buffr")
+
+    def test_code_that_crashes(self):
+        for body in ("*(volatile int *)nullptr = 3;", "__builtin_trap();"):
+            [(_, line, message)] = self.mistakes("compile", self.user(body), "--mesh", "rank=2")
+            self.assertEqual(line, 3)
+            self.assertIn("crashed", message)
+
+    def test_code_that_crashes_while_it_is_loaded(self):
+        head = "static int early = [] { *(volatile int *)nullptr = 3; return 0; }();\n"
+        self.assertIn("crashed", self.mistakes("compile", self.user("", head), "--mesh", "rank=2")[0][2])
+
+    def test_recursion_without_end(self):
+        head = "int forever(volatile int n) { volatile char pad[9999]; pad[n] = 1; return forever(n + 1) + pad[n]; }\n"
+        self.assertIn("crashed", self.mistakes("compile", self.user("forever(0);", head), "--mesh", "rank=2")[0][2])
+
+    def test_code_that_throws(self):
+        [(_, line, message)] = self.mistakes("compile", self.user('throw std::string("no");'), "--mesh", "rank=2")
+        self.assertIn("exception", message)
+
+    def test_undefined_function(self):
+        [(_, _, message)] = self.mistakes("compile", self.user("elsewhere();", "void elsewhere();\n"), "--mesh", "rank=2")
+        self.assertIn("elsewhere()", message)
+
+    def test_no_choreography(self):
+        self.write("none.cpp", "#include <kolo/dsl/Language.h>\n")
+        self.assertIn("KOLO_COLLECTIVE", self.mistakes("compile", "none.cpp", "--mesh", "rank=2")[0][2])
+
+    def test_two_of_one_name(self):
+        one = 'KOLO_COLLECTIVE(same, AllGather, Mesh("rank")) {} }\n'
+        self.write("same.cpp", "#include <kolo/dsl/Language.h>\nusing namespace kolo::dsl;\n" +
+                   "namespace a { " + one + "namespace b { " + one)
+        [(_, line, message)] = self.mistakes("compile", "same.cpp", "--mesh", "rank=2")
+        self.assertEqual(line, 4)
+        self.assertIn("same.cpp:3", message)
+
+    def test_bad_ir(self):
+        for name, text in [("empty.mlir", ""), ("text.mlir", "hello\n"), ("open.mlir", "module {\n"), ("zero.mlir", "\0\0")]:
+            [(file, _, _)] = self.mistakes("compile", self.write(name, text))
+            self.assertEqual(file, name)
+
+    def test_ir_with_a_mistake(self):
+        with open(self.file(self.copy("choreography.mlir"))) as source:
+            text = source.read()
+        found = self.mistakes("compile", self.write("wrong.mlir", text.replace("subi %me, %s", "addi %me, %s")))
+        self.assertEqual(found[0][:2], ("wrong.mlir", 13))
+        found = self.mistakes("compile", self.write("wrong.mlir", text.replace("kolo.transfer", "kolo.transfre")))
+        self.assertEqual(found[0][:2], ("wrong.mlir", 13))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,19 @@
+kolo.choreography @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4], [8]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %last = arith.subi %n, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %last step %c1 {
+    kolo.transfer %out -> %out to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      %i = arith.subi %me, %s : index
+      kolo.slices from [%i] size [%c1] to [%i] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}

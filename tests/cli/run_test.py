@@ -1,0 +1,117 @@
+"""kolo run: every way to run, on real data, and what it refuses."""
+import itertools
+import unittest
+
+from tool import ToolTest
+
+REDUCE = ["ringAllReduce", "--mesh", "rank=3", "--bytes", "10K", "--iterations", "2"]
+DTYPES = ["f16", "bf16", "f32", "f64", "i8", "u8", "i32", "u32", "i64", "u64"]
+
+
+class Ways(ToolTest):
+    def test_prints_what_ran_and_that_it_is_right(self):
+        lines = self.succeeds("run", "railAllGather", "--mesh", "node=2,gpu=2", "--bytes", "64K").splitlines()
+        self.assertEqual(lines[:2], ["railAllGather on node=2,gpu=2: 4 processes, f32, window memory, 1 lane per rank",
+                                     "65536 bytes (4096 elements): every byte is right"])
+        self.assertRegex(lines[2], r"\Atime [\d.]+ us \(min [\d.]+, max [\d.]+, 5 iterations\), "
+                                   r"algorithm bandwidth [\d.]+ GB/s, bus bandwidth [\d.]+ GB/s\Z")
+
+    def test_ranks_memory_place_and_lanes(self):
+        for ranks, memory, place, lanes in itertools.product(["processes", "threads"], ["windows", "ordinary"],
+                                                             [[], ["--in-place"]], ["1", "3"]):
+            self.succeeds("run", *REDUCE, "--ranks-as", ranks, "--memory", memory, "--lanes", lanes, *place)
+
+    def test_every_dtype(self):
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=3")
+        for dtype in DTYPES:
+            self.assertIn(f" {dtype} sum,", self.succeeds("run", "ringAllReduce.so", *REDUCE[1:], "--dtype", dtype))
+
+    def test_every_op(self):
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=3")
+        for op in ("sum", "product", "min", "max", "average"):
+            self.assertIn(f" f32 {op},", self.succeeds("run", "ringAllReduce.so", *REDUCE[1:], "--op", op))
+
+    def test_every_root(self):
+        for algorithm in ("binomialBroadcast", "directReduce", "binomialGather", "directScatter"):
+            for root in ("0", "2"):
+                self.succeeds("run", algorithm, *REDUCE[1:], "--root", root)
+
+    def test_one_rank(self):
+        self.succeeds("run", "ringAllReduce", "--mesh", "rank=1", "--bytes", "1K")
+
+
+class Sizes(ToolTest):
+    def test_units(self):
+        for text, size in [("64", 64), ("64B", 64), ("2K", 2048), ("2k", 2048), ("2KiB", 2048), ("2KB", 2048),
+                           ("1M", 1 << 20), ("16MiB", 16 << 20)]:
+            out = self.succeeds("run", "ringAllReduce", "--mesh", "rank=2", "--bytes", text, "--iterations", "1")
+            self.assertIn(f"\n{size} bytes ({size // 4} elements)", out)
+
+    def test_counts(self):
+        for count in (0, 1, 5):
+            out = self.succeeds("run", "ringAllGather", "--mesh", "rank=3", "--count", str(count))
+            self.assertIn(f"\n{count * 12} bytes ({count} elements)", out)
+        self.succeeds("run", "ringAllGather", "--mesh", "rank=3", "--bytes", "0")
+
+    def test_texts_that_are_no_size(self):
+        for text in ("", "-1", "1.5M", "64X", "K", " 8", "8 ", "0x10", "1GiB8", "99999999999999999999", "9999999999G"):
+            self.refuses(2, "run", "ringAllReduce", "--mesh", "rank=2", f"--bytes={text}" if text else "--bytes", "--count=1",
+                         says="--bytes")
+        self.refuses(2, "run", "ringAllGather", "--mesh", "rank=2", "--bytes", "7", says=["--bytes", "7", "8"])
+
+    def test_more_memory_than_there_is(self):
+        for memory in ("windows", "ordinary"):
+            for size in (["--bytes", "1T"], ["--count", str((1 << 63) - 1)]):
+                self.refuses(3, "run", "ringAllReduce", "--mesh", "rank=2", *size, "--memory", memory,
+                             says=["2 ranks", "GiB", "available"])
+
+
+class Refusals(ToolTest):
+    def test_values(self):
+        for flag, value, says in [("--dtype", "f8", "bf16"), ("--op", "xor", "average"), ("--ranks-as", "fibers", "threads"),
+                                  ("--memory", "gpu", "ordinary"), ("--lanes", "0", "64"), ("--lanes", "65", "64"),
+                                  ("--lanes", "two", "two"), ("--iterations", "0", "0"), ("--count", "-1", "-1"),
+                                  ("--timeout-ms", "-1", "-1"), ("--iterations", "9999999999", "9999999999")]:
+            self.refuses(2, "run", "ringAllReduce", "--mesh", "rank=2", flag, value, says=[flag, says])
+
+    def test_roots(self):
+        for root in ("3", "-1"):
+            self.refuses(2, "run", "binomialBroadcast", "--mesh", "rank=3", "--root", root, says=["--root", root, "0 to 2"])
+
+    def test_missing_flags(self):
+        self.refuses(2, "run", says="algorithm")
+        self.refuses(2, "run", "ringAllReduce", says="--mesh")
+        self.refuses(2, "run", "ringAllReduce", "--mesh", "rank=2", "--mesh", "rank=3", says="--mesh")
+
+    def test_names(self):
+        self.refuses(2, "run", "ringAllReduc", "--mesh", "rank=2", says="did you mean ringAllReduce?")
+        self.refuses(2, "run", "ringAllReduce", "--mesh", "node=2", says=["rank=N", "node=2"])
+        self.refuses(2, "run", "ringAllReduce", "--mesh", "rank=257", says=["257", "256"])
+
+    def test_a_mesh_that_the_plugin_is_not_for(self):
+        self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1,gpu=2", "-o", "p.so")
+        for mesh in ("node=4,gpu=2", "rank=8"):
+            self.refuses(2, "run", "p.so", "--mesh", mesh, says=["node=2,gpu=4 or node=1,gpu=2", mesh])
+
+    def test_a_bad_environment(self):
+        for name, value in [("KOLO_TIMEOUT_MS", "soon"), ("KOLO_WAIT", "idly"), ("KOLO_ORDINARY_MEMORY", "magic")]:
+            for ranks in ("processes", "threads"):
+                error = self.kolo("run", *REDUCE, "--ranks-as", ranks, **{name: value})
+                self.assertIn(error.code, (2, 3), str(error))
+                self.assertIn(name, error.err)
+
+    def test_the_flag_is_meant_more_than_the_variable(self):
+        self.succeeds("run", *REDUCE, "--timeout-ms", "20000", KOLO_TIMEOUT_MS="soon")
+
+    def test_a_wrong_result(self):
+        with open(self.file(self.copy("channel.mlir"))) as source:
+            text = source.read()
+        # What is sent on is not what arrived.
+        wrong = text.replace("put %out[%i] size [%c1] ->", "put %out[%me] size [%c1] ->")
+        self.assertNotEqual(wrong, text)
+        self.succeeds("compile", self.write("wrong.mlir", wrong))
+        self.refuses(1, "run", "wrong.so", "--mesh", "rank=4", "--bytes", "1K", says=["ring", "rank", "element", "wrong"])
+
+
+if __name__ == "__main__":
+    unittest.main()
