@@ -148,6 +148,42 @@ TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
   }
 }
 
+TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {
+  CompiledAlgorithm algorithm("ringAllGather", /*optimize=*/true);
+  kolo::runtime::Mesh mesh = namedMesh(definitionOf("ringAllGather"), {2});
+  PreparedCase right = prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
+  size_t numBytes = right.expected[0]->size();
+  for (size_t wrongByte = 0; wrongByte <= numBytes; ++wrongByte) { // the last time, all are right
+    PreparedCase prepared = right;
+    if (wrongByte < numBytes)
+      (*prepared.expected[0])[wrongByte] ^= std::byte(1);
+    auto body = [&](kolo::runtime::Communicator &communicator) {
+      Caller caller(communicator, algorithm.plugin(), mesh, wrongByte);
+      return caller.allocate(prepared) + caller.call(prepared);
+    };
+    std::string said = kolo::test::runWorld(WorldKind::Threads, 2, {timeoutMs, 1}, body);
+    std::string wanted = "rank 0: byte " + std::to_string(wrongByte) + " of the output is";
+    EXPECT_TRUE(wrongByte == numBytes ? said.empty() : said.starts_with(wanted)) << said;
+  }
+}
+
+TEST(Caller, NoticesWritesOutsideOfItsBuffers) {
+  CompiledAlgorithm algorithm("ringAllGather", /*optimize=*/true);
+  kolo::runtime::Mesh mesh = namedMesh(definitionOf("ringAllGather"), {2});
+  // Data for one element less than the call has.
+  PreparedCase prepared = prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
+  for (size_t rank : {0u, 1u}) {
+    prepared.world.outputs[rank].resize(prepared.world.outputs[rank].size() - 4);
+    prepared.expected[rank]->resize(prepared.expected[rank]->size() - 4);
+  }
+  auto body = [&](kolo::runtime::Communicator &communicator) {
+    Caller caller(communicator, algorithm.plugin(), mesh, 1);
+    return caller.allocate(prepared) + caller.call(prepared);
+  };
+  std::string said = kolo::test::runWorld(WorldKind::Threads, 2, {timeoutMs, 1}, body);
+  EXPECT_TRUE(said.starts_with("rank 0: behind the output is")) << said;
+}
+
 TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultForEveryCombination) {
   for (bool optimize : {true, false}) {
     Runner runner(GetParam(), optimize);
