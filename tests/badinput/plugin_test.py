@@ -1,0 +1,185 @@
+"""Plugin files that are damaged, foreign, or lie: refused with one line before any of their code runs."""
+import json
+import os
+import random
+import struct
+import subprocess
+import unittest
+
+from tool import KOLO, ToolTest
+
+# KoloPluginFooter of runtime/include/kolo/runtime/PluginAbi.h.
+FOOTER = struct.Struct("<QQQII8s")
+MAGIC = b"KOLOPLUG"
+ABI = 1
+
+
+def fnv1a(data):
+    checksum = 0xCBF29CE484222325
+    for byte in data:
+        checksum = (checksum ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return checksum
+
+
+def pack(elf, manifest, abi=ABI, footerBytes=FOOTER.size, magic=MAGIC, elfBytes=None, manifestBytes=None):
+    body = elf + manifest
+    return body + FOOTER.pack(len(elf) if elfBytes is None else elfBytes,
+                              len(manifest) if manifestBytes is None else manifestBytes, fnv1a(body), abi, footerBytes, magic)
+
+
+class PluginTest(ToolTest):
+    @classmethod
+    def setUpClass(cls):
+        import tempfile
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "x.so")
+            subprocess.run([KOLO, "compile", "ringAllReduce", "--mesh", "rank=2", "-o", path], check=True, capture_output=True)
+            with open(path, "rb") as file:
+                cls.good = file.read()
+        elfBytes, manifestBytes, *_ = FOOTER.unpack(cls.good[-FOOTER.size:])
+        cls.elf, cls.text = cls.good[:elfBytes], cls.good[elfBytes:elfBytes + manifestBytes]
+        assert pack(cls.elf, cls.text) == cls.good
+
+    def refused(self, content, *says, inspect=True):
+        """Refused by run, and by inspect too unless what is wrong is beyond what it looks at."""
+        with open(self.file("x.so"), "wb") as file:
+            file.write(content)
+        self.refuses(2, "run", "x.so", "--mesh", "rank=2", "--bytes", "1K", says=["x.so: ", *says])
+        if inspect:
+            self.refuses(2, "inspect", "x.so", says=["x.so: ", *says])
+
+
+class Files(PluginTest):
+    def test_the_good_one_is_good(self):
+        with open(self.file("x.so"), "wb") as file:
+            file.write(self.good)
+        self.succeeds("run", "x.so", "--mesh", "rank=2", "--bytes", "1K")
+
+    def test_truncated(self):
+        size, elf = len(self.good), len(self.elf)
+        for length in (0, 1, FOOTER.size - 1, FOOTER.size, 64, elf // 2, elf, elf + 1, size // 2, size - FOOTER.size, size - 1):
+            self.refused(self.good[:length])
+
+    def test_bytes_after_the_end(self):
+        self.refused(self.good + b"\0")
+        self.refused(self.good + self.good[-FOOTER.size:], "truncated")
+
+    def test_a_corrupted_byte_anywhere(self):
+        dice = random.Random(7)
+        elf, body, size = len(self.elf), len(self.elf) + len(self.text), len(self.good)
+        for at in [0, 4, dice.randrange(elf), elf - 1, elf, dice.randrange(elf, body), body - 1, *range(body, size, 4), size - 1]:
+            damaged = bytearray(self.good)
+            damaged[at] ^= 1 << dice.randrange(8)
+            with self.subTest(at=at, of=size):
+                self.refused(bytes(damaged))
+
+    def test_files_of_another_kind(self):
+        with open(KOLO, "rb") as file:
+            self.refused(file.read(1 << 20), "Kolo plugin")
+        self.refused(b"hello\n" * 1000, "Kolo plugin")
+        self.refused(b"\0" * 10000, "Kolo plugin")
+        libc = next(path for path in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6")
+                    if os.path.exists(path))
+        self.refuses(2, "run", libc, "--mesh", "rank=2", says=[libc, "Kolo plugin"])
+        for path in ("/", "/dev/null"):
+            self.refuses(2, "run", path, "--mesh", "rank=2", says="not a regular file")
+        os.mkfifo(self.file("pipe.so"))
+        self.refuses(2, "run", "pipe.so", "--mesh", "rank=2", says="not a regular file")
+
+
+class Footers(PluginTest):
+    def test_another_abi(self):
+        for abi in (0, ABI + 1, 0xFFFFFFFF):
+            self.refused(pack(self.elf, self.text, abi=abi), f"ABI version {abi}")
+
+    def test_wrong_sizes(self):
+        self.refused(pack(self.elf, self.text, footerBytes=FOOTER.size + 8), "footer")
+        for elfBytes, manifestBytes in [(0, 0), (len(self.elf) + 1, len(self.text)), (2**64 - 1, len(self.elf) + len(self.text) + 1),
+                                        (2**63, 2**63)]:
+            self.refused(pack(self.elf, self.text, elfBytes=elfBytes, manifestBytes=manifestBytes), "footer")
+
+    def test_the_border_between_code_and_manifest_moved(self):
+        for shift in (-1, 1, -len(self.elf)):
+            moved = pack(self.elf, self.text, elfBytes=len(self.elf) + shift, manifestBytes=len(self.text) - shift)
+            self.refused(moved, "manifest", inspect=False)
+
+
+class Manifests(PluginTest):
+    def changed(self, change):
+        manifest = json.loads(self.text)
+        change(manifest)
+        return pack(self.elf, json.dumps(manifest).encode())
+
+    def test_what_is_no_manifest(self):
+        for text in (b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"{" * 100000, b"[" * 100000):
+            self.refused(pack(self.elf, text), "manifest", inspect=False)
+
+    def test_every_field_missing_or_of_another_type(self):
+        manifest = json.loads(self.text)
+        optional = {("programs", 0, "checked")}  # for people to read
+
+        def places(value, path):
+            items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+            for key, inner in items:
+                yield (*path, key)
+                yield from places(inner, (*path, key))
+
+        def parent(root, path):
+            for key in path[:-1]:
+                root = root[key]
+            return root
+
+        numRefused = 0
+        for path in places(manifest, ()):
+            if any(path[:len(skipped)] == skipped for skipped in optional):
+                continue
+            for wrong in ("missing", {"no": "sense"}):
+                broken = json.loads(self.text)
+                if wrong == "missing":
+                    del parent(broken, path)[path[-1]]
+                else:
+                    parent(broken, path)[path[-1]] = wrong
+                if wrong == "missing" and isinstance(path[-1], int):
+                    continue  # a shorter list is not of another type
+                with self.subTest(path=path, wrong=wrong):
+                    self.refused(pack(self.elf, json.dumps(broken).encode()), "manifest", inspect=False)
+                    numRefused += 1
+        self.assertGreater(numRefused, 30)
+
+    def test_values_out_of_range(self):
+        def program(field, value):
+            return lambda manifest: manifest["programs"][0].update({field: value})
+        for field, value in [("name", ""), ("collective", "dance"), ("groupDims", []), ("groupDims", [1]), ("groupDims", [-1]),
+                             ("groupDims", [0, 0]), ("mesh", []), ("mesh", ["a", "b", "c", "d", "e"]), ("meshes", [[0]]),
+                             ("meshes", [[2, 2]]), ("meshes", [[-2]]), ("meshes", [[2**40]]), ("meshes", [[2.5]]),
+                             ("semaphores", -1), ("semaphores", 2**31), ("semaphores", 2**64), ("semaphores", 1e99),
+                             ("inPlace", "perhaps"), ("reduces", 1)]:
+            with self.subTest(field=field, value=value):
+                self.refused(self.changed(program(field, value)), f"programs[0].{field}", inspect=False)
+
+    def test_what_disagrees_with_the_code(self):
+        self.refused(self.changed(lambda m: m["programs"][0].update(name="other")), "'other'", inspect=False)
+        self.refused(self.changed(lambda m: m["programs"].append({**m["programs"][0], "name": "two"})), "2 programs", inspect=False)
+        self.refused(self.changed(lambda m: m["programs"].append(m["programs"][0])), "twice", inspect=False)
+        self.refused(self.changed(lambda m: m.update(programs=[])), "programs", inspect=False)
+        self.refused(self.changed(lambda m: m.update(abi=2)), "ABI version 2", inspect=False)
+
+    def test_another_target(self):
+        self.refused(self.changed(lambda m: m["target"].update(kind="cuda")), "cuda", inspect=False)
+        self.refused(self.changed(lambda m: m["target"].update(triple="riscv64-linux-gnu")), "riscv64", inspect=False)
+        self.refused(self.changed(lambda m: m["target"].update(cpu="x86-64-v9")), "x86-64-v9", inspect=False)
+
+    def test_code_that_is_no_library(self):
+        for elf in (b"", b"\x7fELF", b"not a library at all" * 100, self.elf[:200], self.elf[:len(self.elf) // 2]):
+            with self.subTest(elf=elf[:20], size=len(elf)):
+                self.refused(pack(elf, self.text), inspect=False)
+
+    def test_a_mesh_of_the_manifest_alone(self):
+        """The code is parametric, so this runs; that it was proved is not the loader's to know."""
+        with open(self.file("x.so"), "wb") as file:
+            file.write(self.changed(lambda m: m["programs"][0].update(meshes=[[3]])))
+        self.refuses(2, "run", "x.so", "--mesh", "rank=2", says="compiled for rank=3")
+
+
+if __name__ == "__main__":
+    unittest.main()
