@@ -15,8 +15,7 @@ sys.dont_write_bytecode = True
 
 from comparison.plugins import ALGORITHMS, Plugins
 from comparison.processes import CellFailed, Ranks
-from comparison.report import geometric_mean, ratio
-from comparison.rounds import Outcome
+from comparison.report import complete_cell, geometric_mean
 from comparison.systems import SYSTEMS
 
 SIZES = {"8": 8, "64K": 65536}
@@ -39,10 +38,15 @@ def expect_failure(ranks: Ranks, question: str, words: str, timeout_seconds: flo
 
 
 def check_arithmetic() -> None:
-    peer = Outcome(rounds=[{"medianUs": 2.0}, {"medianUs": 8.0}, {"medianUs": 3.0}])
-    kolo = Outcome(rounds=[{"medianUs": 1.0}, {"medianUs": 2.0}, {"medianUs": 1.0}])
-    expect(ratio(peer, kolo) == 3.0, "a ratio is the median of the ratios within rounds")
-    expect(ratio(peer, Outcome(failure="timeout")) is None, "a failed cell has no ratio")
+    def system(*medians: float) -> dict:
+        return {"rounds": [{"medianUs": median, "minUs": median / 2} for median in medians]}
+
+    cell = complete_cell({"systems": {"openmpi": system(2, 8, 3), "mpich": system(9, 9, 9), "kolo": system(1, 2, 1),
+                                      "kolo-ordinary": {"rounds": [], "failed": "timeout"}}})
+    expect(cell["ratios"]["kolo"] == {"packaged": 3.0, "bestPeer": 3.0, "bestPeerLeast": 2.0},
+           "a ratio is the median of the ratios within rounds")
+    expect(cell["ratios"]["kolo-ordinary"]["bestPeer"] is None, "a failed cell has no ratio")
+    expect(cell["bestPeer"] == "openmpi", "the best peer has the least median")
     expect(abs(geometric_mean([1.0, 4.0]) - 2.0) < 1e-12, "the mean is geometric")
 
 

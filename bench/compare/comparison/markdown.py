@@ -5,7 +5,8 @@ from .report import markdown_table, rows_of, spread_rows, summary_rows
 NOTES = """\
 Times are microseconds for one operation, from the first rank's start to the last rank's end: the median of a round, \
 then the median of the rounds. A ratio above 1 means that Kolo is faster; it is the median of the ratios within each \
-round. "Packaged" is Open MPI with its defaults; "best peer" is the fastest of all MPI systems in that cell. Bytes are \
+round. "Least times" compares the fastest single iterations instead, which other \
+programs on the machine disturb less. "Packaged" is Open MPI with its defaults; "best peer" is the fastest of all MPI systems in that cell. Bytes are \
 those of the whole vector. Kolo runs the fastest of its algorithms in each cell, chosen beforehand in separate, shorter \
 runs that count for nothing else; the MPI libraries choose by their own rules."""
 
@@ -45,10 +46,10 @@ def page(result: dict) -> str:
              markdown_table([["name", "what", "launched with"]] +
                             [[system["name"], system["description"], f"`{system['launch']}`"]
                              for system in result["systems"]]),
-             "## Geometric means", markdown_table(summary_rows(result["summary"]))]
+             "## Geometric means of the ratios", markdown_table(summary_rows(result["summary"]))]
     for ranks in sorted({cell["ranks"] for cell in cells}):
         chosen = [cell for cell in cells if cell["ranks"] == ranks]
-        parts += [f"## {ranks} ranks", markdown_table(rows_of(chosen)), "Lowest and highest median of a round:",
+        parts += [f"## {ranks} ranks", markdown_table(rows_of(chosen)), "The fastest iteration; the lowest and highest median of a round:",
                   markdown_table(spread_rows(chosen))]
     if failed := failures(cells):
         parts += ["## Failures", "\n".join(failed)]

@@ -3,14 +3,11 @@
 import math
 import statistics
 
-from .rounds import Cell, Comparison, Outcome
+from .rounds import Comparison, Outcome
 from .systems import PACKAGED
 
 KOLO_SYSTEMS = ("kolo", "kolo-ordinary")
-
-
-def medians(outcome: Outcome) -> list[float]:
-    return [] if outcome.failure else [result["medianUs"] for result in outcome.rounds]
+SIZE_CLASSES = {"below 64 KiB": (0, 1 << 16), "from 64 KiB": (1 << 16, float("inf"))}
 
 
 def describe_outcome(outcome: Outcome) -> dict:
@@ -19,37 +16,51 @@ def describe_outcome(outcome: Outcome) -> dict:
         result["algorithm"] = outcome.algorithm
     if outcome.failure:
         result["failed"] = outcome.failure
-    elif outcome.rounds:
-        values = medians(outcome)
-        result |= {"medianUs": statistics.median(values), "minUs": min(values), "maxUs": max(values)}
     return result
 
 
-def ratio(peer: Outcome | None, kolo: Outcome | None) -> float | None:
+def times(result: dict | None, kind: str) -> list[float]:
+    """One number per round: its median or its least. Empty when the system is absent or failed."""
+    return [] if not result or "failed" in result else [one[kind] for one in result["rounds"]]
+
+
+def add_times(result: dict) -> dict:
+    if medians := times(result, "medianUs"):
+        result |= {"medianUs": statistics.median(medians), "minUs": min(medians), "maxUs": max(medians),
+                   "leastUs": min(times(result, "minUs"))}
+    return result
+
+
+def ratio(peer: dict | None, kolo: dict | None) -> float | None:
     """The peer's time over Kolo's: the median of the rounds' own ratios, so that a slow spell hits both sides."""
-    if not peer or not kolo or not medians(peer) or not medians(kolo):
-        return None
-    return statistics.median(theirs / ours for theirs, ours in zip(medians(peer), medians(kolo)))
+    pairs = list(zip(times(peer, "medianUs"), times(kolo, "medianUs")))
+    return statistics.median(theirs / ours for theirs, ours in pairs) if pairs else None
 
 
-def best_peer(outcomes: dict[str, Outcome]) -> str | None:
-    times = {name: statistics.median(medians(outcome)) for name, outcome in outcomes.items()
-             if name not in KOLO_SYSTEMS and medians(outcome)}
-    return min(times, key=times.get) if times else None
+def best_peer(systems: dict[str, dict], kind: str) -> str | None:
+    found = {name: result[kind] for name, result in systems.items() if name not in KOLO_SYSTEMS and kind in result}
+    return min(found, key=found.get) if found else None
 
 
-def describe_cell(cell: Cell, outcomes: dict[str, Outcome]) -> dict:
-    best = best_peer(outcomes)
-    ratios = {name: {"packaged": ratio(outcomes.get(PACKAGED), outcomes.get(name)),
-                     "bestPeer": ratio(outcomes.get(best), outcomes.get(name))}
-              for name in KOLO_SYSTEMS if name in outcomes}
-    return {"collective": cell.collective, "ranks": cell.ranks, "bytes": cell.size_bytes, "bestPeer": best,
-            "ratios": ratios, "systems": {name: describe_outcome(outcome) for name, outcome in outcomes.items()}}
+def describe_ratios(systems: dict[str, dict], name: str) -> dict:
+    least_peer = best_peer(systems, "leastUs")
+    has_least = least_peer is not None and "leastUs" in systems[name]
+    return {"packaged": ratio(systems.get(PACKAGED), systems[name]),
+            "bestPeer": ratio(systems.get(best_peer(systems, "medianUs")), systems[name]),
+            "bestPeerLeast": systems[least_peer]["leastUs"] / systems[name]["leastUs"] if has_least else None}
+
+
+def complete_cell(cell: dict) -> dict:
+    """Adds to a cell all that follows from its rounds."""
+    systems = {name: add_times(result) for name, result in cell["systems"].items()}
+    ratios = {name: describe_ratios(systems, name) for name in KOLO_SYSTEMS if name in systems}
+    return {**cell, "bestPeer": best_peer(systems, "medianUs"), "ratios": ratios, "systems": systems}
 
 
 def describe_cells(comparison: Comparison, ranks: int) -> list[dict]:
     names = [system.name for system in comparison.systems(ranks)]
-    return [describe_cell(cell, {name: comparison.outcomes[cell, name] for name in names})
+    return [complete_cell({"collective": cell.collective, "ranks": cell.ranks, "bytes": cell.size_bytes,
+                           "systems": {name: describe_outcome(comparison.outcomes[cell, name]) for name in names}})
             for cell in comparison.cells(ranks)]
 
 
@@ -58,21 +69,29 @@ def geometric_mean(values: list[float]) -> float | None:
 
 
 def summarise(cells: list[dict]) -> list[dict]:
-    """Geometric means of the ratios, by ranks and by collective."""
+    """Geometric means of the ratios, by ranks: of all cells, by size and by collective."""
     summary = []
     for ranks in sorted({cell["ranks"] for cell in cells}):
-        for collective in [None, *dict.fromkeys(cell["collective"] for cell in cells)]:
-            chosen = [cell for cell in cells
-                      if cell["ranks"] == ranks and collective in (None, cell["collective"])]
-            for system in KOLO_SYSTEMS:
-                pairs = [cell["ratios"][system] for cell in chosen if system in cell["ratios"]]
-                row = {kind: geometric_mean([pair[kind] for pair in pairs if pair[kind]])
-                       for kind in ("packaged", "bestPeer")}
-                best = [pair["bestPeer"] for pair in pairs if pair["bestPeer"]]
-                if best:
-                    summary.append({"ranks": ranks, "collective": collective or "all", "system": system, **row,
-                                    "least": min(best), "most": max(best), "cells": len(best)})
+        chosen = [cell for cell in cells if cell["ranks"] == ranks]
+        groups = {"all": chosen}
+        for name, (least, end) in SIZE_CLASSES.items():
+            groups[name] = [cell for cell in chosen if least <= cell["bytes"] < end]
+        for name in dict.fromkeys(cell["collective"] for cell in chosen):
+            groups[name] = [cell for cell in chosen if cell["collective"] == name]
+        for name, group in groups.items():
+            summary += [row for system in KOLO_SYSTEMS
+                        if (row := summarise_group(group, system, {"ranks": ranks, "cells": name, "system": system}))]
     return summary
+
+
+def summarise_group(cells: list[dict], system: str, heading: dict) -> dict | None:
+    ratios = [cell["ratios"][system] for cell in cells if system in cell["ratios"]]
+    values = {kind: [one[kind] for one in ratios if one[kind]] for kind in ("packaged", "bestPeer", "bestPeerLeast")}
+    best = values["bestPeer"]
+    if not best:
+        return None
+    means = {kind: geometric_mean(numbers) for kind, numbers in values.items()}
+    return {**heading, **means, "least": min(best), "most": max(best), "numCells": len(best)}
 
 
 def show(value: float | None, digits: int = 3) -> str:
@@ -110,21 +129,22 @@ def rows_of(cells: list[dict]) -> list[list[str]]:
 
 
 def spread_rows(cells: list[dict]) -> list[list[str]]:
-    """Lowest to highest median of a round, per system."""
+    """Lowest to highest median of a round, per system, and the least time of any iteration."""
     names = list(cells[0]["systems"])
     rows = [["collective", "bytes", *names]]
     for cell in cells:
         rows.append([cell["collective"], show_size(cell["bytes"]),
-                     *(f"{show(result['minUs'])} to {show(result['maxUs'])}" if "minUs" in result else "failed"
-                       for result in cell["systems"].values())])
+                     *(f"{show(result['leastUs'])}; {show(result['minUs'])} to {show(result['maxUs'])}"
+                       if "minUs" in result else "failed" for result in cell["systems"].values())])
     return rows
 
 
 def summary_rows(summary: list[dict]) -> list[list[str]]:
-    rows = [["ranks", "collective", "system", "packaged / Kolo", "best peer / Kolo", "least", "most", "cells"]]
+    rows = [["ranks", "cells", "system", "packaged / Kolo", "best peer / Kolo", "lowest", "highest",
+             "best peer / Kolo, least times", "number of cells"]]
     for row in summary:
-        rows.append([str(row["ranks"]), row["collective"], row["system"], show(row["packaged"]), show(row["bestPeer"]),
-                     show(row["least"]), show(row["most"]), str(row["cells"])])
+        rows.append([str(row["ranks"]), row["cells"], row["system"], show(row["packaged"]), show(row["bestPeer"]),
+                     show(row["least"]), show(row["most"]), show(row["bestPeerLeast"]), str(row["numCells"])])
     return rows
 
 
