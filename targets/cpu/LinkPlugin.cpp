@@ -43,11 +43,20 @@ static Error runLinker(StringRef object, StringRef library) {
 
 /// Writes all of it, or reports an error and leaves `path` as it was.
 static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
-  return writeToOutput(path, [&](raw_ostream &out) -> Error {
+  Error problem = writeToOutput(path, [&](raw_ostream &stream) -> Error {
     for (StringRef piece : pieces)
-      out << piece;
-    return Error::success();
+      stream << piece;
+    stream.flush();
+    if (path == "/dev/null")
+      return Error::success(); // the only path that is given another kind of stream
+    auto &file = static_cast<raw_fd_ostream &>(stream);
+    std::error_code code = file.error();
+    file.clear_error(); // or its destructor ends the process
+    return errorCodeToError(code);
   });
+  // The caller names the path.
+  return handleErrors(std::move(problem),
+                      [](std::unique_ptr<FileError> error) { return errorCodeToError(error->convertToErrorCode()); });
 }
 
 Error linkPlugin(ArrayRef<char> object, const std::string &manifest, StringRef path) {
@@ -59,7 +68,7 @@ Error linkPlugin(ArrayRef<char> object, const std::string &manifest, StringRef p
     return makeError("cannot write a temporary file: " + problem.message());
   FileRemover removeLibrary(libraryPath);
   if (Error problem = writeAtomically(objectPath, {StringRef(object.data(), object.size())}))
-    return problem;
+    return makeError("cannot write " + objectPath + ": " + toString(std::move(problem)));
   if (Error problem = runLinker(objectPath, libraryPath))
     return problem;
   auto library = MemoryBuffer::getFile(libraryPath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
