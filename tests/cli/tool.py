@@ -51,9 +51,9 @@ class ToolTest(unittest.TestCase):
             environment.pop(name, None)
         return {**environment, **changes}
 
-    def start(self, *arguments, **changes):
+    def start(self, *arguments, start_new_session=False, **changes):
         return subprocess.Popen([KOLO, *arguments], cwd=self.directory, env=self.environment(**changes), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=start_new_session)
 
     def kolo(self, *arguments, timeout=60, **changes):
         process = self.start(*arguments, **changes)

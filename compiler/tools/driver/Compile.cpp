@@ -140,6 +140,9 @@ void checkRest(ModuleOp module) {
 }
 
 void compileModule(ModuleOp module, const std::string &output, bool optimize, const Mistakes &mistakes) {
+  // A device would be replaced by the plugin, and standard output gets the tool's own words.
+  if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
+    throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
   llvm::Error problem = cpu::compilePlugin(module, {optimize}, output);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));

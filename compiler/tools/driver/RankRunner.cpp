@@ -248,6 +248,9 @@ void runThreads(const RankJob &job, const TaggedData &data, const SharedReports 
 /// The ranks' processes. Whichever are left when this goes are killed.
 class Children {
 public:
+  ~Children() { killRest(); }
+  Children(const Children &) = delete;
+  Children &operator=(const Children &) = delete;
   Children(const RankJob &job, const TaggedData &data, const SharedReports &reports, const runtime::ForkedWorld &world)
       : reports(reports) {
     for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
@@ -256,7 +259,7 @@ public:
         runChild(job, data, reports, world, rank);
       if (child < 0) {
         int reason = errno;
-        killRest();
+        killRest(); // no destructor runs for what is not constructed
         throw ToolError(ExitCode::Failed, "cannot start rank " + std::to_string(rank) + ": " + std::strerror(reason));
       }
       ids.push_back(child);
@@ -288,6 +291,7 @@ public:
     return false;
   }
 
+  /// Their reports stay `running`.
   void killRest() {
     for (pid_t &id : ids) {
       if (id <= 0)
@@ -328,7 +332,7 @@ void runProcesses(const RankJob &job, const TaggedData &data, const SharedReport
 int weight(const RankReport &report) {
   switch (report.code.load()) {
   case int(StatusCode::Ok):
-  case RankReport::running: // stopped; whoever waited for it says so
+  case RankReport::running:
     return 0;
   case int(StatusCode::Aborted):
     return 1;
@@ -346,14 +350,19 @@ int weight(const RankReport &report) {
 /// Throws for the failure that explains the others.
 void checkReports(const RankJob &job, const SharedReports &reports) {
   const RankReport *worst = nullptr;
+  std::string silent; // whoever waited for it may have been waited for too, and timed out no earlier
   for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
     const RankReport &report = reports.report(size_t(rank));
+    if (report.code.load() == RankReport::running)
+      silent += "rank " + std::to_string(rank) + " does not respond; ";
     if (weight(report) > (worst ? weight(*worst) : 0))
       worst = &report;
   }
   if (!worst)
     return;
   bool isRefusal = worst->code.load() == RankReport::wrongData;
+  if (worst->code.load() == int(StatusCode::Timeout))
+    throw ToolError(ExitCode::Failed, silent + worst->message);
   throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, (isRefusal ? job.program + ": " : "") + worst->message);
 }
 
