@@ -27,8 +27,10 @@ std::string describeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh) {
 /// Runs one choreography on one mesh, for one root.
 class Checker {
 public:
-  Checker(ChoreographyOp choreography, IndexEvaluator &evaluator, std::string mesh)
-      : choreography(choreography), evaluator(evaluator), unfold(evaluator), mesh(std::move(mesh)) {}
+  /// Reports a statement's mistake once: those in `mistaken` are not executed, and new ones are added to it.
+  Checker(ChoreographyOp choreography, IndexEvaluator &evaluator, std::string mesh,
+          llvm::SmallPtrSetImpl<Operation *> &mistaken)
+      : choreography(choreography), evaluator(evaluator), unfold(evaluator), mesh(std::move(mesh)), mistaken(mistaken) {}
 
   LogicalResult run(int64_t root, bool checkResult);
 
@@ -51,7 +53,7 @@ private:
   std::string mesh;
   std::optional<ChunkState> state;
   std::vector<PendingWrite> writes;
-  llvm::SmallPtrSet<Operation *, 8> mistaken; // reported once; executed no more
+  llvm::SmallPtrSetImpl<Operation *> &mistaken;
 };
 
 LogicalResult Checker::run(int64_t root, bool checkResult) {
@@ -172,25 +174,32 @@ struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
       return signalPassFailure();
     Builder builder(&getContext());
     SmallVector<Attribute> checked;
+    mistaken.clear();
+    bool isRight = true;
     for (auto mesh : choreography.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
-      SmallVector<int64_t> looked = representativeMesh(choreography, mesh, maxRanksInFull(choreography.getCollective().getKind()));
-      if (failed(checkMesh(*evaluator, looked)))
-        return signalPassFailure();
+      SmallVector<int64_t> looked =
+          representativeMesh(choreography, mesh, maxRanksInFull(choreography.getCollective().getKind()));
+      isRight &= succeeded(checkMesh(*evaluator, looked));
       checked.push_back(builder.getArrayAttr({mesh, builder.getDenseI64ArrayAttr(looked)}));
     }
+    if (!isRight)
+      return signalPassFailure();
     choreography->setAttr("kolo.checked", builder.getArrayAttr(checked));
   }
 
+  /// One root's failure is enough for a mesh; other meshes are still looked at.
   LogicalResult checkMesh(IndexEvaluator &evaluator, ArrayRef<int64_t> mesh) {
     ChoreographyOp choreography = getOperation();
     int64_t numRoots = countRoots(choreography.getCollective(), mesh);
     for (int64_t root = 0; root < numRoots; ++root) {
       evaluator.setMesh(mesh, root);
-      if (failed(Checker(choreography, evaluator, describeMesh(choreography, mesh)).run(root, result)))
+      if (failed(Checker(choreography, evaluator, describeMesh(choreography, mesh), mistaken).run(root, result)))
         return failure();
     }
     return success();
   }
+
+  llvm::SmallPtrSet<Operation *, 8> mistaken; // statements that were reported
 };
 
 } // namespace
