@@ -35,9 +35,9 @@ static std::vector<Sizes> candidateMeshes(size_t numDims) {
   case 1:
     return {{1}, {2}, {3}, {4}, {6}, {8}, {16}};
   case 2:
-    return {{2, 2}, {2, 4}, {4, 2}, {3, 2}, {1, 3}};
+    return {{2, 2}, {2, 4}, {4, 2}, {3, 2}, {1, 3}, {4, 1}};
   default:
-    return {{2, 2, 2}, {3, 1, 2}};
+    return {{2, 2, 2}, {3, 1, 2}, {1, 2, 3}, {2, 1, 2}, {2, 3, 1}};
   }
 }
 
