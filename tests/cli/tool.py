@@ -96,7 +96,7 @@ class ToolTest(unittest.TestCase):
         return found
 
     def assertNoJargon(self, text):
-        for word in ("mlir", "MLIR", "LLVM", "op '", "#0 0x", "Stack dump", "std::", "what():", "terminate", "?:0:0"):
+        for word in ("mlir::", "MLIR", "LLVM", "' op ", "#0 0x", "Stack dump", "std::", "what():", "terminate", "?:0:0"):
             self.assertNotIn(word, text)
 
     def file(self, name):
