@@ -17,23 +17,21 @@ def read_text(path: str) -> str:
         return ""
 
 
-def first_line(argv: list[str], pattern: str) -> str | None:
-    """The first line of a program's output that matches; nothing when there is none or no program."""
+def version_of(program: str) -> str | None:
+    """The first thing like 4.1.4 that a program says of its version; nothing when there is none or no program."""
     try:
-        output = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False).stdout
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return next((re.sub(r"\s+", " ", line).strip() for line in output.splitlines() if re.search(pattern, line)), None)
+    found = re.search(r"\d+\.\d+(\.\d+)?", output)
+    return found.group(0) if found else None
 
 
 def describe_machine(tool: Path | None) -> dict:
     model = re.search(r"model name\s*:\s*(.*)", read_text("/proc/cpuinfo"))
     memory = re.search(r"MemTotal:\s*(\d+)", read_text("/proc/meminfo"))
-    versions = {
-        "openmpi": first_line(["mpirun.openmpi", "--version"], r"Open MPI|OpenRTE"),
-        "mpich": first_line(["mpirun.mpich", "--version"], r"Version"),
-        "kolo": first_line([str(tool), "--version"], r".") if tool else None,
-    }
+    versions = {"Open MPI": version_of("mpirun.openmpi"), "MPICH": version_of("mpirun.mpich"),
+                "Kolo": version_of(str(tool)) if tool else None}
     return {
         "processor": model.group(1) if model else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
