@@ -81,6 +81,25 @@ static std::vector<runtime::Mesh> parseMeshes(const std::vector<std::string> &te
   return meshes;
 }
 
+/// Says which meshes were too large to check every rank of, and what was checked in their place.
+static void printSamples(const std::string &plugin) {
+  auto manifest = runtime::Plugin::readManifest(plugin);
+  if (!manifest.isOk())
+    throw ToolError(ExitCode::Failed, manifest.status().message());
+  auto describe = [](const nlohmann::json &names, const nlohmann::json &sizes) {
+    std::string text;
+    for (size_t dim = 0; dim < names.size(); ++dim)
+      text += fmt::format("{}{}={}", dim ? "," : "", names[dim].get<std::string>(), sizes[dim].get<int64_t>());
+    return text;
+  };
+  const nlohmann::json parsed = nlohmann::json::parse(*manifest);
+  for (const nlohmann::json &program : parsed["programs"])
+    for (const nlohmann::json &entry : program["checked"])
+      if (entry["mesh"] != entry["on"])
+        fmt::print("{}: {} was checked on {} in its place\n", program["name"].get<std::string>(),
+                   describe(program["mesh"], entry["mesh"]), describe(program["mesh"], entry["on"]));
+}
+
 static void compileCommand(const CompileOptions &options) {
   std::string extension = std::filesystem::path(options.what).extension();
   bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir";
@@ -102,6 +121,7 @@ static void compileCommand(const CompileOptions &options) {
   }
   double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}: compiled in {:.0f} ms\n", output, milliseconds);
+  printSamples(output);
 }
 
 void addCompileCommand(CLI::App &app) {

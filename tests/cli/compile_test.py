@@ -15,6 +15,10 @@ class Output(ToolTest):
         self.succeeds("compile", self.copy("channel.mlir"))
         self.assertEqual(self.listing(), ["channel.mlir", "channel.so", "ringAllGather.so", "two.cpp", "two.so"])
 
+    def test_a_mesh_that_is_checked_by_a_smaller_one_is_said_to_be(self):
+        out = self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "-o", "x.so")
+        self.assertEqual(out.splitlines()[1:], ["railAllGather: node=1024,gpu=8 was checked on node=8,gpu=8 in its place"])
+
     def test_a_mesh_given_twice_counts_once(self):
         self.succeeds("compile", "ringAllGather", "--mesh", "rank=4", "--mesh", "rank=3", "--mesh", "rank=4", "-o", "x.so")
         self.assertEqual(json.loads(self.succeeds("inspect", "x.so"))["programs"][0]["meshes"], [[4], [3]])
