@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -16,6 +19,27 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 namespace {
+
+/// Where all ranks meet, threads or forked processes, without the runtime. A failure also ends calls in progress, so
+/// nobody may leave or die between two calls while another is still in the first.
+class Meeting {
+public:
+  Meeting() : arrived(new (memory()) std::atomic<int>(0)) {}
+  ~Meeting() { munmap(arrived, sizeof(*arrived)); }
+  Meeting(const Meeting &) = delete;
+  Meeting &operator=(const Meeting &) = delete;
+  void waitForAll(int numRanks) {
+    arrived->fetch_add(1);
+    while (arrived->load() < numRanks)
+      sched_yield();
+  }
+
+private:
+  static void *memory() {
+    return mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  }
+  std::atomic<int> *arrived;
+};
 
 const Plugin &testPlugin() {
   static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
@@ -69,10 +93,12 @@ TEST(Failure, ARankKilledInTheMiddleIsLostToTheOthers) {
 
 TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
   (void)testPlugin();
+  Meeting meeting;
   auto world = ForkedWorld::create(3);
   auto said = runProcesses(3, [&](int rank) -> std::string {
     auto communicator = Communicator::createForked(*world, rank, {15000, 1});
     std::string wrong = expectStatus(runProgram(*communicator, "ringAllGather"), StatusCode::Ok);
+    meeting.waitForAll(3);
     if (rank == 1)
       raise(SIGKILL);
     auto start = Clock::now();
@@ -114,9 +140,11 @@ TEST(Failure, ASignalThatNeverComesNamesTheStatement) {
 
 TEST(Failure, AThreadThatLeavesIsLostToTheOthers) {
   (void)testPlugin();
+  Meeting meeting;
   EXPECT_EQ(runWorld(WorldKind::Threads, 3, {15000, 1},
-                     [](Communicator &communicator) -> std::string {
+                     [&](Communicator &communicator) -> std::string {
                        std::string wrong = expectStatus(runProgram(communicator, "ringAllGather"), StatusCode::Ok);
+                       meeting.waitForAll(3);
                        if (communicator.rank() == 0)
                          return wrong; // and its communicator is destroyed
                        return wrong + expectStatus(runProgram(communicator, "ringAllGather"), StatusCode::PeerLost,
