@@ -1,0 +1,116 @@
+// What the checker of channel programs is asked, and what it answers. Used by the pass that infers synchronisation, by the
+// tools, and by tests. See compiler/check/README.md for the model.
+#ifndef KOLO_COMPILER_CHECK_VERDICT_H
+#define KOLO_COMPILER_CHECK_VERDICT_H
+
+#include "ir/Kolo.h"
+
+#include "mlir/IR/Location.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo {
+
+/// What is proved of a program, in the order of the numbers V1 to V10.
+enum class Property {
+  Result,      // V1: every output element is exactly the required combination of inputs
+  Race,        // V2: any two conflicting accesses of one invocation are ordered
+  PutOrder,    // V3: a put is complete before a signal that follows it, on the transport used
+  Deadlock,    // V4: every wait is answered, all lanes being resident
+  Balance,     // V5: as many waits as signals on every semaphore
+  Bounds,      // V6: slices lie in their grids, moved chunks have equal sizes, ranks exist
+  Invocations, // V7: no conflict between two invocations, or with the application in between
+  Resources,   // V8: semaphores, lanes and scratch memory lie within the limits
+  Order,       // V9: every reduction has a fixed order, so results are bitwise reproducible
+  Timeout      // V10: every op that blocks for a peer is a wait, and waits time out
+};
+inline constexpr int numProperties = 10;
+
+/// "V2".
+std::string shortName(Property property);
+/// "no data race".
+llvm::StringRef title(Property property);
+
+/// What a transport promises about the order of what one lane sends to one peer.
+struct Transport {
+  std::string name;
+  /// A put arrives before the signals that follow it. False where a put is striped over NICs and a signal takes one: then
+  /// only a flush in between orders them.
+  bool ordersPutBeforeSignal;
+  std::string reason; // why, for messages: "release and acquire", "a put is striped over 4 NICs, a signal takes one"
+};
+/// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K). Nothing when it is none
+/// of these.
+std::optional<Transport> parseTransport(llvm::StringRef text);
+
+struct CheckOptions {
+  Transport transport = *parseTransport("shared");
+  int64_t maxSemaphores = 1 << 16; // per lane
+  int64_t maxLanes = 1 << 10;
+  /// Of one run over a mesh: bytes of clocks and chunks kept, and machine steps times ranks. A larger mesh is replaced by
+  /// a representative one, unless `mayReplaceMesh` is false: then the verdict is `tooLarge`.
+  int64_t maxBytes = int64_t(1) << 30;
+  int64_t maxWork = int64_t(1) << 33;
+  bool mayReplaceMesh = true;
+  /// Explain a refutation by the shortest interleaving; costs a second run.
+  bool wantSteps = true;
+};
+
+/// One step of an interleaving.
+struct Step {
+  int64_t rank;
+  int64_t call; // 0: the first of two back-to-back calls
+  std::string text;
+  mlir::Location loc;
+};
+
+/// Why a program is refused.
+struct Refutation {
+  Property property;
+  std::string message;                // one line, without the places
+  mlir::Location loc;                 // of the first statement
+  std::optional<mlir::Location> other; // of the second one, if there are two
+  mlir::Operation *op = nullptr, *otherOp = nullptr; // null: the application, or the program as a whole
+  std::vector<int64_t> ranks;         // that take part
+  std::string chunk;                  // "chunk [3] of 'out' on rank 2"; may be empty
+  std::vector<int64_t> mesh;
+  int64_t root = 0;
+  bool isInPlace = false;
+  std::vector<Step> steps;
+};
+
+/// What is found out about one program on one mesh: all roots, and calls in place where the program says that they may run
+/// as they are.
+struct Verdict {
+  std::vector<int64_t> mesh;
+  std::vector<int64_t> checkedOn;       // the same mesh, or the representative that took its place
+  std::optional<std::string> tooLarge;  // with the figure and the option that raises it; nothing is decided then
+  std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
+  /// Whether all ranks combine the contributions to one element in the same order, so that results that are the same on
+  /// all ranks are so bitwise.
+  bool ranksAgreeBitwise = true;
+  bool isProved() const { return !tooLarge && !refutation; }
+};
+
+/// Signals and waits of one rank in one invocation; where ranks differ, of the rank that has most waits.
+struct SyncCounts {
+  int64_t dataSignals = 0, dataWaits = 0;
+  llvm::SmallVector<std::pair<std::string, int64_t>, 4> creditWaits; // by kind: "lag", "entry", "statement", "exit"
+  int64_t flushes = 0;
+  int64_t waits() const;
+};
+
+/// On signals and waits that are no data signals: the kind of credit that they are, a StringAttr.
+inline constexpr char creditName[] = "kolo.credit";
+
+/// Checks a program on one mesh. Never emits diagnostics. The program must verify; it may be hand-written.
+Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const CheckOptions &options = {});
+
+/// Empty when the program cannot be run through on this mesh.
+std::optional<SyncCounts> countSynchronisation(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
+
+} // namespace kolo
+
+#endif
