@@ -55,6 +55,11 @@ Status checkMesh(const Mesh &mesh, int rank, int size, Call &call) {
   if (!hasNames || std::none_of(info.meshes.begin(), info.meshes.end(), hasSizes))
     return error(StatusCode::UnsupportedMesh, "program '{}' was not compiled for mesh {}; it was for: {}", info.name,
                  mesh.toString(), listMeshes(info));
+  std::vector<int64_t> sizes;
+  for (const MeshDim &dim : dims)
+    sizes.push_back(dim.size);
+  if (!info.isProved(sizes) && !info.isUnproved)
+    return error(StatusCode::UnsupportedMesh, "program '{}' is not proved on mesh {}", info.name, mesh.toString());
   if (mesh.numRanks() != size)
     return error(StatusCode::InvalidArgument, "mesh {} has {} ranks, the communicator has {}", mesh.toString(),
                  mesh.numRanks(), size);

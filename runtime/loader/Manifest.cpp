@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <limits>
 
 namespace kolo::runtime {
@@ -69,6 +70,17 @@ private:
   Status failure;
 };
 
+/// The sizes of one mesh.
+std::vector<int64_t> readSizes(Reader &reader, const json &sizes, const std::string &path, const ProgramInfo &program) {
+  std::vector<int64_t> mesh;
+  if (!sizes.is_array() || sizes.size() != program.meshDims.size())
+    reader.fail(path, "must hold one size per dimension");
+  else
+    for (const json &size : sizes)
+      mesh.push_back(reader.number(size, path, 1));
+  return mesh;
+}
+
 void readDims(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
   for (const json &name : reader.array(object, "mesh", path)) {
     if (!name.is_string())
@@ -86,13 +98,21 @@ void readDims(Reader &reader, const json &object, const std::string &path, Progr
   }
   if (program.groupDims.empty())
     return reader.fail(path + "groupDims", "is empty");
-  for (const json &sizes : reader.array(object, "meshes", path)) {
-    if (!sizes.is_array() || sizes.size() != program.meshDims.size())
-      return reader.fail(path + "meshes", "must hold one size per dimension");
-    std::vector<int64_t> &mesh = program.meshes.emplace_back();
-    for (const json &size : sizes)
-      mesh.push_back(reader.number(size, path + "meshes", 1));
+  for (const json &sizes : reader.array(object, "meshes", path))
+    program.meshes.push_back(readSizes(reader, sizes, path + "meshes", program));
+}
+
+void readProofs(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+  int index = 0;
+  for (const json &entry : reader.array(object, "proved", path)) {
+    std::string at = fmt::format("{}proved[{}].", path, index++);
+    Proof &proof = program.proved.emplace_back();
+    proof.mesh = readSizes(reader, reader.array(entry, "mesh", at), at + "mesh", program);
+    proof.on = readSizes(reader, reader.array(entry, "on", at), at + "on", program);
+    if (std::find(program.meshes.begin(), program.meshes.end(), proof.mesh) == program.meshes.end())
+      reader.fail(at + "mesh", "is none of the program's meshes");
   }
+  program.isUnproved = reader.boolean(object, "unproved", path);
 }
 
 void readStatements(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
@@ -117,6 +137,7 @@ ProgramInfo readProgram(Reader &reader, const json &object, const std::string &p
   else
     reader.fail(path + "collective", "names no collective");
   readDims(reader, object, path, program);
+  readProofs(reader, object, path, program);
   program.numSemaphores = reader.integer(object, "semaphores", path);
   if (program.numSemaphores > mostSemaphores)
     reader.fail(path + "semaphores", "is out of range");

@@ -28,6 +28,16 @@ static ordered_json describeStatements(ProgramOp program) {
   return result;
 }
 
+/// A list of [mesh, what was run through for it], as fields "mesh" and "on".
+static ordered_json describeMeshPairs(ProgramOp program, StringRef attribute) {
+  ordered_json result = ordered_json::array();
+  if (auto pairs = program->getAttrOfType<ArrayAttr>(attribute))
+    for (auto pair : pairs.getAsRange<ArrayAttr>())
+      result.push_back({{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))},
+                        {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
+  return result;
+}
+
 static ordered_json describeProgram(ProgramOp program) {
   ordered_json result;
   result["name"] = program.getSymName().str();
@@ -38,6 +48,8 @@ static ordered_json describeProgram(ProgramOp program) {
   result["meshes"] = ordered_json::array();
   for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>())
     result["meshes"].push_back(toVector(mesh));
+  result["proved"] = describeMeshPairs(program, "kolo.proved");
+  result["unproved"] = !program->hasAttr("kolo.proved");
   result["semaphores"] = int64_t(program.getSemaphores());
   bool reduces = false;
   program.walk([&](ChannelReduceOp) { reduces = true; });
@@ -46,11 +58,7 @@ static ordered_json describeProgram(ProgramOp program) {
   auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
   result["inPlace"] = inPlace ? inPlace.getValue().str() : std::string("copyInput");
   // Which mesh stands for which was checked symbolically; empty when there was no choreography to check.
-  result["checked"] = ordered_json::array();
-  if (auto checked = program->getAttrOfType<ArrayAttr>("kolo.checked"))
-    for (auto pair : checked.getAsRange<ArrayAttr>())
-      result["checked"].push_back({{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))},
-                                   {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
+  result["checked"] = describeMeshPairs(program, "kolo.checked");
   result["statements"] = describeStatements(program);
   return result;
 }

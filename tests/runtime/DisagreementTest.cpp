@@ -111,6 +111,12 @@ TEST(Refusal, ListsTheMeshesOfTheProgram) {
             "");
 }
 
+TEST(Refusal, OfAMeshThatTheProgramIsNotProvedOn) {
+  EXPECT_EQ(refused([](int, CallArguments &arguments) { arguments.program = "misbehave"; }, StatusCode::UnsupportedMesh,
+                    {"program 'misbehave' is not proved on mesh rank=3"}),
+            "");
+}
+
 TEST(Refusal, NamesWhatIsWrongWithTheCall) {
   EXPECT_EQ(refused([](int, CallArguments &arguments) { arguments.mesh = *Mesh::parse("rank=4"); },
                     StatusCode::InvalidArgument, {"4 ranks, the communicator has 3"}),

@@ -53,6 +53,10 @@ TEST_F(Loader, AGoodPluginTellsWhatItsManifestSays) {
   EXPECT_EQ(ring->collective, CollectiveKind::AllGather);
   EXPECT_EQ(ring->meshDims, std::vector<std::string>{"rank"});
   EXPECT_EQ(ring->meshes.size(), 5u);
+  ASSERT_EQ(ring->proved.size(), 5u);
+  EXPECT_EQ(ring->proved[4].mesh, std::vector<int64_t>{8});
+  EXPECT_EQ(ring->proved[4].on, std::vector<int64_t>{4});
+  EXPECT_FALSE(ring->isUnproved);
   EXPECT_EQ(ring->numSemaphores, 2);
   EXPECT_EQ(ring->inPlace, InPlace::Direct);
   EXPECT_EQ(ring->statements.at(1).line, 12);
@@ -60,6 +64,17 @@ TEST_F(Loader, AGoodPluginTellsWhatItsManifestSays) {
   EXPECT_EQ(plugin->findProgram("nothing"), nullptr);
   EXPECT_EQ(plugin->manifest(), manifest);
   EXPECT_EQ(*Plugin::readManifest(KOLO_TEST_PLUGIN), manifest);
+}
+
+TEST_F(Loader, TellsOnWhichMeshesAProgramIsProved) {
+  auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
+  ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
+  const ProgramInfo *pull = plugin->findProgram("pullAllReduce");
+  EXPECT_TRUE(pull->isUnproved);
+  EXPECT_TRUE(pull->isProved({2}));
+  EXPECT_FALSE(pull->isProved({3}));
+  EXPECT_FALSE(pull->isProved({2, 1}));
+  EXPECT_TRUE(plugin->findProgram("rowBroadcast")->isProved({1, 3}));
 }
 
 TEST_F(Loader, TwoPluginsAreTwoLibraries) {
@@ -188,6 +203,14 @@ TEST_F(Loader, ImpossibleValuesAreRefused) {
   EXPECT_EQ(refusal("collective", "gossip"), "");
   EXPECT_EQ(refusal("inPlace", "perhaps"), "");
   EXPECT_EQ(refusal("statements", json::array({1})), "");
+  EXPECT_EQ(refusal("unproved", 0), "");
+  auto proof = [](json mesh, json on) { return json::array({{{"mesh", std::move(mesh)}, {"on", std::move(on)}}}); };
+  EXPECT_EQ(refusal("proved", json::array({json::array({2})})), "");
+  EXPECT_EQ(refusal("proved", json::array({json::object({{"mesh", json::array({2})}})})), "");
+  EXPECT_EQ(refusal("proved", proof(json::array({2}), json::array({0}))), "");
+  EXPECT_EQ(refusal("proved", proof(json::array({2}), json::array({2, 1}))), "");
+  EXPECT_EQ(refusal("proved", proof(2, json::array({2}))), "");
+  EXPECT_EQ(refusal("proved", proof(json::array({5}), json::array({5}))), ""); // none of its meshes
 }
 
 TEST_F(Loader, AManifestThatDisagreesWithTheCodeIsRefused) {

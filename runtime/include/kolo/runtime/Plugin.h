@@ -6,6 +6,7 @@
 #include "kolo/runtime/Status.h"
 #include "kolo/runtime/Types.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,6 +28,12 @@ struct StatementInfo {
   std::string text;
 };
 
+/// A mesh that the program was proved right on.
+struct Proof {
+  std::vector<int64_t> mesh;
+  std::vector<int64_t> on; // what was run through: the same mesh, or a smaller one of the same kind
+};
+
 /// One collective of a plugin, as its manifest describes it.
 struct ProgramInfo {
   std::string name;
@@ -34,10 +41,18 @@ struct ProgramInfo {
   std::vector<int> groupDims;                // the mesh dimensions the collective runs over, by index, ascending
   std::vector<std::string> meshDims;         // names, slowest first
   std::vector<std::vector<int64_t>> meshes;  // the dimension sizes it was compiled for
+  std::vector<Proof> proved;                 // one for each of the meshes, but for those that are not proved
+  bool isUnproved = false;                   // packed although some mesh is not proved; such meshes may be run on then
   int numSemaphores = 0;
   bool reduces = false;
   InPlace inPlace = InPlace::Direct;
   std::vector<StatementInfo> statements;
+
+  /// Whether it was proved right on a mesh of these sizes. Where it was not, `Communicator::run` refuses, or, if
+  /// `isUnproved`, runs and says nothing: the runtime never prints. Whoever starts such runs for a user warns.
+  bool isProved(const std::vector<int64_t> &sizes) const {
+    return std::any_of(proved.begin(), proved.end(), [&](const Proof &proof) { return proof.mesh == sizes; });
+  }
 };
 
 struct PluginState;

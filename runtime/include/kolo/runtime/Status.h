@@ -19,7 +19,7 @@ enum class StatusCode {
   Aborted,         // an earlier failure ended this communicator; the message tells which
   OutOfMemory,
   BadPlugin,       // the file is not a plugin, is damaged, or was built for another ABI
-  UnsupportedMesh, // the program was not compiled for this mesh
+  UnsupportedMesh, // the program was not compiled for this mesh, or not proved on it
   UnsupportedCpu,  // the plugin needs instructions that this host lacks
   SystemError,     // the operating system refused something; the message names it
 };
