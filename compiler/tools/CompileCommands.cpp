@@ -1,8 +1,7 @@
 // kolo list, compile and inspect: what needs no ranks.
 #include "Commands.h"
-#include "Options.h"
+#include "SourceOptions.h"
 
-#include "driver/Compile.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <fmt/format.h>
@@ -49,39 +48,12 @@ void addListCommand(CLI::App &app) {
 }
 
 namespace {
-struct CompileOptions {
-  std::string what, output, program, target = "cpu";
-  std::vector<std::string> meshes;
-  bool noOptimization = false;
+struct CompileOptions : SourceOptions {
+  std::string output, target = "cpu";
 };
 } // namespace
 
-/// The choreographies that were asked for. Throws ToolError.
-static std::vector<dsl::Definition> chooseDefinitions(const CompileOptions &options, bool isSource) {
-  std::vector<dsl::Definition> all = isSource ? loadUserSource(options.what) : std::vector{findShipped(options.what)};
-  if (options.program.empty())
-    return all;
-  std::vector<std::string> names;
-  for (const dsl::Definition &definition : all)
-    names.push_back(definition.name);
-  std::erase_if(all, [&](const dsl::Definition &definition) { return definition.name != options.program; });
-  if (all.empty())
-    throw ToolError(ExitCode::Usage, fmt::format("--program: there is no '{}'; {} has {}", options.program, options.what,
-                                                 fmt::join(names, ", ")));
-  return all;
-}
-
-static std::vector<runtime::Mesh> parseMeshes(const std::vector<std::string> &texts) {
-  std::vector<runtime::Mesh> meshes;
-  for (const std::string &text : texts)
-    if (runtime::Mesh mesh = parseMesh(text); std::ranges::find(meshes, mesh) == meshes.end())
-      meshes.push_back(std::move(mesh));
-  if (meshes.empty())
-    throw ToolError(ExitCode::Usage, "--mesh is needed, for example --mesh node=2,gpu=4");
-  return meshes;
-}
-
-/// Says which meshes were too large to check every rank of, and what was checked in their place.
+/// Says which meshes were proved on a smaller one in their place.
 static void printSamples(const std::string &plugin) {
   auto manifest = runtime::Plugin::readManifest(plugin);
   if (!manifest.isOk())
@@ -101,40 +73,25 @@ static void printSamples(const std::string &plugin) {
 }
 
 static void compileCommand(const CompileOptions &options) {
-  std::string extension = std::filesystem::path(options.what).extension();
-  bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir";
-  std::string output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
-  if (!isSource && !isIr && options.what.find_first_of("./") != std::string::npos)
-    throw ToolError(ExitCode::Usage, options.what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx or .mlir");
-  if (isIr && !options.meshes.empty())
-    throw ToolError(ExitCode::Usage, "--mesh: not with " + options.what + "; IR names its meshes itself");
-  if (isIr && !options.program.empty())
-    throw ToolError(ExitCode::Usage, "--program: not with " + options.what + "; all of its programs are compiled");
-  auto start = std::chrono::steady_clock::now();
-  if (isIr) {
-    compileIr(options.what, output, !options.noOptimization);
-  } else {
-    std::vector<runtime::Mesh> meshes = parseMeshes(options.meshes);
-    std::vector<dsl::Definition> definitions = chooseDefinitions(options, isSource);
-    start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
-    compile({definitions, meshes, output, !options.noOptimization});
-  }
+  CompileRequest request = options.makeRequest();
+  request.output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
+  auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
+  std::vector<std::string> warnings = compile(request);
   double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}: compiled in {:.0f} ms\n", output, milliseconds);
-  printSamples(output);
+  for (const std::string &warning : warnings)
+    fmt::print(stderr, "{}\n", warning);
+  fmt::print("{}: compiled in {:.0f} ms\n", request.output, milliseconds);
+  printSamples(request.output);
 }
 
 void addCompileCommand(CLI::App &app) {
   CLI::App *command = app.add_subcommand("compile", "compiles an algorithm, or a file of your own, to a plugin");
   auto options = std::make_shared<CompileOptions>();
-  command->add_option("algorithm", options->what, "a shipped algorithm, FILE.cpp or FILE.mlir")->required();
-  command->add_option("--mesh", options->meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
+  options->addTo(*command);
   command->add_option("--target", options->target, "what to generate code for")
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str();
-  command->add_option("--program", options->program, "one choreography of FILE.cpp; without it, all");
   command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
-  command->add_flag("--no-optimization", options->noOptimization, "required passes only");
   command->callback([options] { compileCommand(*options); });
 }
 

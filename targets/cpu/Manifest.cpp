@@ -1,11 +1,11 @@
 // What a plugin says of itself: see runtime/README.md for the fields a loader looks at.
+#include "compiler/Place.h"
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cpu/Internal.h"
 #include "targets/cpu/Statements.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
-#include "mlir/IR/Location.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <nlohmann/json.hpp>
@@ -20,10 +20,8 @@ static std::vector<int64_t> toVector(ArrayRef<int64_t> values) { return {values.
 static ordered_json describeStatements(ProgramOp program) {
   ordered_json result = ordered_json::array();
   for (Location location : collectStatements(program).locations) {
-    auto place = location->findInstanceOf<FileLineColLoc>();
-    result.push_back({{"file", place ? place.getFilename().str() : std::string("?")},
-                      {"line", place ? place.getLine() : 0u},
-                      {"what", "transfer"}});
+    Place place = placeOf(location);
+    result.push_back({{"file", place.file}, {"line", place.line}, {"what", "transfer"}});
   }
   return result;
 }

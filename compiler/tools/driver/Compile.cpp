@@ -1,5 +1,6 @@
 // From a choreography to a plugin file.
 #include "driver/Compile.h"
+#include "driver/Mistakes.h"
 #include "driver/UserCode.h"
 
 #include "compiler/Passes.h"
@@ -10,69 +11,19 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/SourceMgr.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 using namespace mlir;
 
 namespace kolo::tools {
 
 namespace {
-
-/// Everything that is wrong with a program, sorted by place and without repetitions.
-class Mistakes {
-public:
-  explicit Mistakes(MLIRContext &context)
-      : handler(&context, [this](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-            return success();
-          add(diagnostic.getLocation(), diagnostic.str());
-          return success();
-        }) {}
-
-  void add(const std::source_location &location, const std::string &message) {
-    add(location.file_name(), location.line(), location.column(), message);
-  }
-  bool isEmpty() const { return lines.empty(); }
-  std::string text() const {
-    std::string result;
-    for (const Line &line : lines)
-      result += (result.empty() ? "" : "\n") + line.file + ":" + std::to_string(line.line) + ":" +
-                std::to_string(line.column) + ": error: " + line.message;
-    return result;
-  }
-
-private:
-  struct Line {
-    std::string file;
-    unsigned line, column;
-    std::string message;
-    auto operator<=>(const Line &) const = default;
-  };
-
-  void add(std::string file, unsigned line, unsigned column, std::string message) {
-    // An op's name at the front is for readers of IR; authors write C++.
-    if (size_t end = message.find("op "); message.starts_with("'kolo.") && end != std::string::npos)
-      message = message.substr(end + 3);
-    lines.insert({std::move(file), line, column, std::move(message)});
-  }
-  void add(Location location, std::string message) {
-    auto place = location->findInstanceOf<FileLineColLoc>();
-    add(place ? place.getFilename().str() : "?", place ? place.getLine() : 0, place ? place.getColumn() : 0,
-        std::move(message));
-  }
-
-  std::set<Line> lines;
-  ScopedDiagnosticHandler handler;
-};
 
 void prepare(MLIRContext &context) {
   // Programs are small: threads cost more than they bring, and a process that forks ranks later must not have any.
@@ -97,7 +48,7 @@ std::vector<int64_t> sizesFor(const dsl::Definition &definition, const runtime::
   throw ToolError(ExitCode::Usage, definition.name + " runs on meshes " + wanted + ", not on " + mesh.toString());
 }
 
-std::string placeOf(const std::source_location &location) {
+std::string describePlace(const std::source_location &location) {
   return std::string(location.file_name()) + ":" + std::to_string(location.line()) + ":" +
          std::to_string(location.column());
 }
@@ -107,11 +58,11 @@ void checkNames(const std::vector<dsl::Definition> &definitions, Mistakes &mista
   for (const dsl::Definition &definition : definitions)
     if (auto [earlier, isNew] = places.try_emplace(definition.name, definition.location); !isNew)
       mistakes.add(definition.location, "another choreography is named '" + definition.name + "' already, at " +
-                                            placeOf(earlier->second));
+                                            describePlace(earlier->second));
 }
 
 std::unique_ptr<dsl::Recording> recordGuarded(const dsl::Definition &definition) {
-  UserCode guard(placeOf(definition.location));
+  UserCode guard(describePlace(definition.location));
   return dsl::record(definition);
 }
 
@@ -139,25 +90,8 @@ void checkRest(ModuleOp module) {
   (void)manager.run(module); // what it finds goes to the diagnostics
 }
 
-void compileModule(ModuleOp module, const std::string &output, bool optimize, const Mistakes &mistakes) {
-  // A device would be replaced by the plugin, and standard output gets the tool's own words.
-  if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
-    throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
-  llvm::Error problem = cpu::compilePlugin(module, {optimize}, output);
-  if (!mistakes.isEmpty()) {
-    llvm::consumeError(std::move(problem));
-    throw ToolError(ExitCode::Refused, mistakes.text());
-  }
-  if (problem)
-    throw ToolError(ExitCode::Usage, llvm::toString(std::move(problem)));
-}
-
-} // namespace
-
-void compile(const CompileRequest &request) {
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  prepare(context);
-  Mistakes mistakes(context);
+/// The choreographies of the request. Throws ToolError.
+OwningOpRef<ModuleOp> emitDefinitions(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
   checkNames(request.definitions, mistakes);
   if (!mistakes.isEmpty())
     throw ToolError(ExitCode::Refused, mistakes.text());
@@ -168,21 +102,45 @@ void compile(const CompileRequest &request) {
     checkRest(*module);
   if (!mistakes.isEmpty())
     throw ToolError(ExitCode::Refused, mistakes.text());
-  compileModule(*module, request.output, request.optimize, mistakes);
+  return module;
 }
 
-void compileIr(const std::string &path, const std::string &output, bool optimize) {
+/// Throws ToolError.
+OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mistakes &mistakes) {
   if (!llvm::sys::fs::is_regular_file(path))
     throw ToolError(ExitCode::Usage, "there is no file " + path);
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  prepare(context);
-  Mistakes mistakes(context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, ParserConfig(&context));
   if (!module)
     throw ToolError(ExitCode::Refused, mistakes.isEmpty() ? "cannot read " + path : mistakes.text());
   if (module->getOps<ChoreographyOp>().empty() && module->getOps<ProgramOp>().empty())
     throw ToolError(ExitCode::Refused, path + ":1:1: error: it has no kolo.choreography and no kolo.chan.program");
-  compileModule(*module, output, optimize, mistakes);
+  return module;
+}
+
+OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
+  return request.irPath.empty() ? emitDefinitions(context, request, mistakes)
+                                : parseIr(context, request.irPath, mistakes);
+}
+
+} // namespace
+
+std::vector<std::string> compile(const CompileRequest &request) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
+  // A device would be replaced by the plugin, and standard output gets the tool's own words.
+  const std::string &output = request.output;
+  if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
+    throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
+  llvm::Error problem = cpu::compilePlugin(*module, {request.optimize}, output);
+  if (!mistakes.isEmpty()) {
+    llvm::consumeError(std::move(problem));
+    throw ToolError(ExitCode::Refused, mistakes.text());
+  }
+  if (problem)
+    throw ToolError(ExitCode::Usage, llvm::toString(std::move(problem)));
+  return mistakes.warnings();
 }
 
 const dsl::Definition &findShipped(const std::string &name) {

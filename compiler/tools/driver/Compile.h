@@ -17,14 +17,13 @@ struct CompileRequest {
   std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
   std::string output;                       // path of the plugin
   bool optimize = true;                     // false: required passes only
+  std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
 };
 
-/// Writes the plugin. Throws ToolError: Refused with all of the author's mistakes, one per line, each beginning with
-/// file:line:column; Usage when a mesh has other dimensions than a definition, or the output cannot be written.
-void compile(const CompileRequest &request);
-
-/// The same for textual IR, in either phase, which names its meshes itself.
-void compileIr(const std::string &path, const std::string &output, bool optimize);
+/// Writes the plugin. Gives the warnings, one line each. Throws
+/// ToolError: Refused with all of the author's mistakes, one per line, each beginning with file:line:column; Usage when a
+/// mesh has other dimensions than a definition, or a file cannot be read or written.
+std::vector<std::string> compile(const CompileRequest &request);
 
 /// A shipped choreography by name; throws ToolError with the nearest name when there is none.
 const dsl::Definition &findShipped(const std::string &name);

@@ -1,0 +1,14 @@
+#include "compiler/Place.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+namespace kolo {
+
+Place placeOf(mlir::Location location) {
+  auto place = location->findInstanceOf<mlir::FileLineColLoc>();
+  if (!place)
+    return {};
+  return {place.getFilename().str(), place.getLine(), place.getColumn()};
+}
+
+} // namespace kolo

@@ -1,0 +1,22 @@
+// Where an op comes from, as people read it. Used wherever messages or files name the author's lines.
+#ifndef KOLO_COMPILER_PLACE_H
+#define KOLO_COMPILER_PLACE_H
+
+#include "mlir/IR/Location.h"
+
+#include <string>
+
+namespace kolo {
+
+/// A line of C++ or of textual IR.
+struct Place {
+  std::string file = "?";
+  unsigned line = 0, column = 0;
+};
+
+/// The first place that a location knows of; the default, "?", when it knows none.
+Place placeOf(mlir::Location location);
+
+} // namespace kolo
+
+#endif

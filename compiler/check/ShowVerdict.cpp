@@ -1,0 +1,139 @@
+#include "compiler/check/ShowVerdict.h"
+#include "compiler/check/Unfold.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+using nlohmann::ordered_json;
+
+namespace kolo {
+
+std::string describeMesh(ProgramOp program, ArrayRef<int64_t> sizes) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::interleave(
+      llvm::zip_equal(program.getMesh().getAsRange<StringAttr>(), sizes), out,
+      [&](auto pair) { out << std::get<0>(pair).getValue() << "=" << std::get<1>(pair); }, ",");
+  return text;
+}
+
+std::string describe(ProgramOp program, const Verdict &verdict) {
+  if (verdict.tooLarge)
+    return "mesh " + describeMesh(program, verdict.mesh) + " cannot be checked: " + *verdict.tooLarge;
+  const Refutation &refutation = *verdict.refutation;
+  std::string text = refutation.message + " (" + shortName(refutation.property) + ": " + title(refutation.property).str() +
+                     "; mesh " + describeMesh(program, refutation.mesh);
+  if (ArrayRef(refutation.mesh) != ArrayRef(verdict.mesh))
+    text += ", which stands for " + describeMesh(program, verdict.mesh);
+  if (isRooted(program.getCollective().getKind()))
+    text += ", root " + std::to_string(refutation.root);
+  return text + (refutation.isInPlace ? ", in place)" : ")");
+}
+
+Location locationOf(ProgramOp program, const Verdict &verdict) {
+  return verdict.refutation ? verdict.refutation->loc : program.getLoc();
+}
+
+std::vector<Remark> explain(const Verdict &verdict) {
+  std::vector<Remark> remarks;
+  if (!verdict.refutation)
+    return remarks;
+  const Refutation &refutation = *verdict.refutation;
+  if (refutation.other)
+    remarks.push_back({*refutation.other, "the other statement"});
+  for (auto [index, step] : llvm::enumerate(refutation.steps))
+    remarks.push_back({step.loc, std::to_string(index + 1) + ". rank " + std::to_string(step.rank) + ", call " +
+                                     std::to_string(step.call + 1) + ": " + step.text});
+  return remarks;
+}
+
+StringRef toString(PropertyState state) {
+  switch (state) {
+  case PropertyState::Proved:
+    return "proved";
+  case PropertyState::Refuted:
+    return "refuted";
+  case PropertyState::NotDecided:
+    return "not decided";
+  }
+  llvm_unreachable("no such state");
+}
+
+PropertyState stateOf(const Verdict &verdict, Property property) {
+  if (verdict.isProved())
+    return PropertyState::Proved;
+  bool isRefuted = verdict.refutation && verdict.refutation->property == property;
+  return isRefuted ? PropertyState::Refuted : PropertyState::NotDecided;
+}
+
+static bool isReducing(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter;
+}
+
+std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport) {
+  if (stateOf(verdict, property) != PropertyState::Proved)
+    return "";
+  if (property == Property::PutOrder)
+    return transport.name + ": " + transport.reason;
+  if (property != Property::Order || !isReducing(program.getCollective().getKind()))
+    return "";
+  return verdict.ranksAgreeBitwise ? "all ranks combine in the same order" : "ranks may differ in the last bit";
+}
+
+static ordered_json toJson(const Place &place) {
+  return {{"file", place.file}, {"line", place.line}, {"column", place.column}};
+}
+
+static ordered_json toJson(ProgramOp program, const Refutation &refutation) {
+  Place place = placeOf(refutation.loc);
+  ordered_json result = {{"property", shortName(refutation.property)}, {"message", refutation.message}};
+  result.update(toJson(place));
+  result["other"] = refutation.other ? toJson(placeOf(*refutation.other)) : ordered_json();
+  result["ranks"] = refutation.ranks;
+  result["chunk"] = refutation.chunk;
+  result["mesh"] = describeMesh(program, refutation.mesh);
+  result["root"] = isRooted(program.getCollective().getKind()) ? ordered_json(refutation.root) : ordered_json();
+  result["inPlace"] = refutation.isInPlace;
+  result["steps"] = ordered_json::array();
+  for (const Step &step : refutation.steps) {
+    Place at = placeOf(step.loc);
+    result["steps"].push_back(
+        {{"rank", step.rank}, {"call", step.call + 1}, {"text", step.text}, {"file", at.file}, {"line", at.line}});
+  }
+  return result;
+}
+
+static ordered_json toJson(const SyncCounts &counts) {
+  ordered_json credits = ordered_json::object();
+  for (const auto &[kind, number] : counts.creditWaits)
+    credits[kind] = number;
+  return {{"dataSignals", counts.dataSignals},
+          {"dataWaits", counts.dataWaits},
+          {"creditWaits", credits},
+          {"flushes", counts.flushes},
+          {"waits", counts.waits()}};
+}
+
+ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
+                    const Transport &transport) {
+  ordered_json result = {{"program", program.getSymName().str()},
+                         {"mesh", describeMesh(program, verdict.mesh)},
+                         {"checkedOn", describeMesh(program, verdict.checkedOn)},
+                         {"transport", transport.name}};
+  for (int number = 0; number < numProperties; ++number) {
+    auto property = Property(number);
+    ordered_json &entry = result["properties"][shortName(property)];
+    entry = {{"title", title(property).str()}, {"state", toString(stateOf(verdict, property)).str()}};
+    if (std::string note = noteOn(program, verdict, property, transport); !note.empty())
+      entry["note"] = note;
+  }
+  result["refutation"] = verdict.refutation ? toJson(program, *verdict.refutation) : ordered_json();
+  result["tooLarge"] = verdict.tooLarge ? ordered_json(*verdict.tooLarge) : ordered_json();
+  result["synchronisation"] = counts ? toJson(*counts) : ordered_json();
+  return result;
+}
+
+} // namespace kolo

@@ -1,0 +1,27 @@
+// What `kolo compile` and `kolo check` are given to compile, and how it is understood.
+#ifndef KOLO_TOOLS_SOURCEOPTIONS_H
+#define KOLO_TOOLS_SOURCEOPTIONS_H
+
+#include "driver/Compile.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+struct SourceOptions {
+  std::string what; // a shipped algorithm, FILE.cpp or FILE.mlir
+  std::string program;
+  std::vector<std::string> meshes;
+  bool noOptimization = false;
+
+  void addTo(CLI::App &command);
+  /// A request without output; a file of C++ is compiled and loaded by then. Throws ToolError.
+  CompileRequest makeRequest() const;
+};
+
+} // namespace kolo::tools
+
+#endif
