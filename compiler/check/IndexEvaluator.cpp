@@ -1,4 +1,4 @@
-// Executes the index arithmetic of a choreography for one mesh.
+// Executes the index arithmetic of a program for one mesh.
 #include "compiler/check/IndexEvaluator.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,9 +22,9 @@ unsigned IndexEvaluator::addSlot(Value value) {
   return entry->second;
 }
 
-FailureOr<IndexEvaluator> IndexEvaluator::create(ChoreographyOp choreography) {
+FailureOr<IndexEvaluator> IndexEvaluator::create(Operation *program) {
   IndexEvaluator evaluator;
-  if (failed(evaluator.number(choreography)))
+  if (failed(evaluator.number(program)))
     return failure();
   return evaluator;
 }
@@ -65,9 +65,14 @@ int64_t IndexEvaluator::numRanks() const {
   return result;
 }
 
-LogicalResult IndexEvaluator::execute(Operation *op) {
+const IndexEvaluator::Instruction *IndexEvaluator::instructionOf(Operation *op) const {
   auto found = instructions.find(op);
-  return found == instructions.end() ? success() : run(found->second);
+  return found == instructions.end() ? nullptr : &found->second;
+}
+
+LogicalResult IndexEvaluator::execute(Operation *op) {
+  const Instruction *instruction = instructionOf(op);
+  return instruction ? run(*instruction) : success();
 }
 
 LogicalResult IndexEvaluator::execute(Block &body) {
@@ -105,6 +110,10 @@ FailureOr<IndexEvaluator::Instruction> IndexEvaluator::encode(Operation *op) con
         return Opcode::Constant;
       })
       .Case([&](DimSizeOp size) { result.immediate = int64_t(size.getDim()); return Opcode::DimSize; })
+      .Case([&](CoordOp coord) { result.immediate = int64_t(coord.getDim()); return Opcode::Coord; })
+      // One lane of one: see Code.h for why it stands for all.
+      .Case([&](LaneOp) { result.immediate = 0; return Opcode::Constant; })
+      .Case([&](NumLanesOp) { result.immediate = 1; return Opcode::Constant; })
       .Case([](RootOp) { return Opcode::Root; })
       .Case([](LookupOp) { return Opcode::Lookup; })
       .Case([](arith::AddIOp) { return Opcode::Add; })
@@ -138,6 +147,7 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
   switch (instruction.opcode) {
   case Opcode::Constant: result = instruction.immediate; break;
   case Opcode::DimSize: result = dimSizes[size_t(instruction.immediate)]; break;
+  case Opcode::Coord: result = coordinates[size_t(instruction.immediate)]; break;
   case Opcode::Root: result = root; break;
   case Opcode::Lookup: {
     ArrayRef<int64_t> table = cast<LookupOp>(instruction.op).getTable();

@@ -1,5 +1,5 @@
-// Executes the index arithmetic of a choreography for one mesh, fast enough to do so for every rank. Used by whatever
-// looks at a choreography's concrete transfers.
+// Executes the index arithmetic of a program of either phase for one mesh, fast enough to do so for every rank. Used by
+// whatever looks at a choreography's concrete transfers, or at a channel program's concrete steps.
 #ifndef KOLO_COMPILER_CHECK_INDEXEVALUATOR_H
 #define KOLO_COMPILER_CHECK_INDEXEVALUATOR_H
 
@@ -11,9 +11,11 @@ namespace kolo {
 class IndexEvaluator {
 public:
   /// Fails, with a diagnostic, on an operation that is no index arithmetic.
-  static mlir::FailureOr<IndexEvaluator> create(ChoreographyOp choreography);
+  static mlir::FailureOr<IndexEvaluator> create(mlir::Operation *program);
 
   void setMesh(llvm::ArrayRef<int64_t> sizes, int64_t rootNumber);
+  /// What kolo.chan.coord gives from now on.
+  void setCoordinates(llvm::ArrayRef<int64_t> rank) { coordinates.assign(rank.begin(), rank.end()); }
   llvm::ArrayRef<int64_t> mesh() const { return dimSizes; }
   int64_t numRanks() const;
 
@@ -26,9 +28,9 @@ public:
   /// Executes the arithmetic of a statement's body, its arguments being set.
   mlir::LogicalResult execute(mlir::Block &body);
 
-private:
+  // For those who execute ops in an order of their own, over and over: everything looked up once.
   enum class Opcode {
-    Constant, DimSize, Root, Lookup, Add, Sub, Mul, FloorDiv, Div, Rem, Min, Max, And, Or, Xor, Shl, Ctlz, Cast,
+    Constant, DimSize, Coord, Root, Lookup, Add, Sub, Mul, FloorDiv, Div, Rem, Min, Max, And, Or, Xor, Shl, Ctlz, Cast,
     Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Select
   };
   struct Instruction {
@@ -37,17 +39,23 @@ private:
     int64_t immediate = 0;
     mlir::Operation *op;
   };
+  /// Null for an op that computes no index. Valid as long as the evaluator is.
+  const Instruction *instructionOf(mlir::Operation *op) const;
+  unsigned slotNumber(mlir::Value value) const { return slotOf.at(value); }
+  int64_t &slot(unsigned number) { return slots[number]; }
+  /// As `execute`.
+  mlir::LogicalResult run(const Instruction &instruction);
 
+private:
   mlir::LogicalResult number(mlir::Operation *root);
   mlir::FailureOr<Instruction> encode(mlir::Operation *op) const;
-  mlir::LogicalResult run(const Instruction &instruction);
   unsigned addSlot(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, unsigned> slotOf;
   llvm::DenseMap<mlir::Operation *, Instruction> instructions;
   llvm::DenseMap<mlir::Block *, std::vector<Instruction>> bodies;
   std::vector<int64_t> slots;
-  llvm::SmallVector<int64_t, 4> dimSizes;
+  llvm::SmallVector<int64_t, 4> dimSizes, coordinates;
   int64_t root = 0;
 };
 

@@ -80,7 +80,9 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
     return transport.name + ": " + transport.reason;
   if (property != Property::Order || !isReducing(program.getCollective().getKind()))
     return "";
-  return verdict.ranksAgreeBitwise ? "all ranks combine in the same order" : "ranks may differ in the last bit";
+  if (!verdict.ranksAgreeBitwise)
+    return "whether all ranks combine in the same order is looked at for up to " + std::to_string(maxRanksForOrder) + " ranks";
+  return *verdict.ranksAgreeBitwise ? "all ranks combine in the same order" : "ranks may differ in the last bit";
 }
 
 static ordered_json toJson(const Place &place) {

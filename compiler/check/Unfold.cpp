@@ -35,6 +35,19 @@ int64_t countRoots(CollectiveAttr collective, ArrayRef<int64_t> mesh) {
   return isRooted(collective.getKind()) ? groupSize : 1;
 }
 
+bool shrinkMesh(MutableArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink) {
+  int64_t largest = -1;
+  for (size_t dim = 0; dim < mesh.size(); ++dim)
+    if (mayShrink[dim] && mesh[dim] > 1 && (largest < 0 || mesh[dim] > mesh[size_t(largest)]))
+      largest = int64_t(dim);
+  if (largest < 0)
+    return false;
+  int64_t &size = mesh[size_t(largest)];
+  // Half of a power of two is one; half of another size is made odd, and so none.
+  size = llvm::isPowerOf2_64(uint64_t(size)) ? size / 2 : size > 7 ? (size / 2) | 1 : size == 3 ? 2 : size - 1;
+  return true;
+}
+
 SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh, int64_t maxRanks) {
   SmallVector<int64_t> result(mesh);
   SmallVector<bool> mayShrink(mesh.size(), true);
@@ -43,17 +56,8 @@ SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, ArrayRef<in
       mayShrink[dim] = mayShrink[dim] && step.getKind() != StepKind::Mapped;
   });
   auto numRanks = [&] { return std::accumulate(result.begin(), result.end(), int64_t(1), std::multiplies<>()); };
-  while (numRanks() > maxRanks) {
-    int64_t largest = -1;
-    for (size_t dim = 0; dim < result.size(); ++dim)
-      if (mayShrink[dim] && result[dim] > 1 && (largest < 0 || result[dim] > result[size_t(largest)]))
-        largest = int64_t(dim);
-    if (largest < 0)
-      break;
-    int64_t &size = result[size_t(largest)];
-    // Half of a power of two is one; half of another size is made odd, and so none.
-    size = llvm::isPowerOf2_64(uint64_t(size)) ? size / 2 : size > 7 ? (size / 2) | 1 : size == 3 ? 2 : size - 1;
-  }
+  while (numRanks() > maxRanks && shrinkMesh(result, mayShrink))
+    ;
   return result;
 }
 

@@ -24,6 +24,9 @@ bool isRooted(CollectiveKind kind);
 /// attribute kolo.checked.
 llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh, int64_t maxRanks);
 
+/// Makes the largest dimension that may shrink smaller, in the same way. False when there is none.
+bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);
+
 /// Ranks of the largest mesh that is run through in full. Rooted collectives are run through once per root.
 int64_t maxRanksInFull(CollectiveKind kind);
 

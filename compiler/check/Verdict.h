@@ -71,15 +71,17 @@ struct Refutation {
   Property property;
   std::string message;                // one line, without the places
   mlir::Location loc;                 // of the first statement
-  std::optional<mlir::Location> other; // of the second one, if there are two
+  std::optional<mlir::Location> other = {}; // of the second one, if there are two
   mlir::Operation *op = nullptr, *otherOp = nullptr; // null: the application, or the program as a whole
-  std::vector<int64_t> ranks;         // that take part
-  std::string chunk;                  // "chunk [3] of 'out' on rank 2"; may be empty
-  std::vector<int64_t> mesh;
+  std::vector<int64_t> ranks = {};    // that take part
+  std::string chunk = {};             // "chunk [3] of 'out' on rank 2"; may be empty
+  std::vector<int64_t> mesh = {};
   int64_t root = 0;
   bool isInPlace = false;
-  std::vector<Step> steps;
+  std::vector<Step> steps = {};
 };
+
+inline constexpr int64_t maxRanksForOrder = 64;
 
 /// What is found out about one program on one mesh: all roots, and calls in place where the program says that they may run
 /// as they are.
@@ -90,7 +92,8 @@ struct Verdict {
   std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
   /// Whether all ranks combine the contributions to one element in the same order, so that results that are the same on
   /// all ranks are so bitwise.
-  bool ranksAgreeBitwise = true;
+  /// Looked at on meshes of up to `maxRanksForOrder` ranks; nothing on others.
+  std::optional<bool> ranksAgreeBitwise;
   bool isProved() const { return !tooLarge && !refutation; }
 };
 

@@ -1,0 +1,255 @@
+// From the ops of a channel program to flat code.
+#include "compiler/check/Code.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+class CodeBuilder {
+public:
+  explicit CodeBuilder(Code &code) : code(code) {}
+  /// Null once everything was flattened.
+  std::optional<CodeMistake> run();
+
+private:
+  bool addBlock(Block &block);
+  bool addOp(Operation &op);
+  bool addLoop(scf::ForOp loop);
+  bool addBranch(scf::IfOp branch);
+  bool addBuffer(BufferOp buffer);
+  bool addEvent(Operation &op);
+  bool addMove(MoveInterface move, OpInfo &info);
+  bool addPart(Operation *op, Value part, Value parts, OpInfo &info);
+  SliceSlots slice(Value buffer, OperandRange offsets, OperandRange sizes);
+  bool checkLanes();
+  bool refuse(Operation *op, const Twine &message) {
+    mistake = CodeMistake{op->getLoc(), message.str()};
+    return false;
+  }
+  unsigned slot(Value value) const { return code.evaluator.slotNumber(value); }
+  uint32_t here() const { return uint32_t(code.lines.size()); }
+
+  Code &code;
+  llvm::DenseMap<Value, uint32_t> bufferNumbers;
+  std::optional<CodeMistake> mistake;
+};
+
+std::optional<CodeMistake> CodeBuilder::run() {
+  if (checkLanes())
+    addBlock(code.program.getBody().front());
+  return mistake;
+}
+
+bool CodeBuilder::addBlock(Block &block) {
+  return llvm::all_of(block, [&](Operation &op) { return addOp(op); });
+}
+
+bool CodeBuilder::addOp(Operation &op) {
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return addLoop(loop);
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return addBranch(branch);
+  if (auto buffer = dyn_cast<BufferOp>(op))
+    return addBuffer(buffer);
+  if (isa<scf::YieldOp>(op))
+    return op.getNumOperands() == 0 || refuse(&op, "values carried out of a loop or a branch cannot be checked");
+  if (isa<MoveInterface, DivideOp, SignalOp, WaitOp, FlushOp>(op))
+    return addEvent(op);
+  const IndexEvaluator::Instruction *instruction = code.evaluator.instructionOf(&op);
+  if (!instruction)
+    return refuse(&op, "'" + op.getName().getStringRef() + "' cannot be checked in a channel program");
+  code.lines.push_back({Code::Kind::Compute, 0, 0, 0, 0, 0, uint32_t(code.instructions.size())});
+  code.instructions.push_back(*instruction);
+  return true;
+}
+
+bool CodeBuilder::addLoop(scf::ForOp loop) {
+  if (loop.getNumRegionIterArgs() != 0)
+    return refuse(loop, "values carried out of a loop or a branch cannot be checked");
+  uint32_t begin = here();
+  Code::Line line{Code::Kind::ForBegin, 0, slot(loop.getInductionVar()), slot(loop.getLowerBound()),
+                  slot(loop.getUpperBound()), slot(loop.getStep()), uint32_t(code.loops.size())};
+  code.loops.push_back(loop.getLoc());
+  code.lines.push_back(line);
+  if (!addBlock(*loop.getBody()))
+    return false;
+  line.kind = Code::Kind::ForNext;
+  line.target = begin + 1;
+  code.lines.push_back(line);
+  code.lines[begin].target = here();
+  return true;
+}
+
+bool CodeBuilder::addBranch(scf::IfOp branch) {
+  if (branch.getNumResults() != 0)
+    return refuse(branch, "values carried out of a loop or a branch cannot be checked");
+  uint32_t begin = here();
+  code.lines.push_back({Code::Kind::JumpUnless, 0, slot(branch.getCondition())});
+  if (!addBlock(*branch.thenBlock()))
+    return false;
+  if (!branch.elseBlock()) {
+    code.lines[begin].target = here();
+    return true;
+  }
+  uint32_t end = here();
+  code.lines.push_back({Code::Kind::Jump});
+  code.lines[begin].target = here();
+  if (!addBlock(*branch.elseBlock()))
+    return false;
+  code.lines[end].target = here();
+  return true;
+}
+
+bool CodeBuilder::addBuffer(BufferOp buffer) {
+  BufferInfo info{buffer, buffer.getRole(), buffer.getName().str(), unsigned(buffer.getBlocks()), {}, std::nullopt};
+  for (Value extent : buffer.getGrid())
+    info.gridSlots.push_back(slot(extent));
+  if (info.role != BufferRole::Scratch)
+    for (auto [number, other] : llvm::enumerate(code.buffers))
+      if (other.role == info.role) {
+        if (!llvm::equal(other.op.getGrid(), buffer.getGrid()))
+          return refuse(buffer, "a second grid for the " + stringifyBufferRole(info.role) + " cannot be checked");
+        bufferNumbers[buffer] = uint32_t(number);
+        return true;
+      }
+  bufferNumbers[buffer] = uint32_t(code.buffers.size());
+  code.buffers.push_back(std::move(info));
+  return true;
+}
+
+SliceSlots CodeBuilder::slice(Value buffer, OperandRange offsets, OperandRange sizes) {
+  SliceSlots result{bufferNumbers.at(buffer), {}, {}, {}};
+  for (Value offset : offsets)
+    result.offsets.push_back(slot(offset));
+  for (Value size : sizes) {
+    result.sizes.push_back(slot(size));
+    result.isRangedDim.push_back(isRanged(size));
+  }
+  return result;
+}
+
+bool CodeBuilder::addEvent(Operation &op) {
+  OpInfo info{&op, EventKind::Flush, std::nullopt, -1, {}, {}, std::nullopt, std::nullopt};
+  if (auto signal = dyn_cast<SignalOp>(op)) {
+    info.kind = EventKind::Signal;
+    info.peerSlot = slot(signal.getRank());
+    info.semaphore = int32_t(signal.getSemaphore());
+  } else if (auto wait = dyn_cast<WaitOp>(op)) {
+    info.kind = EventKind::Wait;
+    info.peerSlot = slot(wait.getRank());
+    info.semaphore = int32_t(wait.getSemaphore());
+  } else if (auto divide = dyn_cast<DivideOp>(op)) {
+    info.kind = EventKind::Divide;
+    info.destination = slice(divide.getBuffer(), divide.getOffsets(), divide.getSizes());
+    if (!addPart(&op, divide.getPart(), divide.getParts(), info))
+      return false;
+  } else if (auto move = dyn_cast<MoveInterface>(op)) {
+    if (!addMove(move, info))
+      return false;
+  }
+  code.lines.push_back({Code::Kind::Event, 0, 0, 0, 0, 0, uint32_t(code.ops.size())});
+  code.ops.push_back(std::move(info));
+  return true;
+}
+
+bool CodeBuilder::addMove(MoveInterface move, OpInfo &info) {
+  info.kind = isa<PutOp>(move)             ? EventKind::Put
+              : isa<ChannelReduceOp>(move) ? EventKind::Reduce
+                                           : EventKind::Copy;
+  if (Value rank = move.getSourceRank() ? move.getSourceRank() : move.getDestinationRank())
+    info.peerSlot = slot(rank);
+  info.source = slice(move.getSource(), move.getSourceOffsets(), move.getSourceSizes());
+  info.destination = slice(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes());
+  return addPart(move, move.getPart(), move.getParts(), info);
+}
+
+/// The factors of `value` = factor * lanes, `lanes` itself counting as 1 * lanes. Null where it has another form.
+static std::optional<Value> factorOfLanes(Value value) {
+  if (value.getDefiningOp<NumLanesOp>())
+    return Value();
+  auto product = value.getDefiningOp<arith::MulIOp>();
+  if (product && product.getRhs().getDefiningOp<NumLanesOp>())
+    return product.getLhs();
+  if (product && product.getLhs().getDefiningOp<NumLanesOp>())
+    return product.getRhs();
+  return std::nullopt;
+}
+
+/// Whether `part` is s * lanes + lane for some s, or lane.
+static bool isPartOfLane(Value part) {
+  if (part.getDefiningOp<LaneOp>())
+    return true;
+  auto sum = part.getDefiningOp<arith::AddIOp>();
+  if (!sum)
+    return false;
+  auto isSum = [](Value slice, Value lane) {
+    return lane.getDefiningOp<LaneOp>() && factorOfLanes(slice).has_value();
+  };
+  return isSum(sum.getLhs(), sum.getRhs()) || isSum(sum.getRhs(), sum.getLhs());
+}
+
+bool CodeBuilder::addPart(Operation *op, Value part, Value parts, OpInfo &info) {
+  if (!part) // as PlaceLanes will say it
+    return true;
+  if (!isPartOfLane(part) || !factorOfLanes(parts))
+    return refuse(op, "only part lane of num_lanes, or slice * num_lanes + lane of slices * num_lanes, can be checked");
+  info.partSlot = slot(part);
+  info.partsSlot = slot(parts);
+  return true;
+}
+
+/// Nothing may depend on the lane but which part of a chunk is moved.
+bool CodeBuilder::checkLanes() {
+  WalkResult result = code.program.walk([&](Operation *op) {
+    if (!isa<LaneOp, NumLanesOp>(op))
+      return WalkResult::advance();
+    SmallVector<OpOperand *> uses;
+    auto add = [&](Value value) {
+      for (OpOperand &use : value.getUses())
+        uses.push_back(&use);
+    };
+    add(op->getResult(0));
+    while (!uses.empty()) {
+      OpOperand &use = *uses.pop_back_val();
+      Operation *user = use.getOwner();
+      if (isa<arith::MulIOp, arith::AddIOp>(user)) {
+        add(user->getResult(0));
+        continue;
+      }
+      // `part` and `of` are the last operands; `addPart` looks at what they are.
+      auto move = dyn_cast<MoveInterface>(user);
+      auto divide = dyn_cast<DivideOp>(user);
+      bool isInParts = ((move && move.getPart()) || (divide && divide.getPart())) &&
+                       use.getOperandNumber() + 2 >= user->getNumOperands();
+      if (!isInParts) {
+        refuse(user, "depends on the lane other than by the part that it moves, which cannot be checked");
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return !result.wasInterrupted();
+}
+
+std::variant<Code, CodeMistake> Code::create(ProgramOp program) {
+  std::optional<CodeMistake> mistake;
+  ScopedDiagnosticHandler handler(program.getContext(), [&](Diagnostic &diagnostic) {
+    if (!mistake)
+      mistake = CodeMistake{diagnostic.getLocation(), diagnostic.str()};
+    return success();
+  });
+  FailureOr<IndexEvaluator> evaluator = IndexEvaluator::create(program);
+  if (failed(evaluator))
+    return *mistake;
+  Code code(program, std::move(*evaluator));
+  if (std::optional<CodeMistake> found = CodeBuilder(code).run())
+    return *found;
+  return code;
+}
+
+} // namespace kolo

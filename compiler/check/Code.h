@@ -1,0 +1,81 @@
+// A channel program, flattened once into instructions that are fast to run through for every rank of every mesh. Used by
+// Trace.
+//
+// One lane stands for all: where every move takes part `lane` of `lanes` of every chunk, or part s * lanes + lane of
+// k * lanes, and nothing else depends on the lane, two lanes of a rank never touch the same bytes and never signal each
+// other, so that what holds for a program of one lane holds for every number. Other uses of the lane are refused.
+#ifndef KOLO_COMPILER_CHECK_CODE_H
+#define KOLO_COMPILER_CHECK_CODE_H
+
+#include "compiler/check/IndexEvaluator.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kolo {
+
+/// Of a program that cannot be run through at all.
+struct CodeMistake {
+  mlir::Location loc;
+  std::string message;
+};
+
+struct BufferInfo {
+  BufferOp op; // the first of those that stand for the same memory
+  BufferRole role;
+  std::string name;
+  unsigned numBlockDims;
+  llvm::SmallVector<unsigned, 4> gridSlots;
+  std::optional<unsigned> cutSlot; // of scratch slots: number of chunks per block of what they hold
+};
+
+enum class EventKind : uint8_t { Copy, Reduce, Put, Divide, Signal, Wait, Flush };
+
+/// Where the numbers of one slice are computed.
+struct SliceSlots {
+  uint32_t buffer = 0;
+  llvm::SmallVector<unsigned, 4> offsets, sizes;
+  llvm::SmallVector<bool, 4> isRangedDim;
+};
+
+/// What is known of an op without running the program.
+struct OpInfo {
+  mlir::Operation *op;
+  EventKind kind;
+  std::optional<unsigned> peerSlot;   // of Signal, Wait, Put, and of a Copy or Reduce that reads a peer's memory
+  int32_t semaphore = -1;
+  SliceSlots source, destination;     // Divide has a destination only
+  std::optional<unsigned> partSlot, partsSlot;
+  bool isMove() const { return kind == EventKind::Copy || kind == EventKind::Reduce || kind == EventKind::Put; }
+};
+
+class Code {
+public:
+  enum class Kind : uint8_t { Compute, ForBegin, ForNext, JumpUnless, Jump, Event };
+  struct Line {
+    Kind kind;
+    uint32_t target = 0;                             // of a jump: line number
+    unsigned a = 0, b = 0, c = 0, d = 0;             // slots: condition; or induction variable, lower, upper bound, step
+    uint32_t number = 0;                             // of Compute: instruction; of Event: op; of ForBegin: loop
+  };
+
+  /// Fails with what keeps the program from being run through.
+  static std::variant<Code, CodeMistake> create(ProgramOp program);
+
+  mutable ProgramOp program; // a handle, whose accessors are not const
+  IndexEvaluator evaluator;
+  std::vector<Line> lines;
+  std::vector<IndexEvaluator::Instruction> instructions;
+  std::vector<OpInfo> ops;
+  std::vector<mlir::Location> loops;
+  std::vector<BufferInfo> buffers;
+
+private:
+  explicit Code(ProgramOp program, IndexEvaluator evaluator) : program(program), evaluator(std::move(evaluator)) {}
+  friend class CodeBuilder;
+};
+
+} // namespace kolo
+
+#endif

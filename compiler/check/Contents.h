@@ -1,0 +1,95 @@
+// What chunks hold, symbolically: which input chunk, and whose contributions. Used by the checker of channel programs.
+#ifndef KOLO_COMPILER_CHECK_CONTENTS_H
+#define KOLO_COMPILER_CHECK_CONTENTS_H
+
+#include "compiler/check/RankGroup.h"
+
+#include "llvm/ADT/BitVector.h"
+
+namespace kolo {
+
+/// What an output chunk is to hold: one input chunk of one rank, or of all ranks in the group, combined.
+struct WantedContent {
+  int64_t inputChunk;
+  int64_t rank; // -1: all of the group
+  bool isDivided;
+};
+WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputChunk);
+
+/// Interns values that have few distinct contents, so that equal ones have equal numbers.
+template <typename Key> class Numbering {
+public:
+  /// The number of a key, and whether it is new.
+  std::pair<uint32_t, bool> add(const Key &key) {
+    auto [entry, isNew] = numbers.try_emplace(key, uint32_t(numbers.size()));
+    return {entry->second, isNew};
+  }
+
+private:
+  llvm::DenseMap<Key, uint32_t> numbers;
+};
+
+/// Contents are numbers; equal contents have equal numbers. With `tracksOrder`, contents also differ when the same
+/// contributions were combined in another order: a combination has no order of its two operands, since the reductions are
+/// commutative, bitwise, but which two were combined first counts.
+class Contents {
+public:
+  Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder);
+
+  using Id = uint32_t;
+  static constexpr Id undefined = 0;
+
+  Id input(int64_t call, int64_t rank, int64_t chunk);
+  /// A mistake when the two do not belong together, or share a contribution. `op` is who combines.
+  Id combine(Id a, Id b, mlir::Operation *op);
+  Id divide(Id a, mlir::Operation *op);
+  /// The content of the same place after all ranks have been moved by an element of the group, or its inverse.
+  Id move(int64_t element, Id content) { return group.isRepresentative(element) ? content : translate(element, content, false); }
+  Id moveBack(int64_t element, Id content) { return group.isRepresentative(element) ? content : translate(element, content, true); }
+
+  /// The contributions, whatever their order, are those that are wanted, in this call.
+  bool isWanted(Id content, const WantedContent &wanted, int64_t call, const llvm::BitVector &groupMembers) const;
+  std::string describe(Id content) const;
+  /// Who made the content a mistake; null when it is none.
+  mlir::Operation *mistakeOf(Id content) const;
+
+private:
+  static constexpr int8_t noCall = -1, mistakeCall = -2;
+  struct Node {
+    int8_t call; // noCall: undefined; mistakeCall: a mistake, `chunk` being its number
+    bool isDivided = false;
+    uint32_t chunk = 0, ranks = 0, order = 0;
+  };
+  struct Mistake {
+    std::string text;
+    mlir::Operation *op;
+  };
+  Id intern(const Node &node);
+  Id makeMistake(std::string text, mlir::Operation *op);
+  uint32_t internRanks(llvm::BitVector ranks);
+  uint32_t internOrder(uint32_t a, uint32_t b);
+  Id translate(int64_t element, Id content, bool isBack);
+  uint32_t translateRanks(int64_t element, uint32_t ranks, bool isBack);
+  uint32_t translateOrder(int64_t element, uint32_t order, bool isBack);
+  int64_t moveRank(int64_t element, int64_t rank, bool isBack) const {
+    return isBack ? group.moveBack(element, rank) : group.move(element, rank);
+  }
+
+  using Pair = std::pair<uint64_t, uint64_t>;
+  const RankGroup &group;
+  uint32_t inputBuffer;
+  bool tracksOrder;
+  std::vector<Node> nodes;
+  Numbering<Pair> nodeNumbers;
+  std::vector<llvm::BitVector> rankSets;
+  llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> rankSetsByHash;
+  std::vector<std::pair<uint32_t, uint32_t>> orders; // two earlier orders, or UINT32_MAX and a rank
+  Numbering<Pair> orderNumbers;
+  std::vector<Mistake> mistakes;
+  llvm::DenseMap<Pair, uint32_t> unions;                              // of two sets; UINT32_MAX: not disjoint
+  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets, movedOrders;  // by element and direction, and what is moved
+};
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,135 @@
+// The past of two moments: program order, and for every wait the signal that it waited for.
+#include "compiler/check/Interleaving.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+const Event *Interleaving::eventAt(const Moment &moment) const {
+  uint32_t position = moment.time % stepsPerCall(moment.rank);
+  if (position == 0 || position == stepsPerCall(moment.rank) - 1)
+    return nullptr;
+  return &traced.traces[traced.group.orbitOf(moment.rank)].events[position - 1];
+}
+
+Operation *Interleaving::opAt(const Moment &moment) const {
+  const Event *event = eventAt(moment);
+  return event ? tracer.program().ops[event->op].op : nullptr;
+}
+
+void Interleaving::need(int64_t rank, uint32_t numSteps) {
+  if (needed[size_t(rank)] >= numSteps)
+    return;
+  needed[size_t(rank)] = numSteps;
+  pending.push_back(rank);
+}
+
+uint32_t Interleaving::timeOfSignal(int64_t sender, int64_t receiver, int32_t semaphore, uint64_t number) {
+  const std::vector<Event> &events = traced.traces[traced.group.orbitOf(sender)].events;
+  int64_t target = traced.group.moveBack(sender, receiver);
+  std::vector<uint32_t> positions;
+  for (auto [i, event] : llvm::enumerate(events))
+    if (event.kind == EventKind::Signal && event.semaphore == semaphore && event.peer == target)
+      positions.push_back(uint32_t(i) + 1);
+  return uint32_t(number / positions.size()) * stepsPerCall(sender) + positions[number % positions.size()];
+}
+
+void Interleaving::computePast(const Moment &a, const Moment &b) {
+  needed.assign(size_t(tracer.numRanks()), 0);
+  looked.assign(needed.size(), 0);
+  numWaited.clear();
+  numWaited.resize(needed.size());
+  need(a.rank, a.time);
+  need(b.rank, b.time);
+  while (!pending.empty()) {
+    int64_t rank = pending.back();
+    pending.pop_back();
+    for (uint32_t &time = looked[size_t(rank)]; time < needed[size_t(rank)]; ++time) {
+      const Event *event = eventAt({int32_t(rank), time});
+      if (!event || event->kind != EventKind::Wait)
+        continue;
+      int64_t sender = traced.group.move(rank, event->peer);
+      uint64_t key = uint64_t(event->semaphore) << 32 | uint64_t(sender);
+      need(sender, timeOfSignal(sender, rank, event->semaphore, numWaited[size_t(rank)][key]++) + 1);
+    }
+  }
+}
+
+uint64_t Interleaving::pastSize(const Moment &a, const Moment &b) {
+  computePast(a, b);
+  uint64_t size = 0;
+  for (uint32_t steps : needed)
+    size += steps;
+  return size;
+}
+
+std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t maxSteps) {
+  computePast(a, b);
+  std::vector<Step> steps;
+  std::vector<uint32_t> done(needed.size(), 0);
+  llvm::DenseMap<std::pair<uint64_t, uint64_t>, int64_t> sent; // signals that nobody waited for yet
+  auto channel = [](int32_t semaphore, int64_t from, int64_t to) {
+    return std::pair(uint64_t(semaphore), uint64_t(from) << 32 | uint64_t(to));
+  };
+  auto takeStep = [&](int64_t rank) {
+    Moment moment{int32_t(rank), done[size_t(rank)]};
+    const Event *event = eventAt(moment);
+    int64_t peer = event ? traced.group.move(rank, event->peer) : 0;
+    if (event && event->kind == EventKind::Wait && sent[channel(event->semaphore, peer, rank)]-- <= 0) {
+      ++sent[channel(event->semaphore, peer, rank)];
+      return false;
+    }
+    if (event && event->kind == EventKind::Signal)
+      ++sent[channel(event->semaphore, rank, peer)];
+    bool isCall = !event && moment.time % stepsPerCall(rank) == 0 && moment.time != 0;
+    if (isCall || (event && (event->kind == EventKind::Wait || event->kind == EventKind::Signal))) {
+      Operation *op = opAt(moment);
+      steps.push_back({rank, callOf(moment), describe(moment), op ? op->getLoc() : Location(tracer.program().program.getLoc())});
+    }
+    ++done[size_t(rank)];
+    return true;
+  };
+  for (bool didStep = true; didStep;) {
+    didStep = false;
+    for (size_t rank = 0; rank < needed.size(); ++rank)
+      while (done[rank] < needed[rank] && takeStep(int64_t(rank)))
+        didStep = true;
+  }
+  if (steps.size() > maxSteps) {
+    size_t numLeftOut = steps.size() - maxSteps + 1;
+    Step first = steps[numLeftOut - 1];
+    first.text = "(" + std::to_string(numLeftOut) + " steps up to here, this one by rank " + std::to_string(first.rank) + ") " + first.text;
+    steps.erase(steps.begin(), steps.begin() + ptrdiff_t(numLeftOut));
+    steps.insert(steps.begin(), first);
+  }
+  return steps;
+}
+
+std::string Interleaving::describe(const Moment &moment) const {
+  const Event *event = eventAt(moment);
+  if (!event)
+    return moment.time % stepsPerCall(moment.rank) != 0 ? "its application reads its output"
+           : callOf(moment) == 0                         ? "its application writes its buffers, before the first call"
+                                 : "its application writes its buffers again, between two calls";
+  std::string peer = "rank " + std::to_string(traced.group.move(moment.rank, event->peer));
+  std::string semaphore = "semaphore " + std::to_string(event->semaphore);
+  switch (event->kind) {
+  case EventKind::Signal:
+    return "signals " + semaphore + " of " + peer;
+  case EventKind::Wait:
+    return "waited for " + semaphore + " from " + peer;
+  case EventKind::Put:
+    return "puts to " + peer;
+  case EventKind::Copy:
+    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "copies" : "gets from " + peer;
+  case EventKind::Reduce:
+    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "reduces" : "reduces from " + peer;
+  case EventKind::Divide:
+    return "divides";
+  case EventKind::Flush:
+    return "flushes";
+  }
+  llvm_unreachable("every kind is handled");
+}
+
+} // namespace kolo

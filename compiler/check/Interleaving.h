@@ -1,0 +1,43 @@
+// The shortest execution that leads to two moments at once. Used by the checker, to explain a refutation.
+#ifndef KOLO_COMPILER_CHECK_INTERLEAVING_H
+#define KOLO_COMPILER_CHECK_INTERLEAVING_H
+
+#include "compiler/check/Machine.h"
+
+namespace kolo {
+
+/// What must have happened before given moments: their common past, and nothing else.
+class Interleaving {
+public:
+  Interleaving(const Tracer &tracer, const TracedGroup &traced) : tracer(tracer), traced(traced) {}
+
+  /// Number of steps, over all ranks, that must come before both moments.
+  uint64_t pastSize(const Moment &a, const Moment &b);
+  /// The signals, waits and calls of that past, in an order that can happen; the last `maxSteps` of them.
+  std::vector<Step> past(const Moment &a, const Moment &b, size_t maxSteps);
+  /// One step in words, for `moment`.
+  std::string describe(const Moment &moment) const;
+  /// The op of a moment; null for the application's.
+  mlir::Operation *opAt(const Moment &moment) const;
+  int64_t callOf(const Moment &moment) const { return moment.time / stepsPerCall(moment.rank); }
+
+private:
+  uint32_t stepsPerCall(int64_t rank) const {
+    return uint32_t(traced.traces[traced.group.orbitOf(rank)].events.size()) + 2;
+  }
+  /// Null for the application's steps.
+  const Event *eventAt(const Moment &moment) const;
+  void computePast(const Moment &a, const Moment &b);
+  void need(int64_t rank, uint32_t numSteps);
+  uint32_t timeOfSignal(int64_t sender, int64_t receiver, int32_t semaphore, uint64_t number);
+
+  const Tracer &tracer;
+  const TracedGroup &traced;
+  std::vector<uint32_t> needed, looked; // steps of every rank that belong to the past, and those that were looked at
+  std::vector<int64_t> pending;         // ranks with steps to look at
+  std::vector<llvm::DenseMap<uint64_t, uint64_t>> numWaited;
+};
+
+} // namespace kolo
+
+#endif

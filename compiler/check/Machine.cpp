@@ -1,0 +1,229 @@
+// The order of events: program order, signals and waits, puts and what completes them.
+#include "compiler/check/Machine.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+struct Machine::SharedClock {
+  SharedClock(const Clock &now, int64_t &total) : clock(now), totalBytes(total) { total += size(); }
+  ~SharedClock() { totalBytes -= size(); }
+  int64_t size() const { return int64_t(clock.size() * sizeof(uint32_t)); }
+  Clock clock;
+  int64_t &totalBytes;
+};
+
+static uint64_t channelKey(int32_t semaphore, int64_t peer) { return uint64_t(uint32_t(semaphore)) << 32 | uint64_t(peer); }
+
+Machine::Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
+    : tracer(tracer), traced(traced), group(traced.group), options(options),
+      contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder()), states(traced.traces.size()) {
+  for (RankState &state : states) {
+    state.clock.assign(size_t(tracer.numRanks()), 0);
+    for (const Grid &grid : tracer.grids())
+      state.cells.emplace_back(size_t(grid.numChunks) * size_t(std::max(grid.numParts, 1)));
+  }
+}
+
+Machine::~Machine() {
+  states.clear(); // shared clocks count themselves in a member
+}
+
+MachineResult Machine::run() {
+  for (bool didAdvance = true; didAdvance && !result.outOfMemory;) {
+    didAdvance = false;
+    for (size_t orbit = 0; orbit < states.size() && !result.outOfMemory; ++orbit)
+      didAdvance |= advance(orbit);
+  }
+  for (size_t orbit = 0; orbit < states.size(); ++orbit) {
+    if (result.outOfMemory || states[orbit].time == numCalls * stepsPerCall(orbit))
+      continue;
+    const Event &event = traced.traces[orbit].events[states[orbit].time % stepsPerCall(orbit) - 1];
+    int32_t rank = group.representatives()[orbit];
+    uint64_t key = channelKey(event.semaphore, group.moveBack(event.peer, rank));
+    result.blocked.push_back({{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
+  }
+  if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.outOfMemory)
+    result.ranksAgreeBitwise = agreeBitwise();
+  return std::move(result);
+}
+
+/// Runs a rank, and with it its orbit, until it has to wait. Whether it took a step.
+bool Machine::advance(size_t orbit) {
+  bool didStep = false;
+  while (states[orbit].time < numCalls * stepsPerCall(orbit) && step(orbit)) {
+    didStep = true;
+    if (clockBytes > options.maxBytes) {
+      result.outOfMemory = true;
+      break;
+    }
+  }
+  return didStep;
+}
+
+bool Machine::step(size_t orbit) {
+  RankState &state = states[orbit];
+  uint32_t steps = stepsPerCall(orbit), position = state.time % steps;
+  int64_t call = state.time / steps;
+  state.clock[size_t(group.representatives()[orbit])] = state.time;
+  if (position == 0) {
+    startCall(orbit, call);
+  } else if (position == steps - 1) {
+    endCall(orbit, call);
+  } else {
+    const Event &event = traced.traces[orbit].events[position - 1];
+    switch (event.kind) {
+    case EventKind::Wait:
+      if (!wait(orbit, event))
+        return false;
+      break;
+    case EventKind::Signal:
+      signal(orbit, event);
+      break;
+    case EventKind::Flush:
+      flush(orbit);
+      break;
+    case EventKind::Divide:
+      divide(orbit, event);
+      break;
+    case EventKind::Copy:
+    case EventKind::Reduce:
+    case EventKind::Put:
+      move(orbit, event);
+    }
+  }
+  ++state.time;
+  return true;
+}
+
+void Machine::signal(size_t orbit, const Event &event) {
+  RankState &state = states[orbit];
+  if (!state.shared)
+    state.shared = std::make_shared<const SharedClock>(state.clock, clockBytes);
+  auto queue = state.putQueues.find(event.peer);
+  auto numPuts = queue == state.putQueues.end() ? 0u : uint32_t(queue->second.times.size());
+  state.signals[channelKey(event.semaphore, event.peer)].push_back({state.shared, state.time, numPuts});
+}
+
+bool Machine::wait(size_t orbit, const Event &event) {
+  RankState &state = states[orbit];
+  int32_t rank = group.representatives()[orbit];
+  size_t sender = group.orbitOf(event.peer);
+  // In the eyes of the sender's representative, who is moved to the sender, this rank lies elsewhere.
+  int64_t target = group.moveBack(event.peer, rank);
+  auto found = states[sender].signals.find(channelKey(event.semaphore, target));
+  uint32_t &numWaited = state.numWaited[channelKey(event.semaphore, event.peer)];
+  if (found == states[sender].signals.end() || numWaited >= found->second.size())
+    return false;
+  Signal &signal = found->second[numWaited++];
+  join(state.clock, signal, event.peer);
+  state.shared.reset();
+  signal.clock.reset(); // each signal is waited for once
+  arrive(sender, target, signal.numPuts, state.time);
+  return true;
+}
+
+/// What the signaller knew is known from now on.
+void Machine::join(Clock &clock, const Signal &signal, int64_t sender) {
+  const Clock &other = signal.clock->clock;
+  if (group.isRepresentative(sender)) {
+    for (size_t rank = 0; rank < clock.size(); ++rank)
+      clock[rank] = std::max(clock[rank], other[rank]);
+  } else {
+    for (size_t rank = 0; rank < clock.size(); ++rank) {
+      uint32_t &mine = clock[size_t(group.move(sender, int64_t(rank)))];
+      mine = std::max(mine, other[rank]);
+    }
+  }
+  clock[size_t(sender)] = std::max(clock[size_t(sender)], signal.time + 1);
+}
+
+/// The puts that were issued before a signal to the same peer are over when that peer has waited for it.
+void Machine::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time) {
+  RankState &sender = states[senderOrbit];
+  auto queue = sender.putQueues.find(int32_t(target));
+  if (queue == sender.putQueues.end())
+    return;
+  for (; queue->second.numArrived < numPuts; ++queue->second.numArrived) {
+    PutState &put = sender.puts[queue->second.times[queue->second.numArrived]];
+    (options.transport.ordersPutBeforeSignal ? put.waitTime : put.hiddenWaitTime) = time;
+  }
+}
+
+void Machine::flush(size_t orbit) {
+  RankState &state = states[orbit];
+  for (; state.numFlushed < state.putTimes.size(); ++state.numFlushed)
+    state.puts[state.putTimes[state.numFlushed]].flushTime = state.time;
+}
+
+Machine::Cell &Machine::cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
+  auto parts = std::max(tracer.grids()[buffer].numParts, 1);
+  return states[group.orbitOf(owner)].cells[buffer][size_t(group.moveChunkBack(owner, buffer, chunk) * parts + part)];
+}
+
+/// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as seen
+/// by the owner's representative.
+Machine::Order Machine::orderOf(const Entry &entry, size_t orbit, int64_t owner) const {
+  const RankState &state = states[orbit];
+  int64_t rank = group.move(owner, entry.rank);
+  if (!entry.isPut) {
+    bool isOver = rank == group.representatives()[orbit] || state.clock[size_t(rank)] > entry.time;
+    return isOver ? Order::Settled : Order::None;
+  }
+  const PutState &put = states[group.orbitOf(entry.rank)].puts.find(entry.time)->second;
+  if (put.flushTime != UINT32_MAX && state.clock[size_t(rank)] > put.flushTime)
+    return Order::Settled;
+  int64_t target = group.move(owner, group.move(entry.rank, put.target));
+  if (put.waitTime != UINT32_MAX && state.clock[size_t(target)] > put.waitTime)
+    return Order::Settled;
+  bool isHidden = put.hiddenWaitTime != UINT32_MAX && state.clock[size_t(target)] > put.hiddenWaitTime;
+  return isHidden ? Order::HiddenByTransport : Order::None;
+}
+
+void Machine::access(const Access &access, int64_t chunk, Cell &cell) {
+  const RankState &state = states[access.orbit];
+  Entry entry;
+  entry.rank = int32_t(group.moveBack(access.owner, group.representatives()[access.orbit]));
+  entry.time = state.time;
+  entry.isPut = access.isPut;
+  auto isSameStep = [&](const Entry &other) { return other.rank == entry.rank && other.time == entry.time; };
+  auto check = [&](const Entry &other, bool isWrite) {
+    if (other.rank < 0 || isSameStep(other)) // see checkOverlap for what one step does to itself
+      return;
+    if (Order order = orderOf(other, access.orbit, access.owner); order != Order::Settled)
+      report(other, access, chunk, isWrite, order);
+  };
+  check(cell.lastWrite, true);
+  if (!access.isWrite) {
+    for (Entry &read : cell.reads)
+      if (read.rank == entry.rank && !read.isPut && !entry.isPut) {
+        read = entry; // a later read of the same rank comes after the earlier one
+        return;
+      }
+    cell.reads.push_back(entry);
+    return;
+  }
+  for (const Entry &read : cell.reads)
+    check(read, false);
+  cell.reads.clear();
+  cell.lastWrite = entry;
+}
+
+void Machine::report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order) {
+  Moment earlier{int32_t(group.move(access.owner, entry.rank)), entry.time};
+  Moment later{group.representatives()[access.orbit], states[access.orbit].time};
+  // One conflict per pair of steps in the text, and per pair of calls.
+  auto stepOf = [&](const Moment &moment) {
+    size_t orbit = group.orbitOf(moment.rank);
+    uint32_t position = moment.time % stepsPerCall(orbit), call = moment.time / stepsPerCall(orbit);
+    bool isStep = position != 0 && position != stepsPerCall(orbit) - 1;
+    uint64_t op = isStep ? traced.traces[orbit].events[position - 1].op : uint64_t(1) << 40 | uint64_t(position != 0);
+    return op << 1 | call;
+  };
+  auto [place, isNew] = conflictOf.try_emplace({stepOf(earlier), stepOf(later)}, result.conflicts.size());
+  if (isNew)
+    result.conflicts.push_back({earlier, later, isEntryWrite, access.isWrite, order == Order::HiddenByTransport,
+                                access.owner, access.buffer, chunk});
+}
+
+} // namespace kolo

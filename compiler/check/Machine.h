@@ -1,0 +1,149 @@
+// Follows one rank of every orbit through two calls, back to back, with vector clocks: what happened before what, in every
+// interleaving, and what every chunk holds. Used by the checker.
+//
+// Semaphores have one sender and one receiver each and are never reset, so that the k-th wait belongs to the k-th signal in
+// every interleaving: the order of events is the same in all, and one run decides about all of them.
+#ifndef KOLO_COMPILER_CHECK_MACHINE_H
+#define KOLO_COMPILER_CHECK_MACHINE_H
+
+#include "compiler/check/Contents.h"
+#include "compiler/check/Verdict.h"
+
+#include <memory>
+
+namespace kolo {
+
+/// A moment in a rank's life. Every call has the steps of its trace, with the application's before and after: at first it
+/// writes its input and spoils its output, at last it reads its output.
+struct Moment {
+  int32_t rank;
+  uint32_t time;
+};
+
+/// Two accesses to one chunk, one of them a write, in an order that nothing settles.
+struct Conflict {
+  Moment earlier, later; // in the order in which this run met them
+  bool isEarlierWrite, isLaterWrite;
+  bool isOrderedByPuts;  // it would be settled if the transport kept the order of puts and signals
+  int64_t owner;         // whose chunk it is
+  uint32_t buffer;
+  int64_t chunk;
+};
+
+/// A wait for a signal that is never sent.
+struct Blocked {
+  Moment moment;
+  int64_t numSignals; // that the peer sends
+};
+
+struct WrongOutput {
+  int64_t rank, call, chunk;
+  std::string held, wanted;
+  mlir::Operation *op; // who made it so; null when it was never written as it should
+};
+
+/// What a run found out; the first of these that is there counts.
+struct MachineResult {
+  bool outOfMemory = false;
+  std::vector<Blocked> blocked;
+  std::vector<Conflict> conflicts; // one per pair of ops
+  std::optional<WrongOutput> wrongOutput;
+  std::optional<bool> ranksAgreeBitwise; // nothing: see Verdict
+};
+
+class Machine {
+public:
+  Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
+  ~Machine();
+  MachineResult run();
+
+  uint32_t stepsPerCall(size_t orbit) const { return uint32_t(traced.traces[orbit].events.size()) + 2; }
+  static constexpr int64_t numCalls = 2;
+
+private:
+  using Clock = std::vector<uint32_t>; // of every rank, how many of its steps are known to be over
+  struct SharedClock;
+  struct Signal {
+    std::shared_ptr<const SharedClock> clock;
+    uint32_t time;    // of the signal itself
+    uint32_t numPuts; // to that peer before it
+  };
+  /// When a put's accesses are over: known to those who know of one of these moments.
+  struct PutState {
+    int32_t target;
+    uint32_t waitTime = UINT32_MAX;  // of the target
+    uint32_t flushTime = UINT32_MAX; // of the sender
+    uint32_t hiddenWaitTime = UINT32_MAX; // as waitTime, had the transport kept the order
+  };
+  struct PutQueue {
+    std::vector<uint32_t> times;
+    size_t numArrived = 0;
+  };
+  struct Entry {
+    int32_t rank = -1; // -1: none
+    uint32_t time : 31 = 0;
+    uint32_t isPut : 1 = 0;
+  };
+  struct Cell {
+    Entry lastWrite;
+    llvm::SmallVector<Entry, 1> reads; // since the last write
+    Contents::Id content = Contents::undefined;
+  };
+  struct RankState {
+    Clock clock;
+    std::shared_ptr<const SharedClock> shared; // a copy, as long as it is up to date
+    uint32_t time = 0;
+    size_t numFlushed = 0;                     // of `putTimes`
+    std::vector<uint32_t> putTimes;
+    llvm::DenseMap<uint32_t, PutState> puts;   // by time
+    llvm::DenseMap<int32_t, PutQueue> putQueues;              // by peer
+    llvm::DenseMap<uint64_t, std::vector<Signal>> signals;    // by semaphore and peer
+    llvm::DenseMap<uint64_t, uint32_t> numWaited;             // by semaphore and peer
+    std::vector<std::vector<Cell>> cells;                     // [buffer][chunk and part]
+  };
+
+  bool advance(size_t orbit);
+  bool step(size_t orbit);
+  bool wait(size_t orbit, const Event &event);
+  void signal(size_t orbit, const Event &event);
+  void flush(size_t orbit);
+  void move(size_t orbit, const Event &event);
+  void divide(size_t orbit, const Event &event);
+  void startCall(size_t orbit, int64_t call);
+  void endCall(size_t orbit, int64_t call);
+  void join(Clock &clock, const Signal &signal, int64_t sender);
+  void arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time);
+
+  struct Access {
+    size_t orbit;
+    int64_t owner;
+    uint32_t buffer;
+    bool isWrite, isPut;
+  };
+  Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part);
+  void access(const Access &access, int64_t chunk, Cell &cell);
+  enum class Order { Settled, HiddenByTransport, None };
+  Order orderOf(const Entry &entry, size_t orbit, int64_t owner) const;
+  void report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order);
+  void checkOverlap(size_t orbit, const Event &event);
+  void checkOutput(size_t orbit, int64_t call);
+  /// Whose contributions were combined first is followed on few ranks only: it takes a tree per chunk.
+  bool tracksOrder() const { return tracer.numRanks() <= maxRanksForOrder; }
+  bool agreeBitwise();
+  llvm::BitVector groupMembers(int64_t rank) const;
+
+  const Tracer &tracer;
+  const TracedGroup &traced;
+  const RankGroup &group;
+  const CheckOptions &options;
+  Contents contents;
+  std::vector<RankState> states; // by orbit
+  std::vector<int32_t> sourceChunks, destinationChunks; // of the move at hand
+  int64_t clockBytes = 0;        // of shared clocks that are alive
+  llvm::DenseMap<std::pair<uint64_t, uint64_t>, size_t> conflictOf; // by the two ops
+  MachineResult result;
+};
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,76 @@
+// The symmetry of a program on one mesh: translations of the ranks, along some dimensions, that turn what one rank does
+// into what another does. Used by the checker, which then follows one rank of every orbit.
+#ifndef KOLO_COMPILER_CHECK_RANKGROUP_H
+#define KOLO_COMPILER_CHECK_RANKGROUP_H
+
+#include "compiler/check/Trace.h"
+
+namespace kolo {
+
+/// How translations act along one mesh dimension: not at all, by addition modulo the size, or by exclusive or.
+enum class Translation : uint8_t { None, Cyclic, Xor };
+
+/// A group of translations. An element is named by the rank that it takes its orbit's representative to; representatives
+/// have coordinate 0 along all dimensions that are translated.
+class RankGroup {
+public:
+  RankGroup(const Tracer &tracer, llvm::ArrayRef<Translation> kinds);
+
+  int64_t numRanks() const { return int64_t(coordinates.size()); }
+  llvm::ArrayRef<int32_t> representatives() const { return representativeRanks; }
+  /// Number, among the representatives, of the one in a rank's orbit.
+  size_t orbitOf(int64_t rank) const { return orbits[size_t(rank)]; }
+  bool isRepresentative(int64_t rank) const { return representativeRanks[orbitOf(rank)] == rank; }
+  bool isTrivial() const { return representativeRanks.size() == coordinates.size(); }
+  /// `rank`, moved by the element, or its inverse, that takes a representative to `element`.
+  int64_t move(int64_t element, int64_t rank) const { return translate<false>(element, rank); }
+  int64_t moveBack(int64_t element, int64_t rank) const { return translate<true>(element, rank); }
+  int64_t moveChunk(int64_t element, uint32_t buffer, int64_t chunk) const;
+  int64_t moveChunkBack(int64_t element, uint32_t buffer, int64_t chunk) const;
+  /// Neighbours of a representative whose elements generate the group.
+  std::vector<int64_t> generators() const;
+
+  /// A mesh dimension whose translations do not carry what the collective wants of one rank to what it wants of another.
+  std::optional<size_t> dimAgainstCollective() const;
+  /// Whether `other`, the trace of rank `element`, is the trace of its representative, moved.
+  bool isMoved(const Trace &representative, const Trace &other, int64_t element) const;
+
+  llvm::SmallVector<Translation, 4> kinds;
+  /// [buffer][grid dimension]: the mesh dimension that it is translated with; -1: none.
+  std::vector<llvm::SmallVector<int8_t, 4>> chunkDims;
+
+private:
+  template <bool isBack> int64_t translate(int64_t element, int64_t rank) const;
+  template <bool isBack> int64_t translateChunk(int64_t element, uint32_t buffer, int64_t chunk) const;
+  bool moveBlocksLikeRanks(uint32_t buffer) const;
+  int32_t shift(size_t dim, int32_t value, int32_t amount, bool isBack) const;
+  bool isMovedPair(const Trace &a, const Event &eventA, const Trace &b, const Event &eventB, int64_t element) const;
+  /// How the chunks of a range are permuted, beside being moved: by nothing (size 0), or by rotation or exclusive or.
+  struct Permutation {
+    int8_t dim = -1;
+    int32_t size = 0;
+    bool operator==(const Permutation &) const = default;
+  };
+  bool isMovedBox(const Trace &a, const Box &boxA, const Trace &b, const Box &boxB, int64_t element,
+                  llvm::SmallVectorImpl<Permutation> &permutations) const;
+
+  const Tracer &tracer;
+  llvm::SmallVector<int32_t, 4> sizes;
+  std::vector<std::array<int32_t, 4>> coordinates; // of every rank
+  std::vector<size_t> orbits;                      // of every rank
+  std::vector<int32_t> representativeRanks;
+};
+
+/// The traces of one rank per orbit, under the largest group of translations that was found and verified on the traces
+/// of all ranks.
+struct TracedGroup {
+  RankGroup group;
+  std::vector<Trace> traces; // by orbit
+};
+
+/// Nothing when the tracer found a mistake, or the program is longer than it may be.
+std::optional<TracedGroup> traceAll(Tracer &tracer);
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,348 @@
+// Runs a program for one rank, and looks at every step by itself.
+#include "compiler/check/Trace.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+static int64_t modulo(int64_t value, int64_t divisor) { return ((value % divisor) + divisor) % divisor; }
+
+void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector<int32_t> &chunks) {
+  chunks.assign(1, 0);
+  std::vector<int32_t> next;
+  ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
+  for (auto [dim, extent] : llvm::enumerate(grid.extents)) {
+    int32_t offset = numbers[2 * dim], size = numbers[2 * dim + 1];
+    if (size == 1) {
+      for (int32_t &chunk : chunks)
+        chunk = chunk * extent + offset;
+      continue;
+    }
+    next.clear();
+    for (int32_t base : chunks)
+      for (int32_t i = 0; i < size; ++i)
+        next.push_back(base * extent + (offset + i < extent ? offset + i : offset + i - extent));
+    std::swap(chunks, next);
+  }
+}
+
+Tracer::Tracer(Code &code, ArrayRef<int64_t> mesh, int64_t root, bool isInPlace) : code(code), sizes(mesh), root(root) {
+  for (int64_t size : sizes)
+    ranks *= size;
+  code.evaluator.setMesh(mesh, root);
+  if (startGrids(0) && isInPlace)
+    findAlias();
+}
+
+SmallVector<int64_t, 4> Tracer::coordinatesOf(int64_t rank) const {
+  SmallVector<int64_t, 4> result(sizes.size());
+  for (size_t dim = sizes.size(); dim-- > 0; rank /= sizes[dim])
+    result[dim] = rank % sizes[dim];
+  return result;
+}
+
+int64_t Tracer::numberInGroup(int64_t rank) const {
+  SmallVector<int64_t, 4> coordinates = coordinatesOf(rank);
+  int64_t number = 0;
+  for (int64_t dim : code.program.getCollective().getGroupDims())
+    number = number * sizes[size_t(dim)] + coordinates[size_t(dim)];
+  return number;
+}
+
+bool Tracer::exists(int64_t rank, BufferRole role) const {
+  CollectiveKind kind = code.program.getCollective().getKind();
+  bool onlyAtRoot = (role == BufferRole::Input && kind == CollectiveKind::Scatter) ||
+                    (role == BufferRole::Output && (kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather));
+  // A broadcast's input means nothing elsewhere.
+  onlyAtRoot |= role == BufferRole::Input && kind == CollectiveKind::Broadcast;
+  return !onlyAtRoot || numberInGroup(rank) == root;
+}
+
+std::optional<uint32_t> Tracer::bufferOf(BufferRole role) const {
+  for (auto [number, buffer] : llvm::enumerate(code.buffers))
+    if (buffer.role == role)
+      return uint32_t(number);
+  return std::nullopt;
+}
+
+bool Tracer::refuse(uint32_t op, const std::string &message) {
+  Location loc = op == UINT32_MAX ? code.program.getLoc() : code.ops[op].op->getLoc();
+  if (!mistake)
+    mistake = TraceMistake{op, loc, message, tracedRank};
+  return false;
+}
+
+/// Runs the arithmetic at the top level, where buffers are made.
+bool Tracer::startGrids(int64_t rank) {
+  tracedRank = rank;
+  code.evaluator.setCoordinates(coordinatesOf(rank));
+  std::optional<std::string> failure;
+  ScopedDiagnosticHandler handler(code.program.getContext(), [&](Diagnostic &diagnostic) {
+    failure = diagnostic.str();
+    mistake = TraceMistake{UINT32_MAX, diagnostic.getLocation(), *failure, rank};
+    return success();
+  });
+  for (uint32_t i = 0; i < code.lines.size();) {
+    const Code::Line &line = code.lines[i];
+    if (line.kind == Code::Kind::Compute && failed(code.evaluator.run(code.instructions[line.number])))
+      return false;
+    bool isJump = line.kind == Code::Kind::ForBegin || line.kind == Code::Kind::JumpUnless || line.kind == Code::Kind::Jump;
+    i = isJump ? line.target : i + 1;
+  }
+  bufferGrids.clear();
+  for (const BufferInfo &buffer : code.buffers) {
+    Grid grid;
+    for (auto [dim, slot] : llvm::enumerate(buffer.gridSlots)) {
+      int64_t extent = code.evaluator.slot(slot);
+      if (extent < 1 || extent > INT32_MAX || grid.numChunks > INT32_MAX / extent)
+        return refuse(UINT32_MAX, "grid dimension " + std::to_string(dim) + " of '" + buffer.name + "' has " +
+                                      std::to_string(extent) + " chunks");
+      grid.extents.push_back(int32_t(extent));
+      grid.numChunks *= extent;
+      if (dim >= buffer.numBlockDims)
+        grid.chunksPerBlock *= extent;
+    }
+    if (buffer.cutSlot) {
+      grid.isSlots = true;
+      grid.chunksPerBlock = code.evaluator.slot(*buffer.cutSlot);
+    }
+    bufferGrids.push_back(std::move(grid));
+  }
+  haveGrids = true;
+  return true;
+}
+
+bool Tracer::findAlias() {
+  std::optional<uint32_t> input = bufferOf(BufferRole::Input), output = bufferOf(BufferRole::Output);
+  if (!input || !output)
+    return true;
+  const Grid &in = bufferGrids[*input], &out = bufferGrids[*output];
+  auto isOwnBlock = [&](uint32_t inner, uint32_t outer) {
+    size_t blocks = code.buffers[outer].numBlockDims;
+    return code.buffers[inner].numBlockDims == 0 &&
+           ArrayRef(bufferGrids[outer].extents).drop_front(blocks) == ArrayRef(bufferGrids[inner].extents);
+  };
+  switch (code.program.getCollective().getKind()) {
+  case CollectiveKind::AllGather:
+  case CollectiveKind::Gather:
+    if (isOwnBlock(*input, *output))
+      alias = Alias{*input, *output, true};
+    break;
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::Scatter:
+    if (isOwnBlock(*output, *input))
+      alias = Alias{*output, *input, true};
+    break;
+  default:
+    if (in.extents == out.extents)
+      alias = Alias{*input, *output, false};
+  }
+  return alias || refuse(UINT32_MAX, "calls in place cannot be checked, since input and output are cut differently");
+}
+
+/// Where the outer buffer does not exist, as the output of a reduce elsewhere than at the root, nothing lies inside of it.
+bool Tracer::liesInside(int64_t rank, uint32_t buffer) const {
+  return alias && alias->inner == buffer && exists(rank, code.buffers[alias->outer].role);
+}
+
+/// Indices along the dimensions that enumerate blocks.
+static SmallVector<int32_t, 4> blockIndices(const Grid &grid, size_t numBlockDims, int64_t block) {
+  SmallVector<int32_t, 4> result(numBlockDims);
+  for (size_t dim = numBlockDims; dim-- > 0; block /= grid.extents[dim])
+    result[dim] = int32_t(block % grid.extents[dim]);
+  return result;
+}
+
+std::pair<uint32_t, int64_t> Tracer::resolve(int64_t rank, uint32_t buffer, int64_t chunk) const {
+  if (!liesInside(rank, buffer))
+    return {buffer, chunk};
+  return {alias->outer, alias->isOwnBlock ? numberInGroup(rank) * bufferGrids[alias->outer].chunksPerBlock + chunk : chunk};
+}
+
+bool Tracer::run(int64_t rank, Trace &trace) {
+  if (mistake)
+    return false;
+  tracedRank = rank;
+  trace.events.clear();
+  trace.numbers.clear();
+  IndexEvaluator &evaluator = code.evaluator;
+  evaluator.setMesh(sizes, root);
+  evaluator.setCoordinates(coordinatesOf(rank));
+  ScopedDiagnosticHandler handler(code.program.getContext(), [&](Diagnostic &diagnostic) {
+    if (!mistake)
+      mistake = TraceMistake{UINT32_MAX, diagnostic.getLocation(), diagnostic.str(), rank};
+    return success();
+  });
+  for (uint32_t i = 0; i < code.lines.size(); ++numLinesRun) {
+    const Code::Line &line = code.lines[i++];
+    switch (line.kind) {
+    case Code::Kind::Compute:
+      if (failed(evaluator.run(code.instructions[line.number])))
+        return false;
+      break;
+    case Code::Kind::ForBegin:
+      if (evaluator.slot(line.d) < 1) {
+        mistake = TraceMistake{UINT32_MAX, code.loops[line.number],
+                               "a loop with a step of " + std::to_string(evaluator.slot(line.d)), rank};
+        return false;
+      }
+      evaluator.slot(line.a) = evaluator.slot(line.b);
+      if (evaluator.slot(line.a) >= evaluator.slot(line.c))
+        i = line.target;
+      break;
+    case Code::Kind::ForNext:
+      evaluator.slot(line.a) += evaluator.slot(line.d);
+      if (evaluator.slot(line.a) < evaluator.slot(line.c))
+        i = line.target;
+      break;
+    case Code::Kind::JumpUnless:
+      if (!evaluator.slot(line.a))
+        i = line.target;
+      break;
+    case Code::Kind::Jump:
+      i = line.target;
+      break;
+    case Code::Kind::Event:
+      if (int64_t(trace.events.size()) >= maxEvents) {
+        isTooLong = true;
+        return false;
+      }
+      if (!addEvent(code.ops[line.number], line.number, rank, trace))
+        return false;
+    }
+  }
+  for (auto [buffer, grid] : llvm::zip_equal(code.buffers, bufferGrids))
+    for (auto [slot, extent] : llvm::zip_equal(buffer.gridSlots, grid.extents))
+      if (evaluator.slot(slot) != extent)
+        return refuse(UINT32_MAX, "the grid of '" + buffer.name + "' differs between ranks");
+  return true;
+}
+
+bool Tracer::addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace) {
+  Event event{op, info.kind, int32_t(rank), info.semaphore, {}, {}, 0};
+  if (info.peerSlot) {
+    int64_t peer = code.evaluator.slot(*info.peerSlot);
+    if (peer < 0 || peer >= ranks)
+      return refuse(op, "there is no rank " + std::to_string(peer) + " among " + std::to_string(ranks));
+    event.peer = int32_t(peer);
+  }
+  if (info.isMove() && !addMove(info, op, rank, event, trace))
+    return false;
+  if (info.kind == EventKind::Divide &&
+      (!addBox(info.destination, op, rank, event.destination, trace) || !checkAccess(op, info.destination.buffer, rank, true) ||
+       !setPart(info, op, event.destination.buffer, event)))
+    return false;
+  trace.events.push_back(event);
+  return true;
+}
+
+bool Tracer::addMove(const OpInfo &info, uint32_t op, int64_t rank, Event &event, Trace &trace) {
+  bool isPut = info.kind == EventKind::Put;
+  int64_t sourceOwner = isPut ? rank : event.peer, destinationOwner = isPut ? event.peer : rank;
+  return addBox(info.source, op, sourceOwner, event.source, trace) &&
+         addBox(info.destination, op, destinationOwner, event.destination, trace) &&
+         checkPair(info, op, event, trace) && checkAccess(op, info.source.buffer, sourceOwner, false) &&
+         checkAccess(op, info.destination.buffer, destinationOwner, true) &&
+         setPart(info, op, event.source.buffer, event) && setPart(info, op, event.destination.buffer, event);
+}
+
+bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &box, Trace &trace) {
+  const Grid &grid = bufferGrids[slice.buffer];
+  box = {slice.buffer, uint32_t(trace.numbers.size())};
+  if (liesInside(owner, slice.buffer)) {
+    box.buffer = alias->outer;
+    if (alias->isOwnBlock)
+      for (int32_t index : blockIndices(bufferGrids[alias->outer], code.buffers[alias->outer].numBlockDims, numberInGroup(owner))) {
+        trace.numbers.push_back(index);
+        trace.numbers.push_back(1);
+      }
+  }
+  for (auto [dim, extent] : llvm::enumerate(grid.extents)) {
+    int64_t offset = code.evaluator.slot(slice.offsets[dim]), size = code.evaluator.slot(slice.sizes[dim]);
+    if (size < 0 || size > extent)
+      return refuse(op, "a slice takes " + std::to_string(size) + " chunks along dimension " + std::to_string(dim) + " of '" +
+                            code.buffers[slice.buffer].name + "', which has " + std::to_string(extent) + " there");
+    trace.numbers.push_back(int32_t(modulo(offset, extent)));
+    trace.numbers.push_back(int32_t(size));
+  }
+  return true;
+}
+
+bool Tracer::checkPair(const OpInfo &info, uint32_t op, const Event &event, const Trace &trace) {
+  auto shape = [&](const SliceSlots &slice) {
+    SmallVector<int64_t, 4> result;
+    for (auto [size, isRanged] : llvm::zip_equal(slice.sizes, slice.isRangedDim))
+      if (isRanged)
+        result.push_back(code.evaluator.slot(size));
+    return result;
+  };
+  if (shape(info.source) != shape(info.destination)) {
+    std::string text = "the source slice has [";
+    llvm::raw_string_ostream out(text);
+    llvm::interleaveComma(shape(info.source), out);
+    out << "] chunks, the destination slice [";
+    llvm::interleaveComma(shape(info.destination), out);
+    out << "]";
+    return refuse(op, text);
+  }
+  return checkSizes(op, event, trace);
+}
+
+/// Chunks that are moved onto each other have equal sizes: they have the same place in blocks that are cut alike.
+bool Tracer::checkSizes(uint32_t op, const Event &event, const Trace &trace) {
+  const Grid &source = bufferGrids[event.source.buffer], &destination = bufferGrids[event.destination.buffer];
+  if (source.isSlots && destination.isSlots)
+    return refuse(op, "moves from slots to slots, so that nothing says how much");
+  if (source.chunksPerBlock != destination.chunksPerBlock)
+    return refuse(op, "chunks of different size: a block of '" + code.buffers[event.source.buffer].name + "' has " +
+                          std::to_string(source.chunksPerBlock) + ", one of '" + code.buffers[event.destination.buffer].name +
+                          "' " + std::to_string(destination.chunksPerBlock));
+  if (source.isSlots || destination.isSlots || source.chunksPerBlock == 1)
+    return true;
+  // Mostly the dimensions inside of blocks are the same on both sides.
+  auto inner = [&](const Box &box, const Grid &grid) {
+    size_t first = code.buffers[box.buffer].numBlockDims;
+    return trace.numbersOf(box, grid.extents.size()).drop_front(2 * first);
+  };
+  size_t sourceBlocks = code.buffers[event.source.buffer].numBlockDims;
+  size_t destinationBlocks = code.buffers[event.destination.buffer].numBlockDims;
+  if (ArrayRef(source.extents).drop_front(sourceBlocks) == ArrayRef(destination.extents).drop_front(destinationBlocks) &&
+      inner(event.source, source) == inner(event.destination, destination))
+    return true;
+  std::vector<int32_t> from, to;
+  expandBox(trace, event.source, source, from);
+  expandBox(trace, event.destination, destination, to);
+  for (auto [a, b] : llvm::zip_equal(from, to))
+    if (a % source.chunksPerBlock != b % destination.chunksPerBlock)
+      return refuse(op, "chunks of different size: number " + std::to_string(a % source.chunksPerBlock) + " of a block of '" +
+                            code.buffers[event.source.buffer].name + "' and number " +
+                            std::to_string(b % destination.chunksPerBlock) + " of one of '" +
+                            code.buffers[event.destination.buffer].name + "'");
+  return true;
+}
+
+bool Tracer::checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWrite) {
+  const BufferInfo &info = code.buffers[buffer];
+  if (isWrite && info.role == BufferRole::Input)
+    return refuse(op, "writes to the input '" + info.name + "'");
+  return exists(owner, info.role) || refuse(op, "rank " + std::to_string(owner) + " has no '" + info.name +
+                                                    "', which exists at the root only");
+}
+
+bool Tracer::setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event) {
+  int64_t part = info.partSlot ? code.evaluator.slot(*info.partSlot) : 0;
+  int64_t parts = info.partsSlot ? code.evaluator.slot(*info.partsSlot) : 1;
+  if (part < 0 || part >= parts)
+    return refuse(op, "part " + std::to_string(part) + " of " + std::to_string(parts));
+  int32_t &known = bufferGrids[buffer].numParts;
+  if (known != 0 && known != parts)
+    return refuse(op, "moves chunks of '" + code.buffers[buffer].name + "' in " + std::to_string(parts) +
+                          " slices, which are moved in " + std::to_string(known) + " elsewhere");
+  known = int32_t(parts);
+  event.part = int32_t(part);
+  return true;
+}
+
+} // namespace kolo

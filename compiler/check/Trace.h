@@ -1,0 +1,113 @@
+// What one rank does in one invocation on one mesh: its moves, signals and waits, in order. Used by the checker.
+#ifndef KOLO_COMPILER_CHECK_TRACE_H
+#define KOLO_COMPILER_CHECK_TRACE_H
+
+#include "compiler/check/Code.h"
+
+namespace kolo {
+
+/// A wrapping range of chunks per grid dimension, of one buffer.
+struct Box {
+  uint32_t buffer;
+  uint32_t first; // of the trace's numbers: an offset, below the extent, and a size per grid dimension
+};
+
+/// A step of a rank. Peers are rank numbers; a step that concerns this rank's memory alone has itself as peer.
+struct Event {
+  uint32_t op; // number in Code::ops
+  EventKind kind;
+  int32_t peer;
+  int32_t semaphore;
+  Box source, destination; // of a move; Divide has a destination only
+  int32_t part;            // of how many: see Grids::numParts
+};
+
+struct Trace {
+  std::vector<Event> events;
+  std::vector<int32_t> numbers;
+  llvm::ArrayRef<int32_t> numbersOf(const Box &box, size_t numDims) const {
+    return llvm::ArrayRef(numbers).slice(box.first, 2 * numDims);
+  }
+};
+
+/// A buffer's chunks on one mesh.
+struct Grid {
+  llvm::SmallVector<int32_t, 4> extents;
+  int64_t numChunks = 1, chunksPerBlock = 1;
+  bool isSlots = false;  // chunksPerBlock is then that of what the slots hold
+  int32_t numParts = 0;  // that every chunk is moved in; 0: not moved yet
+};
+
+/// Why a trace could not be made: a step that no rank may take.
+struct TraceMistake {
+  uint32_t op; // UINT32_MAX: none
+  mlir::Location loc;
+  std::string message;
+  int64_t rank;
+};
+
+/// Makes traces for one mesh and one root, and looks at everything that concerns one step alone.
+class Tracer {
+public:
+  /// With `isInPlace`, calls are made with the input lying inside the output, or the other way round, as the collective
+  /// defines it, and slices of the smaller buffer are given as slices of the larger one.
+  Tracer(Code &code, llvm::ArrayRef<int64_t> mesh, int64_t root, bool isInPlace);
+
+  /// False, with `mistake`, when the rank takes a step that it may not take. `maxEvents` more events end the trace with
+  /// `isTooLong`.
+  bool run(int64_t rank, Trace &trace);
+
+  std::optional<TraceMistake> mistake;
+  bool isTooLong = false;
+  int64_t maxEvents = INT64_MAX;
+  int64_t numLinesRun = 0;
+
+  const Code &program() const { return code; }
+  llvm::ArrayRef<int64_t> mesh() const { return sizes; }
+  int64_t numRanks() const { return ranks; }
+  int64_t rootNumber() const { return root; }
+  /// In a call in place: the buffer that lies inside of another one, and that other one.
+  std::optional<std::pair<uint32_t, uint32_t>> innerAndOuter() const {
+    return alias ? std::optional(std::pair(alias->inner, alias->outer)) : std::nullopt;
+  }
+  llvm::ArrayRef<Grid> grids() const { return bufferGrids; }
+  llvm::SmallVector<int64_t, 4> coordinatesOf(int64_t rank) const;
+  /// The chunk, in the buffer that it lies inside of, of a chunk of an aliased buffer. The same chunk for other buffers.
+  std::pair<uint32_t, int64_t> resolve(int64_t rank, uint32_t buffer, int64_t chunk) const;
+  /// Whether the collective gives this rank such a buffer.
+  bool exists(int64_t rank, BufferRole role) const;
+  int64_t numberInGroup(int64_t rank) const;
+  std::optional<uint32_t> bufferOf(BufferRole role) const;
+
+private:
+  /// The buffer that lies inside of another one in a call in place.
+  struct Alias {
+    uint32_t inner, outer;
+    bool isOwnBlock; // its grid is that of the owner's block in the outer buffer
+  };
+  bool findAlias();
+  bool liesInside(int64_t rank, uint32_t buffer) const;
+  bool startGrids(int64_t rank);
+  bool addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace);
+  bool addMove(const OpInfo &info, uint32_t op, int64_t rank, Event &event, Trace &trace);
+  bool addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &box, Trace &trace);
+  bool checkPair(const OpInfo &info, uint32_t op, const Event &event, const Trace &trace);
+  bool checkSizes(uint32_t op, const Event &event, const Trace &trace);
+  bool checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWrite);
+  bool setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event);
+  bool refuse(uint32_t op, const std::string &message);
+
+  Code &code;
+  llvm::SmallVector<int64_t, 4> sizes;
+  int64_t root, ranks = 1, tracedRank = 0;
+  std::optional<Alias> alias;
+  std::vector<Grid> bufferGrids;
+  bool haveGrids = false;
+};
+
+/// Numbers of the chunks in a box, in row-major order of the box.
+void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector<int32_t> &chunks);
+
+} // namespace kolo
+
+#endif

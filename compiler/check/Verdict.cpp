@@ -1,0 +1,353 @@
+// Decides about a program on one mesh: all roots, calls in place too, two calls back to back.
+#include "compiler/check/Verdict.h"
+#include "compiler/check/Interleaving.h"
+#include "compiler/check/Unfold.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir;
+
+namespace kolo {
+
+std::string shortName(Property property) { return "V" + std::to_string(int(property) + 1); }
+
+StringRef title(Property property) {
+  switch (property) {
+  case Property::Result:
+    return "right result";
+  case Property::Race:
+    return "no data race";
+  case Property::PutOrder:
+    return "puts arrive before their signals";
+  case Property::Deadlock:
+    return "no deadlock";
+  case Property::Balance:
+    return "signals and waits balance";
+  case Property::Bounds:
+    return "in bounds";
+  case Property::Invocations:
+    return "safe back to back";
+  case Property::Resources:
+    return "within resources";
+  case Property::Order:
+    return "fixed reduction order";
+  case Property::Timeout:
+    return "every wait can time out";
+  }
+  llvm_unreachable("every property is handled");
+}
+
+std::optional<Transport> parseTransport(StringRef text) {
+  if (text == "shared" || text == "peer")
+    return Transport{text.str(), true, "stores are ordered by release and acquire"};
+  if (text == "network" || text == "network:nics=1")
+    return Transport{text.str(), true, "a lane's puts and signals to a peer take one NIC"};
+  unsigned nics = 0;
+  if (text.consume_front("network:nics=") && !text.getAsInteger(10, nics) && nics > 1)
+    return Transport{("network:nics=" + Twine(nics)).str(), false,
+                     "a put is striped over " + std::to_string(nics) + " NICs, a signal takes one"};
+  return std::nullopt;
+}
+
+int64_t SyncCounts::waits() const {
+  int64_t result = dataWaits;
+  for (const auto &[kind, number] : creditWaits)
+    result += number;
+  return result;
+}
+
+namespace {
+
+constexpr size_t maxStepsShown = 16;
+
+/// One run: one mesh, one root, in place or not.
+class ProgramCheck {
+public:
+  ProgramCheck(Code &code, ArrayRef<int64_t> mesh, int64_t root, bool isInPlace, const CheckOptions &options)
+      : tracer(code, mesh, root, isInPlace), options(options), isInPlace(isInPlace) {}
+
+  void run(Verdict &verdict);
+
+private:
+  bool isTooLarge(Verdict &verdict);
+  bool checkBalance(const TracedGroup &traced);
+  void explain(const TracedGroup &traced, const MachineResult &result);
+  void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
+  void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
+  void explainOutput(const WrongOutput &wrong);
+  std::string describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const;
+  Refutation &refute(Property property, std::string message, Operation *op);
+
+  Tracer tracer;
+  const CheckOptions &options;
+  bool isInPlace;
+  std::optional<Refutation> refutation;
+};
+
+Refutation &ProgramCheck::refute(Property property, std::string message, Operation *op) {
+  Refutation result{property, std::move(message), op ? op->getLoc() : Location(tracer.program().program.getLoc()), {}};
+  result.op = op;
+  result.mesh.assign(tracer.mesh().begin(), tracer.mesh().end());
+  result.root = tracer.rootNumber();
+  result.isInPlace = isInPlace;
+  return refutation.emplace(std::move(result));
+}
+
+std::string ProgramCheck::describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const {
+  std::string text;
+  for (int32_t extent : llvm::reverse(tracer.grids()[buffer].extents)) {
+    text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
+    chunk /= extent;
+  }
+  return "chunk [" + text + "] of '" + tracer.program().buffers[buffer].name + "' on rank " + std::to_string(owner);
+}
+
+/// Estimates from one rank's trace what all of them cost.
+bool ProgramCheck::isTooLarge(Verdict &verdict) {
+  tracer.maxEvents = std::max<int64_t>(options.maxWork / tracer.numRanks(), 1);
+  Trace trace;
+  tracer.run(0, trace);
+  int64_t work = tracer.numLinesRun * tracer.numRanks();
+  if (tracer.isTooLong || work > options.maxWork)
+    verdict.tooLarge = "needs " + std::to_string(work) + (tracer.isTooLong ? " steps or more" : " steps") +
+                       " to be followed on all ranks, " + std::to_string(options.maxWork) +
+                       " are allowed; --budget raises that";
+  return verdict.tooLarge.has_value();
+}
+
+bool ProgramCheck::checkBalance(const TracedGroup &traced) {
+  const RankGroup &group = traced.group;
+  struct Ends {
+    int64_t numSignals = 0, numWaits = 0;
+    Operation *op = nullptr;
+    int64_t from = 0, to = 0;
+  };
+  std::map<std::tuple<int32_t, int64_t, int64_t>, Ends> channels; // semaphore, sender, receiver, moved to a representative
+  for (auto [orbit, trace] : llvm::enumerate(traced.traces)) {
+    int64_t rank = group.representatives()[orbit];
+    for (const Event &event : trace.events) {
+      if (event.kind != EventKind::Signal && event.kind != EventKind::Wait)
+        continue;
+      bool isSignal = event.kind == EventKind::Signal;
+      int64_t sender = isSignal ? rank : event.peer, receiver = isSignal ? event.peer : rank;
+      Ends &ends = channels[{event.semaphore, group.representatives()[group.orbitOf(sender)], group.moveBack(sender, receiver)}];
+      ++(isSignal ? ends.numSignals : ends.numWaits);
+      ends.op = tracer.program().ops[event.op].op;
+      ends.from = sender;
+      ends.to = receiver;
+    }
+  }
+  for (const auto &[key, ends] : channels)
+    if (ends.numSignals != ends.numWaits) {
+      Refutation &unbalanced =
+          refute(Property::Balance,
+                 "rank " + std::to_string(ends.from) + " signals semaphore " + std::to_string(std::get<0>(key)) + " of rank " +
+                     std::to_string(ends.to) + " " + std::to_string(ends.numSignals) + " times in a call, which waits " +
+                     std::to_string(ends.numWaits) + " times",
+                 ends.op);
+      unbalanced.ranks = {ends.from, ends.to};
+      return false;
+    }
+  return true;
+}
+
+void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts) {
+  Interleaving interleaving(tracer, traced);
+  const Conflict *shortest = nullptr;
+  uint64_t size = UINT64_MAX;
+  for (const Conflict &conflict : ArrayRef(conflicts).take_front(options.wantSteps ? 64 : 1))
+    if (uint64_t past = options.wantSteps ? interleaving.pastSize(conflict.earlier, conflict.later) : 0; past < size) {
+      size = past;
+      shortest = &conflict;
+    }
+  const Moment &a = shortest->earlier, &b = shortest->later;
+  Operation *opA = interleaving.opAt(a), *opB = interleaving.opAt(b);
+  bool isAcrossCalls = !opA || !opB || interleaving.callOf(a) != interleaving.callOf(b);
+  Property property = shortest->isOrderedByPuts ? Property::PutOrder
+                      : isAcrossCalls           ? Property::Invocations
+                                                : Property::Race;
+  auto describe = [&](const Moment &moment, bool isWrite) {
+    Operation *op = interleaving.opAt(moment);
+    std::string text = op ? "rank " + std::to_string(moment.rank) + " " + interleaving.describe(moment)
+                          : "the application of rank " + std::to_string(moment.rank) + (isWrite ? " writes it" : " reads it");
+    if (op)
+      text += isWrite ? ", which writes it" : ", which reads it";
+    return text + (interleaving.callOf(moment) == 0 ? " (first call)" : " (second call)");
+  };
+  std::string chunk = describeChunk(shortest->owner, shortest->buffer, shortest->chunk);
+  std::string message = "nothing orders two accesses to " + chunk + ": " + describe(a, shortest->isEarlierWrite) + "; " +
+                        describe(b, shortest->isLaterWrite);
+  if (shortest->isOrderedByPuts)
+    message += "; " + options.transport.reason;
+  Refutation &refuted = refute(property, std::move(message), opB ? opB : opA);
+  refuted.otherOp = opB ? opA : nullptr;
+  if (refuted.otherOp)
+    refuted.other = refuted.otherOp->getLoc();
+  refuted.ranks = {a.rank, b.rank};
+  refuted.chunk = chunk;
+  if (!options.wantSteps)
+    return;
+  refuted.steps = interleaving.past(a, b, maxStepsShown);
+  for (const auto &[moment, isWrite] : {std::pair(a, shortest->isEarlierWrite), std::pair(b, shortest->isLaterWrite)}) {
+    Operation *op = interleaving.opAt(moment);
+    refuted.steps.push_back({moment.rank, interleaving.callOf(moment),
+                             interleaving.describe(moment) + (op ? isWrite ? ", writing " + chunk : ", reading " + chunk : ""),
+                             op ? op->getLoc() : refuted.loc});
+  }
+}
+
+void ProgramCheck::explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked) {
+  Interleaving interleaving(tracer, traced);
+  const Blocked &first = blocked.front();
+  Operation *op = interleaving.opAt(first.moment);
+  Refutation &refuted = refute(Property::Deadlock,
+                               "rank " + std::to_string(first.moment.rank) + " waits for ever: it " +
+                                   interleaving.describe(first.moment) + ", which sends " + std::to_string(first.numSignals) +
+                                   (first.numSignals == 1 ? " signal" : " signals") + " until it waits itself",
+                               op);
+  for (const Blocked &each : ArrayRef(blocked).take_front(maxStepsShown)) {
+    refuted.ranks.push_back(each.moment.rank);
+    refuted.steps.push_back({each.moment.rank, interleaving.callOf(each.moment),
+                             "waits for ever: " + interleaving.describe(each.moment),
+                             interleaving.opAt(each.moment)->getLoc()});
+  }
+}
+
+void ProgramCheck::explainOutput(const WrongOutput &wrong) {
+  uint32_t output = *tracer.bufferOf(BufferRole::Output);
+  std::string chunk = describeChunk(wrong.rank, output, wrong.chunk);
+  Refutation &refuted = refute(Property::Result, chunk + " ends as " + wrong.held + " instead of " + wrong.wanted, wrong.op);
+  refuted.ranks = {wrong.rank};
+  refuted.chunk = chunk;
+}
+
+void ProgramCheck::explain(const TracedGroup &traced, const MachineResult &result) {
+  if (!result.blocked.empty())
+    return explainDeadlock(traced, result.blocked);
+  if (!result.conflicts.empty())
+    return explainConflict(traced, result.conflicts);
+  if (result.wrongOutput)
+    explainOutput(*result.wrongOutput);
+}
+
+void ProgramCheck::run(Verdict &verdict) {
+  if (!tracer.mistake && isTooLarge(verdict))
+    return;
+  std::optional<TracedGroup> traced = tracer.mistake ? std::nullopt : traceAll(tracer);
+  if (tracer.mistake) {
+    Refutation &refuted = refute(Property::Bounds, tracer.mistake->message,
+                                 tracer.mistake->op == UINT32_MAX ? nullptr : tracer.program().ops[tracer.mistake->op].op);
+    refuted.loc = tracer.mistake->loc;
+    refuted.ranks = {tracer.mistake->rank};
+  } else if (checkBalance(*traced)) {
+    int64_t numWaits = 0;
+    for (const Trace &trace : traced->traces)
+      numWaits += llvm::count_if(trace.events, [](const Event &event) { return event.kind == EventKind::Wait; });
+    if (int64_t work = numWaits * tracer.numRanks() * Machine::numCalls; work > options.maxWork) {
+      verdict.tooLarge = "needs " + std::to_string(work) + " clock entries, " + std::to_string(options.maxWork) +
+                         " are allowed; --budget raises that";
+      return;
+    }
+    MachineResult result = Machine(tracer, *traced, options).run();
+    if (result.outOfMemory)
+      verdict.tooLarge = "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks; --budget raises that";
+    explain(*traced, result);
+    if (result.ranksAgreeBitwise)
+      verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
+  }
+  verdict.refutation = std::move(refutation);
+}
+
+/// What holds on all meshes alike.
+std::optional<Refutation> checkResources(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  if (int64_t(program.getSemaphores()) <= options.maxSemaphores)
+    return std::nullopt;
+  Refutation result{Property::Resources,
+                    "uses " + std::to_string(program.getSemaphores()) + " semaphores, of which there are " +
+                        std::to_string(options.maxSemaphores),
+                    program.getLoc(),
+                    {}};
+  result.mesh.assign(mesh.begin(), mesh.end());
+  return result;
+}
+
+/// All roots, and calls in place, on one mesh.
+void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict) {
+  ProgramOp program = code.program;
+  auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
+  int64_t numVariants = inPlace && inPlace.getValue() == "direct" ? 2 : 1;
+  int64_t numRoots = countRoots(program.getCollective(), mesh);
+  CheckOptions each = options;
+  each.maxWork = std::max<int64_t>(options.maxWork / (numRoots * numVariants), 1);
+  for (int64_t variant = 0; variant < numVariants; ++variant)
+    for (int64_t root = 0; root < numRoots; ++root) {
+      ProgramCheck(code, mesh, root, variant == 1, each).run(verdict);
+      if (!verdict.isProved())
+        return;
+    }
+}
+
+/// A dimension that a table is as long as keeps its size.
+SmallVector<bool> findShrinkable(ProgramOp program, ArrayRef<int64_t> mesh) {
+  SmallVector<bool> result(mesh.size(), true);
+  program.walk([&](LookupOp lookup) {
+    for (auto [dim, size] : llvm::enumerate(mesh))
+      result[dim] = result[dim] && int64_t(lookup.getTable().size()) != size;
+  });
+  return result;
+}
+
+} // namespace
+
+Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  Verdict verdict;
+  verdict.mesh.assign(mesh.begin(), mesh.end());
+  verdict.checkedOn = verdict.mesh;
+  std::variant<Code, CodeMistake> made = Code::create(program);
+  if (auto *mistake = std::get_if<CodeMistake>(&made)) {
+    verdict.refutation = Refutation{Property::Bounds, mistake->message, mistake->loc, {}};
+    verdict.refutation->mesh = verdict.mesh;
+    return verdict;
+  }
+  verdict.refutation = checkResources(program, mesh, options);
+  if (verdict.refutation)
+    return verdict;
+  SmallVector<bool> mayShrink = findShrinkable(program, mesh);
+  while (true) {
+    checkMesh(std::get<Code>(made), verdict.checkedOn, options, verdict);
+    if (!verdict.tooLarge || !options.mayReplaceMesh || !shrinkMesh(verdict.checkedOn, mayShrink))
+      return verdict;
+    verdict.tooLarge.reset();
+  }
+}
+
+std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64_t> mesh) {
+  std::variant<Code, CodeMistake> made = Code::create(program);
+  Code *code = std::get_if<Code>(&made);
+  if (!code)
+    return std::nullopt;
+  Tracer tracer(*code, mesh, 0, false);
+  std::optional<SyncCounts> most;
+  Trace trace;
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
+    if (!tracer.run(rank, trace))
+      return std::nullopt;
+    SyncCounts counts;
+    std::map<std::string, int64_t> credits;
+    for (const Event &event : trace.events) {
+      auto kind = code->ops[event.op].op->getAttrOfType<StringAttr>(creditName);
+      counts.flushes += event.kind == EventKind::Flush;
+      counts.dataSignals += event.kind == EventKind::Signal && !kind;
+      counts.dataWaits += event.kind == EventKind::Wait && !kind;
+      if (event.kind == EventKind::Wait && kind)
+        ++credits[kind.getValue().str()];
+    }
+    counts.creditWaits.assign(credits.begin(), credits.end());
+    if (!most || counts.waits() > most->waits())
+      most = std::move(counts);
+  }
+  return most;
+}
+
+} // namespace kolo
