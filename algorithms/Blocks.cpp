@@ -50,6 +50,21 @@ void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, 
   c.send(from(peer[dim])).to(peer).at(into(peer[dim])).reduce();
 }
 
+void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots) {
+  Rank me = c.rank();
+  c.loop(dim.size() - 1, [&](Index step) {
+    c.send(blocks(me[dim] - 1 - step)).to(me.next(dim)).at(slots(step));
+    c.reduce(slots(step), blocks(me[dim] - 2 - step));
+  });
+}
+
+void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
+                                  const Blocks &slots) {
+  Rank me = c.rank(), peer = me.others(dim);
+  c.send(from(peer[dim])).to(peer).at(slots(me[dim]));
+  c.loop(dim.size() - 1, [&](Index i) { c.reduce(slots(me[dim] + 1 + i), into(me[dim])); });
+}
+
 BinomialTree::BinomialTree(const Choreography &c, const Dim &dim)
     : dim(dim), me(c.rank()), distance((me[dim] - c.root()[dim]) % dim.size()), rounds(ceilLog2(dim)) {}
 

@@ -46,6 +46,15 @@ void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks
 /// One step, any N. Reads `from`, combines into the receiver's own block in `into`, which must hold its contribution.
 void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into);
 
+// The same by pushes: data arrives in slots of its receiver, who combines it from there. A slot holds a block: see
+// Choreography::slots.
+
+/// N-1 steps, any N. What step s receives arrives in slot s; with fewer slots than steps, they are used in turn.
+void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots);
+/// One step, any N. What comes from coordinate i arrives in slot i. Else as allPairsReduceScatter.
+void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
+                                  const Blocks &slots);
+
 /// A binomial tree along one dimension, rooted at the collective's root, for any number of ranks. A rank's distance
 /// counts from the root upwards, wrapping around. The edges of reach 2^k join a parent, whose distance is a multiple of
 /// 2^(k+1), to the child 2^k further on, whose subtree is itself and the ranks after it, 2^k or as many as there are.

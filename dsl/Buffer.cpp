@@ -47,6 +47,8 @@ Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
     buffer.isMistaken = true;
     return *this;
   };
+  if (buffer.slotsFor >= 0)
+    return mistake(" is that of its slots, which are not cut");
   std::vector<ExpressionRef> grid;
   for (const Index &extent : extents) {
     grid.push_back(extent.expression());
@@ -59,6 +61,7 @@ Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
     recording->report(location, "'" + buffer.name + "' is cut into a second, different grid; a buffer has one");
   buffer.grid = std::move(grid);
   buffer.isGridFixed = true;
+  buffer.location = location;
   buffer.sameGridAs = -1;
   return *this;
 }

@@ -88,6 +88,12 @@ private:
   }
 
   void checkPairing() {
+    const RecordedBuffer &from = recording.buffers[size_t(statement.source.buffer)],
+                         &into = recording.buffers[size_t(statement.destination.buffer)];
+    if (from.slotsFor >= 0 && into.slotsFor >= 0)
+      mistake("goes from a slot of '" + from.name + "' to a slot of '" + into.name + "'; one side must be a chunk of '" +
+              recording.buffers[size_t(into.slotsFor)].name + "', or of another buffer that is cut like it, which says " +
+              "how much there is to move");
     size_t source = countRanged(statement.source), destination = countRanged(statement.destination);
     if (source != destination)
       mistake("the source slice has " + std::to_string(source) + " ranged dimensions, the destination slice " +
@@ -130,7 +136,20 @@ std::string findMisuse(const Recording &recording, const ExpressionRef &expressi
   return "";
 }
 
-/// Takes over the grids of other buffers, which are known only now.
+/// Refuses scratch memory whose size would differ from call to call.
+static void checkSize(Recording &recording, RecordedBuffer &buffer) {
+  auto usesRoot = [](const ExpressionRef &extent) {
+    return anyNode(extent, [](const Expression &node) { return node.kind == Kind::Root; });
+  };
+  bool isMistaken = std::ranges::any_of(buffer.grid, usesRoot) || std::ranges::any_of(buffer.slotCut, usesRoot);
+  if (buffer.role != RecordedBuffer::Role::Scratch || buffer.isMistaken || !isMistaken)
+    return;
+  buffer.isMistaken = true;
+  recording.report(buffer.location, "the grid of '" + buffer.name + "' depends on the root; that of scratch memory is the " +
+                                        "same at every call");
+}
+
+/// Takes over from other buffers what is known of them only now: grids, and the sizes of slots.
 static void completeGrids(Recording &recording) {
   for (RecordedBuffer &buffer : recording.buffers) {
     const RecordedBuffer *model = &buffer;
@@ -138,6 +157,16 @@ static void completeGrids(Recording &recording) {
       model = &recording.buffers[size_t(model->sameGridAs)];
     buffer.grid = model->grid;
     buffer.isMistaken = model->isMistaken;
+  }
+  for (RecordedBuffer &buffer : recording.buffers) {
+    if (buffer.slotsFor >= 0) {
+      const RecordedBuffer &held = recording.buffers[size_t(buffer.slotsFor)];
+      size_t numBlockDims = held.hasBlockPerRank ? recording.groupDims.size() : 0;
+      buffer.isMistaken |= held.isMistaken;
+      if (!buffer.isMistaken)
+        buffer.slotCut.assign(held.grid.begin() + ptrdiff_t(numBlockDims), held.grid.end());
+    }
+    checkSize(recording, buffer);
   }
 }
 

@@ -66,17 +66,37 @@ Buffer Choreography::inPlace(Location location) {
   return output();
 }
 
+/// Returns its number.
+static int addScratch(Recording &recording, RecordedBuffer buffer) {
+  auto hasSameName = [&](const RecordedBuffer &other) { return other.name == buffer.name; };
+  if (std::ranges::any_of(recording.buffers, hasSameName))
+    recording.report(buffer.location, "there is a buffer named '" + buffer.name + "' already");
+  recording.buffers.push_back(std::move(buffer));
+  return int(recording.buffers.size()) - 1;
+}
+
 Buffer Choreography::scratch(const std::string &name, const Buffer &like, Location location) {
-  bool isTaken = std::ranges::any_of(recording->buffers, [&](const RecordedBuffer &buffer) { return buffer.name == name; });
-  if (isTaken)
-    recording->report(location, "there is a buffer named '" + name + "' already");
   RecordedBuffer buffer = recording->buffers[size_t(like.number)];
   buffer.role = RecordedBuffer::Role::Scratch;
   buffer.name = name;
   buffer.isGridFixed = false;
   buffer.sameGridAs = like.number;
-  recording->buffers.push_back(std::move(buffer));
-  return {recording, int(recording->buffers.size()) - 1};
+  buffer.location = location;
+  return {recording, addScratch(*recording, std::move(buffer))};
+}
+
+Buffer Choreography::slots(const std::string &name, const Buffer &like, std::initializer_list<Index> grid,
+                           Location location) {
+  int number = addScratch(*recording, {.role = RecordedBuffer::Role::Scratch,
+                                       .name = name,
+                                       .hasBlockPerRank = false,
+                                       .grid = {},
+                                       .location = location});
+  Buffer result{recording, number};
+  result.cut(grid, location);
+  int slotsFor = recording->buffers[size_t(like.number)].slotsFor;
+  recording->buffers[size_t(number)].slotsFor = slotsFor >= 0 ? slotsFor : like.number;
+  return result;
 }
 
 static size_t append(Recording &recording, RecordedStatement statement) {

@@ -42,6 +42,7 @@ private:
   void emitBody(const RecordedStatement &statement, Region &region);
   void emitBuffer(const RecordedBuffer &buffer);
   void emitSlice(const RecordedSlice &slice, SmallVectorImpl<Value> &offsets, SmallVectorImpl<Value> &sizes);
+  Value emitProduct(ArrayRef<ExpressionRef> factors);
   Value emitExpression(const ExpressionRef &expression);
   Value emitLeaf(const Expression &expression);
   Value emitOperation(Kind kind, ArrayRef<Value> operands);
@@ -92,9 +93,20 @@ void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   }
   for (const ExpressionRef &extent : buffer.grid)
     grid.push_back(emitExpression(extent));
-  int64_t blocks = buffer.hasBlockPerRank ? int64_t(recording.groupDims.size()) : 0;
+  bool isSlots = buffer.slotsFor >= 0;
+  size_t blocks = isSlots ? grid.size() : buffer.hasBlockPerRank ? recording.groupDims.size() : 0;
+  Value cut = isSlots ? emitProduct(buffer.slotCut) : Value();
   buffers.push_back(BufferOp::create(builder, loc, BufferType::get(builder.getContext(), unsigned(grid.size())),
-                                     BufferRole(int(buffer.role)), buffer.name, grid, blocks));
+                                     BufferRole(int(buffer.role)), buffer.name, grid, blocks, cut));
+}
+
+Value Emitter::emitProduct(ArrayRef<ExpressionRef> factors) {
+  if (factors.empty())
+    return constant(1);
+  Value product = emitExpression(factors.front());
+  for (const ExpressionRef &factor : factors.drop_front())
+    product = createMul(builder, loc, product, emitExpression(factor));
+  return product;
 }
 
 void Emitter::emitItems(const std::vector<RecordedItem> &items) {

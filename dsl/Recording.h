@@ -29,7 +29,10 @@ struct RecordedBuffer {
   std::vector<ExpressionRef> grid; // block dimensions included
   bool isGridFixed = false;        // by the author
   int sameGridAs = -1;             // buffer whose grid this one takes
+  int slotsFor = -1;               // of slots: the buffer whose chunks they hold, which has no slots itself
+  std::vector<ExpressionRef> slotCut = {}; // of slots: what cuts a block of that buffer into chunks; known once recorded
   bool isMistaken = false;         // its grid is, and was reported
+  Location location = {};          // of the call that made or cut it; none for an input or output that is not cut
 };
 
 struct RecordedSlice {
@@ -93,7 +96,7 @@ std::unique_ptr<Recording> record(const Definition &definition);
 /// are not looked at.
 std::string findMisuse(const Recording &recording, const ExpressionRef &expression, const std::vector<int> &loops);
 
-/// Checks a finished recording and completes it: default destinations, grids taken from other buffers.
+/// Checks a finished recording and completes it: default destinations, grids taken from other buffers, sizes of slots.
 void checkRecording(Recording &recording);
 
 /// Reads the private parts of the public handles.

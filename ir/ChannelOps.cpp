@@ -36,7 +36,7 @@ static LogicalResult verifySemaphore(Operation *op, int64_t semaphore, StringRef
 LogicalResult SignalOp::verify() { return verifySemaphore(*this, getSemaphore(), "signal_c1"); }
 LogicalResult WaitOp::verify() { return verifySemaphore(*this, getSemaphore(), "wait_c1"); }
 
-/// Checks three constraints of an op that moves chunks; the first of them is `label`_c`first`.
+/// Checks four constraints of an op that moves chunks; the first of them is `label`_c`first`.
 static LogicalResult verifyMove(MoveInterface move, StringRef label, int first) {
   if (!fitsGrid(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()) ||
       !fitsGrid(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()))
@@ -47,6 +47,8 @@ static LogicalResult verifyMove(MoveInterface move, StringRef label, int first) 
                                << countRanged(move.getDestinationSizes());
   if (bool(move.getPart()) != bool(move.getParts()))
     return move->emitOpError() << label << "_c" << first + 2 << ": `part` and `of` come together";
+  if (hasSlots(move.getSource()) && hasSlots(move.getDestination()))
+    return move->emitOpError() << label << "_c" << first + 3 << ": one side must be a chunk of a buffer without slots";
   return success();
 }
 
@@ -60,6 +62,8 @@ LogicalResult DivideOp::verify() {
     return emitOpError("divide_c1: the slice does not have the buffer's grid rank");
   if (bool(getPart()) != bool(getParts()))
     return emitOpError("divide_c2: `part` and `of` come together");
+  if (hasSlots(getBuffer()))
+    return emitOpError("divide_c3: the length of what is in a slot is not known");
   return success();
 }
 

@@ -84,7 +84,9 @@ def FlushOp : ChannelOp<"flush"> {
   let assemblyFormat = "attr-dict";
 }
 
-// Part p of P of a chunk of n elements holds those from p*n/P to (p+1)*n/P, rounded as chunks are (see kolo.buffer).
+// Part p of P of a chunk holds those of its elements from p*m/P to (p+1)*m/P, rounded as chunks are (see kolo.buffer), where
+// m is the distance of slots for such chunks, however long this one is: so a part of a slot is the same memory whichever
+// chunk lies in it, and parts of different numbers never meet.
 class MoveOp<string mnemonic, dag rank, string rankFormat, string sourceRank, string destinationRank>
     : ChannelOp<mnemonic, [AttrSizedOperandSegments, MoveInterface]> {
   let arguments = !con((ins BufferType:$source, Variadic<Index>:$sourceOffsets, Variadic<Index>:$sourceSizes,
@@ -105,7 +107,7 @@ def PutOp : MoveOp<"put", (ins Index:$rank), "`to` $rank ", "nullptr", "getRank(
     Complete at the peer once it waited for a signal that followed; the source may be overwritten after a flush.
 
     put_c1: one offset and one size per grid dimension. put_c2: both slices have the same number of ranged dimensions.
-    put_c3: `part` and `of` come together.
+    put_c3: `part` and `of` come together. put_c4: at most one of the two buffers has slots.
   }];
 }
 
@@ -115,7 +117,7 @@ def GetOp : MoveOp<"get", (ins Index:$rank), "`from` $rank ", "getRank()", "null
     Complete when the op is.
 
     get_c1: one offset and one size per grid dimension. get_c2: both slices have the same number of ranged dimensions.
-    get_c3: `part` and `of` come together.
+    get_c3: `part` and `of` come together. get_c4: at most one of the two buffers has slots.
   }];
 }
 
@@ -123,7 +125,7 @@ def ChannelCopyOp : MoveOp<"copy", (ins), "", "nullptr", "nullptr"> {
   let summary = "copies inside this rank's memory";
   let description = [{
     copy_c2: one offset and one size per grid dimension. copy_c3: both slices have the same number of ranged dimensions.
-    copy_c4: `part` and `of` come together.
+    copy_c4: `part` and `of` come together. copy_c5: at most one of the two buffers has slots.
   }];
 }
 
@@ -133,7 +135,7 @@ def ChannelReduceOp : MoveOp<"reduce", (ins Optional<Index>:$rank), "(`from` $ra
     The destination becomes destination op source, op being the call's. Complete when the op is.
 
     reduce_c2: one offset and one size per grid dimension. reduce_c3: both slices have the same number of ranged dimensions.
-    reduce_c4: `part` and `of` come together.
+    reduce_c4: `part` and `of` come together. reduce_c5: at most one of the two buffers has slots.
   }];
 }
 
@@ -143,6 +145,7 @@ def DivideOp : ChannelOp<"divide", [AttrSizedOperandSegments]> {
     Example: `kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>`.
 
     divide_c1: one offset and one size per grid dimension. divide_c2: `part` and `of` come together.
+    divide_c3: the buffer has no slots.
   }];
   let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
                    Optional<Index>:$parts);

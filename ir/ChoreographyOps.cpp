@@ -58,6 +58,8 @@ LogicalResult SlicesOp::verify() {
     return emitOpError("slices_c2: the source slice has ")
            << countRanged(getSourceSizes()) << " ranged dimensions, the destination slice "
            << countRanged(getDestinationSizes());
+  if (hasSlots(statement.getSource()) && hasSlots(statement.getDestination()))
+    return emitOpError("slices_c3: one side must be a chunk of a buffer without slots");
   return success();
 }
 

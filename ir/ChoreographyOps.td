@@ -98,6 +98,7 @@ def SlicesOp : KoloOp<"slices", [AttrSizedOperandSegments, Pure, Terminator, Par
 
     slices_c1: one offset and one size per grid dimension of the buffer.
     slices_c2: both slices have the same number of ranged dimensions, those whose size is not the constant 1.
+    slices_c3: at most one of the two buffers has slots: the other one says how long the chunks are.
   }];
   let arguments = (ins Variadic<Index>:$sourceOffsets, Variadic<Index>:$sourceSizes,
                    Variadic<Index>:$destinationOffsets, Variadic<Index>:$destinationSizes, Optional<I1>:$condition);

@@ -9,6 +9,11 @@ namespace kolo {
 
 SlicesOp slicesOf(StatementInterface statement) { return cast<SlicesOp>(statement.getBody().front().getTerminator()); }
 
+bool hasSlots(Value buffer) {
+  auto op = buffer.getDefiningOp<BufferOp>();
+  return op && op.getCut();
+}
+
 bool isRanged(Value size) { return !matchPattern(size, m_One()); }
 
 ProgramShape enclosingProgram(Operation *op) {
@@ -36,6 +41,10 @@ LogicalResult BufferOp::verify() {
     return emitOpError("buffer_c2: ") << int64_t(getBlocks()) << " block dimensions in a grid of " << getGrid().size();
   if (!isa<ChoreographyOp, ProgramOp>((*this)->getParentOp()))
     return emitOpError("buffer_c3: must be at the top level of a program");
+  if (getCut() && getRole() != BufferRole::Scratch)
+    return emitOpError("buffer_c4: only scratch has slots, not the ") << stringifyBufferRole(getRole());
+  if (getCut() && getBlocks() != getGrid().size())
+    return emitOpError("buffer_c5: ") << getBlocks() << " block dimensions in a grid of slots of " << getGrid().size();
   return success();
 }
 

@@ -28,6 +28,9 @@ namespace kolo {
 /// The op that a statement's body ends with.
 SlicesOp slicesOf(StatementInterface statement);
 
+/// Whether a buffer consists of slots: see kolo.buffer.
+bool hasSlots(mlir::Value buffer);
+
 /// Whether a slice size stands for a range of chunks rather than for one chunk. Ranged dimensions of a source and a
 /// destination are paired in order.
 bool isRanged(mlir::Value size);

@@ -119,7 +119,7 @@ def LookupOp : KoloOp<"lookup", [Pure]> {
   let assemblyFormat = "$index `in` $table attr-dict";
 }
 
-def BufferOp : KoloOp<"buffer", [MemoryEffects<[MemAlloc]>]> {
+def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAlloc]>]> {
   let summary = "one of the program's buffers, the same on every rank";
   let description = [{
     ```mlir
@@ -130,13 +130,26 @@ def BufferOp : KoloOp<"buffer", [MemoryEffects<[MemAlloc]>]> {
     from j*count/C to (j+1)*count/C, both rounded down to a multiple of 16 bytes except at the end of the block. Chunks may
     be empty.
 
+    ```mlir
+    %arrived = kolo.buffer scratch "arrived" grid(%two) blocks 1 cut %n : !kolo.buffer<1>
+    ```
+    With `cut`, every grid element is a slot: it holds any one chunk of a block of `count` elements that is cut into that many
+    chunks. A slot has no size of its own: what is moved into it or out of it is as long as the chunk on the other side, and
+    lies at its beginning. Slots follow each other at distances of count/cut elements, rounded up, plus 16 bytes less one
+    element, rounded up to a multiple of 16 bytes: no chunk is larger. A `cut` below 1 counts as 1.
+
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.
     buffer_c3: buffers are made at the top level of a program, outside loops.
+    buffer_c4: only scratch has slots.
+    buffer_c5: all grid dimensions of slots enumerate slots: `blocks` is the grid rank.
   }];
-  let arguments = (ins BufferRoleAttr:$role, StrAttr:$name, Variadic<Index>:$grid, I64Attr:$blocks);
+  let arguments = (ins BufferRoleAttr:$role, StrAttr:$name, Variadic<Index>:$grid, I64Attr:$blocks,
+                   Optional<Index>:$cut);
   let results = (outs BufferType:$result);
-  let assemblyFormat = "$role $name `grid` `(` $grid `)` `blocks` $blocks attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $role $name `grid` `(` $grid `)` `blocks` $blocks (`cut` $cut^)? attr-dict `:` type($result)
+  }];
   let hasVerifier = 1;
 }
 

@@ -129,13 +129,19 @@ LogicalResult Checker::read(StatementInterface statement, const ConcreteMove &mo
   for (auto [source, destination] : llvm::zip_equal(sources, destinations)) {
     if (!state->haveEqualSize(statement.getSource(), source, statement.getDestination(), destination))
       return statement->emitError() << "chunks of different size: " << state->describe(statement.getSource(), source)
-                                    << " and " << state->describe(statement.getDestination(), destination) << " (mesh "
+                                    << " and " << state->describe(statement.getDestination(), destination)
+                                    << state->describeCuts(statement.getSource(), statement.getDestination()) << " (mesh "
                                     << mesh << ")";
     const ChunkContent &content = state->at(move.sender, statement.getSource(), source);
     if (!content.isDefined())
       return statement->emitError() << "rank " << move.sender << " reads "
                                     << state->describe(statement.getSource(), source)
                                     << " before anything wrote it (mesh " << mesh << ")";
+    if (!state->isAsLongAs(content, statement.getDestination(), destination))
+      return statement->emitError() << state->describe(statement.getSource(), source) << " on rank " << move.sender
+                                    << " holds " << content.describe() << ", which may be of another size than "
+                                    << state->describe(statement.getDestination(), destination) << " (mesh " << mesh
+                                    << ")";
     if (!state->mayWrite(move.receiver, statement.getDestination()))
       return statement->emitError() << "writes the output of rank " << move.receiver
                                     << ", but only the root has an output (mesh " << mesh << ")";

@@ -28,7 +28,8 @@ ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evalua
     : collective(choreography.getCollective()), mesh(evaluator.mesh()), root(root), numRanks(evaluator.numRanks()) {
   for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
     bufferNumbers[buffer] = layouts.size();
-    Layout layout{buffer.getRole(), buffer.getName().str(), {}, 1, 1};
+    Value cut = buffer.getCut();
+    Layout layout{buffer.getRole(), buffer.getName().str(), {}, 1, cut ? evaluator.get(cut) : 1, bool(cut)};
     for (auto [dim, extent] : llvm::enumerate(buffer.getGrid())) {
       layout.grid.push_back(evaluator.get(extent));
       layout.numChunks *= layout.grid.back();
@@ -68,8 +69,14 @@ SmallVector<int64_t> ChunkState::chunksOf(const GridBox &box) {
 }
 
 bool ChunkState::haveEqualSize(Value bufferA, int64_t chunkA, Value bufferB, int64_t chunkB) const {
-  int64_t cutA = layoutOf(bufferA).chunksPerBlock, cutB = layoutOf(bufferB).chunksPerBlock;
-  return cutA == cutB && chunkA % cutA == chunkB % cutB;
+  const Layout &a = layoutOf(bufferA), &b = layoutOf(bufferB);
+  return a.chunksPerBlock == b.chunksPerBlock &&
+         (a.isSlots || b.isSlots || chunkA % a.chunksPerBlock == chunkB % b.chunksPerBlock);
+}
+
+bool ChunkState::isAsLongAs(const ChunkContent &content, Value buffer, int64_t chunk) const {
+  const Layout &layout = layoutOf(buffer);
+  return layout.isSlots || content.inputChunk % layout.chunksPerBlock == chunk % layout.chunksPerBlock;
 }
 
 bool ChunkState::mayWrite(int64_t rank, Value buffer) const {
@@ -83,7 +90,16 @@ std::string ChunkState::describe(Value buffer, int64_t chunk) const {
     text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
     chunk /= extent;
   }
-  return "chunk [" + text + "] of '" + layout.name + "'";
+  return (layout.isSlots ? "slot [" : "chunk [") + text + "] of '" + layout.name + "'";
+}
+
+std::string ChunkState::describeCuts(Value bufferA, Value bufferB) const {
+  auto describeCut = [](const Layout &layout) {
+    return (layout.isSlots ? "the slots of '" + layout.name + "' are for blocks of " : "a block of '" + layout.name + "' has ") +
+           std::to_string(layout.chunksPerBlock) + " chunks";
+  };
+  const Layout &a = layoutOf(bufferA), &b = layoutOf(bufferB);
+  return a.isSlots || b.isSlots ? ": " + describeCut(a) + ", " + describeCut(b) : "";
 }
 
 int64_t ChunkState::numberInGroup(int64_t rank) const {

@@ -34,10 +34,16 @@ public:
   ChunkContent &at(int64_t rank, mlir::Value buffer, int64_t chunk);
   /// Numbers of the chunks in a box, in row-major order of the box.
   static llvm::SmallVector<int64_t> chunksOf(const GridBox &box);
+  /// Whether two chunks that are moved one to the other have equal sizes. A slot has that of any chunk of the blocks that it
+  /// is for.
   bool haveEqualSize(mlir::Value bufferA, int64_t chunkA, mlir::Value bufferB, int64_t chunkB) const;
+  /// Whether a content that comes from a chunk or slot of the same cut is as long as this chunk; a slot takes any.
+  bool isAsLongAs(const ChunkContent &content, mlir::Value buffer, int64_t chunk) const;
   /// Whether the collective gives this rank such a buffer.
   bool mayWrite(int64_t rank, mlir::Value buffer) const;
   std::string describe(mlir::Value buffer, int64_t chunk) const;
+  /// How many chunks a block of either buffer has, where one of them has slots; else empty.
+  std::string describeCuts(mlir::Value bufferA, mlir::Value bufferB) const;
   /// What is wrong with the first output chunk that is not as the collective defines it.
   std::optional<std::string> findWrongResult();
 
@@ -46,7 +52,8 @@ private:
     BufferRole role;
     std::string name;
     llvm::SmallVector<int64_t, 3> grid;
-    int64_t numChunks, chunksPerBlock;
+    int64_t numChunks, chunksPerBlock; // of slots: number of slots, and chunks per block of what they hold
+    bool isSlots;
   };
   int64_t numberInGroup(int64_t rank) const;
   llvm::BitVector groupOf(int64_t rank) const;

@@ -11,6 +11,23 @@ using namespace mlir;
 
 namespace kolo {
 
+/// Number of chunks that a block of a buffer without slots is cut into.
+static Value createChunksPerBlock(OpBuilder &builder, Location loc, const BufferShape &buffer) {
+  Value product = createConstant(builder, loc, 1);
+  for (Value extent : llvm::drop_begin(buffer.grid, buffer.numBlockDims))
+    product = createMul(builder, loc, product, extent);
+  return product;
+}
+
+/// Elements from one slot to the next, for chunks of blocks that are cut into so many: see kolo.buffer.
+static Value createSlotSize(OpBuilder &builder, Location loc, const CallValues &call, Value chunksPerBlock) {
+  Value one = createConstant(builder, loc, 1);
+  Value quotient = arith::CeilDivUIOp::create(builder, loc, call.count,
+                                              arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
+  Value padded = createAdd(builder, loc, quotient, createSub(builder, loc, call.alignment, one));
+  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, padded, call.alignment), call.alignment);
+}
+
 namespace {
 
 /// One slice, dimension by dimension, while the loops around it are being built.
@@ -22,16 +39,17 @@ struct Cursor {
 
 bool isFull(const SliceValues &slice, size_t dim) {
   bool startsAtZero = getConstantIntValue(slice.offsets[dim]) == 0;
-  std::optional<int64_t> size = getConstantIntValue(slice.sizes[dim]), extent = getConstantIntValue(slice.grid[dim]);
-  return startsAtZero && (slice.sizes[dim] == slice.grid[dim] || (size && size == extent));
+  std::optional<int64_t> size = getConstantIntValue(slice.sizes[dim]), extent = getConstantIntValue(slice.buffer.grid[dim]);
+  return startsAtZero && (slice.sizes[dim] == slice.buffer.grid[dim] || (size && size == extent));
 }
 
 class RangeLoops {
 public:
   RangeLoops(OpBuilder &builder, Location loc, const CallValues &call, const SliceValues &source,
              const SliceValues &destination, const PartValues &part, RangeBuilder build)
-      : builder(builder), loc(loc), call(call), source{source, source.grid.size(), {}},
-        destination{destination, destination.grid.size(), {}}, part(part), build(build) {}
+      : builder(builder), loc(loc), call(call), source{source, source.buffer.grid.size(), {}},
+        destination{destination, destination.buffer.grid.size(), {}}, part(part), build(build),
+        measured(source.buffer.cut ? destination.buffer : source.buffer) {}
 
   void run();
 
@@ -45,7 +63,7 @@ private:
   void buildRows(Value numRows);
   void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
   Value firstChunk(const Cursor &cursor);
-  Value boundary(const SliceValues &slice, Value chunk);
+  Value boundary(const BufferShape &buffer, Value chunk);
   Value cut(Value index, Value parts, Value total);
 
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
@@ -64,7 +82,8 @@ private:
   Cursor source, destination;
   const PartValues &part;
   RangeBuilder build;
-  Value rowChunks; // chunks in a row: the product of the merged dimensions
+  const BufferShape &measured; // the buffer that says how long chunks are
+  Value rowChunks;             // chunks in a row: the product of the merged dimensions
 };
 
 void RangeLoops::run() {
@@ -80,7 +99,7 @@ void RangeLoops::mergeRows() {
   rowChunks = constant(1);
   while (source.numDims > 0 && destination.numDims > 0 && isFull(source.slice, source.numDims - 1) &&
          isFull(destination.slice, destination.numDims - 1))
-    rowChunks = mul(rowChunks, source.slice.grid[--source.numDims]), --destination.numDims;
+    rowChunks = mul(rowChunks, source.slice.buffer.grid[--source.numDims]), --destination.numDims;
 }
 
 SmallVector<size_t> RangeLoops::rangedDims(const Cursor &cursor) {
@@ -92,7 +111,7 @@ SmallVector<size_t> RangeLoops::rangedDims(const Cursor &cursor) {
 }
 
 Value RangeLoops::wrap(const Cursor &cursor, size_t dim, Value step) {
-  return createModulo(builder, loc, add(cursor.slice.offsets[dim], step), cursor.slice.grid[dim]);
+  return createModulo(builder, loc, add(cursor.slice.offsets[dim], step), cursor.slice.buffer.grid[dim]);
 }
 
 void RangeLoops::wrapFixedDims(Cursor &cursor) {
@@ -127,8 +146,8 @@ void RangeLoops::buildRuns(size_t sourceDim, size_t destinationDim) {
   done = body->getArgument(0);
   Value &from = source.position[sourceDim] = wrap(source, sourceDim, done);
   Value &to = destination.position[destinationDim] = wrap(destination, destinationDim, done);
-  Value run = min(sub(size, done), min(sub(source.slice.grid[sourceDim], from),
-                                       sub(destination.slice.grid[destinationDim], to)));
+  Value run = min(sub(size, done), min(sub(source.slice.buffer.grid[sourceDim], from),
+                                       sub(destination.slice.buffer.grid[destinationDim], to)));
   Value next = add(done, run);
   buildRows(run);
   builder.setInsertionPointToEnd(body);
@@ -136,17 +155,21 @@ void RangeLoops::buildRuns(size_t sourceDim, size_t destinationDim) {
 }
 
 Value RangeLoops::firstChunk(const Cursor &cursor) {
-  ArrayRef<Value> grid(cursor.slice.grid);
+  ArrayRef<Value> grid(cursor.slice.buffer.grid);
   return mul(createLinear(builder, loc, cursor.position, grid.take_front(cursor.numDims)), rowChunks);
 }
 
-/// Rows that follow each other are one range, or, where parts cut every chunk, one range per chunk.
+/// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots, one range per chunk.
 void RangeLoops::buildRows(Value numRows) {
   Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = mul(numRows, rowChunks);
-  if (!part.parts || getConstantIntValue(numChunks) == 1)
+  bool hasSlots = source.slice.buffer.cut || destination.slice.buffer.cut;
+  if ((!part.parts && !hasSlots) || getConstantIntValue(numChunks) == 1)
     return buildRange(sourceChunk, destinationChunk, numChunks);
-  Value isWhole = isEqual(part.parts, constant(1)), one = constant(1);
-  Value numRanges = select(isWhole, one, numChunks), chunksPerRange = select(isWhole, numChunks, one);
+  Value one = constant(1), numRanges = numChunks, chunksPerRange = one;
+  if (!hasSlots) {
+    Value isWhole = isEqual(part.parts, one);
+    numRanges = select(isWhole, one, numChunks), chunksPerRange = select(isWhole, numChunks, one);
+  }
   auto loop = scf::ForOp::create(builder, loc, constant(0), numRanges, one);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
@@ -155,23 +178,27 @@ void RangeLoops::buildRows(Value numRows) {
 }
 
 void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value numChunks) {
-  Value sourceBegin = boundary(source.slice, sourceChunk);
-  Value length = sub(boundary(source.slice, add(sourceChunk, numChunks)), sourceBegin);
-  Value destinationBegin = boundary(destination.slice, destinationChunk);
+  Value sourceBegin = boundary(source.slice.buffer, sourceChunk);
+  Value destinationBegin = boundary(destination.slice.buffer, destinationChunk);
+  bool isSourceMeasured = &measured == &source.slice.buffer;
+  Value measuredChunk = isSourceMeasured ? sourceChunk : destinationChunk;
+  Value length = sub(boundary(measured, add(measuredChunk, numChunks)), isSourceMeasured ? sourceBegin : destinationBegin);
   if (!part.parts)
     return build(builder, sourceBegin, destinationBegin, length);
-  Value begin = cut(part.part, part.parts, length);
-  Value end = cut(add(part.part, constant(1)), part.parts, length);
+  // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks are cut into one part only.
+  Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, measured)), numChunks);
+  Value begin = min(cut(part.part, part.parts, total), length);
+  Value end = min(cut(add(part.part, constant(1)), part.parts, total), length);
   build(builder, add(sourceBegin, begin), add(destinationBegin, begin), sub(end, begin));
 }
 
 /// First element of a chunk: see kolo.buffer.
-Value RangeLoops::boundary(const SliceValues &slice, Value chunk) {
-  if (slice.numBlockDims == slice.grid.size())
+Value RangeLoops::boundary(const BufferShape &buffer, Value chunk) {
+  if (buffer.cut)
+    return mul(chunk, createSlotSize(builder, loc, call, buffer.cut));
+  if (buffer.numBlockDims == buffer.grid.size())
     return mul(chunk, call.count);
-  Value chunksPerBlock = constant(1);
-  for (Value extent : llvm::drop_begin(slice.grid, slice.numBlockDims))
-    chunksPerBlock = mul(chunksPerBlock, extent);
+  Value chunksPerBlock = createChunksPerBlock(builder, loc, buffer);
   Value block = div(chunk, chunksPerBlock), index = rem(chunk, chunksPerBlock);
   return add(mul(block, call.count), cut(index, chunksPerBlock, call.count));
 }
@@ -190,9 +217,9 @@ void buildRangeLoops(OpBuilder &builder, Location loc, const CallValues &call, c
   RangeLoops(builder, loc, call, source, destination, part, build).run();
 }
 
-Value createNumElements(OpBuilder &builder, Location loc, Value count, ValueRange grid, unsigned numBlockDims) {
-  Value total = count;
-  for (Value extent : grid.take_front(numBlockDims))
+Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
+  Value total = buffer.cut ? createSlotSize(builder, loc, call, buffer.cut) : call.count;
+  for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
     total = createMul(builder, loc, total, extent);
   return total;
 }

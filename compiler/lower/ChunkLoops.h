@@ -6,10 +6,17 @@
 
 namespace kolo {
 
-/// A slice of a buffer, with all of its numbers at hand as values of type index.
-struct SliceValues {
-  llvm::SmallVector<mlir::Value> grid, offsets, sizes;
+/// The shape of a buffer, as values of type index.
+struct BufferShape {
+  llvm::SmallVector<mlir::Value> grid;
   unsigned numBlockDims; // leading grid dimensions that enumerate blocks
+  mlir::Value cut;       // of slots: number of chunks of the blocks whose chunks they hold; else null
+};
+
+/// A slice of a buffer, with all of its numbers at hand.
+struct SliceValues {
+  BufferShape buffer;
+  llvm::SmallVector<mlir::Value> offsets, sizes;
 };
 
 /// One part of every chunk; both null: all of it.
@@ -29,13 +36,13 @@ using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sour
                                              mlir::Value length)>;
 
 /// Builds loops over contiguous ranges that together are the paired chunks of two slices. Chunks that follow each other in
-/// both buffers are one range, unless parts cut them.
+/// both buffers are one range, unless parts cut them. At most one of the buffers has slots.
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, RangeBuilder build);
 
-/// Number of elements that a buffer holds.
-mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value count, mlir::ValueRange grid,
-                              unsigned numBlockDims);
+/// Number of elements that a buffer takes, which need not be a multiple of 16 bytes.
+mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                              const BufferShape &buffer);
 
 } // namespace kolo
 

@@ -62,6 +62,7 @@ void Stager::run() {
 
 void Stager::createStaging() {
   auto buffer = statement.getDestination().getDefiningOp<BufferOp>();
+  assert(!buffer.getCut() && "what reads and writes one buffer would move from slot to slot");
   builder.setInsertionPointAfter(buffer);
   size_t numDims = enclosingProgram(statement).mesh.size();
   for (size_t dim = 0; dim < numDims; ++dim)
@@ -77,7 +78,7 @@ void Stager::createStaging() {
   llvm::append_range(grid, buffer.getGrid());
   auto type = BufferType::get(builder.getContext(), unsigned(grid.size()));
   staging = BufferOp::create(builder, loc, type, BufferRole::Scratch, "staging" + std::to_string(number), grid,
-                             slotDims.size() + buffer.getBlocks());
+                             slotDims.size() + buffer.getBlocks(), Value());
 }
 
 /// The statement as it was, but into the staging buffer.

@@ -1,6 +1,7 @@
 // Chunk boundaries and the chunks of a slice.
 #include "ir/reference/Layout.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -14,9 +15,15 @@ int64_t cut(int64_t index, int64_t numPieces, int64_t count, int64_t elementByte
   return exact - exact % (16 / elementBytes);
 }
 
-Range partOf(Range range, int64_t part, int64_t numParts, int64_t elementBytes) {
-  int64_t begin = cut(part, numParts, range.size, elementBytes);
-  return {range.begin + begin, cut(part + 1, numParts, range.size, elementBytes) - begin};
+int64_t slotSize(int64_t numPieces, int64_t count, int64_t elementBytes) {
+  numPieces = std::max<int64_t>(numPieces, 1);
+  int64_t alignment = 16 / elementBytes, quotient = count / numPieces + (count % numPieces != 0);
+  return (quotient + 2 * (alignment - 1)) / alignment * alignment;
+}
+
+Range partOf(Range chunk, int64_t slotSize, int64_t part, int64_t numParts, int64_t elementBytes) {
+  int64_t begin = std::min(chunk.size, cut(part, numParts, slotSize, elementBytes));
+  return {chunk.begin + begin, std::min(chunk.size, cut(part + 1, numParts, slotSize, elementBytes)) - begin};
 }
 
 int64_t Layout::numBlocks() const {
@@ -24,12 +31,17 @@ int64_t Layout::numBlocks() const {
 }
 
 int64_t Layout::chunksPerBlock() const {
+  if (slotCut)
+    return *slotCut;
   return std::accumulate(grid.begin() + numBlockDims, grid.end(), int64_t(1), std::multiplies<>());
 }
 
 Range Layout::chunk(int64_t number) const {
+  if (slotCut)
+    return {number * slotSize(), slotSize()};
   int64_t block = number / chunksPerBlock(), inBlock = number % chunksPerBlock();
-  return partOf({block * count, count}, inBlock, chunksPerBlock(), elementBytes);
+  int64_t begin = cut(inBlock, chunksPerBlock(), count, elementBytes);
+  return {block * count + begin, cut(inBlock + 1, chunksPerBlock(), count, elementBytes) - begin};
 }
 
 std::vector<int64_t> Layout::chunksOf(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sizes) const {

@@ -3,6 +3,7 @@
 #define KOLO_IR_REFERENCE_LAYOUT_H
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace kolo::reference {
@@ -17,18 +18,23 @@ struct Range {
 /// to a multiple of 16 bytes; `count` when index is `numPieces`.
 int64_t cut(int64_t index, int64_t numPieces, int64_t count, int64_t elementBytes);
 
-/// Part `part` of `numParts` of a range, cut as a block is cut into chunks.
-Range partOf(Range range, int64_t part, int64_t numParts, int64_t elementBytes);
+/// Elements from one slot to the next, for any piece of `count` elements that are cut into `numPieces`.
+int64_t slotSize(int64_t numPieces, int64_t count, int64_t elementBytes);
+
+/// Part `part` of `numParts` of a chunk, whose slots have this size.
+Range partOf(Range chunk, int64_t slotSize, int64_t part, int64_t numParts, int64_t elementBytes);
 
 struct Layout {
   std::vector<int64_t> grid; // extents, none negative
   int64_t numBlockDims = 0;  // the first grid dimensions enumerate blocks of `count` elements
   int64_t count = 0, elementBytes = 1;
+  std::optional<int64_t> slotCut = std::nullopt; // the grid is one of slots for chunks of blocks cut into so many
 
-  int64_t numBlocks() const;
-  int64_t chunksPerBlock() const;
-  int64_t numElements() const { return numBlocks() * count; }
-  Range chunk(int64_t number) const;
+  int64_t numBlocks() const;      // or slots
+  int64_t chunksPerBlock() const; // of slots: of the blocks whose chunks they hold
+  int64_t slotSize() const { return reference::slotSize(chunksPerBlock(), count, elementBytes); }
+  int64_t numElements() const { return numBlocks() * (slotCut ? slotSize() : count); }
+  Range chunk(int64_t number) const; // or slot, all of it
   /// Numbers of the chunks of a slice, row-major. Offsets wrap; 0 <= sizes[d] <= grid[d].
   std::vector<int64_t> chunksOf(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sizes) const;
 

@@ -18,6 +18,8 @@ static bool hasTooManyChunks(llvm::ArrayRef<int64_t> grid) {
 
 llvm::Error Memory::add(BufferOp op, const Scope &scope) {
   Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), world.count, elementBytes(world.type)};
+  if (op.getCut())
+    layout.slotCut = scope[op.getCut()];
   if (llvm::any_of(layout.grid, [](int64_t extent) { return extent < 0; }) || hasTooManyChunks(layout.grid))
     return scope.fail(op, "a grid extent is negative, or there are more than " + Twine(maxChunks) + " chunks");
   if (op.getRole() != BufferRole::Scratch && layout.numBlocks() != numBlocks(world, op.getRole()))
@@ -49,23 +51,44 @@ llvm::Expected<std::vector<Piece>> Memory::chunks(Operation *op, const Scope &sc
   return result;
 }
 
-llvm::Error Memory::cutParts(Operation *op, const Scope &scope, Part part, std::vector<Piece> &pieces) const {
+llvm::Error Memory::matchSizes(Operation *op, const Scope &scope, Piece &source, Piece &destination) const {
+  const Layout &from = layoutOf(source.buffer), &to = layoutOf(destination.buffer);
+  if (from.slotCut || to.slotCut) {
+    if (from.chunksPerBlock() != to.chunksPerBlock())
+      return scope.fail(op, "a chunk of a block cut into " +
+                                Twine(from.slotCut ? to.chunksPerBlock() : from.chunksPerBlock()) +
+                                " is paired with a slot for chunks of blocks cut into " +
+                                Twine(from.slotCut ? *from.slotCut : *to.slotCut));
+    (from.slotCut ? source : destination).elements.size = (from.slotCut ? destination : source).elements.size;
+  }
+  if (source.elements.size != destination.elements.size)
+    return scope.fail(op, "a chunk of " + Twine(source.elements.size) + " elements is paired with one of " +
+                              Twine(destination.elements.size));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::pair<int64_t, int64_t>> Memory::numbersOf(Operation *op, const Scope &scope, Part part) const {
   if (!part.parts)
-    return llvm::Error::success();
+    return std::pair<int64_t, int64_t>(0, 1);
   int64_t number = scope[part.part], numParts = scope[part.parts];
   if (number < 0 || number >= numParts)
     return scope.fail(op, "part " + Twine(number) + " of " + Twine(numParts));
-  for (Piece &piece : pieces)
-    piece.elements = partOf(piece.elements, number, numParts, elementBytes(world.type));
-  return llvm::Error::success();
+  return std::pair(number, numParts);
+}
+
+Range Memory::partOfPiece(const Piece &piece, std::pair<int64_t, int64_t> part) const {
+  return partOf(piece.elements, layoutOf(piece.buffer).slotSize(), part.first, part.second, elementBytes(world.type));
 }
 
 llvm::Expected<std::vector<Piece>> Memory::pieces(Operation *op, const Scope &scope, Slice slice, Part part) const {
   llvm::Expected<std::vector<Piece>> result = chunks(op, scope, slice);
   if (!result)
     return result.takeError();
-  if (llvm::Error error = cutParts(op, scope, part, *result))
-    return error;
+  auto numbers = numbersOf(op, scope, part);
+  if (!numbers)
+    return numbers.takeError();
+  for (Piece &piece : *result)
+    piece.elements = partOfPiece(piece, *numbers);
   return result;
 }
 
@@ -84,16 +107,18 @@ llvm::Expected<std::vector<PiecePair>> Memory::pairs(Operation *op, const Scope 
     return to.takeError();
   if (rangedSizes(scope, source.sizes) != rangedSizes(scope, destination.sizes))
     return scope.fail(op, "the source slice and the destination slice have different shapes");
-  for (auto [left, right] : llvm::zip_equal(*from, *to))
-    if (left.elements.size != right.elements.size)
-      return scope.fail(op, "a chunk of " + Twine(left.elements.size) + " elements is paired with one of " +
-                                Twine(right.elements.size));
-  for (std::vector<Piece> *side : {&*from, &*to})
-    if (llvm::Error error = cutParts(op, scope, part, *side))
-      return error;
+  auto numbers = numbersOf(op, scope, part);
+  if (!numbers)
+    return numbers.takeError();
   std::vector<PiecePair> result;
-  for (auto [left, right] : llvm::zip_equal(*from, *to))
+  for (auto [left, right] : llvm::zip_equal(*from, *to)) {
+    if (llvm::Error error = matchSizes(op, scope, left, right))
+      return error;
+    Range moved = partOfPiece(left, *numbers);
+    right.elements = {right.elements.begin + moved.begin - left.elements.begin, moved.size};
+    left.elements = moved;
     result.push_back({left, right});
+  }
   return result;
 }
 

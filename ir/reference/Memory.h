@@ -40,9 +40,10 @@ public:
   /// holds.
   llvm::Error add(BufferOp op, const Scope &scope);
 
-  /// The pieces that an op touches, chunk by chunk, row-major.
+  /// The pieces that an op touches, chunk by chunk, row-major. The buffer has no slots.
   llvm::Expected<std::vector<Piece>> pieces(mlir::Operation *op, const Scope &scope, Slice slice, Part part) const;
-  /// The same for the pairs of chunks that an op moves. Errors: the slices differ in shape, or two chunks in size.
+  /// The same for the pairs of chunks that an op moves; of a slot, as much as the chunk that it is paired with. Errors: the
+  /// slices differ in shape, or two chunks in size, or a slot is not one for such chunks.
   llvm::Expected<std::vector<PiecePair>> pairs(mlir::Operation *op, const Scope &scope, Slice source, Slice destination,
                                                Part part = {}) const;
 
@@ -57,8 +58,12 @@ private:
     Layout layout;
     std::vector<Bytes> scratch; // by rank
   };
+  const Layout &layoutOf(mlir::Value buffer) const { return buffers.at(buffer.getDefiningOp()).layout; }
   llvm::Expected<std::vector<Piece>> chunks(mlir::Operation *op, const Scope &scope, Slice slice) const;
-  llvm::Error cutParts(mlir::Operation *op, const Scope &scope, Part part, std::vector<Piece> &pieces) const;
+  llvm::Error matchSizes(mlir::Operation *op, const Scope &scope, Piece &source, Piece &destination) const;
+  /// The part's number and how many there are, 0 and 1 where none is named.
+  llvm::Expected<std::pair<int64_t, int64_t>> numbersOf(mlir::Operation *op, const Scope &scope, Part part) const;
+  Range partOfPiece(const Piece &piece, std::pair<int64_t, int64_t> part) const;
 
   World &world;
   std::map<mlir::Operation *, Buffer> buffers;

@@ -38,8 +38,7 @@ public:
 private:
   struct BufferValues {
     int64_t role;
-    SmallVector<Value> grid;
-    unsigned numBlockDims;
+    BufferShape shape;
     Value base;   // this rank's memory; null pointer where it has none
     Value offset; // bytes from the role's base to this buffer, of type index
   };
@@ -47,7 +46,8 @@ private:
   void lowerRun();
   LogicalResult lowerScratchBytes();
   LogicalResult cloneShapeArithmetic(Value value);
-  Value createScratchSize(ValueRange grid, unsigned numBlockDims);
+  BufferShape shapeOf(BufferOp buffer);
+  Value createScratchSize(const BufferShape &shape);
   void lowerBlock(Block &block);
   void lowerOp(Operation &op);
   void lowerRegions(Operation &op);
@@ -63,6 +63,8 @@ private:
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value integer(Value index) { return toInteger(builder, loc, index); }
   void call(StringRef name, ValueRange arguments) { LLVM::CallOp::create(builder, loc, TypeRange(), name, arguments); }
+  /// Elements in 16 bytes.
+  Value createAlignment() { return arith::DivUIOp::create(builder, loc, constant(16), elementBytes); }
   Value bytesOf(Value elements) { return createMul(builder, loc, elements, elementBytes); }
   Value addressOf(const BufferValues &buffer, Value firstElement) {
     Value offset = createAdd(builder, loc, buffer.offset, bytesOf(firstElement));
@@ -93,7 +95,7 @@ LogicalResult ProgramLowering::run() {
   return success();
 }
 
-/// Adds up the scratch buffers. Their grids may depend on the sizes of the mesh alone, which is all that a KoloShape has.
+/// Adds up the scratch buffers. Their extents may depend on the sizes of the mesh alone, which is all that a KoloShape has.
 LogicalResult ProgramLowering::lowerScratchBytes() {
   auto function = createFunction(builder, module, scratchFunctionName(program.getSymName()), builder.getI64Type(),
                                  {pointerType(builder)}, /*isExported=*/false);
@@ -102,16 +104,16 @@ LogicalResult ProgramLowering::lowerScratchBytes() {
     dimSizes.push_back(shape.loadIndex(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
   callValues.count = shape.loadIndex(offsetof(KoloShape, count));
   elementBytes = shape.loadIndex(offsetof(KoloShape, elementBytes));
+  callValues.alignment = createAlignment();
   Value total = constant(0);
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
     if (buffer.getRole() != BufferRole::Scratch)
       continue;
-    for (Value extent : buffer.getGrid())
+    for (Value extent : buffer->getOperands())
       if (failed(cloneShapeArithmetic(extent)))
         return buffer.emitError() << "the grid of scratch buffer '" << buffer.getName()
                                   << "' may depend on the sizes of mesh dimensions only";
-    SmallVector<Value> grid = llvm::map_to_vector(buffer.getGrid(), [&](Value extent) { return mapped(extent); });
-    total = createAdd(builder, loc, total, createScratchSize(grid, unsigned(buffer.getBlocks())));
+    total = createAdd(builder, loc, total, createScratchSize(shapeOf(buffer)));
   }
   LLVM::ReturnOp::create(builder, loc, integer(total));
   mapping.clear();
@@ -136,9 +138,14 @@ LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
   return success();
 }
 
+BufferShape ProgramLowering::shapeOf(BufferOp buffer) {
+  auto map = [&](Value value) { return mapped(value); };
+  return {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut())};
+}
+
 /// Bytes of one scratch buffer, rounded up so that the next one starts aligned.
-Value ProgramLowering::createScratchSize(ValueRange grid, unsigned numBlockDims) {
-  Value elements = createNumElements(builder, loc, callValues.count, grid, numBlockDims);
+Value ProgramLowering::createScratchSize(const BufferShape &shape) {
+  Value elements = createNumElements(builder, loc, callValues, shape);
   Value units = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
   return createMul(builder, loc, units, constant(scratchAlignmentBytes));
 }
@@ -152,7 +159,7 @@ void ProgramLowering::lowerRun() {
     dimSizes.push_back(access.loadIndex(offsetof(KoloInvocation, dimSizes) + dim * sizeof(int64_t)));
   callValues.count = access.loadIndex(offsetof(KoloInvocation, count));
   elementBytes = access.loadIndex(offsetof(KoloInvocation, elementBytes));
-  callValues.alignment = arith::DivUIOp::create(builder, loc, constant(16), elementBytes);
+  callValues.alignment = createAlignment();
   scratchEnd = constant(0);
   lowerBlock(program.getBody().front());
   LLVM::ReturnOp::create(builder, loc, constantI32(builder, loc, 0));
@@ -208,13 +215,11 @@ void ProgramLowering::lowerRegions(Operation &op) {
 
 void ProgramLowering::addBuffer(BufferOp buffer) {
   int64_t role = int64_t(buffer.getRole());
-  BufferValues values{role, {}, unsigned(buffer.getBlocks()), Value(), constant(0)};
-  for (Value extent : buffer.getGrid())
-    values.grid.push_back(mapped(extent));
+  BufferValues values{role, shapeOf(buffer), Value(), constant(0)};
   values.base = InvocationAccess(builder, loc, invocation).localBuffer(int(role));
   if (buffer.getRole() == BufferRole::Scratch) {
     values.offset = scratchEnd;
-    scratchEnd = createAdd(builder, loc, scratchEnd, createScratchSize(values.grid, values.numBlockDims));
+    scratchEnd = createAdd(builder, loc, scratchEnd, createScratchSize(values.shape));
   }
   buffers[buffer] = std::move(values);
 }
@@ -222,7 +227,7 @@ void ProgramLowering::addBuffer(BufferOp buffer) {
 SliceValues ProgramLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
   const BufferValues &values = buffers.find(buffer)->second;
   auto map = [&](Value value) { return mapped(value); };
-  return {values.grid, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map), values.numBlockDims};
+  return {values.shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
 }
 
 void ProgramLowering::lowerMove(MoveInterface move) {

@@ -17,7 +17,7 @@ struct FlippingAlgorithm {
 };
 static const FlippingAlgorithm flippingAlgorithms[] = {
     {"rabenseifnerAllReduce", 0},      {"railRecursiveAllGather", 0},        {"recursiveDoublingAllGather", 0},
-    {"recursiveDoublingAllReduce", 0}, {"recursiveHalvingReduceScatter", 0},
+    {"recursiveDoublingAllReduce", 0}, {"recursiveHalvingReduceScatter", 0}, {"slottedRecursiveDoublingAllReduce", 0},
 };
 
 std::optional<std::string> reasonToRefuse(const std::string &algorithm, const Sizes &mesh) {

@@ -5,6 +5,8 @@
 
 #include "mlir/IR/Verifier.h"
 
+#include <regex>
+
 using namespace kolo;
 using namespace kolo::dsl;
 
@@ -45,6 +47,25 @@ TEST(Emission, TheMeshesChangeNothingButTheirList) {
   size_t at = large.find("[[4096]]");
   ASSERT_NE(at, std::string::npos);
   EXPECT_EQ(small, large.replace(at, 8, "[[4]]"));
+}
+
+TEST(Emission, SlotsSayHowManyChunksABlockOfWhatTheyHoldIsCutInto) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("node", "gpu"), [](Choreography &c) {
+    auto [node, gpu] = c.dims<2>();
+    Buffer in = c.input(), out = c.output();
+    c.slots("blocks", out, 2); // cut only later
+    c.slots("wholes", in, {2, gpu});
+    out.grid(node, gpu, 5, gpu);
+  });
+  std::string text = emitted(*recording, {{4, 3}});
+  EXPECT_EQ(occurrences(text, " scratch \""), 2u) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("(%\\w+) = kolo.dim_size 1[^$]*(%\\w+) = arith.constant 5 : index[^$]*"
+                                                 "(%\\w+) = arith.muli \\2, \\1 : index[^$]*"
+                                                 "scratch \"blocks\" grid\\(%\\w+\\) blocks 1 cut \\3 : ")))
+      << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("(%\\w+) = arith.constant 1 : index[^$]*"
+                                                 "scratch \"wholes\" grid\\(%\\w+, %\\w+\\) blocks 2 cut \\1 : ")))
+      << text;
 }
 
 TEST(Emission, LeavesOutWhatIsMistaken) {

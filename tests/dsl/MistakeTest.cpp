@@ -252,6 +252,75 @@ TEST(Mistakes, ScratchBuffersHaveNamesOfTheirOwn) {
   });
 }
 
+TEST(Mistakes, NoneInACorrectUseOfSlots) {
+  expectMistakes(AllReduce, nodes, [](Choreography &c) {
+    auto [node, gpu] = c.dims<2>();
+    Rank me = c.rank();
+    Buffer out = c.inPlace().grid(gpu, node), two = c.slots("two", out, 2), one = c.slots("one", out, {});
+    Buffer matrix = c.slots("matrix", two, {node.size() - 1, gpu}), more = c.scratch("more", matrix);
+    c.loop(node.size() - 1, [&, node = node, gpu = gpu](Index i) {
+      c.send(out[{i, 0}]).to(me.next(node)).at(two[i % 2]);
+      c.reduce(two[i % 2], out[{i, 0}]);
+      c.send(out[{all, 0}]).to(me.next(node)).at(matrix[{i, all}]);
+      c.reduce(matrix[{i, 0}], out[{0, 0}]);
+      c.copy(out[{0, 0}], more[{i, me[gpu]}]);
+    });
+    c.send(out[{0, 0}]).to(me.next(gpu)).at(one);
+    c.reduce(one, out[{0, 0}]);
+  });
+}
+
+TEST(Mistakes, OneSideOfAStatementHasNoSlots) {
+  expectMistakes(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Buffer out = c.inPlace().grid(d), a = c.slots("a", out, 2), b = c.slots("b", a, 2);
+    mistakeBelow("goes from a slot of 'a' to a slot of 'b'; one side must be a chunk of 'output'");
+    c.copy(a[0], b[1]);
+    mistakeBelow("goes from a slot of 'b' to a slot of 'b'; one side must be a chunk of 'output'");
+    c.send(b[0]).to(c.rank().next(d));
+    mistakeBelow("the source slice has 0 ranged dimensions, the destination slice 1");
+    c.copy(out[0], a);
+  });
+}
+
+TEST(Mistakes, SlotsAreNotCutAndTheirNumberIsTheSameEverywhere) {
+  expectMistakes(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Buffer out = c.output().grid(d);
+    mistakeBelow("the grid of 'cut' is that of its slots, which are not cut");
+    c.copy(out, c.slots("cut", out, 2).grid(d));
+    mistakeBelow("the grid of 'copied' is that of its slots, which are not cut");
+    c.scratch("copied", c.slots("model", out, 2)).grid(d);
+    mistakeBelow("the grid of 'ranked' depends on the rank; it must be the same on every rank");
+    c.slots("ranked", out, c.rank()[d]);
+    mistakeBelow("there is a buffer named 'model' already");
+    c.slots("model", out, 2);
+    c.loop(3, [&](Index i) {
+      mistakeBelow("the grid of 'looped' depends on a loop index; a buffer has one grid");
+      c.slots("looped", out, {2, i});
+    });
+    mistakeBelow("the grid of 'uncut' depends on the rank");
+    Buffer uncut = c.scratch("uncut", out).grid(c.rank()[d]);
+    c.copy(out[0], c.slots("unknown", uncut, 1)[0]); // reported where it was made
+  });
+}
+
+TEST(Mistakes, TheSizeOfScratchMemoryDoesNotDependOnTheRoot) {
+  expectMistakes(Broadcast, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Index root = c.root()[d];
+    Buffer in = c.input().grid(root + 1);
+    mistakeBelow("the grid of 'work' depends on the root; that of scratch memory is the same at every call");
+    c.copy(in, c.scratch("work", in));
+    mistakeBelow("the grid of 'fine' depends on the root");
+    c.scratch("fine", c.output()).grid(d, root);
+    mistakeBelow("the grid of 'slots' depends on the root");
+    c.slots("slots", c.output(), root);
+    mistakeBelow("the grid of 'large' depends on the root");
+    c.copy(in[0], c.slots("large", in, 2)[0]);
+  });
+}
+
 TEST(Mistakes, ABodyThatThrowsIsReportedAtItsDefinition) {
   Body throwing = [](Choreography &c) {
     c.send(c.output());

@@ -293,3 +293,53 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   // expected-error @below {{divide_c2: `part` and `of` come together}}
   "kolo.chan.divide"(%a, %c1) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 1>}> : (!kolo.buffer<0>, index) -> ()
 }
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 cut %n : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid() blocks 0 cut %n : !kolo.buffer<0>
+  // expected-error @below {{put_c4: one side must be a chunk of a buffer without slots}}
+  kolo.chan.put %a[] size [] -> %b[] size [] to %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 cut %n : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid() blocks 0 cut %n : !kolo.buffer<0>
+  // expected-error @below {{get_c4: one side must be a chunk of a buffer without slots}}
+  kolo.chan.get %a[] size [] -> %b[] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 cut %n : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid() blocks 0 cut %n : !kolo.buffer<0>
+  // expected-error @below {{copy_c5: one side must be a chunk of a buffer without slots}}
+  kolo.chan.copy %a[] size [] -> %b[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 cut %n : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid() blocks 0 cut %n : !kolo.buffer<0>
+  // expected-error @below {{reduce_c5: one side must be a chunk of a buffer without slots}}
+  kolo.chan.reduce %a[] size [] -> %b[] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid() blocks 0 cut %n : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" grid() blocks 0 cut %n : !kolo.buffer<0>
+  // expected-error @below {{divide_c3: the length of what is in a slot is not known}}
+  kolo.chan.divide %b[] size [] : !kolo.buffer<0>
+}

@@ -300,3 +300,16 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" grid(%n) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.transfer %a -> %a to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    // expected-error @below {{slices_c3: one side must be a chunk of a buffer without slots}}
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}

@@ -22,12 +22,16 @@ kolo.choreography @all #kolo.collective<all_reduce over 0, 1> mesh ["node", "gpu
   // GENERIC: "kolo.lookup"({{.*}}) <{table = array<i64: 2, 0, -1>}> : (index) -> index
   %entry = kolo.lookup %n in [2, 0, -1]
   // CHECK: [[IN:%.*]] = kolo.buffer input "in" grid() blocks 0 : <0>
-  // GENERIC: "kolo.buffer"() <{blocks = 0 : i64, name = "in", role = #kolo<role input>}> : () -> !kolo.buffer<0>
+  // GENERIC: "kolo.buffer"() <{blocks = 0 : i64, name = "in", operandSegmentSizes = array<i32: 0, 0>,
+  // GENERIC-SAME: role = #kolo<role input>}> : () -> !kolo.buffer<0>
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   // CHECK: [[OUT:%.*]] = kolo.buffer output "out" grid({{.*}}) blocks 0 : <1>
   %out = kolo.buffer output "out" grid(%c1) blocks 0 : !kolo.buffer<1>
   // CHECK: [[SCRATCH:%.*]] = kolo.buffer scratch "stage" grid([[N]], {{.*}}) blocks 1 : <2>
   %stage = kolo.buffer scratch "stage" grid(%n, %c4) blocks 1 : !kolo.buffer<2>
+  // CHECK: kolo.buffer scratch "slots" grid({{.*}}) blocks 1 cut [[N]] : <1>
+  // GENERIC: "kolo.buffer"({{.*}}) <{blocks = 1 : i64, name = "slots", operandSegmentSizes = array<i32: 1, 1>,
+  %slots = kolo.buffer scratch "slots" grid(%c4) blocks 1 cut %n : !kolo.buffer<1>
 
   // CHECK: kolo.copy [[IN]] -> [[OUT]] {
   // CHECK-NEXT: ^bb0([[NODE:%.*]]: index, [[GPU:%.*]]: index):

@@ -84,5 +84,37 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 // -----
 
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c4: only scratch has slots, not the output}}
+  %b = kolo.buffer output "b" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c5: 1 block dimensions in a grid of slots of 2}}
+  %b = kolo.buffer scratch "b" grid(%c1, %c1) blocks 1 cut %c1 : !kolo.buffer<2>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c4: only scratch has slots, not the output}}
+  %b = kolo.buffer output "b" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{buffer_c5: 1 block dimensions in a grid of slots of 2}}
+  %b = kolo.buffer scratch "b" grid(%c1, %c1) blocks 1 cut %c1 : !kolo.buffer<2>
+}
+
+// -----
+
 // expected-error @below {{dim_size_c1: the mesh has no dimension 0}}
 %n = kolo.dim_size 0

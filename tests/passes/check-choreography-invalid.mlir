@@ -501,3 +501,82 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
     } : !kolo.buffer<1> -> !kolo.buffer<1>
   }
 }
+
+// -----
+
+// Slots for other chunks: of whole blocks.
+kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%n) blocks 1 cut %c1 : !kolo.buffer<1>
+  // expected-error@below {{chunks of different size: chunk [0] of 'in' and slot [2] of 'slots': a block of 'in' has 4 chunks, the slots of 'slots' are for blocks of 1 chunks (mesh rank=4)}}
+  kolo.transfer %in -> %slots to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    %two = arith.constant 2 : index
+    kolo.slices from [%me] size [%c1] to [%two] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
+// What was put into a slot as one chunk is taken from it as another, which may be longer.
+kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%n) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.copy %in -> %slots {
+  ^bb0(%me: index):
+    kolo.slices from [%me] size [%c1] to [%c0] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  // expected-error@below {{slot [0] of 'slots' on rank 0 holds input chunk 0 of rank 0, which may be of another size than chunk [1] of 'work' (mesh rank=4)}}
+  kolo.copy %slots -> %work {
+  ^bb0(%me: index):
+    %up = arith.addi %me, %c1 : index
+    kolo.slices from [%c0] size [%c1] to [%up] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A chunk is combined into a slot that holds another one.
+kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid() blocks 0 cut %n : !kolo.buffer<0>
+  kolo.copy %in -> %slots {
+  ^bb0(%me: index):
+    kolo.slices from [%me] size [%c1] to [] size []
+  } : !kolo.buffer<1> -> !kolo.buffer<0>
+  // expected-error@below {{combines input chunk 0 of rank 0 with input chunk 1 of rank 0 in slot [] of 'slots' on rank 0 (mesh rank=4)}}
+  kolo.reduce %in -> %slots {
+  ^bb0(%me: index):
+    %up = arith.addi %me, %c1 : index
+    kolo.slices from [%up] size [%c1] to [] size []
+  } : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// -----
+
+// Nothing arrived in the slot yet.
+kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%n, %n) blocks 2 cut %n : !kolo.buffer<2>
+  // expected-error@below {{rank 0 reads slot [1, 0] of 'slots' before anything wrote it (mesh rank=4)}}
+  kolo.copy %slots -> %work {
+  ^bb0(%me: index):
+    kolo.slices from [%c1, %me] size [%c1, %c1] to [%me] size [%c1]
+  } : !kolo.buffer<2> -> !kolo.buffer<1>
+}

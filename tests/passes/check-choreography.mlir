@@ -88,3 +88,30 @@ kolo.choreography @test #kolo.collective<reduce over 0> mesh ["rank"] meshes [[1
     kolo.slices from [] size [] to [] size [] when %isOther
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+// Every chunk takes its way through one of two slots, whatever its length; on one rank there is nothing to hold.
+// CHECK: kolo.checked = {{\[\[}}array<i64: 5>, array<i64: 5>], [array<i64: 1>, array<i64: 1>]]
+kolo.choreography @test #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [[5], [1]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = kolo.dim_size 0
+  %last = arith.subi %n, %c1 : index
+  %in = kolo.buffer input "in" grid(%n, %c2) blocks 1 : !kolo.buffer<2>
+  %out = kolo.buffer output "out" grid(%n, %c2) blocks 1 : !kolo.buffer<2>
+  %none = kolo.buffer scratch "none" grid(%last) blocks 1 cut %last : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%c2) blocks 1 cut %c2 : !kolo.buffer<1>
+  scf.for %distance = %c0 to %n step %c1 {
+    kolo.transfer %in -> %slots to [next %distance] {
+    ^bb0(%me: index, %peer: index):
+      kolo.slices from [%peer, %c0] size [%c1, %c2] to [%distance] size [%c2]
+    } : !kolo.buffer<2> -> !kolo.buffer<1>
+    kolo.copy %slots -> %out {
+    ^bb0(%me: index):
+      %sender = arith.subi %me, %distance : index
+      kolo.slices from [%distance] size [%c2] to [%sender, %c0] size [%c1, %c2]
+    } : !kolo.buffer<1> -> !kolo.buffer<2>
+  }
+}

@@ -23,6 +23,20 @@
 // CHECK: llvm.call @kolo.get([[INVOCATION]],
 // CHECK: llvm.call @kolo.divide([[INVOCATION]],
 // CHECK: llvm.return {{%.*}} : i32
+
+// Chunks that lie in slots do not follow each other: one call per chunk, in a loop, even where there are no parts. The other
+// buffer, here the source of two puts and the destination of a reduction, says how long they are.
+// CHECK-LABEL: llvm.func internal @scratchBytes.slots(%{{.*}}: !llvm.ptr) -> i64
+// CHECK: arith.ceildivui
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func internal @run.slots(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: scf.for
+// CHECK: llvm.call @kolo.put(
+// CHECK: scf.while
+// CHECK: scf.for
+// CHECK: llvm.call @kolo.put(
+// CHECK: scf.for
+// CHECK: llvm.call @kolo.reduce(
 kolo.chan.program @moves #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -47,4 +61,19 @@ kolo.chan.program @moves #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.get %in[%c0] size [%n] -> %out[%c0] size [%n] from %peer part %lane of %lanes
     : !kolo.buffer<1> -> !kolo.buffer<1>
   kolo.chan.divide %out[%c0] size [%n] part %lane of %lanes : !kolo.buffer<1>
+}
+
+kolo.chan.program @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%n) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.chan.put %in[%c0] size [%n] -> %slots[%c0] size [%n] to %me : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.put %in[%me] size [%n] -> %slots[%c0] size [%n] to %me part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.reduce %slots[%c0] size [%n] -> %out[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
 }

@@ -61,6 +61,20 @@ TEST(BadChoreography, PairedChunksOfDifferentSizeAreReported) {
                 "a chunk of 17 elements is paired with one of 8");
 }
 
+TEST(BadChoreography, ASlotForOtherChunksIsReported) {
+  expectRefused("%slots = kolo.buffer scratch \"slots\" grid(%c2) blocks 1 cut %c2 : !kolo.buffer<1>\n"
+                "kolo.copy %in -> %slots {\n^bb0(%me: index):\n"
+                "kolo.slices from [] size [] to [%c0] size [%c1]\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n",
+                "a chunk of a block cut into 1 is paired with a slot for chunks of blocks cut into 2");
+}
+
+TEST(BadChoreography, MoreSlotsThanThereAreAreReported) {
+  expectRefused("%slots = kolo.buffer scratch \"slots\" grid(%c2) blocks 1 cut %c1 : !kolo.buffer<1>\n"
+                "kolo.copy %slots -> %out {\n^bb0(%me: index):\n"
+                "kolo.slices from [%c0] size [%n] to [%c0] size [%n]\n} : !kolo.buffer<1> -> !kolo.buffer<1>\n",
+                "a slice of 4 chunks in a grid dimension of 2");
+}
+
 TEST(BadChoreography, TwoSendersThatOverwriteTheSameElementsAreReported) {
   expectRefused("kolo.transfer %in -> %out to [others] {\n^bb0(%me: index, %peer: index):\n"
                 "kolo.slices from [] size [] to [%c0] size [%c1]\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n",

@@ -93,6 +93,42 @@ TEST(Choreography, RingAllReduceIsRightForEveryTypeReductionAndCount) {
               << nameOf(type).str() << ' ' << nameOf(reduction).str() << ' ' << numRanks << " ranks, count " << count;
 }
 
+TEST(Choreography, ARingThroughTwoSlotsIsRightForEveryTypeMeshAndCount) {
+  // In-place all-reduce: every chunk that arrives is combined from the slot that it arrived in.
+  ParsedChoreography ring(
+      choreography("all_reduce", "%in = kolo.buffer input \"in\" grid(%n) blocks 0 : !kolo.buffer<1>\n" + chunksOut + R"(
+  %slots = kolo.buffer scratch "slots" grid(%c2) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [%c0] size [%n] to [%c0] size [%n]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %n1 step %c1 {
+    kolo.transfer %out -> %slots to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      %i = arith.subi %me, %s : index
+      kolo.slices from [%i] size [%c1] to [%s] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.reduce %slots -> %out {
+    ^bb0(%me: index):
+      %i = arith.subi %me, %s : index
+      %j = arith.subi %i, %c1 : index
+      kolo.slices from [%s] size [%c1] to [%j] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  scf.for %s = %c0 to %n1 step %c1 {
+    kolo.transfer %out -> %out to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      %up = arith.addi %me, %c1 : index
+      %i = arith.subi %up, %s : index
+      kolo.slices from [%i] size [%c1] to [%i] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  })"));
+  for (ElementType type : allElementTypes)
+    for (int64_t numRanks : {1, 2, 3, 7})
+      for (int64_t count : awkwardCounts)
+        EXPECT_EQ(outcome(ring, ring.world({numRanks}, count, type)), "") << numRanks << " ranks, count " << count;
+}
+
 TEST(Choreography, RecursiveDoublingIsRightBecauseAStatementReadsEverythingBeforeItWrites) {
   ParsedChoreography doubling(recursiveDoubling);
   for (int64_t numRanks : {1, 2, 4, 16})

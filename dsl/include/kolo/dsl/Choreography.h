@@ -53,6 +53,14 @@ public:
   /// Memory for intermediate results that starts undefined at every call. It has the size of `like`, and its grid, unless
   /// it is cut into another one.
   Buffer scratch(const std::string &name, const Buffer &like, Location location = Location::current());
+  /// Scratch memory of its own extent: `count` slots, or a small grid of them, each large enough for any one chunk of
+  /// `like`. A statement moves a chunk of `like`, or of a buffer that is cut into as many chunks, into a slot or out of it;
+  /// what leaves a slot goes to where the chunk in it belongs. Slots are not cut further.
+  Buffer slots(const std::string &name, const Buffer &like, const Index &count, Location location = Location::current()) {
+    return slots(name, like, {count}, location);
+  }
+  Buffer slots(const std::string &name, const Buffer &like, std::initializer_list<Index> grid,
+               Location location = Location::current());
 
   void copy(const Slice &source, const Slice &destination, Location location = Location::current());
   /// Combines, by the call's operation, into the destination.

@@ -1,0 +1,152 @@
+// Where generated code finds chunks, slots and their parts is where the reference finds them.
+#include "Support.h"
+
+#include "compiler/lower/ChunkLoops.h"
+#include "ir/IndexArithmetic.h"
+#include "ir/reference/Layout.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace kolo;
+using namespace kolo::reference;
+
+namespace {
+
+/// A move of one chunk, in elements.
+struct Moved {
+  int64_t sourceBegin, destinationBegin, length;
+  bool operator==(const Moved &) const = default;
+};
+
+void PrintTo(const Moved &moved, std::ostream *out) {
+  *out << moved.length << " elements from " << moved.sourceBegin << " to " << moved.destinationBegin;
+}
+
+/// One chunk of a buffer.
+struct Place {
+  const Layout &layout;
+  int64_t chunk;
+};
+
+struct PartNumbers {
+  int64_t number, numParts; // 0 of 0: the whole chunk
+};
+
+/// What the reference says about a move; one of the two buffers has no slots.
+Moved expectedMove(const Place &source, const Place &destination, const PartNumbers &part) {
+  const Place &measured = source.layout.slotCut ? destination : source;
+  Range moved{0, measured.layout.chunk(measured.chunk).size};
+  if (part.numParts)
+    moved = partOf(moved, measured.layout.slotSize(), part.number, part.numParts, measured.layout.elementBytes);
+  return {source.layout.chunk(source.chunk).begin + moved.begin,
+          destination.layout.chunk(destination.chunk).begin + moved.begin, moved.size};
+}
+
+/// Builds the index computations of generated code for numbers that are known, and computes them.
+class Generated {
+public:
+  Generated()
+      : context(test::makeContext()), builder(context.get()),
+        module(mlir::ModuleOp::create(builder, builder.getUnknownLoc())) {
+    builder.setInsertionPointToStart(module->getBody());
+  }
+
+  int64_t numElements(const Layout &layout) {
+    return valueOf(createNumElements(builder, builder.getUnknownLoc(), call(layout), shape(layout)));
+  }
+
+  Moved move(const Place &source, const Place &destination, const PartNumbers &part) {
+    Moved result{-1, -1, -1};
+    PartValues values;
+    if (part.numParts)
+      values = {constant(part.number), constant(part.numParts)};
+    buildRangeLoops(builder, builder.getUnknownLoc(), call(source.layout), slice(source), slice(destination), values,
+                    [&](mlir::OpBuilder &, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length) {
+                      result = {valueOf(sourceBegin), valueOf(destinationBegin), valueOf(length)};
+                    });
+    return result;
+  }
+
+private:
+  mlir::Value constant(int64_t value) { return createConstant(builder, builder.getUnknownLoc(), value); }
+  CallValues call(const Layout &layout) { return {constant(layout.count), constant(16 / layout.elementBytes)}; }
+
+  BufferShape shape(const Layout &layout) {
+    BufferShape result{{}, unsigned(layout.numBlockDims), layout.slotCut ? constant(*layout.slotCut) : mlir::Value()};
+    for (int64_t extent : layout.grid)
+      result.grid.push_back(constant(extent));
+    return result;
+  }
+
+  SliceValues slice(const Place &place) {
+    SliceValues result{shape(place.layout), {}, {}};
+    int64_t rest = place.chunk;
+    for (int64_t extent : llvm::reverse(place.layout.grid)) {
+      result.offsets.insert(result.offsets.begin(), constant(rest % extent));
+      result.sizes.push_back(constant(1));
+      rest /= extent;
+    }
+    return result;
+  }
+
+  int64_t valueOf(mlir::Value value) { return llvm::cast<mlir::IntegerAttr>(attributeOf(value)).getInt(); }
+
+  mlir::Attribute attributeOf(mlir::Value value) {
+    mlir::Attribute known = computed.lookup(value);
+    return known ? known : computed[value] = compute(value);
+  }
+
+  mlir::Attribute compute(mlir::Value value) {
+    if (llvm::isa<mlir::BlockArgument>(value)) // of a loop over one chunk
+      return builder.getIndexAttr(0);
+    mlir::Operation *op = value.getDefiningOp();
+    llvm::SmallVector<mlir::Attribute> operands;
+    for (mlir::Value operand : op->getOperands())
+      operands.push_back(attributeOf(operand));
+    llvm::SmallVector<mlir::OpFoldResult> results;
+    if (mlir::failed(op->fold(operands, results)) || results.size() != 1)
+      llvm::report_fatal_error("constants are not folded");
+    if (auto result = llvm::dyn_cast<mlir::Attribute>(results.front()))
+      return result;
+    return attributeOf(llvm::cast<mlir::Value>(results.front()));
+  }
+
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OpBuilder builder;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  llvm::DenseMap<mlir::Value, mlir::Attribute> computed;
+};
+
+const PartNumbers testParts[] = {{0, 0}, {0, 1}, {0, 2}, {1, 2}, {0, 3}, {1, 3}, {2, 3}};
+const int64_t testCounts[] = {0, 1, 2, 3, 7, 16, 17, 31, 45, 64, 100, 127, 1001};
+
+} // namespace
+
+TEST(Slots, GeneratedCodeMovesWhatTheReferenceMoves) {
+  for (int64_t bytes : {1, 2, 4, 8})
+    for (int64_t numChunks : {1, 2, 3, 5})
+      for (int64_t count : testCounts) {
+        Generated generated;
+        Layout block{{numChunks}, 0, count, bytes}, blocks{{2, numChunks}, 1, count, bytes};
+        Layout slots{{3}, 1, count, bytes, numChunks};
+        for (int64_t chunk = 0; chunk < numChunks; ++chunk)
+          for (const PartNumbers &part : testParts) {
+            Place small{block, chunk}, large{blocks, numChunks + chunk}, slot{slots, (chunk + 1) % 3};
+            for (auto [source, destination] : {std::pair(small, large), std::pair(large, slot), std::pair(slot, small)})
+              EXPECT_EQ(generated.move(source, destination, part), expectedMove(source, destination, part))
+                  << "chunk " << chunk << " of " << numChunks << ", count " << count << ", " << bytes << " bytes, part "
+                  << part.number << " of " << part.numParts;
+          }
+      }
+}
+
+TEST(Slots, GeneratedCodeTakesAsMuchScratchAsTheReference) {
+  for (int64_t bytes : {1, 2, 4, 8})
+    for (int64_t numChunks : {0, 1, 2, 3, 5})
+      for (int64_t count : testCounts)
+        for (int64_t numSlots : {0, 1, 4}) {
+          Layout slots{{numSlots, 2}, 2, count, bytes, numChunks}, blocks{{numSlots, 2}, 1, count, bytes};
+          EXPECT_EQ(Generated().numElements(slots), slots.numElements());
+          EXPECT_EQ(Generated().numElements(blocks), blocks.numElements());
+        }
+}
