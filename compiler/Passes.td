@@ -23,6 +23,13 @@ def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
+  let summary = "adds the weakest credits with which the checker proves the program, and elides the rest";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let options = [Option<"maxWork", "max-work", "int64_t", "int64_t(1) << 26",
+                        "steps, over all ranks, that one check may take; larger meshes are replaced by smaller ones">];
+}
+
 def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {
   let summary = "adds the signals that make every transfer wait for both sides";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];

@@ -29,9 +29,13 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // From the global view to one rank's; data signals only.
   manager.addPass(createProject());
 
-  // Before any clean-up: recognises what Project leaves.
+  // Before any clean-up: recognise what Project leaves. The one makes every transfer wait for both sides; the other finds
+  // out, with the checker, what less will do.
   OpPassManager &program = manager.nest<ProgramOp>();
-  program.addPass(createInferHandshake());
+  if (options.optimize)
+    program.addPass(createInferSynchronisation());
+  else
+    program.addPass(createInferHandshake());
   // Synchronisation is settled; lanes repeat it side by side.
   program.addPass(createPlaceLanes());
 

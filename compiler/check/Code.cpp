@@ -109,6 +109,8 @@ bool CodeBuilder::addBuffer(BufferOp buffer) {
   BufferInfo info{buffer, buffer.getRole(), buffer.getName().str(), unsigned(buffer.getBlocks()), {}, std::nullopt};
   for (Value extent : buffer.getGrid())
     info.gridSlots.push_back(slot(extent));
+  if (buffer.getCut())
+    info.cutSlot = slot(buffer.getCut());
   if (info.role != BufferRole::Scratch)
     for (auto [number, other] : llvm::enumerate(code.buffers))
       if (other.role == info.role) {

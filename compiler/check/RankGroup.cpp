@@ -154,7 +154,7 @@ bool RankGroup::moveBlocksLikeRanks(uint32_t buffer) const {
   return true;
 }
 
-std::optional<size_t> RankGroup::dimAgainstCollective() const {
+std::optional<size_t> RankGroup::dimAgainstCollective(bool rootMoves) const {
   CollectiveAttr collective = tracer.program().program.getCollective();
   std::optional<size_t> last;
   for (size_t dim = 0; dim < kinds.size(); ++dim)
@@ -166,7 +166,7 @@ std::optional<size_t> RankGroup::dimAgainstCollective() const {
   if (!input || !output)
     return last;
   for (int64_t dim : collective.getGroupDims())
-    if (isRooted(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
+    if (!rootMoves && isRooted(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
       return size_t(dim); // the root is one rank of the group, and stays where it is
   const auto &buffers = tracer.program().buffers;
   auto innerDims = [&](uint32_t buffer) { return ArrayRef(chunkDims[buffer]).drop_front(buffers[buffer].numBlockDims); };
@@ -253,6 +253,62 @@ private:
   std::vector<SmallVector<Vote, 4>> votes;
 };
 
+} // namespace
+
+bool RankGroup::findChunkDims(size_t dim, const Trace &first, const Trace &neighbour) {
+  return ChunkDimFinder(tracer, *this, dim).run(first, neighbour);
+}
+
+bool rootsAreAlike(Code &code, ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxEvents) {
+  CollectiveAttr collective = code.program.getCollective();
+  SmallVector<Translation, 4> kinds(mesh.size(), Translation::None);
+  for (int64_t dim : collective.getGroupDims())
+    kinds[size_t(dim)] = Translation::Cyclic;
+  Tracer base(code, mesh, 0, isInPlace);
+  base.maxEvents = maxEvents;
+  std::vector<Trace> traces(size_t(base.numRanks()));
+  for (auto [rank, trace] : llvm::enumerate(traces))
+    if (!base.run(int64_t(rank), trace))
+      return false;
+  RankGroup group(base, kinds);
+  Trace trace;
+  // The rank that a root is, with coordinate 0 outside of the group.
+  auto rankOfRoot = [&](int64_t root) {
+    SmallVector<int64_t, 4> coordinates(mesh.size(), 0);
+    for (int64_t dim : llvm::reverse(collective.getGroupDims())) {
+      coordinates[size_t(dim)] = root % mesh[size_t(dim)];
+      root /= mesh[size_t(dim)];
+    }
+    int64_t rank = 0;
+    for (auto [coordinate, size] : llvm::zip_equal(coordinates, mesh))
+      rank = rank * size + coordinate;
+    return rank;
+  };
+  int64_t stride = 1;
+  for (int64_t dim : llvm::reverse(collective.getGroupDims())) {
+    if (mesh[size_t(dim)] > 1) {
+      Tracer next(code, mesh, stride, isInPlace);
+      if (!next.run(rankOfRoot(stride), trace) || !group.findChunkDims(size_t(dim), traces.front(), trace))
+        return false;
+    }
+    stride *= mesh[size_t(dim)];
+  }
+  if (group.dimAgainstCollective(/*rootMoves=*/true))
+    return false;
+  for (int64_t root = 1; root < stride; ++root) {
+    Tracer other(code, mesh, root, isInPlace);
+    for (int64_t rank = 0; rank < base.numRanks(); ++rank)
+      if (!other.run(rank, trace) || !group.isMoved(traces[size_t(group.moveBack(rankOfRoot(root), rank))], trace, rankOfRoot(root)))
+        return false;
+    for (auto [a, b] : llvm::zip_equal(base.grids(), other.grids()))
+      if (a.numParts != b.numParts)
+        return false;
+  }
+  return true;
+}
+
+namespace {
+
 /// Looks for the translations of one kind along every dimension, then for the other where there is none.
 class GroupFinder {
 public:
@@ -272,7 +328,7 @@ private:
 bool GroupFinder::makeGroup(ArrayRef<Translation> kinds, std::optional<RankGroup> &group) {
   group.emplace(tracer, kinds);
   for (size_t dim = 0; dim < kinds.size(); ++dim)
-    if (kinds[dim] != Translation::None && !ChunkDimFinder(tracer, *group, dim).run(first, neighbours[dim]))
+    if (kinds[dim] != Translation::None && !group->findChunkDims(dim, first, neighbours[dim]))
       return false;
   return true;
 }

@@ -31,7 +31,11 @@ public:
   std::vector<int64_t> generators() const;
 
   /// A mesh dimension whose translations do not carry what the collective wants of one rank to what it wants of another.
-  std::optional<size_t> dimAgainstCollective() const;
+  /// `rootMoves`: the root is translated with the ranks.
+  std::optional<size_t> dimAgainstCollective(bool rootMoves = false) const;
+  /// Finds out how chunks are translated along a mesh dimension, from the traces of rank 0 and of its neighbour there. False
+  /// when they contradict a translation of the dimension's kind.
+  bool findChunkDims(size_t dim, const Trace &first, const Trace &neighbour);
   /// Whether `other`, the trace of rank `element`, is the trace of its representative, moved.
   bool isMoved(const Trace &representative, const Trace &other, int64_t element) const;
 
@@ -60,6 +64,10 @@ private:
   std::vector<size_t> orbits;                      // of every rank
   std::vector<int32_t> representativeRanks;
 };
+
+/// Whether a rooted program with another root is the same program with all ranks translated: what is proved for root 0 then
+/// holds for every root. Compares the traces of all ranks for all roots.
+bool rootsAreAlike(Code &code, llvm::ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxEvents);
 
 /// The traces of one rank per orbit, under the largest group of translations that was found and verified on the traces
 /// of all ranks.

@@ -106,7 +106,7 @@ bool Tracer::startGrids(int64_t rank) {
     }
     if (buffer.cutSlot) {
       grid.isSlots = true;
-      grid.chunksPerBlock = code.evaluator.slot(*buffer.cutSlot);
+      grid.chunksPerBlock = std::max<int64_t>(code.evaluator.slot(*buffer.cutSlot), 1);
     }
     bufferGrids.push_back(std::move(grid));
   }

@@ -48,7 +48,7 @@ kolo.choreography @pull #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
 // CHECK: kolo.chan.signal 1 to
 // CHECK: }
 // CHECK: scf.for
-// CHECK: kolo.chan.wait 1 from [[PEER:%.*]]
+// CHECK: kolo.chan.wait 1 from [[PEER:%[0-9]+]]
 // CHECK-NEXT: kolo.chan.put {{.*}} to [[PEER]]
 // CHECK-NEXT: kolo.chan.signal 0 to [[PEER]]
 // CHECK: }

@@ -1,0 +1,300 @@
+// InferSynchronisation: adds the weakest credits with which the program is proved, and drops what is not needed.
+//   Before:  put to %r; signal 0 to %r; flush; wait 0 from %s
+//   After:   signal 1 to %s (once, at the start); ...; wait 1 from %r; put to %r; signal 0 to %r; wait 0 from %s
+// Guided by counterexamples: starts with data signals only; as long as the checker refutes the program, gives a transfer of
+// the refutation the next stronger credit (see PlaceCredit.h). Then elides: tries weaker credits, transfer by transfer, and
+// drops flushes and data signals, keeping what the checker still proves. At last every wait for data sinks to the first use
+// of what arrives. The strongest credits together are InferHandshake's, which are sound, so the search ends.
+// Works on meshes as small as the checker needs them for speed; what it finds is then checked on all of them in full, and
+// where a larger one refutes it, inferred again with that one.
+// Requires channel form as Project leaves it, and leaves other programs alone: their authors wrote all of their
+// synchronisation. One text for all meshes.
+#include "compiler/Passes.h"
+#include "compiler/sync/PlaceCredit.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_INFERSYNCHRONISATION
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+using Choices = SmallVector<size_t, 8>; // by transfer: which of its possible credits
+
+/// A program, and the proof or the refutation of it.
+struct Attempt {
+  OwningOpRef<ProgramOp> program;
+  std::optional<Refutation> refutation;
+  bool isProved() const { return !refutation; }
+};
+
+class Inference {
+public:
+  Inference(ProgramOp base, const CheckOptions &options) : base(base), options(options) {
+    for (const ProjectedTransfer &transfer : findTransfers(base))
+      possible.push_back(possibleCredits(transfer));
+    for (auto mesh : base.getMeshes().getAsRange<DenseI64ArrayAttr>())
+      meshes.emplace_back(mesh.asArrayRef());
+    // A counterexample is found soonest on the smallest mesh.
+    llvm::sort(meshes, [](const auto &a, const auto &b) { return std::pair(numRanks(a), a) < std::pair(numRanks(b), b); });
+  }
+
+  /// The synchronised program, or, if not even the strongest credits will do, that one with its refutation.
+  Attempt run();
+
+private:
+  static int64_t numRanks(ArrayRef<int64_t> mesh) {
+    int64_t result = 1;
+    for (int64_t size : mesh)
+      result *= size;
+    return result;
+  }
+  std::optional<Refutation> check(ProgramOp program);
+  Attempt attempt(const Choices &choices);
+  bool strengthen(Choices &choices, const Attempt &refuted);
+  void weaken(Choices &choices);
+  void elide(ProgramOp program);
+  void sinkWaits(ProgramOp program);
+  bool keepIfProved(OwningOpRef<ProgramOp> &program, OwningOpRef<ProgramOp> changed);
+
+  ProgramOp base;
+  const CheckOptions &options;
+  std::vector<SmallVector<CreditChoice>> possible;
+  std::vector<SmallVector<int64_t>> meshes;
+};
+
+std::optional<Refutation> Inference::check(ProgramOp program) {
+  for (ArrayRef<int64_t> mesh : meshes)
+    if (Verdict verdict = checkProgram(program, mesh, options); verdict.refutation)
+      return verdict.refutation;
+  return std::nullopt;
+}
+
+Attempt Inference::attempt(const Choices &choices) {
+  OwningOpRef<ProgramOp> program(base.clone());
+  uint64_t semaphores = base.getSemaphores();
+  for (auto [number, transfer] : llvm::enumerate(findTransfers(*program)))
+    if (const CreditChoice &choice = possible[number][choices[number]]; choice.kind != Credit::None)
+      placeCredit(transfer, choice, semaphores++);
+  program->setSemaphores(semaphores);
+  std::optional<Refutation> refutation = check(*program);
+  return {std::move(program), std::move(refutation)};
+}
+
+/// Gives the next stronger credit to a transfer that the refutation names: first of those whose puts come too early, then
+/// of those who are read too late, then of any. False when all are strongest.
+bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
+  auto isStrongest = [&](size_t number) { return choices[number] + 1 == possible[number].size(); };
+  SmallVector<size_t, 4> candidates;
+  for (bool wantsPull : {false, true})
+    for (auto [number, transfer] : llvm::enumerate(findTransfers(refuted.program.get())))
+      if ((transfer.move == refuted.refutation->op || transfer.move == refuted.refutation->otherOp) &&
+          transfer.isPull() == wantsPull && !isStrongest(number))
+        candidates.push_back(number);
+  // A stronger credit that leads to the same refutation does not help by itself: try the others first.
+  for (size_t number : candidates) {
+    Choices stronger = choices;
+    while (++stronger[number] < possible[number].size()) {
+      Attempt next = attempt(stronger);
+      bool isSame = !next.isProved() && next.refutation->message == refuted.refutation->message;
+      bool isDeadlock = !next.isProved() && next.refutation->property == Property::Deadlock;
+      if (isSame || isDeadlock)
+        continue;
+      choices = stronger;
+      return true;
+    }
+  }
+  if (candidates.empty())
+    for (size_t number = 0; number < choices.size(); ++number)
+      if (!isStrongest(number))
+        candidates.push_back(number);
+  for (size_t number : candidates)
+    choices[number] = possible[number].size() - 1;
+  return !candidates.empty();
+}
+
+/// Later credits make earlier ones redundant.
+void Inference::weaken(Choices &choices) {
+  for (bool didChange = true; didChange;) {
+    didChange = false;
+    for (size_t number = 0; number < choices.size(); ++number)
+      for (size_t weaker = 0; weaker < choices[number]; ++weaker) {
+        Choices fewer = choices;
+        fewer[number] = weaker;
+        if (!attempt(fewer).isProved())
+          continue;
+        choices = fewer;
+        didChange = true;
+      }
+  }
+}
+
+Attempt Inference::run() {
+  Choices choices(possible.size(), 0);
+  Attempt current = attempt(choices);
+  while (!current.isProved()) {
+    if (!strengthen(choices, current))
+      return current;
+    current = attempt(choices);
+  }
+  weaken(choices);
+  current = attempt(choices);
+  elide(*current.program);
+  sinkWaits(*current.program);
+  return current;
+}
+
+/// Tries a change to a copy of the program, found by the number of an op in the order of a walk.
+template <typename Change> OwningOpRef<ProgramOp> copyWith(ProgramOp program, Change change) {
+  OwningOpRef<ProgramOp> copy(program.clone());
+  change(*copy);
+  return copy;
+}
+
+/// Puts the body of one program into another.
+void replaceBody(ProgramOp program, ProgramOp other) {
+  program.getBody().takeBody(other.getBody());
+  program.setSemaphores(other.getSemaphores());
+}
+
+void eraseWithEmptyNest(Operation *op) {
+  while (op) {
+    Operation *parent = op->getParentOp();
+    op->erase();
+    bool isEmpty = isa<scf::ForOp, scf::IfOp>(parent) && llvm::all_of(parent->getRegion(0).front(), [](Operation &inner) {
+                     return isa<scf::YieldOp>(inner) || (isPure(&inner) && inner.use_empty());
+                   });
+    op = isEmpty && !isa<ProgramOp>(parent) ? parent : nullptr;
+  }
+}
+
+void Inference::elide(ProgramOp program) {
+  auto numberOf = [](ProgramOp where) {
+    int64_t number = 0;
+    where.walk([&](FlushOp) { ++number; });
+    return number;
+  };
+  // One at the very end may do for all.
+  if (numberOf(program) > 0) {
+    OpBuilder builder(&program.getBody().front(), endBeforeDivision(program));
+    FlushOp::create(builder, program.getLoc());
+  }
+  for (int64_t i = 0; i < numberOf(program);) {
+    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
+      SmallVector<FlushOp> flushes;
+      changed.walk([&](FlushOp flush) { flushes.push_back(flush); });
+      eraseWithEmptyNest(flushes[size_t(i)]);
+    });
+    if (check(*copy))
+      ++i;
+    else
+      replaceBody(program, *copy);
+  }
+  for (uint64_t semaphore = 0; semaphore < program.getSemaphores();) {
+    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
+      SmallVector<Operation *> ends;
+      changed.walk([&](Operation *op) {
+        if (auto signal = dyn_cast<SignalOp>(op)) {
+          if (signal.getSemaphore() == semaphore)
+            ends.push_back(op);
+          else if (signal.getSemaphore() > semaphore)
+            signal.setSemaphore(signal.getSemaphore() - 1);
+        } else if (auto wait = dyn_cast<WaitOp>(op)) {
+          if (wait.getSemaphore() == semaphore)
+            ends.push_back(op);
+          else if (wait.getSemaphore() > semaphore)
+            wait.setSemaphore(wait.getSemaphore() - 1);
+        }
+      });
+      for (Operation *end : ends)
+        eraseWithEmptyNest(end);
+      changed.setSemaphores(changed.getSemaphores() - 1);
+    });
+    if (check(*copy))
+      ++semaphore;
+    else
+      replaceBody(program, *copy);
+  }
+}
+
+/// The op of its block that a wait for data is in, if there is nothing else in that nest.
+Operation *loneNestOf(WaitOp wait) {
+  Operation *nest = wait;
+  while (!isa<ProgramOp>(nest->getParentOp())) {
+    Block &block = *nest->getBlock();
+    bool isAlone = llvm::all_of(block, [&](Operation &op) { return &op == nest || isPure(&op) || isa<scf::YieldOp>(op); });
+    if (!isAlone)
+      break;
+    nest = nest->getParentOp();
+  }
+  return nest;
+}
+
+bool touches(Operation *op, Value buffer) {
+  return op->walk([&](Operation *inner) {
+             auto move = dyn_cast<MoveInterface>(inner);
+             auto divide = dyn_cast<DivideOp>(inner);
+             bool isUse = (move && (move.getSource() == buffer || move.getDestination() == buffer)) ||
+                          (divide && divide.getBuffer() == buffer);
+             return isUse ? WalkResult::interrupt() : WalkResult::advance();
+           }).wasInterrupted();
+}
+
+/// Statements that do not touch what arrives need not wait for it.
+void Inference::sinkWaits(ProgramOp program) {
+  for (size_t number = 0; number < findTransfers(program).size(); ++number) {
+    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
+      ProjectedTransfer transfer = findTransfers(changed)[number];
+      if (transfer.isPull())
+        return;
+      Operation *nest = loneNestOf(transfer.wait);
+      Value arrived = cast<MoveInterface>(transfer.move).getDestination();
+      Operation *use = nest->getNextNode();
+      while (use && !use->hasTrait<OpTrait::IsTerminator>() && !touches(use, arrived))
+        use = use->getNextNode();
+      if (use)
+        nest->moveBefore(use);
+      else
+        nest->moveBefore(nest->getBlock(), nest->getBlock()->end());
+    });
+    if (!check(*copy))
+      replaceBody(program, *copy);
+  }
+}
+
+struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
+  using InferSynchronisationBase::InferSynchronisationBase;
+
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    if (!program->removeAttr(needsHandshakeName))
+      return;
+    CheckOptions quick;
+    quick.maxWork = int64_t(1) << 18;
+    quick.wantSteps = false;
+    CheckOptions full = quick;
+    full.maxWork = maxWork;
+    for (const CheckOptions &options : {quick, full}) {
+      Attempt attempt = Inference(program, options).run();
+      bool isFine = attempt.isProved() && isProvedInFull(*attempt.program, full);
+      if (isFine || options.maxWork == full.maxWork) {
+        // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
+        replaceBody(program, *attempt.program);
+        return;
+      }
+    }
+  }
+
+  static bool isProvedInFull(ProgramOp program, const CheckOptions &options) {
+    return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
+      return !checkProgram(program, mesh.asArrayRef(), options).refutation;
+    });
+  }
+};
+
+} // namespace
+} // namespace kolo

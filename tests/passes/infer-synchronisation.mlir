@@ -1,0 +1,108 @@
+// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo-project,kolo.chan.program(kolo-infer-synchronisation),canonicalize,cse)' | FileCheck %s
+
+// A ring lands in user buffers: one entry credit, before the loop, and one flush, after it.
+// CHECK-LABEL: @ring
+// CHECK-SAME: semaphores 2
+// CHECK: kolo.chan.signal 1 to {{.*}} {kolo.credit = "entry"}
+// CHECK: kolo.chan.wait 1 from {{.*}} {kolo.credit = "entry"}
+// CHECK-NEXT: scf.for
+// CHECK-NOT: kolo.chan.flush
+// CHECK: kolo.chan.put
+// CHECK-NEXT: kolo.chan.signal 0
+// CHECK-NEXT: kolo.chan.wait 0
+// CHECK-NEXT: }
+// CHECK-NEXT: kolo.chan.flush
+kolo.choreography @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[3], [4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %last = arith.subi %n, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %last step %c1 {
+    kolo.transfer %out -> %out to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      %i = arith.subi %me, %s : index
+      kolo.slices from [%i] size [%c1] to [%i] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
+// Two slots for a ring: a sender keeps two steps behind its receiver, and nothing else.
+// CHECK-LABEL: @twoSlots
+// CHECK-NOT: "entry"
+// CHECK-NOT: "statement"
+// CHECK: scf.for
+// CHECK: scf.if
+// CHECK-NEXT: kolo.chan.wait 2 from {{.*}} {kolo.credit = "lag"}
+// CHECK: kolo.chan.put
+// CHECK: kolo.chan.reduce
+// CHECK: scf.if
+// CHECK-NEXT: kolo.chan.signal 2 to {{.*}} {kolo.credit = "lag"}
+kolo.choreography @twoSlots #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[3], [4], [6]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = kolo.dim_size 0
+  %last = arith.subi %n, %c1 : index
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%c2) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [%c0] size [%n] to [%c0] size [%n]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %last step %c1 {
+    kolo.transfer %out -> %slots to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      %back = arith.subi %me, %c1 : index
+      %i = arith.subi %back, %s : index
+      kolo.slices from [%i] size [%c1] to [%s] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.reduce %slots -> %out {
+    ^bb0(%me: index):
+      %back = arith.subi %me, %c2 : index
+      %i = arith.subi %back, %s : index
+      kolo.slices from [%s] size [%c1] to [%i] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  scf.for %s = %c0 to %last step %c1 {
+    kolo.transfer %out -> %out to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      %i = arith.subi %me, %s : index
+      kolo.slices from [%i] size [%c1] to [%i] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
+// What is read from a peer stays there until it was read.
+// CHECK-LABEL: @pull
+// CHECK-SAME: semaphores 2
+// CHECK: kolo.chan.signal 0
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.reduce
+// CHECK: kolo.chan.signal 1 to {{.*}} {kolo.credit = "exit"}
+// CHECK: kolo.chan.wait 1 from {{.*}} {kolo.credit = "exit"}
+// CHECK-NOT: kolo.chan.flush
+// CHECK: kolo.chan.divide
+kolo.choreography @pull #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2], [3]] {
+  %c0 = arith.constant 0 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer reducing %in -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
