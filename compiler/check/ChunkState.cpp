@@ -95,8 +95,9 @@ std::string ChunkState::describe(Value buffer, int64_t chunk) const {
 
 std::string ChunkState::describeCuts(Value bufferA, Value bufferB) const {
   auto describeCut = [](const Layout &layout) {
-    return (layout.isSlots ? "the slots of '" + layout.name + "' are for blocks of " : "a block of '" + layout.name + "' has ") +
-           std::to_string(layout.chunksPerBlock) + " chunks";
+    std::string chunks = std::to_string(layout.chunksPerBlock) + " chunks";
+    return layout.isSlots ? "the slots of '" + layout.name + "' are for blocks of " + chunks
+                          : "a block of '" + layout.name + "' has " + chunks;
   };
   const Layout &a = layoutOf(bufferA), &b = layoutOf(bufferB);
   return a.isSlots || b.isSlots ? ": " + describeCut(a) + ", " + describeCut(b) : "";

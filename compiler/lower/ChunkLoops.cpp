@@ -185,7 +185,7 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
   Value length = sub(boundary(measured, add(measuredChunk, numChunks)), isSourceMeasured ? sourceBegin : destinationBegin);
   if (!part.parts)
     return build(builder, sourceBegin, destinationBegin, length);
-  // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks are cut into one part only.
+  // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part only.
   Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, measured)), numChunks);
   Value begin = min(cut(part.part, part.parts, total), length);
   Value end = min(cut(add(part.part, constant(1)), part.parts, total), length);

@@ -114,21 +114,23 @@ const std::string allGatherThroughASlot = program("all_gather", 2, R"(
     %in = kolo.buffer input "in" grid(%c3) blocks 0 : !kolo.buffer<1>
     %out = kolo.buffer output "out" grid(%n, %c3) blocks 1 : !kolo.buffer<2>
     %slot = kolo.buffer scratch "slot" grid() blocks 0 cut %c3 : !kolo.buffer<0>
-    kolo.chan.copy %in[%c0] size [%c3] -> %out[%me, %c0] size [%c1, %c3] part %l of %L : !kolo.buffer<1> -> !kolo.buffer<2>
+    kolo.chan.copy %in[%c0] size [%c3] -> %out[%me, %c0] size [%c1, %c3] part %l of %L
+      : !kolo.buffer<1> -> !kolo.buffer<2>
     scf.for %i = %c0 to %c3 step %c1 {
       kolo.chan.signal 1 to %prev
       kolo.chan.wait 1 from %next
       kolo.chan.put %in[%i] size [%c1] -> %slot[] size [] to %next part %l of %L : !kolo.buffer<1> -> !kolo.buffer<0>
       kolo.chan.signal 0 to %next
       kolo.chan.wait 0 from %prev
-      kolo.chan.copy %slot[] size [] -> %out[%prev, %i] size [%c1, %c1] part %l of %L : !kolo.buffer<0> -> !kolo.buffer<2>
+      kolo.chan.copy %slot[] size [] -> %out[%prev, %i] size [%c1, %c1] part %l of %L
+        : !kolo.buffer<0> -> !kolo.buffer<2>
     }
     kolo.chan.flush)");
 } // namespace
 
 TEST(Channel, LanesDoNotMeetInASlotThatChunksOfUnequalLengthPassThrough) {
   ParsedProgram shift(allGatherThroughASlot);
-  for (int64_t count : {0, 1, 45, 100, 200, 317}) // 317 is cut into 64, 68 and 68, or 104, 104 and 109, ...
+  for (int64_t count : {0, 1, 45, 100, 200, 317}) // 200 of f32 are cut into 64, 68 and 68
     for (ElementType type : {ElementType::I8, ElementType::F32, ElementType::F64})
       for (int64_t numLanes : {1, 2, 3}) {
         World world = shift.world({2}, count, type);
