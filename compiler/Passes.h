@@ -12,6 +12,10 @@ namespace kolo {
 /// On programs that have data signals only: those that Project makes, until InferHandshake has run.
 inline constexpr char needsHandshakeName[] = "kolo.needs_handshake";
 
+/// On the ops at the top level of a program that Project made: the number of the choreography's statement or loop, counted at
+/// its top level, that they come from. Until PlacePipeline has run.
+inline constexpr char phaseName[] = "kolo.phase";
+
 #define GEN_PASS_DECL
 #include "compiler/Passes.h.inc"
 #define GEN_PASS_REGISTRATION

@@ -23,6 +23,12 @@ def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
+  let summary = "cuts chunks into slices that go through the program's phases one behind the other";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let options = [Option<"slices", "slices", "int64_t", "1", "slices per chunk; 1 leaves the program as it is">];
+}
+
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
   let summary = "adds the weakest credits with which the checker proves the program, and elides the rest";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];

@@ -32,6 +32,10 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // Before any clean-up: recognise what Project leaves. The one makes every transfer wait for both sides; the other finds
   // out, with the checker, what less will do.
   OpPassManager &program = manager.nest<ProgramOp>();
+  // A schedule, not an optimisation: as asked for.
+  PlacePipelineOptions pipeline;
+  pipeline.slices = options.slices;
+  program.addPass(createPlacePipeline(pipeline));
   if (options.optimize)
     program.addPass(createInferSynchronisation());
   else

@@ -8,6 +8,7 @@ namespace kolo {
 
 struct PipelineOptions {
   bool optimize = true; // false: required passes only
+  int64_t slices = 1;   // of every chunk, that go through the phases of the program one behind the other
 };
 
 /// From choreography form to channel form, synchronised and split over lanes; ready for any target.

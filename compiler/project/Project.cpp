@@ -33,6 +33,7 @@ private:
   void projectPush(TransferOp transfer, int64_t semaphore);
   void projectPull(TransferOp transfer, int64_t semaphore);
   void createDivision();
+  void markPhase(int64_t phase);
   Value rankOf(Location loc, ArrayRef<Value> coordinates) { return createLinear(builder, loc, coordinates, dimSizes); }
   Value mapped(Value value) { return mapping.lookupOrDefault(value); }
 
@@ -60,14 +61,29 @@ void Projector::run() {
     dimSizes.push_back(DimSizeOp::create(builder, choreography.getLoc(), dim));
     me.push_back(CoordOp::create(builder, choreography.getLoc(), dim));
   }
-  projectBlock(choreography.getBody().front());
+  int64_t phase = 0;
+  for (Operation &op : choreography.getBody().front()) {
+    projectOp(op);
+    markPhase(phase++);
+  }
   createDivision();
+  markPhase(phase);
   choreography.erase();
 }
 
 void Projector::projectBlock(Block &block) {
   for (Operation &op : block)
     projectOp(op);
+}
+
+/// Marks what was added to the program since the last time, but for arithmetic.
+void Projector::markPhase(int64_t phase) {
+  for (Operation &op : llvm::reverse(*builder.getInsertionBlock())) {
+    if (op.hasAttr(phaseName))
+      break;
+    if (!isPure(&op) && !isa<BufferOp>(op))
+      op.setAttr(phaseName, builder.getI64IntegerAttr(phase));
+  }
 }
 
 void Projector::projectOp(Operation &op) {
@@ -162,6 +178,7 @@ void Projector::createDivision() {
   CollectiveKind kind = collective.getKind();
   if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter && kind != CollectiveKind::Reduce)
     return;
+  OpBuilder::InsertionGuard guard(builder);
   Location loc = choreography.getLoc();
   if (kind == CollectiveKind::Reduce) {
     SmallVector<Value> coordinates, sizes;

@@ -57,9 +57,12 @@ Block::iterator endBeforeDivision(ProgramOp program) {
   Block &body = program.getBody().front();
   auto end = body.end();
   while (end != body.begin()) {
-    bool divides = false;
-    std::prev(end)->walk([&](DivideOp) { divides = true; });
-    if (!divides)
+    bool divides = false, doesMore = false;
+    std::prev(end)->walk([&](Operation *op) {
+      divides |= isa<DivideOp>(op);
+      doesMore |= isa<MoveInterface, SignalOp, WaitOp>(op);
+    });
+    if (!divides || doesMore)
       break;
     --end;
   }

@@ -1,0 +1,97 @@
+// PlacePipeline: cuts every chunk into slices that go through the phases of a program one behind the other.
+//   Before:  phase 0 ; phase 1
+//   After:   for t in 0 .. slices: if (0 <= t - 1 < slices) phase 1 of slice t - 1 ; if (t < slices) phase 0 of slice t
+// A phase is what a statement or a loop at the top level of the choreography became. While a slice is on its way in one phase
+// the next slice is in the phase before, so that the links of both are busy. The waits at the end of a phase are left to the
+// beginning of the next. Slices are parts of chunks, cut again into the lanes': part slice * lanes + lane of slices * lanes.
+// Requires channel form as Project leaves it, and what it says of phases. Runs before synchronisation is inferred, which finds
+// out what slices need of each other.
+#include "compiler/Passes.h"
+#include "ir/IndexArithmetic.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_PLACEPIPELINE
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+using Phase = SmallVector<Operation *>;
+
+bool isWaitOnly(Operation *op) {
+  bool hasWait = false, hasOther = false;
+  op->walk([&](Operation *inner) {
+    hasWait |= isa<WaitOp>(inner);
+    hasOther |= isa<MoveInterface, SignalOp, FlushOp, DivideOp>(inner);
+  });
+  return hasWait && !hasOther;
+}
+
+/// The top-level ops of every phase, in order.
+SmallVector<Phase> collectPhases(ProgramOp program) {
+  SmallVector<Phase> phases;
+  int64_t current = -1;
+  for (Operation &op : program.getBody().front()) {
+    auto number = op.getAttrOfType<IntegerAttr>(phaseName);
+    if (!number)
+      continue;
+    op.removeAttr(phaseName);
+    if (number.getInt() != current)
+      phases.emplace_back();
+    current = number.getInt();
+    phases.back().push_back(&op);
+  }
+  for (size_t i = 0; i + 1 < phases.size(); ++i)
+    while (phases[i].size() > 1 && isWaitOnly(phases[i].back()))
+      phases[i + 1].insert(phases[i + 1].begin(), phases[i].pop_back_val());
+  return phases;
+}
+
+struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
+  using PlacePipelineBase::PlacePipelineBase;
+
+  void runOnOperation() override {
+    SmallVector<Phase> phases = collectPhases(getOperation());
+    if (slices <= 1 || phases.size() <= 1)
+      return;
+    Location loc = getOperation().getLoc();
+    OpBuilder builder = OpBuilder::atBlockEnd(&getOperation().getBody().front());
+    Value lane = LaneOp::create(builder, loc), lanes = NumLanesOp::create(builder, loc);
+    Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
+    Value numSlices = createConstant(builder, loc, slices);
+    Value parts = arith::MulIOp::create(builder, loc, numSlices, lanes);
+    auto loop = scf::ForOp::create(builder, loc, zero, createConstant(builder, loc, slices + int64_t(phases.size()) - 1), one);
+    builder.setInsertionPointToStart(loop.getBody());
+    for (size_t number = phases.size(); number-- > 0;) {
+      OpBuilder::InsertionGuard guard(builder);
+      Value slice = createSub(builder, loc, loop.getInductionVar(), createConstant(builder, loc, int64_t(number)));
+      Value isBegun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slice, zero);
+      Value isOpen = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, slice, numSlices);
+      auto branch = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, isBegun, isOpen));
+      builder.setInsertionPointToStart(branch.thenBlock());
+      Value part = arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, slice, lanes), lane);
+      for (Operation *op : phases[number])
+        moveIn(op, branch.thenBlock()->getTerminator(), part, parts);
+    }
+  }
+
+  static void moveIn(Operation *op, Operation *end, Value part, Value parts) {
+    op->moveBefore(end);
+    op->walk([&](Operation *inner) {
+      if (auto move = dyn_cast<MoveInterface>(inner)) {
+        move.getPartMutable().assign(part);
+        move.getPartsMutable().assign(parts);
+      } else if (auto divide = dyn_cast<DivideOp>(inner)) {
+        divide.getPartMutable().assign(part);
+        divide.getPartsMutable().assign(parts);
+      }
+    });
+  }
+};
+
+} // namespace
+} // namespace kolo

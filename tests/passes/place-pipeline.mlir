@@ -1,0 +1,44 @@
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project,kolo.chan.program(kolo-place-pipeline{slices=4}),canonicalize,cse)' | FileCheck %s
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project,kolo.chan.program(kolo-place-pipeline),canonicalize,cse)' | FileCheck %s --check-prefix=WHOLE
+
+// Two phases and four slices: five rounds. The later phase comes first, for the slice before; it begins with the wait for what
+// the earlier phase sent.
+// CHECK-LABEL: @twoPhases
+// CHECK-DAG: [[SLICES:%.*]] = arith.constant 4
+// CHECK-DAG: [[ROUNDS:%.*]] = arith.constant 5
+// CHECK-DAG: [[LANES:%.*]] = kolo.chan.num_lanes
+// CHECK: [[PARTS:%.*]] = arith.muli [[LANES]], [[SLICES]]
+// CHECK: scf.for [[ROUND:%.*]] = {{.*}} to [[ROUNDS]]
+// CHECK: [[BEFORE:%.*]] = arith.subi [[ROUND]]
+// CHECK: scf.if
+// CHECK: [[START:%.*]] = arith.muli [[BEFORE]], [[LANES]]
+// CHECK: [[PART:%.*]] = arith.addi [[START]]
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.copy {{.*}} part [[PART]] of [[PARTS]]
+// CHECK: scf.if
+// CHECK: kolo.chan.put {{.*}} part {{.*}} of [[PARTS]]
+// CHECK-NEXT: kolo.chan.signal 0
+// CHECK-NOT: kolo.phase
+
+// One slice: nothing changes.
+// WHOLE-LABEL: @twoPhases
+// WHOLE-NOT: kolo.phase
+// WHOLE-NOT: scf.for
+// WHOLE: kolo.chan.put
+// WHOLE-NOT: part
+// WHOLE: kolo.chan.wait 0
+// WHOLE-NOT: part
+kolo.choreography @twoPhases #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] {
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %between = kolo.buffer scratch "between" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer %in -> %between to [flip %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.copy %between -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
