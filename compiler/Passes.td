@@ -13,6 +13,10 @@ def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"
   let options = [Option<"result", "result", "bool", "true", "check the result too, not only every statement">];
 }
 
+def FuseStripes : Pass<"kolo-fuse-stripes", "::kolo::ChoreographyOp"> {
+  let summary = "runs the variants of a stripe side by side";
+}
+
 def PlaceStaging : Pass<"kolo-place-staging", "::kolo::ChoreographyOp"> {
   let summary = "gives statements that read what they write a staging buffer";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];

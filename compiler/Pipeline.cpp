@@ -23,6 +23,9 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // Choreography form. First the author's mistakes, since everything after relies on their absence.
   OpPassManager &choreography = manager.nest<ChoreographyOp>();
   choreography.addPass(createCheckChoreography());
+  // Before anything looks at the order of statements: variants of a stripe take turns.
+  if (options.optimize)
+    choreography.addPass(createFuseStripes());
   // While a statement is still one op: whether it reads what it writes is a question about all ranks.
   choreography.addPass(createPlaceStaging());
 
