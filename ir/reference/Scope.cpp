@@ -122,11 +122,11 @@ static const char *undefinedBecause(StringRef name, const Operands &x) {
   static const llvm::StringSet<> divisions = {"arith.divsi",     "arith.divui", "arith.floordivsi", "arith.ceildivsi",
                                               "arith.ceildivui", "arith.remsi", "arith.remui"};
   static const llvm::StringSet<> shifts = {"arith.shli", "arith.shrsi", "arith.shrui"};
-  if (divisions.contains(name) && x.b == 0)
+  if (x.b == 0 && divisions.contains(name))
     return "division by zero";
-  if (divisions.contains(name) && !name.ends_with("ui") && x.b == -1 && x.a == llvm::minIntN(x.width))
+  if (x.b == -1 && x.a == llvm::minIntN(x.width) && divisions.contains(name) && !name.ends_with("ui"))
     return "division overflows";
-  if (shifts.contains(name) && x.ub >= x.width)
+  if (x.ub >= x.width && shifts.contains(name))
     return "shift by the width of the type or more";
   return nullptr;
 }
