@@ -2,8 +2,9 @@
 //   Before:  phase 0 ; phase 1
 //   After:   for t in 0 .. slices: if (0 <= t - 1 < slices) phase 1 of slice t - 1 ; if (t < slices) phase 0 of slice t
 // A phase is what a statement or a loop at the top level of the choreography became. While a slice is on its way in one phase
-// the next slice is in the phase before, so that the links of both are busy. The waits at the end of a phase are left to the
-// beginning of the next. Slices are parts of chunks, cut again into the lanes': part slice * lanes + lane of slices * lanes.
+// the next slice is in the phase before, so that the links of both are busy. Slices are parts of chunks, cut again into the
+// lanes': part slice * lanes + lane of slices * lanes. Every phase keeps its number, for InferSynchronisation to leave the waits
+// at its end to the next phase.
 // Requires channel form as Project leaves it, and what it says of phases. Runs before synchronisation is inferred, which finds
 // out what slices need of each other.
 #include "compiler/Passes.h"
@@ -22,15 +23,6 @@ namespace {
 
 using Phase = SmallVector<Operation *>;
 
-bool isWaitOnly(Operation *op) {
-  bool hasWait = false, hasOther = false;
-  op->walk([&](Operation *inner) {
-    hasWait |= isa<WaitOp>(inner);
-    hasOther |= isa<MoveInterface, SignalOp, FlushOp, DivideOp>(inner);
-  });
-  return hasWait && !hasOther;
-}
-
 /// The top-level ops of every phase, in order.
 SmallVector<Phase> collectPhases(ProgramOp program) {
   SmallVector<Phase> phases;
@@ -45,9 +37,6 @@ SmallVector<Phase> collectPhases(ProgramOp program) {
     current = number.getInt();
     phases.back().push_back(&op);
   }
-  for (size_t i = 0; i + 1 < phases.size(); ++i)
-    while (phases[i].size() > 1 && isWaitOnly(phases[i].back()))
-      phases[i + 1].insert(phases[i + 1].begin(), phases[i].pop_back_val());
   return phases;
 }
 
@@ -72,6 +61,7 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
       Value isBegun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slice, zero);
       Value isOpen = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, slice, numSlices);
       auto branch = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, isBegun, isOpen));
+      branch->setAttr(phaseName, builder.getI64IntegerAttr(int64_t(number)));
       builder.setInsertionPointToStart(branch.thenBlock());
       Value part = arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, slice, lanes), lane);
       for (Operation *op : phases[number])

@@ -4,7 +4,7 @@
 // Guided by counterexamples: starts with data signals only; as long as the checker refutes the program, gives a transfer of
 // the refutation the next stronger credit (see PlaceCredit.h). Then elides: tries weaker credits, transfer by transfer, and
 // drops flushes and data signals, keeping what the checker still proves. At last every wait for data sinks to the first use
-// of what arrives. The strongest credits together are InferHandshake's, which are sound, so the search ends.
+// of what arrives, in a pipeline to the next phase. The strongest credits together are InferHandshake's, which are sound, so the search ends.
 // Works on meshes as small as the checker needs them for speed; what it finds is then checked on all of them in full, and
 // where a larger one refutes it, inferred again with that one.
 // Requires channel form as Project leaves it, and leaves other programs alone: their authors wrote all of their
@@ -59,6 +59,7 @@ private:
   void weaken(Choices &choices);
   void elide(ProgramOp program);
   void sinkWaits(ProgramOp program);
+  void deferWaits(ProgramOp program);
   bool keepIfProved(OwningOpRef<ProgramOp> &program, OwningOpRef<ProgramOp> changed);
 
   ProgramOp base;
@@ -145,6 +146,7 @@ Attempt Inference::run() {
   current = attempt(choices);
   elide(*current.program);
   sinkWaits(*current.program);
+  deferWaits(*current.program);
   return current;
 }
 
@@ -159,17 +161,6 @@ template <typename Change> OwningOpRef<ProgramOp> copyWith(ProgramOp program, Ch
 void replaceBody(ProgramOp program, ProgramOp other) {
   program.getBody().takeBody(other.getBody());
   program.setSemaphores(other.getSemaphores());
-}
-
-void eraseWithEmptyNest(Operation *op) {
-  while (op) {
-    Operation *parent = op->getParentOp();
-    op->erase();
-    bool isEmpty = isa<scf::ForOp, scf::IfOp>(parent) && llvm::all_of(parent->getRegion(0).front(), [](Operation &inner) {
-                     return isa<scf::YieldOp>(inner) || (isPure(&inner) && inner.use_empty());
-                   });
-    op = isEmpty && !isa<ProgramOp>(parent) ? parent : nullptr;
-  }
 }
 
 void Inference::elide(ProgramOp program) {
@@ -264,6 +255,27 @@ void Inference::sinkWaits(ProgramOp program) {
     if (!check(*copy))
       replaceBody(program, *copy);
   }
+}
+
+/// In a pipeline, the next phase of a slice comes a round later: until then nobody needs to wait.
+void Inference::deferWaits(ProgramOp program) {
+  for (size_t number = 0; number < findTransfers(program).size(); ++number) {
+    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
+      ProjectedTransfer transfer = findTransfers(changed)[number];
+      Operation *phase = transfer.wait;
+      while (phase && !phase->hasAttr(phaseName))
+        phase = phase->getParentOp();
+      // Later phases stand before earlier ones.
+      Operation *next = phase ? phase->getPrevNode() : nullptr;
+      while (next && !next->hasAttr(phaseName))
+        next = next->getPrevNode();
+      if (!transfer.isPull() && next)
+        moveWait(transfer.wait, phase, &cast<scf::IfOp>(next).thenBlock()->front());
+    });
+    if (!check(*copy))
+      replaceBody(program, *copy);
+  }
+  program.walk([](Operation *op) { op->removeAttr(phaseName); });
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {

@@ -289,6 +289,24 @@ void Placement::placeLag() {
 
 } // namespace
 
+void moveWait(WaitOp wait, Operation *outer, Operation *place) {
+  NestBuilder nest{OpBuilder(place)};
+  nest.enter(nestOf(wait, outer));
+  WaitOp::create(nest.builder, wait.getLoc(), wait.getSemaphore(), nest.get(wait.getRank()));
+  eraseWithEmptyNest(wait);
+}
+
+void eraseWithEmptyNest(Operation *op) {
+  while (op) {
+    Operation *parent = op->getParentOp();
+    op->erase();
+    bool isEmpty = isa<scf::ForOp, scf::IfOp>(parent) && llvm::all_of(parent->getRegion(0).front(), [](Operation &inner) {
+                     return isa<scf::YieldOp>(inner) || isPure(&inner);
+                   });
+    op = isEmpty ? parent : nullptr;
+  }
+}
+
 SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfer) {
   SmallVector<CreditChoice> choices{{Credit::None, 0}};
   if (transfer.isPull()) {

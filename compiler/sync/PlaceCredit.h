@@ -36,8 +36,15 @@ llvm::SmallVector<ProjectedTransfer> findTransfers(ProgramOp program);
 /// The credits that a transfer can have, weakest first; None and Statement are always among them.
 llvm::SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfer);
 
+/// Erases an op, and the loops and conditions around it that do nothing without it.
+void eraseWithEmptyNest(mlir::Operation *op);
+
 /// The end of a program, but for the division of an average, which overwrites what peers may still read.
 mlir::Block::iterator endBeforeDivision(ProgramOp program);
+
+/// Rebuilds the loops and conditions around a wait, inside of `outer`, in front of `place`, with the wait in them, and erases
+/// the wait where it was.
+void moveWait(WaitOp wait, mlir::Operation *outer, mlir::Operation *place);
 
 /// Adds one of its possible credits to a transfer, on a semaphore that nothing else uses.
 void placeCredit(const ProjectedTransfer &transfer, const CreditChoice &choice, uint64_t semaphore);

@@ -24,13 +24,13 @@ constexpr int64_t numInvocations = 2;
 /// One algorithm in both phases.
 class BothPhases {
 public:
-  BothPhases(const std::string &name, bool optimize) : context(mlir::MLIRContext::Threading::DISABLED) {
+  BothPhases(const std::string &name, const PipelineOptions &options) : context(mlir::MLIRContext::Threading::DISABLED) {
     context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
     std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
     module = dsl::emitChoreography(context, *recording, meshesOf(definitionOf(name)));
     lowered = module->clone();
     mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
-    buildChannelPipeline(manager, {optimize});
+    buildChannelPipeline(manager, options);
     EXPECT_TRUE(mlir::succeeded(manager.run(*lowered)));
   }
 
@@ -118,17 +118,22 @@ std::string firstFailure(BothPhases &phases, ProgramOp program, const std::strin
 } // namespace
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesInEveryInterleaving) {
-  BothPhases phases(GetParam(), /*optimize=*/true);
+  BothPhases phases(GetParam(), {});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
-  BothPhases phases(GetParam(), /*optimize=*/false);
+  BothPhases phases(GetParam(), {.optimize = false});
+  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+}
+
+TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenSlicesFollowEachOther) {
+  BothPhases phases(GetParam(), {.slices = 3});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) {
-  BothPhases phases(GetParam(), /*optimize=*/true);
+  BothPhases phases(GetParam(), {});
   llvm::SetVector<uint64_t> dataSemaphores;
   phases.program().walk([&](SignalOp signal) {
     if (!signal->hasAttr(creditName))
