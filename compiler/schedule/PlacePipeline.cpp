@@ -61,7 +61,7 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
       Value isBegun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slice, zero);
       Value isOpen = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, slice, numSlices);
       auto branch = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, isBegun, isOpen));
-      branch->setAttr(phaseName, builder.getI64IntegerAttr(int64_t(number)));
+      branch->setAttr(pipelinePhaseName, builder.getI64IntegerAttr(int64_t(number)));
       builder.setInsertionPointToStart(branch.thenBlock());
       Value part = arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, slice, lanes), lane);
       for (Operation *op : phases[number])

@@ -31,7 +31,7 @@ struct InferHandshake : impl::InferHandshakeBase<InferHandshake> {
     for (const ProjectedTransfer &transfer : findTransfers(program))
       placeCredit(transfer, {Credit::Statement, 0}, semaphores++);
     program.setSemaphores(semaphores);
-    program.walk([](Operation *op) { op->removeAttr(phaseName); });
+    program.walk([](Operation *op) { op->removeAttr(pipelinePhaseName); });
   }
 };
 

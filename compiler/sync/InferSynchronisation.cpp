@@ -263,11 +263,11 @@ void Inference::deferWaits(ProgramOp program) {
     OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
       ProjectedTransfer transfer = findTransfers(changed)[number];
       Operation *phase = transfer.wait;
-      while (phase && !phase->hasAttr(phaseName))
+      while (phase && !phase->hasAttr(pipelinePhaseName))
         phase = phase->getParentOp();
       // Later phases stand before earlier ones.
       Operation *next = phase ? phase->getPrevNode() : nullptr;
-      while (next && !next->hasAttr(phaseName))
+      while (next && !next->hasAttr(pipelinePhaseName))
         next = next->getPrevNode();
       if (!transfer.isPull() && next)
         moveWait(transfer.wait, phase, &cast<scf::IfOp>(next).thenBlock()->front());
@@ -275,7 +275,7 @@ void Inference::deferWaits(ProgramOp program) {
     if (!check(*copy))
       replaceBody(program, *copy);
   }
-  program.walk([](Operation *op) { op->removeAttr(phaseName); });
+  program.walk([](Operation *op) { op->removeAttr(pipelinePhaseName); });
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {

@@ -17,7 +17,7 @@
 // CHECK: kolo.chan.put {{.*}} part {{.*}} of [[PARTS]]
 // CHECK-NEXT: kolo.chan.signal 0
 // CHECK: kolo.chan.wait 0
-// CHECK: {kolo.phase = 0 : i64}
+// CHECK: {kolo.pipeline_phase = 0 : i64}
 
 // One slice: nothing changes.
 // WHOLE-LABEL: @twoPhases
