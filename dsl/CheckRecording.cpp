@@ -174,9 +174,13 @@ void checkRecording(Recording &recording) {
   completeGrids(recording);
   for (RecordedStatement &statement : recording.statements)
     StatementChecker(recording, statement).check();
-  std::ranges::sort(recording.diagnostics, {}, [](const Diagnostic &diagnostic) {
-    return std::tuple(diagnostic.location.line(), diagnostic.location.column(), diagnostic.message);
-  });
+  auto key = [](const Diagnostic &diagnostic) {
+    const Location &location = diagnostic.location;
+    return std::tuple(location.line(), location.column(), diagnostic.message, std::string(location.file_name()));
+  };
+  std::ranges::sort(recording.diagnostics, {}, key);
+  auto repeated = std::ranges::unique(recording.diagnostics, {}, key); // variants of a stripe make the same mistakes
+  recording.diagnostics.erase(repeated.begin(), repeated.end());
 }
 
 } // namespace kolo::dsl

@@ -104,6 +104,7 @@ static size_t append(Recording &recording, RecordedStatement statement) {
     statement.condition =
         statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;
   statement.loops = recording.openLoops;
+  statement.variant = recording.openVariant;
   recording.statements.push_back(std::move(statement));
   recording.openBodies.back()->push_back(recording.statements.size() - 1);
   return recording.statements.size() - 1;
@@ -156,7 +157,11 @@ Transfer &Transfer::reduce() {
 }
 
 void Choreography::loop(const Index &count, const std::function<void(Index)> &body, Location location) {
-  auto loop = std::make_unique<RecordedLoop>(RecordedLoop{recording->numLoops++, count.expression(), {}, false, location});
+  auto loop = std::make_unique<RecordedLoop>(RecordedLoop{.number = recording->numLoops++,
+                                                          .count = count.expression(),
+                                                          .body = {},
+                                                          .location = location,
+                                                          .variant = recording->openVariant});
   std::string mistake = findMisuse(*recording, count.expression(), recording->openLoops);
   if (dependsOnRank(count.expression()))
     mistake = "depends on the rank; it must be the same on every rank";
@@ -175,6 +180,40 @@ void Choreography::when(const Condition &condition, const std::function<void()> 
   recording->openConditions.push_back(condition.expression());
   body();
   recording->openConditions.pop_back();
+}
+
+/// What is wrong with a stripe that starts now; empty when nothing is.
+static std::string findStripeMistake(const Recording &recording, int k) {
+  constexpr int maxVariants = 16;
+  auto placeOf = [](const Location &location) {
+    return std::string(location.file_name()) + ":" + std::to_string(location.line());
+  };
+  if (k < 1 || k > maxVariants)
+    return "stripe(k) cuts every chunk in 1 to " + std::to_string(maxVariants) + " parts, not in " + std::to_string(k);
+  if (recording.openVariant >= 0)
+    return "a stripe inside of another one, at " + placeOf(recording.openStripe);
+  if (recording.numVariants > 0 && recording.numVariants != k)
+    return "cuts every chunk in " + std::to_string(k) + " parts, but the stripe at " + placeOf(recording.firstStripe) +
+           " in " + std::to_string(recording.numVariants) + "; all stripes of a choreography have the same k";
+  return "";
+}
+
+void Choreography::stripe(int k, const std::function<void(int)> &body, Location location) {
+  if (std::string mistake = findStripeMistake(*recording, k); !mistake.empty()) {
+    recording->report(location, mistake);
+    body(0); // for the mistakes in it
+    return;
+  }
+  if (recording->numVariants == 0) {
+    recording->numVariants = k;
+    recording->firstStripe = location;
+  }
+  recording->openStripe = location;
+  for (int variant = 0; variant < k; ++variant) {
+    recording->openVariant = variant;
+    body(variant);
+  }
+  recording->openVariant = -1;
 }
 
 } // namespace kolo::dsl

@@ -2,6 +2,7 @@
 #include "dsl/EmitChoreography.h"
 
 #include "ir/IndexArithmetic.h"
+#include "ir/Stripe.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -41,7 +42,9 @@ private:
   void emitTransfer(const RecordedStatement &statement, Value source, Value destination);
   void emitBody(const RecordedStatement &statement, Region &region);
   void emitBuffer(const RecordedBuffer &buffer);
-  void emitSlice(const RecordedSlice &slice, SmallVectorImpl<Value> &offsets, SmallVectorImpl<Value> &sizes);
+  void emitSlice(const RecordedSlice &slice, int variant, SmallVectorImpl<Value> &offsets,
+                 SmallVectorImpl<Value> &sizes);
+  void markVariant(Operation *op, int variant);
   Value emitProduct(ArrayRef<ExpressionRef> factors);
   Value emitExpression(const ExpressionRef &expression);
   Value emitLeaf(const Expression &expression);
@@ -53,7 +56,7 @@ private:
   mlir::Location loc = builder.getUnknownLoc();
   SmallVector<Value> dimSizes;
   SmallVector<Value> buffers;
-  SmallVector<SmallVector<Value>> grids; // per buffer
+  SmallVector<SmallVector<Value>> grids; // per buffer; with stripes, their parts are the last dimension
   DenseMap<int64_t, Value> loopIndices;
   BodyArguments arguments;
 };
@@ -93,9 +96,13 @@ void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   }
   for (const ExpressionRef &extent : buffer.grid)
     grid.push_back(emitExpression(extent));
+  if (recording.numVariants > 0)
+    grid.push_back(constant(recording.numVariants));
   bool isSlots = buffer.slotsFor >= 0;
   size_t blocks = isSlots ? grid.size() : buffer.hasBlockPerRank ? recording.groupDims.size() : 0;
   Value cut = isSlots ? emitProduct(buffer.slotCut) : Value();
+  if (isSlots && recording.numVariants > 0)
+    cut = createMul(builder, loc, cut, constant(recording.numVariants));
   buffers.push_back(BufferOp::create(builder, loc, BufferType::get(builder.getContext(), unsigned(grid.size())),
                                      BufferRole(int(buffer.role)), buffer.name, grid, blocks, cut));
 }
@@ -123,6 +130,7 @@ void Emitter::emitLoop(const RecordedLoop &recorded) {
     return;
   loc = locationOf(recorded.location);
   auto loop = scf::ForOp::create(builder, loc, constant(0), emitExpression(recorded.count), constant(1));
+  markVariant(loop, recorded.variant);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   loopIndices[recorded.number] = loop.getInductionVar();
@@ -158,6 +166,7 @@ void Emitter::emitTransfer(const RecordedStatement &statement, Value source, Val
 }
 
 void Emitter::emitBody(const RecordedStatement &statement, Region &region) {
+  markVariant(region.getParentOp(), statement.variant);
   OpBuilder::InsertionGuard guard(builder);
   Block &block = region.emplaceBlock();
   size_t numDims = dimSizes.size(), numArguments = numDims * (statement.relation ? 2 : 1);
@@ -167,19 +176,30 @@ void Emitter::emitBody(const RecordedStatement &statement, Region &region) {
   builder.setInsertionPointToStart(&block);
 
   SmallVector<Value> sourceOffsets, sourceSizes, destinationOffsets, destinationSizes;
-  emitSlice(statement.source, sourceOffsets, sourceSizes);
-  emitSlice(statement.destination, destinationOffsets, destinationSizes);
+  emitSlice(statement.source, statement.variant, sourceOffsets, sourceSizes);
+  emitSlice(statement.destination, statement.variant, destinationOffsets, destinationSizes);
   Value condition = statement.condition ? emitExpression(statement.condition) : Value();
   SlicesOp::create(builder, loc, sourceOffsets, sourceSizes, destinationOffsets, destinationSizes, condition);
 }
 
-void Emitter::emitSlice(const RecordedSlice &slice, SmallVectorImpl<Value> &offsets, SmallVectorImpl<Value> &sizes) {
+void Emitter::emitSlice(const RecordedSlice &slice, int variant, SmallVectorImpl<Value> &offsets,
+                        SmallVectorImpl<Value> &sizes) {
   ArrayRef<Value> grid = grids[slice.buffer];
-  for (size_t i = 0; i < grid.size(); ++i) {
+  size_t numDims = recording.buffers[slice.buffer].grid.size(); // those that the author knows
+  for (size_t i = 0; i < numDims; ++i) {
     bool isAll = slice.isWhole || !slice.axes[i].start;
     offsets.push_back(isAll ? constant(0) : emitExpression(slice.axes[i].start));
     sizes.push_back(isAll ? grid[i] : emitExpression(slice.axes[i].length));
   }
+  if (recording.numVariants > 0) {
+    offsets.push_back(constant(std::max(variant, 0)));
+    sizes.push_back(variant < 0 ? grid.back() : constant(1));
+  }
+}
+
+void Emitter::markVariant(Operation *op, int variant) {
+  if (variant >= 0)
+    op->setAttr(stripeName, builder.getI64IntegerAttr(variant));
 }
 
 Value Emitter::emitExpression(const ExpressionRef &expression) {

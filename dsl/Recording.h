@@ -53,6 +53,7 @@ struct RecordedStatement {
   bool isReducing = false;
   ExpressionRef condition = nullptr; // conjunction of all `when` around it; null: always
   std::vector<int> loops = {};       // numbers of those around it
+  int variant = -1;                  // of the stripe around it; -1: none, it moves the parts of all variants
   bool isMistaken = false;           // reported already: not worth looking at further
   Location location;
 };
@@ -65,6 +66,7 @@ struct RecordedLoop {
   std::vector<RecordedItem> body;
   bool isMistaken = false;
   Location location;
+  int variant = -1; // of the stripe around it; -1: none
 };
 
 struct Diagnostic {
@@ -78,12 +80,16 @@ struct Recording {
   std::vector<RecordedBuffer> buffers; // 0: input, 1: output
   std::vector<RecordedStatement> statements;
   std::vector<RecordedItem> body;
-  std::vector<Diagnostic> diagnostics; // sorted by line once recorded
+  std::vector<Diagnostic> diagnostics; // sorted by line, each once, when recorded
+  int numVariants = 0;        // of every stripe: parts that every chunk is cut into; 0: there is no stripe
+  Location firstStripe = {};
 
   // While the body runs:
   std::vector<std::vector<RecordedItem> *> openBodies;
   std::vector<ExpressionRef> openConditions;
   std::vector<int> openLoops;
+  int openVariant = -1;     // -1: outside of stripes
+  Location openStripe = {}; // where that is not so
   int numLoops = 0;
 
   void report(const Location &location, std::string message) { diagnostics.push_back({location, std::move(message)}); }

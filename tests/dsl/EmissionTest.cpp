@@ -68,6 +68,29 @@ TEST(Emission, SlotsSayHowManyChunksABlockOfWhatTheyHoldIsCutInto) {
       << text;
 }
 
+TEST(Emission, AStripeCutsEveryBufferAndTakesOnePartOfWhatItMoves) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Buffer in = c.input(), out = c.output(), slots = c.slots("slots", out, 5);
+    c.copy(in, out[c.rank()]);
+    c.stripe(3, [&, d = d](int) {
+      c.loop(7, [&](Index i) { c.send(out[i]).to(c.rank().next(d)).at(slots[i]); });
+    });
+  });
+  std::string text = emitted(*recording, {{4}});
+  auto matches = [&](const char *pattern) { return std::regex_search(text, std::regex(pattern)); };
+  EXPECT_TRUE(matches("(%\\w+) = arith.constant 3 : index[^$]*input \"input\" grid\\(\\1\\) blocks 0 :")) << text;
+  EXPECT_TRUE(matches("(%\\w+) = arith.constant 3 : index[^$]*output \"output\" grid\\(%\\w+, \\1\\) blocks 1 :"))
+      << text;
+  EXPECT_TRUE(matches("(%\\w+) = arith.constant 3 : index[^$]*(%\\w+) = arith.muli %\\w+, \\1 : index[^$]*"
+                      "scratch \"slots\" grid\\(%\\w+, %\\w+\\) blocks 2 cut \\2 :"))
+      << text;
+  EXPECT_EQ(occurrences(text, "kolo.transfer"), 3u);
+  for (const char *variant : {"0", "1", "2"}) // on a loop and on a statement
+    EXPECT_EQ(occurrences(text, "{kolo.stripe = " + std::string(variant) + " : i64}"), 2u) << text;
+  EXPECT_EQ(occurrences(text, "kolo.stripe"), 6u) << text;
+}
+
 TEST(Emission, LeavesOutWhatIsMistaken) {
   std::unique_ptr<Recording> recording = recordBody(AllReduce, Mesh("rank"), [](Choreography &c) {
     Dim d = c.dim("rank"), unknown = c.dim("gpu");

@@ -321,6 +321,45 @@ TEST(Mistakes, TheSizeOfScratchMemoryDoesNotDependOnTheRoot) {
   });
 }
 
+TEST(Mistakes, AStripeHasBetweenOneAndSixteenVariants) {
+  expectMistakes(AllReduce, line, [](Choreography &c) {
+    Buffer out = c.inPlace();
+    mistakeBelow("stripe(k) cuts every chunk in 1 to 16 parts, not in 0");
+    c.stripe(0, [&](int) {
+      mistakeBelow("send() without to()"); // the body is looked at all the same
+      c.send(out);
+    });
+    mistakeBelow("stripe(k) cuts every chunk in 1 to 16 parts, not in 17");
+    c.stripe(17, [](int variant) { EXPECT_EQ(variant, 0); });
+    c.stripe(16, [](int) {});
+  });
+  expectMistakes(AllReduce, line, [](Choreography &c) { c.stripe(1, [](int) {}); });
+}
+
+TEST(Mistakes, AllStripesHaveTheSameNumberOfVariants) {
+  expectMistakes(AllReduce, line, [](Choreography &c) {
+    std::string place = std::string("MistakeTest.cpp:") + std::to_string(__LINE__ + 1) + " in 2";
+    c.stripe(2, [](int) {});
+    mistakeBelow("cuts every chunk in 3 parts, but the stripe at ");
+    c.stripe(3, [](int) {});
+    mistakeBelow(place);
+    c.stripe(4, [](int) {});
+    c.stripe(2, [](int) {});
+  });
+}
+
+TEST(Mistakes, AStripeIsInNoOtherOne) {
+  expectMistakes(AllReduce, line, [](Choreography &c) {
+    std::string place = "MistakeTest.cpp:" + std::to_string(__LINE__ + 1);
+    c.stripe(2, [&](int variant) {
+      if (variant == 0) // reported once, though both variants make it
+        mistakeBelow(place);
+      c.stripe(2, [](int) {});
+    });
+    c.loop(2, [&](Index) { c.stripe(2, [](int) {}); });
+  });
+}
+
 TEST(Mistakes, ABodyThatThrowsIsReportedAtItsDefinition) {
   Body throwing = [](Choreography &c) {
     c.send(c.output());

@@ -1,6 +1,8 @@
 // What a correct body leaves behind: statements, loops, conditions, grids.
 #include "Support.h"
 
+#include <optional>
+
 using namespace kolo::dsl;
 
 static const Mesh line("rank"), nodes("node", "gpu");
@@ -137,4 +139,60 @@ TEST(Recording, InPlaceCopiesOnTheRootOnlyInABroadcast) {
   Body body = [](Choreography &c) { c.inPlace(); };
   EXPECT_EQ(recordBody(AllReduce, line, body)->statements.at(0).condition, nullptr);
   EXPECT_NE(recordBody(Broadcast, line, body)->statements.at(0).condition, nullptr);
+}
+
+TEST(Recording, AStripeRunsItsBodyOncePerVariant) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Buffer out = c.output();
+    c.copy(c.input(), out[c.rank()]);
+    c.stripe(3, [&, d = d](int variant) {
+      c.loop(d.size() - 1, [&](Index) { c.send(out[variant]).to(c.rank().next(d)); });
+    });
+    c.copy(c.input(), out[c.rank()]);
+    c.stripe(3, [&](int) { c.copy(c.input(), out[c.rank()]); });
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  EXPECT_EQ(recording->numVariants, 3);
+  std::vector<int> variants;
+  for (const RecordedStatement &statement : recording->statements)
+    variants.push_back(statement.variant);
+  EXPECT_EQ(variants, (std::vector<int>{-1, 0, 1, 2, -1, 0, 1, 2}));
+  ASSERT_EQ(recording->body.size(), 8u);
+  for (int variant : {0, 1, 2}) {
+    const auto &loop = std::get<std::unique_ptr<RecordedLoop>>(recording->body[size_t(1 + variant)]);
+    EXPECT_EQ(loop->variant, variant);
+    const RecordedStatement &send = recording->statements[std::get<size_t>(loop->body.at(0))];
+    EXPECT_EQ(send.source.axes.at(0).start->value, variant);
+  }
+}
+
+TEST(Recording, AStripeLeavesTheGridsThatAuthorsKnow) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, nodes, [](Choreography &c) {
+    auto [node, gpu] = c.dims<2>();
+    Buffer out = c.inPlace().grid(node, gpu), slots = c.slots("slots", out, 2);
+    c.stripe(2, [&](int variant) {
+      c.copy(out[{0, variant}], slots[variant]);
+      c.reduce(slots[variant], out[{0, variant}]);
+    });
+    c.stripe(2, [&, node = node, gpu = gpu](int) { out.grid(node, gpu); });
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  EXPECT_EQ(recording->buffers[1].grid.size(), 2u);
+  EXPECT_EQ(recording->buffers[2].grid.size(), 1u);
+}
+
+TEST(Recording, AStatementBelongsToTheVariantInWhichItWasMade) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    std::optional<Transfer> pending;
+    c.stripe(2, [&](int variant) {
+      if (variant == 1)
+        pending = c.send(c.input());
+    });
+    pending->to(c.rank().next(d)).at(c.output());
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  ASSERT_EQ(recording->statements.size(), 1u);
+  EXPECT_EQ(recording->statements[0].variant, 1);
 }

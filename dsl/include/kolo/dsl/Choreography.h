@@ -72,6 +72,10 @@ public:
   void loop(const Index &count, const std::function<void(Index)> &body, Location location = Location::current());
   /// The statements in `body` are executed by the ranks for which the condition holds: a transfer, by its senders.
   void when(const Condition &condition, const std::function<void()> &body);
+  /// Cuts every chunk in `k` parts, 1 to 16, and runs `body` for variant 0 to k - 1 side by side, each on its own part of
+  /// every chunk that it names. Statements outside of stripes move all parts. All stripes of one choreography have the
+  /// same k, and none is inside another one. Diagnostics that name a chunk give its part as one more index, the last.
+  void stripe(int k, const std::function<void(int)> &body, Location location = Location::current());
 
 private:
   void checkDimCount(size_t count, Location location) const;
