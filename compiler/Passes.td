@@ -48,3 +48,16 @@ def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {
 def PlaceLanes : Pass<"kolo-place-lanes", "::kolo::ProgramOp"> {
   let summary = "lets every lane move its own part of every chunk";
 }
+
+def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
+  let summary = "refuses a program that is not proved right, with the shortest interleaving that breaks it";
+  let description = [{
+    Asks the checker (compiler/check/Verdict.h) about the program on every mesh it is compiled for, whoever wrote it. The
+    meshes that it is proved on are recorded in the attribute `kolo.proved`, each with the mesh that was run through for it.
+  }];
+  let options = [
+    Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and set the attribute `kolo.unproved`">,
+    Option<"transport", "transport", "std::string", "\"shared\"", "shared, peer, network or network:nics=K">,
+    Option<"budget", "budget", "int64_t", "1 << 20", "bytes that one mesh may take; a larger one is replaced by a smaller one">
+  ];
+}

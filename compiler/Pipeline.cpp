@@ -47,6 +47,14 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   program.addPass(createPlaceLanes());
 
   cleanUp(manager, options);
+
+  // Last: what is proved must be what the target gets.
+  if (options.check) {
+    CheckProgramOptions check;
+    check.unproved = options.unproved;
+    check.budget = options.budget;
+    manager.addNestedPass<ProgramOp>(createCheckProgram(check));
+  }
 }
 
 void registerKoloPipelines() {

@@ -9,6 +9,11 @@ namespace kolo {
 struct PipelineOptions {
   bool optimize = true; // false: required passes only
   int64_t slices = 1;   // of every chunk, that go through the phases of the program one behind the other
+  bool check = true;    // false: whoever runs the pipeline checks the programs, and says what is wrong with them
+  bool unproved = false; // true: a program that is not proved is marked as such instead of refused
+  /// Of the check of one mesh, in bytes: see setBudget. The default takes a fraction of a second and is enough for 64 ranks,
+  /// for 32 where every rank may be the root. A mesh that would take more is replaced by a smaller one.
+  int64_t budget = int64_t(1) << 20;
 };
 
 /// From choreography form to channel form, synchronised and split over lanes; ready for any target.

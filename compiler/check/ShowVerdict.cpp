@@ -42,7 +42,7 @@ std::vector<Remark> explain(const Verdict &verdict) {
   if (!verdict.refutation)
     return remarks;
   const Refutation &refutation = *verdict.refutation;
-  if (refutation.other)
+  if (refutation.other && *refutation.other != refutation.loc)
     remarks.push_back({*refutation.other, "the other statement"});
   for (auto [index, step] : llvm::enumerate(refutation.steps))
     remarks.push_back({step.loc, std::to_string(index + 1) + ". rank " + std::to_string(step.rank) + ", call " +

@@ -50,11 +50,12 @@ void addListCommand(CLI::App &app) {
 namespace {
 struct CompileOptions : SourceOptions {
   std::string output, target = "cpu";
+  bool unproved = false;
 };
 } // namespace
 
-/// Says which meshes were proved on a smaller one in their place.
-static void printSamples(const std::string &plugin) {
+/// Says which meshes were proved on a smaller one in their place, and which were not proved.
+static void printProofs(const std::string &plugin) {
   auto manifest = runtime::Plugin::readManifest(plugin);
   if (!manifest.isOk())
     throw ToolError(ExitCode::Failed, manifest.status().message());
@@ -66,22 +67,28 @@ static void printSamples(const std::string &plugin) {
   };
   const nlohmann::json parsed = nlohmann::json::parse(*manifest);
   for (const nlohmann::json &program : parsed["programs"])
-    for (const nlohmann::json &entry : program["checked"])
-      if (entry["mesh"] != entry["on"])
-        fmt::print("{}: {} was checked on {} in its place\n", program["name"].get<std::string>(),
-                   describe(program["mesh"], entry["mesh"]), describe(program["mesh"], entry["on"]));
+    for (const nlohmann::json &mesh : program["meshes"]) {
+      const nlohmann::json &proofs = program["proved"], &names = program["mesh"];
+      auto proof = std::ranges::find_if(proofs, [&](const nlohmann::json &entry) { return entry["mesh"] == mesh; });
+      std::string name = program["name"].get<std::string>();
+      if (proof == proofs.end())
+        fmt::print("{}: {} is not proved\n", name, describe(names, mesh));
+      else if ((*proof)["on"] != mesh)
+        fmt::print("{}: {} was proved on {} in its place\n", name, describe(names, mesh), describe(names, (*proof)["on"]));
+    }
 }
 
 static void compileCommand(const CompileOptions &options) {
   CompileRequest request = options.makeRequest();
   request.output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
+  request.unproved = options.unproved;
   auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
   std::vector<std::string> warnings = compile(request);
   double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   for (const std::string &warning : warnings)
     fmt::print(stderr, "{}\n", warning);
   fmt::print("{}: compiled in {:.0f} ms\n", request.output, milliseconds);
-  printSamples(request.output);
+  printProofs(request.output);
 }
 
 void addCompileCommand(CLI::App &app) {
@@ -92,6 +99,7 @@ void addCompileCommand(CLI::App &app) {
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
+  command->add_flag("--unproved", options->unproved, "pack what is not proved too; the plugin then says so");
   command->callback([options] { compileCommand(*options); });
 }
 

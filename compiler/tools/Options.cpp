@@ -9,6 +9,7 @@
 #include <cctype>
 #include <charconv>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -106,6 +107,16 @@ void RunOptions::chooseProgram(RankJob &job) const {
                                        "; " + what + " has " + names);
 }
 
+/// Refuses, or warns, of a program that is not proved on the mesh that it is to run on. The runtime itself never prints.
+static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64_t> &sizes, const runtime::Mesh &mesh) {
+  if (info.isProved(sizes))
+    return;
+  std::string problem = info.name + " is not proved on " + mesh.toString();
+  if (!info.isUnproved)
+    throw ToolError(ExitCode::Usage, "--mesh: " + problem);
+  std::fprintf(stderr, "kolo: warning: %s; its result may be wrong, or it may never end\n", problem.c_str());
+}
+
 void RunOptions::checkMesh(const RankJob &job) const {
   const runtime::ProgramInfo &info = *job.plugin.findProgram(job.program);
   std::string known;
@@ -114,7 +125,7 @@ void RunOptions::checkMesh(const RankJob &job) const {
     for (size_t i = 0; i < sizes.size(); ++i)
       dims.push_back({info.meshDims[i], sizes[i]});
     if (dims == job.mesh.dims())
-      return;
+      return checkProof(info, sizes, job.mesh);
     auto compiled = runtime::Mesh::create(std::move(dims));
     known += (known.empty() ? "" : " or ") + (compiled.isOk() ? compiled->toString() : "?");
   }

@@ -1,6 +1,8 @@
 #include "SourceOptions.h"
 #include "Options.h"
 
+#include "compiler/check/Budget.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +14,8 @@ void SourceOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm, FILE.cpp or FILE.mlir")->required();
   command.add_option("--mesh", meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
+  command.add_option("--budget", budget, "bytes, and time in proportion, that the check of one mesh may take; a larger mesh\n"
+                                        "is represented by a smaller one");
   command.add_flag("--no-optimization", noOptimization, "required passes only");
 }
 
@@ -40,6 +44,15 @@ static std::vector<runtime::Mesh> parseMeshes(const std::vector<std::string> &te
   return meshes;
 }
 
+std::optional<int64_t> SourceOptions::parseBudget() const {
+  if (budget.empty())
+    return std::nullopt;
+  int64_t numBytes = parseSize(budget, "--budget");
+  if (numBytes < 1 || numBytes > largestBudget)
+    throw ToolError(ExitCode::Usage, "--budget: " + budget + " must be at least 1 byte and at most 16T");
+  return numBytes;
+}
+
 CompileRequest SourceOptions::makeRequest() const {
   std::string extension = std::filesystem::path(what).extension();
   bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir";
@@ -51,6 +64,7 @@ CompileRequest SourceOptions::makeRequest() const {
     throw ToolError(ExitCode::Usage, "--program: not with " + what + "; all of its programs are compiled");
   CompileRequest request;
   request.optimize = !noOptimization;
+  request.budget = parseBudget();
   if (isIr) {
     request.irPath = what;
   } else {

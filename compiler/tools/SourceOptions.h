@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,14 @@ struct SourceOptions {
   std::string what; // a shipped algorithm, FILE.cpp or FILE.mlir
   std::string program;
   std::vector<std::string> meshes;
+  std::string budget; // empty: the command's own
   bool noOptimization = false;
 
   void addTo(CLI::App &command);
   /// A request without output; a file of C++ is compiled and loaded by then. Throws ToolError.
   CompileRequest makeRequest() const;
+  /// Bytes, if there are some given. Throws ToolError (Usage).
+  std::optional<int64_t> parseBudget() const;
 };
 
 } // namespace kolo::tools

@@ -26,10 +26,10 @@ static ordered_json describeStatements(ProgramOp program) {
   return result;
 }
 
-/// A list of [mesh, what was run through for it], as fields "mesh" and "on".
-static ordered_json describeMeshPairs(ProgramOp program, StringRef attribute) {
+/// What CheckProgram left: which mesh it is proved on, and what was run through for it.
+static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
-  if (auto pairs = program->getAttrOfType<ArrayAttr>(attribute))
+  if (auto pairs = program->getAttrOfType<ArrayAttr>("kolo.proved"))
     for (auto pair : pairs.getAsRange<ArrayAttr>())
       result.push_back({{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))},
                         {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
@@ -46,8 +46,8 @@ static ordered_json describeProgram(ProgramOp program) {
   result["meshes"] = ordered_json::array();
   for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>())
     result["meshes"].push_back(toVector(mesh));
-  result["proved"] = describeMeshPairs(program, "kolo.proved");
-  result["unproved"] = !program->hasAttr("kolo.proved");
+  result["proved"] = describeProofs(program);
+  result["unproved"] = program->hasAttr("kolo.unproved");
   result["semaphores"] = int64_t(program.getSemaphores());
   bool reduces = false;
   program.walk([&](ChannelReduceOp) { reduces = true; });
@@ -55,8 +55,6 @@ static ordered_json describeProgram(ProgramOp program) {
   // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
   auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
   result["inPlace"] = inPlace ? inPlace.getValue().str() : std::string("copyInput");
-  // Which mesh stands for which was checked symbolically; empty when there was no choreography to check.
-  result["checked"] = describeMeshPairs(program, "kolo.checked");
   result["statements"] = describeStatements(program);
   return result;
 }

@@ -116,8 +116,6 @@ class Manifests(PluginTest):
 
     def test_every_field_missing_or_of_another_type(self):
         manifest = json.loads(self.text)
-        optional = {("programs", 0, "checked")}  # for people to read
-
         def places(value, path):
             items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
             for key, inner in items:
@@ -131,8 +129,6 @@ class Manifests(PluginTest):
 
         numRefused = 0
         for path in places(manifest, ()):
-            if any(path[:len(skipped)] == skipped for skipped in optional):
-                continue
             for wrong in ("missing", {"no": "sense"}):
                 broken = json.loads(self.text)
                 if wrong == "missing":
@@ -153,7 +149,9 @@ class Manifests(PluginTest):
                              ("groupDims", [0, 0]), ("mesh", []), ("mesh", ["a", "b", "c", "d", "e"]), ("meshes", [[0]]),
                              ("meshes", [[2, 2]]), ("meshes", [[-2]]), ("meshes", [[2**40]]), ("meshes", [[2.5]]),
                              ("semaphores", -1), ("semaphores", 2**31), ("semaphores", 2**64), ("semaphores", 1e99),
-                             ("inPlace", "perhaps"), ("reduces", 1)]:
+                             ("inPlace", "perhaps"), ("reduces", 1), ("unproved", 0), ("unproved", "true"), ("proved", [[2]]),
+                             ("proved", [{"mesh": [2]}]), ("proved", [{"on": [2]}]), ("proved", [{"mesh": [3], "on": [3]}]),
+                             ("proved", [{"mesh": [2], "on": [0]}]), ("proved", [{"mesh": [2, 2], "on": [2]}])]:
             with self.subTest(field=field, value=value):
                 self.refused(self.changed(program(field, value)), f"programs[0].{field}", inspect=False)
 
@@ -175,10 +173,17 @@ class Manifests(PluginTest):
                 self.refused(pack(elf, self.text), inspect=False)
 
     def test_a_mesh_of_the_manifest_alone(self):
-        """The code is parametric, so this runs; that it was proved is not the loader's to know."""
+        """The code is parametric, so it would run."""
         with open(self.file("x.so"), "wb") as file:
-            file.write(self.changed(lambda m: m["programs"][0].update(meshes=[[3]])))
-        self.refuses(2, "run", "x.so", "--mesh", "rank=2", says="compiled for rank=3")
+            file.write(self.changed(lambda m: m["programs"][0].update(meshes=[[3], [2]])))
+        self.succeeds("run", "x.so", "--mesh", "rank=2", "--bytes", "1K")
+        self.refuses(2, "run", "x.so", "--mesh", "rank=4", says="compiled for rank=3 or rank=2")
+        self.refuses(2, "run", "x.so", "--mesh", "rank=3", says="ringAllReduce is not proved on rank=3")
+
+    def test_a_mesh_that_is_not_proved(self):
+        with open(self.file("x.so"), "wb") as file:
+            file.write(self.changed(lambda m: m["programs"][0].update(proved=[])))
+        self.refuses(2, "run", "x.so", "--mesh", "rank=2", says="ringAllReduce is not proved on rank=2")
 
 
 if __name__ == "__main__":

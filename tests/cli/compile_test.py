@@ -1,6 +1,7 @@
 """kolo compile: what it makes, what it refuses, and that a refusal writes nothing."""
 import json
 import os
+import re
 import shutil
 import unittest
 
@@ -15,9 +16,15 @@ class Output(ToolTest):
         self.succeeds("compile", self.copy("channel.mlir"))
         self.assertEqual(self.listing(), ["channel.mlir", "channel.so", "ringAllGather.so", "two.cpp", "two.so"])
 
-    def test_a_mesh_that_is_checked_by_a_smaller_one_is_said_to_be(self):
-        out = self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "-o", "x.so")
-        self.assertEqual(out.splitlines()[1:], ["railAllGather: node=1024,gpu=8 was checked on node=8,gpu=8 in its place"])
+    def test_a_mesh_that_is_proved_on_a_smaller_one_is_said_to_be(self):
+        compile_ = ["compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "-o", "x.so"]
+        [line] = self.succeeds(*compile_).splitlines()[1:]
+        found = re.fullmatch(r"railAllGather: node=1024,gpu=8 was proved on node=(\d+),gpu=8 in its place", line)
+        self.assertTrue(found, line)
+        proofs = json.loads(self.succeeds("inspect", "x.so"))["programs"][0]["proved"]
+        self.assertEqual(proofs, [{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [1024, 8], "on": [int(found[1]), 8]}])
+        [line] = self.succeeds(*compile_, "--budget", "4M").splitlines()[1:]
+        self.assertNotEqual(line, found[0], "more room, a larger mesh")
 
     def test_a_mesh_given_twice_counts_once(self):
         self.succeeds("compile", "ringAllGather", "--mesh", "rank=4", "--mesh", "rank=3", "--mesh", "rank=4", "-o", "x.so")

@@ -109,8 +109,13 @@ class Refusals(ToolTest):
         # What is sent on is not what arrived.
         wrong = text.replace("put %out[%i] size [%c1] ->", "put %out[%me] size [%c1] ->")
         self.assertNotEqual(wrong, text)
-        self.succeeds("compile", self.write("wrong.mlir", wrong))
-        self.refuses(1, "run", "wrong.so", "--mesh", "rank=4", "--bytes", "1K", says=["ring", "rank", "element", "wrong"])
+        self.refuses(1, "compile", self.write("wrong.mlir", wrong), says="V1: right result")
+        self.assertEqual(self.kolo("compile", "wrong.mlir", "--unproved").code, 0)
+        outcome = self.kolo("run", "wrong.so", "--mesh", "rank=4", "--bytes", "1K")
+        self.assertEqual((outcome.code, outcome.out), (1, ""), str(outcome))
+        warning, error = outcome.err.splitlines()
+        self.assertIn("ring is not proved on rank=4", warning)
+        self.assertRegex(error, r"\Aring: rank \d: element \d+ of the output is wrong")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ static std::string channelText(const std::string &name, const Sizes &mesh, bool 
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   module->walk([](ProgramOp program) {
     program->removeAttr("kolo.checked");
+    program->removeAttr("kolo.proved");
     program.setMeshesAttr(mlir::ArrayAttr::get(program.getContext(), {}));
   });
   std::string text;
@@ -31,7 +32,7 @@ static nlohmann::json withoutMeshes(const std::string &manifest) {
   nlohmann::json json = nlohmann::json::parse(manifest);
   for (nlohmann::json &program : json["programs"]) {
     EXPECT_EQ(program.erase("meshes"), 1u);
-    EXPECT_EQ(program.erase("checked"), 1u);
+    EXPECT_EQ(program.erase("proved"), 1u);
   }
   return json;
 }

@@ -1,9 +1,10 @@
-// From a choreography to a plugin file.
+// From a choreography to a plugin file, or only to channel form.
 #include "driver/Compile.h"
 #include "driver/Mistakes.h"
 #include "driver/UserCode.h"
 
 #include "compiler/Passes.h"
+#include "compiler/Pipeline.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/Recording.h"
 #include "targets/cpu/CpuTarget.h"
@@ -133,7 +134,9 @@ std::vector<std::string> compile(const CompileRequest &request) {
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
     throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
-  llvm::Error problem = cpu::compilePlugin(*module, {request.optimize}, output);
+  PipelineOptions options{.optimize = request.optimize, .unproved = request.unproved};
+  options.budget = request.budget.value_or(options.budget);
+  llvm::Error problem = cpu::compilePlugin(*module, options, output);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());
@@ -141,6 +144,18 @@ std::vector<std::string> compile(const CompileRequest &request) {
   if (problem)
     throw ToolError(ExitCode::Usage, llvm::toString(std::move(problem)));
   return mistakes.warnings();
+}
+
+void compileToChannel(const CompileRequest &request, const std::function<void(ModuleOp)> &use) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
+  PassManager manager(&context, ModuleOp::getOperationName());
+  buildChannelPipeline(manager, {.optimize = request.optimize, .check = false});
+  if (failed(manager.run(*module)))
+    throw ToolError(ExitCode::Refused, mistakes.text());
+  use(*module);
 }
 
 const dsl::Definition &findShipped(const std::string &name) {

@@ -1,4 +1,4 @@
-// From a choreography, wherever it comes from, to a plugin file. Used by the tools, the tests and the benchmarks.
+// From a choreography, wherever it comes from, to a plugin file or to channel form. Used by the tools, the tests and the benchmarks.
 #ifndef KOLO_TOOLS_COMPILE_H
 #define KOLO_TOOLS_COMPILE_H
 
@@ -7,8 +7,14 @@
 #include "kolo/dsl/Registry.h"
 #include "kolo/runtime/Types.h"
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+namespace mlir {
+class ModuleOp;
+}
 
 namespace kolo::tools {
 
@@ -17,13 +23,19 @@ struct CompileRequest {
   std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
   std::string output;                       // path of the plugin
   bool optimize = true;                     // false: required passes only
+  bool unproved = false;                    // true: what is not proved is packed all the same
+  std::optional<int64_t> budget = {};       // bytes that the check of one mesh may take; nothing: PipelineOptions' own
   std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
 };
 
-/// Writes the plugin. Gives the warnings, one line each. Throws
+/// Writes the plugin. Gives the warnings, one line each: with `unproved`, why a program is not proved on a mesh. Throws
 /// ToolError: Refused with all of the author's mistakes, one per line, each beginning with file:line:column; Usage when a
 /// mesh has other dimensions than a definition, or a file cannot be read or written.
 std::vector<std::string> compile(const CompileRequest &request);
+
+/// Runs the same passes up to channel form, but for the check of the programs, and hands over the module, which is gone
+/// when `use` returns. Throws as compile does; `output` and `unproved` mean nothing here.
+void compileToChannel(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
 
 /// A shipped choreography by name; throws ToolError with the nearest name when there is none.
 const dsl::Definition &findShipped(const std::string &name);

@@ -10,11 +10,12 @@ namespace kolo::tools {
 /// Documented by `kolo --help`.
 enum class ExitCode {
   Ok = 0,
-  Refused = 1, // the program has mistakes, or its result is wrong
+  Refused = 1, // the program has mistakes, is refuted, or its result is wrong
   Usage = 2,   // a flag, a file or the environment is not as it must be
   Failed = 3,  // ranks could not run to the end: lost, timed out, out of memory
 };
 
+/// An empty message: everything was said already.
 class ToolError : public std::runtime_error {
 public:
   ToolError(ExitCode code, const std::string &message) : std::runtime_error(message), exitCode(code) {}

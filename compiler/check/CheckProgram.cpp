@@ -1,0 +1,73 @@
+// CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that breaks.
+//   Changes nothing but attributes: kolo.proved, [mesh, mesh run through] per proved mesh; kolo.unproved where the option
+//   `unproved` lets a program pass that is not proved on all of its meshes.
+// Requires channel form, wherever it comes from. Runs last: what is proved is what the target gets.
+#include "compiler/Passes.h"
+#include "compiler/check/Budget.h"
+#include "compiler/check/ShowVerdict.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_CHECKPROGRAM
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
+  using CheckProgramBase::CheckProgramBase;
+
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    CheckOptions options;
+    std::optional<Transport> chosen = parseTransport(transport);
+    if (!chosen) {
+      program.emitError() << "there is no transport '" << transport << "'";
+      return signalPassFailure();
+    }
+    options.transport = *chosen;
+    setBudget(options, budget);
+    Builder builder(&getContext());
+    SmallVector<Attribute> proved;
+    std::vector<Verdict> others;
+    for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
+      Verdict verdict = checkProgram(program, mesh, options);
+      if (verdict.isProved())
+        proved.push_back(builder.getArrayAttr({mesh, builder.getDenseI64ArrayAttr(verdict.checkedOn)}));
+      else
+        others.push_back(std::move(verdict));
+    }
+    report(others);
+    if (!others.empty() && !unproved)
+      return signalPassFailure();
+    program->setAttr("kolo.proved", builder.getArrayAttr(proved));
+    program->removeAttr("kolo.unproved");
+    if (!others.empty())
+      program->setAttr("kolo.unproved", builder.getUnitAttr());
+  }
+
+  /// A mistake that shows on several meshes is explained on the first.
+  void report(ArrayRef<Verdict> verdicts) {
+    for (auto [index, verdict] : llvm::enumerate(verdicts)) {
+      auto isSame = [&](const Verdict &other) { return areSame(verdict, other); };
+      if (llvm::any_of(verdicts.take_front(index), isSame))
+        continue;
+      Location loc = locationOf(getOperation(), verdict);
+      InFlightDiagnostic diagnostic = unproved ? emitWarning(loc) : emitError(loc);
+      diagnostic << describe(getOperation(), verdict);
+      for (const Remark &remark : explain(verdict))
+        diagnostic.attachNote(remark.loc) << remark.text;
+      for (const Verdict &other : llvm::make_filter_range(verdicts.drop_front(index + 1), isSame))
+        diagnostic.attachNote(loc) << "the same on mesh " << describeMesh(getOperation(), other.mesh);
+    }
+  }
+
+  static bool areSame(const Verdict &a, const Verdict &b) {
+    return a.refutation && b.refutation && a.refutation->property == b.refutation->property &&
+           a.refutation->op == b.refutation->op && a.refutation->otherOp == b.refutation->otherOp &&
+           a.refutation->loc == b.refutation->loc;
+  }
+};
+
+} // namespace
+} // namespace kolo

@@ -1,0 +1,76 @@
+// RUN: kolo-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(kolo.chan.program(kolo-check-program))'
+// RUN: not kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.chan.program(kolo-check-program{transport=carrier}))' 2>&1 | FileCheck %s --check-prefix=TRANSPORT
+// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.chan.program(kolo-check-program{unproved=true}))' 2>&1 | FileCheck %s --check-prefix=UNPROVED
+
+// TRANSPORT: error: there is no transport 'carrier'
+
+// UNPROVED: warning: nothing orders two accesses
+// UNPROVED: kolo.chan.program @early {{.*}} attributes {kolo.proved = [], kolo.unproved} {
+// UNPROVED: kolo.chan.program @stuck {{.*}} attributes {kolo.proved = [], kolo.unproved} {
+
+// What is put after the signal may arrive after it. Said once, for all meshes that it shows on.
+kolo.chan.program @early #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2], [4]] semaphores 1 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  // expected-note@below {{1. rank 0, call 1: signals semaphore 0 of rank 1}}
+  // expected-note@below {{2. rank 1, call 1: signals semaphore 0 of rank 0}}
+  kolo.chan.signal 0 to %peer
+  // expected-note@below {{the other statement}}
+  // expected-note-re@below {{4. rank 1, call 1: puts to rank 0, {{.*}}'work' on rank 0}}
+  kolo.chan.put %in[] size [] -> %work[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+  // expected-note-re@below {{3. rank 0, call 1: wait{{.*}} semaphore 0 from rank 1}}
+  kolo.chan.wait 0 from %peer
+  // expected-error-re@below {{nothing orders two accesses to {{.*}}'work' on rank 0: {{.*}} (V2: no data race; mesh rank=2)}}
+  // expected-note-re@below {{5. rank 0, call 1: copies, {{.*}}'work' on rank 0}}
+  // expected-note@below {{the same on mesh rank=4}}
+  kolo.chan.copy %work[] size [] -> %out[%peer] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.flush
+}
+
+// -----
+
+// Everybody waits before anybody signals.
+kolo.chan.program @stuck #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c1 = arith.constant 1 : index
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  // expected-error-re@below {{rank 0 waits for ever: {{.*}} (V4: no deadlock; mesh rank=2)}}
+  // expected-note-re@below {{1. rank 0, call 1: {{.*}} from rank 1}}
+  // expected-note-re@below {{2. rank 1, call 1: {{.*}} from rank 0}}
+  kolo.chan.wait 0 from %peer
+  kolo.chan.signal 0 to %peer
+}
+
+// -----
+
+// Two signals, one wait.
+kolo.chan.program @unbalanced #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c1 = arith.constant 1 : index
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  kolo.chan.signal 0 to %peer
+  kolo.chan.signal 0 to %peer
+  // expected-error-re@below {{rank 0 signals semaphore 0 of rank 1 2 times {{.*}} (V5: signals and waits balance; mesh rank=2)}}
+  kolo.chan.wait 0 from %peer
+}
+
+// -----
+
+// Nobody sends. The root is named, since every rank may be it.
+// expected-error-re@below {{'out' on rank 1 ends as nothing {{.*}} (V1: right result; mesh rank=2, root 0)}}
+kolo.chan.program @forgotten #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.in_place = "direct"} {
+  %me = kolo.chan.coord 0
+  %root = kolo.root
+  %isRoot = arith.cmpi eq, %me, %root : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  scf.if %isRoot {
+    kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  }
+}
