@@ -42,10 +42,11 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles, runs and measures collectives.", "kolo");
   app.require_subcommand(1);
   app.set_version_flag("--version", "kolo " KOLO_VERSION);
-  app.footer("Exit codes: 0 success; 1 the program has mistakes or its result is wrong; 2 a flag, a file or the\n"
+  app.footer("Exit codes: 0 success; 1 the program has mistakes, is refuted, or its result is wrong; 2 a flag, a file or the\n"
              "environment is not as it must be; 3 ranks could not run to the end.");
   addListCommand(app);
   addCompileCommand(app);
+  addCheckCommand(app);
   addInspectCommand(app);
   addRunCommand(app);
   addBenchCommand(app);
@@ -58,6 +59,8 @@ int main(int argc, char **argv) {
     return fail((std::string("kolo: ") + error.what() + helpHint(app)).c_str(), ExitCode::Usage);
   } catch (const ToolError &error) {
     std::string text = error.what();
+    if (text.empty())
+      return int(error.code());
     // An author's mistakes begin with their own place, so that editors find it.
     return fail(error.code() == ExitCode::Refused ? text.c_str() : ("kolo: " + text).c_str(), error.code());
   } catch (const std::exception &error) {

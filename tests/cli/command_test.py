@@ -4,7 +4,7 @@ import unittest
 
 from tool import ToolTest
 
-COMMANDS = ["list", "compile", "inspect", "run", "bench"]
+COMMANDS = ["list", "compile", "check", "inspect", "run", "bench"]
 
 
 class Program(ToolTest):

@@ -1,4 +1,4 @@
-"""The choreographies that the documentation shows compile, run and give the right result."""
+"""What the documentation shows is what happens: choreographies compile, run and give the right result; commands print that."""
 
 import os
 import pathlib
@@ -41,6 +41,27 @@ class ShownChoreographies(unittest.TestCase):
 
     def test_language_page(self):
         self.check("dsl/README.md")
+
+
+def transcripts(page):
+    """The commands that a page shows with what they print, as (command, text), but for those that print times."""
+    for block in re.findall(r"```\n(\$ kolo .*?)```", (SOURCE / page).read_text(), re.S):
+        for shown in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, text = shown.split("\n", 1)
+            if command.startswith("kolo check") or ": error: " in text:
+                yield command, text
+
+
+class ShownCommands(unittest.TestCase):
+    def test_readme(self):
+        found = list(transcripts("README.md"))
+        self.assertGreater(sum(command.startswith("kolo check") for command, _ in found), 1)
+        self.assertGreater(len(found), 2)
+        for command, text in found:
+            with self.subTest(command=command):
+                done = subprocess.run([KOLO, *command.split()[1:]], cwd=SOURCE, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, check=False)
+                self.assertEqual(done.stdout.strip(), text.strip())
 
 
 if __name__ == "__main__":

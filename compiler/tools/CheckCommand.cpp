@@ -1,0 +1,212 @@
+// kolo check: what is proved of a program, property by property, and what breaks it.
+#include "Commands.h"
+#include "SourceOptions.h"
+
+#include "compiler/check/Budget.h"
+#include "compiler/check/ShowVerdict.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace kolo::tools {
+
+namespace {
+
+struct CheckCommand : SourceOptions {
+  std::string transport = "shared";
+  bool asJson = false, isVerbose = false, noSampling = false;
+
+  CheckOptions makeOptions() const;
+};
+
+/// One program on one mesh.
+struct Report {
+  ProgramOp program;
+  Verdict verdict;
+  std::optional<SyncCounts> counts;
+};
+
+std::string nameOf(ProgramOp program) { return program.getSymName().str(); }
+
+CheckOptions CheckCommand::makeOptions() const {
+  CheckOptions options;
+  std::optional<Transport> parsed = parseTransport(transport);
+  if (!parsed)
+    throw ToolError(ExitCode::Usage, "--transport: '" + transport + "' is none of shared, peer, network, network:nics=4");
+  options.transport = *parsed;
+  options.mayReplaceMesh = !noSampling;
+  if (std::optional<int64_t> numBytes = parseBudget())
+    setBudget(options, *numBytes);
+  return options;
+}
+
+std::vector<Report> checkAll(mlir::ModuleOp module, const CheckOptions &options, bool wantCounts) {
+  std::vector<Report> reports;
+  for (ProgramOp program : module.getOps<ProgramOp>())
+    for (auto mesh : program.getMeshes().getAsRange<mlir::DenseI64ArrayAttr>()) {
+      Report &report = reports.emplace_back(Report{program, checkProgram(program, mesh, options), std::nullopt});
+      if (wantCounts)
+        report.counts = countSynchronisation(program, mesh);
+    }
+  return reports;
+}
+
+std::string stateText(const Report &report, Property property, const Transport &transport) {
+  const Verdict &verdict = report.verdict;
+  std::string text(toString(stateOf(verdict, property)));
+  if (stateOf(verdict, property) == PropertyState::Refuted)
+    return text + ": " + verdict.refutation->message;
+  if (stateOf(verdict, property) == PropertyState::Proved && verdict.checkedOn != verdict.mesh)
+    text += " on " + describeMesh(report.program, verdict.checkedOn);
+  std::string note = noteOn(report.program, verdict, property, transport);
+  return note.empty() ? text : text + "; " + note;
+}
+
+/// A line "file:line:column: KIND: TEXT", as the compiler's messages are.
+void printAt(mlir::Location location, const char *kind, const std::string &text) {
+  Place place = placeOf(location);
+  fmt::print("{}:{}:{}: {}: {}\n", place.file, place.line, place.column, kind, text);
+}
+
+void print(const Report &report, const Transport &transport) {
+  ProgramOp program = report.program;
+  const Verdict &verdict = report.verdict;
+  fmt::print("{} on {}\n", nameOf(program), describeMesh(program, verdict.mesh));
+  if (verdict.checkedOn != verdict.mesh)
+    fmt::print("{} was checked in its place\n", describeMesh(program, verdict.checkedOn));
+  size_t width = 0;
+  for (int number = 0; number < numProperties; ++number)
+    width = std::max(width, title(Property(number)).size());
+  for (int number = 0; number < numProperties; ++number)
+    fmt::print("{:<4} {:<{}}  {}\n", shortName(Property(number)), title(Property(number)).str(), width,
+               stateText(report, Property(number), transport));
+  if (!verdict.refutation)
+    return;
+  printAt(locationOf(program, verdict), "error", describe(program, verdict));
+  for (const Remark &remark : explain(verdict))
+    printAt(remark.loc, "note", remark.text);
+}
+
+/// The first column to the left, the others to the right.
+void printTable(const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const std::vector<std::string> &row : rows)
+    for (size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], row[column].size());
+  for (const std::vector<std::string> &row : rows) {
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
+    for (size_t column = 1; column < row.size(); ++column)
+      line += fmt::format("  {:>{}}", row[column], widths[column]);
+    fmt::print("{}\n", line);
+  }
+}
+
+/// Kinds of credits that the reports have, in the order in which they come up.
+std::vector<std::string> creditKinds(llvm::ArrayRef<Report> reports) {
+  std::vector<std::string> kinds;
+  for (const Report &report : reports)
+    if (report.counts)
+      for (const auto &[kind, number] : report.counts->creditWaits)
+        if (std::ranges::find(kinds, kind) == kinds.end())
+          kinds.push_back(kind);
+  return kinds;
+}
+
+/// Of one program's reports.
+void printSynchronisation(llvm::ArrayRef<Report> reports) {
+  std::vector<std::string> kinds = creditKinds(reports);
+  std::vector<std::vector<std::string>> rows = {{"mesh", "data signals", "data waits"}};
+  for (const std::string &kind : kinds)
+    rows.front().push_back(kind + " credits");
+  for (const char *name : {"flushes", "waits"})
+    rows.front().push_back(name);
+  for (const Report &report : reports) {
+    std::vector<std::string> &row = rows.emplace_back();
+    row.push_back(describeMesh(report.program, report.verdict.mesh));
+    if (!report.counts) {
+      row.resize(rows.front().size(), "-");
+      continue;
+    }
+    const SyncCounts &counts = *report.counts;
+    row.push_back(std::to_string(counts.dataSignals));
+    row.push_back(std::to_string(counts.dataWaits));
+    for (const std::string &kind : kinds) {
+      auto found = llvm::find_if(counts.creditWaits, [&](const auto &credit) { return credit.first == kind; });
+      row.push_back(std::to_string(found == counts.creditWaits.end() ? 0 : found->second));
+    }
+    row.push_back(std::to_string(counts.flushes));
+    row.push_back(std::to_string(counts.waits()));
+  }
+  fmt::print("\n{}: synchronisation per rank, lane and call\n", nameOf(reports.front().program));
+  printTable(rows);
+}
+
+void printAll(llvm::ArrayRef<Report> reports, const Transport &transport, bool isVerbose) {
+  const char *separator = "";
+  while (!reports.empty()) {
+    ProgramOp program = reports.front().program;
+    auto ofProgram = reports.take_while([&](const Report &report) { return report.program == program; });
+    for (const Report &report : ofProgram) {
+      if (report.verdict.tooLarge)
+        continue;
+      fmt::print("{}", separator);
+      print(report, transport);
+      separator = "\n";
+    }
+    if (isVerbose)
+      printSynchronisation(ofProgram);
+    reports = reports.drop_front(ofProgram.size());
+  }
+}
+
+void printJson(llvm::ArrayRef<Report> reports, const Transport &transport) {
+  auto objects = nlohmann::ordered_json::array();
+  for (const Report &report : reports)
+    objects.push_back(toJson(report.program, report.verdict, report.counts, transport));
+  fmt::print("{}\n", objects.dump(2));
+}
+
+/// Throws the ToolError that the verdicts amount to, if they are no proofs.
+void judge(llvm::ArrayRef<Report> reports) {
+  std::string tooLarge;
+  for (const Report &report : reports)
+    if (report.verdict.tooLarge)
+      tooLarge += (tooLarge.empty() ? "" : "\n") + nameOf(report.program) + ": " +
+                  describe(report.program, report.verdict);
+  if (llvm::any_of(reports, [](const Report &report) { return report.verdict.refutation.has_value(); }))
+    throw ToolError(ExitCode::Refused, tooLarge);
+  if (!tooLarge.empty())
+    throw ToolError(ExitCode::Usage, tooLarge);
+}
+
+void check(const CheckCommand &command) {
+  CheckOptions options = command.makeOptions();
+  compileToChannel(command.makeRequest(), [&](mlir::ModuleOp module) {
+    std::vector<Report> reports = checkAll(module, options, command.asJson || command.isVerbose);
+    if (command.asJson)
+      printJson(reports, options.transport);
+    else
+      printAll(reports, options.transport, command.isVerbose);
+    judge(reports);
+  });
+}
+
+} // namespace
+
+void addCheckCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("check", "says what is proved of an algorithm, or of a file of your own");
+  auto options = std::make_shared<CheckCommand>();
+  options->addTo(*command);
+  command->add_flag("--json", options->asJson, "as JSON: an array of one object per program and mesh");
+  command->add_flag("-v,--verbose", options->isVerbose, "also what synchronisation a rank does in one call");
+  command->add_option("--transport", options->transport, "what puts and signals travel on: shared, peer, network or network:nics=4")
+      ->capture_default_str();
+  command->add_flag("--no-sampling", options->noSampling, "never check a smaller mesh in the place of one beyond the budget");
+  command->callback([options] { check(*options); });
+}
+
+} // namespace kolo::tools

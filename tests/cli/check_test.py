@@ -1,0 +1,200 @@
+"""kolo check: what it proves, what it refutes and how, and the gate that kolo compile has."""
+import json
+import re
+import unittest
+
+from tool import ToolTest
+
+NUMBERS = [f"V{number}" for number in range(1, 11)]
+
+
+class CheckTest(ToolTest):
+    def states(self, text):
+        """The lines of properties, by number, in their order."""
+        found = dict(re.findall(r"^(V\d+) +\S.*?  (\S.*)$", text, re.M))
+        self.assertEqual([number for number in found], NUMBERS, text)
+        return found
+
+    def refuted(self, *arguments):
+        """Refuted: everything on standard output. Gives it."""
+        outcome = self.kolo("check", *arguments)
+        self.assertEqual((outcome.code, outcome.err), (1, ""), str(outcome))
+        self.assertNoJargon(outcome.out)
+        return outcome.out
+
+
+class Proofs(CheckTest):
+    def test_all_is_proved_of_a_shipped_algorithm(self):
+        for flags in ([], ["--no-optimization"]):
+            out = self.succeeds("check", "railAllGather", "--mesh", "node=2,gpu=4", *flags)
+            self.assertEqual(out.splitlines()[0], "railAllGather on node=2,gpu=4")
+            states = self.states(out)
+            self.assertEqual({text.split(";")[0] for text in states.values()}, {"proved"})
+            self.assertRegex(states["V3"], r"\Aproved; shared: \w")
+        self.assertEqual(self.listing(), [], "nothing is written")
+
+    def test_whether_ranks_agree_is_said_of_reductions_only(self):
+        self.assertRegex(self.states(self.succeeds("check", "ringAllReduce", "--mesh", "rank=4"))["V9"],
+                         r"\Aproved; (all ranks combine in the same order|ranks may differ in the last bit)\Z")
+        self.assertEqual(self.states(self.succeeds("check", "ringAllGather", "--mesh", "rank=4"))["V9"], "proved")
+
+    def test_every_mesh_and_every_program(self):
+        out = self.succeeds("check", self.copy("two.cpp"), "--mesh", "rank=2", "--mesh", "rank=3")
+        self.assertEqual(re.findall(r"^(\w+ on .*)$", out, re.M),
+                         ["direct on rank=2", "direct on rank=3", "ring on rank=2", "ring on rank=3"])
+        out = self.succeeds("check", "two.cpp", "--mesh", "rank=2", "--program", "ring")
+        self.assertEqual(re.findall(r"^(\w+ on .*)$", out, re.M), ["ring on rank=2"])
+
+    def test_ir_of_both_phases(self):
+        self.states(self.succeeds("check", self.copy("channel.mlir")))
+        self.states(self.succeeds("check", self.copy("choreography.mlir")))
+
+    def test_a_mesh_beyond_the_budget_is_represented_by_a_smaller_one(self):
+        arguments = ["ringAllGather", "--mesh", "rank=64", "--budget", "4K"]
+        out = self.succeeds("check", *arguments)
+        smaller = re.match(r"ringAllGather on rank=64\n(rank=\d+) was checked in its place\n", out)
+        self.assertTrue(smaller, out)
+        self.assertEqual({text.split(";")[0] for text in self.states(out).values()}, {f"proved on {smaller[1]}"})
+        self.refuses(2, "check", *arguments, "--no-sampling", says=["ringAllGather", "rank=64", "--budget"])
+        self.assertNotIn("in its place", self.succeeds("check", *arguments[:-1], "64M"))
+
+    def test_verbose_counts_what_synchronisation_remains(self):
+        out = self.kolo("check", self.copy("racy.mlir"), "-v").out
+        rows = [re.split(r"  +", line) for line in out[out.index("racy: synchronisation"):].splitlines()[1:]]
+        self.assertEqual(rows, [["mesh", "data signals", "data waits", "entry credits", "flushes", "waits"],
+                                ["rank=1", "0", "0", "1", "1", "1"], ["rank=4", "3", "3", "1", "1", "4"]])
+        self.assertIn("flushes", self.succeeds("check", "ringAllGather", "--mesh", "rank=4", "--verbose"))
+
+
+class Refutations(CheckTest):
+    def test_a_race(self):
+        out = self.refuted(self.copy("racy.mlir"))
+        one, four = out.split("\n\n")
+        self.assertEqual(one.splitlines()[0], "racy on rank=1")
+        self.assertEqual({text.split(";")[0] for text in self.states(one).values()}, {"proved"})
+        self.assertEqual(four.splitlines()[0], "racy on rank=4")
+        states = self.states(four)
+        self.assertRegex(states["V2"], r"\Arefuted: .*'out' on rank \d")
+        self.assertEqual({state for number, state in states.items() if number != "V2"}, {"not decided"})
+        lines = four.splitlines()[11:]
+        self.assertRegex(lines[0], r"\Aracy\.mlir:22:5: error: .* \(V2: no data race; mesh rank=4\)\Z")
+        steps = [re.fullmatch(r"racy\.mlir:(\d+):\d+: note: (\d+)\. rank \d, call [12]: \S.*", line) for line in lines[1:]]
+        self.assertTrue(all(steps), four)
+        self.assertEqual([int(step[2]) for step in steps], list(range(1, len(steps) + 1)))
+        self.assertEqual([step[1] for step in steps[-2:]], ["22", "22"], "it ends with the two accesses")
+
+    def test_a_deadlock(self):
+        out = self.refuted(self.copy("stuck.mlir"))
+        self.assertIn("rank=1\nV1", out)
+        self.assertRegex(out, r"\nV4 +no deadlock +refuted: rank 0 waits for ever")
+        self.assertRegex(out, r"\nstuck\.mlir:21:5: error: .* \(V4: no deadlock; mesh rank=4\)\n")
+
+    def test_the_transport_may_break_the_order_of_puts(self):
+        self.copy("channel.mlir")
+        for transport in ("shared", "peer", "network"):
+            self.assertIn(f"proved; {transport}: ", self.states(self.succeeds("check", "channel.mlir", "--transport", transport))["V3"])
+        out = self.refuted("channel.mlir", "--transport", "network:nics=4")
+        self.assertRegex(self.states(out)["V3"], r"\Arefuted: .*4 NICs")
+
+    def test_one_missing_credit(self):
+        """Without it a peer may write while the application still does."""
+        out = self.refuted(self.copy("eager.mlir"))
+        self.assertRegex(self.states(out)["V7"], r"\Arefuted: ")
+        self.assertIn("application", out)
+
+    def test_what_the_choreography_already_gets_wrong(self):
+        self.copy("mistakes.cpp")
+        self.assertEqual(self.mistakes("check", "mistakes.cpp", "--mesh", "node=2,gpu=2"),
+                         self.mistakes("compile", "mistakes.cpp", "--mesh", "node=2,gpu=2"))
+
+
+class Json(CheckTest):
+    def test_proved(self):
+        [entry] = json.loads(self.succeeds("check", "ringAllReduce", "--mesh", "rank=4", "--json"))
+        self.assertEqual((entry["program"], entry["mesh"], entry["checkedOn"], entry["refutation"], entry["tooLarge"]),
+                         ("ringAllReduce", "rank=4", "rank=4", None, None))
+        self.assertEqual(list(entry["properties"]), NUMBERS)
+        self.assertEqual({value["state"] for value in entry["properties"].values()}, {"proved"})
+        self.assertEqual(entry["properties"]["V2"]["title"], "no data race")
+        synchronisation = entry["synchronisation"]
+        self.assertEqual(sorted(synchronisation), ["creditWaits", "dataSignals", "dataWaits", "flushes", "waits"])
+        self.assertEqual(synchronisation["waits"], synchronisation["dataWaits"] + sum(synchronisation["creditWaits"].values()))
+
+    def test_refuted(self):
+        one, four = json.loads(self.refuted(self.copy("racy.mlir"), "--json"))
+        self.assertEqual((one["mesh"], one["refutation"]), ("rank=1", None))
+        self.assertEqual(four["properties"]["V2"]["state"], "refuted")
+        self.assertEqual(four["properties"]["V1"]["state"], "not decided")
+        refutation = four["refutation"]
+        self.assertEqual((refutation["property"], refutation["file"], refutation["line"], refutation["mesh"]),
+                         ("V2", "racy.mlir", 22, "rank=4"))
+        self.assertEqual(sorted(refutation["other"]), ["column", "file", "line"])
+        self.assertEqual(len(refutation["ranks"]), 2)
+        self.assertIn("'out'", refutation["chunk"])
+        for step in refutation["steps"]:
+            self.assertEqual(sorted(step), ["call", "file", "line", "rank", "text"])
+        text = self.refuted("racy.mlir")
+        last = refutation["steps"][-1]
+        self.assertIn(f"{len(refutation['steps'])}. rank {last['rank']}, call {last['call']}: {last['text']}\n", text)
+
+    def test_too_large(self):
+        outcome = self.kolo("check", "ringAllGather", "--mesh", "rank=64", "--budget", "4K", "--no-sampling", "--json")
+        self.assertEqual(outcome.code, 2)
+        [entry] = json.loads(outcome.out)
+        self.assertIn("--budget", entry["tooLarge"])
+        self.assertEqual({value["state"] for value in entry["properties"].values()}, {"not decided"})
+
+
+class Arguments(CheckTest):
+    def test_what_is_refused(self):
+        ring = ["ringAllGather", "--mesh", "rank=4"]
+        for arguments, says in [(["ringAllGather"], "--mesh is needed"), (["ringAllGathr", *ring[1:]], "did you mean"),
+                                ([*ring, "--transport", "pigeon"], ["--transport", "'pigeon'", "network"]),
+                                ([*ring, "--transport", "network:nics=0"], "--transport"),
+                                ([*ring, "--budget", "0"], "--budget"), ([*ring, "--budget", "lots"], "--budget"),
+                                ([*ring, "--budget", "17T"], "--budget"), (["missing.mlir"], "no file"),
+                                ([self.copy("channel.mlir"), "--mesh", "rank=4"], ["--mesh", "channel.mlir"])]:
+            self.refuses(2, "check", *arguments, says=says)
+
+
+class Gate(CheckTest):
+    """What is not proved is not packed, unless one insists; then everybody is told."""
+
+    def test_what_is_refuted_is_not_packed(self):
+        for name, line, number in (("racy.mlir", 22, "V2"), ("stuck.mlir", 21, "V4")):
+            self.copy(name)
+            for flags in ([], ["--no-optimization"]):
+                outcome = self.kolo("compile", name, "-o", "x.so", *flags)
+                self.assertEqual((outcome.code, outcome.out), (1, ""), str(outcome))
+                self.assertNoJargon(outcome.err)
+                self.assertRegex(outcome.err, rf"\A{name}:{line}:5: error: .*\({number}: .*; mesh rank=4\)\n"
+                                              rf"({name}:\d+:\d+: note: \d+\. rank \d, call [12]: .*\n)+\Z")
+                self.assertNotIn("x.so", self.listing())
+
+    def test_unproved_says_so_everywhere(self):
+        outcome = self.kolo("compile", self.copy("racy.mlir"), "--unproved")
+        self.assertEqual(outcome.code, 0, str(outcome))
+        self.assertRegex(outcome.err, r"\Aracy\.mlir:22:5: warning: .*V2[^\n]*\n\Z")
+        self.assertEqual(outcome.out.splitlines()[1:], ["racy: rank=4 is not proved"])
+        [program] = json.loads(self.succeeds("inspect", "racy.so"))["programs"]
+        self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [1], "on": [1]}], True))
+        for command in (["run", "racy.so", "--bytes", "1K"], ["bench", "racy.so", "-b", "1K", "-e", "1K", "-n", "2"]):
+            self.succeeds(*command, "--mesh", "rank=1")
+            outcome = self.kolo(*command, "--mesh", "rank=4")
+            self.assertRegex(outcome.err, r"\Akolo: warning: racy is not proved on rank=4; [^\n]+\n")
+            self.assertEqual(outcome.err.count("warning"), 1)
+
+    def test_unproved_changes_nothing_of_what_is_proved(self):
+        for name, flags in (("a.so", []), ("b.so", ["--unproved"])):
+            self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", name, *flags)
+        with open(self.file("a.so"), "rb") as a, open(self.file("b.so"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        [program] = json.loads(self.succeeds("inspect", "a.so"))["programs"]
+        self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [4], "on": [4]}], False))
+
+    def test_unproved_does_not_pass_what_the_choreography_gets_wrong(self):
+        self.mistakes("compile", self.copy("mistakes.cpp"), "--mesh", "node=2,gpu=2", "--unproved")
+
+
+if __name__ == "__main__":
+    unittest.main()
