@@ -114,6 +114,15 @@ Contents::Id Contents::divide(Id a, Operation *op) {
   return intern(node);
 }
 
+Contents::Id Contents::leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, Operation *op) {
+  const Node &node = nodes[a];
+  if (node.call < 0 || node.chunk % chunksPerBlock == numberInBlock)
+    return a;
+  return makeMistake("moves " + describe(a) + " from a slot to chunk " + std::to_string(numberInBlock) +
+                         " of a block, whose size may differ",
+                     op);
+}
+
 static std::pair<uint64_t, uint64_t> movedKey(int64_t element, bool isBack, uint32_t what) {
   return {uint64_t(element) << 1 | uint64_t(isBack), what};
 }

@@ -43,6 +43,9 @@ public:
   /// A mistake when the two do not belong together, or share a contribution. `op` is who combines.
   Id combine(Id a, Id b, mlir::Operation *op);
   Id divide(Id a, mlir::Operation *op);
+  /// What a slot held, once it lies in the chunk with this number in its block: a mistake when it came from another, which may
+  /// be longer.
+  Id leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, mlir::Operation *op);
   /// The content of the same place after all ranks have been moved by an element of the group, or its inverse.
   Id move(int64_t element, Id content) { return group.isRepresentative(element) ? content : translate(element, content, false); }
   Id moveBack(int64_t element, Id content) { return group.isRepresentative(element) ? content : translate(element, content, true); }

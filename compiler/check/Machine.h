@@ -125,6 +125,8 @@ private:
   enum class Order { Settled, HiddenByTransport, None };
   Order orderOf(const Entry &entry, size_t orbit, int64_t owner) const;
   void report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order);
+  bool leavesSlot(const Event &event) const;
+  Contents::Id leaveSlot(const Event &event, Contents::Id content, int64_t chunk);
   void checkOverlap(size_t orbit, const Event &event);
   void checkOutput(size_t orbit, int64_t call);
   /// Whose contributions were combined first is followed on few ranks only: it takes a tree per chunk.

@@ -35,11 +35,20 @@ void Machine::move(size_t orbit, const Event &event) {
   for (auto [chunk, content] : llvm::zip_equal(destinationChunks, moved)) {
     Cell &cell = cellOf(destinationOwner, event.destination.buffer, chunk, event.part);
     access(write, chunk, cell);
-    Contents::Id arrived = contents.moveBack(destinationOwner, content);
+    Contents::Id arrived = contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
     cell.content = event.kind == EventKind::Reduce
                        ? contents.combine(cell.content, arrived, tracer.program().ops[event.op].op)
                        : arrived;
   }
+}
+
+bool Machine::leavesSlot(const Event &event) const {
+  return tracer.grids()[event.source.buffer].isSlots && !tracer.grids()[event.destination.buffer].isSlots;
+}
+
+Contents::Id Machine::leaveSlot(const Event &event, Contents::Id content, int64_t chunk) {
+  int64_t perBlock = tracer.grids()[event.destination.buffer].chunksPerBlock;
+  return contents.leaveSlot(content, chunk % perBlock, perBlock, tracer.program().ops[event.op].op);
 }
 
 /// A step that reads and writes one chunk does so chunk by chunk, in any order: only a chunk onto itself is harmless.

@@ -96,7 +96,9 @@ bool Tracer::startGrids(int64_t rank) {
     Grid grid;
     for (auto [dim, slot] : llvm::enumerate(buffer.gridSlots)) {
       int64_t extent = code.evaluator.slot(slot);
-      if (extent < 1 || extent > INT32_MAX || grid.numChunks > INT32_MAX / extent)
+      // One rank alone may have no slots for what others would send; its program then never touches them.
+      int64_t least = buffer.role == BufferRole::Scratch ? 0 : 1;
+      if (extent < least || extent > INT32_MAX || grid.numChunks > INT32_MAX / std::max<int64_t>(extent, 1))
         return refuse(UINT32_MAX, "grid dimension " + std::to_string(dim) + " of '" + buffer.name + "' has " +
                                       std::to_string(extent) + " chunks");
       grid.extents.push_back(int32_t(extent));
@@ -264,7 +266,7 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
     if (size < 0 || size > extent)
       return refuse(op, "a slice takes " + std::to_string(size) + " chunks along dimension " + std::to_string(dim) + " of '" +
                             code.buffers[slice.buffer].name + "', which has " + std::to_string(extent) + " there");
-    trace.numbers.push_back(int32_t(modulo(offset, extent)));
+    trace.numbers.push_back(extent ? int32_t(modulo(offset, extent)) : 0);
     trace.numbers.push_back(int32_t(size));
   }
   return true;
