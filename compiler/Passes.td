@@ -36,8 +36,8 @@ def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
   let summary = "adds the weakest credits with which the checker proves the program, and elides the rest";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = [Option<"maxWork", "max-work", "int64_t", "int64_t(1) << 26",
-                        "steps, over all ranks, that one check may take; larger meshes are replaced by smaller ones">];
+  let options = [Option<"budget", "budget", "int64_t", "1 << 20",
+                        "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
 }
 
 def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {

@@ -32,17 +32,20 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // From the global view to one rank's; data signals only.
   manager.addPass(createProject());
 
-  // Before any clean-up: recognise what Project leaves. The one makes every transfer wait for both sides; the other finds
-  // out, with the checker, what less will do.
+  // Before any clean-up: these recognise what Project leaves.
   OpPassManager &program = manager.nest<ProgramOp>();
-  // A schedule, not an optimisation: as asked for.
+  // What slices need of each other is for those who infer synchronisation to find out.
   PlacePipelineOptions pipeline;
-  pipeline.slices = options.slices;
+  pipeline.slices = options.schedule.slices;
   program.addPass(createPlacePipeline(pipeline));
-  if (options.optimize)
-    program.addPass(createInferSynchronisation());
-  else
+  // The one makes every transfer wait for both sides; the other finds out, with the checker, what less will do.
+  if (!options.optimize || options.schedule.synchronisation == Synchronisation::Handshake) {
     program.addPass(createInferHandshake());
+  } else {
+    InferSynchronisationOptions infer;
+    infer.budget = options.budget;
+    program.addPass(createInferSynchronisation(infer));
+  }
   // Synchronisation is settled; lanes repeat it side by side.
   program.addPass(createPlaceLanes());
 

@@ -2,13 +2,15 @@
 #ifndef KOLO_COMPILER_PIPELINE_H
 #define KOLO_COMPILER_PIPELINE_H
 
+#include "compiler/Schedule.h"
+
 #include "mlir/Pass/PassManager.h"
 
 namespace kolo {
 
 struct PipelineOptions {
   bool optimize = true; // false: required passes only
-  int64_t slices = 1;   // of every chunk, that go through the phases of the program one behind the other
+  Schedule schedule = {};
   bool check = true;    // false: whoever runs the pipeline checks the programs, and says what is wrong with them
   bool unproved = false; // true: a program that is not proved is marked as such instead of refused
   /// Of the check of one mesh, in bytes: see setBudget. The default takes a fraction of a second and is enough for 64 ranks,

@@ -130,7 +130,8 @@ SliceSlots CodeBuilder::slice(Value buffer, OperandRange offsets, OperandRange s
     result.offsets.push_back(slot(offset));
   for (Value size : sizes) {
     result.sizes.push_back(slot(size));
-    result.isRangedDim.push_back(isRanged(size));
+    if (isRanged(size))
+      result.rangedSizes.push_back(slot(size));
   }
   return result;
 }

@@ -36,7 +36,7 @@ enum class EventKind : uint8_t { Copy, Reduce, Put, Divide, Signal, Wait, Flush 
 struct SliceSlots {
   uint32_t buffer = 0;
   llvm::SmallVector<unsigned, 4> offsets, sizes;
-  llvm::SmallVector<bool, 4> isRangedDim;
+  llvm::SmallVector<unsigned, 4> rangedSizes; // of the dimensions that pair with those of the other slice
 };
 
 /// What is known of an op without running the program.

@@ -31,6 +31,7 @@ void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector
 Tracer::Tracer(Code &code, ArrayRef<int64_t> mesh, int64_t root, bool isInPlace) : code(code), sizes(mesh), root(root) {
   for (int64_t size : sizes)
     ranks *= size;
+  findRoots();
   code.evaluator.setMesh(mesh, root);
   if (startGrids(0) && isInPlace)
     findAlias();
@@ -52,12 +53,16 @@ int64_t Tracer::numberInGroup(int64_t rank) const {
 }
 
 bool Tracer::exists(int64_t rank, BufferRole role) const {
+  return !(role == BufferRole::Input ? onlyRootHasInput : role == BufferRole::Output && onlyRootHasOutput) ||
+         isRoot[size_t(rank)];
+}
+
+void Tracer::findRoots() {
   CollectiveKind kind = code.program.getCollective().getKind();
-  bool onlyAtRoot = (role == BufferRole::Input && kind == CollectiveKind::Scatter) ||
-                    (role == BufferRole::Output && (kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather));
-  // A broadcast's input means nothing elsewhere.
-  onlyAtRoot |= role == BufferRole::Input && kind == CollectiveKind::Broadcast;
-  return !onlyAtRoot || numberInGroup(rank) == root;
+  onlyRootHasInput = kind == CollectiveKind::Scatter || kind == CollectiveKind::Broadcast; // elsewhere it means nothing
+  onlyRootHasOutput = kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    isRoot.push_back(numberInGroup(rank) == root);
 }
 
 std::optional<uint32_t> Tracer::bufferOf(BufferRole role) const {
@@ -112,7 +117,6 @@ bool Tracer::startGrids(int64_t rank) {
     }
     bufferGrids.push_back(std::move(grid));
   }
-  haveGrids = true;
   return true;
 }
 
@@ -273,14 +277,13 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
 }
 
 bool Tracer::checkPair(const OpInfo &info, uint32_t op, const Event &event, const Trace &trace) {
-  auto shape = [&](const SliceSlots &slice) {
-    SmallVector<int64_t, 4> result;
-    for (auto [size, isRanged] : llvm::zip_equal(slice.sizes, slice.isRangedDim))
-      if (isRanged)
-        result.push_back(code.evaluator.slot(size));
-    return result;
-  };
-  if (shape(info.source) != shape(info.destination)) {
+  bool haveEqualShapes = llvm::equal(info.source.rangedSizes, info.destination.rangedSizes, [&](unsigned a, unsigned b) {
+    return code.evaluator.slot(a) == code.evaluator.slot(b);
+  });
+  if (!haveEqualShapes) {
+    auto shape = [&](const SliceSlots &slice) {
+      return llvm::map_to_vector(slice.rangedSizes, [&](unsigned size) { return code.evaluator.slot(size); });
+    };
     std::string text = "the source slice has [";
     llvm::raw_string_ostream out(text);
     llvm::interleaveComma(shape(info.source), out);

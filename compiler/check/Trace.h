@@ -86,6 +86,7 @@ private:
     bool isOwnBlock; // its grid is that of the owner's block in the outer buffer
   };
   bool findAlias();
+  void findRoots();
   bool liesInside(int64_t rank, uint32_t buffer) const;
   bool startGrids(int64_t rank);
   bool addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace);
@@ -102,7 +103,8 @@ private:
   int64_t root, ranks = 1, tracedRank = 0;
   std::optional<Alias> alias;
   std::vector<Grid> bufferGrids;
-  bool haveGrids = false;
+  bool onlyRootHasInput = false, onlyRootHasOutput = false;
+  std::vector<bool> isRoot; // by rank, inside its group
 };
 
 /// Numbers of the chunks in a box, in row-major order of the box.

@@ -10,6 +10,7 @@
 // Requires channel form as Project leaves it, and leaves other programs alone: their authors wrote all of their
 // synchronisation. One text for all meshes.
 #include "compiler/Passes.h"
+#include "compiler/check/Budget.h"
 #include "compiler/sync/PlaceCredit.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -285,20 +286,16 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     ProgramOp program = getOperation();
     if (!program->removeAttr(needsHandshakeName))
       return;
-    CheckOptions quick;
-    quick.maxWork = int64_t(1) << 18;
-    quick.wantSteps = false;
-    CheckOptions full = quick;
-    full.maxWork = maxWork;
-    for (const CheckOptions &options : {quick, full}) {
-      Attempt attempt = Inference(program, options).run();
-      bool isFine = attempt.isProved() && isProvedInFull(*attempt.program, full);
-      if (isFine || options.maxWork == full.maxWork) {
-        // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
-        replaceBody(program, *attempt.program);
-        return;
-      }
-    }
+    CheckOptions full;
+    setBudget(full, budget);
+    full.wantSteps = false;
+    CheckOptions quick = full;
+    setBudget(quick, std::min<int64_t>(budget, 1 << 15));
+    Attempt attempt = Inference(program, quick).run();
+    if (attempt.isProved() && !isProvedInFull(*attempt.program, full))
+      attempt = Inference(program, full).run();
+    // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
+    replaceBody(program, *attempt.program);
   }
 
   static bool isProvedInFull(ProgramOp program, const CheckOptions &options) {

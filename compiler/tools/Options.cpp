@@ -62,6 +62,21 @@ void RunOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_flag("--in-place", isInPlace, "input and output are the same memory, as in NCCL");
   command.add_flag("--no-optimization", noOptimization, "compile with the required passes only");
+  scheduleOptions.addTo(command);
+}
+
+void ScheduleOptions::addTo(CLI::App &command) {
+  command.add_option("--pipeline", slices, "slices of every chunk that go through the phases one behind the other")
+      ->check(CLI::Range(int64_t(1), maxSlices))
+      ->capture_default_str();
+  command.add_option("--synchronisation", synchronisation, "least: what the checker proves that is needed;\n"
+                                                           "handshake: every transfer waits for both of its sides")
+      ->check(CLI::IsMember({"least", "handshake"}))
+      ->capture_default_str();
+}
+
+Schedule ScheduleOptions::schedule() const {
+  return {slices, synchronisation == "least" ? Synchronisation::Least : Synchronisation::Handshake};
 }
 
 static runtime::Plugin loadPlugin(const std::string &path) {
@@ -72,10 +87,11 @@ static runtime::Plugin loadPlugin(const std::string &path) {
 }
 
 /// Compiles a shipped algorithm to a plugin that no file remains of.
-static runtime::Plugin compileShipped(const std::string &name, const runtime::Mesh &mesh, bool optimize) {
+static runtime::Plugin compileShipped(const std::string &name, const runtime::Mesh &mesh, bool optimize,
+                                      const Schedule &schedule) {
   const dsl::Definition &definition = findShipped(name);
   TemporaryFile file("so");
-  compile({{definition}, {mesh}, file.path(), optimize});
+  compile({{definition}, {mesh}, file.path(), optimize, schedule});
   return loadPlugin(file.path());
 }
 
@@ -144,7 +160,7 @@ RankJob RunOptions::makeJob() const {
   if (!parsedReduction)
     throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of sum product min max average");
   bool isFile = what.ends_with(".so") || what.find('/') != std::string::npos;
-  RankJob job{isFile ? loadPlugin(what) : compileShipped(what, parsedMesh, !noOptimization),
+  RankJob job{isFile ? loadPlugin(what) : compileShipped(what, parsedMesh, !noOptimization, scheduleOptions.schedule()),
               program, parsedMesh, *parsedType, *parsedReduction, root, isInPlace, memory == "windows",
               ranksAs == "processes", true, {}, {}};
   chooseProgram(job);

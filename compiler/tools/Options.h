@@ -2,6 +2,7 @@
 #ifndef KOLO_TOOLS_OPTIONS_H
 #define KOLO_TOOLS_OPTIONS_H
 
+#include "compiler/Schedule.h"
 #include "driver/RankRunner.h"
 
 #include <CLI/CLI.hpp>
@@ -17,12 +18,22 @@ int64_t parseSize(const std::string &text, const std::string &flag);
 /// Throws ToolError (Usage) when the text is no mesh, or has more ranks than the compiler can check one by one.
 runtime::Mesh parseMesh(const std::string &text);
 
+/// --pipeline and --synchronisation.
+struct ScheduleOptions {
+  int64_t slices = 1;
+  std::string synchronisation = "least";
+
+  void addTo(CLI::App &command);
+  Schedule schedule() const;
+};
+
 /// Flags of the commands that run ranks.
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
   std::string program, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows";
   int root = 0, lanes = 1, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false;
+  ScheduleOptions scheduleOptions;
 
   void addTo(CLI::App &command);
   /// A job without sizes: the plugin is compiled first if `what` is an algorithm.

@@ -17,6 +17,7 @@ void SourceOptions::addTo(CLI::App &command) {
   command.add_option("--budget", budget, "bytes, and time in proportion, that the check of one mesh may take; a larger mesh\n"
                                         "is represented by a smaller one");
   command.add_flag("--no-optimization", noOptimization, "required passes only");
+  scheduleOptions.addTo(command);
 }
 
 /// The choreographies that were asked for. Throws ToolError.
@@ -64,6 +65,7 @@ CompileRequest SourceOptions::makeRequest() const {
     throw ToolError(ExitCode::Usage, "--program: not with " + what + "; all of its programs are compiled");
   CompileRequest request;
   request.optimize = !noOptimization;
+  request.schedule = scheduleOptions.schedule();
   request.budget = parseBudget();
   if (isIr) {
     request.irPath = what;

@@ -2,6 +2,7 @@
 #ifndef KOLO_TOOLS_SOURCEOPTIONS_H
 #define KOLO_TOOLS_SOURCEOPTIONS_H
 
+#include "Options.h"
 #include "driver/Compile.h"
 
 #include <CLI/CLI.hpp>
@@ -18,6 +19,7 @@ struct SourceOptions {
   std::vector<std::string> meshes;
   std::string budget; // empty: the command's own
   bool noOptimization = false;
+  ScheduleOptions scheduleOptions;
 
   void addTo(CLI::App &command);
   /// A request without output; a file of C++ is compiled and loaded by then. Throws ToolError.

@@ -128,7 +128,7 @@ TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
 }
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenSlicesFollowEachOther) {
-  BothPhases phases(GetParam(), {.slices = 3});
+  BothPhases phases(GetParam(), {.schedule = {.slices = 3}});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 

@@ -134,7 +134,7 @@ std::vector<std::string> compile(const CompileRequest &request) {
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
     throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
-  PipelineOptions options{.optimize = request.optimize, .unproved = request.unproved};
+  PipelineOptions options{.optimize = request.optimize, .schedule = request.schedule, .unproved = request.unproved};
   options.budget = request.budget.value_or(options.budget);
   llvm::Error problem = cpu::compilePlugin(*module, options, output);
   if (!mistakes.isEmpty()) {
@@ -152,7 +152,9 @@ void compileToChannel(const CompileRequest &request, const std::function<void(Mo
   Mistakes mistakes(context);
   OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
   PassManager manager(&context, ModuleOp::getOperationName());
-  buildChannelPipeline(manager, {.optimize = request.optimize, .check = false});
+  PipelineOptions options{.optimize = request.optimize, .schedule = request.schedule, .check = false};
+  options.budget = request.budget.value_or(options.budget);
+  buildChannelPipeline(manager, options);
   if (failed(manager.run(*module)))
     throw ToolError(ExitCode::Refused, mistakes.text());
   use(*module);

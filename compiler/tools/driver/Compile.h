@@ -4,6 +4,7 @@
 
 #include "driver/ToolError.h"
 
+#include "compiler/Schedule.h"
 #include "kolo/dsl/Registry.h"
 #include "kolo/runtime/Types.h"
 
@@ -23,6 +24,7 @@ struct CompileRequest {
   std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
   std::string output;                       // path of the plugin
   bool optimize = true;                     // false: required passes only
+  Schedule schedule = {};
   bool unproved = false;                    // true: what is not proved is packed all the same
   std::optional<int64_t> budget = {};       // bytes that the check of one mesh may take; nothing: PipelineOptions' own
   std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes

@@ -1,0 +1,22 @@
+// How a program is run, beside what it computes: chosen on the command line or by a request, never by the algorithm.
+#ifndef KOLO_COMPILER_SCHEDULE_H
+#define KOLO_COMPILER_SCHEDULE_H
+
+#include <cstdint>
+
+namespace kolo {
+
+enum class Synchronisation {
+  Least,    // what the checker proves that is needed; a program without optimisation has a handshake all the same
+  Handshake // every transfer waits for both of its sides: to compare with
+};
+
+struct Schedule {
+  int64_t slices = 1; // of every chunk, that go through the phases of the program one behind the other; 1 to maxSlices
+  Synchronisation synchronisation = Synchronisation::Least;
+};
+inline constexpr int64_t maxSlices = 64;
+
+} // namespace kolo
+
+#endif
