@@ -5,9 +5,9 @@ namespace kolo::algorithms {
 
 Index ceilLog2(const Index &value) { return log2(2 * value - 1); }
 
-void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
+void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, int direction) {
   Rank me = c.rank();
-  c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(me[dim] - step)).to(me.next(dim)); });
+  c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(me[dim] - direction * step)).to(me.next(dim, direction)); });
 }
 
 void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
@@ -31,9 +31,9 @@ void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
   c.send(blocks(me[dim])).to(me.others(dim));
 }
 
-void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks) {
-  Rank me = c.rank();
-  c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(me[dim] - 1 - step)).to(me.next(dim)).reduce(); });
+void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, int direction) {
+  Rank me = c.rank(), peer = me.next(dim, direction);
+  c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(me[dim] - direction * (1 + step))).to(peer).reduce(); });
 }
 
 void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks) {
@@ -50,11 +50,12 @@ void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, 
   c.send(from(peer[dim])).to(peer).at(into(peer[dim])).reduce();
 }
 
-void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots) {
+void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots,
+                              int direction) {
   Rank me = c.rank();
   c.loop(dim.size() - 1, [&](Index step) {
-    c.send(blocks(me[dim] - 1 - step)).to(me.next(dim)).at(slots(step));
-    c.reduce(slots(step), blocks(me[dim] - 2 - step));
+    c.send(blocks(me[dim] - direction * (1 + step))).to(me.next(dim, direction)).at(slots(step));
+    c.reduce(slots(step), blocks(me[dim] - direction * (2 + step)));
   });
 }
 

@@ -27,8 +27,8 @@ Index ceilLog2(const Index &value);
 
 // All-gathers: every rank starts with its own block and ends with all blocks, each at the same place everywhere.
 
-/// N-1 steps, any N.
-void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
+/// N-1 steps, any N. Blocks travel upwards, or, in direction -1, downwards.
+void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, int direction = 1);
 /// log2 N steps, N a power of two.
 void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
 /// ceil(log2 N) steps, any N. The blocks of a step wrap around the end of the dimension, so nothing is rotated.
@@ -39,8 +39,8 @@ void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
 // Reduce-scatters: every rank starts with its contribution to all blocks and ends with its own block, fully combined.
 // The other blocks are left with partial results.
 
-/// N-1 steps, any N.
-void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks);
+/// N-1 steps, any N. Blocks travel upwards, or, in direction -1, downwards.
+void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, int direction = 1);
 /// log2 N steps, N a power of two.
 void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks);
 /// One step, any N. Reads `from`, combines into the receiver's own block in `into`, which must hold its contribution.
@@ -49,8 +49,10 @@ void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, 
 // The same by pushes: data arrives in slots of its receiver, who combines it from there. A slot holds a block: see
 // Choreography::slots.
 
-/// N-1 steps, any N. What step s receives arrives in slot s; with fewer slots than steps, they are used in turn.
-void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots);
+/// N-1 steps, any N. What step s receives arrives in slot s; with fewer slots than steps, they are used in turn. Blocks
+/// travel upwards, or, in direction -1, downwards.
+void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots,
+                              int direction = 1);
 /// One step, any N. What comes from coordinate i arrives in slot i. Else as allPairsReduceScatter.
 void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
                                   const Blocks &slots);

@@ -3,15 +3,16 @@
 //   After:   signal 1 to %s (once, at the start); ...; wait 1 from %r; put to %r; signal 0 to %r; wait 0 from %s
 // Guided by counterexamples: starts with data signals only; as long as the checker refutes the program, gives a transfer of
 // the refutation the next stronger credit (see PlaceCredit.h). Then elides: tries weaker credits, transfer by transfer, and
-// drops flushes and data signals, keeping what the checker still proves. At last every wait for data sinks to the first use
-// of what arrives, in a pipeline to the next phase. The strongest credits together are InferHandshake's, which are sound, so the search ends.
+// drops flushes and data signals, keeping what the checker still proves. At last the signals and waits for data move as
+// far apart as the checker agrees: what may be fetched is said early, what has arrived is waited for late, in a pipeline in
+// the next phase. The strongest credits together are InferHandshake's, which are sound, so the search ends.
 // Works on meshes as small as the checker needs them for speed; what it finds is then checked on all of them in full, and
 // where a larger one refutes it, inferred again with that one.
 // Requires channel form as Project leaves it, and leaves other programs alone: their authors wrote all of their
 // synchronisation. One text for all meshes.
 #include "compiler/Passes.h"
 #include "compiler/check/Budget.h"
-#include "compiler/sync/PlaceCredit.h"
+#include "compiler/sync/MoveEnds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -59,7 +60,7 @@ private:
   bool strengthen(Choices &choices, const Attempt &refuted);
   void weaken(Choices &choices);
   void elide(ProgramOp program);
-  void sinkWaits(ProgramOp program);
+  void moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
   void deferWaits(ProgramOp program);
   bool keepIfProved(OwningOpRef<ProgramOp> &program, OwningOpRef<ProgramOp> changed);
 
@@ -146,7 +147,9 @@ Attempt Inference::run() {
   weaken(choices);
   current = attempt(choices);
   elide(*current.program);
-  sinkWaits(*current.program);
+  // Statements that do not touch what arrives need not wait for it, nor its owner hold back what it has ready.
+  moveEnds(*current.program, raiseSignal);
+  moveEnds(*current.program, sinkWait);
   deferWaits(*current.program);
   return current;
 }
@@ -213,49 +216,18 @@ void Inference::elide(ProgramOp program) {
   }
 }
 
-/// The op of its block that a wait for data is in, if there is nothing else in that nest.
-Operation *loneNestOf(WaitOp wait) {
-  Operation *nest = wait;
-  while (!isa<ProgramOp>(nest->getParentOp())) {
-    Block &block = *nest->getBlock();
-    bool isAlone = llvm::all_of(block, [&](Operation &op) { return &op == nest || isPure(&op) || isa<scf::YieldOp>(op); });
-    if (!isAlone)
-      break;
-    nest = nest->getParentOp();
-  }
-  return nest;
-}
-
-bool touches(Operation *op, Value buffer) {
-  return op->walk([&](Operation *inner) {
-             auto move = dyn_cast<MoveInterface>(inner);
-             auto divide = dyn_cast<DivideOp>(inner);
-             bool isUse = (move && (move.getSource() == buffer || move.getDestination() == buffer)) ||
-                          (divide && divide.getBuffer() == buffer);
-             return isUse ? WalkResult::interrupt() : WalkResult::advance();
-           }).wasInterrupted();
-}
-
-/// Statements that do not touch what arrives need not wait for it.
-void Inference::sinkWaits(ProgramOp program) {
-  for (size_t number = 0; number < findTransfers(program).size(); ++number) {
-    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
-      ProjectedTransfer transfer = findTransfers(changed)[number];
-      if (transfer.isPull())
-        return;
-      Operation *nest = loneNestOf(transfer.wait);
-      Value arrived = cast<MoveInterface>(transfer.move).getDestination();
-      Operation *use = nest->getNextNode();
-      while (use && !use->hasTrait<OpTrait::IsTerminator>() && !touches(use, arrived))
-        use = use->getNextNode();
-      if (use)
-        nest->moveBefore(use);
-      else
-        nest->moveBefore(nest->getBlock(), nest->getBlock()->end());
-    });
-    if (!check(*copy))
+/// Tries one end of every transfer at other places, the best first.
+void Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move) {
+  for (size_t number = 0; number < findTransfers(program).size(); ++number)
+    for (size_t place = 0;; ++place) {
+      OwningOpRef<ProgramOp> copy(program.clone());
+      if (!move(findTransfers(*copy)[number], place))
+        break;
+      if (check(*copy))
+        continue;
       replaceBody(program, *copy);
-  }
+      break;
+    }
 }
 
 /// In a pipeline, the next phase of a slice comes a round later: until then nobody needs to wait.
@@ -290,7 +262,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     setBudget(full, budget);
     full.wantSteps = false;
     CheckOptions quick = full;
-    setBudget(quick, std::min<int64_t>(budget, 1 << 15));
+    setBudget(quick, std::min<int64_t>(budget, 1 << 13));
     Attempt attempt = Inference(program, quick).run();
     if (attempt.isProved() && !isProvedInFull(*attempt.program, full))
       attempt = Inference(program, full).run();

@@ -40,9 +40,12 @@ SmallVector<ProjectedTransfer> findTransfers(ProgramOp program) {
       if (auto put = dyn_cast_if_present<PutOp>(op->getPrevNode()))
         found[signal.getSemaphore()].move = put;
     } else if (auto wait = dyn_cast<WaitOp>(op)) {
-      found[wait.getSemaphore()].wait = wait;
-      if (auto reduce = dyn_cast_if_present<ChannelReduceOp>(op->getNextNode()); reduce && reduce.getRank())
-        found[wait.getSemaphore()].move = reduce;
+      ProjectedTransfer &transfer = found[wait.getSemaphore()];
+      transfer.wait = wait;
+      // The wait of a push may have been moved to such a place.
+      auto reduce = dyn_cast_if_present<ChannelReduceOp>(op->getNextNode());
+      if (reduce && reduce.getRank() && !isa_and_present<PutOp>(transfer.move))
+        transfer.move = reduce;
     }
   });
   SmallVector<ProjectedTransfer> transfers;

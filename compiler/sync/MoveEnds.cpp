@@ -1,0 +1,109 @@
+// Other places for the two ends of a transfer in one rank's text.
+#include "compiler/sync/MoveEnds.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+static bool isArithmetic(Operation &op) {
+  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !op.hasTrait<OpTrait::IsTerminator>();
+}
+
+/// The op of its block that the end of a transfer is in, if there is nothing else in that nest.
+static Operation *loneNestOf(Operation *end) {
+  Operation *nest = end;
+  while (!isa<ProgramOp>(nest->getParentOp())) {
+    bool isAlone = llvm::all_of(*nest->getBlock(), [&](Operation &op) {
+      return &op == nest || isArithmetic(op) || isa<scf::YieldOp>(op);
+    });
+    if (!isAlone)
+      break;
+    nest = nest->getParentOp();
+  }
+  return nest;
+}
+
+static bool touches(Operation &op, Value buffer) {
+  return op
+      .walk([&](Operation *inner) {
+        auto move = dyn_cast<MoveInterface>(inner);
+        auto divide = dyn_cast<DivideOp>(inner);
+        bool isUse = (move && (move.getSource() == buffer || move.getDestination() == buffer)) ||
+                     (divide && divide.getBuffer() == buffer);
+        return isUse ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether anything but arithmetic stands from one op to another one that comes later, or to the end of the block.
+static bool standsBetween(Block::iterator from, Block::iterator to) {
+  return llvm::any_of(llvm::make_range(from, to), [](Operation &op) {
+    return !isArithmetic(op) && !op.hasTrait<OpTrait::IsTerminator>();
+  });
+}
+
+bool sinkWait(const ProjectedTransfer &transfer, size_t place) {
+  if (transfer.isPull())
+    return false;
+  Operation *nest = loneNestOf(transfer.wait);
+  Block *block = nest->getBlock();
+  auto after = std::next(nest->getIterator()), end = block->end();
+  if (end != block->begin() && block->back().hasTrait<OpTrait::IsTerminator>())
+    --end;
+  Value arrived = cast<MoveInterface>(transfer.move).getDestination();
+  SmallVector<Block::iterator> places;
+  for (auto op = after; op != end; ++op)
+    if (touches(*op, arrived))
+      places.push_back(op);
+  places.push_back(end);
+  if (place >= places.size())
+    return false;
+  Block::iterator to = places[places.size() - 1 - place];
+  // A pull is known by its wait and its read standing together.
+  while (to != after && isa<WaitOp>(*std::prev(to)))
+    --to;
+  if (!standsBetween(after, to))
+    return false;
+  nest->moveBefore(block, to);
+  return true;
+}
+
+/// Moves an op up in its block, before another one, and the arithmetic that it needs.
+static void raise(Operation *op, Operation *before) {
+  op->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands()) {
+      Operation *definition = operand.getDefiningOp();
+      if (definition && definition->getBlock() == op->getBlock() && !definition->isBeforeInBlock(before))
+        raise(definition, before);
+    }
+  });
+  op->moveBefore(before);
+}
+
+bool raiseSignal(const ProjectedTransfer &transfer, size_t place) {
+  if (!transfer.isPull())
+    return false;
+  Operation *nest = loneNestOf(transfer.signal);
+  Block *block = nest->getBlock();
+  Value source = cast<MoveInterface>(transfer.move).getSource();
+  SmallVector<Operation *> places;
+  auto addPlace = [&](Block::iterator to) {
+    while (&*to != nest && (isArithmetic(*to) || isa<SignalOp, BufferOp>(*to)))
+      ++to;
+    // A push is known by its write and its signal standing together: no other signal may take that place.
+    if (to == block->begin() || !isa<PutOp>(*std::prev(to)))
+      places.push_back(&*to);
+  };
+  addPlace(block->begin());
+  for (auto op = block->begin(); &*op != nest; ++op)
+    if (touches(*op, source))
+      addPlace(std::next(op));
+  if (place >= places.size() || !standsBetween(places[place]->getIterator(), nest->getIterator()))
+    return false;
+  raise(nest, places[place]);
+  return true;
+}
+
+} // namespace kolo
