@@ -16,6 +16,7 @@ struct PipelineOptions {
   /// Of the check of one mesh, in bytes: see setBudget. The default takes a fraction of a second and is enough for 64 ranks,
   /// for 32 where every rank may be the root. A mesh that would take more is replaced by a smaller one.
   int64_t budget = int64_t(1) << 20;
+  bool sanitizeThread = false; // the target's code reports its accesses to the thread sanitizer of the process that runs it
 };
 
 /// From choreography form to channel form, synchronised and split over lanes; ready for any target.

@@ -49,7 +49,7 @@ void addListCommand(CLI::App &app) {
 
 namespace {
 struct CompileOptions : SourceOptions {
-  std::string output, target = "cpu";
+  std::string output, target = "cpu", sanitizer;
   bool unproved = false;
 };
 } // namespace
@@ -82,6 +82,7 @@ static void compileCommand(const CompileOptions &options) {
   CompileRequest request = options.makeRequest();
   request.output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
   request.unproved = options.unproved;
+  request.sanitizeThread = options.sanitizer == "thread";
   auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
   std::vector<std::string> warnings = compile(request);
   double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -100,6 +101,9 @@ void addCompileCommand(CLI::App &app) {
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
   command->add_flag("--unproved", options->unproved, "pack what is not proved too; the plugin then says so");
+  command->add_option("--sanitize", options->sanitizer, "instruments the code, to test Kolo itself: only a process under that\n"
+                                                        "sanitizer loads such a plugin")
+      ->check(CLI::IsMember({"thread"}));
   command->callback([options] { compileCommand(*options); });
 }
 

@@ -165,6 +165,8 @@ Result<Manifest> parseManifest(std::string_view text) {
   manifest.targetKind = reader.text(target, "kind", "target.");
   manifest.triple = reader.text(target, "triple", "target.");
   manifest.cpu = reader.text(target, "cpu", "target.");
+  if (root.contains("sanitize"))
+    manifest.sanitizer = reader.text(root, "sanitize", "");
   int index = 0;
   for (const json &entry : reader.array(root, "programs", "")) {
     ProgramInfo program = readProgram(reader, entry, fmt::format("programs[{}].", index++));

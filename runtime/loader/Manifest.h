@@ -13,6 +13,7 @@ struct Manifest {
   std::string targetKind; // "cpu"
   std::string triple;     // "x86_64-pc-linux-gnu"
   std::string cpu;        // "x86-64-v3"
+  std::string sanitizer;  // "thread": instrumented for it; empty: not instrumented
   std::vector<ProgramInfo> programs;
 };
 

@@ -31,6 +31,18 @@ Status checkTarget(const Manifest &manifest) {
   return checkCpu(manifest.cpu);
 }
 
+/// Instrumented code calls the sanitizer of the process that loads it.
+Status checkSanitizer(const Manifest &manifest) {
+  if (manifest.sanitizer.empty())
+    return {};
+  if (manifest.sanitizer != "thread")
+    return error(StatusCode::BadPlugin, "it is instrumented for '{}', which is no sanitizer that this runtime knows",
+                 manifest.sanitizer);
+  if (!dlsym(RTLD_DEFAULT, "__tsan_init"))
+    return error(StatusCode::BadPlugin, "it is instrumented for the thread sanitizer, which this process does not run");
+  return {};
+}
+
 Status writeAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t written = write(fd, bytes.data(), bytes.size());
@@ -101,6 +113,8 @@ Status openPlugin(PluginState &state, const PluginFile &file) {
   state.manifestText = file.manifest();
   state.identity = file.checksum;
   if (Status status = checkTarget(state.manifest); !status.isOk())
+    return status;
+  if (Status status = checkSanitizer(state.manifest); !status.isOk())
     return status;
   if (Status status = checkElf(file.elf()); !status.isOk())
     return status;

@@ -21,7 +21,10 @@ using namespace mlir;
 namespace kolo::cpu {
 
 void buildCpuPipeline(OpPassManager &manager, const PipelineOptions &options) {
-  manager.addPass(createLowerMoves());
+  LowerMovesOptions moves;
+  if (options.sanitizeThread)
+    moves.vectorBytes = 16; // the widest access that the sanitizer sees
+  manager.addPass(createLowerMoves(moves));
   if (options.optimize) {
     manager.addPass(createCanonicalizerPass());
     manager.addPass(createCSEPass());

@@ -54,7 +54,7 @@ llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, Strin
   std::vector<std::string> programs;
   for (auto program : module.getOps<ProgramOp>())
     programs.push_back(program.getSymName().str());
-  llvm::Expected<std::string> manifest = writeManifest(module);
+  llvm::Expected<std::string> manifest = writeManifest(module, options);
   if (!manifest)
     return manifest.takeError();
   if (failed(runPipeline(module, [&](OpPassManager &manager) { buildCpuPipeline(manager, options); })))
@@ -65,10 +65,10 @@ llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, Strin
   if (!code)
     return makeError("translation to LLVM IR failed");
   addEntryTable(*code, programs);
-  auto object = emitObject(*code, options.optimize);
+  auto object = emitObject(*code, options);
   if (!object)
     return object.takeError();
-  return linkPlugin(*object, *manifest, path);
+  return linkPlugin(*object, *manifest, options, path);
 }
 
 } // namespace kolo::cpu

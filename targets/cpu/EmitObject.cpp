@@ -4,14 +4,18 @@
 
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Instrumentation/ThreadSanitizer.h"
 
 using namespace llvm;
 
@@ -34,7 +38,8 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(bool optimiz
       target->createTargetMachine(triple, *cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));
 }
 
-static void optimizeModule(Module &module, TargetMachine &machine) {
+/// Runs the passes that `build` chooses.
+static void runPasses(Module &module, TargetMachine &machine, function_ref<ModulePassManager(PassBuilder &)> build) {
   // The loops that matter are vectors and unrolled already; what LLVM would add is code for the rests.
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = tuning.LoopInterleaving = false;
@@ -48,19 +53,57 @@ static void optimizeModule(Module &module, TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  build(builder).run(module, modules);
 }
 
-Expected<SmallVector<char, 0>> emitObject(Module &module, bool optimize) {
-  auto machine = createTargetMachine(optimize);
+static void optimizeModule(Module &module, TargetMachine &machine) {
+  runPasses(module, machine, [](PassBuilder &builder) {
+    return builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3);
+  });
+}
+
+/// What the thread sanitizer would pass over in silence, in words; "" when it sees all accesses.
+static std::string findUnseenAccess(const Module &module) {
+  for (const Function &function : module)
+    for (const Instruction &instruction : instructions(function)) {
+      if (!isa<LoadInst, StoreInst>(instruction))
+        continue;
+      uint64_t numBits = module.getDataLayout().getTypeStoreSizeInBits(getLoadStoreType(&instruction)).getFixedValue();
+      if (numBits > 128 || !isPowerOf2_64(numBits))
+        return formatv("{0} accesses {1} bits of memory at once", function.getName(), numBits);
+    }
+  return "";
+}
+
+/// Makes all functions call the thread sanitizer at every access. Last, so that no access is added or widened afterwards.
+/// There is no module constructor: the process that loads the plugin has started the sanitizer long before.
+static Error instrumentModule(Module &module, TargetMachine &machine) {
+  if (std::string problem = findUnseenAccess(module); !problem.empty())
+    return makeError("the thread sanitizer cannot see all of the code: " + problem);
+  runPasses(module, machine, [](PassBuilder &) {
+    ModulePassManager passes;
+    passes.addPass(createModuleToFunctionPassAdaptor(ThreadSanitizerPass()));
+    return passes;
+  });
+  return Error::success();
+}
+
+Expected<SmallVector<char, 0>> emitObject(Module &module, const PipelineOptions &options) {
+  auto machine = createTargetMachine(options.optimize);
   if (!machine)
     return machine.takeError();
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setDataLayout((*machine)->createDataLayout());
-  for (Function &function : module)
+  for (Function &function : module) {
     function.addFnAttr("target-cpu", (*machine)->getTargetCPU());
-  if (optimize)
+    if (options.sanitizeThread)
+      function.addFnAttr(Attribute::SanitizeThread); // before the optimizer, which then adds no races
+  }
+  if (options.optimize)
     optimizeModule(module, **machine);
+  if (options.sanitizeThread)
+    if (Error problem = instrumentModule(module, **machine))
+      return std::move(problem);
   SmallVector<char, 0> object;
   raw_svector_ostream out(object);
   legacy::PassManager passes;

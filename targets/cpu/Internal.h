@@ -18,16 +18,18 @@ class Module;
 namespace kolo::cpu {
 
 /// The manifest of the module's channel programs, as JSON.
-llvm::Expected<std::string> writeManifest(mlir::ModuleOp module);
+llvm::Expected<std::string> writeManifest(mlir::ModuleOp module, const PipelineOptions &options);
 
 /// Adds the table of entry points, for programs of these names, and the function that returns it.
 void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs);
 
-/// Optimizes a module and makes an object file of it, for this host.
-llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, bool optimize);
+/// Optimizes a module, instruments it if that is asked for, and makes an object file of it, for this host.
+llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, const PipelineOptions &options);
 
-/// Links an object to a shared library that needs no other, and writes it with its manifest as a plugin.
-llvm::Error linkPlugin(llvm::ArrayRef<char> object, const std::string &manifest, llvm::StringRef path);
+/// Links an object to a shared library that needs no other, and writes it with its manifest as a plugin. Where code is
+/// instrumented, the library needs the sanitizer's functions of the process that loads it.
+llvm::Error linkPlugin(llvm::ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options,
+                       llvm::StringRef path);
 
 llvm::Error makeError(const llvm::Twine &message);
 

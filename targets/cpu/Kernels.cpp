@@ -1,4 +1,4 @@
-// The loops over elements: one function per type and operation. Two vectors of 32 bytes per iteration, all loads before
+// The loops over elements: one function per type and operation. Two vectors per iteration, all loads before
 // the first store, then element by element. They are vectors here already: that makes LLVM's part five times shorter than
 // if it had to find them.
 #include "ir/IndexArithmetic.h"
@@ -16,11 +16,12 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t vectorBytes = 32, vectorsPerIteration = 2;
+constexpr int64_t vectorsPerIteration = 2;
 
 class Kernels {
 public:
-  explicit Kernels(ModuleOp module) : module(module), builder(module.getContext()), loc(module.getLoc()) {}
+  Kernels(ModuleOp module, int64_t vectorBytes)
+      : module(module), builder(module.getContext()), loc(module.getLoc()), vectorBytes(vectorBytes) {}
 
   void defineReduce(KoloType type, KoloReduction reduction);
   void defineDivide(KoloType type);
@@ -44,6 +45,7 @@ private:
   ModuleOp module;
   OpBuilder builder;
   Location loc;
+  int64_t vectorBytes;
 };
 
 Type Kernels::storedType(KoloType type) {
@@ -190,8 +192,8 @@ Value Kernels::divideIntegers(KoloType type, Value value, Value divisor) {
 
 } // namespace
 
-void defineKernels(ModuleOp module) {
-  Kernels kernels(module);
+void defineKernels(ModuleOp module, int64_t vectorBytes) {
+  Kernels kernels(module, vectorBytes);
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
     for (int reduction = KOLO_SUM; reduction < KOLO_AVERAGE; ++reduction)
       kernels.defineReduce(KoloType(type), KoloReduction(reduction));

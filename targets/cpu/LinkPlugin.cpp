@@ -25,16 +25,16 @@ static uint64_t fnv1a(StringRef bytes) {
   return hash;
 }
 
-static Error runLinker(StringRef object, StringRef library) {
+static Error runLinker(StringRef object, StringRef library, bool mayNeedSymbols) {
   static std::mutex mutex; // lld keeps global state
   std::lock_guard lock(mutex);
   std::string problem;
   raw_string_ostream problems(problem);
   std::string from = object.str(), to = library.str();
   // -z defs: a plugin needs no other library, so nothing may stay undefined.
-  std::vector<const char *> arguments = {"ld.lld", "-shared", "-z", "defs", "-z", "now", "--hash-style=gnu",
-                                         "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so", from.c_str(),
-                                         "-o", to.c_str()};
+  std::vector<const char *> arguments = {"ld.lld", "-shared", "-z", mayNeedSymbols ? "undefs" : "defs", "-z", "now",
+                                         "--hash-style=gnu", "--build-id=none", "--gc-sections", "-soname",
+                                         "kolo-plugin.so", from.c_str(), "-o", to.c_str()};
   lld::Result result = lld::lldMain(arguments, outs(), problems, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0)
     return makeError("linking the plugin failed: " + StringRef(problem).rtrim());
@@ -59,7 +59,7 @@ static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
                       [](std::unique_ptr<FileError> error) { return errorCodeToError(error->convertToErrorCode()); });
 }
 
-Error linkPlugin(ArrayRef<char> object, const std::string &manifest, StringRef path) {
+Error linkPlugin(ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options, StringRef path) {
   SmallString<128> objectPath, libraryPath;
   if (std::error_code problem = sys::fs::createTemporaryFile("kolo", "o", objectPath))
     return makeError("cannot write a temporary file: " + problem.message());
@@ -69,7 +69,7 @@ Error linkPlugin(ArrayRef<char> object, const std::string &manifest, StringRef p
   FileRemover removeLibrary(libraryPath);
   if (Error problem = writeAtomically(objectPath, {StringRef(object.data(), object.size())}))
     return makeError("cannot write " + objectPath + ": " + toString(std::move(problem)));
-  if (Error problem = runLinker(objectPath, libraryPath))
+  if (Error problem = runLinker(objectPath, libraryPath, options.sanitizeThread))
     return problem;
   auto library = MemoryBuffer::getFile(libraryPath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!library)

@@ -305,12 +305,14 @@ void ProgramLowering::lowerLookup(LookupOp lookup) {
 }
 
 struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
+  using LowerMovesBase::LowerMovesBase;
+
   void runOnOperation() override {
     bool reduces = false;
     getOperation().walk([&](ChannelReduceOp) { reduces = true; });
-    defineMoveFunctions(getOperation());
+    defineMoveFunctions(getOperation(), vectorBytes);
     if (reduces)
-      defineKernels(getOperation());
+      defineKernels(getOperation(), vectorBytes);
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
       if (failed(ProgramLowering(program).run()))
         return signalPassFailure();

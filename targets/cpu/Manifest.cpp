@@ -59,7 +59,7 @@ static ordered_json describeProgram(ProgramOp program) {
   return result;
 }
 
-llvm::Expected<std::string> writeManifest(ModuleOp module) {
+llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions &options) {
   llvm::Expected<std::string> cpu = hostCpuLevel();
   if (!cpu)
     return cpu.takeError();
@@ -67,6 +67,8 @@ llvm::Expected<std::string> writeManifest(ModuleOp module) {
   manifest["kolo"] = KOLO_VERSION;
   manifest["abi"] = KOLO_ABI_VERSION;
   manifest["target"] = {{"kind", "cpu"}, {"triple", llvm::sys::getDefaultTargetTriple()}, {"cpu", *cpu}};
+  if (options.sanitizeThread)
+    manifest["sanitize"] = "thread";
   manifest["programs"] = ordered_json::array();
   for (auto program : module.getOps<ProgramOp>())
     manifest["programs"].push_back(describeProgram(program));

@@ -15,9 +15,9 @@ namespace {
 
 class MoveFunctions {
 public:
-  explicit MoveFunctions(ModuleOp module)
+  MoveFunctions(ModuleOp module, int64_t vectorBytes)
       : module(module), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
-        i64(builder.getI64Type()), i32(builder.getI32Type()) {}
+        i64(builder.getI64Type()), i32(builder.getI32Type()), vectorBytes(vectorBytes) {}
 
   void define() {
     defineCopy();
@@ -59,6 +59,7 @@ private:
   OpBuilder builder;
   Location loc;
   Type pointer, i64, i32;
+  int64_t vectorBytes;
   LLVM::LLVMFuncOp function;
 };
 
@@ -83,8 +84,9 @@ void MoveFunctions::defineCopy() {
   auto roundDown = [&](int64_t multiple) -> Value {
     return createMul(builder, loc, arith::DivUIOp::create(builder, loc, size, constant(multiple)), constant(multiple));
   };
-  Value endOfBlocks = roundDown(128), endOfWords = roundDown(8);
-  copyVectors(constant(0), endOfBlocks, 32, 4);
+  constexpr int64_t vectorsPerIteration = 4;
+  Value endOfBlocks = roundDown(vectorBytes * vectorsPerIteration), endOfWords = roundDown(8);
+  copyVectors(constant(0), endOfBlocks, vectorBytes, vectorsPerIteration);
   copyVectors(endOfBlocks, endOfWords, 8, 1);
   copyVectors(endOfWords, size, 1, 1);
   finish();
@@ -162,6 +164,6 @@ void MoveFunctions::defineWait() {
 
 } // namespace
 
-void defineMoveFunctions(ModuleOp module) { MoveFunctions(module).define(); }
+void defineMoveFunctions(ModuleOp module, int64_t vectorBytes) { MoveFunctions(module, vectorBytes).define(); }
 
 } // namespace kolo::cpu

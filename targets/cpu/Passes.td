@@ -5,6 +5,7 @@ def LowerMoves : Pass<"kolo-cpu-lower-moves", "::mlir::ModuleOp"> {
   let summary = "turns channel programs into functions, and what they move into loops over byte ranges";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect",
                            "::mlir::vector::VectorDialect"];
+  let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "32", "widest access to memory, in bytes: 16 or 32">];
 }
 
 def LowerWaits : Pass<"kolo-cpu-lower-waits", "::mlir::ModuleOp"> {

@@ -25,10 +25,11 @@ inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // 
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";             // (inv, peer, semaphore, statement) -> status
 
-/// Adds the definitions of the functions above to the module; only what is used survives.
-void defineMoveFunctions(mlir::ModuleOp module);
-/// Adds all reduction and division kernels to the module.
-void defineKernels(mlir::ModuleOp module);
+/// Adds the definitions of the functions above to the module, with accesses of at most vectorBytes; only what is used
+/// survives.
+void defineMoveFunctions(mlir::ModuleOp module, int64_t vectorBytes);
+/// Adds all reduction and division kernels to the module, with accesses of at most vectorBytes.
+void defineKernels(mlir::ModuleOp module, int64_t vectorBytes);
 
 /// Makes a function at the end of the module and leaves the builder in its entry block. It is unwinding-free, and its loops
 /// stay loops: LLVM may not turn them into calls of memcpy, which a plugin has not.

@@ -46,6 +46,15 @@ class Output(ToolTest):
         with open(self.file("x.so")) as old:
             self.assertEqual(old.read(), "precious")
 
+    def test_instrumented_code_says_so_and_runs_only_under_its_sanitizer(self):
+        for optimization in ([], ["--no-optimization"]):
+            self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "--sanitize", "thread", "-o", "x.so", *optimization)
+            self.assertEqual(json.loads(self.succeeds("inspect", "x.so"))["sanitize"], "thread")
+            self.refuses(2, "run", "x.so", "--mesh", "rank=4", says=["x.so", "thread sanitizer"])
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", "x.so")
+        self.assertNotIn("sanitize", json.loads(self.succeeds("inspect", "x.so")))
+        self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--sanitize", "memory", says=["--sanitize", "memory"])
+
     def test_required_passes_only(self):
         self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "--no-optimization", "-o", "plain.so")
         self.succeeds("run", "plain.so", "--mesh", "rank=4", "--bytes", "64K")

@@ -10,6 +10,15 @@
 
 #include <filesystem>
 
+#ifndef __has_feature // GCC has a macro for each instead
+#define __has_feature(feature) has_##feature
+#ifdef __SANITIZE_THREAD__
+#define has_thread_sanitizer 1
+#else
+#define has_thread_sanitizer 0
+#endif
+#endif
+
 using namespace kolo::test;
 using namespace kolo::runtime;
 using nlohmann::json;
@@ -146,6 +155,22 @@ TEST_F(Loader, AnotherTargetIsRefused) {
   EXPECT_EQ(failure(withTarget("kind", "cuda"), StatusCode::UnsupportedCpu, "'cuda'"), "");
   EXPECT_EQ(failure(withTarget("triple", "riscv64-linux-gnu"), StatusCode::UnsupportedCpu, "riscv64"), "");
   EXPECT_EQ(failure(withTarget("cpu", "z80"), StatusCode::UnsupportedCpu, "z80"), "");
+}
+
+TEST_F(Loader, InstrumentedCodeIsRefusedWhereItsSanitizerIsNot) {
+  auto withSanitizer = [&](const json &value) {
+    json changed = json::parse(manifest);
+    changed["sanitize"] = value;
+    return withManifest(changed.dump());
+  };
+  EXPECT_EQ(failure(withSanitizer("memory"), StatusCode::BadPlugin, "'memory'"), "");
+  EXPECT_EQ(failure(withSanitizer(1), StatusCode::BadPlugin, "field 'sanitize' has the wrong type"), "");
+#if __has_feature(thread_sanitizer)
+  writeFile(path, withSanitizer("thread"));
+  EXPECT_EQ(Plugin::load(path).status().message(), "");
+#else
+  EXPECT_EQ(failure(withSanitizer("thread"), StatusCode::BadPlugin, "thread sanitizer, which this process does not run"), "");
+#endif
 }
 
 TEST_F(Loader, CodeForAnotherArchitectureIsRefused) {

@@ -134,7 +134,10 @@ std::vector<std::string> compile(const CompileRequest &request) {
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
     throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
-  PipelineOptions options{.optimize = request.optimize, .schedule = request.schedule, .unproved = request.unproved};
+  PipelineOptions options{.optimize = request.optimize,
+                          .schedule = request.schedule,
+                          .unproved = request.unproved,
+                          .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
   llvm::Error problem = cpu::compilePlugin(*module, options, output);
   if (!mistakes.isEmpty()) {

@@ -27,6 +27,7 @@ struct CompileRequest {
   Schedule schedule = {};
   bool unproved = false;                    // true: what is not proved is packed all the same
   std::optional<int64_t> budget = {};       // bytes that the check of one mesh may take; nothing: PipelineOptions' own
+  bool sanitizeThread = false;              // true: code for processes under the thread sanitizer, and only for those
   std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
 };
 

@@ -2,7 +2,8 @@
  *
  * A plugin file is an ELF shared library, followed by a manifest (JSON, UTF-8), followed by a KoloPluginFooter, the last
  * bytes of the file. A loader reads the footer and the manifest, and checks both, before it maps any code.
- * The library exports one symbol, `kolo_plugin`, of type KoloPluginEntry. It has no constructors and needs no other library.
+ * The library exports one symbol, `kolo_plugin`, of type KoloPluginEntry. It has no constructors and needs no other library,
+ * but for code that is instrumented for a sanitizer: that needs the sanitizer's functions of the process that loads it.
  *
  * Nothing here throws, prints or aborts. All pointers stay owned by the side that made them. Sizes are bytes where the
  * name says so, elements otherwise.
