@@ -1,0 +1,187 @@
+#include "Host.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+namespace kolo::race {
+namespace {
+
+/// Of the library that a plugin file begins with. Never unloaded: the sanitizer looks for symbols whenever it reports.
+const KoloPlugin *loadTable(const std::string &path) {
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library)
+    throw std::runtime_error(dlerror());
+  return reinterpret_cast<KoloPluginEntry>(dlsym(library, KOLO_PLUGIN_SYMBOL))();
+}
+
+struct alignas(64) Counter {
+  std::atomic<uint64_t> value{0};
+};
+
+struct FreeMemory {
+  void operator()(std::byte *memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<std::byte, FreeMemory>;
+
+/// Zeroed, aligned as the runtime's is.
+Memory allocate(int64_t sizeBytes) {
+  size_t rounded = (static_cast<size_t>(sizeBytes) + 127) / 64 * 64;
+  Memory memory(static_cast<std::byte *>(std::aligned_alloc(64, rounded)));
+  std::memset(memory.get(), 0, rounded);
+  return memory;
+}
+
+class BareHost : public Host {
+public:
+  BareHost(const std::string &path, const runtime::ProgramInfo &programInfo) : table(loadTable(path)), info(programInfo) {
+    program = std::find_if(table->programs, table->programs + table->numPrograms,
+                           [&](const KoloProgram &candidate) { return candidate.name == info.name; });
+  }
+
+  void prepare(const Job &newJob) override;
+  std::string call(int rank) override;
+
+private:
+  static constexpr int64_t tileBytes = 4096;
+
+  /// One lane of one rank in one job.
+  struct Lane {
+    BareHost *host;
+    int rank, number;
+    std::vector<uint64_t> sent, awaited; // by [semaphore][peer]
+    Memory tile;
+    std::string failure;
+  };
+
+  static Lane &laneOf(KoloInvocation *invocation) { return *static_cast<Lane *>(invocation->context); }
+  static void signal(KoloInvocation *invocation, int64_t peer, int32_t semaphore);
+  static int32_t wait(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t statement);
+  static void put(KoloInvocation *invocation, int64_t peer, int32_t, int64_t, const void *, int64_t) {
+    laneOf(invocation).failure = "asked for a put to rank " + std::to_string(peer) + ", where it has no buffer";
+  }
+  static void get(KoloInvocation *invocation, int64_t peer, int32_t, int64_t, void *, int64_t) {
+    laneOf(invocation).failure = "asked for a get from rank " + std::to_string(peer) + ", where it has no buffer";
+  }
+  static constexpr KoloServices services = {KOLO_ABI_VERSION, signal, wait, put, get};
+
+  Counter &counter(int receiver, int lane, int semaphore, int sender) {
+    size_t numRanks = job->buffers.size();
+    size_t row = (static_cast<size_t>(receiver) * static_cast<size_t>(job->lanes) + static_cast<size_t>(lane)) *
+                     static_cast<size_t>(info.numSemaphores) + static_cast<size_t>(semaphore);
+    return counters[row * numRanks + static_cast<size_t>(sender)];
+  }
+  void runLane(Lane &lane);
+
+  const KoloPlugin *table;
+  runtime::ProgramInfo info;
+  const KoloProgram *program;
+  const Job *job = nullptr;
+  std::vector<Counter> counters;
+  std::vector<std::vector<Lane>> lanes; // by rank
+  std::vector<Memory> scratch;          // by rank
+  std::vector<void *> peers[KOLO_NUM_BUFFER_ROLES];
+};
+
+void BareHost::signal(KoloInvocation *invocation, int64_t peer, int32_t semaphore) {
+  Lane &lane = laneOf(invocation);
+  size_t numRanks = lane.host->job->buffers.size();
+  uint64_t count = ++lane.sent[static_cast<size_t>(semaphore) * numRanks + static_cast<size_t>(peer)];
+  lane.host->counter(static_cast<int>(peer), lane.number, semaphore, lane.rank).value.store(count, std::memory_order_release);
+}
+
+int32_t BareHost::wait(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t) {
+  Lane &lane = laneOf(invocation);
+  if (!lane.failure.empty())
+    return 1;
+  size_t numRanks = lane.host->job->buffers.size();
+  uint64_t target = ++lane.awaited[static_cast<size_t>(semaphore) * numRanks + static_cast<size_t>(peer)];
+  std::atomic<uint64_t> &value = lane.host->counter(lane.rank, lane.number, semaphore, static_cast<int>(peer)).value;
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (int round = 1; value.load(std::memory_order_acquire) < target; ++round) {
+    sched_yield();
+    if (round % 256 == 0 && std::chrono::steady_clock::now() > deadline) {
+      lane.failure = "timed out in a wait for rank " + std::to_string(peer);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+void BareHost::prepare(const Job &newJob) {
+  job = &newJob;
+  size_t numRanks = job->buffers.size(), numLanes = static_cast<size_t>(job->lanes);
+  size_t perLane = static_cast<size_t>(info.numSemaphores) * numRanks;
+  counters = std::vector<Counter>(numRanks * numLanes * perLane);
+  KoloShape shape = {{1, 1, 1, 1}, job->shape.count, static_cast<int64_t>(runtime::sizeBytes(job->type))};
+  std::copy(job->shape.mesh.begin(), job->shape.mesh.end(), shape.dimSizes);
+  for (std::vector<void *> &role : peers)
+    role.clear();
+  scratch.clear();
+  lanes.clear();
+  for (size_t rank = 0; rank < numRanks; ++rank) {
+    scratch.push_back(allocate(program->scratchBytes(&shape)));
+    peers[KOLO_INPUT].push_back(job->buffers[rank].input);
+    peers[KOLO_OUTPUT].push_back(job->buffers[rank].output);
+    peers[KOLO_SCRATCH].push_back(scratch.back().get());
+    std::vector<Lane> &own = lanes.emplace_back();
+    for (size_t lane = 0; lane < numLanes; ++lane)
+      own.push_back({this, static_cast<int>(rank), static_cast<int>(lane), std::vector<uint64_t>(perLane),
+                     std::vector<uint64_t>(perLane), allocate(tileBytes), {}});
+  }
+}
+
+void BareHost::runLane(Lane &lane) {
+  KoloInvocation invocation = {};
+  invocation.services = &services;
+  invocation.context = &lane;
+  std::fill_n(invocation.dimSizes, KOLO_MAX_MESH_DIMS, 1);
+  std::copy(job->shape.mesh.begin(), job->shape.mesh.end(), invocation.dimSizes);
+  std::vector<int64_t> coordinates = job->shape.coordinates(lane.rank);
+  std::copy(coordinates.begin(), coordinates.end(), invocation.coordinates);
+  invocation.count = job->shape.count;
+  invocation.elementBytes = static_cast<int64_t>(runtime::sizeBytes(job->type));
+  invocation.root = job->shape.root;
+  invocation.lane = lane.number;
+  invocation.numLanes = job->lanes;
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    invocation.local[role] = peers[role][static_cast<size_t>(lane.rank)];
+    invocation.peers[role] = peers[role].data();
+  }
+  if (info.reduces)
+    invocation.reduce = table->reduceKernels[static_cast<size_t>(job->type)][KOLO_SUM];
+  invocation.tile = lane.tile.get();
+  invocation.tileBytes = tileBytes;
+  int32_t code = program->run(&invocation);
+  if (code != 0 && lane.failure.empty())
+    lane.failure = "returned " + std::to_string(code);
+}
+
+std::string BareHost::call(int rank) {
+  std::vector<Lane> &own = lanes[static_cast<size_t>(rank)];
+  std::vector<std::thread> others;
+  for (size_t lane = 1; lane < own.size(); ++lane)
+    others.emplace_back([&, lane] { runLane(own[lane]); });
+  runLane(own.front());
+  for (std::thread &thread : others)
+    thread.join();
+  std::string problems;
+  for (const Lane &lane : own)
+    problems += lane.failure;
+  return problems;
+}
+
+} // namespace
+
+std::unique_ptr<Host> makeBareHost(const std::string &path, const runtime::ProgramInfo &info) {
+  return std::make_unique<BareHost>(path, info);
+}
+
+} // namespace kolo::race

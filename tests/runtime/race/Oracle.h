@@ -1,0 +1,44 @@
+// What a call of a collective reads and gives, straight from the definition of each collective, for the sum of small integers,
+// which is exact in every type. Independent of the compiler and of its reference.
+#pragma once
+
+#include "kolo/runtime/Plugin.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace kolo::race {
+
+/// One collective call by its shape.
+struct CallShape {
+  runtime::CollectiveKind kind;
+  std::vector<int64_t> mesh; // sizes, slowest dimension first
+  std::vector<int> groupDims;
+  int64_t count = 0;
+  int64_t root = 0; // inside the group
+
+  int numRanks() const;
+  int groupSize() const;
+  bool isRooted() const;
+  std::vector<int64_t> coordinates(int rank) const;
+  /// The rank's number inside its group.
+  int groupRank(int rank) const;
+  bool isRoot(int rank) const { return groupRank(rank) == root; }
+
+  /// Elements that the rank's buffers have; 0 where the collective does not use them on this rank.
+  int64_t inputElements(int rank) const;
+  int64_t outputElements(int rank) const;
+  /// Where the input lies inside the output in an in-place call, in elements; negative when the output lies inside the input.
+  int64_t inPlaceOffset(int rank) const;
+
+  /// The value of the rank's input in the `number`-th call.
+  static int32_t input(int rank, int64_t index, int number);
+  /// What belongs in the rank's output then.
+  std::vector<int32_t> output(int rank, int number) const;
+
+private:
+  /// The ranks of `rank`'s group, by their number inside of it.
+  std::vector<int> members(int rank) const;
+};
+
+} // namespace kolo::race
