@@ -86,20 +86,35 @@ std::string firstHarm(Litmus &litmus, const Sizes &mesh) {
 } // namespace
 
 void expectProved(const std::string &text, const Sizes &mesh, const char *transport) {
+  SCOPED_TRACE(text);
   Litmus litmus(text);
   Verdict verdict = checkProgram(*litmus, mesh, optionsFor(transport));
-  EXPECT_TRUE(verdict.isProved()) << describe(verdict) << "\n" << text;
-  EXPECT_EQ(firstHarm(litmus, mesh), "") << text;
+  EXPECT_TRUE(verdict.isProved()) << describe(verdict);
+  EXPECT_EQ(firstHarm(litmus, mesh), "");
+}
+
+/// The refutation must be for this property and name exactly the marked lines.
+static void compare(Litmus &litmus, const Verdict &verdict, Property property) {
+  ASSERT_TRUE(verdict.refutation) << describe(verdict);
+  EXPECT_EQ(shortName(verdict.refutation->property), shortName(property)) << describe(verdict);
+  EXPECT_EQ(linesOf(*verdict.refutation), litmus.markedLines) << describe(verdict);
 }
 
 void expectRefuted(const std::string &text, const Sizes &mesh, Property property, const char *transport) {
+  SCOPED_TRACE(text);
   Litmus litmus(text);
-  Verdict verdict = checkProgram(*litmus, mesh, optionsFor(transport));
-  ASSERT_TRUE(verdict.refutation) << describe(verdict) << "\n" << text;
-  EXPECT_EQ(shortName(verdict.refutation->property), shortName(property)) << describe(verdict) << "\n" << text;
-  EXPECT_EQ(linesOf(*verdict.refutation), litmus.markedLines) << describe(verdict) << "\n" << text;
+  compare(litmus, checkProgram(*litmus, mesh, optionsFor(transport)), property);
   if (property != Property::PutOrder) // the interpreter's transport keeps that order
-    EXPECT_NE(firstHarm(litmus, mesh), "") << text;
+    EXPECT_NE(firstHarm(litmus, mesh), "");
+}
+
+void expectRefutedInPlace(const std::string &text, const Sizes &mesh, Property property) {
+  SCOPED_TRACE(text);
+  Litmus litmus(text);
+  Verdict verdict = checkProgram(*litmus, mesh);
+  compare(litmus, verdict, property);
+  EXPECT_TRUE(verdict.refutation && verdict.refutation->isInPlace);
+  EXPECT_EQ(firstHarm(litmus, mesh), "");
 }
 
 std::string lines(std::initializer_list<std::string> parts) {

@@ -22,6 +22,9 @@ void expectProved(const std::string &text, const Sizes &mesh, const char *transp
 /// harm.
 void expectRefuted(const std::string &text, const Sizes &mesh, Property property, const char *transport = "shared");
 
+/// The same for a program that is right when it is not called in place; the judge makes no calls in place.
+void expectRefutedInPlace(const std::string &text, const Sizes &mesh, Property property);
+
 /// One line per part.
 std::string lines(std::initializer_list<std::string> parts);
 

@@ -183,6 +183,43 @@ TEST(Signals, OfTwoSendersOnOneNumberAreCountedApart) {
   expectRefuted(program("all_gather", 2, start + lines({other + mark}) + end), {3}, Property::Balance);
 }
 
+namespace {
+
+/// An all-gather over four ranks that puts to all peers behind a barrier of `rounds`.
+std::string behindBarrier(const std::string &rounds, const std::string &marked) {
+  return program("all_gather", 3, wholeIn + blocksOut + rounds + R"(
+    scf.for %peer = %c0 to %n step %c1 {
+      kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %peer part %l of %L : !kolo.buffer<0> -> )"
+                     "!kolo.buffer<1>" +
+                     marked + R"(
+      kolo.chan.signal 0 to %peer
+    }
+    scf.for %peer = %c0 to %n step %c1 {
+      kolo.chan.wait 0 from %peer
+    }
+)" + lines({flush}));
+}
+const std::string nearRound = "kolo.chan.signal 1 to %next\nkolo.chan.wait 1 from %prev\n";
+const std::string farRound = R"(
+    %twoUp = arith.addi %me, %c2 : index
+    %opposite = arith.remsi %twoUp, %n : index
+    kolo.chan.signal 2 to %opposite
+    kolo.chan.wait 2 from %opposite
+)";
+
+} // namespace
+
+TEST(Barriers, OfTwoRoundsLetFourRanksKnowOfEachOther) {
+  expectProved(behindBarrier(nearRound + farRound, ""), {4});
+  expectProved(behindBarrier(farRound + nearRound, ""), {4});
+}
+
+TEST(Barriers, OfOneRoundDoNot) {
+  expectRefuted(behindBarrier(nearRound, mark), {4}, Property::Invocations);
+  expectRefuted(behindBarrier(farRound, mark), {4}, Property::Invocations);
+  expectProved(behindBarrier(nearRound, ""), {2});
+}
+
 //===--- Puts -----------------------------------------------------------------------------------------------------===//
 
 namespace {
@@ -231,4 +268,16 @@ TEST(PutsToOnePlace, AreNotOrderedByTheirOwnOrder) { expectRefuted(putTwice("", 
 
 TEST(PutsToOnePlace, AreNotOrderedByASignalThatTheLaterOneMayOvertake) {
   expectRefuted(putTwice("kolo.chan.signal 3 to %next\nkolo.chan.wait 3 from %prev", mark), {2}, Property::Race);
+}
+
+TEST(PutsToOneself, NeedASignalOrAFlushLikeAllOthers) {
+  const std::string putOwn = "kolo.chan.put %in[%me] size [%c1] -> %packed[] size [] to %me part %l of %L : "
+                             "!kolo.buffer<1> -> !kolo.buffer<0>";
+  auto text = [&](const std::string &between, const std::string &marked) {
+    return exchange({putOwn + marked, between, unpackOwn + marked, entryCredit, putIn("%next"), dataSignal, dataWait,
+                     readSlot, flush});
+  };
+  expectProved(text(flush, ""), {2});
+  expectProved(text("kolo.chan.signal 2 to %me\nkolo.chan.wait 2 from %me", ""), {2});
+  expectRefuted(text("", mark), {2}, Property::Race);
 }

@@ -103,6 +103,53 @@ TEST(PulledReduces, ThatRunTwiceGiveAWrongResult) {
   expectRefuted(pulled(pull + "\n" + pull + mark, acknowledgement), {2}, Property::Result);
 }
 
+//===--- Roots, and calls in place --------------------------------------------------------------------------------===//
+
+namespace {
+
+/// A broadcast in which all ranks but one get the root's input, which the root copies.
+std::string broadcastToAllBut(const std::string &rank) {
+  return program("broadcast", 2,
+                 wholeIn + wholeOut + "%root = kolo.root\n%gets = arith.cmpi ne, %me, " + rank + " : index" + R"(
+    %isRoot = arith.cmpi eq, %me, %root : index
+    scf.if %isRoot {
+)" + moveToOut("copy", "%in", "") + R"(
+      scf.for %peer = %c0 to %n step %c1 {
+        kolo.chan.signal 0 to %peer
+      }
+    }
+    kolo.chan.wait 0 from %root
+    scf.if %gets {
+)" + moveToOut("get", "%in", "from %root") + R"(
+    }
+    kolo.chan.signal 1 to %root
+    scf.if %isRoot {
+      scf.for %peer = %c0 to %n step %c1 {
+        kolo.chan.wait 1 from %peer
+      }
+    }
+)");
+}
+
+} // namespace
+
+TEST(Roots, AreAllLookedAt) {
+  std::string wrong = broadcastToAllBut("%c0"); // right where rank 0 is the root
+  wrong.insert(wrong.find('\n'), mark);         // the program as a whole
+  for (int64_t numRanks : {2, 3, 4}) {
+    expectProved(broadcastToAllBut("%root"), {numRanks});
+    expectRefuted(wrong, {numRanks}, Property::Result);
+  }
+}
+
+TEST(CallsInPlace, AreLookedAtWhereTheProgramSaysThatItMayRunInPlace) {
+  std::string text = pulled(moveToOut("reduce", "%in", "from %prev") + mark, acknowledgement);
+  expectProved(text, {2});
+  const std::string start = "semaphores 4";
+  text.insert(text.find(start) + start.size(), " attributes {kolo.in_place = \"direct\"}");
+  expectRefutedInPlace(text, {2}, Property::Race);
+}
+
 //===--- Lag credits ----------------------------------------------------------------------------------------------===//
 
 namespace {
