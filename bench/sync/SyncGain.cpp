@@ -33,10 +33,7 @@ RankJob makeJob(const dsl::Definition &definition, const runtime::Mesh &mesh, Sy
   auto plugin = runtime::Plugin::load(file.path());
   if (!plugin.isOk())
     throw ToolError(ExitCode::Failed, plugin.status().message());
-  RankJob job;
-  job.plugin = std::move(plugin).value();
-  job.program = definition.name;
-  job.mesh = mesh;
+  RankJob job{.plugin = std::move(plugin).value(), .program = definition.name, .mesh = mesh};
   int64_t ranks = mesh.numRanks();
   bool isPerRank = definition.collective.kind == dsl::CollectiveKind::AllGather;
   for (int64_t bytes : sizesInBytes) {
