@@ -262,7 +262,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     setBudget(full, budget);
     full.wantSteps = false;
     CheckOptions quick = full;
-    setBudget(quick, std::min<int64_t>(budget, 1 << 15));
+    setBudget(quick, std::min<int64_t>(budget, 1 << 13));
     Attempt attempt = Inference(program, quick).run();
     if (attempt.isProved() && !isProvedInFull(*attempt.program, full))
       attempt = Inference(program, full).run();
