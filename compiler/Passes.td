@@ -49,6 +49,13 @@ def PlaceLanes : Pass<"kolo-place-lanes", "::kolo::ProgramOp"> {
   let summary = "lets every lane move its own part of every chunk";
 }
 
+def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
+  let summary = "moves that have a chunk in common become one pass over memory";
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+  let options = [Option<"budget", "budget", "int64_t", "1 << 13",
+                        "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
+}
+
 def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   let summary = "refuses a program that is not proved right, with the shortest interleaving that breaks it";
   let description = [{

@@ -50,6 +50,11 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   program.addPass(createPlaceLanes());
 
   cleanUp(manager, options);
+  if (options.optimize) {
+    // After the clean-up, by which equal slices are known; on the final text, since it moves waits and signals.
+    manager.addNestedPass<ProgramOp>(createFuseMoves());
+    cleanUp(manager, options);
+  }
 
   // Last: what is proved must be what the target gets.
   if (options.check) {

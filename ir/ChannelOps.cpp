@@ -1,6 +1,8 @@
 // Verifiers of the channel phase.
 #include "ir/VerifyProgram.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 
 namespace kolo {
@@ -56,6 +58,89 @@ LogicalResult PutOp::verify() { return verifyMove(*this, "put", 1); }
 LogicalResult GetOp::verify() { return verifyMove(*this, "get", 1); }
 LogicalResult ChannelCopyOp::verify() { return verifyMove(*this, "copy", 2); }
 LogicalResult ChannelReduceOp::verify() { return verifyMove(*this, "reduce", 2); }
+
+SmallVector<MoveInterface> FuseOp::getMoves() {
+  SmallVector<MoveInterface> moves;
+  getBody().walk([&](MoveInterface move) { moves.push_back(move); });
+  return moves;
+}
+
+/// One side of a move.
+struct MoveSide {
+  Value buffer, rank;
+  OperandRange offsets, sizes;
+};
+
+static MoveSide sourceOf(MoveInterface move) {
+  return {move.getSource(), move.getSourceRank(), move.getSourceOffsets(), move.getSourceSizes()};
+}
+
+static MoveSide destinationOf(MoveInterface move) {
+  return {move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(), move.getDestinationSizes()};
+}
+
+static bool isSliceOf(FuseOp fuse, const MoveSide &side) {
+  return !side.rank && side.buffer == fuse.getBuffer() && llvm::equal(side.offsets, fuse.getOffsets()) &&
+         llvm::equal(side.sizes, fuse.getSizes());
+}
+
+bool FuseOp::isInto(MoveInterface move) { return isSliceOf(*this, destinationOf(move)); }
+
+LogicalResult FuseOp::verify() {
+  if (!fitsGrid(getBuffer(), getOffsets(), getSizes()) || bool(getPart()) != bool(getParts()))
+    return emitOpError("fuse_c1: the slice does not have the buffer's grid rank, or only one of `part` and `of`");
+  if (countRanged(getSizes()) != 0 || hasSlots(getBuffer()))
+    return emitOpError("fuse_c2: the slice must be one chunk of a buffer without slots");
+  return success();
+}
+
+/// Whether two slices may be the same memory of the same rank, as far as the buffers tell.
+static bool mayAlias(FuseOp fuse, Value a, Value b) {
+  if (a == b)
+    return true;
+  auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
+  if (roleOf(a) == roleOf(b))
+    return roleOf(a) != BufferRole::Scratch; // two names of the input or the output
+  auto inPlace = fuse->getParentOfType<ProgramOp>()->getAttrOfType<StringAttr>("kolo.in_place");
+  return roleOf(a) != BufferRole::Scratch && roleOf(b) != BufferRole::Scratch && inPlace && inPlace.getValue() == "direct";
+}
+
+/// Whether slices of two buffers that may be one memory are the same chunk: of buffers that are cut alike.
+static bool areSameChunk(const MoveSide &a, const MoveSide &b) {
+  auto first = a.buffer.getDefiningOp<BufferOp>(), second = b.buffer.getDefiningOp<BufferOp>();
+  return llvm::equal(first.getGrid(), second.getGrid()) && first.getBlocks() == second.getBlocks() &&
+         llvm::equal(a.offsets, b.offsets);
+}
+
+LogicalResult FuseOp::verifyRegions() {
+  bool hasMoved = false, isOut = false;
+  SmallVector<MoveSide> read, written;
+  WalkResult result = getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
+    auto move = dyn_cast<MoveInterface>(op);
+    if (!move) {
+      bool isAllowed = isa<scf::ForOp>(op) ? op->getNumResults() == 0 : op->getNumRegions() == 0 && isMemoryEffectFree(op);
+      return isAllowed ? WalkResult::advance() : op->emitOpError("fuse_c3: may not be fused");
+    }
+    bool isInto = this->isInto(move);
+    if ((!isInto && !isSliceOf(*this, sourceOf(move))) || (isInto && isOut) || move.getPart() != getPart() ||
+        move.getParts() != getParts())
+      return op->emitOpError("fuse_c4: must move the fused slice, with its part, and into it before out of it");
+    isOut |= !isInto;
+    if (isInto && !isa<ChannelReduceOp>(op) && (hasMoved || op->getParentOp() != getOperation()))
+      return op->emitOpError("fuse_c5: only the first move, in no loop, may overwrite the fused slice");
+    hasMoved = true;
+    read.push_back(sourceOf(move));
+    written.push_back(destinationOf(move));
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  for (const MoveSide &source : read)
+    for (const MoveSide &destination : written)
+      if (mayAlias(*this, source.buffer, destination.buffer) && !areSameChunk(source, destination))
+        return emitOpError("fuse_c6: one move may overwrite what another has still to read");
+  return success();
+}
 
 LogicalResult DivideOp::verify() {
   if (!fitsGrid(getBuffer(), getOffsets(), getSizes()))

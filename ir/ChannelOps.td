@@ -139,6 +139,48 @@ def ChannelReduceOp : MoveOp<"reduce", (ins Optional<Index>:$rank), "(`from` $ra
   }];
 }
 
+def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBlock]> {
+  let summary = "moves that have a chunk in common, done element by element";
+  let description = [{
+    ```mlir
+    kolo.chan.fuse %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+      kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] part %lane of %lanes : ...
+      scf.for %k = %c1 to %n step %c1 {
+        %peer = ...
+        kolo.chan.reduce %in[%me] size [%c1] -> %out[%me] size [%c1] from %peer part %lane of %lanes : ...
+      }
+      kolo.chan.put %out[%me] size [%c1] -> %all[%me] size [%c1] to %next part %lane of %lanes : ...
+    }
+    ```
+    The body is run once for every element of the chunk, in any order of the elements: its moves are those of that one
+    element, and each of its sources is read before anything is written. So every source is read once, whatever is made of
+    it, and the sum of many sources needs no memory. Otherwise the moves mean what they mean outside.
+
+    fuse_c1: one offset and one size per grid dimension; `part` and `of` come together.
+    fuse_c2: the slice is one chunk of a buffer without slots.
+    fuse_c3: nothing inside but moves, loops without results, and arithmetic.
+    fuse_c4: every move has the slice, with its part, as its source or destination in this rank's memory; the moves out of it
+    come after those into it.
+    fuse_c5: a move that overwrites the slice is the first, and in no loop.
+    fuse_c6: memory that is written is read in no other chunk than the one that is written. Input and output are one memory
+    if the program is called in place (`kolo.in_place = "direct"`).
+  }];
+  let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
+                   Optional<Index>:$parts);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $buffer `[` $offsets `]` `size` `[` $sizes `]` (`part` $part^ `of` $parts)? `:` type($buffer) attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether a move inside goes into the slice; otherwise it goes out of it.
+    bool isInto(::kolo::MoveInterface move);
+    /// The moves in the order of the text, each once however often it is run.
+    ::llvm::SmallVector<::kolo::MoveInterface> getMoves();
+  }];
+}
+
 def DivideOp : ChannelOp<"divide", [AttrSizedOperandSegments]> {
   let summary = "ends an average: divides a slice by the number of ranks in the group, if the call's operation is average";
   let description = [{

@@ -56,6 +56,10 @@ bool CodeBuilder::addOp(Operation &op) {
     return addBranch(branch);
   if (auto buffer = dyn_cast<BufferOp>(op))
     return addBuffer(buffer);
+  // Its moves one after the other: nothing in it lets another rank see in which order elements go, and the op's own
+  // constraints keep elements from meeting.
+  if (auto fuse = dyn_cast<FuseOp>(op))
+    return addBlock(fuse.getBody().front());
   if (isa<scf::YieldOp>(op))
     return op.getNumOperands() == 0 || refuse(&op, "values carried out of a loop or a branch cannot be checked");
   if (isa<MoveInterface, DivideOp, SignalOp, WaitOp, FlushOp>(op))
@@ -227,7 +231,8 @@ bool CodeBuilder::checkLanes() {
       // `part` and `of` are the last operands; `addPart` looks at what they are.
       auto move = dyn_cast<MoveInterface>(user);
       auto divide = dyn_cast<DivideOp>(user);
-      bool isInParts = ((move && move.getPart()) || (divide && divide.getPart())) &&
+      auto fuse = dyn_cast<FuseOp>(user);
+      bool isInParts = ((move && move.getPart()) || (divide && divide.getPart()) || (fuse && fuse.getPart())) &&
                        use.getOperandNumber() + 2 >= user->getNumOperands();
       if (!isInParts) {
         refuse(user, "depends on the lane other than by the part that it moves, which cannot be checked");

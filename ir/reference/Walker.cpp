@@ -1,4 +1,4 @@
-// Control flow: scf.for and scf.if.
+// Control flow: scf.for, scf.if and kolo.chan.fuse.
 #include "ir/reference/Walker.h"
 
 using namespace mlir;
@@ -23,6 +23,9 @@ llvm::Expected<Operation *> Walker::next() {
         return error;
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       enter(branch);
+    } else if (auto fuse = dyn_cast<FuseOp>(op)) {
+      // Whatever the order of the elements: what the moves do to one of them is what they do one after the other.
+      frames.push_back({&fuse.getBody().front(), fuse.getBody().front().begin(), 0, 0, 0});
     } else if (auto yield = dyn_cast<scf::YieldOp>(op)) {
       leave(yield);
     } else {

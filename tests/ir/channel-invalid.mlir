@@ -343,3 +343,102 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   // expected-error @below {{divide_c3: the length of what is in a slot is not known}}
   kolo.chan.divide %b[] size [] : !kolo.buffer<0>
 }
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  // expected-error @below {{fuse_c1: the slice does not have the buffer's grid rank, or only one of `part` and `of`}}
+  kolo.chan.fuse %out[] size [] : !kolo.buffer<1> {
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  // expected-error @below {{fuse_c2: the slice must be one chunk of a buffer without slots}}
+  kolo.chan.fuse %out[%c0] size [%n] : !kolo.buffer<1> {
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    // expected-error @below {{fuse_c3: may not be fused}}
+    kolo.chan.wait 0 from %c0
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    // expected-error @below {{fuse_c4: must move the fused slice, with its part, and into it before out of it}}
+    kolo.chan.copy %in[%c1] size [%c1] -> %out[%c1] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.put %out[%c0] size [%c1] -> %out[%c0] size [%c1] to %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    // expected-error @below {{fuse_c4: must move the fused slice, with its part, and into it before out of it}}
+    kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    // expected-error @below {{fuse_c5: only the first move, in no loop, may overwrite the fused slice}}
+    kolo.chan.copy %in[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 attributes {kolo.in_place = "direct"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  // expected-error @below {{fuse_c6: one move may overwrite what another has still to read}}
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.copy %in[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.reduce %in[%c1] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}

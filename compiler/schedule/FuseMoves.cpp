@@ -1,0 +1,232 @@
+// FuseMoves: one pass over memory for moves that have a chunk in common.
+//   Before:  copy %in[%me] -> %out[%me]; for %p { wait 0; reduce %in[%me] -> %out[%me] from %p }; for %p { put %out[%me]; signal 1 }
+//   After:   for %p { wait 0 }; fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; for %p { signal 1 }
+// Waits come before all of the moves then, and signals after, so nothing can go wrong but that ranks wait for each other
+// in a circle; the checker is asked, and where it says no the program stays as it was.
+// Requires channel form with lanes placed, cleaned up so that equal values are one value.
+#include "compiler/Passes.h"
+#include "compiler/check/Budget.h"
+#include "compiler/check/Verdict.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_FUSEMOVES
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+/// A move, or a loop around one, with the waits before it and the signals after it.
+struct Unit {
+  Operation *op = nullptr;
+  MoveInterface move; // null: waits only
+  SmallVector<Operation *, 2> waits, signals;
+
+  bool isLoop() const { return isa<scf::ForOp>(op); }
+};
+
+bool isArithmetic(Operation &op) {
+  return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op));
+}
+
+/// Null where an op is something else.
+std::optional<Unit> asUnit(Operation &op) {
+  Unit unit;
+  unit.op = &op;
+  bool isOther = false;
+  op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
+    if (auto move = dyn_cast<MoveInterface>(inner)) {
+      isOther |= unit.move || !unit.signals.empty();
+      unit.move = move;
+    } else if (isa<WaitOp>(inner)) {
+      isOther |= bool(unit.move);
+      unit.waits.push_back(inner);
+    } else if (isa<SignalOp>(inner)) {
+      unit.signals.push_back(inner);
+    } else if (auto loop = dyn_cast<scf::ForOp>(inner)) {
+      isOther |= loop.getNumResults() != 0 || inner != &op; // one loop: over peers
+    } else {
+      isOther |= !isArithmetic(*inner) && !isa<scf::YieldOp>(inner);
+    }
+  });
+  if (isOther || (!unit.move && (unit.waits.empty() || !unit.signals.empty())))
+    return std::nullopt;
+  return unit;
+}
+
+/// One chunk of this rank's memory.
+struct Chunk {
+  Value buffer;
+  SmallVector<Value, 4> offsets, sizes;
+
+  bool operator==(const Chunk &) const = default;
+};
+
+std::optional<Chunk> chunkOf(Value buffer, Value rank, OperandRange offsets, OperandRange sizes) {
+  if (rank || hasSlots(buffer) || llvm::any_of(sizes, isRanged))
+    return std::nullopt;
+  return Chunk{buffer, llvm::to_vector<4>(offsets), llvm::to_vector<4>(sizes)};
+}
+
+std::optional<Chunk> sourceOf(MoveInterface move) {
+  return chunkOf(move.getSource(), move.getSourceRank(), move.getSourceOffsets(), move.getSourceSizes());
+}
+
+std::optional<Chunk> destinationOf(MoveInterface move) {
+  return chunkOf(move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(), move.getDestinationSizes());
+}
+
+/// Units that follow each other and have a chunk in common.
+class Group {
+public:
+  explicit Group(Chunk chunk) : chunk(std::move(chunk)) {}
+
+  /// False when the unit cannot go with those before.
+  bool add(const Unit &unit);
+  bool isWorthwhile() const { return numMoves > 1 || hasLoopOfMoves; }
+  void fuse();
+
+private:
+  /// Copies of the units, with only those of their ops that `isWanted`.
+  void cloneUnits(OpBuilder &builder, function_ref<bool(Operation *)> isWanted);
+
+  Chunk chunk;
+  Value part, parts;
+  SmallVector<Unit> units;
+  int numMoves = 0;
+  bool hasLoopOfMoves = false, hasSignals = false, isOut = false;
+};
+
+bool Group::add(const Unit &unit) {
+  // What the others wait for may be what this rank would say too late.
+  if (!unit.waits.empty() && hasSignals)
+    return false;
+  if (!unit.move) {
+    units.push_back(unit);
+    return true;
+  }
+  MoveInterface move = unit.move;
+  bool isInto = destinationOf(move) == chunk;
+  if (!isInto && sourceOf(move) != chunk)
+    return false;
+  bool overwrites = isInto && !isa<ChannelReduceOp>(move.getOperation());
+  if ((isInto && isOut) || (overwrites && (numMoves > 0 || unit.isLoop())))
+    return false;
+  // The chunk must be known before the loop.
+  auto loop = dyn_cast<scf::ForOp>(unit.op);
+  auto isInside = [&](Value value) { return loop && loop->isAncestor(value.getParentBlock()->getParentOp()); };
+  if (llvm::any_of(chunk.offsets, isInside) || llvm::any_of(chunk.sizes, isInside))
+    return false;
+  if (numMoves > 0 && (move.getPart() != part || move.getParts() != parts))
+    return false;
+  part = move.getPart(), parts = move.getParts();
+  isOut |= !isInto;
+  hasLoopOfMoves |= unit.isLoop();
+  hasSignals |= !unit.signals.empty();
+  ++numMoves;
+  units.push_back(unit);
+  return true;
+}
+
+void Group::cloneUnits(OpBuilder &builder, function_ref<bool(Operation *)> isWanted) {
+  for (const Unit &unit : units) {
+    bool hasAny = unit.op->walk([&](Operation *op) { return isWanted(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+                      .wasInterrupted();
+    if (!hasAny)
+      continue;
+    Operation *copy = builder.clone(*unit.op);
+    SmallVector<Operation *> unwanted;
+    copy->walk([&](Operation *op) {
+      if (isa<MoveInterface, SignalOp, WaitOp>(op) && !isWanted(op))
+        unwanted.push_back(op);
+    });
+    for (Operation *op : unwanted)
+      op->erase();
+  }
+}
+
+void Group::fuse() {
+  while (!units.back().move) // waits for something else
+    units.pop_back();
+  // Everything that the units use is computed before the last of them.
+  OpBuilder builder(units.back().op);
+  cloneUnits(builder, [](Operation *op) { return isa<WaitOp>(op); });
+  auto fuse = FuseOp::create(builder, units.front().move.getLoc(), chunk.buffer, chunk.offsets, chunk.sizes, part, parts);
+  OpBuilder inside = OpBuilder::atBlockBegin(&fuse.getBody().emplaceBlock());
+  cloneUnits(inside, [](Operation *op) { return isa<MoveInterface>(op); });
+  cloneUnits(builder, [](Operation *op) { return isa<SignalOp>(op); });
+  for (const Unit &unit : units)
+    unit.op->erase();
+}
+
+/// The longest group of units from an op on, with a chunk of its move.
+std::optional<Group> findGroup(Operation &start) {
+  std::optional<Unit> first = asUnit(start);
+  if (!first || !first->move)
+    return std::nullopt;
+  for (const std::optional<Chunk> &chunk : {destinationOf(first->move), sourceOf(first->move)}) {
+    if (!chunk)
+      continue;
+    Group group(*chunk);
+    for (Operation *op = &start; op; op = op->getNextNode()) {
+      if (isArithmetic(*op))
+        continue;
+      std::optional<Unit> unit = asUnit(*op);
+      if (!unit || !group.add(*unit))
+        break;
+    }
+    if (group.isWorthwhile())
+      return group;
+  }
+  return std::nullopt;
+}
+
+/// Ops of all blocks from which a group may start, in the order of the text.
+SmallVector<Operation *> startsOf(ProgramOp program) {
+  SmallVector<Operation *> starts;
+  program.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (isa<FuseOp>(op))
+      return WalkResult::skip();
+    if (isa<MoveInterface, scf::ForOp>(op))
+      starts.push_back(op);
+    return WalkResult::advance();
+  });
+  return starts;
+}
+
+struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
+  using FuseMovesBase::FuseMovesBase;
+
+  void runOnOperation() override {
+    for (size_t number = 0; number < startsOf(getOperation()).size(); ++number) {
+      OwningOpRef<ProgramOp> changed(getOperation().clone());
+      std::optional<Group> group = findGroup(*startsOf(*changed)[number]);
+      if (!group)
+        continue;
+      group->fuse();
+      if (succeeded(verifyQuietly(*changed)) && isProved(*changed))
+        getOperation().getBody().takeBody(changed->getBody());
+    }
+  }
+
+  /// The op's own constraints say which moves may be fused.
+  static LogicalResult verifyQuietly(ProgramOp program) {
+    ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
+    return mlir::verify(program);
+  }
+
+  bool isProved(ProgramOp program) {
+    CheckOptions options;
+    setBudget(options, budget);
+    options.wantSteps = false;
+    return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
+      return !checkProgram(program, mesh.asArrayRef(), options).refutation;
+    });
+  }
+};
+
+} // namespace
+} // namespace kolo

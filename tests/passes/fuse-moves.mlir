@@ -1,0 +1,86 @@
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo.chan.program(kolo-fuse-moves),canonicalize,cse)' | FileCheck %s
+
+// Waits first, then one pass over memory, then signals; what is waited for later stays where it is.
+// CHECK-LABEL: kolo.chan.program @twoShot
+// CHECK: kolo.chan.signal 0
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.fuse [[OUT:%.*]]{{\[}}[[ME:%.*]]] size
+// CHECK-NEXT: kolo.chan.copy
+// CHECK: scf.for
+// CHECK: kolo.chan.reduce
+// CHECK: scf.for
+// CHECK: kolo.chan.put
+// CHECK-NOT: kolo.chan.reduce
+// CHECK: kolo.chan.signal 1
+// CHECK: kolo.chan.wait 1
+kolo.chan.program @twoShot #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2], [3]] semaphores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.signal 0 to %peer
+  }
+  kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.wait 0 from %peer
+    kolo.chan.reduce %in[%me] size [%c1] -> %out[%me] size [%c1] from %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.put %out[%me] size [%c1] -> %out[%me] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 1 to %peer
+  }
+  kolo.chan.flush
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.wait 1 from %peer
+  }
+  kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>
+}
+
+// A source that is different for every peer is nothing in common.
+// CHECK-LABEL: kolo.chan.program @allToAll
+// CHECK-NOT: kolo.chan.fuse
+kolo.chan.program @allToAll #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid(%n) blocks 1 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.chan.signal 0 to %peer
+  kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.wait 0 from %peer
+  kolo.chan.put %in[%peer] size [%c1] -> %out[%me] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.signal 1 to %peer
+  kolo.chan.flush
+  kolo.chan.wait 1 from %peer
+}
+
+// In a call in place, the copy would overwrite what the put has still to read.
+// CHECK-LABEL: kolo.chan.program @inPlace
+// CHECK-NOT: kolo.chan.fuse
+kolo.chan.program @inPlace #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 attributes {kolo.in_place = "direct"} {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.chan.signal 0 to %peer
+  kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.wait 0 from %peer
+  kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.signal 1 to %peer
+  kolo.chan.flush
+  kolo.chan.wait 1 from %peer
+}
