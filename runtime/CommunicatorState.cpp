@@ -2,6 +2,7 @@
 #include "CommunicatorState.h"
 
 #include "Error.h"
+#include "memory/Caches.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +13,7 @@ void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::
 
 CommunicatorState::CommunicatorState(std::unique_ptr<World> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
-      peers(*ranks) {
+      peers(*ranks), sharedCacheBytes(lastLevelCacheBytes()) {
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);
   channelAwaited.resize(size * numChannels);

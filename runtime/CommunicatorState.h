@@ -63,6 +63,8 @@ private:
   Status resolvePeers(const Call &call, const Buffers &buffers);
   Status compareCalls(const Call &call) const;
   Status runLanes(const Call &call, const Buffers &buffers);
+  /// Whether the buffers of all ranks together leave little of each other in the last-level cache.
+  bool exceedsCaches(const Call &call) const;
   Semaphores &semaphoresOf(const Call &call) { return *semaphores.at({call.key.plugin, call.key.program}); }
 
   std::unique_ptr<World> ranks;
@@ -71,6 +73,7 @@ private:
   PeerSegments peers;
   Arena arena;
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged;
+  size_t sharedCacheBytes;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   // By role and rank, for the call that is running. Copies of what the records say: a peer that has finished this call may
   // already be writing the record of its next one.

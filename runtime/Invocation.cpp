@@ -178,6 +178,7 @@ KoloInvocation Invocation::describe(Invocation &self, Lane &lane) {
   result.divide = self.call.divide;
   result.tile = self.tile(lane.number);
   result.tileBytes = tileBytes;
+  result.aroundCaches = self.owner.exceedsCaches(self.call);
   return result;
 }
 
@@ -189,6 +190,10 @@ void Invocation::runLane(void *context, int number) {
   if (code != 0 && !lane.hasFailed)
     (void)lane.fail(error(StatusCode::BadPlugin, "program {} returned {} though nothing failed", self.call.info->name,
                           code));
+}
+
+bool CommunicatorState::exceedsCaches(const Call &call) const {
+  return (call.inputBytes + call.outputBytes) * static_cast<size_t>(ranks->size()) > sharedCacheBytes / 4 * 3;
 }
 
 Status CommunicatorState::runLanes(const Call &call, const Buffers &buffers) {

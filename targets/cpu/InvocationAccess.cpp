@@ -1,7 +1,10 @@
 // Reads of the plugin ABI's structs in generated code.
 #include "targets/cpu/InvocationAccess.h"
 
+#include "ir/IndexArithmetic.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -25,6 +28,48 @@ Value constantI64(OpBuilder &builder, Location loc, int64_t value) {
 Value advance(OpBuilder &builder, Location loc, Value base, Value offsetBytes) {
   return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getI8Type(), base,
                              ArrayRef<LLVM::GEPArg>{offsetBytes});
+}
+
+static Value entryAddress(OpBuilder &builder, Location loc, Value list, Value number) {
+  return LLVM::GEPOp::create(builder, loc, list.getType(), list.getType(), list,
+                             ArrayRef<LLVM::GEPArg>{toInteger(builder, loc, number)});
+}
+
+Value loadEntry(OpBuilder &builder, Location loc, Value list, Value number) {
+  return LLVM::LoadOp::create(builder, loc, list.getType(), entryAddress(builder, loc, list, number), 8);
+}
+
+void storeEntry(OpBuilder &builder, Location loc, Value list, Value number, Value pointer) {
+  LLVM::StoreOp::create(builder, loc, pointer, entryAddress(builder, loc, list, number), 8);
+}
+
+Value isNotZero(OpBuilder &builder, Location loc, Value integer) {
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, integer, constantI64(builder, loc, 0));
+}
+
+Value createMisalignment(OpBuilder &builder, Location loc, Value address, int64_t multiple) {
+  Value number = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), address);
+  Value negative = arith::SubIOp::create(builder, loc, constantI64(builder, loc, 0), number);
+  return arith::AndIOp::create(builder, loc, negative, constantI64(builder, loc, multiple - 1));
+}
+
+Value areAlignedAlike(OpBuilder &builder, Location loc, Value list, Value number, int64_t multiple) {
+  Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
+  Value first = createMisalignment(builder, loc, loadEntry(builder, loc, list, zero), multiple);
+  auto loop = scf::ForOp::create(builder, loc, one, number, one, ValueRange{constantI64(builder, loc, 0)});
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value other = createMisalignment(builder, loc, loadEntry(builder, loc, list, loop.getInductionVar()), multiple);
+    Value difference = arith::XOrIOp::create(builder, loc, first, other);
+    scf::YieldOp::create(builder, loc,
+                         arith::OrIOp::create(builder, loc, loop.getRegionIterArg(0), difference).getResult());
+  }
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, loop.getResult(0), constantI64(builder, loc, 0));
+}
+
+void createStoreFence(OpBuilder &builder, Location loc) {
+  LLVM::CallIntrinsicOp::create(builder, loc, builder.getStringAttr("llvm.x86.sse.sfence"), ValueRange{});
 }
 
 Value InvocationAccess::loadInteger(size_t offsetBytes) {

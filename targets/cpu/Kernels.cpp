@@ -1,6 +1,6 @@
-// The loops over elements: one function per type and operation. Two vectors per iteration, all loads before
-// the first store, then element by element. They are vectors here already: that makes LLVM's part five times shorter than
-// if it had to find them.
+// The loops over elements: one function per type and operation. Several vectors per iteration, all loads before the first
+// store, and the rest element by element. They are vectors here already: that makes LLVM's part five times shorter than if
+// it had to find them.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/ProgramFunctions.h"
@@ -16,7 +16,7 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t vectorsPerIteration = 2;
+constexpr int64_t vectorsPerIteration = 4;
 
 class Kernels {
 public:
@@ -27,7 +27,21 @@ public:
   void defineDivide(KoloType type);
 
 private:
+  /// What every function that reduces begins with.
+  struct ReduceArguments {
+    Value destinations, numDestinations, sources, numSources; // lists, and numbers of type index
+  };
+  ReduceArguments argumentsOf(LLVM::LLVMFuncOp function) {
+    return {function.getArgument(0), toIndex(builder, loc, function.getArgument(1)), function.getArgument(2),
+            toIndex(builder, loc, function.getArgument(3))};
+  }
+  SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Value first,
+                                    Type moved, int64_t unroll);
+  void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches);
+  LLVM::LLVMFuncOp defineReduceElements(KoloType type, KoloReduction reduction);
+
   Type storedType(KoloType type);
+  static unsigned sizeBytes(Type stored) { return stored.getIntOrFloatBitWidth() / 8; }
   static bool isFloat(KoloType type) { return type <= KOLO_F64; }
   static bool isUnsigned(KoloType type) { return type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64; }
   /// Builds a loop over blocks of vectors, if wanted, one over the rest, and the return; `build` moves `unroll` values of a type, from
@@ -37,8 +51,8 @@ private:
   Value addressOf(Value base, Value first, Type stored, Type type, int64_t number);
   Value splat(Value value, Type like);
   Value divideIntegers(KoloType type, Value value, Value divisor);
-  Value widen(Value value);
-  Value narrow(Value value, Type stored);
+  Value widen(KoloType type, Value value);
+  Value narrow(KoloType type, Value value);
   Value combine(KoloType type, KoloReduction reduction, Value a, Value b);
   Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
 
@@ -53,7 +67,7 @@ Type Kernels::storedType(KoloType type) {
   case KOLO_F16:
     return builder.getF16Type();
   case KOLO_BF16:
-    return builder.getBF16Type();
+    return builder.getI16Type(); // bits: LLVM without optimization keeps no bf16 in a register
   case KOLO_F32:
     return builder.getF32Type();
   case KOLO_F64:
@@ -69,19 +83,27 @@ Type Kernels::storedType(KoloType type) {
   }
 }
 
-/// f16 and bf16 are computed with in f32, and rounded once per operation.
-Value Kernels::widen(Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
-  if (!element.isF16() && !element.isBF16())
-    return value;
-  Type wide = builder.getF32Type();
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    wide = VectorType::get(vector.getShape(), wide);
-  return arith::ExtFOp::create(builder, loc, wide, value);
+static Type withElement(Type like, Type element) {
+  auto vector = dyn_cast<VectorType>(like);
+  return vector ? Type(VectorType::get(vector.getShape(), element)) : element;
 }
 
-Value Kernels::narrow(Value value, Type stored) {
-  return value.getType() == stored ? value : arith::TruncFOp::create(builder, loc, stored, value).getResult();
+/// f16 and bf16 are computed with in f32, and rounded once per operation.
+Value Kernels::widen(KoloType type, Value value) {
+  if (type != KOLO_F16 && type != KOLO_BF16)
+    return value;
+  if (type == KOLO_BF16)
+    value = arith::BitcastOp::create(builder, loc, withElement(value.getType(), builder.getBF16Type()), value);
+  return arith::ExtFOp::create(builder, loc, withElement(value.getType(), builder.getF32Type()), value);
+}
+
+Value Kernels::narrow(KoloType type, Value value) {
+  if (type != KOLO_F16 && type != KOLO_BF16)
+    return value;
+  Type narrow = type == KOLO_F16 ? Type(builder.getF16Type()) : builder.getBF16Type();
+  value = arith::TruncFOp::create(builder, loc, withElement(value.getType(), narrow), value);
+  return type == KOLO_F16 ? value
+                          : arith::BitcastOp::create(builder, loc, withElement(value.getType(), storedType(type)), value).getResult();
 }
 
 Value Kernels::combine(KoloType type, KoloReduction reduction, Value a, Value b) {
@@ -130,24 +152,109 @@ Value Kernels::addressOf(Value base, Value first, Type stored, Type type, int64_
                              ArrayRef<LLVM::GEPArg>{arith::AddIOp::create(builder, loc, first, offset).getResult()});
 }
 
+/// The combination of all sources, from element `first` on: as many values of `type` as the unrolling says, in registers.
+SmallVector<Value> Kernels::combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
+                                           Value first, Type moved, int64_t unroll) {
+  Type stored = storedType(type);
+  auto loadAll = [&](Value base) {
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < unroll; ++i)
+      values.push_back(LLVM::LoadOp::create(builder, loc, moved, addressOf(base, first, stored, moved, i), sizeBytes(stored)));
+    return values;
+  };
+  Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
+  SmallVector<Value> start = loadAll(loadEntry(builder, loc, arguments.sources, zero));
+  auto loop = scf::ForOp::create(builder, loc, one, arguments.numSources, one, start);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> combined;
+  for (auto [left, right] : llvm::zip_equal(loop.getRegionIterArgs(),
+                                            loadAll(loadEntry(builder, loc, arguments.sources, loop.getInductionVar()))))
+    combined.push_back(narrow(type, combine(type, reduction, widen(type, left), widen(type, right))));
+  scf::YieldOp::create(builder, loc, combined);
+  return SmallVector<Value>(loop.getResults());
+}
+
+/// Stores values to all destinations, from element `first` on.
+void Kernels::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, 0), arguments.numDestinations,
+                                 createConstant(builder, loc, 1));
+  builder.setInsertionPointToStart(loop.getBody());
+  Value base = loadEntry(builder, loc, arguments.destinations, loop.getInductionVar());
+  for (auto [i, value] : llvm::enumerate(values))
+    LLVM::StoreOp::create(builder, loc, value, addressOf(base, first, stored, value.getType(), int64_t(i)),
+                          isAroundCaches ? unsigned(vectorBytes) : sizeBytes(stored), /*isVolatile=*/false, isAroundCaches);
+}
+
+/// The elements that make no whole block: (dsts, numDsts, srcs, numSrcs, begin, end).
+LLVM::LLVMFuncOp Kernels::defineReduceElements(KoloType type, KoloReduction reduction) {
+  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = storedType(type);
+  auto function = createFunction(builder, module, reduceKernelName(type, reduction) + ".elements", Type(),
+                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+  function.setNoInline(true);
+  ReduceArguments arguments = argumentsOf(function);
+  auto loop = scf::ForOp::create(builder, loc, toIndex(builder, loc, function.getArgument(4)),
+                                 toIndex(builder, loc, function.getArgument(5)), createConstant(builder, loc, 1));
+  builder.setInsertionPointToStart(loop.getBody());
+  Value first = toInteger(builder, loc, loop.getInductionVar());
+  storeAll(arguments, combineSources(arguments, type, reduction, first, stored, 1), first, stored, false);
+  builder.setInsertionPointAfter(loop);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  return function;
+}
+
+/// Blocks of vectors from where the first destination is aligned, in registers from the first source to the last
+/// destination; what is left on both sides element by element.
 void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
   if (module.lookupSymbol(reduceKernelName(type, reduction)))
     return; // shared with the signed type
-  Type pointer = pointerType(builder), stored = storedType(type);
+  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = storedType(type);
+  LLVM::LLVMFuncOp elements = defineReduceElements(type, reduction);
   auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
-                                 {pointer, pointer, builder.getI64Type()}, /*isExported=*/false);
-  unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
-  buildLoops(function.getArgument(2), stored, /*useVectors=*/true, [&](Value first, Type moved, int64_t unroll) {
-    SmallVector<Value> addresses, left, right;
-    for (int64_t i = 0; i < unroll; ++i) {
-      addresses.push_back(addressOf(function.getArgument(0), first, stored, moved, i));
-      Value from = addressOf(function.getArgument(1), first, stored, moved, i);
-      left.push_back(LLVM::LoadOp::create(builder, loc, moved, addresses.back(), alignment));
-      right.push_back(LLVM::LoadOp::create(builder, loc, moved, from, alignment));
-    }
-    for (auto [address, a, b] : llvm::zip_equal(addresses, left, right))
-      LLVM::StoreOp::create(builder, loc, narrow(combine(type, reduction, widen(a), widen(b)), moved), address, alignment);
-  });
+                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+  ReduceArguments arguments = argumentsOf(function);
+  Value count = toIndex(builder, loc, function.getArgument(4));
+  int64_t lanes = vectorBytes / sizeBytes(stored);
+  Value block = createConstant(builder, loc, lanes * vectorsPerIteration);
+  Value first = loadEntry(builder, loc, arguments.destinations, createConstant(builder, loc, 0));
+  Value misalignment = toIndex(builder, loc, createMisalignment(builder, loc, first, vectorBytes));
+  Value head = arith::MinUIOp::create(builder, loc, count, arith::DivUIOp::create(
+                   builder, loc, misalignment, createConstant(builder, loc, sizeBytes(stored))));
+  Value left = createSub(builder, loc, count, head);
+  Value end = createAdd(builder, loc, head, createMul(builder, loc, arith::DivUIOp::create(builder, loc, left, block), block));
+  auto callElements = [&](Value begin, Value end) {
+    auto passed = llvm::to_vector(llvm::map_range(function.getArguments().take_front(4), [](Value v) { return v; }));
+    passed.append({toInteger(builder, loc, begin), toInteger(builder, loc, end)});
+    LLVM::CallOp::create(builder, loc, elements, passed);
+  };
+  callElements(createConstant(builder, loc, 0), head);
+  Value isAround = arith::AndIOp::create(
+      builder, loc, isNotZero(builder, loc, function.getArgument(5)),
+      areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
+  // Elements that do not lie at multiples of their size never meet a vector's boundary.
+  Value rest = arith::RemUIOp::create(builder, loc, misalignment, createConstant(builder, loc, sizeBytes(stored)));
+  isAround = arith::AndIOp::create(builder, loc, isAround,
+                                   arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest,
+                                                         createConstant(builder, loc, 0)));
+  auto buildBlocks = [&](bool isAroundCaches) {
+    OpBuilder::InsertionGuard guard(builder);
+    auto loop = scf::ForOp::create(builder, loc, head, end, block);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value number = toInteger(builder, loc, loop.getInductionVar());
+    Type vector = VectorType::get({lanes}, stored);
+    storeAll(arguments, combineSources(arguments, type, reduction, number, vector, vectorsPerIteration), number, stored,
+             isAroundCaches);
+  };
+  auto conditional = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(conditional.thenBlock());
+  buildBlocks(true);
+  createStoreFence(builder, loc);
+  builder.setInsertionPointToStart(conditional.elseBlock());
+  buildBlocks(false);
+  builder.setInsertionPointAfter(conditional);
+  callElements(end, count);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
 /// A value of the divisor's kind, once per lane where the dividend is a vector.
@@ -165,13 +272,13 @@ void Kernels::defineDivide(KoloType type) {
   Value divisor = function.getArgument(2);
   if (isFloat(type))
     divisor = arith::SIToFPOp::create(builder, loc, type == KOLO_F64 ? builder.getF64Type() : builder.getF32Type(), divisor);
-  unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
+  unsigned alignment = sizeBytes(stored);
   // No CPU divides vectors of integers.
   buildLoops(function.getArgument(1), stored, isFloat(type), [&](Value first, Type moved, int64_t unroll) {
     for (int64_t i = 0; i < unroll; ++i) {
       Value address = addressOf(function.getArgument(0), first, stored, moved, i);
       Value value = LLVM::LoadOp::create(builder, loc, moved, address, alignment);
-      Value quotient = isFloat(type) ? narrow(arith::DivFOp::create(builder, loc, widen(value), splat(divisor, moved)), moved)
+      Value quotient = isFloat(type) ? narrow(type, arith::DivFOp::create(builder, loc, widen(type, value), splat(divisor, moved)))
                                      : divideIntegers(type, value, divisor);
       LLVM::StoreOp::create(builder, loc, quotient, address, alignment);
     }

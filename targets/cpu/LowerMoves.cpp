@@ -3,17 +3,11 @@
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
 //            llvm.func @scratchBytes.p(%shape) -> i64
 // A wait becomes a call of @kolo.wait, whose result LowerWaits looks at. Requires channel form, lanes placed.
-#include "compiler/lower/ChunkLoops.h"
-#include "ir/IndexArithmetic.h"
-#include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/Passes.h"
-#include "targets/cpu/ProgramFunctions.h"
-#include "targets/cpu/Statements.h"
+#include "targets/cpu/ProgramLowering.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -22,70 +16,8 @@ namespace kolo::cpu {
 #define GEN_PASS_DEF_LOWERMOVES
 #include "targets/cpu/Passes.h.inc"
 
-namespace {
-
 /// Scratch buffers follow each other, each at a multiple of this.
-constexpr int64_t scratchAlignmentBytes = 64;
-
-class ProgramLowering {
-public:
-  explicit ProgramLowering(ProgramOp program)
-      : program(program), module(program->getParentOfType<ModuleOp>()), builder(program.getContext()),
-        loc(program.getLoc()), statements(collectStatements(program)) {}
-
-  LogicalResult run();
-
-private:
-  struct BufferValues {
-    int64_t role;
-    BufferShape shape;
-    Value base;   // this rank's memory; null pointer where it has none
-    Value offset; // bytes from the role's base to this buffer, of type index
-  };
-
-  void lowerRun();
-  LogicalResult lowerScratchBytes();
-  LogicalResult cloneShapeArithmetic(Value value);
-  BufferShape shapeOf(BufferOp buffer);
-  Value createScratchSize(const BufferShape &shape);
-  void lowerBlock(Block &block);
-  void lowerOp(Operation &op);
-  void lowerRegions(Operation &op);
-  void lowerMove(MoveInterface move);
-  void lowerDivide(DivideOp divide);
-  void lowerSignal(SignalOp signal);
-  void lowerWait(WaitOp wait);
-  void lowerLookup(LookupOp lookup);
-  void addBuffer(BufferOp buffer);
-
-  Value mapped(Value value) { return value ? mapping.lookupOrDefault(value) : Value(); }
-  SliceValues sliceOf(Value buffer, OperandRange offsets, OperandRange sizes);
-  Value constant(int64_t value) { return createConstant(builder, loc, value); }
-  Value integer(Value index) { return toInteger(builder, loc, index); }
-  void call(StringRef name, ValueRange arguments) { LLVM::CallOp::create(builder, loc, TypeRange(), name, arguments); }
-  /// Elements in 16 bytes.
-  Value createAlignment() { return arith::DivUIOp::create(builder, loc, constant(16), elementBytes); }
-  Value bytesOf(Value elements) { return createMul(builder, loc, elements, elementBytes); }
-  Value addressOf(const BufferValues &buffer, Value firstElement) {
-    Value offset = createAdd(builder, loc, buffer.offset, bytesOf(firstElement));
-    return advance(builder, loc, buffer.base, integer(offset));
-  }
-  Value byteOffset(const BufferValues &buffer, Value firstElement) {
-    return integer(createAdd(builder, loc, buffer.offset, bytesOf(firstElement)));
-  }
-
-  ProgramOp program;
-  ModuleOp module;
-  OpBuilder builder;
-  Location loc;
-  StatementTable statements;
-  IRMapping mapping;
-  Value invocation, elementBytes, scratchEnd;
-  CallValues callValues;
-  SmallVector<Value, KOLO_MAX_MESH_DIMS> dimSizes;
-  llvm::DenseMap<Value, BufferValues> buffers;
-  int numTables = 0;
-};
+static constexpr int64_t scratchAlignmentBytes = 64;
 
 LogicalResult ProgramLowering::run() {
   if (failed(lowerScratchBytes()))
@@ -187,6 +119,7 @@ void ProgramLowering::lowerOp(Operation &op) {
       .Case([&](LookupOp lookup) { lowerLookup(lookup); })
       .Case([&](MoveInterface move) { lowerMove(move); })
       .Case([&](DivideOp divide) { lowerDivide(divide); })
+      .Case([&](FuseOp fuse) { lowerFuse(fuse); })
       .Case([&](SignalOp signal) { lowerSignal(signal); })
       .Case([&](WaitOp wait) { lowerWait(wait); })
       .Case([](FlushOp) {}) // a put is complete when its call returns
@@ -231,6 +164,8 @@ SliceValues ProgramLowering::sliceOf(Value buffer, OperandRange offsets, Operand
 }
 
 void ProgramLowering::lowerMove(MoveInterface move) {
+  if (lists)
+    return listMove(move);
   const BufferValues &source = buffers.find(move.getSource())->second;
   const BufferValues &destination = buffers.find(move.getDestination())->second;
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
@@ -242,19 +177,22 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     Value size = integer(bytesOf(length));
     if (destinationRank)
       return call(putFunction, {invocation, integer(destinationRank), constantI64(builder, loc, destination.role),
-                                byteOffset(destination, destinationBegin), addressOf(source, sourceBegin), size});
+                                byteOffset(destination, destinationBegin), addressOf(source, sourceBegin), size,
+                                storesAroundCaches(destination)});
     Value target = addressOf(destination, destinationBegin);
+    if (sourceRank && isReducing)
+      return call(reduceFromFunction, {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
+                                       byteOffset(source, sourceBegin), target, integer(length)});
     if (sourceRank)
-      return call(isReducing ? reduceFromFunction : getFunction,
-                  {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
-                   byteOffset(source, sourceBegin), target, isReducing ? integer(length) : size});
+      return call(getFunction, {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
+                                byteOffset(source, sourceBegin), target, size, storesAroundCaches(destination)});
     Value from = addressOf(source, sourceBegin);
     if (isReducing)
       return call(reduceFunction, {invocation, target, from, integer(length)});
     // An in-place call finds its input where it belongs already.
     Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, target, from);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
-    call(copyFunction, {target, from, size});
+    call(copyFunction, {target, from, size, storesAroundCaches(destination)});
   };
   buildRangeLoops(builder, loc, callValues,
                   sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
@@ -303,6 +241,8 @@ void ProgramLowering::lowerLookup(LookupOp lookup) {
   Value entry = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), address);
   mapping.map(lookup.getResult(), toIndex(builder, loc, entry));
 }
+
+namespace {
 
 struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
   using LowerMovesBase::LowerMovesBase;

@@ -17,9 +17,11 @@ std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloR
 std::string divideKernelName(KoloType type);                          // a KoloDivideKernel
 
 /// Private functions of every module; see MoveFunctions.cpp.
-inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";             // (dst, src, sizeBytes)
-inline constexpr llvm::StringLiteral putFunction = "kolo.put";               // (inv, peer, role, offsetBytes, src, sizeBytes)
-inline constexpr llvm::StringLiteral getFunction = "kolo.get";               // (inv, peer, role, offsetBytes, dst, sizeBytes)
+/// aroundCaches: see KoloInvocation.
+inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";             // (dst, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral multicastFunction = "kolo.multicast";   // (dsts, numDsts, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral putFunction = "kolo.put";               // (inv, peer, role, offsetBytes, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral getFunction = "kolo.get";               // (inv, peer, role, offsetBytes, dst, sizeBytes, aroundCaches)
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce";         // (inv, dst, src, numElements)
 inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // (inv, peer, role, offsetBytes, dst, numElements)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)

@@ -23,7 +23,7 @@
 // CHECK: scf.if
 // CHECK: llvm.call @kolo.copy(
 // CHECK: scf.if
-// CHECK: llvm.call @kolo.put([[INVOCATION:%[a-z0-9]+]], {{.*}}) : (!llvm.ptr, i64, i64, i64, !llvm.ptr, i64) -> ()
+// CHECK: llvm.call @kolo.put([[INVOCATION:%[a-z0-9]+]], {{.*}}) : (!llvm.ptr, i64, i64, i64, !llvm.ptr, i64, i64) -> ()
 // CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, i32) -> ()
 // CHECK: [[STATUS:%[0-9]+]] = llvm.call @kolo.wait([[INVOCATION]], {{.*}}) : (!llvm.ptr, i64, i32, i32) -> i32
 // CHECK-NOT: cmpi ne, [[STATUS]]
@@ -85,4 +85,54 @@ kolo.chan.program @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.put %in[%me] size [%n] -> %slots[%c0] size [%n] to %me part %lane of %lanes
     : !kolo.buffer<1> -> !kolo.buffer<1>
   kolo.chan.reduce %slots[%c0] size [%n] -> %out[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// What is fused becomes two lists of addresses and one call; where an address is missing, or the lists are too long, the moves
+// come one by one after all.
+// CHECK-LABEL: llvm.func internal @run.fused(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.icmp "eq"
+// CHECK: llvm.icmp "eq"
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.copy(
+// CHECK: llvm.call @kolo.reduceFrom(
+// CHECK: llvm.call @kolo.put(
+// CHECK: } else {
+// CHECK-NOT: llvm.call @kolo
+// CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, !llvm.ptr, i64, i64, i64) -> ()
+// CHECK-LABEL: llvm.func internal @run.spread(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.call @kolo.put(
+// CHECK: } else {
+// CHECK: llvm.call @kolo.multicast(
+kolo.chan.program @fused #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+    kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.reduce %in[%me] size [%c1] -> %out[%me] size [%c1] from %peer part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.put %out[%me] size [%c1] -> %out[%me] size [%c1] to %peer part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+kolo.chan.program @spread #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.chan.fuse %in[] size [] part %lane of %lanes : !kolo.buffer<0> {
+    kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<0> -> !kolo.buffer<1>
+    scf.for %peer = %c1 to %n step %c1 {
+      kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %peer part %lane of %lanes : !kolo.buffer<0> -> !kolo.buffer<1>
+    }
+  }
 }

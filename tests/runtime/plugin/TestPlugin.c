@@ -74,6 +74,11 @@ static int32_t ringAllGather(In in) {
   return status;
 }
 
+static void combine(In in, void *dst, const void *src, int64_t n) {
+  const void *srcs[] = {dst, src};
+  in->reduce(&dst, 1, srcs, 2, n, in->aroundCaches);
+}
+
 /* Every rank pulls every input, through its tile where the input has no address here. */
 static int32_t pullAllReduce(In in) {
   int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes;
@@ -95,7 +100,7 @@ static int32_t pullAllReduce(In in) {
         in->services->get((KoloInvocation *)in, peer, KOLO_INPUT, at * e, in->tile, n * e);
         src = (const char *)in->tile;
       }
-      in->reduce(out + at * e, src, n);
+      combine(in, out + at * e, src, n);
     }
     if (in->divide)
       in->divide(out + at * e, n, size);
@@ -118,7 +123,7 @@ static int32_t scratchAllReduce(In in) {
   char *out = (char *)in->local[KOLO_OUTPUT] + begin, *slots = (char *)in->local[KOLO_SCRATCH] + begin;
   copyBytes(out, slots, n * e);
   for (int64_t rank = 1; rank < size; ++rank)
-    in->reduce(out, slots + rank * whole, n);
+    combine(in, out, slots + rank * whole, n);
   return 0;
 }
 
@@ -166,9 +171,15 @@ static int64_t slotPerRank(const KoloShape *shape) {
 }
 
 #define KERNEL(name, type, op)                                                                                         \
-  static void name(void *dst, const void *src, int64_t n) {                                                            \
-    for (int64_t i = 0; i < n; ++i)                                                                                    \
-      ((type *)dst)[i] = ((type *)dst)[i] op((const type *)src)[i];                                                    \
+  static void name(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,            \
+                   int64_t aroundCaches) {                                                                             \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      type value = ((const type *)srcs[0])[i];                                                                         \
+      for (int64_t s = 1; s < numSrcs; ++s)                                                                            \
+        value = value op((const type *)srcs[s])[i];                                                                    \
+      for (int64_t d = 0; d < numDsts; ++d)                                                                            \
+        ((type *)dsts[d])[i] = value;                                                                                  \
+    }                                                                                                                  \
   }
 KERNEL(sumF32, float, +)
 KERNEL(sumI32, int32_t, +)

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 1u
+#define KOLO_ABI_VERSION 2u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -34,8 +34,11 @@ typedef enum KoloReduction { KOLO_SUM, KOLO_PRODUCT, KOLO_MIN, KOLO_MAX, KOLO_AV
 
 typedef enum KoloBufferRole { KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_NUM_BUFFER_ROLES } KoloBufferRole;
 
-/* dst[i] = dst[i] op src[i] for i < numElements. dst and src do not overlap. */
-typedef void (*KoloReduceKernel)(void *dst, const void *src, int64_t numElements);
+/* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one source;
+ * a destination may be a source, but does not overlap one otherwise. `aroundCaches`: see KoloInvocation; then everything
+ * is visible to whoever sees what is stored afterwards, all the same. */
+typedef void (*KoloReduceKernel)(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs,
+                                 int64_t numElements, int64_t aroundCaches);
 /* dst[i] = dst[i] / numRanks for i < numElements: the last step of an average. */
 typedef void (*KoloDivideKernel)(void *dst, int64_t numElements, int64_t numRanks);
 
@@ -74,8 +77,9 @@ struct KoloInvocation {
   void *const *peers[KOLO_NUM_BUFFER_ROLES];  /* [role][rank]: that rank's buffer as mapped here; null: use put and get */
   KoloReduceKernel reduce;                    /* for this call's type and operation; null when the program reduces nothing */
   KoloDivideKernel divide;                    /* null unless the operation is KOLO_AVERAGE */
-  void *tile;                                 /* tileBytes bytes private to this lane, 64-byte aligned, for `get` */
+  void *tile;                                 /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
   int64_t tileBytes;                          /* a multiple of 64, at least 4096 */
+  int64_t aroundCaches;                       /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
 };
 
 /* Shape of one call, enough to size its scratch memory. */

@@ -1,0 +1,129 @@
+// The lowering of a fuse: lists of where its elements come from and go to, then one function that goes through memory once.
+//   Before:  kolo.chan.fuse %out[%me] { copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
+//   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations
+// Where a peer's memory has no address here, the moves are made one after the other instead.
+#include "targets/cpu/ProgramLowering.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo::cpu {
+
+/// Lists of addresses, in this lane's tile, and how long they are.
+struct ProgramLowering::FusedLists {
+  FuseOp fuse;
+  Value sources, destinations;                        // lists of pointers
+  Value numSources, numDestinations, numWithoutAddress; // variables of type i64
+};
+
+/// In the function's entry block, where LLVM makes a register of it.
+Value ProgramLowering::createVariable() {
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *around = builder.getInsertionBlock()->getParentOp();
+  builder.setInsertionPointToStart(&around->getParentOfType<LLVM::LLVMFuncOp>().getBody().front());
+  return LLVM::AllocaOp::create(builder, loc, pointerType(builder), builder.getI64Type(), constantI64(builder, loc, 1));
+}
+
+Value ProgramLowering::load(Value variable) { return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), variable); }
+
+void ProgramLowering::store(Value variable, Value value) { LLVM::StoreOp::create(builder, loc, value, variable); }
+
+void ProgramLowering::append(Value list, Value number, Value address) {
+  Value count = load(number);
+  storeEntry(builder, loc, list, toIndex(builder, loc, count), address);
+  store(number, arith::AddIOp::create(builder, loc, count, constantI64(builder, loc, 1)));
+}
+
+/// The other side of a move than the chunk that all have in common.
+void ProgramLowering::listMove(MoveInterface move) {
+  bool isInto = lists->fuse.isInto(move);
+  const BufferValues &other = buffers.find(isInto ? move.getSource() : move.getDestination())->second;
+  Value rank = mapped(isInto ? move.getSourceRank() : move.getDestinationRank());
+  auto add = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+    Value begin = isInto ? sourceBegin : destinationBegin, base = other.base;
+    if (rank) {
+      base = InvocationAccess(builder, loc, invocation).peerBuffer(constantI64(builder, loc, other.role), integer(rank));
+      Value isMissing = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, base,
+                                             LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
+      Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isMissing);
+      store(lists->numWithoutAddress, arith::AddIOp::create(builder, loc, load(lists->numWithoutAddress), number));
+    }
+    append(isInto ? lists->sources : lists->destinations, isInto ? lists->numSources : lists->numDestinations,
+           advance(builder, loc, base, byteOffset(other, begin)));
+  };
+  buildRangeLoops(builder, loc, callValues,
+                  sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
+                  {mapped(move.getPart()), mapped(move.getParts())}, add);
+}
+
+void ProgramLowering::lowerFuse(FuseOp fuse) {
+  SliceValues slice = sliceOf(fuse.getBuffer(), fuse.getOffsets(), fuse.getSizes());
+  // One chunk is one range: no loops.
+  buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(fuse.getPart()), mapped(fuse.getParts())},
+                  [&](OpBuilder &, Value begin, Value, Value length) { lowerFusedRange(fuse, begin, length); });
+}
+
+void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
+  OpBuilder::InsertionGuard guard(builder);
+  Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+
+  InvocationAccess access(builder, loc, invocation);
+  Value tile = access.loadPointer(offsetof(KoloInvocation, tile));
+  Value half = arith::ShRUIOp::create(builder, loc, access.loadInteger(offsetof(KoloInvocation, tileBytes)),
+                                      constantI64(builder, loc, 1));
+  FusedLists made{fuse, tile, advance(builder, loc, tile, half), createVariable(), createVariable(), createVariable()};
+  for (Value number : {made.numSources, made.numDestinations, made.numWithoutAddress})
+    store(number, constantI64(builder, loc, 0));
+  SmallVector<MoveInterface> moves = fuse.getMoves();
+  const BufferValues &common = buffers.find(fuse.getBuffer())->second;
+  Value address = addressOf(common, begin);
+  bool isOverwritten = fuse.isInto(moves.front()) && !isa<ChannelReduceOp>(moves.front().getOperation());
+  if (!isOverwritten)
+    append(made.sources, made.numSources, address);
+  if (llvm::any_of(moves, [&](MoveInterface move) { return fuse.isInto(move); }))
+    append(made.destinations, made.numDestinations, address);
+
+  // A list has room for every rank, and for this rank's own part in it.
+  Value numRanks = constant(1);
+  for (Value size : dimSizes)
+    numRanks = createMul(builder, loc, numRanks, size);
+  Value room = arith::DivUIOp::create(builder, loc, toIndex(builder, loc, half), constant(sizeof(void *)));
+  Value fits = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, numRanks, room);
+  auto fitting = scf::IfOp::create(builder, loc, fits, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(fitting.elseBlock());
+  store(made.numWithoutAddress, constantI64(builder, loc, 1));
+  builder.setInsertionPointToStart(fitting.thenBlock());
+  lists = &made;
+  lowerBlock(fuse.getBody().front());
+  lists = nullptr;
+  builder.setInsertionPointAfter(fitting);
+
+  auto conditional = scf::IfOp::create(builder, loc, isNotZero(builder, loc, load(made.numWithoutAddress)), true);
+  builder.setInsertionPointToStart(conditional.thenBlock());
+  lowerBlock(fuse.getBody().front());
+  builder.setInsertionPointToStart(conditional.elseBlock());
+  moveListed(made, length);
+}
+
+void ProgramLowering::moveListed(const FusedLists &made, Value length) {
+  SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
+  auto toOutput = llvm::find_if(moves, [&](MoveInterface move) {
+    return buffers.find(move.getDestination())->second.role == KOLO_OUTPUT;
+  });
+  Value aroundCaches = toOutput == moves.end() ? constantI64(builder, loc, 0)
+                                               : storesAroundCaches(buffers.find(toOutput->getDestination())->second);
+  InvocationAccess access(builder, loc, invocation);
+  bool reduces = llvm::any_of(moves, [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); });
+  if (reduces)
+    access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(),
+                       {made.destinations, load(made.numDestinations), made.sources, load(made.numSources), integer(length),
+                        aroundCaches});
+  else
+    call(multicastFunction, {made.destinations, load(made.numDestinations),
+                             loadEntry(builder, loc, made.sources, constant(0)), integer(bytesOf(length)), aroundCaches});
+}
+
+} // namespace kolo::cpu
