@@ -2,6 +2,7 @@
 #ifndef KOLO_COMPILER_PASSES_H
 #define KOLO_COMPILER_PASSES_H
 
+#include "compiler/Schedule.h"
 #include "ir/Kolo.h"
 
 #include "mlir/IR/BuiltinOps.h"

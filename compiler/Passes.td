@@ -25,6 +25,11 @@ def PlaceStaging : Pass<"kolo-place-staging", "::kolo::ChoreographyOp"> {
 def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
   let summary = "turns every choreography into the program of one rank";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let options = [Option<"transfers", "transfers", "::kolo::Transfers", "::kolo::Transfers::Auto",
+                        "who moves what overwrites its destination", [{::llvm::cl::values(
+                          clEnumValN(::kolo::Transfers::Auto, "auto", "what exists at a root only is pulled"),
+                          clEnumValN(::kolo::Transfers::Push, "push", "the sender writes"),
+                          clEnumValN(::kolo::Transfers::Pull, "pull", "the receiver reads"))}]>];
 }
 
 def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {

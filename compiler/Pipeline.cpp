@@ -30,7 +30,9 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   choreography.addPass(createPlaceStaging());
 
   // From the global view to one rank's; data signals only.
-  manager.addPass(createProject());
+  ProjectOptions project;
+  project.transfers = options.schedule.transfers;
+  manager.addPass(createProject(project));
 
   // Before any clean-up: these recognise what Project leaves.
   OpPassManager &program = manager.nest<ProgramOp>();

@@ -11,9 +11,17 @@ enum class Synchronisation {
   Handshake // every transfer waits for both of its sides: to compare with
 };
 
+/// Who moves what overwrites its destination. What is combined is always read by who combines it.
+enum class Transfers {
+  Auto, // the many: what exists at a root only is pulled, everything else pushed
+  Push, // the sender writes
+  Pull  // the receiver reads
+};
+
 struct Schedule {
   int64_t slices = 1; // of every chunk, that go through the phases of the program one behind the other; 1 to maxSlices
   Synchronisation synchronisation = Synchronisation::Least;
+  Transfers transfers = Transfers::Auto;
 };
 inline constexpr int64_t maxSlices = 64;
 

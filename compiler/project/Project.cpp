@@ -1,7 +1,8 @@
 // Project: from the global view to one rank's.
 //   Before:  kolo.transfer %b -> %b to [next %k] { slices }
 //   After:   put to (me + k); signal 0 to (me + k); flush; wait 0 from (me - k)
-//            A reducing transfer is pulled: signal 0 to (me + k); wait 0 from (me - k); reduce from (me - k)
+//            Pulled: signal 0 to (me + k); wait 0 from (me - k); get from (me - k), or reduce from (me - k)
+// A reducing transfer is pulled, since no two ranks may combine into one place at a time. Of others the schedule decides.
 // What this rank sends follows from the relation, what it receives from the inverse relation. Requires choreography form,
 // staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too early.
 #include "compiler/Passes.h"
@@ -21,14 +22,15 @@ namespace {
 
 class Projector {
 public:
-  explicit Projector(ChoreographyOp choreography)
-      : choreography(choreography), builder(choreography.getContext()) {}
+  Projector(ChoreographyOp choreography, Transfers transfers)
+      : choreography(choreography), transfers(transfers), builder(choreography.getContext()) {}
 
   void run();
 
 private:
   void projectBlock(Block &block);
   void projectOp(Operation &op);
+  bool isPulled(TransferOp transfer);
   void projectLocal(StatementInterface statement);
   void projectPush(TransferOp transfer, int64_t semaphore);
   void projectPull(TransferOp transfer, int64_t semaphore);
@@ -41,6 +43,7 @@ private:
   void forEachPeer(TransferOp transfer, Direction direction, function_ref<void(const InlinedSlices &, Value rank)> build);
 
   ChoreographyOp choreography;
+  Transfers transfers;
   OpBuilder builder;
   IRMapping mapping;
   SmallVector<Value, 4> dimSizes, me;
@@ -86,9 +89,19 @@ void Projector::markPhase(int64_t phase) {
   }
 }
 
+/// One rank that has all of the data would be the only one to move it.
+bool Projector::isPulled(TransferOp transfer) {
+  if (transfer.getReducing() || transfers == Transfers::Pull)
+    return true;
+  CollectiveKind kind = choreography.getCollective().getKind();
+  bool isAtRootOnly = (kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter) &&
+                      transfer.getSource().getDefiningOp<BufferOp>().getRole() == BufferRole::Input;
+  return transfers == Transfers::Auto && isAtRootOnly;
+}
+
 void Projector::projectOp(Operation &op) {
   if (auto transfer = dyn_cast<TransferOp>(op))
-    return transfer.getReducing() ? projectPull(transfer, nextSemaphore++) : projectPush(transfer, nextSemaphore++);
+    return isPulled(transfer) ? projectPull(transfer, nextSemaphore++) : projectPush(transfer, nextSemaphore++);
   if (auto statement = dyn_cast<StatementInterface>(op))
     return projectLocal(statement);
   auto loop = dyn_cast<scf::ForOp>(op);
@@ -166,9 +179,13 @@ void Projector::projectPull(TransferOp transfer, int64_t semaphore) {
   });
   forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &slices, Value rank) {
     WaitOp::create(builder, loc, uint64_t(semaphore), rank);
-    ChannelReduceOp::create(builder, loc, mapped(transfer.getSource()), slices.sourceOffsets, slices.sourceSizes,
-                            mapped(transfer.getDestination()), slices.destinationOffsets, slices.destinationSizes, rank,
-                            Value(), Value());
+    Value source = mapped(transfer.getSource()), destination = mapped(transfer.getDestination());
+    if (transfer.getReducing())
+      ChannelReduceOp::create(builder, loc, source, slices.sourceOffsets, slices.sourceSizes, destination,
+                              slices.destinationOffsets, slices.destinationSizes, rank, Value(), Value());
+    else
+      GetOp::create(builder, loc, source, slices.sourceOffsets, slices.sourceSizes, destination,
+                    slices.destinationOffsets, slices.destinationSizes, rank, Value(), Value());
   });
 }
 
@@ -203,9 +220,11 @@ void Projector::createDivision() {
 }
 
 struct Project : impl::ProjectBase<Project> {
+  using ProjectBase::ProjectBase;
+
   void runOnOperation() override {
     for (auto choreography : llvm::make_early_inc_range(getOperation().getOps<ChoreographyOp>()))
-      Projector(choreography).run();
+      Projector(choreography, transfers).run();
   }
 };
 

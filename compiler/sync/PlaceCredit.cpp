@@ -43,9 +43,9 @@ SmallVector<ProjectedTransfer> findTransfers(ProgramOp program) {
       ProjectedTransfer &transfer = found[wait.getSemaphore()];
       transfer.wait = wait;
       // The wait of a push may have been moved to such a place.
-      auto reduce = dyn_cast_if_present<ChannelReduceOp>(op->getNextNode());
-      if (reduce && reduce.getRank() && !isa_and_present<PutOp>(transfer.move))
-        transfer.move = reduce;
+      auto move = dyn_cast_if_present<MoveInterface>(op->getNextNode());
+      if (move && move.getSourceRank() && !isa_and_present<PutOp>(transfer.move))
+        transfer.move = move;
     }
   });
   SmallVector<ProjectedTransfer> transfers;

@@ -26,8 +26,8 @@ struct ProjectedTransfer {
   uint64_t semaphore;
   SignalOp signal;       // "the data is there"
   WaitOp wait;
-  mlir::Operation *move; // a put, or a reduce that reads its peer's memory
-  bool isPull() const { return mlir::isa<ChannelReduceOp>(move); }
+  mlir::Operation *move; // a put, or a get or reduce that reads its peer's memory
+  bool isPull() const { return !mlir::isa<PutOp>(move); }
 };
 
 /// All transfers of a program that Project made, by semaphore, whatever credits they have got.

@@ -73,10 +73,17 @@ void ScheduleOptions::addTo(CLI::App &command) {
                                                            "handshake: every transfer waits for both of its sides")
       ->check(CLI::IsMember({"least", "handshake"}))
       ->capture_default_str();
+  command.add_option("--transfers", transfers, "who moves what is not combined; push: the sender writes; pull: the\n"
+                                               "receiver reads; auto: pull what exists at a root only, else push")
+      ->check(CLI::IsMember({"auto", "push", "pull"}))
+      ->capture_default_str();
 }
 
 Schedule ScheduleOptions::schedule() const {
-  return {slices, synchronisation == "least" ? Synchronisation::Least : Synchronisation::Handshake};
+  return {slices, synchronisation == "least" ? Synchronisation::Least : Synchronisation::Handshake,
+          transfers == "push"   ? Transfers::Push
+          : transfers == "pull" ? Transfers::Pull
+                                : Transfers::Auto};
 }
 
 static runtime::Plugin loadPlugin(const std::string &path) {

@@ -18,10 +18,11 @@ int64_t parseSize(const std::string &text, const std::string &flag);
 /// Throws ToolError (Usage) when the text is no mesh, or has more ranks than the compiler can check one by one.
 runtime::Mesh parseMesh(const std::string &text);
 
-/// --pipeline and --synchronisation.
+/// --pipeline, --synchronisation and --transfers.
 struct ScheduleOptions {
   int64_t slices = 1;
   std::string synchronisation = "least";
+  std::string transfers = "auto";
 
   void addTo(CLI::App &command);
   Schedule schedule() const;

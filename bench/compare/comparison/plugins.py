@@ -16,7 +16,7 @@ ALGORITHMS = {
     "reduce_scatter": {"ringReduceScatter": None, "recursiveHalvingReduceScatter": None,
                        "allPairsReduceScatter": None},
     "all_to_all": {"directAllToAll": None, "bruckAllToAll": 1 * MIB},
-    "broadcast": {"binomialBroadcast": None, "scatterAllGatherBroadcast": None},
+    "broadcast": {"binomialBroadcast": None, "directBroadcast": None, "scatterAllGatherBroadcast": None},
 }
 
 
