@@ -129,10 +129,14 @@ void Stager::createMoveOut() {
                    createAnd(builder, loc, sender.condition, slices.condition));
 }
 
-/// Whether a copy from input to output moves every element to where it is already when the call is in place.
-bool movesInputHome(CopyOp copy, const ProgramShape &shape) {
-  SlicesOp slices = slicesOf(copy);
-  Block &body = copy.getBody().front();
+/// Whether a statement from input to output moves every element to where it is already, on every rank that has an input,
+/// when the call is in place.
+bool movesInputHome(StatementInterface statement, const ProgramShape &shape) {
+  // Another rank's input would be overwritten, but in a broadcast there is none.
+  if (!isa<CopyOp>(statement) && shape.collective.getKind() != CollectiveKind::Broadcast)
+    return false;
+  SlicesOp slices = slicesOf(statement);
+  Block &body = statement.getBody().front();
   auto isMyBlock = [&](OperandRange offsets) {
     auto groupDims = shape.collective.getGroupDims();
     return offsets.size() == groupDims.size() && llvm::all_of(llvm::zip_equal(offsets, groupDims), [&](auto pair) {
@@ -167,9 +171,8 @@ bool mayRunInPlace(ChoreographyOp choreography) {
     op.walk([&](StatementInterface statement) {
       BufferRole source = statement.getSource().getDefiningOp<BufferOp>().getRole();
       BufferRole destination = statement.getDestination().getDefiningOp<BufferOp>().getRole();
-      auto copy = dyn_cast<CopyOp>(statement.getOperation());
-      bool isHome = copy && source == BufferRole::Input && destination == BufferRole::Output &&
-                    movesInputHome(copy, enclosingProgram(choreography));
+      bool isHome = source == BufferRole::Input && destination == BufferRole::Output &&
+                    movesInputHome(statement, enclosingProgram(choreography));
       reads |= source == BufferRole::Input;
       overwrites |= destination == BufferRole::Output && !isHome;
     });

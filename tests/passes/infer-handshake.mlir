@@ -1,4 +1,4 @@
-// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo-project,kolo.chan.program(kolo-place-pipeline),canonicalize,cse,kolo.chan.program(kolo-infer-handshake))' | FileCheck %s
+// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline),canonicalize,cse,kolo.chan.program(kolo-infer-handshake))' | FileCheck %s
 
 // A put: the receiver first tells the sender that it may write.
 // CHECK-LABEL: @push

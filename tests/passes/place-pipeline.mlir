@@ -1,5 +1,5 @@
-// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project,kolo.chan.program(kolo-place-pipeline{slices=4}),canonicalize,cse)' | FileCheck %s
-// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project,kolo.chan.program(kolo-place-pipeline),canonicalize,cse)' | FileCheck %s --check-prefix=WHOLE
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline{slices=4}),canonicalize,cse)' | FileCheck %s
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline),canonicalize,cse)' | FileCheck %s --check-prefix=WHOLE
 
 // Two phases and four slices: five rounds. The later phase comes first, for the slice before.
 // CHECK-LABEL: @twoPhases

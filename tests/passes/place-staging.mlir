@@ -218,3 +218,17 @@ kolo.choreography @elsewhere #kolo.collective<all_gather over 0> mesh ["rank"] m
     kolo.slices from [] size [] to [%i] size [%c1]
   } : !kolo.buffer<0> -> !kolo.buffer<1>
 }
+
+// -----
+
+// A broadcast in place overwrites no input: only the root has one, and gives every rank its chunks at their own places.
+// CHECK-LABEL: kolo.choreography @fromRoot
+// CHECK-SAME: kolo.in_place = "direct"
+kolo.choreography @fromRoot #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[4]] {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer %in -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}

@@ -1,4 +1,6 @@
 // RUN: kolo-opt %s --split-input-file --kolo-project --canonicalize --cse | FileCheck %s
+// RUN: kolo-opt %s --split-input-file --kolo-project=transfers=push --canonicalize --cse | FileCheck %s --check-prefix=PUSH
+// RUN: kolo-opt %s --split-input-file --kolo-project=transfers=pull --canonicalize --cse | FileCheck %s --check-prefix=PULL
 
 // A transfer is pushed: to the next rank, data signal behind it, flush, and a wait for the rank before. A loop stays one.
 // CHECK-LABEL: kolo.chan.program @push <all_gather over 0> mesh ["rank"] meshes {{\[\[}}4]] semaphores 1
@@ -139,4 +141,34 @@ kolo.choreography @mapped #kolo.collective<all_gather over 0> mesh ["node", "gpu
 kolo.choreography @reduce #kolo.collective<reduce over 0> mesh ["rank"] meshes [[4]] {
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+}
+
+// -----
+
+// What exists at the root only is fetched by those who want it, unless the schedule says otherwise; the rest is not.
+// CHECK-LABEL: kolo.chan.program @fromRoot
+// CHECK: kolo.chan.signal 0
+// CHECK: kolo.chan.wait 0
+// CHECK-NEXT: kolo.chan.get
+// CHECK: kolo.chan.put
+// CHECK-NEXT: kolo.chan.signal 1
+// CHECK-NOT: kolo.chan.get
+// PUSH-LABEL: kolo.chan.program @fromRoot
+// PUSH-NOT: kolo.chan.get
+// PUSH-COUNT-2: kolo.chan.put
+// PULL-LABEL: kolo.chan.program @fromRoot
+// PULL-NOT: kolo.chan.put
+// PULL-COUNT-2: kolo.chan.get
+kolo.choreography @fromRoot #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[4]] {
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer %in -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer %out -> %out to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
