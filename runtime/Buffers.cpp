@@ -1,6 +1,7 @@
 #include "Buffers.h"
 
 #include "Error.h"
+#include "memory/Copy.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,28 +10,74 @@
 namespace kolo::runtime {
 namespace {
 
-// Attach walks pages in the kernel for every transfer, staging copies on each side: below this, staging wins.
-constexpr size_t leastAttachBytes = size_t(1) << 24;
 constexpr size_t alignmentBytes = 4096;
 
 size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
 
-/// Directly usable, or attached, or nothing: to be staged.
-std::optional<Location> locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t sizeBytes,
-                                       OrdinaryMemory ordinaryMemory) {
-  if (sizeBytes == 0)
-    return Location{};
+/// Directly usable, or attached.
+Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t sizeBytes) {
   if (std::optional<Location> location = segments.locate(pointer, sizeBytes))
-    return location;
-  bool isAttached = ordinaryMemory == OrdinaryMemory::Attach ||
-                    (ordinaryMemory == OrdinaryMemory::Auto && sizeBytes >= leastAttachBytes);
-  if (!isAttached)
-    return std::nullopt;
+    return *location;
   Location location;
   location.kind = LocationKind::Attach;
   location.addressOrOffset = reinterpret_cast<uintptr_t>(pointer);
   location.sizeBytes = sizeBytes;
   return location;
+}
+
+/// The same on all ranks: nothing here depends on the rank.
+Pieces cut(const Call &call, Staging staging, size_t pieceBytes) {
+  int64_t count = call.key.count;
+  // The pieces are calls without an entry in between: what the proof is about.
+  if (staging != Staging::Pieces || !call.isProved || count == 0)
+    return {1, count};
+  int64_t elementBytes = (call.largest.input + call.largest.output) * call.elementBytes +
+                         (static_cast<int64_t>(call.scratchBytes) + count - 1) / count;
+  int64_t most = std::max<int64_t>(1, static_cast<int64_t>(pieceBytes) / elementBytes);
+  if (count <= most)
+    return {1, count};
+  int64_t number = (count + most - 1) / most;
+  int64_t wholeLines = std::max<int64_t>(1, static_cast<int64_t>(cacheLineBytes) / call.elementBytes);
+  int64_t each = ((count + number - 1) / number + wholeLines - 1) / wholeLines * wholeLines;
+  return {(count + each - 1) / each, each};
+}
+
+/// Reserves one range of the arena for all roles with a size.
+Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLES], SegmentTable &segments,
+                    Arena &arena) {
+  size_t arenaBytes = 0;
+  for (size_t sizeBytes : sizes) {
+    if (sizeBytes > PTRDIFF_MAX - alignmentBytes || arenaBytes > PTRDIFF_MAX - aligned(sizeBytes))
+      return error(StatusCode::OutOfMemory, "a call that needs more than {} bytes of scratch", PTRDIFF_MAX);
+    arenaBytes += aligned(sizeBytes);
+  }
+  if (arenaBytes == 0)
+    return {};
+  Result<std::byte *> reserved = arena.reserve(segments, arenaBytes);
+  if (!reserved.isOk())
+    return reserved.status();
+  std::byte *next = *reserved;
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    if (sizes[role] == 0)
+      continue;
+    buffers.local[role] = next;
+    buffers.remote[role] = *segments.locate(next, sizes[role]);
+    next += aligned(sizes[role]);
+  }
+  return {};
+}
+
+/// Memory of the call that is cut, and the runtime's memory for one piece.
+struct Strided {
+  std::byte *whole, *piece;
+  int64_t numBlocks;
+};
+
+template <class Copy> void forEachBlock(const Call &call, const Pieces &pieces, int64_t number, Strided at, Copy copy) {
+  int64_t begin = number * pieces.count, count = std::min(pieces.count, call.key.count - begin);
+  for (int64_t block = 0; block < at.numBlocks; ++block)
+    copy(at.whole + block * call.unitBytes() + begin * call.elementBytes,
+         at.piece + block * pieces.count * call.elementBytes, static_cast<size_t>(count * call.elementBytes));
 }
 
 } // namespace
@@ -48,54 +95,67 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
   return segment->data();
 }
 
-Result<Buffers> placeBuffers(const Call &call, SegmentTable &segments, Arena &arena, OrdinaryMemory ordinaryMemory) {
-  std::byte *const pointers[] = {call.input, call.output, nullptr};
-  const size_t sizes[] = {call.inputBytes, call.outputBytes, call.scratchBytes};
+Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
+  bool isReachable = (call.inputBytes == 0 || segments.locate(call.input, call.inputBytes)) &&
+                     (call.outputBytes == 0 || segments.locate(call.output, call.outputBytes));
+  if (isReachable || rules.ordinaryMemory == OrdinaryMemory::Attach)
+    return Staging::None;
+  return call.overlap() == Overlap::Other ? Staging::Whole : Staging::Pieces;
+}
+
+Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,
+                             const MemoryRules &rules) {
   Buffers buffers;
-  bool isStaged[KOLO_NUM_BUFFER_ROLES] = {};
-  size_t arenaBytes = 0;
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    std::optional<Location> location;
-    if (sizes[role] == 0)
-      location = Location{};
-    else if (role != KOLO_SCRATCH && !(role == KOLO_INPUT && call.mustCopyInput))
-      location = locateForPeers(segments, pointers[role], sizes[role], ordinaryMemory);
-    isStaged[role] = !location;
-    if (location) {
-      buffers.remote[role] = *location;
-      buffers.local[role] = pointers[role];
-    } else if (sizes[role] > PTRDIFF_MAX - alignmentBytes || arenaBytes > PTRDIFF_MAX - aligned(sizes[role])) {
-      return error(StatusCode::OutOfMemory, "a call that needs more than {} bytes of scratch", PTRDIFF_MAX);
-    } else {
-      arenaBytes += aligned(sizes[role]);
-    }
+  buffers.wanted = stagingFor(call, segments, rules);
+  buffers.staging = std::max(least, buffers.wanted);
+  buffers.pieces = cut(call, buffers.staging, rules.pieceBytes);
+  size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, call.scratchBytes}; // in the arena
+  if (buffers.staging == Staging::None) {
+    buffers.isInputAside = call.mustCopyInput();
+    sizes[KOLO_INPUT] = buffers.isInputAside ? call.inputBytes : 0;
+    buffers.local[KOLO_INPUT] = call.inputBytes ? call.input : nullptr;
+    buffers.local[KOLO_OUTPUT] = call.outputBytes ? call.output : nullptr;
+    if (call.inputBytes && !buffers.isInputAside)
+      buffers.remote[KOLO_INPUT] = locateForPeers(segments, call.input, call.inputBytes);
+    if (call.outputBytes)
+      buffers.remote[KOLO_OUTPUT] = locateForPeers(segments, call.output, call.outputBytes);
+  } else {
+    constexpr size_t addressBits = 56; // no processor has more for programs
+    if ((call.inputBytes | call.outputBytes) >> addressBits)
+      return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
+    auto pieceBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
+    sizes[KOLO_INPUT] = static_cast<size_t>(call.extent.input) * pieceBytes;
+    sizes[KOLO_OUTPUT] = static_cast<size_t>(call.extent.output) * pieceBytes;
+    int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);
+    if (scratchBytes < 0)
+      return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name,
+                   scratchBytes);
+    sizes[KOLO_SCRATCH] = static_cast<size_t>(scratchBytes);
   }
-  if (arenaBytes == 0)
-    return buffers;
-  Result<std::byte *> reserved = arena.reserve(segments, arenaBytes);
-  if (!reserved.isOk())
-    return reserved.status();
-  std::byte *next = *reserved;
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    if (!isStaged[role])
-      continue;
-    buffers.local[role] = next;
-    buffers.remote[role] = *segments.locate(next, sizes[role]);
-    next += aligned(sizes[role]);
-  }
-  buffers.isInputStaged = isStaged[KOLO_INPUT];
-  buffers.isOutputStaged = isStaged[KOLO_OUTPUT];
+  buffers.mustStreamOutput = call.inputBytes + call.outputBytes > rules.cachedBytes;
+  buffers.exceedCaches = buffers.mustStreamOutput;
+  if (buffers.staging != Staging::None)
+    buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;
+  if (Status status = reserveArena(buffers, sizes, segments, arena); !status.isOk())
+    return status;
   return buffers;
 }
 
-void Buffers::copyIn(const Call &call) const {
-  if (isInputStaged)
-    std::memcpy(local[KOLO_INPUT], call.input, call.inputBytes);
+void Buffers::copyIn(const Call &call, int64_t piece) const {
+  auto *staged = static_cast<std::byte *>(local[KOLO_INPUT]);
+  if (isInputAside)
+    std::memcpy(staged, call.input, call.inputBytes);
+  if (staging != Staging::None && call.inputBytes)
+    forEachBlock(call, pieces, piece, {call.input, staged, call.extent.input},
+                 [](std::byte *whole, std::byte *part, size_t sizeBytes) { std::memcpy(part, whole, sizeBytes); });
 }
 
-void Buffers::copyOut(const Call &call) const {
-  if (isOutputStaged)
-    std::memcpy(call.output, local[KOLO_OUTPUT], call.outputBytes);
+void Buffers::copyOut(const Call &call, int64_t piece) const {
+  if (staging == Staging::None || !call.outputBytes)
+    return;
+  auto copy = mustStreamOutput ? copyStreamed : copyCached;
+  forEachBlock(call, pieces, piece, {call.output, static_cast<std::byte *>(local[KOLO_OUTPUT]), call.extent.output},
+               copy);
 }
 
 } // namespace kolo::runtime

@@ -20,19 +20,40 @@ private:
   std::unique_ptr<Segment> segment;
 };
 
-struct Buffers {
-  void *local[KOLO_NUM_BUFFER_ROLES] = {};      // for this rank's code
-  Location remote[KOLO_NUM_BUFFER_ROLES];       // for the peers
-  bool isOutputStaged = false;                  // to be copied to the caller's memory at the end
-  bool isInputStaged = false;                   // to be copied from the caller's memory before the peers are told
-
-  /// The copies, in call order.
-  void copyIn(const Call &call) const;
-  void copyOut(const Call &call) const;
+/// What decides about memory, apart from the call.
+struct MemoryRules {
+  OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged; // Attach and Auto only where all ranks can attach
+  size_t pieceBytes = 0;                                  // what the buffers of one piece may take
+  size_t cachedBytes = 0; // of input and output per rank; of more, little is left in the last-level cache
 };
 
-/// Decides for each buffer between direct use, attach and staging, and reserves what that takes. Cross-memory attach is
-/// used only when `ordinaryMemory` is not Staged. OutOfMemory, SystemError.
-Result<Buffers> placeBuffers(const Call &call, SegmentTable &segments, Arena &arena, OrdinaryMemory ordinaryMemory);
+/// The parts in which a staged call runs. All are of one size, so that they are to the program what calls of one shape are;
+/// the last may go beyond the end of the call's buffers, with whatever is in the runtime's memory there.
+struct Pieces {
+  int64_t number = 1;
+  int64_t count = 0; // of each
+};
+
+struct Buffers {
+  void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code
+  Location remote[KOLO_NUM_BUFFER_ROLES];  // for the peers
+  Staging staging = Staging::None;
+  Staging wanted = Staging::None; // what this rank alone would have
+  bool isInputAside = false;      // not staged, but to be copied from the caller's memory before the peers are told
+  Pieces pieces;
+  bool exceedCaches = false;     // those that the program works on
+  bool mustStreamOutput = false; // the caller's do
+
+  /// Copies a piece from the caller's memory, and to it, as far as anything is staged; in call order.
+  void copyIn(const Call &call, int64_t piece) const;
+  void copyOut(const Call &call, int64_t piece) const;
+};
+
+/// What this rank needs, as its buffers lie.
+Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules);
+
+/// Places the buffers, staged at least as `least` says, and reserves what that takes. OutOfMemory, SystemError.
+Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,
+                             const MemoryRules &rules);
 
 } // namespace kolo::runtime

@@ -13,12 +13,6 @@ struct Group {
   int64_t rank = 0;
 };
 
-/// Buffers in multiples of count: what each rank reads and writes.
-struct Extent {
-  int64_t input;
-  int64_t output;
-};
-
 Status findProgram(const PluginState &plugin, const CallArguments &arguments, Call &call) {
   const std::vector<ProgramInfo> &programs = plugin.manifest.programs;
   if (arguments.program.empty() && programs.size() > 1)
@@ -58,7 +52,8 @@ Status checkMesh(const Mesh &mesh, int rank, int size, Call &call) {
   std::vector<int64_t> sizes;
   for (const MeshDim &dim : dims)
     sizes.push_back(dim.size);
-  if (!info.isProved(sizes) && !info.isUnproved)
+  call.isProved = info.isProved(sizes);
+  if (!call.isProved && !info.isUnproved)
     return error(StatusCode::UnsupportedMesh, "program '{}' is not proved on mesh {}", info.name, mesh.toString());
   if (mesh.numRanks() != size)
     return error(StatusCode::InvalidArgument, "mesh {} has {} ranks, the communicator has {}", mesh.toString(),
@@ -150,25 +145,40 @@ Status sizeBuffers(const CallArguments &arguments, const Group &group, Call &cal
   if (__builtin_mul_overflow(arguments.count, call.elementBytes, &unitBytes) ||
       __builtin_mul_overflow(unitBytes, group.size, &wholeBytes))
     return error(StatusCode::InvalidArgument, "count {} is too large", arguments.count);
-  Extent extent = extentOf(call.info->collective, group, isRoot);
-  call.inputBytes = static_cast<size_t>(extent.input * unitBytes);
-  call.outputBytes = static_cast<size_t>(extent.output * unitBytes);
-  // The runtime never writes to the input; the type is that of the generated code's interface.
-  call.input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
-  call.output = static_cast<std::byte *>(arguments.output);
+  call.extent = extentOf(call.info->collective, group, isRoot);
+  call.largest = extentOf(call.info->collective, group, true);
+  call.inPlaceOffset = inPlaceOffset(call.info->collective, group);
+  call.inputBytes = static_cast<size_t>(call.extent.input * unitBytes);
+  call.outputBytes = static_cast<size_t>(call.extent.output * unitBytes);
+  call.setPointers(arguments);
   if (call.inputBytes && !call.input)
     return error(StatusCode::InvalidArgument, "input is null, this rank reads {} bytes", call.inputBytes);
   if (call.outputBytes && !call.output)
     return error(StatusCode::InvalidArgument, "output is null, this rank writes {} bytes", call.outputBytes);
-  auto in = reinterpret_cast<uintptr_t>(call.input), out = reinterpret_cast<uintptr_t>(call.output);
-  bool isOverlapping =
-      call.inputBytes && call.outputBytes && in < out + call.outputBytes && out < in + call.inputBytes;
-  bool isInPlace = static_cast<int64_t>(in - out) == inPlaceOffset(call.info->collective, group) * unitBytes;
-  call.mustCopyInput = isOverlapping && !(isInPlace && call.info->inPlace == InPlace::Direct);
   return {};
 }
 
 } // namespace
+
+Overlap Call::overlap() const {
+  auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
+  if (!inputBytes || !outputBytes || in >= out + outputBytes || out >= in + inputBytes)
+    return Overlap::None;
+  return static_cast<int64_t>(in - out) == inPlaceOffset * unitBytes() ? Overlap::InPlace : Overlap::Other;
+}
+
+bool Call::mustCopyInput() const {
+  Overlap found = overlap();
+  return found == Overlap::Other || (found == Overlap::InPlace && info->inPlace != InPlace::Direct);
+}
+
+int64_t Call::scratchBytesFor(int64_t count) const {
+  KoloShape shape = {};
+  std::copy_n(dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
+  shape.count = count;
+  shape.elementBytes = elementBytes;
+  return program->scratchBytes(&shape);
+}
 
 Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, int rank, int size) {
   Call call;
@@ -189,11 +199,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
   }
   if (Status status = sizeBuffers(arguments, group, call); !status.isOk())
     return status;
-  KoloShape shape = {};
-  std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
-  shape.count = arguments.count;
-  shape.elementBytes = call.elementBytes;
-  int64_t scratchBytes = call.program->scratchBytes(&shape);
+  int64_t scratchBytes = call.scratchBytesFor(arguments.count);
   if (scratchBytes < 0)
     return error(StatusCode::BadPlugin, "{}: program '{}' asks for {} bytes of scratch memory", plugin.path,
                  call.info->name, scratchBytes);

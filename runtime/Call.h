@@ -9,6 +9,19 @@
 
 namespace kolo::runtime {
 
+/// How the input lies to the output.
+enum class Overlap : uint8_t {
+  None,
+  InPlace, // in the one place that the collective defines
+  Other,
+};
+
+/// Buffers in multiples of count.
+struct Extent {
+  int64_t input = 0;
+  int64_t output = 0;
+};
+
 struct Call {
   const ProgramInfo *info = nullptr;
   const KoloProgram *program = nullptr;
@@ -20,13 +33,29 @@ struct Call {
   KoloReduceKernel reduce = nullptr;
   KoloDivideKernel divide = nullptr;
 
+  Extent extent;             // of this rank
+  Extent largest;            // of any rank
+  int64_t inPlaceOffset = 0; // of the input in the output, in multiples of count, when a call is in place
+  bool isProved = false;     // on this mesh
+
   // What this rank reads and writes; a size is 0 where the collective does not use the buffer on this rank.
   std::byte *input = nullptr;
   std::byte *output = nullptr;
   size_t inputBytes = 0;
   size_t outputBytes = 0;
   size_t scratchBytes = 0;
-  bool mustCopyInput = false; // input and output overlap in a way that the program does not support
+
+  int64_t unitBytes() const { return key.count * elementBytes; }
+  void setPointers(const CallArguments &arguments) {
+    // The runtime never writes to the input; the type is that of the generated code's interface.
+    input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
+    output = static_cast<std::byte *>(arguments.output);
+  }
+  Overlap overlap() const;
+  /// Whether input and output overlap in a way that the program does not support.
+  bool mustCopyInput() const;
+  /// Bytes of scratch memory of a call of `count` elements; negative when the plugin is at fault.
+  int64_t scratchBytesFor(int64_t count) const;
 };
 
 /// Checks everything that one rank can check. InvalidArgument, UnsupportedMesh, BadPlugin.

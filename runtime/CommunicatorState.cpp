@@ -13,14 +13,11 @@ void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::
 
 CommunicatorState::CommunicatorState(std::unique_ptr<World> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
-      peers(*ranks), sharedCacheBytes(lastLevelCacheBytes()) {
+      peers(*ranks) {
+  rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / static_cast<size_t>(ranks->size());
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);
   channelAwaited.resize(size * numChannels);
-  for (std::vector<void *> &table : peerBuffers)
-    table.resize(size);
-  for (std::vector<Location> &table : peerLocations)
-    table.resize(size);
 }
 
 CommunicatorState::~CommunicatorState() {
@@ -57,7 +54,7 @@ Status CommunicatorState::exchangeRecords() {
 
 /// The second round, only when some record named a new segment: nobody goes on before all have mapped it, so its owner may
 /// finish, and even free it, without leaving a slower peer with a name for nothing.
-Status CommunicatorState::confirmNews(Status own, const std::vector<Location> &named) {
+Status CommunicatorState::confirmNews(Status own, std::span<const Location> named) {
   Record &record = nextRecord(Operation::Confirm);
   if (!own.isOk())
     setFailure(record, own);
@@ -104,7 +101,7 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const Windo
     }
     return {};
   });
-  if (Status status = confirmNews(own, {*location}); !status.isOk())
+  if (Status status = confirmNews(own, {&*location, 1}); !status.isOk())
     return status;
   return windows;
 }

@@ -4,6 +4,7 @@
 #include "Buffers.h"
 #include "Call.h"
 #include "LanePool.h"
+#include "Plan.h"
 #include "Semaphores.h"
 #include "kolo/runtime/Communicator.h"
 #include "memory/Segments.h"
@@ -12,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,41 +53,34 @@ public:
   static constexpr size_t channelIndex(int peer, int id) { return static_cast<size_t>(peer * numChannels + id); }
 
 private:
-  friend struct Invocation;
   using ProgramKey = std::pair<uint64_t, int32_t>; // plugin, program
 
   Record &nextRecord(Operation operation);
   Status exchangeRecords();
-  Status confirmNews(Status own, const std::vector<Location> &named);
+  Status confirmNews(Status own, std::span<const Location> named);
 
-  Status prepare(const PluginState &plugin, const CallArguments &arguments, Call &call, Buffers &buffers);
-  Status enter(const Call &call, const Buffers &buffers);
-  Status resolvePeers(const Call &call, const Buffers &buffers);
-  Status compareCalls(const Call &call) const;
-  Status runLanes(const Call &call, const Buffers &buffers);
-  /// Whether the buffers of all ranks together leave little of each other in the last-level cache.
-  bool exceedsCaches(const Call &call) const;
-  Semaphores &semaphoresOf(const Call &call) { return *semaphores.at({call.key.plugin, call.key.program}); }
+  Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments);
+  Status prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan);
+  void fillRecord(Record &record, const Plan &plan) const;
+  Status compareCalls() const;
+  Status enter(Plan &plan);
+  Status resolvePeers(Plan &plan);
+  Status runLanes(Plan &plan);
 
   std::unique_ptr<World> ranks;
   Exchange exchange;
   std::shared_ptr<SegmentTable> segments;
   PeerSegments peers;
   Arena arena;
-  OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged;
-  size_t sharedCacheBytes;
+  MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
-  // By role and rank, for the call that is running. Copies of what the records say: a peer that has finished this call may
-  // already be writing the record of its next one.
-  std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
-  std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
+  PlanCache plans;
+  uint64_t agreements = 0; // exchanges so far in which all ranks called the same; equal on all ranks
   LanePool lanes;
   struct TileDeleter {
     void operator()(std::byte *memory) const;
   };
   std::unique_ptr<std::byte, TileDeleter> tiles; // tileBytes per lane
 };
-
-inline constexpr size_t tileBytes = size_t(64) << 10;
 
 } // namespace kolo::runtime

@@ -4,6 +4,7 @@
 #include "Error.h"
 
 #include <algorithm>
+#include <array>
 
 namespace kolo::runtime {
 namespace {
@@ -43,58 +44,95 @@ bool isEqual(const CallKey &left, const CallKey &right) {
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
-  Call call;
-  Buffers buffers;
-  // Whatever goes wrong here is told to the peers, who would otherwise wait for this rank until the timeout.
-  Status own = guarded([&] { return prepare(plugin, arguments, call, buffers); });
-  Record &record = nextRecord(Operation::Run);
-  record.call = call.key;
-  if (!own.isOk()) {
-    setFailure(record, own);
-  } else {
-    std::copy_n(buffers.remote, KOLO_NUM_BUFFER_ROLES, record.buffers);
-    record.semaphores = semaphoresOf(call).location(*segments);
-    record.hasNews = segments->isNews(record.semaphores);
-    for (const Location &location : record.buffers)
-      record.hasNews |= segments->isNews(location);
+  Plan *plan = plans.find(plugin, arguments, *segments, rules);
+  bool isAgreed = false;
+  if (plan) {
+    plan->buffers.copyIn(plan->call, 0);
+    if (Status status = exchange.propose(plan->agreement, isAgreed); !status.isOk())
+      return status;
   }
-  if (Status status = exchangeRecords(); !status.isOk())
+  if (!isAgreed) {
+    Result<Plan *> agreed = agree(plugin, arguments);
+    if (!agreed.isOk())
+      return agreed.status();
+    plan = *agreed;
+  }
+  return runLanes(*plan);
+}
+
+/// The whole way: every rank works the call out anew, and tells the others.
+Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArguments &arguments) {
+  Plan *plan = nullptr;
+  Staging least = Staging::None;
+  for (bool isEqual = false; !isEqual;) {
+    // Whatever goes wrong here is told to the peers, who would otherwise wait for this rank until the timeout.
+    Status own = guarded([&] {
+      if (!plan)
+        plan = &plans.replace(plugin, arguments);
+      return prepare(plugin, arguments, least, *plan);
+    });
+    Record &record = nextRecord(Operation::Run);
+    if (plan)
+      fillRecord(record, *plan);
+    if (!own.isOk())
+      setFailure(record, own);
+    if (Status status = exchangeRecords(); !status.isOk())
+      return status;
+    if (Status status = exchange.firstRefusal(); !status.isOk())
+      return status;
+    if (Status status = compareCalls(); !status.isOk())
+      return status;
+    // One rank's memory that must be staged has all ranks stage theirs: then all are at the same piece.
+    isEqual = true;
+    for (int peer = 0; peer < ranks->size(); ++peer) {
+      isEqual &= exchange.heard(peer).staging == exchange.heard(0).staging;
+      least = std::max(least, exchange.heard(peer).staging);
+    }
+  }
+  uint64_t agreement = ++agreements; // whatever comes of it here: the peers count it too
+  if (Status status = enter(*plan); !status.isOk())
     return status;
-  if (Status status = exchange.firstRefusal(); !status.isOk())
-    return status;
-  if (Status status = compareCalls(call); !status.isOk())
-    return status;
-  if (Status status = enter(call, buffers); !status.isOk())
-    return status;
-  if (Status status = runLanes(call, buffers); !status.isOk())
-    return status;
-  buffers.copyOut(call);
-  return {};
+  plan->agreement = agreement;
+  return plan;
 }
 
 /// All of this rank's own part: no peer is involved.
-Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Call &call,
-                                  Buffers &buffers) {
+Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan) {
+  plan.call = {};
   Result<Call> planned = planCall(plugin, arguments, ranks->rank(), ranks->size());
   if (!planned.isOk())
     return planned.status();
-  call = *planned;
-  std::unique_ptr<Semaphores> &set = semaphores[{call.key.plugin, call.key.program}];
+  plan.call = *planned;
+  std::unique_ptr<Semaphores> &set = semaphores[{plan.call.key.plugin, plan.call.key.program}];
   if (!set) {
-    auto made = std::make_unique<Semaphores>(call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
+    auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
     if (Status status = made->allocate(*segments); !status.isOk())
       return status;
     set = std::move(made);
   }
-  Result<Buffers> placed = placeBuffers(call, *segments, arena, ordinaryMemory);
+  plan.semaphores = set.get();
+  Result<Buffers> placed = placeBuffers(plan.call, least, *segments, arena, rules);
   if (!placed.isOk())
     return placed.status();
-  buffers = *placed;
-  buffers.copyIn(call);
+  plan.buffers = *placed;
+  plan.buffers.copyIn(plan.call, 0);
+  // After all that changes the table here, and before the record takes what it is to tell of earlier changes.
+  plan.generation = segments->generation();
   return {};
 }
 
-Status CommunicatorState::compareCalls(const Call &call) const {
+void CommunicatorState::fillRecord(Record &record, const Plan &plan) const {
+  record.call = plan.call.key;
+  record.staging = plan.buffers.staging;
+  std::copy_n(plan.buffers.remote, KOLO_NUM_BUFFER_ROLES, record.buffers);
+  if (plan.semaphores)
+    record.semaphores = plan.semaphores->location(*segments);
+  record.hasNews = segments->isNews(record.semaphores);
+  for (const Location &location : record.buffers)
+    record.hasNews |= segments->isNews(location);
+}
+
+Status CommunicatorState::compareCalls() const {
   const CallKey &first = exchange.heard(0).call;
   for (int peer = 1; peer < ranks->size(); ++peer) {
     const CallKey &other = exchange.heard(peer).call;
@@ -109,47 +147,51 @@ Status CommunicatorState::compareCalls(const Call &call) const {
 }
 
 /// Maps what is new, and waits for the peers to have done so.
-Status CommunicatorState::enter(const Call &call, const Buffers &buffers) {
+Status CommunicatorState::enter(Plan &plan) {
   bool hasNews = false;
   for (int peer = 0; peer < ranks->size(); ++peer)
     hasNews |= exchange.heard(peer).hasNews;
   const Record &own = exchange.heard(ranks->rank());
   // Copied, because the confirmation takes the next records.
-  std::vector<Location> named;
-  if (hasNews) {
-    named.assign(std::begin(own.buffers), std::end(own.buffers));
-    named.push_back(own.semaphores);
-  }
-  Status status = guarded([&] { return resolvePeers(call, buffers); });
+  std::array<Location, KOLO_NUM_BUFFER_ROLES + 1> named = {own.buffers[0], own.buffers[1], own.buffers[2], own.semaphores};
+  Status status = guarded([&] {
+    Status resolved = resolvePeers(plan);
+    if (resolved.isOk())
+      makeLanes(plan, *ranks, tiles.get());
+    return resolved;
+  });
   if (hasNews)
     status = confirmNews(status, named);
   return status;
 }
 
-Status CommunicatorState::resolvePeers(const Call &call, const Buffers &buffers) {
-  Semaphores &set = semaphoresOf(call);
+Status CommunicatorState::resolvePeers(Plan &plan) {
   std::vector<Cell *> cells;
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    plan.peerBuffers[role].resize(static_cast<size_t>(ranks->size()));
+    plan.peerLocations[role].resize(static_cast<size_t>(ranks->size()));
+  }
   for (int peer = 0; peer < ranks->size(); ++peer) {
     const Record &record = exchange.heard(peer);
     bool isSelf = peer == ranks->rank();
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-      Result<std::byte *> address =
-          isSelf ? Result(static_cast<std::byte *>(buffers.local[role])) : peers.resolve(peer, record.buffers[role]);
+      Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
+                                           : peers.resolve(peer, record.buffers[role]);
       if (!address.isOk())
         return address.status();
-      peerBuffers[role][static_cast<size_t>(peer)] = *address;
-      peerLocations[role][static_cast<size_t>(peer)] = record.buffers[role];
+      plan.peerBuffers[role][static_cast<size_t>(peer)] = *address;
+      plan.peerLocations[role][static_cast<size_t>(peer)] = record.buffers[role];
     }
-    if (set.isConnected())
+    if (plan.semaphores->isConnected())
       continue;
-    Result<std::byte *> address = isSelf ? Result(set.memory() ? set.memory()->data() : nullptr)
-                                         : peers.resolve(peer, record.semaphores);
+    std::shared_ptr<Segment> own = plan.semaphores->memory();
+    Result<std::byte *> address = isSelf ? Result(own ? own->data() : nullptr) : peers.resolve(peer, record.semaphores);
     if (!address.isOk())
       return address.status();
     cells.push_back(reinterpret_cast<Cell *>(*address));
   }
-  if (!set.isConnected())
-    set.connect(std::move(cells));
+  if (!plan.semaphores->isConnected())
+    plan.semaphores->connect(std::move(cells));
   return {};
 }
 

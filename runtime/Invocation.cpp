@@ -1,5 +1,7 @@
 // Invocation: runs the generated code of one call, lane by lane, and serves it.
 #include "CommunicatorState.h"
+#include "Lane.h"
+#include "Plan.h"
 
 #include "Error.h"
 #include "transport/Attach.h"
@@ -9,44 +11,9 @@
 
 namespace kolo::runtime {
 
-/// One call on this rank, shared by its lanes.
-struct Invocation {
-  CommunicatorState &owner;
-  World &world;
-  const Call &call;
-  const Buffers &buffers;
-  Semaphores &semaphores;
-
-  struct Lane;
-  static void runLane(void *context, int lane);
-  static KoloInvocation describe(Invocation &self, Lane &lane);
-
-  std::byte *tile(int64_t lane) const { return owner.tiles.get() + static_cast<size_t>(lane) * tileBytes; }
-  const Location &location(size_t role, int64_t peer) const {
-    return owner.peerLocations[role][static_cast<size_t>(peer)];
-  }
-  std::byte *address(size_t role, int64_t peer) const {
-    return static_cast<std::byte *>(owner.peerBuffers[role][static_cast<size_t>(peer)]);
-  }
-};
-
-struct Invocation::Lane {
-  Invocation &invocation;
-  int64_t number;
-  bool hasFailed = false;
-
-  /// The first failure of any lane of any rank is the communicator's, and ends the call everywhere.
-  int32_t fail(const Status &cause) {
-    if (!hasFailed)
-      (void)invocation.world.abort(cause);
-    hasFailed = true;
-    return 1;
-  }
-};
-
 namespace {
 
-Invocation::Lane &laneOf(KoloInvocation *invocation) { return *static_cast<Invocation::Lane *>(invocation->context); }
+Lane &laneOf(KoloInvocation *invocation) { return *static_cast<Lane *>(invocation->context); }
 
 std::string describeStatement(const ProgramInfo &info, int32_t statement) {
   if (statement < 0 || static_cast<size_t>(statement) >= info.statements.size())
@@ -55,30 +22,29 @@ std::string describeStatement(const ProgramInfo &info, int32_t statement) {
   return fmt::format("program {}, {}:{} {}", info.name, entry.file, entry.line, entry.text);
 }
 
-Status badRequest(const Invocation &invocation, const char *what, int64_t peer, int32_t number) {
+Status badRequest(const Lane &lane, const char *what, int64_t peer, int32_t number) {
   return error(StatusCode::BadPlugin, "program {} asked for {} {} of rank {}, which does not exist",
-               invocation.call.info->name, what, number, peer);
+               lane.plan->call.info->name, what, number, peer);
+}
+
+/// No such semaphore: because the program is wrong, or because this lane has failed before.
+[[gnu::noinline, gnu::cold]] int32_t refuseSemaphore(Lane &lane, int64_t peer, int32_t semaphore) {
+  return lane.hasFailed ? 1 : lane.fail(badRequest(lane, "semaphore", peer, semaphore));
 }
 
 void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
-  Invocation::Lane &lane = laneOf(raw);
-  Invocation &invocation = lane.invocation;
-  if (lane.hasFailed)
-    return;
-  if (!invocation.semaphores.isValid(peer, semaphore)) {
-    (void)lane.fail(badRequest(invocation, "semaphore", peer, semaphore));
-    return;
-  }
-  invocation.semaphores.signal(invocation.world.rank(), peer, semaphore, lane.number);
+  Lane &lane = laneOf(raw);
+  if (lane.semaphores.isValid(peer, semaphore)) [[likely]]
+    lane.semaphores.signal(peer, semaphore);
+  else
+    (void)refuseSemaphore(lane, peer, semaphore);
 }
 
 /// Kept out of line: the usual wait finds its signal there.
-[[gnu::noinline]] int32_t waitLong(Invocation::Lane &lane, int64_t peer, int32_t semaphore, int32_t statement,
-                                   uint64_t target) {
-  Invocation &invocation = lane.invocation;
-  World &world = invocation.world;
+[[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
+  World &world = *lane.world;
   Clock::time_point start = Clock::now();
-  WaitEnd end = waitSlowly(invocation.semaphores.cell(peer, semaphore, lane.number), target, world.policy(),
+  WaitEnd end = waitSlowly(lane.semaphores.cell(peer, semaphore), target, world.policy(),
                            [&] { return world.checkWait(static_cast<int>(peer), start); });
   if (end == WaitEnd::Reached)
     return 0;
@@ -88,19 +54,16 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
   return lane.fail(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, static_cast<int>(peer),
                              "rank {} waited {} ms for rank {} (semaphore {}, lane {}; {}): {}", world.rank(),
                              millisecondsSince(start), peer, semaphore, lane.number,
-                             describeStatement(*invocation.call.info, statement),
+                             describeStatement(*lane.plan->call.info, statement),
                              isLost ? "it has ended or left" : "timed out"));
 }
 
 int32_t waitForPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore, int32_t statement) {
-  Invocation::Lane &lane = laneOf(raw);
-  Invocation &invocation = lane.invocation;
-  if (lane.hasFailed)
-    return 1;
-  if (!invocation.semaphores.isValid(peer, semaphore))
-    return lane.fail(badRequest(invocation, "semaphore", peer, semaphore));
-  uint64_t target = invocation.semaphores.nextExpected(peer, semaphore, lane.number);
-  if (invocation.semaphores.cell(peer, semaphore, lane.number).hasReached(target))
+  Lane &lane = laneOf(raw);
+  if (!lane.semaphores.isValid(peer, semaphore)) [[unlikely]]
+    return refuseSemaphore(lane, peer, semaphore);
+  uint64_t target = lane.semaphores.nextExpected(peer, semaphore);
+  if (lane.semaphores.cell(peer, semaphore).hasReached(target))
     return 0;
   return waitLong(lane, peer, semaphore, statement, target);
 }
@@ -113,37 +76,37 @@ struct RemoteRange {
   int64_t sizeBytes;
 };
 
-bool isInside(const Invocation &invocation, const RemoteRange &range) {
-  if (range.peer < 0 || range.peer >= invocation.world.size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
+bool isInside(const Lane &lane, const RemoteRange &range) {
+  if (range.peer < 0 || range.peer >= lane.world->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
     return false;
-  uint64_t whole = invocation.location(static_cast<size_t>(range.role), range.peer).sizeBytes;
+  uint64_t whole = lane.plan->peerLocations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
   return range.offsetBytes >= 0 && range.sizeBytes >= 0 && static_cast<uint64_t>(range.offsetBytes) <= whole &&
          static_cast<uint64_t>(range.sizeBytes) <= whole - static_cast<uint64_t>(range.offsetBytes);
 }
 
 void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction, void *local) {
-  Invocation::Lane &lane = laneOf(raw);
-  Invocation &invocation = lane.invocation;
+  Lane &lane = laneOf(raw);
   if (lane.hasFailed || range.sizeBytes == 0)
     return;
-  if (!isInside(invocation, range)) {
-    (void)lane.fail(badRequest(invocation, "bytes outside buffer", range.peer, range.role));
+  if (!isInside(lane, range)) {
+    (void)lane.fail(badRequest(lane, "bytes outside buffer", range.peer, range.role));
     return;
   }
-  auto role = static_cast<size_t>(range.role);
-  auto peer = static_cast<int>(range.peer);
+  auto peer = static_cast<size_t>(range.peer);
   auto sizeBytes = static_cast<size_t>(range.sizeBytes);
-  if (std::byte *base = invocation.address(role, peer)) { // it is mapped here after all
-    std::byte *remote = base + range.offsetBytes;
+  if (void *base = lane.plan->peerBuffers[range.role][peer]) { // it is mapped here after all
+    std::byte *remote = static_cast<std::byte *>(base) + range.offsetBytes;
     std::memcpy(direction == Direction::ToPeer ? remote : local, direction == Direction::ToPeer ? local : remote,
                 sizeBytes);
     return;
   }
-  uint64_t remote = invocation.location(role, peer).addressOrOffset + static_cast<uint64_t>(range.offsetBytes);
-  Status status = copyAttached(direction, invocation.world.block(peer).pid.load(), remote, local, sizeBytes);
+  const Location &location = lane.plan->peerLocations[range.role][peer];
+  int rank = static_cast<int>(range.peer);
+  Status status = copyAttached(direction, lane.world->block(rank).pid.load(),
+                               location.addressOrOffset + static_cast<uint64_t>(range.offsetBytes), local, sizeBytes);
   if (!status.isOk())
-    (void)lane.fail(rankError(status.code(), peer, "rank {} in program {}, memory of rank {}: {}",
-                              invocation.world.rank(), invocation.call.info->name, peer, status.message()));
+    (void)lane.fail(rankError(status.code(), rank, "rank {} in program {}, memory of rank {}: {}", lane.world->rank(),
+                              lane.plan->call.info->name, rank, status.message()));
 }
 
 void putToPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offsetBytes, const void *src,
@@ -157,54 +120,76 @@ void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offset
 
 constexpr KoloServices services = {KOLO_ABI_VERSION, signalPeer, waitForPeer, putToPeer, getFromPeer};
 
-} // namespace
-
-KoloInvocation Invocation::describe(Invocation &self, Lane &lane) {
+KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *tile) {
   KoloInvocation result = {};
   result.services = &services;
-  result.context = &lane;
-  std::copy_n(self.call.dimSizes, KOLO_MAX_MESH_DIMS, result.dimSizes);
-  std::copy_n(self.call.coordinates, KOLO_MAX_MESH_DIMS, result.coordinates);
-  result.count = self.call.key.count;
-  result.elementBytes = self.call.elementBytes;
-  result.root = self.call.root;
-  result.lane = lane.number;
-  result.numLanes = self.world.settings().lanes;
+  std::copy_n(plan.call.dimSizes, KOLO_MAX_MESH_DIMS, result.dimSizes);
+  std::copy_n(plan.call.coordinates, KOLO_MAX_MESH_DIMS, result.coordinates);
+  result.count = plan.buffers.pieces.count;
+  result.elementBytes = plan.call.elementBytes;
+  result.root = plan.call.root;
+  result.lane = lane;
+  result.numLanes = numLanes;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    result.local[role] = self.buffers.local[role];
-    result.peers[role] = self.owner.peerBuffers[role].data();
+    result.local[role] = plan.buffers.local[role];
+    result.peers[role] = plan.peerBuffers[role].data();
   }
-  result.reduce = self.call.reduce;
-  result.divide = self.call.divide;
-  result.tile = self.tile(lane.number);
+  result.reduce = plan.call.reduce;
+  result.divide = plan.call.divide;
+  result.tile = tile;
   result.tileBytes = tileBytes;
-  result.aroundCaches = self.owner.exceedsCaches(self.call);
+  result.aroundCaches = plan.buffers.exceedCaches;
   return result;
 }
 
-void Invocation::runLane(void *context, int number) {
-  auto &self = *static_cast<Invocation *>(context);
-  Lane lane{self, number};
-  KoloInvocation invocation = describe(self, lane);
-  int32_t code = self.call.program->run(&invocation);
-  if (code != 0 && !lane.hasFailed)
-    (void)lane.fail(error(StatusCode::BadPlugin, "program {} returned {} though nothing failed", self.call.info->name,
-                          code));
+} // namespace
+
+int32_t Lane::fail(const Status &cause) {
+  if (!hasFailed)
+    (void)world->abort(cause);
+  hasFailed = true;
+  semaphores = {};
+  return 1;
 }
 
-bool CommunicatorState::exceedsCaches(const Call &call) const {
-  return (call.inputBytes + call.outputBytes) * static_cast<size_t>(ranks->size()) > sharedCacheBytes / 4 * 3;
+void makeLanes(Plan &plan, World &world, std::byte *tiles) {
+  int numLanes = world.settings().lanes;
+  plan.lanes.resize(static_cast<size_t>(numLanes));
+  for (int number = 0; number < numLanes; ++number) {
+    Lane &lane = plan.lanes[static_cast<size_t>(number)];
+    lane.semaphores = plan.semaphores->ofLane(number, world.rank());
+    lane.world = &world;
+    lane.plan = &plan;
+    lane.number = number;
+    lane.invocation = describe(plan, number, numLanes, tiles + static_cast<size_t>(number) * tileBytes);
+    lane.invocation.context = &lane;
+  }
 }
 
-Status CommunicatorState::runLanes(const Call &call, const Buffers &buffers) {
-  Invocation invocation{*this, *ranks, call, buffers, semaphoresOf(call)};
+void runLane(void *plan, int number) {
+  Lane &lane = static_cast<Plan *>(plan)->lanes[static_cast<size_t>(number)];
+  int32_t code = lane.plan->call.program->run(&lane.invocation);
+  if (code != 0 && !lane.hasFailed) [[unlikely]]
+    (void)lane.fail(error(StatusCode::BadPlugin, "program {} returned {} though nothing failed",
+                          lane.plan->call.info->name, code));
+}
+
+Status CommunicatorState::runLanes(Plan &plan) {
   std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
   // Written before the abort is looked at, while who aborts writes that first and then looks here: no one can both miss
   // the abort and be missed.
   isRunning.store(1, std::memory_order_seq_cst);
-  if (!ranks->isAborted())
-    lanes.run(Invocation::runLane, &invocation);
-  isRunning.store(0, std::memory_order_seq_cst);
+  for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
+    if (piece > 0)
+      plan.buffers.copyIn(plan.call, piece);
+    if (plan.lanes.size() == 1)
+      runLane(&plan, 0);
+    else
+      lanes.run(runLane, &plan);
+    if (!ranks->isAborted())
+      plan.buffers.copyOut(plan.call, piece);
+  }
+  isRunning.store(0, std::memory_order_release);
   if (!ranks->isAborted())
     return {};
   ranks->waitUntilQuiet();

@@ -10,6 +10,43 @@
 
 namespace kolo::runtime {
 
+/// What one lane signals and waits for. The cells and counts belong to Semaphores.
+class LaneSemaphores {
+public:
+  LaneSemaphores() = default;
+  LaneSemaphores(Cell *ownCells, Cell *const *peers, uint64_t *sentCounts, uint64_t *awaitedCounts, size_t firstCell,
+                 int semaphores, int ranks, int ownRank)
+      : numRanks(static_cast<uint64_t>(ranks)), numSemaphores(static_cast<uint32_t>(semaphores)), self(ownRank),
+        first(firstCell), peerCells(peers), own(ownCells), sent(sentCounts), awaited(awaitedCounts) {}
+
+  bool isValid(int64_t peer, int32_t semaphore) const {
+    return static_cast<uint64_t>(peer) < numRanks && static_cast<uint32_t>(semaphore) < numSemaphores;
+  }
+
+  /// Adds one to the peer's count. Only when isValid.
+  void signal(int64_t peer, int32_t semaphore) const {
+    uint64_t count = ++sent[index(semaphore, peer)];
+    peerCells[peer][index(semaphore, self)].raise(count);
+  }
+
+  /// The cell that the peer raises, and the value that the next wait is for. Only when isValid.
+  Cell &cell(int64_t peer, int32_t semaphore) const { return own[index(semaphore, peer)]; }
+  uint64_t nextExpected(int64_t peer, int32_t semaphore) const { return ++awaited[index(semaphore, peer)]; }
+
+private:
+  size_t index(int32_t semaphore, int64_t peer) const {
+    return first + static_cast<uint32_t>(semaphore) * numRanks + static_cast<uint64_t>(peer);
+  }
+
+  uint64_t numRanks = 0;
+  uint32_t numSemaphores = 0;
+  int32_t self = 0;
+  size_t first = 0; // of this lane's cells
+  Cell *const *peerCells = nullptr;
+  Cell *own = nullptr;
+  uint64_t *sent = nullptr, *awaited = nullptr;
+};
+
 /// One Cell per (semaphore, sending rank, receiving rank, lane), in memory of the receiving rank. Made at the first call of
 /// a program and kept: the counters only grow, and both ends count along privately, so calls need no reset.
 class Semaphores {
@@ -25,31 +62,17 @@ public:
   /// The cells of all ranks as mapped here.
   void connect(std::vector<Cell *> cells) { peerCells = std::move(cells); }
 
-  bool isValid(int64_t peer, int32_t semaphore) const {
-    return peer >= 0 && peer < numRanks && semaphore >= 0 && semaphore < numSemaphores;
-  }
-
-  /// Adds one to the peer's count. Only when isValid. `self` is this rank.
-  void signal(int self, int64_t peer, int32_t semaphore, int64_t lane) {
-    uint64_t count = ++sent[index(lane, semaphore, peer)];
-    peerCells[static_cast<size_t>(peer)][index(lane, semaphore, self)].raise(count);
-  }
-
-  /// The cell that the peer raises, and the value that the next wait is for. Only when isValid.
-  Cell &cell(int64_t peer, int32_t semaphore, int64_t lane) const { return own[index(lane, semaphore, peer)]; }
-  uint64_t nextExpected(int64_t peer, int32_t semaphore, int64_t lane) {
-    return ++awaited[index(lane, semaphore, peer)];
+  /// Lanes outermost, so that the private counts of two lanes are rarely in one cache line. Once connected; valid as long
+  /// as this is.
+  LaneSemaphores ofLane(int lane, int self) {
+    size_t first = static_cast<size_t>(lane) * static_cast<size_t>(numSemaphores) * static_cast<size_t>(numRanks);
+    return {own, peerCells.data(), sent.data(), awaited.data(), first, numSemaphores, numRanks, self};
   }
 
   /// The memory, to be kept when this rank leaves before its peers do.
   std::shared_ptr<Segment> memory() const { return segment; }
 
 private:
-  // Lanes outermost, so that the private counts of two lanes are rarely in one cache line.
-  size_t index(int64_t lane, int32_t semaphore, int64_t peer) const {
-    return static_cast<size_t>((lane * numSemaphores + semaphore) * numRanks + peer);
-  }
-
   int numSemaphores, numRanks, numLanes;
   std::shared_ptr<Segment> segment; // null when the program has no semaphores
   Cell *own = nullptr;

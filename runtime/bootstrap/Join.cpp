@@ -72,10 +72,12 @@ Status CommunicatorState::join() {
     return status;
   if (Status status = exchange.firstRefusal(); !status.isOk())
     return status;
-  ordinaryMemory = wanted;
+  rules.ordinaryMemory = wanted;
   for (int peer = 0; peer < ranks->size(); ++peer)
     if (!exchange.heard(peer).canAttach)
-      ordinaryMemory = OrdinaryMemory::Staged;
+      rules.ordinaryMemory = OrdinaryMemory::Staged;
+  rules.pieceBytes = size_t(512) << 10;
+  if (const char *t = getenv("KOLO_TMP_PIECE")) rules.pieceBytes = strtoull(t, nullptr, 10);
   return start(countCores(*ranks));
 }
 

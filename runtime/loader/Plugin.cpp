@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
 #endif
@@ -128,6 +130,11 @@ Status openPlugin(PluginState &state, const PluginFile &file) {
 }
 
 } // namespace
+
+uint64_t PluginState::nextLoad() {
+  static std::atomic<uint64_t> loads = 0;
+  return ++loads;
+}
 
 PluginState::~PluginState() {
   if (library)

@@ -12,6 +12,7 @@ struct PluginState {
   PluginState(const PluginState &) = delete;
   PluginState &operator=(const PluginState &) = delete;
 
+  const uint64_t load = nextLoad(); // unique among all loads of this process, unlike the address of this
   std::string path;
   std::string manifestText;
   Manifest manifest;
@@ -21,6 +22,9 @@ struct PluginState {
   // Stays open while the library is loaded: its number is in the name that the dynamic loader knows the library by, and
   // another library under the same name would be taken for this one.
   int fd = -1;
+
+private:
+  static uint64_t nextLoad();
 };
 
 } // namespace kolo::runtime

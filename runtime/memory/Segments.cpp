@@ -17,6 +17,7 @@ Result<std::unique_ptr<Segment>> SegmentTable::create(size_t sizeBytes) {
   auto segment = std::make_unique<Segment>(shared_from_this(), std::move(memory).value(), nextId++);
   byAddress.emplace(segment->data(), segment.get());
   released.reserve(byAddress.size() + released.size()); // so that a destructor need not allocate
+  changes.fetch_add(1, std::memory_order_release);
   return segment;
 }
 
@@ -74,6 +75,8 @@ void SegmentTable::takeReleased(Record &record) {
   std::copy_n(released.begin(), count, record.released);
   record.numReleased = static_cast<uint8_t>(count);
   released.erase(released.begin(), released.begin() + static_cast<std::ptrdiff_t>(count));
+  if (!released.empty())
+    changes.fetch_add(1, std::memory_order_release);
 }
 
 void SegmentTable::forget(const Segment &segment) {
@@ -81,6 +84,7 @@ void SegmentTable::forget(const Segment &segment) {
   byAddress.erase(segment.data());
   if (kind == WorldKind::Processes)
     released.push_back(segment.id);
+  changes.fetch_add(1, std::memory_order_release);
 }
 
 Result<std::byte *> PeerSegments::resolve(int peer, const Location &location) {

@@ -4,6 +4,7 @@
 #include "memory/Memory.h"
 #include "transport/World.h"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -56,6 +57,10 @@ public:
   /// Moves ids of segments that ended, and that peers still map, into the record; what does not fit waits for the next.
   void takeReleased(Record &record);
 
+  /// Changes whenever something that was found out here may be true no more: a segment came or went, or peers have yet to be
+  /// told that one went.
+  uint64_t generation() const { return changes.load(std::memory_order_acquire); }
+
 private:
   friend class Segment;
   void forget(const Segment &segment);
@@ -66,6 +71,7 @@ private:
   std::map<const std::byte *, Segment *> byAddress;
   std::vector<uint64_t> released;
   uint64_t nextId = 1;
+  std::atomic<uint64_t> changes = 0;
 };
 
 /// What this rank has mapped of its peers' segments.

@@ -50,6 +50,13 @@ struct CallKey {
   int32_t root = 0;
 };
 
+/// How the buffers of one call are reached. Ranks take the last one that any of them asks for.
+enum class Staging : uint8_t {
+  None,   // where they are
+  Pieces, // through the runtime's memory, piece by piece
+  Whole,  // through the runtime's memory, all at once
+};
+
 /// What a rank says in one exchange.
 struct Record {
   static constexpr int maxReleased = 8;
@@ -58,6 +65,7 @@ struct Record {
   bool hasNews = false;   // a location names a segment that the peers have not confirmed yet
   bool canAttach = false; // when joining: cross-memory attach to every peer works
   uint8_t numReleased = 0;
+  Staging staging = Staging::None; // of the buffers below
   StatusCode code = StatusCode::Ok; // this rank's own validation; then `message`
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
@@ -75,11 +83,17 @@ struct JoinInfo {
   cpu_set_t cores = {};
 };
 
+/// How far a rank is in the sequence of exchanges, and what it said in short, in one cache line.
+struct alignas(cacheLineBytes) Announcement : Counter {
+  uint64_t plans[2]; // of exchange n in [n % 2]: the number of an agreed plan, or 0: see records[n % 2]
+};
+static_assert(sizeof(Announcement) == cacheLineBytes);
+
 struct alignas(cacheLineBytes) RankBlock {
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid; // 0: unknown yet, or a thread of this process
   JoinInfo join;
-  Cell entered; // exchanges published so far; exchange n is in records[n % 2]
+  Announcement entered; // exchanges published so far
   Record records[2];
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may be touching peers' memory
 };

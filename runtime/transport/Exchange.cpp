@@ -19,6 +19,7 @@ Record &Exchange::next() {
   record.hasNews = false;
   record.canAttach = false;
   record.numReleased = 0;
+  record.staging = Staging::None;
   record.code = StatusCode::Ok;
   record.call = {};
   for (Location &buffer : record.buffers)
@@ -27,12 +28,43 @@ Record &Exchange::next() {
   return record;
 }
 
-Status Exchange::perform() {
+/// One round: says the plan's number, and returns when every rank has said something.
+Status Exchange::meet(uint64_t plan) {
   ++sequence;
-  world.block(world.rank()).entered.raise(sequence);
+  Announcement &own = world.block(world.rank()).entered;
+  own.plans[sequence % 2] = plan;
+  own.raise(sequence);
   for (int peer = 0; peer < world.size(); ++peer)
-    if (Status status = waitForPeer(peer); !status.isOk())
+    if (!world.block(peer).entered.hasReached(sequence))
+      if (Status status = waitForPeer(peer); !status.isOk())
+        return status;
+  return {};
+}
+
+bool Exchange::haveAllSaid(uint64_t plan) const {
+  for (int peer = 0; peer < world.size(); ++peer)
+    if (world.block(peer).entered.plans[sequence % 2] != plan)
+      return false;
+  return true;
+}
+
+Status Exchange::propose(uint64_t plan, bool &isAgreed) {
+  current = Operation::Run;
+  Status status = meet(plan);
+  isAgreed = status.isOk() && haveAllSaid(plan);
+  return status;
+}
+
+Status Exchange::perform() {
+  const Record &own = world.block(world.rank()).records[(sequence + 1) % 2];
+  current = own.operation;
+  if (Status status = meet(0); !status.isOk())
+    return status;
+  if (!haveAllSaid(0)) { // some proposed a plan: now that they know better, they say their records too
+    world.block(world.rank()).records[(sequence + 1) % 2] = own;
+    if (Status status = meet(0); !status.isOk())
       return status;
+  }
   for (int peer = 1; peer < world.size(); ++peer)
     if (heard(peer).operation != heard(0).operation)
       return rankError(StatusCode::Mismatch, peer, "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
@@ -41,11 +73,9 @@ Status Exchange::perform() {
 }
 
 Status Exchange::waitForPeer(int peer) {
-  if (world.block(peer).entered.hasReached(sequence))
-    return {};
   Clock::time_point start = Clock::now();
   int suspect = peer;
-  WaitEnd end = waitUntil(world.block(peer).entered, sequence, world.policy(), [&] {
+  WaitEnd end = waitSlowly(world.block(peer).entered, sequence, world.policy(), [&] {
     // Any rank that ended before it came here makes this wait hopeless, not only the one that is waited for.
     for (int other = 0; other < world.size(); ++other)
       if (world.isLost(other) && !world.block(other).entered.hasReached(sequence)) {
@@ -56,8 +86,7 @@ Status Exchange::waitForPeer(int peer) {
   });
   if (end == WaitEnd::Reached)
     return {};
-  Operation operation = heard(world.rank()).operation;
-  std::string deed = operation == Operation::Join ? "join" : fmt::format("call {}", toString(operation));
+  std::string deed = current == Operation::Join ? "join" : fmt::format("call {}", toString(current));
   switch (end) {
   case WaitEnd::Reached:
   case WaitEnd::Aborted:

@@ -1,5 +1,5 @@
-// Cell: a counter that only grows, alone in its cache line, that one side raises and others wait for; in memory shared by
-// threads or by processes.
+// Counter: a number that only grows, that one side raises and others wait for; in memory shared by threads or by processes.
+// Cell: one that is alone in its cache line.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@ namespace kolo::runtime {
 
 inline constexpr size_t cacheLineBytes = 64;
 
-/// Zero-filled memory is a valid Cell of value 0.
+/// Zero-filled memory is a valid Counter of value 0.
 ///
 /// No wake-up is lost: the signaller writes `value` and then reads `sleepers`, the sleeper raises `sleepers` and then reads
 /// `value`. With all four operations sequentially consistent there is one order of them all, so at least one side sees
 /// the other's write (Dekker). Operations rather than fences, because the thread sanitizer does not model fences.
-struct alignas(cacheLineBytes) Cell {
+struct Counter {
   std::atomic<uint64_t> value;
   std::atomic<uint32_t> sleepers;
 
@@ -35,6 +35,8 @@ struct alignas(cacheLineBytes) Cell {
 private:
   void wakeAll();
 };
+
+struct alignas(cacheLineBytes) Cell : Counter {};
 static_assert(sizeof(Cell) == cacheLineBytes && std::atomic<uint64_t>::is_always_lock_free);
 
 /// Death, abort and timeout of a sleeping rank are noticed within this time.

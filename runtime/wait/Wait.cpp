@@ -19,7 +19,7 @@ uint32_t *futexWord(std::atomic<uint64_t> &value) {
 
 } // namespace
 
-void Cell::sleep(uint64_t target) {
+void Counter::sleep(uint64_t target) {
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   uint64_t seen = value.load(std::memory_order_seq_cst);
   if (seen < target) {
@@ -30,7 +30,7 @@ void Cell::sleep(uint64_t target) {
   sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Cell::wakeAll() { syscall(SYS_futex, futexWord(value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void Counter::wakeAll() { syscall(SYS_futex, futexWord(value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores) {
   constexpr uint32_t longSpins = 1 << 15, briefSpins = 1 << 6, someYields = 1 << 10;

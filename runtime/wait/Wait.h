@@ -38,22 +38,22 @@ inline void pauseOnce() {
 /// Yields between two calls of `check`, which costs system calls.
 inline constexpr uint32_t yieldsPerCheck = 64;
 
-/// Blocks until the cell reaches the target, or `check()` returns something other than Reached. A peer that died or a
-/// clock that ran out does not undo a signal that came before, so the cell is looked at once more.
-template <class Check> WaitEnd waitSlowly(Cell &cell, uint64_t target, const WaitPolicy &policy, Check &&check) {
+/// Blocks until the counter reaches the target, or `check()` returns something other than Reached. A peer that died or a
+/// clock that ran out does not undo a signal that came before, so the counter is looked at once more.
+template <class Check> WaitEnd waitSlowly(Counter &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   auto finish = [&](WaitEnd end) {
-    return end != WaitEnd::Aborted && cell.hasReached(target) ? WaitEnd::Reached : end;
+    return end != WaitEnd::Aborted && counter.hasReached(target) ? WaitEnd::Reached : end;
   };
   bool isAsleep = false; // once a wait has slept it goes on sleeping
   while (true) {
     for (uint32_t i = 0; !isAsleep && i < policy.numSpins; ++i) {
       pauseOnce();
-      if (cell.hasReached(target))
+      if (counter.hasReached(target))
         return WaitEnd::Reached;
     }
     for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
       sched_yield();
-      if (cell.hasReached(target))
+      if (counter.hasReached(target))
         return WaitEnd::Reached;
       if (i % yieldsPerCheck == yieldsPerCheck - 1)
         if (WaitEnd end = check(); end != WaitEnd::Reached)
@@ -64,14 +64,14 @@ template <class Check> WaitEnd waitSlowly(Cell &cell, uint64_t target, const Wai
     if (!policy.maySleep)
       continue;
     isAsleep = true;
-    cell.sleep(target);
-    if (cell.hasReached(target))
+    counter.sleep(target);
+    if (counter.hasReached(target))
       return WaitEnd::Reached;
   }
 }
 
-template <class Check> WaitEnd waitUntil(Cell &cell, uint64_t target, const WaitPolicy &policy, Check &&check) {
-  return cell.hasReached(target) ? WaitEnd::Reached : waitSlowly(cell, target, policy, check);
+template <class Check> WaitEnd waitUntil(Counter &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
+  return counter.hasReached(target) ? WaitEnd::Reached : waitSlowly(counter, target, policy, check);
 }
 
 } // namespace kolo::runtime

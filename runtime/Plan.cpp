@@ -1,0 +1,66 @@
+#include "Plan.h"
+
+namespace kolo::runtime {
+namespace {
+
+/// Gives a staged plan other buffers of the caller, if that is all the same to the peers.
+bool moveTo(Plan &plan, const CallArguments &arguments, const SegmentTable &segments, const MemoryRules &rules) {
+  if (plan.buffers.staging == Staging::None || (plan.call.inputBytes && !arguments.input) ||
+      (plan.call.outputBytes && !arguments.output))
+    return false;
+  Call moved = plan.call;
+  moved.setPointers(arguments);
+  if (stagingFor(moved, segments, rules) != plan.buffers.wanted)
+    return false;
+  plan.call.setPointers(arguments);
+  plan.arguments.input = arguments.input;
+  plan.arguments.output = arguments.output;
+  return true;
+}
+
+} // namespace
+
+bool Plan::isFor(const PluginState &plugin, const CallArguments &other) const {
+  return arguments.count == other.count && pluginLoad == plugin.load && arguments.type == other.type &&
+         arguments.reduction == other.reduction && arguments.root == other.root && program == other.program &&
+         arguments.mesh == other.mesh;
+}
+
+Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+                      const MemoryRules &rules) {
+  const uint64_t generation = segments.generation();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    size_t index = (last + i) % plans.size();
+    Plan *plan = plans[index].get();
+    if (!plan || plan->agreement == 0 || plan->generation != generation || !plan->isFor(plugin, arguments))
+      continue;
+    bool isSamePlace = plan->arguments.input == arguments.input && plan->arguments.output == arguments.output;
+    if (!isSamePlace && !moveTo(*plan, arguments, segments, rules))
+      continue;
+    last = index;
+    return plan;
+  }
+  return nullptr;
+}
+
+Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {
+  size_t index = oldest;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const Plan *plan = plans[i].get();
+    if (plan && plan->isFor(plugin, arguments) && plan->arguments.input == arguments.input &&
+        plan->arguments.output == arguments.output)
+      index = i;
+  }
+  auto made = std::make_unique<Plan>();
+  made->pluginLoad = plugin.load;
+  made->program = arguments.program;
+  made->arguments = arguments;
+  made->arguments.program = made->program;
+  plans[index] = std::move(made);
+  if (index == oldest)
+    oldest = (oldest + 1) % plans.size();
+  last = index;
+  return *plans[index];
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,55 @@
+// Plan: a call as it was worked out and agreed on, kept for when it is repeated.
+#pragma once
+
+#include "Buffers.h"
+#include "Call.h"
+#include "Lane.h"
+#include "Semaphores.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime {
+
+struct Plan {
+  // What the call was; of the pointers, those of the last time. `arguments.program` is `program`.
+  uint64_t pluginLoad = 0;
+  std::string program;
+  CallArguments arguments;
+
+  Call call;
+  Buffers buffers;
+  Semaphores *semaphores = nullptr;
+  // By role and rank. Copies of what the records said: records are rewritten.
+  std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
+  std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
+  std::vector<Lane> lanes;
+
+  uint64_t generation = 0; // of the segment table: the plan is good for nothing in any other
+  // The agreement of all ranks on it, counted from 1; 0: none. Equal numbers on all ranks are one agreement, since every rank
+  // counts the same exchanges, and keeps with each number what it said then.
+  uint64_t agreement = 0;
+
+  bool isFor(const PluginState &plugin, const CallArguments &other) const;
+};
+
+/// The last few plans of a communicator. Addresses stay valid while the cache lives.
+class PlanCache {
+public:
+  /// A plan that all ranks agreed on, that still holds, and that peers cannot tell from this call; it then has the pointers
+  /// of this call. Null when there is none. Allocates nothing.
+  Plan *find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+             const MemoryRules &rules);
+
+  /// An empty plan for this call, in place of an older one for it or of the oldest. May throw std::bad_alloc.
+  Plan &replace(const PluginState &plugin, const CallArguments &arguments);
+
+private:
+  std::array<std::unique_ptr<Plan>, 16> plans;
+  size_t last = 0;   // found last
+  size_t oldest = 0; // made first
+};
+
+} // namespace kolo::runtime
