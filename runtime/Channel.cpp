@@ -22,7 +22,7 @@ Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
   World &world = communicator.world();
   uint64_t target = ++communicator.channelAwaited[CommunicatorState::channelIndex(peer, id)];
   Cell &cell = world.control().channelCell(world.rank(), peer, id);
-  if (cell.hasReached(target))
+  if (cell.hasReached(target) || spinUntil(cell, target, world.policy()))
     return {};
   Clock::time_point start = Clock::now();
   WaitEnd end = waitSlowly(cell, target, world.policy(), [&] { return world.checkWait(peer, start); });

@@ -43,8 +43,11 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
 /// Kept out of line: the usual wait finds its signal there.
 [[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
   World &world = *lane.world;
-  Clock::time_point start = Clock::now();
-  WaitEnd end = waitSlowly(lane.semaphores.cell(peer, semaphore), target, world.policy(),
+  Cell &cell = lane.semaphores.cell(peer, semaphore);
+  if (spinUntil(cell, target, world.policy()))
+    return 0;
+  Clock::time_point start = Clock::now(); // not before, since it takes as long as a signal
+  WaitEnd end = waitSlowly(cell, target, world.policy(),
                            [&] { return world.checkWait(static_cast<int>(peer), start); });
   if (end == WaitEnd::Reached)
     return 0;

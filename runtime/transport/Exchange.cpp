@@ -73,6 +73,8 @@ Status Exchange::perform() {
 }
 
 Status Exchange::waitForPeer(int peer) {
+  if (spinUntil(world.block(peer).entered, sequence, world.policy()))
+    return {};
   Clock::time_point start = Clock::now();
   int suspect = peer;
   WaitEnd end = waitSlowly(world.block(peer).entered, sequence, world.policy(), [&] {

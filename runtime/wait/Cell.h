@@ -12,24 +12,23 @@ inline constexpr size_t cacheLineBytes = 64;
 
 /// Zero-filled memory is a valid Counter of value 0.
 ///
-/// No wake-up is lost: the signaller writes `value` and then reads `sleepers`, the sleeper raises `sleepers` and then reads
-/// `value`. With all four operations sequentially consistent there is one order of them all, so at least one side sees
-/// the other's write (Dekker). Operations rather than fences, because the thread sanitizer does not model fences.
+/// No wake-up is lost, since number and sleepers are one word: a sleeper marks the word as it saw it, and has the kernel
+/// compare it once more; the signaller replaces the word in one step, and so either sees the mark, or has changed the word
+/// before it could be marked. One access also means that the signaller does not come back to a cache line that who waits is
+/// taking away from it.
 struct Counter {
-  std::atomic<uint64_t> value;
-  std::atomic<uint32_t> sleepers;
+  std::atomic<uint64_t> word; // twice the number; plus one when somebody may sleep
 
-  bool hasReached(uint64_t target) const { return value.load(std::memory_order_acquire) >= target; }
+  bool hasReached(uint64_t target) const { return word.load(std::memory_order_acquire) >= 2 * target; }
 
-  /// Sets the value; the only writer calls it, with ever larger values. All that it wrote before is visible to whoever
-  /// then sees the value.
-  void raise(uint64_t newValue) {
-    value.store(newValue, std::memory_order_seq_cst);
-    if (sleepers.load(std::memory_order_seq_cst) != 0)
+  /// Sets the number; the only writer calls it, with ever larger numbers. All that it wrote before is visible to whoever
+  /// then sees the number.
+  void raise(uint64_t number) {
+    if (word.exchange(2 * number, std::memory_order_seq_cst) & 1)
       wakeAll();
   }
 
-  /// Sleeps until the value moves, at most sleepSliceMs; returns at once if the target is reached.
+  /// Sleeps until the number moves, at most sleepSliceMs; returns at once if the target is reached.
   void sleep(uint64_t target);
 
 private:

@@ -11,26 +11,28 @@
 namespace kolo::runtime {
 namespace {
 
-/// A futex compares 32 bits: the low half, which moves with every change of the counter.
-uint32_t *futexWord(std::atomic<uint64_t> &value) {
-  auto *words = reinterpret_cast<uint32_t *>(&value);
+/// A futex compares 32 bits: the low half, which changes with the number and with the mark.
+uint32_t *futexWord(std::atomic<uint64_t> &word) {
+  auto *words = reinterpret_cast<uint32_t *>(&word);
   return std::endian::native == std::endian::little ? words : words + 1;
 }
 
 } // namespace
 
 void Counter::sleep(uint64_t target) {
-  sleepers.fetch_add(1, std::memory_order_seq_cst);
-  uint64_t seen = value.load(std::memory_order_seq_cst);
-  if (seen < target) {
-    timespec slice = {0, sleepSliceMs * 1'000'000L};
-    // Returns at once if the word has changed since; signals and spurious wake-ups are for the caller's loop.
-    syscall(SYS_futex, futexWord(value), FUTEX_WAIT, static_cast<uint32_t>(seen), &slice, nullptr, 0);
-  }
-  sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  uint64_t seen = word.load(std::memory_order_acquire);
+  while (seen < 2 * target && (seen & 1) == 0)
+    if (word.compare_exchange_weak(seen, seen | 1, std::memory_order_seq_cst, std::memory_order_acquire))
+      seen |= 1;
+  if (seen >= 2 * target)
+    return;
+  timespec slice = {0, sleepSliceMs * 1'000'000L};
+  // Returns at once if the word has changed since; signals and spurious wake-ups are for the caller's loop. The mark stays
+  // when the time is over: others may sleep on it.
+  syscall(SYS_futex, futexWord(word), FUTEX_WAIT, static_cast<uint32_t>(seen), &slice, nullptr, 0);
 }
 
-void Counter::wakeAll() { syscall(SYS_futex, futexWord(value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void Counter::wakeAll() { syscall(SYS_futex, futexWord(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores) {
   constexpr uint32_t longSpins = 1 << 15, briefSpins = 1 << 6, someYields = 1 << 10;

@@ -38,19 +38,24 @@ inline void pauseOnce() {
 /// Yields between two calls of `check`, which costs system calls.
 inline constexpr uint32_t yieldsPerCheck = 64;
 
-/// Blocks until the counter reaches the target, or `check()` returns something other than Reached. A peer that died or a
-/// clock that ran out does not undo a signal that came before, so the counter is looked at once more.
+/// The first part of every wait. False: not reached yet.
+inline bool spinUntil(const Counter &counter, uint64_t target, const WaitPolicy &policy) {
+  for (uint32_t i = 0; i < policy.numSpins; ++i) {
+    pauseOnce();
+    if (counter.hasReached(target))
+      return true;
+  }
+  return false;
+}
+
+/// The rest, after spinUntil. Blocks until the counter reaches the target, or `check()` returns something other than Reached.
+/// A peer that died or a clock that ran out does not undo a signal that came before, so the counter is looked at once more.
 template <class Check> WaitEnd waitSlowly(Counter &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   auto finish = [&](WaitEnd end) {
     return end != WaitEnd::Aborted && counter.hasReached(target) ? WaitEnd::Reached : end;
   };
   bool isAsleep = false; // once a wait has slept it goes on sleeping
   while (true) {
-    for (uint32_t i = 0; !isAsleep && i < policy.numSpins; ++i) {
-      pauseOnce();
-      if (counter.hasReached(target))
-        return WaitEnd::Reached;
-    }
     for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
       sched_yield();
       if (counter.hasReached(target))
@@ -61,17 +66,18 @@ template <class Check> WaitEnd waitSlowly(Counter &counter, uint64_t target, con
     }
     if (WaitEnd end = check(); end != WaitEnd::Reached)
       return finish(end);
-    if (!policy.maySleep)
-      continue;
-    isAsleep = true;
-    counter.sleep(target);
-    if (counter.hasReached(target))
+    isAsleep = policy.maySleep;
+    if (isAsleep)
+      counter.sleep(target);
+    if (counter.hasReached(target) || (!isAsleep && spinUntil(counter, target, policy)))
       return WaitEnd::Reached;
   }
 }
 
 template <class Check> WaitEnd waitUntil(Counter &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
-  return counter.hasReached(target) ? WaitEnd::Reached : waitSlowly(counter, target, policy, check);
+  if (counter.hasReached(target) || spinUntil(counter, target, policy))
+    return WaitEnd::Reached;
+  return waitSlowly(counter, target, policy, check);
 }
 
 } // namespace kolo::runtime

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 
 using namespace kolo::test;
 using namespace kolo::runtime;
@@ -16,15 +15,6 @@ namespace {
 const Plugin &testPlugin() {
   static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
   return *plugin;
-}
-
-/// Mappings of memory that the runtime made.
-int countMappings() {
-  std::ifstream maps("/proc/self/maps");
-  int count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find("memfd:kolo ") != std::string::npos;
-  return count;
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 namespace kolo::test {
@@ -163,6 +164,14 @@ std::string expectStatus(const Status &status, StatusCode code, const std::vecto
 int countEntries(const char *folder) {
   auto entries = std::filesystem::directory_iterator(folder);
   return static_cast<int>(std::distance(begin(entries), end(entries)));
+}
+
+int countMappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:kolo ") != std::string::npos;
+  return count;
 }
 
 ScopedVariable::ScopedVariable(const char *variable, const char *value) : name(variable) { setenv(name, value, 1); }

@@ -44,6 +44,9 @@ int countEntries(const char *folder);
 /// Open descriptors of this process.
 inline int countDescriptors() { return countEntries("/proc/self/fd"); }
 
+/// Mappings, in this process, of memory that the runtime made.
+int countMappings();
+
 /// Sets a variable for a scope.
 class ScopedVariable {
 public:
