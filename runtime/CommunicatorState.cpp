@@ -3,6 +3,7 @@
 
 #include "Error.h"
 #include "memory/Caches.h"
+#include "wait/Cores.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,9 +28,9 @@ CommunicatorState::~CommunicatorState() {
         ranks->keepForPeers(memory);
 }
 
-Status CommunicatorState::start(int numCores) {
+Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
   int numLanes = ranks->settings().lanes;
-  ranks->setPolicy(choosePolicy(ranks->settings().wait, ranks->size() * numLanes, numCores));
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, numLanes)));
   tiles.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes * static_cast<size_t>(numLanes))));
   if (!tiles)
     return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);

@@ -38,8 +38,8 @@ public:
 
   /// Agrees with the peers on settings; see Join.cpp. Before all else, in a world of processes.
   Status join();
-  /// Decides how to wait, knowing how many cores all ranks have together, and starts the lanes.
-  Status start(int numCores);
+  /// Decides how to wait, knowing which cores each rank may use, and starts the lanes.
+  Status start(std::span<const cpu_set_t> cores);
 
   Status barrier();
   Result<std::vector<RemoteWindow>> exchangeWindows(const WindowState &window);

@@ -2,6 +2,7 @@
 #include "CommunicatorState.h"
 #include "Error.h"
 #include "transport/Attach.h"
+#include "wait/Cores.h"
 
 namespace kolo::runtime {
 namespace {
@@ -38,14 +39,6 @@ Status probeAttach(const World &world) {
   return {};
 }
 
-int countCores(const World &world) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (int peer = 0; peer < world.size(); ++peer)
-    CPU_OR(&all, &all, &world.block(peer).join.cores);
-  return CPU_COUNT(&all);
-}
-
 } // namespace
 
 Status CommunicatorState::join() {
@@ -78,7 +71,10 @@ Status CommunicatorState::join() {
       rules.ordinaryMemory = OrdinaryMemory::Staged;
   rules.pieceBytes = size_t(512) << 10;
   if (const char *t = getenv("KOLO_TMP_PIECE")) rules.pieceBytes = strtoull(t, nullptr, 10);
-  return start(countCores(*ranks));
+  std::vector<cpu_set_t> cores;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    cores.push_back(ranks->block(peer).join.cores);
+  return start(cores);
 }
 
 } // namespace kolo::runtime

@@ -2,6 +2,7 @@
 #include "CommunicatorState.h"
 #include "Error.h"
 #include "kolo/runtime/Communicator.h"
+#include "wait/Cores.h"
 
 namespace kolo::runtime {
 
@@ -13,13 +14,13 @@ Result<std::vector<Communicator>> Communicator::createThreads(int numRanks, cons
     Result<std::shared_ptr<ControlMemory>> shared = createControl(WorldKind::Threads, numRanks);
     if (!shared.isOk())
       return shared.status();
-    cpu_set_t cores = currentAffinity();
+    std::vector<cpu_set_t> cores(static_cast<size_t>(numRanks), currentAffinity()); // inherited by the ranks
     std::vector<Communicator> communicators;
     for (int rank = 0; rank < numRanks; ++rank) {
       (*shared)->control.block(rank).presence.store(Presence::Joined);
       auto world = std::make_unique<World>(*shared, WorldKind::Threads, rank, *settings);
       communicators.push_back(Communicator(std::make_unique<CommunicatorState>(std::move(world))));
-      if (Status status = communicators.back().state->start(CPU_COUNT(&cores)); !status.isOk())
+      if (Status status = communicators.back().state->start(cores); !status.isOk())
         return status;
     }
     return communicators;

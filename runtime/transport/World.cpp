@@ -47,7 +47,7 @@ World::World(std::shared_ptr<ControlMemory> memory, WorldKind worldKind, int own
     : shared(std::move(memory)), howRelated(worldKind), self(ownRank), creatorPid(getpid()), options(settings),
       pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
   // Until the ranks have told each other how many cores they may use, do not spin.
-  waitPolicy = choosePolicy(options.wait, 1, 0);
+  waitPolicy = choosePolicy(options.wait, false);
 }
 
 World::~World() {

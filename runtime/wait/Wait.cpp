@@ -7,6 +7,7 @@
 #include <bit>
 #include <climits>
 #include <ctime>
+#include <cstdlib>
 
 namespace kolo::runtime {
 namespace {
@@ -34,8 +35,10 @@ void Counter::sleep(uint64_t target) {
 
 void Counter::wakeAll() { syscall(SYS_futex, futexWord(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
-WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores) {
-  constexpr uint32_t longSpins = 1 << 15, briefSpins = 1 << 6, someYields = 1 << 10;
+WaitPolicy choosePolicy(WaitMode mode, bool hasOwnCore) {
+  uint32_t longSpins = 1 << 15, briefSpins = 1 << 6, someYields = 1 << 10;
+  if (const char *t = getenv("KOLO_TMP_SPIN")) briefSpins = atoi(t);
+  if (const char *t = getenv("KOLO_TMP_YIELD")) someYields = atoi(t);
   switch (mode) {
   case WaitMode::Spin:
     return {longSpins, 0, false};
@@ -46,15 +49,7 @@ WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores) {
   case WaitMode::Auto:
     break;
   }
-  return {numWorkers <= numCores ? longSpins : briefSpins, someYields, true};
-}
-
-cpu_set_t currentAffinity() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
-    CPU_SET(0, &cores); // cannot tell: assume one, which is slow at worst
-  return cores;
+  return {hasOwnCore ? longSpins : briefSpins, someYields, true};
 }
 
 } // namespace kolo::runtime

@@ -17,12 +17,9 @@ struct WaitPolicy {
   bool maySleep = true;
 };
 
-/// Auto spins for long when there is a core for every lane of every rank, else only briefly: a rank that spins on a core
-/// that its peer needs costs a time slice.
-WaitPolicy choosePolicy(WaitMode mode, int numWorkers, int numCores);
-
-/// The processors that this thread may run on.
-cpu_set_t currentAffinity();
+/// `hasOwnCore`: every lane of every rank has a core to itself. Auto then spins for long, else hardly at all: a rank that
+/// spins on a core that its peer needs costs a time slice.
+WaitPolicy choosePolicy(WaitMode mode, bool hasOwnCore);
 
 /// Why a wait ended.
 enum class WaitEnd : uint8_t { Reached, Aborted, PeerLost, Timeout };

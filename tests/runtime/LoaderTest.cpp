@@ -56,7 +56,7 @@ protected:
 TEST_F(Loader, AGoodPluginTellsWhatItsManifestSays) {
   auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
   ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
-  EXPECT_EQ(plugin->programs().size(), 6u);
+  EXPECT_EQ(plugin->programs().size(), 7u);
   const ProgramInfo *ring = plugin->findProgram("ringAllGather");
   ASSERT_NE(ring, nullptr);
   EXPECT_EQ(ring->collective, CollectiveKind::AllGather);

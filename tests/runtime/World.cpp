@@ -8,10 +8,12 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <thread>
 
 namespace kolo::test {
@@ -166,12 +168,27 @@ int countEntries(const char *folder) {
   return static_cast<int>(std::distance(begin(entries), end(entries)));
 }
 
-int countMappings() {
+namespace {
+
+/// Of each mapping of the runtime's memory.
+std::vector<int64_t> mappingSizes() {
   std::ifstream maps("/proc/self/maps");
-  int count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find("memfd:kolo ") != std::string::npos;
-  return count;
+  std::vector<int64_t> sizes;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (line.find("memfd:kolo ") != std::string::npos && std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2)
+      sizes.push_back(static_cast<int64_t>(end - begin));
+  }
+  return sizes;
+}
+
+} // namespace
+
+int countMappings() { return static_cast<int>(mappingSizes().size()); }
+
+int64_t mappedBytes() {
+  std::vector<int64_t> sizes = mappingSizes();
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
 }
 
 ScopedVariable::ScopedVariable(const char *variable, const char *value) : name(variable) { setenv(name, value, 1); }

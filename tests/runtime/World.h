@@ -46,6 +46,7 @@ inline int countDescriptors() { return countEntries("/proc/self/fd"); }
 
 /// Mappings, in this process, of memory that the runtime made.
 int countMappings();
+int64_t mappedBytes();
 
 /// Sets a variable for a scope.
 class ScopedVariable {

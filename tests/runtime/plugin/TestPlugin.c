@@ -108,6 +108,23 @@ static int32_t pullAllReduce(In in) {
   return meetAll(in, 2, 3);
 }
 
+/* Every rank pulls its block of every input. */
+static int32_t pullAllToAll(In in) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes;
+  Slice slice = sliceOf(in);
+  int64_t bytes = (slice.end - slice.begin) * e;
+  int32_t status = meetAll(in, 0, 0);
+  for (int64_t peer = 0; !status && bytes && peer < size; ++peer) {
+    int64_t from = (me * in->count + slice.begin) * e;
+    char *dst = (char *)in->local[KOLO_OUTPUT] + (peer * in->count + slice.begin) * e;
+    if (in->peers[KOLO_INPUT][peer])
+      copyBytes(dst, (char *)in->peers[KOLO_INPUT][peer] + from, bytes);
+    else
+      in->services->get((KoloInvocation *)in, peer, KOLO_INPUT, from, dst, bytes);
+  }
+  return status ? status : meetAll(in, 2, 1);
+}
+
 /* Every rank pushes its input into everybody's scratch. */
 static int32_t scratchAllReduce(In in) {
   int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes, whole = in->count * e;
@@ -200,6 +217,7 @@ static const KoloProgram programs[] = {
     {"ringAllGather", ringAllGather, noScratch},      {"pullAllReduce", pullAllReduce, noScratch},
     {"scratchAllReduce", scratchAllReduce, slotPerRank}, {"rowBroadcast", rowBroadcast, noScratch},
     {"hang", hang, noScratch},                        {"misbehave", misbehave, noScratch},
+    {"pullAllToAll", pullAllToAll, noScratch},
 };
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, reduceKernels,
                                   divideKernels};

@@ -1,0 +1,62 @@
+#include "wait/Cores.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kolo::runtime {
+namespace {
+
+/// Gives workers cores one by one, moving those who have one to another where that helps: a bipartite matching along
+/// augmenting paths, as by H. W. Kuhn.
+class Seating {
+public:
+  explicit Seating(std::span<const cpu_set_t> allowedCores) : allowed(allowedCores), holder(CPU_SETSIZE, nobody) {}
+
+  bool seat(size_t rank) {
+    tried.assign(CPU_SETSIZE, false);
+    return findCore(rank);
+  }
+
+private:
+  static constexpr size_t nobody = SIZE_MAX;
+
+  // As deep as there are cores at most, since none is tried twice.
+  bool findCore(size_t rank) {
+    for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+      if (!CPU_ISSET(core, &allowed[rank]) || tried[core])
+        continue;
+      tried[core] = true;
+      if (holder[core] != nobody && !findCore(holder[core]))
+        continue;
+      holder[core] = rank;
+      return true;
+    }
+    return false;
+  }
+
+  std::span<const cpu_set_t> allowed;
+  std::vector<size_t> holder; // by core: the rank whose lane has it
+  std::vector<bool> tried;
+};
+
+} // namespace
+
+cpu_set_t currentAffinity() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
+    CPU_SET(0, &cores); // cannot tell: assume one, which is slow at worst
+  return cores;
+}
+
+bool haveOwnCores(std::span<const cpu_set_t> allowed, int lanesPerRank) {
+  Seating seating(allowed);
+  for (size_t rank = 0; rank < allowed.size(); ++rank)
+    for (int lane = 0; lane < lanesPerRank; ++lane)
+      if (!seating.seat(rank))
+        return false;
+  return true;
+}
+
+} // namespace kolo::runtime

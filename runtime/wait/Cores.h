@@ -1,0 +1,16 @@
+// Cores: whether the ranks of a host can all run at the same time.
+#pragma once
+
+#include <sched.h>
+
+#include <span>
+
+namespace kolo::runtime {
+
+/// The processors that this thread may run on.
+cpu_set_t currentAffinity();
+
+/// Whether every lane of every rank can have a core that no other needs. `allowed`: by rank, what its lanes may run on.
+bool haveOwnCores(std::span<const cpu_set_t> allowed, int lanesPerRank);
+
+} // namespace kolo::runtime
