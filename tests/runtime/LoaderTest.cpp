@@ -244,5 +244,5 @@ TEST_F(Loader, AManifestThatDisagreesWithTheCodeIsRefused) {
   EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "'other' in its manifest"), "");
   changed = json::parse(manifest);
   changed["programs"].erase(5);
-  EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "5 programs, its code 6"), "");
+  EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "6 programs, its code 7"), "");
 }
