@@ -11,6 +11,10 @@ namespace kolo::runtime {
 namespace {
 
 constexpr size_t alignmentBytes = 4096;
+// What the buffers of one piece may take. Less means more signals; more, and the copies do not stay in the near caches.
+constexpr int64_t pieceBytes = int64_t(512) << 10;
+// Attach walks pages in the kernel for every transfer, staging copies on each side: below this, staging wins.
+constexpr int64_t leastAttachBytes = int64_t(1) << 24;
 
 size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
 
@@ -26,14 +30,14 @@ Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t
 }
 
 /// The same on all ranks: nothing here depends on the rank.
-Pieces cut(const Call &call, Staging staging, size_t pieceBytes) {
+Pieces cut(const Call &call, Staging staging) {
   int64_t count = call.key.count;
   // The pieces are calls without an entry in between: what the proof is about.
   if (staging != Staging::Pieces || !call.isProved || count == 0)
     return {1, count};
   int64_t elementBytes = (call.largest.input + call.largest.output) * call.elementBytes +
                          (static_cast<int64_t>(call.scratchBytes) + count - 1) / count;
-  int64_t most = std::max<int64_t>(1, static_cast<int64_t>(pieceBytes) / elementBytes);
+  int64_t most = std::max<int64_t>(1, pieceBytes / elementBytes);
   if (count <= most)
     return {1, count};
   int64_t number = (count + most - 1) / most;
@@ -98,7 +102,11 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
   bool isReachable = (call.inputBytes == 0 || segments.locate(call.input, call.inputBytes)) &&
                      (call.outputBytes == 0 || segments.locate(call.output, call.outputBytes));
-  if (isReachable || rules.ordinaryMemory == OrdinaryMemory::Attach)
+  // By the largest buffer of any rank, so that ranks do not attach and stage in one call.
+  bool isLarge = std::max(call.largest.input, call.largest.output) * call.unitBytes() >= leastAttachBytes;
+  bool isAttached = rules.ordinaryMemory == OrdinaryMemory::Attach ||
+                    (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
+  if (isReachable || isAttached)
     return Staging::None;
   return call.overlap() == Overlap::Other ? Staging::Whole : Staging::Pieces;
 }
@@ -108,7 +116,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
   Buffers buffers;
   buffers.wanted = stagingFor(call, segments, rules);
   buffers.staging = std::max(least, buffers.wanted);
-  buffers.pieces = cut(call, buffers.staging, rules.pieceBytes);
+  buffers.pieces = cut(call, buffers.staging);
   size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, call.scratchBytes}; // in the arena
   if (buffers.staging == Staging::None) {
     buffers.isInputAside = call.mustCopyInput();
@@ -123,9 +131,9 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     constexpr size_t addressBits = 56; // no processor has more for programs
     if ((call.inputBytes | call.outputBytes) >> addressBits)
       return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
-    auto pieceBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
-    sizes[KOLO_INPUT] = static_cast<size_t>(call.extent.input) * pieceBytes;
-    sizes[KOLO_OUTPUT] = static_cast<size_t>(call.extent.output) * pieceBytes;
+    auto blockBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
+    sizes[KOLO_INPUT] = static_cast<size_t>(call.extent.input) * blockBytes;
+    sizes[KOLO_OUTPUT] = static_cast<size_t>(call.extent.output) * blockBytes;
     int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);
     if (scratchBytes < 0)
       return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name,

@@ -23,8 +23,8 @@ private:
 /// What decides about memory, apart from the call.
 struct MemoryRules {
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged; // Attach and Auto only where all ranks can attach
-  size_t pieceBytes = 0;                                  // what the buffers of one piece may take
-  size_t cachedBytes = 0; // of input and output per rank; of more, little is left in the last-level cache
+  // Of input and output per rank; of more, little is left in the last-level cache.
+  size_t cachedBytes = 0;
 };
 
 /// The parts in which a staged call runs. All are of one size, so that they are to the program what calls of one shape are;

@@ -69,8 +69,6 @@ Status CommunicatorState::join() {
   for (int peer = 0; peer < ranks->size(); ++peer)
     if (!exchange.heard(peer).canAttach)
       rules.ordinaryMemory = OrdinaryMemory::Staged;
-  rules.pieceBytes = size_t(512) << 10;
-  if (const char *t = getenv("KOLO_TMP_PIECE")) rules.pieceBytes = strtoull(t, nullptr, 10);
   std::vector<cpu_set_t> cores;
   for (int peer = 0; peer < ranks->size(); ++peer)
     cores.push_back(ranks->block(peer).join.cores);

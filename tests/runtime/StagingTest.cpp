@@ -232,6 +232,7 @@ TEST(Staging, OfTheRootsInputAlone) {
 /// What it is for: however large the call, the runtime's memory stays small.
 TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
   (void)testPlugin();
+  ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
                      [](Communicator &communicator) {
                        Checker checker{communicator, kinds[1], 24'000'001, 1};
