@@ -1,0 +1,46 @@
+// Whether ranks have cores of their own: what decides between spinning and yielding.
+#include "wait/Cores.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <vector>
+
+using namespace kolo::runtime;
+
+namespace {
+
+cpu_set_t cores(std::initializer_list<size_t> numbers) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (size_t number : numbers)
+    CPU_SET(number, &set);
+  return set;
+}
+
+bool haveOwn(const std::vector<cpu_set_t> &allowed, int lanes = 1) { return haveOwnCores(allowed, lanes); }
+
+} // namespace
+
+TEST(Cores, AreEnoughForFreeRanksAsLongAsTheyAreAsMany) {
+  EXPECT_TRUE(haveOwn({cores({0, 1}), cores({0, 1})}));
+  EXPECT_FALSE(haveOwn({cores({0, 1}), cores({0, 1}), cores({0, 1})}));
+}
+
+TEST(Cores, AreNotEnoughForRanksPinnedToOneThoughOthersAreIdle) {
+  EXPECT_TRUE(haveOwn({cores({0}), cores({1})}));
+  EXPECT_FALSE(haveOwn({cores({0}), cores({0}), cores({1, 2, 3})}));
+  EXPECT_FALSE(haveOwn({cores({0, 1}), cores({0, 1}), cores({0, 1}), cores({2, 3, 4, 5})}));
+}
+
+TEST(Cores, AreFoundWhereAnEarlierRankMustMoveForALaterOne) {
+  EXPECT_TRUE(haveOwn({cores({0, 1}), cores({0})}));
+  EXPECT_TRUE(haveOwn({cores({0, 1}), cores({1, 2}), cores({2, 3}), cores({0})}));
+  EXPECT_FALSE(haveOwn({cores({0, 1}), cores({1, 2}), cores({2, 0}), cores({0})}));
+}
+
+TEST(Cores, AreCountedForEveryLane) {
+  EXPECT_TRUE(haveOwn({cores({0, 1, 2, 3}), cores({0, 1, 2, 3})}, 2));
+  EXPECT_FALSE(haveOwn({cores({0, 1, 2, 3}), cores({0, 1, 2, 3})}, 3));
+  EXPECT_FALSE(haveOwn({cores({0, 1, 2}), cores({3})}, 2));
+}
