@@ -194,8 +194,9 @@ TEST(Repeat, TellsThePeersOfFreedWindowsAllTheSame) {
                          }
                          if (countMappings() != before + 40)
                            return std::to_string(countMappings() - before) + " more mappings, not 40";
+                         said += job.runChecked(communicator, 1); // agreed again: only that windows go can end it now
                        }
-                       for (int call = 1; call < 8; ++call)
+                       for (int call = 2; call < 8; ++call)
                          said += job.runChecked(communicator, call);
                        return said + (countMappings() == before ? "" : std::to_string(countMappings() - before) + " too many");
                      }),
