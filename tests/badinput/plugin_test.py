@@ -1,7 +1,9 @@
 """Plugin files that are damaged, foreign, or lie: refused with one line before any of their code runs."""
 import json
 import os
+import pathlib
 import random
+import re
 import struct
 import subprocess
 import unittest
@@ -11,7 +13,8 @@ from tool import KOLO, ToolTest
 # KoloPluginFooter of runtime/include/kolo/runtime/PluginAbi.h.
 FOOTER = struct.Struct("<QQQII8s")
 MAGIC = b"KOLOPLUG"
-ABI = 1
+HEADER = pathlib.Path(__file__).parents[2] / "runtime/include/kolo/runtime/PluginAbi.h"
+ABI = int(re.search(r"KOLO_ABI_VERSION (\d+)u", HEADER.read_text())[1])
 
 
 def fnv1a(data):
@@ -160,7 +163,7 @@ class Manifests(PluginTest):
         self.refused(self.changed(lambda m: m["programs"].append({**m["programs"][0], "name": "two"})), "2 programs", inspect=False)
         self.refused(self.changed(lambda m: m["programs"].append(m["programs"][0])), "twice", inspect=False)
         self.refused(self.changed(lambda m: m.update(programs=[])), "programs", inspect=False)
-        self.refused(self.changed(lambda m: m.update(abi=2)), "ABI version 2", inspect=False)
+        self.refused(self.changed(lambda m: m.update(abi=ABI + 1)), f"ABI version {ABI + 1}", inspect=False)
 
     def test_another_target(self):
         self.refused(self.changed(lambda m: m["target"].update(kind="cuda")), "cuda", inspect=False)
