@@ -1,6 +1,7 @@
 // kolo list, compile and inspect: what needs no ranks.
 #include "Commands.h"
 #include "SourceOptions.h"
+#include "driver/Devices.h"
 
 #include "kolo/runtime/Plugin.h"
 
@@ -49,7 +50,7 @@ void addListCommand(CLI::App &app) {
 
 namespace {
 struct CompileOptions : SourceOptions {
-  std::string output, target = "cpu", sanitizer;
+  std::string output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum", accumulate = "f32";
   bool unproved = false;
 };
 } // namespace
@@ -83,6 +84,9 @@ static void compileCommand(const CompileOptions &options) {
   request.output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
   request.unproved = options.unproved;
   request.sanitizeThread = options.sanitizer == "thread";
+  request.devices = parseTargets(options.target);
+  request.deviceOptions = {parseTypes(options.types, "--device-types"), parseReductions(options.reductions, "--device-ops"),
+                           options.accumulate == "native" ? Accumulation::Native : Accumulation::F32};
   auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
   std::vector<std::string> warnings = compile(request);
   double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -96,8 +100,15 @@ void addCompileCommand(CLI::App &app) {
   CLI::App *command = app.add_subcommand("compile", "compiles an algorithm, or a file of your own, to a plugin");
   auto options = std::make_shared<CompileOptions>();
   options->addTo(*command);
-  command->add_option("--target", options->target, "what to generate code for")
-      ->check(CLI::IsMember({"cpu"}))
+  command->add_option("--target", options->target, "what to generate code for: cpu, and cuda:sm_90, hip:gfx90a, ...")
+      ->capture_default_str();
+  command->add_option("--device-types", options->types, "element types that devices reduce; all: all ten")
+      ->capture_default_str();
+  command->add_option("--device-ops", options->reductions, "sum, product, min, max that devices reduce with; all: all of\n"
+                                                           "them. Devices refuse what is not there")
+      ->capture_default_str();
+  command->add_option("--accumulate", options->accumulate, "what devices compute with f16 and bf16 in: f32, or native")
+      ->check(CLI::IsMember({"f32", "native"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
   command->add_flag("--unproved", options->unproved, "pack what is not proved too; the plugin then says so");
@@ -111,7 +122,14 @@ void addInspectCommand(CLI::App &app) {
   CLI::App *command = app.add_subcommand("inspect", "prints a plugin's manifest without loading its code");
   auto path = std::make_shared<std::string>();
   command->add_option("plugin", *path, "a plugin file")->required();
-  command->callback([path] {
+  auto folder = std::make_shared<std::string>();
+  command->add_option("--extract", *folder, "writes the code for devices to this folder instead, a file per architecture");
+  command->callback([path, folder] {
+    if (!folder->empty()) {
+      for (const std::string &image : extractImages(*path, *folder))
+        fmt::print("{}\n", image);
+      return;
+    }
     auto manifest = runtime::Plugin::readManifest(*path);
     if (!manifest.isOk())
       throw ToolError(ExitCode::Usage, manifest.status().message());

@@ -2,6 +2,9 @@
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "targets/cpu/CpuPipeline.h"
+#include "targets/cuda/CudaTarget.h"
+#include "targets/gpu/GpuPipeline.h"
+#include "targets/hip/HipTarget.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -16,5 +19,8 @@ int main(int argc, char **argv) {
   kolo::registerKoloPasses();
   kolo::registerKoloPipelines();
   kolo::cpu::registerCpuPasses();
+  kolo::gpu::registerGpuPasses();
+  kolo::cuda::registerCudaPasses();
+  kolo::hip::registerHipPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kolo's optimizer driver\n", registry));
 }

@@ -48,13 +48,16 @@ static LogicalResult runPipeline(ModuleOp module, function_ref<void(OpPassManage
   return manager.run(module);
 }
 
-llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, StringRef path) {
+llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, StringRef path, DeviceCompiler devices) {
   if (failed(runPipeline(module, [&](OpPassManager &manager) { buildChannelPipeline(manager, options); })))
     return makeError("the choreography has mistakes");
   std::vector<std::string> programs;
   for (auto program : module.getOps<ProgramOp>())
     programs.push_back(program.getSymName().str());
-  llvm::Expected<std::string> manifest = writeManifest(module, options);
+  llvm::Expected<DeviceCode> deviceCode = devices ? devices(module) : DeviceCode();
+  if (!deviceCode)
+    return deviceCode.takeError();
+  llvm::Expected<std::string> manifest = writeManifest(module, options, *deviceCode);
   if (!manifest)
     return manifest.takeError();
   if (failed(runPipeline(module, [&](OpPassManager &manager) { buildCpuPipeline(manager, options); })))
@@ -65,6 +68,8 @@ llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, Strin
   if (!code)
     return makeError("translation to LLVM IR failed");
   addEntryTable(*code, programs);
+  if (!deviceCode->images.empty())
+    addDeviceTable(*code, programs, *deviceCode);
   auto object = emitObject(*code, options);
   if (!object)
     return object.takeError();

@@ -3,6 +3,7 @@
 #define KOLO_TARGETS_CPU_INTERNAL_H
 
 #include "compiler/Pipeline.h"
+#include "targets/DeviceCode.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SmallVector.h"
@@ -17,11 +18,18 @@ class Module;
 
 namespace kolo::cpu {
 
-/// The manifest of the module's channel programs, as JSON.
-llvm::Expected<std::string> writeManifest(mlir::ModuleOp module, const PipelineOptions &options);
+/// The manifest of the module's channel programs, and of what goes with them for devices, as JSON.
+llvm::Expected<std::string> writeManifest(mlir::ModuleOp module, const PipelineOptions &options,
+                                          const DeviceCode &devices);
 
 /// Adds the table of entry points, for programs of these names, and the function that returns it.
 void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs);
+
+/// Adds the images of devices, their table, and the function that returns it: see DeviceAbi.h.
+void addDeviceTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, const DeviceCode &devices);
+/// Where the images are in the section that holds them all: bytes from its beginning, for every image in turn.
+inline constexpr llvm::StringLiteral imageSection = ".kolo.images";
+std::vector<uint64_t> imageOffsets(const DeviceCode &devices);
 
 /// Optimizes a module, instruments it if that is asked for, and makes an object file of it, for this host.
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, const PipelineOptions &options);

@@ -1,18 +1,14 @@
 // An object file, a manifest and a footer become a plugin file. The linker is lld, in process.
+#include "targets/Linker.h"
 #include "targets/cpu/Internal.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
-#include "lld/Common/Driver.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstring>
-#include <mutex>
-
-LLD_HAS_DRIVER(elf)
 
 using namespace llvm;
 
@@ -23,22 +19,6 @@ static uint64_t fnv1a(StringRef bytes) {
   for (unsigned char byte : bytes.bytes())
     hash = (hash ^ byte) * 0x100000001b3u;
   return hash;
-}
-
-static Error runLinker(StringRef object, StringRef library, bool mayNeedSymbols) {
-  static std::mutex mutex; // lld keeps global state
-  std::lock_guard lock(mutex);
-  std::string problem;
-  raw_string_ostream problems(problem);
-  std::string from = object.str(), to = library.str();
-  // -z defs: a plugin needs no other library, so nothing may stay undefined.
-  std::vector<const char *> arguments = {"ld.lld", "-shared", "-z", mayNeedSymbols ? "undefs" : "defs", "-z", "now",
-                                         "--hash-style=gnu", "--build-id=none", "--gc-sections", "-soname",
-                                         "kolo-plugin.so", from.c_str(), "-o", to.c_str()};
-  lld::Result result = lld::lldMain(arguments, outs(), problems, {{lld::Gnu, &lld::elf::link}});
-  if (result.retCode != 0)
-    return makeError("linking the plugin failed: " + StringRef(problem).rtrim());
-  return Error::success();
 }
 
 /// Writes all of it, or reports an error and leaves `path` as it was.
@@ -60,21 +40,12 @@ static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
 }
 
 Error linkPlugin(ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options, StringRef path) {
-  SmallString<128> objectPath, libraryPath;
-  if (std::error_code problem = sys::fs::createTemporaryFile("kolo", "o", objectPath))
-    return makeError("cannot write a temporary file: " + problem.message());
-  FileRemover removeObject(objectPath);
-  if (std::error_code problem = sys::fs::createTemporaryFile("kolo", "so", libraryPath))
-    return makeError("cannot write a temporary file: " + problem.message());
-  FileRemover removeLibrary(libraryPath);
-  if (Error problem = writeAtomically(objectPath, {StringRef(object.data(), object.size())}))
-    return makeError("cannot write " + objectPath + ": " + toString(std::move(problem)));
-  if (Error problem = runLinker(objectPath, libraryPath, options.sanitizeThread))
-    return problem;
-  auto library = MemoryBuffer::getFile(libraryPath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  // -z defs: a plugin needs no other library, so nothing may stay undefined.
+  auto library = linkShared(StringRef(object.data(), object.size()),
+                            {"-z", options.sanitizeThread ? "undefs" : "defs", "-z", "now", "--hash-style=gnu",
+                             "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so"});
   if (!library)
-    return makeError("cannot read the linked plugin: " + library.getError().message());
-
+    return library.takeError();
   std::string body = ((*library)->getBuffer() + manifest).str();
   KoloPluginFooter footer{};
   footer.elfBytes = (*library)->getBufferSize();

@@ -1,8 +1,9 @@
 // What a plugin says of itself: see runtime/README.md for the fields a loader looks at.
 #include "compiler/Place.h"
+#include "targets/Elements.h"
+#include "targets/Statements.h"
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cpu/Internal.h"
-#include "targets/cpu/Statements.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
@@ -59,7 +60,35 @@ static ordered_json describeProgram(ProgramOp program) {
   return result;
 }
 
-llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions &options) {
+static ordered_json describeKernels(const DeviceCode &devices) {
+  ordered_json result = ordered_json::array();
+  for (const DeviceKernel &kernel : devices.kernels) {
+    ordered_json &entry = result.emplace_back(ordered_json{{"name", kernel.name}, {"program", kernel.program}});
+    if (kernel.type < 0)
+      continue; // of any type
+    entry["type"] = nameOf(KoloType(kernel.type));
+    entry["reduction"] = nameOf(KoloReduction(kernel.reduction));
+  }
+  return result;
+}
+
+static ordered_json describeImages(const DeviceCode &devices) {
+  ordered_json result = ordered_json::array();
+  for (auto [image, offset] : llvm::zip_equal(devices.images, imageOffsets(devices))) {
+    ordered_json &entry = result.emplace_back();
+    entry["kind"] = image.kind;
+    entry["architecture"] = image.architecture;
+    entry["format"] = image.format == KOLO_DEVICE_PTX ? "ptx" : "hsaco";
+    entry["offset"] = offset;
+    entry["bytes"] = image.data.size();
+    for (auto [kernel, resources] : llvm::zip(devices.kernels, image.resources))
+      for (const auto &[name, amount] : resources)
+        entry["resources"][kernel.name][name] = amount;
+  }
+  return result;
+}
+
+llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions &options, const DeviceCode &devices) {
   llvm::Expected<std::string> cpu = hostCpuLevel();
   if (!cpu)
     return cpu.takeError();
@@ -72,6 +101,9 @@ llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions
   manifest["programs"] = ordered_json::array();
   for (auto program : module.getOps<ProgramOp>())
     manifest["programs"].push_back(describeProgram(program));
+  if (!devices.images.empty())
+    manifest["devices"] = {{"abi", KOLO_DEVICE_ABI_VERSION}, {"maxThreads", KOLO_DEVICE_MAX_THREADS},
+                           {"kernels", describeKernels(devices)}, {"images", describeImages(devices)}};
   return manifest.dump(2) + "\n";
 }
 

@@ -7,7 +7,7 @@
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/ProgramFunctions.h"
-#include "targets/cpu/Statements.h"
+#include "targets/Statements.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     "compiler/project": ("compiler/", "ir/", "mlir/", "llvm/"),
     "compiler/schedule": ("compiler/", "ir/", "mlir/", "llvm/"),
     "compiler/sync": ("compiler/", "ir/", "mlir/", "llvm/"),
-    "targets": ("targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "mlir/", "llvm/", "lld/", "nlohmann/"),
+    "targets": ("targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "kolo/runtime/DeviceAbi.h",
+                "mlir/", "llvm/", "lld/", "nlohmann/"),
     "runtime": ("kolo/runtime/", "runtime/", "nlohmann/", "fmt/"),
     "algorithms": ("kolo/dsl/", "algorithms/"),
 }

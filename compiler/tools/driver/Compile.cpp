@@ -1,5 +1,6 @@
 // From a choreography to a plugin file, or only to channel form.
 #include "driver/Compile.h"
+#include "driver/Devices.h"
 #include "driver/Mistakes.h"
 #include "driver/UserCode.h"
 
@@ -139,7 +140,8 @@ std::vector<std::string> compile(const CompileRequest &request) {
                           .unproved = request.unproved,
                           .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
-  llvm::Error problem = cpu::compilePlugin(*module, options, output);
+  auto compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
+  llvm::Error problem = cpu::compilePlugin(*module, options, output, compileForDevices);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());

@@ -5,6 +5,7 @@
 #include "driver/ToolError.h"
 
 #include "compiler/Schedule.h"
+#include "targets/DeviceCode.h"
 #include "kolo/dsl/Registry.h"
 #include "kolo/runtime/Types.h"
 
@@ -19,6 +20,11 @@ class ModuleOp;
 
 namespace kolo::tools {
 
+/// "cuda", "sm_90".
+struct DeviceArchitecture {
+  std::string kind, name;
+};
+
 struct CompileRequest {
   std::vector<dsl::Definition> definitions; // the plugin's programs, all on meshes of the same dimensions
   std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
@@ -28,6 +34,8 @@ struct CompileRequest {
   bool unproved = false;                    // true: what is not proved is packed all the same
   std::optional<int64_t> budget = {};       // bytes that the check of one mesh may take; nothing: PipelineOptions' own
   bool sanitizeThread = false;              // true: code for processes under the thread sanitizer, and only for those
+  std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
+  DeviceOptions deviceOptions = {};
   std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
 };
 

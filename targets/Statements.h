@@ -1,10 +1,10 @@
-// The numbers by which generated code names the author's statements in error messages.
-#ifndef KOLO_TARGETS_CPU_STATEMENTS_H
-#define KOLO_TARGETS_CPU_STATEMENTS_H
+// The numbers by which generated code names the author's statements in error messages. Shared by the targets.
+#ifndef KOLO_TARGETS_STATEMENTS_H
+#define KOLO_TARGETS_STATEMENTS_H
 
 #include "ir/Kolo.h"
 
-namespace kolo::cpu {
+namespace kolo {
 
 /// The locations of a program's waits, each once, in the order of the text.
 struct StatementTable {
@@ -22,6 +22,6 @@ inline StatementTable collectStatements(ProgramOp program) {
   return table;
 }
 
-} // namespace kolo::cpu
+} // namespace kolo
 
 #endif

@@ -1,0 +1,174 @@
+// Device targets by name, and the images that plugins carry.
+#include "driver/Devices.h"
+
+#include "compiler/Pipeline.h"
+#include "kolo/runtime/Plugin.h"
+#include "targets/cuda/CudaTarget.h"
+#include "targets/gpu/Variants.h"
+#include "targets/hip/HipTarget.h"
+
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+using namespace mlir;
+
+namespace kolo::tools {
+
+namespace {
+
+struct DeviceTarget {
+  const char *kind, *example;
+  llvm::Expected<DeviceImage> (*compileImage)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
+};
+constexpr DeviceTarget deviceTargets[] = {{"cuda", "sm_90", cuda::compileImage}, {"hip", "gfx90a", hip::compileImage}};
+
+std::vector<std::string> splitAtCommas(const std::string &text) {
+  std::vector<std::string> words;
+  for (StringRef word : llvm::split(text, ','))
+    words.push_back(word.str());
+  return words;
+}
+
+/// Kinds are numbered from 0 on; `parse` knows their names.
+template <typename Kind, typename Parse>
+std::vector<Kind> parseKinds(const std::string &text, const std::string &flag, int numKinds, Parse parse) {
+  std::vector<Kind> kinds;
+  for (const std::string &word : text == "all" ? std::vector<std::string>() : splitAtCommas(text)) {
+    auto parsed = parse(word);
+    if (!parsed)
+      throw ToolError(ExitCode::Usage, flag + ": '" + word + "' is unknown");
+    if (Kind kind = Kind(int(*parsed)); !llvm::is_contained(kinds, kind))
+      kinds.push_back(kind);
+  }
+  for (int number = 0; text == "all" && number < numKinds; ++number)
+    kinds.push_back(Kind(number));
+  std::ranges::sort(kinds);
+  return kinds;
+}
+
+} // namespace
+
+std::vector<DeviceArchitecture> parseTargets(const std::string &text) {
+  std::vector<DeviceArchitecture> devices;
+  std::set<std::string> seen;
+  for (const std::string &word : splitAtCommas(text)) {
+    if (!seen.insert(word).second)
+      throw ToolError(ExitCode::Usage, "--target: " + word + " is there twice");
+    if (word == "cpu")
+      continue;
+    auto [kind, name] = StringRef(word).split(':');
+    auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return kind == known.kind; });
+    if (target == std::end(deviceTargets))
+      throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of cpu, cuda:ARCHITECTURE, hip:ARCHITECTURE");
+    if (name.empty())
+      throw ToolError(ExitCode::Usage, "--target: " + kind.str() + " needs an architecture, for example " + kind.str() +
+                                           ":" + target->example);
+    devices.push_back({kind.str(), name.str()});
+  }
+  if (!seen.count("cpu"))
+    throw ToolError(ExitCode::Usage, "--target: cpu must be among them, for example cpu," + text +
+                                         ": the host's part sizes the buffers");
+  return devices;
+}
+
+std::vector<KoloType> parseTypes(const std::string &text, const std::string &flag) {
+  return parseKinds<KoloType>(text, flag, KOLO_NUM_TYPES, runtime::parseDataType);
+}
+
+std::vector<KoloReduction> parseReductions(const std::string &text, const std::string &flag) {
+  std::vector<KoloReduction> reductions =
+      parseKinds<KoloReduction>(text, flag, KOLO_NUM_REDUCTIONS, runtime::parseReduction);
+  // An average is a sum that is divided at the end, by the same kernel.
+  for (KoloReduction &reduction : reductions)
+    reduction = reduction == KOLO_AVERAGE ? KOLO_SUM : reduction;
+  std::ranges::sort(reductions);
+  reductions.erase(std::unique(reductions.begin(), reductions.end()), reductions.end());
+  return reductions;
+}
+
+llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptions &options,
+                                          const CompileRequest &request) {
+  DeviceCode code;
+  if (request.devices.empty())
+    return code;
+  code.kernels = gpu::listKernels(programs, request.deviceOptions);
+  for (const DeviceArchitecture &device : request.devices) {
+    auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return device.kind == known.kind; });
+    if (target == std::end(deviceTargets))
+      return llvm::createStringError("there is no target " + device.kind);
+    llvm::Expected<DeviceImage> image = target->compileImage(programs, options, request.deviceOptions, device.name);
+    if (!image)
+      return image.takeError();
+    code.images.push_back(std::move(*image));
+  }
+  return code;
+}
+
+/// The bytes of a section of the library that a plugin file begins with.
+static std::string readSection(const std::string &plugin, const std::string &name) {
+  std::ifstream stream(plugin, std::ios::binary);
+  std::string file(std::istreambuf_iterator<char>(stream), {});
+  auto fail = [&](llvm::Error problem) { throw ToolError(ExitCode::Usage, plugin + ": " + llvm::toString(std::move(problem))); };
+  auto elf = llvm::object::ELFFile<llvm::object::ELF64LE>::create(file);
+  if (!elf)
+    fail(elf.takeError());
+  auto sections = elf->sections();
+  if (!sections)
+    fail(sections.takeError());
+  for (const auto &section : *sections) {
+    llvm::Expected<StringRef> found = elf->getSectionName(section);
+    llvm::Expected<ArrayRef<uint8_t>> bytes = elf->getSectionContents(section);
+    if (!found)
+      fail(found.takeError());
+    if (!bytes)
+      fail(bytes.takeError());
+    if (*found == name)
+      return std::string(bytes->begin(), bytes->end());
+  }
+  throw ToolError(ExitCode::Usage, plugin + ": has no section " + name);
+}
+
+static void writeFile(const std::filesystem::path &path, StringRef bytes) {
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(bytes.data(), std::streamsize(bytes.size()));
+  stream.close();
+  if (!stream)
+    throw ToolError(ExitCode::Usage, "cannot write " + path.string());
+}
+
+std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder) {
+  auto manifest = runtime::Plugin::readManifest(plugin);
+  if (!manifest.isOk())
+    throw ToolError(ExitCode::Usage, manifest.status().message());
+  nlohmann::json parsed = nlohmann::json::parse(*manifest);
+  if (!parsed.contains("devices"))
+    throw ToolError(ExitCode::Usage, plugin + ": carries no code for devices");
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem)
+    throw ToolError(ExitCode::Usage, "cannot make " + folder + ": " + problem.message());
+  std::string all = readSection(plugin, ".kolo.images");
+  std::vector<std::string> paths;
+  for (const nlohmann::json &image : parsed["devices"]["images"]) {
+    std::string format = image["format"].get<std::string>();
+    std::filesystem::path path = std::filesystem::path(folder) / (image["kind"].get<std::string>() + "-" +
+                                                                  image["architecture"].get<std::string>() + "." + format);
+    StringRef bytes = StringRef(all).substr(image["offset"].get<size_t>(), image["bytes"].get<size_t>());
+    if (bytes.size() != image["bytes"].get<size_t>())
+      throw ToolError(ExitCode::Usage, plugin + ": its images are shorter than its manifest says");
+    if (format == "ptx")
+      bytes = bytes.rtrim('\0'); // text, but for the zero that the driver wants
+    writeFile(path, bytes);
+    paths.push_back(path.string());
+  }
+  return paths;
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,125 @@
+// What reductions, and the division that ends an average, do with elements.
+#include "targets/Elements.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+static constexpr const char *typeNames[KOLO_NUM_TYPES] = {"f16", "bf16", "f32", "f64", "i8",
+                                                          "u8",  "i32",  "u32", "i64", "u64"};
+static constexpr const char *reductionNames[KOLO_NUM_REDUCTIONS] = {"sum", "product", "min", "max", "average"};
+
+const char *nameOf(KoloType type) { return typeNames[type]; }
+const char *nameOf(KoloReduction reduction) { return reductionNames[reduction]; }
+
+std::string reductionName(KoloType type, KoloReduction reduction) {
+  // Sums and products of integers are the same with and without a sign.
+  bool isSigned = reduction == KOLO_MIN || reduction == KOLO_MAX;
+  if (!isSigned && isUnsigned(type))
+    type = KoloType(type - 1);
+  return std::string(nameOf(reduction == KOLO_AVERAGE ? KOLO_SUM : reduction)) + "." + nameOf(type);
+}
+
+Type storedType(OpBuilder &builder, KoloType type) {
+  switch (type) {
+  case KOLO_F16:
+    return builder.getF16Type();
+  case KOLO_BF16:
+    return builder.getBF16Type();
+  case KOLO_F32:
+    return builder.getF32Type();
+  case KOLO_F64:
+    return builder.getF64Type();
+  case KOLO_I8:
+  case KOLO_U8:
+    return builder.getI8Type();
+  case KOLO_I32:
+  case KOLO_U32:
+    return builder.getI32Type();
+  default:
+    return builder.getI64Type();
+  }
+}
+
+/// f16 and bf16 as f32; all else as it is.
+static Value widen(OpBuilder &builder, Location loc, Value value) {
+  Type element = getElementTypeOrSelf(value.getType());
+  if (!element.isF16() && !element.isBF16())
+    return value;
+  Type wide = builder.getF32Type();
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    wide = VectorType::get(vector.getShape(), wide);
+  return arith::ExtFOp::create(builder, loc, wide, value);
+}
+
+static Value narrow(OpBuilder &builder, Location loc, Value value, Type stored) {
+  return value.getType() == stored ? value : arith::TruncFOp::create(builder, loc, stored, value).getResult();
+}
+
+static Value combineFloats(OpBuilder &builder, Location loc, KoloReduction reduction, Value left, Value right) {
+  if (reduction == KOLO_SUM || reduction == KOLO_AVERAGE)
+    return arith::AddFOp::create(builder, loc, left, right);
+  if (reduction == KOLO_PRODUCT)
+    return arith::MulFOp::create(builder, loc, left, right);
+  auto predicate = reduction == KOLO_MIN ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT;
+  Value isLeft = arith::CmpFOp::create(builder, loc, predicate, left, right);
+  return arith::SelectOp::create(builder, loc, isLeft, left, right);
+}
+
+static Value combineIntegers(OpBuilder &builder, Location loc, KoloType type, KoloReduction reduction, Value left,
+                             Value right) {
+  if (reduction == KOLO_SUM || reduction == KOLO_AVERAGE)
+    return arith::AddIOp::create(builder, loc, left, right);
+  if (reduction == KOLO_PRODUCT)
+    return arith::MulIOp::create(builder, loc, left, right);
+  if (reduction == KOLO_MIN)
+    return isUnsigned(type) ? arith::MinUIOp::create(builder, loc, left, right).getResult()
+                            : arith::MinSIOp::create(builder, loc, left, right).getResult();
+  return isUnsigned(type) ? arith::MaxUIOp::create(builder, loc, left, right).getResult()
+                          : arith::MaxSIOp::create(builder, loc, left, right).getResult();
+}
+
+Value createReduction(OpBuilder &builder, Location loc, KoloType type, KoloReduction reduction, Value left, Value right,
+                      Accumulation accumulation) {
+  if (!isFloat(type))
+    return combineIntegers(builder, loc, type, reduction, left, right);
+  if (accumulation == Accumulation::Native)
+    return combineFloats(builder, loc, reduction, left, right);
+  Type stored = left.getType();
+  return narrow(builder, loc,
+                combineFloats(builder, loc, reduction, widen(builder, loc, left), widen(builder, loc, right)), stored);
+}
+
+Value createDivisor(OpBuilder &builder, Location loc, KoloType type, Value numRanks) {
+  if (!isFloat(type))
+    return numRanks;
+  Type wide = type == KOLO_F64 ? builder.getF64Type() : builder.getF32Type();
+  return arith::SIToFPOp::create(builder, loc, wide, numRanks);
+}
+
+/// Towards zero, in 64 bits, so that any number of ranks divides any type.
+static Value divideIntegers(OpBuilder &builder, Location loc, KoloType type, Value dividend, Value divisor) {
+  Type wide = divisor.getType(), stored = dividend.getType();
+  bool isWide = stored == wide;
+  if (!isWide)
+    dividend = isUnsigned(type) ? arith::ExtUIOp::create(builder, loc, wide, dividend).getResult()
+                                : arith::ExtSIOp::create(builder, loc, wide, dividend).getResult();
+  dividend = isUnsigned(type) ? arith::DivUIOp::create(builder, loc, dividend, divisor).getResult()
+                              : arith::DivSIOp::create(builder, loc, dividend, divisor).getResult();
+  return isWide ? dividend : arith::TruncIOp::create(builder, loc, stored, dividend).getResult();
+}
+
+Value createQuotient(OpBuilder &builder, Location loc, KoloType type, Value dividend, Value divisor) {
+  if (!isFloat(type))
+    return divideIntegers(builder, loc, type, dividend, divisor);
+  Type stored = dividend.getType();
+  if (auto vector = dyn_cast<VectorType>(stored))
+    divisor = vector::BroadcastOp::create(builder, loc, VectorType::get(vector.getShape(), divisor.getType()), divisor);
+  return narrow(builder, loc, arith::DivFOp::create(builder, loc, widen(builder, loc, dividend), divisor), stored);
+}
+
+} // namespace kolo

@@ -1,0 +1,35 @@
+// What reductions, and the division that ends an average, do with elements, or with vectors of them. Shared by the targets.
+#ifndef KOLO_TARGETS_ELEMENTS_H
+#define KOLO_TARGETS_ELEMENTS_H
+
+#include "targets/DeviceCode.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <string>
+
+namespace kolo {
+
+inline bool isFloat(KoloType type) { return type <= KOLO_F64; }
+inline bool isUnsigned(KoloType type) { return type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64; }
+/// The type that elements have in memory.
+mlir::Type storedType(mlir::OpBuilder &builder, KoloType type);
+
+/// "sum.f32": the same for every pair that is computed alike.
+std::string reductionName(KoloType type, KoloReduction reduction);
+/// "f32", "sum".
+const char *nameOf(KoloType type);
+const char *nameOf(KoloReduction reduction);
+
+/// left op right, of stored elements; an average combines as a sum.
+mlir::Value createReduction(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, KoloReduction reduction,
+                            mlir::Value left, mlir::Value right, Accumulation accumulation = Accumulation::F32);
+/// What createQuotient divides by, from a number of ranks of type i64.
+mlir::Value createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks);
+/// Of a stored element, or of a vector of floating-point ones: IEEE division, in f32 for f16 and bf16; integers towards zero.
+mlir::Value createQuotient(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value dividend,
+                           mlir::Value divisor);
+
+} // namespace kolo
+
+#endif

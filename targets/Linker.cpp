@@ -1,0 +1,61 @@
+// The linker, in process: lld.
+#include "targets/Linker.h"
+
+#include "lld/Common/Driver.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <mutex>
+
+LLD_HAS_DRIVER(elf)
+
+using namespace llvm;
+
+namespace kolo {
+
+static Error makeError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
+
+static Error runLinker(ArrayRef<const char *> arguments) {
+  static std::mutex mutex; // lld keeps global state
+  std::lock_guard lock(mutex);
+  std::string problem;
+  raw_string_ostream problems(problem);
+  lld::Result result = lld::lldMain(arguments, outs(), problems, {{lld::Gnu, &lld::elf::link}});
+  return result.retCode == 0 ? Error::success() : makeError("linking failed: " + StringRef(problem).rtrim());
+}
+
+static Error createFile(StringRef suffix, SmallString<128> &path, StringRef content) {
+  int file = -1;
+  if (std::error_code problem = sys::fs::createTemporaryFile("kolo", suffix, file, path))
+    return makeError("cannot write a temporary file: " + problem.message());
+  raw_fd_ostream stream(file, /*shouldClose=*/true);
+  stream << content;
+  stream.close();
+  std::error_code problem = stream.error();
+  stream.clear_error(); // or its destructor ends the process
+  return problem ? makeError("cannot write " + path + ": " + problem.message()) : Error::success();
+}
+
+Expected<std::unique_ptr<MemoryBuffer>> linkShared(StringRef object, ArrayRef<const char *> arguments) {
+  SmallString<128> from, to;
+  Error problem = createFile("o", from, object);
+  FileRemover removeObject(from);
+  if (problem)
+    return std::move(problem);
+  problem = createFile("so", to, "");
+  FileRemover removeLibrary(to);
+  if (problem)
+    return std::move(problem);
+  std::vector<const char *> all = {"ld.lld", "-shared"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  all.insert(all.end(), {from.c_str(), "-o", to.c_str()});
+  if (Error failure = runLinker(all))
+    return std::move(failure);
+  auto library = MemoryBuffer::getFile(to, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!library)
+    return makeError("cannot read what was linked: " + library.getError().message());
+  return std::move(*library);
+}
+
+} // namespace kolo

@@ -1,0 +1,19 @@
+// The linker, in process. Shared by the targets.
+#ifndef KOLO_TARGETS_LINKER_H
+#define KOLO_TARGETS_LINKER_H
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <memory>
+
+namespace kolo {
+
+/// Links one object file to a shared library, with these arguments beside what the inputs and the output are. Files are
+/// temporary and gone afterwards.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> linkShared(llvm::StringRef object,
+                                                               llvm::ArrayRef<const char *> arguments);
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,15 @@
+// Leaves a function early, from inside of loops. Shared by the targets.
+#ifndef KOLO_TARGETS_RETURNONFAILURE_H
+#define KOLO_TARGETS_RETURNONFAILURE_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kolo {
+
+/// Makes every caller of `callee`, which gives an i32, return that value at once when it is not zero. Requires loops that are
+/// branches already, since a structured loop cannot be left in the middle, and callers that return an i32.
+void returnOnFailure(mlir::ModuleOp module, llvm::StringRef callee);
+
+} // namespace kolo
+
+#endif

@@ -1,0 +1,51 @@
+// The cuda target: PTX for NVIDIA devices, in process.
+#include "targets/cuda/CudaTarget.h"
+#include "targets/cuda/Passes.h"
+
+#include "targets/gpu/EmitCode.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/IR/Function.h"
+#include "llvm/Support/TargetSelect.h"
+
+using namespace mlir;
+
+namespace kolo::cuda {
+
+static void markKernel(llvm::Function &kernel) {
+  kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  kernel.addFnAttr("nvvm.maxntid", std::to_string(KOLO_DEVICE_MAX_THREADS)); // so that so many threads' registers fit
+}
+
+/// Acquire and release, and a pause of given length, begin with sm_70.
+static bool isSupported(StringRef architecture) {
+  unsigned number = 0;
+  return architecture.consume_front("sm_") && !architecture.consumeInteger(10, number) && number >= 70;
+}
+
+llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions &options,
+                                         const DeviceOptions &device, StringRef architecture) {
+  if (!isSupported(architecture))
+    return gpu::makeError("the cuda target generates code for sm_70 and later, not for '" + architecture + "'");
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  gpu::DeviceTarget target{"cuda", "nvptx64-nvidia-cuda", architecture, "", createDefinePrimitives, markKernel,
+                           llvm::CodeGenFileType::AssemblyFile};
+  auto text = gpu::emitCode(module, options, device, target);
+  if (!text)
+    return text.takeError();
+  text->push_back('\0'); // the driver expects a C string
+  return DeviceImage{"cuda", architecture.str(), KOLO_DEVICE_PTX, std::move(*text), {}};
+}
+
+void registerCudaPasses() {
+  registerKoloCudaPasses();
+  PassPipelineRegistration<>("kolo-cuda", "from channel form to the LLVM dialect, for NVIDIA devices",
+                             [](OpPassManager &manager) {
+                               gpu::buildGpuPipeline(manager, {}, {}, createDefinePrimitives());
+                             });
+}
+
+} // namespace kolo::cuda

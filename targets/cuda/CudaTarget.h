@@ -1,0 +1,23 @@
+// The cuda target: PTX for NVIDIA devices, in process.
+#ifndef KOLO_TARGETS_CUDA_CUDATARGET_H
+#define KOLO_TARGETS_CUDA_CUDATARGET_H
+
+#include "compiler/Pipeline.h"
+#include "targets/gpu/Variants.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+namespace kolo::cuda {
+
+/// Compiles every program of a module in channel form, which stays as it is, for an architecture: "sm_70" or later, or
+/// "sm_90a" and the like.
+llvm::Expected<DeviceImage> compileImage(mlir::ModuleOp module, const PipelineOptions &options,
+                                         const DeviceOptions &device, llvm::StringRef architecture);
+
+/// Registers the target's pass, and the pipeline to the LLVM dialect as --kolo-cuda.
+void registerCudaPasses();
+
+} // namespace kolo::cuda
+
+#endif

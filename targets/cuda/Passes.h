@@ -1,0 +1,17 @@
+// Declarations of the cuda target's pass.
+#ifndef KOLO_TARGETS_CUDA_PASSES_H
+#define KOLO_TARGETS_CUDA_PASSES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace kolo::cuda {
+
+#define GEN_PASS_DECL
+#include "targets/cuda/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "targets/cuda/Passes.h.inc"
+
+} // namespace kolo::cuda
+
+#endif

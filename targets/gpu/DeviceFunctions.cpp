@@ -1,0 +1,102 @@
+// The functions that kernels consist of: declarations, and small computations in them.
+#include "targets/gpu/DeviceFunctions.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+
+Type pointerType(OpBuilder &builder, unsigned space) { return LLVM::LLVMPointerType::get(builder.getContext(), space); }
+
+std::string reduceFunction(KoloType type, KoloReduction reduction) { return "kolo.reduce." + reductionName(type, reduction); }
+std::string divideFunction(KoloType type) { return std::string("kolo.divide.") + nameOf(type); }
+
+static LLVM::LLVMFuncOp declare(OpBuilder &builder, ModuleOp module, StringRef name, Type result,
+                                ArrayRef<Type> arguments, LLVM::Linkage linkage) {
+  builder.setInsertionPointToEnd(module.getBody());
+  auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(builder.getContext()), arguments);
+  auto function = LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type, linkage);
+  function.setNoUnwind(true);
+  // Threads must come to barriers together: nothing that may hold one is to be moved under another condition.
+  function.setConvergent(true);
+  return function;
+}
+
+void declarePrimitives(ModuleOp module) {
+  OpBuilder builder(module.getContext());
+  Type i32 = builder.getI32Type(), i64 = builder.getI64Type(), pointer = pointerType(builder);
+  auto add = [&](StringRef name, Type result, ArrayRef<Type> arguments) {
+    declare(builder, module, name, result, arguments, LLVM::Linkage::External);
+  };
+  for (StringRef name : {laneFunction, numLanesFunction, entryFunction, threadFunction, numThreadsFunction})
+    add(name, i64, {});
+  for (StringRef name : {barrierFunction, publishFunction, acquireFunction})
+    add(name, Type(), {});
+  add(shareFunction, i32, {i32});
+  add(raiseFunction, Type(), {pointer, i64});
+  add(peekFunction, i64, {pointer});
+  add(pauseFunction, Type(), {i64});
+}
+
+LLVM::LLVMFuncOp createFunction(OpBuilder &builder, ModuleOp module, StringRef name, Type result,
+                                ArrayRef<Type> arguments) {
+  auto function = declare(builder, module, name, result, arguments, LLVM::Linkage::Internal);
+  // Loops stay loops: a device has no memcpy to call.
+  function.setPassthroughAttr(builder.getStrArrayAttr({"no-builtins"}));
+  builder.setInsertionPointToStart(function.addEntryBlock(builder));
+  return function;
+}
+
+LLVM::LLVMFuncOp definePrimitive(OpBuilder &builder, ModuleOp module, StringRef name) {
+  auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  assert(function && function.isExternal() && "not a primitive that LowerPrograms declared");
+  function.setLinkage(LLVM::Linkage::Internal);
+  function.setAlwaysInline(true);
+  builder.setInsertionPointToStart(function.addEntryBlock(builder));
+  return function;
+}
+
+Value toIndex(OpBuilder &builder, Location loc, Value integer) {
+  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
+}
+Value toInteger(OpBuilder &builder, Location loc, Value index) {
+  return arith::IndexCastOp::create(builder, loc, builder.getI64Type(), index);
+}
+Value constantI64(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 64);
+}
+
+Value advance(OpBuilder &builder, Location loc, Value base, Value offsetBytes) {
+  return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{offsetBytes});
+}
+
+Value load(OpBuilder &builder, Location loc, Type type, Value base, int64_t offsetBytes) {
+  return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, base, constantI64(builder, loc, offsetBytes)), 8);
+}
+
+Value loadEntry(OpBuilder &builder, Location loc, Type type, Value table, Value index) {
+  Value offset = arith::MulIOp::create(builder, loc, index, constantI64(builder, loc, 8));
+  return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, table, offset), 8);
+}
+
+Value call(OpBuilder &builder, Location loc, StringRef name, ValueRange arguments) {
+  Operation *scope = builder.getInsertionBlock()->getParentOp();
+  auto module = isa<ModuleOp>(scope) ? cast<ModuleOp>(scope) : scope->getParentOfType<ModuleOp>();
+  auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  assert(function && "called before it is declared");
+  auto made = LLVM::CallOp::create(builder, loc, function, arguments);
+  return made->getNumResults() ? made.getResult() : Value();
+}
+
+void buildForLeader(OpBuilder &builder, Location loc, function_ref<void()> build) {
+  Value isLeader = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, call(builder, loc, threadFunction),
+                                         constantI64(builder, loc, 0));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isLeader).thenBlock());
+  build();
+}
+
+} // namespace kolo::gpu

@@ -1,0 +1,74 @@
+// The functions that kernels consist of: their names, and what each device target has to define. Private to the device targets.
+#ifndef KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
+#define KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
+
+#include "targets/DeviceCode.h"
+#include "targets/Elements.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kolo::gpu {
+
+/// Memory of devices and hosts, as far as kernels get at it by address; read-only tables inside an image.
+inline constexpr unsigned globalSpace = 1, constantSpace = 4;
+mlir::Type pointerType(mlir::OpBuilder &builder, unsigned space = globalSpace);
+
+/// Primitives: LowerPrograms declares and calls them, a target defines them. All threads of a block call those that are said
+/// to be for the block, at the same place of the program; the others are for one thread by itself.
+inline constexpr llvm::StringLiteral laneFunction = "kolo.lane";       // () -> i64: this block's lane
+inline constexpr llvm::StringLiteral numLanesFunction = "kolo.lanes";  // () -> i64
+inline constexpr llvm::StringLiteral entryFunction = "kolo.entry";     // () -> i64: which invocation of the launch
+inline constexpr llvm::StringLiteral threadFunction = "kolo.thread";   // () -> i64: number of this thread in its block
+inline constexpr llvm::StringLiteral numThreadsFunction = "kolo.threads"; // () -> i64: of a block
+/// Block: returns when all threads have come; what they wrote is then visible to the block.
+inline constexpr llvm::StringLiteral barrierFunction = "kolo.barrier"; // ()
+/// Block: a barrier too; thread 0 brings a value, the others bring 0, and all get 0 if it is 0, else something else.
+inline constexpr llvm::StringLiteral shareFunction = "kolo.share"; // (i32) -> i32
+/// Every thread, before a barrier: makes what it wrote part of what thread 0 then publishes with `raise`.
+inline constexpr llvm::StringLiteral publishFunction = "kolo.publish"; // ()
+/// Writes a counter, system-scope release: after what this thread wrote, and after what the block published.
+inline constexpr llvm::StringLiteral raiseFunction = "kolo.raise"; // (ptr<1>, i64)
+/// Reads a counter that others raise. Together with a later `acquire` a system-scope acquire, for the block after a barrier.
+inline constexpr llvm::StringLiteral peekFunction = "kolo.peek";       // (ptr<1>) -> i64
+inline constexpr llvm::StringLiteral acquireFunction = "kolo.acquire"; // ()
+/// Passes a little time, more when called for the n-th time in a row.
+inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
+
+/// What LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp.
+inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, src, sizeBytes)
+inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
+inline constexpr llvm::StringLiteral waitFunction = "kolo.wait"; // (invocation, peer, semaphore, numSemaphores, statement) -> i32
+std::string reduceFunction(KoloType type, KoloReduction reduction); // (dst, src, numElements)
+std::string divideFunction(KoloType type);                          // (dst, numElements, numRanks)
+
+void declarePrimitives(mlir::ModuleOp module);
+void defineCopy(mlir::ModuleOp module);
+/// Unless it is there already.
+void defineReduce(mlir::ModuleOp module, KoloType type, KoloReduction reduction, Accumulation accumulation);
+void defineDivide(mlir::ModuleOp module, KoloType type);
+void defineWaitAndSignal(mlir::ModuleOp module);
+
+/// Makes a private function at the end of the module and leaves the builder in its entry block.
+mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
+                                      mlir::Type result, llvm::ArrayRef<mlir::Type> arguments);
+/// Gives a primitive its body, which is to be inlined, and leaves the builder there.
+mlir::LLVM::LLVMFuncOp definePrimitive(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name);
+
+/// Small computations; indices are what loops count with, integers are of 64 bits.
+mlir::Value toIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer);
+mlir::Value toInteger(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index);
+mlir::Value constantI64(mlir::OpBuilder &builder, mlir::Location loc, int64_t value);
+/// base + offset, in bytes; offset of type i64.
+mlir::Value advance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value base, mlir::Value offsetBytes);
+mlir::Value load(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value base, int64_t offsetBytes);
+/// table[index], for entries of 8 bytes.
+mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value table, mlir::Value index);
+/// Calls a function of the module; no value for one that returns nothing.
+mlir::Value call(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::ValueRange arguments = {});
+/// Builds what thread 0 alone does.
+void buildForLeader(mlir::OpBuilder &builder, mlir::Location loc, llvm::function_ref<void()> build);
+
+} // namespace kolo::gpu
+
+#endif

@@ -1,0 +1,95 @@
+// From programs in channel form to a device's code, with LLVM's own optimizer and code generators.
+#include "targets/gpu/EmitCode.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace kolo::gpu {
+
+Error makeError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
+
+static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const DeviceTarget &target, bool optimize) {
+  Triple triple(target.triple);
+  std::string problem;
+  const Target *found = TargetRegistry::lookupTarget(triple, problem);
+  if (!found)
+    return makeError("this LLVM generates no code for " + target.name + ": " + problem);
+  std::unique_ptr<MCSubtargetInfo> known(found->createMCSubtargetInfo(triple, "", ""));
+  if (!known || !known->isCPUStringValid(target.architecture))
+    return makeError("this LLVM does not know the " + target.name + " architecture '" + target.architecture + "'");
+  auto level = optimize ? CodeGenOptLevel::Default : CodeGenOptLevel::None;
+  return std::unique_ptr<TargetMachine>(found->createTargetMachine(triple, target.architecture, target.features,
+                                                                   TargetOptions(), Reloc::PIC_, std::nullopt, level));
+}
+
+static void optimizeModule(Module &module, TargetMachine &machine, OptimizationLevel level) {
+  // The loops that matter are vectors and unrolled already.
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = tuning.LoopInterleaving = false;
+  PassBuilder builder(&machine, tuning);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  // Without optimization too: primitives must be inlined.
+  ModulePassManager passes = level == OptimizationLevel::O0 ? builder.buildO0DefaultPipeline(level)
+                                                            : builder.buildPerModuleDefaultPipeline(level);
+  passes.run(module, modules);
+}
+
+static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::ModuleOp module, const PipelineOptions &options,
+                                               const DeviceOptions &device, const DeviceTarget &target) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy(module.clone());
+  mlir::PassManager manager(module.getContext(), mlir::ModuleOp::getOperationName());
+  buildGpuPipeline(manager, options, device, target.createDefinePrimitives());
+  if (failed(manager.run(*copy)))
+    return makeError("lowering to the " + target.name + " target failed");
+  std::unique_ptr<Module> code = mlir::translateModuleToLLVMIR(*copy, context, "kolo");
+  if (!code)
+    return makeError("translation to LLVM IR failed");
+  return code;
+}
+
+Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                               const DeviceTarget &target) {
+  auto machine = createTargetMachine(target, options.optimize);
+  if (!machine)
+    return machine.takeError();
+  LLVMContext context;
+  auto code = lower(context, module, options, device, target);
+  if (!code)
+    return code.takeError();
+  (*code)->setTargetTriple((*machine)->getTargetTriple());
+  (*code)->setDataLayout((*machine)->createDataLayout());
+  for (Function &function : **code)
+    if (!function.isDeclaration())
+      function.addFnAttr("target-cpu", target.architecture);
+  for (const DeviceKernel &kernel : listKernels(module, device))
+    target.markKernel(*(*code)->getFunction(kernel.name));
+  optimizeModule(**code, **machine, options.optimize ? OptimizationLevel::O3 : OptimizationLevel::O0);
+  SmallString<0> text;
+  raw_svector_ostream out(text);
+  legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, out, nullptr, target.fileType))
+    return makeError("LLVM cannot write code for the " + target.name + " target");
+  passes.run(**code);
+  return text.str().str();
+}
+
+} // namespace kolo::gpu

@@ -1,0 +1,35 @@
+// From programs in channel form to a device's code, with LLVM's own optimizer and code generators. Used by the device targets.
+#ifndef KOLO_TARGETS_GPU_EMITCODE_H
+#define KOLO_TARGETS_GPU_EMITCODE_H
+
+#include "targets/gpu/GpuPipeline.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace llvm {
+class Function;
+}
+
+namespace kolo::gpu {
+
+/// What is particular to a device target.
+struct DeviceTarget {
+  llvm::StringRef name;         // "cuda"
+  llvm::StringRef triple, architecture, features;
+  std::function<std::unique_ptr<mlir::Pass>()> createDefinePrimitives;
+  std::function<void(llvm::Function &)> markKernel; // makes a function one that can be launched
+  llvm::CodeGenFileType fileType;
+};
+
+/// Compiles all programs of a module in channel form, which stays as it is; gives assembly text or an object file. The error
+/// says so when LLVM does not know the architecture.
+llvm::Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                     const DeviceTarget &target);
+
+llvm::Error makeError(const llvm::Twine &message);
+
+} // namespace kolo::gpu
+
+#endif

@@ -1,0 +1,24 @@
+// The order of the passes that all device targets share.
+#ifndef KOLO_TARGETS_GPU_GPUPIPELINE_H
+#define KOLO_TARGETS_GPU_GPUPIPELINE_H
+
+#include "compiler/Pipeline.h"
+#include "targets/gpu/Variants.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <memory>
+
+namespace kolo::gpu {
+
+/// From channel form to the LLVM dialect. `definePrimitives` is the target's pass that gives the primitives their bodies;
+/// null: they stay declarations.
+void buildGpuPipeline(mlir::OpPassManager &manager, const PipelineOptions &options, const DeviceOptions &device,
+                      std::unique_ptr<mlir::Pass> definePrimitives);
+
+/// Registers the passes, and the pipeline, with primitives that are only declared, as --kolo-gpu.
+void registerGpuPasses();
+
+} // namespace kolo::gpu
+
+#endif

@@ -1,0 +1,25 @@
+// LowerFailures: makes a kernel end at once when a wait fails.
+//   Before:  %s = llvm.call @kolo.wait(...) ; ...
+//   After:   %s = llvm.call @kolo.wait(...) ; cf.cond_br (%s != 0), ^failed(%s), ^next ; ^next: ...
+// A rank whose peer is lost must not touch that peer's memory any more. All threads of a block see the same outcome, so that
+// none is left behind at a barrier. Runs once loops are blocks and branches.
+#include "targets/ReturnOnFailure.h"
+#include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/Passes.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+#define GEN_PASS_DEF_LOWERFAILURES
+#include "targets/gpu/Passes.h.inc"
+
+namespace {
+
+struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
+  void runOnOperation() override { returnOnFailure(getOperation(), waitFunction); }
+};
+
+} // namespace
+} // namespace kolo::gpu

@@ -1,0 +1,354 @@
+// LowerPrograms: from channel programs to kernels over the device ABI.
+//   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
+//   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.copy(...) } ... }
+//            llvm.func @p(%invocations) { call @run.p(%invocations + kolo.entry) }
+// All threads of a block run the same text: what decides where they go is the same for all, and only the functions that
+// move, signal and wait tell them apart. A program that reduces becomes one kernel per type and reduction. A wait becomes a
+// call of @kolo.wait, whose result LowerFailures looks at. Requires channel form, lanes placed.
+#include "compiler/lower/ChunkLoops.h"
+#include "ir/IndexArithmetic.h"
+#include "targets/Statements.h"
+#include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/Passes.h"
+#include "targets/gpu/Variants.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+#define GEN_PASS_DEF_LOWERPROGRAMS
+#include "targets/gpu/Passes.h.inc"
+
+namespace {
+
+/// Scratch buffers follow each other, each at a multiple of this: as KoloProgram.scratchBytes counts them.
+constexpr int64_t scratchAlignmentBytes = 64;
+
+class KernelLowering {
+public:
+  KernelLowering(ProgramOp program, const DeviceKernel &kernel)
+      : program(program), kernel(kernel), module(program->getParentOfType<ModuleOp>()), builder(program.getContext()),
+        loc(program.getLoc()), statements(collectStatements(program)) {}
+
+  void run();
+
+private:
+  struct BufferValues {
+    int64_t role;
+    BufferShape shape;
+    Value base;   // this rank's memory
+    Value offset; // bytes from the role's base to this buffer, of type index
+  };
+  /// What threads of the block may not have done yet with this rank's memory, as far as no barrier settled it.
+  struct Unsettled {
+    bool reads = false, writes = false;
+  };
+
+  std::string createRun();
+  void lowerBlock(Block &block);
+  void lowerOp(Operation &op);
+  void lowerRegions(Operation &op);
+  void lowerMove(MoveInterface move);
+  void buildRange(MoveInterface move, Value sourceAddress, Value destinationAddress, Value length);
+  void lowerDivide(DivideOp divide);
+  void lowerSignal(SignalOp signal);
+  void lowerWait(WaitOp wait);
+  void lowerLookup(LookupOp lookup);
+  void addBuffer(BufferOp buffer);
+  void settle(bool isNeeded);
+
+  Value mapped(Value value) { return value ? mapping.lookupOrDefault(value) : Value(); }
+  SliceValues sliceOf(Value buffer, OperandRange offsets, OperandRange sizes);
+  Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  Value integer(Value index) { return toInteger(builder, loc, index); }
+  Value field(size_t offset) { return toIndex(builder, loc, load(builder, loc, builder.getI64Type(), invocation, int64_t(offset))); }
+  Value pointerField(size_t offset) { return load(builder, loc, pointerType(builder), invocation, int64_t(offset)); }
+  Value primitive(StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
+  Value bytesOf(Value elements) { return createMul(builder, loc, elements, elementBytes); }
+  /// Where a buffer begins: at the peer, or here if there is none.
+  Value baseOf(const BufferValues &buffer, Value peer);
+  Value addressOf(const BufferValues &buffer, Value base, Value firstElement) {
+    return advance(builder, loc, base, integer(createAdd(builder, loc, buffer.offset, bytesOf(firstElement))));
+  }
+  Value isNotZero(Value index) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, index, constant(0));
+  }
+
+  ProgramOp program;
+  const DeviceKernel &kernel;
+  ModuleOp module;
+  OpBuilder builder;
+  Location loc;
+  StatementTable statements;
+  IRMapping mapping;
+  Value invocation, elementBytes, scratchEnd, isAverage;
+  CallValues callValues;
+  SmallVector<Value, KOLO_MAX_MESH_DIMS> dimSizes, coordinates;
+  llvm::DenseMap<Value, BufferValues> buffers;
+  Unsettled unsettled;
+  int numTables = 0;
+};
+
+void KernelLowering::run() {
+  std::string run = createRun();
+  auto entry = createFunction(builder, module, kernel.name, Type(), {pointerType(builder)});
+  entry.setLinkage(LLVM::Linkage::External);
+  Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction),
+                                       constantI64(builder, loc, sizeof(KoloDeviceInvocation)));
+  call(builder, loc, run, {advance(builder, loc, entry.getArgument(0), offset)});
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+std::string KernelLowering::createRun() {
+  std::string name = "run." + kernel.name;
+  auto function = createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)});
+  invocation = function.getArgument(0);
+  // All fields once, here: a store may hit any memory, so that nothing would be known of them later.
+  for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
+    dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
+    coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
+  }
+  callValues.count = field(offsetof(KoloDeviceInvocation, count));
+  elementBytes = kernel.type < 0 ? field(offsetof(KoloDeviceInvocation, elementBytes))
+                                 : constant(storedType(builder, KoloType(kernel.type)).getIntOrFloatBitWidth() / 8);
+  isAverage = isNotZero(field(offsetof(KoloDeviceInvocation, isAverage)));
+  callValues.alignment = arith::DivUIOp::create(builder, loc, constant(16), elementBytes);
+  scratchEnd = constant(0);
+  lowerBlock(program.getBody().front());
+  LLVM::ReturnOp::create(builder, loc, arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32));
+  return name;
+}
+
+void KernelLowering::lowerBlock(Block &block) {
+  for (Operation &op : block)
+    lowerOp(op);
+}
+
+void KernelLowering::lowerOp(Operation &op) {
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](DimSizeOp size) { mapping.map(size.getResult(), dimSizes[size.getDim()]); })
+      .Case([&](CoordOp coord) { mapping.map(coord.getResult(), coordinates[coord.getDim()]); })
+      .Case([&](RootOp root) { mapping.map(root.getResult(), field(offsetof(KoloDeviceInvocation, root))); })
+      .Case([&](LaneOp lane) { mapping.map(lane.getResult(), primitive(laneFunction)); })
+      .Case([&](NumLanesOp lanes) { mapping.map(lanes.getResult(), primitive(numLanesFunction)); })
+      .Case([&](BufferOp buffer) { addBuffer(buffer); })
+      .Case([&](LookupOp lookup) { lowerLookup(lookup); })
+      .Case([&](MoveInterface move) { lowerMove(move); })
+      .Case([&](DivideOp divide) { lowerDivide(divide); })
+      // One move after the other gives the same as element by element: what is written is read in no other chunk.
+      .Case([&](FuseOp fuse) { lowerBlock(fuse.getBody().front()); })
+      .Case([&](SignalOp signal) { lowerSignal(signal); })
+      .Case([&](WaitOp wait) { lowerWait(wait); })
+      .Case([&](FlushOp) { settle(unsettled.reads); }) // other threads' puts have read their sources then
+      .Default([&](Operation *other) {
+        if (other->getNumRegions() != 0)
+          lowerRegions(*other);
+        else
+          builder.clone(*other, mapping);
+      });
+}
+
+/// Clones a loop or a condition, and lowers what is in it.
+void KernelLowering::lowerRegions(Operation &op) {
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *shell = builder.cloneWithoutRegions(op, mapping);
+  for (auto [from, to] : llvm::zip_equal(op.getRegions(), shell->getRegions())) {
+    if (from.empty())
+      continue;
+    Block &block = to.emplaceBlock();
+    for (BlockArgument argument : from.getArguments())
+      mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
+    builder.setInsertionPointToEnd(&block);
+    unsettled = {true, true}; // an earlier iteration may come before
+    lowerBlock(from.front());
+  }
+  unsettled = {true, true};
+}
+
+/// A barrier, if the next op needs what threads did before to be done.
+void KernelLowering::settle(bool isNeeded) {
+  if (!isNeeded)
+    return;
+  call(builder, loc, barrierFunction);
+  unsettled = {};
+}
+
+void KernelLowering::addBuffer(BufferOp buffer) {
+  auto map = [&](Value value) { return mapped(value); };
+  int64_t role = int64_t(buffer.getRole());
+  BufferValues values{role,
+                      {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut())},
+                      pointerField(offsetof(KoloDeviceInvocation, local) + size_t(role) * sizeof(void *)),
+                      constant(0)};
+  if (buffer.getRole() == BufferRole::Scratch) {
+    values.offset = scratchEnd;
+    Value bytes = bytesOf(createNumElements(builder, loc, callValues, values.shape));
+    Value units = arith::CeilDivUIOp::create(builder, loc, bytes, constant(scratchAlignmentBytes));
+    scratchEnd = createAdd(builder, loc, scratchEnd, createMul(builder, loc, units, constant(scratchAlignmentBytes)));
+  }
+  buffers[buffer] = std::move(values);
+}
+
+Value KernelLowering::baseOf(const BufferValues &buffer, Value peer) {
+  if (!peer)
+    return buffer.base;
+  Value table = pointerField(offsetof(KoloDeviceInvocation, peers) + size_t(buffer.role) * sizeof(void *));
+  return loadEntry(builder, loc, pointerType(builder), table, integer(peer));
+}
+
+SliceValues KernelLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
+  const BufferValues &values = buffers.find(buffer)->second;
+  auto map = [&](Value value) { return mapped(value); };
+  return {values.shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
+}
+
+void KernelLowering::lowerMove(MoveInterface move) {
+  const BufferValues &source = buffers.find(move.getSource())->second;
+  const BufferValues &destination = buffers.find(move.getDestination())->second;
+  bool isPut = bool(move.getDestinationRank());
+  settle(unsettled.writes || (!isPut && unsettled.reads));
+  Value from = baseOf(source, mapped(move.getSourceRank())), to = baseOf(destination, mapped(move.getDestinationRank()));
+  auto build = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+    buildRange(move, addressOf(source, from, sourceBegin), addressOf(destination, to, destinationBegin), length);
+  };
+  buildRangeLoops(builder, loc, callValues,
+                  sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
+                  {mapped(move.getPart()), mapped(move.getParts())}, build);
+  unsettled.reads = true;
+  unsettled.writes |= !isPut;
+}
+
+void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (isa<ChannelReduceOp>(move.getOperation())) {
+    call(builder, loc, reduceFunction(KoloType(kernel.type), KoloReduction(kernel.reduction)), {to, from, integer(length)});
+    return;
+  }
+  if (!move.getSourceRank() && !move.getDestinationRank()) {
+    // An in-place call finds its input where it belongs already.
+    Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, to, from);
+    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
+  }
+  call(builder, loc, copyFunction, {to, from, integer(bytesOf(length))});
+}
+
+void KernelLowering::lowerDivide(DivideOp divide) {
+  if (kernel.type < 0)
+    return; // a program that reduces nothing has no average either
+  settle(unsettled.reads || unsettled.writes);
+  const BufferValues &buffer = buffers.find(divide.getBuffer())->second;
+  Value numRanks = constant(1);
+  for (int64_t dim : program.getCollective().getGroupDims())
+    numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
+  SliceValues slice = sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
+  buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(divide.getPart()), mapped(divide.getParts())},
+                  [&](OpBuilder &, Value begin, Value, Value length) {
+                    call(builder, loc, divideFunction(KoloType(kernel.type)),
+                         {addressOf(buffer, buffer.base, begin), integer(length), integer(numRanks)});
+                  });
+  unsettled = {true, true};
+}
+
+void KernelLowering::lowerSignal(SignalOp signal) {
+  call(builder, loc, signalFunction,
+       {invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
+        constantI64(builder, loc, int64_t(program.getSemaphores()))});
+  unsettled = {};
+}
+
+void KernelLowering::lowerWait(WaitOp wait) {
+  call(builder, loc, waitFunction,
+       {invocation, integer(mapped(wait.getRank())), constantI64(builder, loc, int64_t(wait.getSemaphore())),
+        constantI64(builder, loc, int64_t(program.getSemaphores())),
+        constantI64(builder, loc, statements.numberOf(wait.getLoc()))});
+  unsettled = {};
+}
+
+void KernelLowering::lowerLookup(LookupOp lookup) {
+  ArrayRef<int64_t> table = lookup.getTable();
+  std::string name = ("table." + kernel.name + "." + Twine(numTables++)).str();
+  auto type = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(table.size()));
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                           builder.getI64TensorAttr(table), /*alignment=*/8, constantSpace);
+  }
+  Value base = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, constantSpace), name);
+  Value entry = loadEntry(builder, loc, builder.getI64Type(), base, integer(mapped(lookup.getIndex())));
+  mapping.map(lookup.getResult(), toIndex(builder, loc, entry));
+}
+
+struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
+  using LowerProgramsBase::LowerProgramsBase;
+
+  void runOnOperation() override {
+    FailureOr<DeviceOptions> options = readOptions();
+    if (failed(options) || failed(checkNames()))
+      return signalPassFailure();
+    ModuleOp module = getOperation();
+    std::vector<DeviceKernel> kernels = listKernels(module, *options);
+    llvm::StringMap<ProgramOp> programs; // by name: kernels get the same ones
+    for (auto program : module.getOps<ProgramOp>())
+      programs[program.getSymName()] = program;
+    declarePrimitives(module);
+    defineCopy(module);
+    defineWaitAndSignal(module);
+    for (const DeviceKernel &kernel : kernels) {
+      if (kernel.type >= 0) {
+        defineReduce(module, KoloType(kernel.type), KoloReduction(kernel.reduction), options->accumulation);
+        defineDivide(module, KoloType(kernel.type));
+      }
+      KernelLowering(programs[kernel.program], kernel).run();
+    }
+    for (auto &program : programs)
+      program.second.erase();
+  }
+
+private:
+  FailureOr<DeviceOptions> readOptions() {
+    DeviceOptions options;
+    if (failed(readNames(types, KOLO_NUM_TYPES, options.types)) ||
+        failed(readNames(reductions, KOLO_NUM_REDUCTIONS, options.reductions)))
+      return failure();
+    options.accumulation = nativeAccumulation ? Accumulation::Native : Accumulation::F32;
+    return options;
+  }
+  template <typename Names, typename Kind> LogicalResult readNames(const Names &names, Kind end, std::vector<Kind> &kinds) {
+    if (!names.empty())
+      kinds.clear();
+    for (const std::string &name : names) {
+      Kind kind = Kind(0);
+      while (kind < end && name != nameOf(kind))
+        kind = Kind(kind + 1);
+      if (kind == end)
+        return getOperation().emitError() << "'" << name << "' is no type or reduction";
+      kinds.push_back(kind);
+    }
+    return success();
+  }
+
+  /// Kernels are named like their programs, which must therefore be names in assembly languages.
+  LogicalResult checkNames() {
+    for (auto program : getOperation().getOps<ProgramOp>()) {
+      StringRef name = program.getSymName();
+      bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
+                          llvm::all_of(name, [](char letter) { return llvm::isAlnum(letter) || letter == '_'; });
+      if (!isIdentifier)
+        return program.emitError() << "a program for a device needs a name of letters, digits and '_', not '" << name << "'";
+    }
+    return success();
+  }
+};
+
+} // namespace
+} // namespace kolo::gpu

@@ -1,0 +1,216 @@
+// How a block moves bytes and combines elements: thread t takes units t, t + T, t + 2T, ... of 16 bytes, so that neighbours
+// are next to each other in memory, and has unroll loads in flight before it uses the first. What is not aligned alike in
+// source and destination goes in smaller units, and so do the ends.
+//
+// Nothing here is said not to alias, to be read only or to be invariant: peers write this memory while a kernel runs.
+#include "ir/IndexArithmetic.h"
+#include "targets/gpu/DeviceFunctions.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+
+namespace {
+
+constexpr int64_t unroll = 4, vectorBytes = 16;
+
+class MoveFunctions {
+public:
+  explicit MoveFunctions(ModuleOp module)
+      : module(module), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
+        i64(builder.getI64Type()) {}
+
+  void defineCopy();
+  void defineReduce(KoloType type, KoloReduction reduction, Accumulation accumulation);
+  void defineDivide(KoloType type);
+
+private:
+  /// Called with the numbers of the units that one thread handles at once.
+  using UnitsBuilder = function_ref<void(ArrayRef<Value> units)>;
+  void buildStrided(Value numUnits, UnitsBuilder build);
+  /// Elements before the first, and after the last, whole vector of [destination, destination + numElements) go one by one.
+  struct Split {
+    Value numVectors; // of type index, as are all
+    Value head;       // elements before the first vector
+    Value inVectors;  // elements in vectors
+    Value single;     // elements that are in none
+  };
+  Split split(Value destination, Value isAlike, Value numElements, int64_t elementBytes);
+  void buildElements(Value destination, Value isAlike, Value numElements, KoloType type,
+                     function_ref<void(ArrayRef<Value> offsetsBytes, Type moved)> build);
+  void copyUnits(Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf);
+  Value loadAt(Value base, Value offset, Type type, int64_t alignment) {
+    return LLVM::LoadOp::create(builder, loc, type, at(base, offset), unsigned(alignment));
+  }
+  void storeAt(Value value, Value base, Value offset, int64_t alignment) {
+    LLVM::StoreOp::create(builder, loc, value, at(base, offset), unsigned(alignment));
+  }
+  Value at(Value base, Value offset) { return advance(builder, loc, base, toInteger(builder, loc, offset)); }
+  Value addressOf(Value address) { return LLVM::PtrToIntOp::create(builder, loc, i64, address); }
+  /// Bytes from an address to the next multiple of the alignment, as index.
+  Value bytesToAlign(Value address, int64_t alignment) {
+    Value negative = arith::SubIOp::create(builder, loc, constantI64(builder, loc, 0), addressOf(address));
+    return toIndex(builder, loc, arith::AndIOp::create(builder, loc, negative, constantI64(builder, loc, alignment - 1)));
+  }
+  /// Whether two addresses are at the same distance from a multiple of the alignment.
+  Value areAlike(Value a, Value b, int64_t alignment) {
+    Value difference = arith::XOrIOp::create(builder, loc, addressOf(a), addressOf(b));
+    Value low = arith::AndIOp::create(builder, loc, difference, constantI64(builder, loc, alignment - 1));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, low, constantI64(builder, loc, 0));
+  }
+  Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  Value add(Value a, Value b) { return createAdd(builder, loc, a, b); }
+  Value sub(Value a, Value b) { return createSub(builder, loc, a, b); }
+  Value mul(Value a, Value b) { return createMul(builder, loc, a, b); }
+  Value div(Value a, int64_t b) { return arith::DivUIOp::create(builder, loc, a, constant(b)); }
+  Value min(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
+  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
+  Value isLess(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
+  void finish() { LLVM::ReturnOp::create(builder, loc, ValueRange{}); }
+
+  ModuleOp module;
+  OpBuilder builder;
+  Location loc;
+  Type pointer, i64;
+};
+
+/// Units t, t + T, ... below numUnits: `unroll` at a time as long as there are as many, then one by one.
+void MoveFunctions::buildStrided(Value numUnits, UnitsBuilder build) {
+  OpBuilder::InsertionGuard guard(builder);
+  Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
+  Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
+  Value step = mul(threads, constant(unroll));
+  Value end = sub(numUnits, mul(threads, constant(unroll - 1)));
+  auto loop = scf::ForOp::create(builder, loc, thread, end, step, ValueRange{thread});
+  builder.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> units{loop.getInductionVar()};
+  for (int64_t i = 1; i < unroll; ++i)
+    units.push_back(add(units.back(), threads));
+  build(units);
+  scf::YieldOp::create(builder, loc, add(loop.getInductionVar(), step));
+  builder.setInsertionPointAfter(loop);
+  auto rest = scf::ForOp::create(builder, loc, loop.getResult(0), numUnits, threads);
+  builder.setInsertionPointToStart(rest.getBody());
+  build({rest.getInductionVar()});
+}
+
+/// All loads come before the first store.
+void MoveFunctions::copyUnits(Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf) {
+  Value destination = builder.getInsertionBlock()->getParent()->getArgument(0);
+  Value source = builder.getInsertionBlock()->getParent()->getArgument(1);
+  buildStrided(numUnits, [&](ArrayRef<Value> units) {
+    SmallVector<Value> offsets, values;
+    for (Value unit : units)
+      offsets.push_back(offsetOf(unit));
+    for (Value offset : offsets)
+      values.push_back(loadAt(source, offset, type, unitBytes));
+    for (auto [value, offset] : llvm::zip_equal(values, offsets))
+      storeAt(value, destination, offset, unitBytes);
+  });
+}
+
+void MoveFunctions::defineCopy() {
+  auto function = createFunction(builder, module, copyFunction, Type(), {pointer, pointer, i64});
+  Value destination = function.getArgument(0), source = function.getArgument(1), zero = constant(0);
+  constexpr int64_t wordBytes = 4;
+  Value isVector = areAlike(destination, source, vectorBytes), isWord = areAlike(destination, source, wordBytes);
+  Value size = toIndex(builder, loc, function.getArgument(2));
+  Value toAlign = select(isVector, bytesToAlign(destination, vectorBytes),
+                         select(isWord, bytesToAlign(destination, wordBytes), zero));
+  Value head = min(toAlign, size), body = sub(size, head);
+  Value numVectors = select(isVector, div(body, vectorBytes), zero);
+  Value numWords = select(isVector, zero, select(isWord, div(body, wordBytes), zero));
+  Value inUnits = add(mul(numVectors, constant(vectorBytes)), mul(numWords, constant(wordBytes)));
+  auto word = builder.getI32Type();
+  copyUnits(numVectors, VectorType::get({vectorBytes / wordBytes}, word), vectorBytes,
+            [&](Value unit) { return add(head, mul(unit, constant(vectorBytes))); });
+  copyUnits(numWords, word, wordBytes, [&](Value unit) { return add(head, mul(unit, constant(wordBytes))); });
+  copyUnits(sub(size, inUnits), builder.getI8Type(), 1,
+            [&](Value byte) { return select(isLess(byte, head), byte, add(byte, inUnits)); });
+  finish();
+}
+
+MoveFunctions::Split MoveFunctions::split(Value destination, Value isAlike, Value numElements, int64_t elementBytes) {
+  Value head = min(div(bytesToAlign(destination, vectorBytes), elementBytes), numElements);
+  Value numVectors = select(isAlike, div(sub(numElements, head), vectorBytes / elementBytes), constant(0));
+  Value inVectors = mul(numVectors, constant(vectorBytes / elementBytes));
+  return {numVectors, head, inVectors, sub(numElements, inVectors)};
+}
+
+/// `build` gets offsets in bytes, and the type of what is at them: a vector of elements, or one.
+void MoveFunctions::buildElements(Value destination, Value isAlike, Value numElements, KoloType type,
+                                  function_ref<void(ArrayRef<Value>, Type)> build) {
+  Type stored = storedType(builder, type);
+  int64_t elementBytes = stored.getIntOrFloatBitWidth() / 8;
+  Split parts = split(destination, isAlike, numElements, elementBytes);
+  Value headBytes = mul(parts.head, constant(elementBytes));
+  buildStrided(parts.numVectors, [&](ArrayRef<Value> units) {
+    build(llvm::map_to_vector<unroll>(units, [&](Value unit) { return add(headBytes, mul(unit, constant(vectorBytes))); }),
+          VectorType::get({vectorBytes / elementBytes}, stored));
+  });
+  buildStrided(parts.single, [&](ArrayRef<Value> units) {
+    build(llvm::map_to_vector<unroll>(units,
+                                      [&](Value unit) {
+                                        Value element = select(isLess(unit, parts.head), unit, add(unit, parts.inVectors));
+                                        return mul(element, constant(elementBytes));
+                                      }),
+          stored);
+  });
+}
+
+static int64_t alignmentOf(Type moved) { return isa<VectorType>(moved) ? vectorBytes : moved.getIntOrFloatBitWidth() / 8; }
+
+void MoveFunctions::defineReduce(KoloType type, KoloReduction reduction, Accumulation accumulation) {
+  auto function = createFunction(builder, module, reduceFunction(type, reduction), Type(), {pointer, pointer, i64});
+  Value destination = function.getArgument(0), source = function.getArgument(1);
+  Value numElements = toIndex(builder, loc, function.getArgument(2));
+  auto build = [&](ArrayRef<Value> offsets, Type moved) {
+    SmallVector<Value> left, right;
+    for (Value offset : offsets) {
+      left.push_back(loadAt(destination, offset, moved, alignmentOf(moved)));
+      right.push_back(loadAt(source, offset, moved, alignmentOf(moved)));
+    }
+    for (auto [offset, a, b] : llvm::zip_equal(offsets, left, right))
+      storeAt(createReduction(builder, loc, type, reduction, a, b, accumulation), destination, offset, alignmentOf(moved));
+  };
+  buildElements(destination, areAlike(destination, source, vectorBytes), numElements, type, build);
+  finish();
+}
+
+void MoveFunctions::defineDivide(KoloType type) {
+  auto function = createFunction(builder, module, divideFunction(type), Type(), {pointer, i64, i64});
+  Value destination = function.getArgument(0);
+  Value divisor = createDivisor(builder, loc, type, function.getArgument(2));
+  // No device divides vectors of integers.
+  Value useVectors = arith::ConstantIntOp::create(builder, loc, isFloat(type), 1);
+  auto build = [&](ArrayRef<Value> offsets, Type moved) {
+    if (isa<VectorType>(moved) && !isFloat(type))
+      return;
+    SmallVector<Value> values;
+    for (Value offset : offsets)
+      values.push_back(loadAt(destination, offset, moved, alignmentOf(moved)));
+    for (auto [offset, value] : llvm::zip_equal(offsets, values))
+      storeAt(createQuotient(builder, loc, type, value, divisor), destination, offset, alignmentOf(moved));
+  };
+  buildElements(destination, useVectors, toIndex(builder, loc, function.getArgument(1)), type, build);
+  finish();
+}
+
+} // namespace
+
+void defineCopy(ModuleOp module) { MoveFunctions(module).defineCopy(); }
+
+void defineReduce(ModuleOp module, KoloType type, KoloReduction reduction, Accumulation accumulation) {
+  if (!module.lookupSymbol(reduceFunction(type, reduction)))
+    MoveFunctions(module).defineReduce(type, reduction, accumulation);
+}
+
+void defineDivide(ModuleOp module, KoloType type) {
+  if (!module.lookupSymbol(divideFunction(type)))
+    MoveFunctions(module).defineDivide(type);
+}
+
+} // namespace kolo::gpu

@@ -1,0 +1,17 @@
+// The passes that all device targets share, in the order in which GpuPipeline.cpp runs them.
+include "mlir/Pass/PassBase.td"
+
+def LowerPrograms : Pass<"kolo-gpu-lower-programs", "::mlir::ModuleOp"> {
+  let summary = "turns channel programs into kernels that move what they move with all threads of a block";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect",
+                           "::mlir::vector::VectorDialect"];
+  let options = [
+    ListOption<"types", "types", "std::string", "element types that programs which reduce get kernels for">,
+    ListOption<"reductions", "reductions", "std::string", "reductions that they get kernels for">,
+    Option<"nativeAccumulation", "native-accumulation", "bool", "false", "compute with f16 and bf16 in their own types">];
+}
+
+def LowerFailures : Pass<"kolo-gpu-lower-failures", "::mlir::ModuleOp"> {
+  let summary = "makes a kernel end at once when a wait fails";
+  let dependentDialects = ["::mlir::cf::ControlFlowDialect", "::mlir::LLVM::LLVMDialect"];
+}

@@ -1,0 +1,171 @@
+// Signals and waits of a block. Thread 0 does them; see DeviceAbi.h for the counters.
+#include "targets/gpu/DeviceFunctions.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+
+namespace {
+
+/// Polls between two looks at the abort flag, which is far away in host memory. A power of two.
+constexpr int64_t pollsPerAbortCheck = 256;
+
+class WaitFunctions {
+public:
+  explicit WaitFunctions(ModuleOp module)
+      : module(module), builder(module.getContext()), loc(module.getLoc()), i64(builder.getI64Type()),
+        i32(builder.getI32Type()), pointer(pointerType(builder)) {}
+
+  void defineSignal();
+  void defineWait();
+
+private:
+  struct Polled {
+    Value value, code; // what the semaphore was last; 0, or why nothing is waited for any more
+  };
+  Polled poll(Value cell, Value target);
+  Value nextCode(Value turn);
+  void report(const Polled &polled, Value target);
+
+  Value field(Type type, size_t offset) { return load(builder, loc, type, invocation, int64_t(offset)); }
+  Value constant(int64_t value) { return constantI64(builder, loc, value); }
+  Value code(KoloDeviceFailureCode value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
+  Value mul(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
+  Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
+    return arith::CmpIOp::create(builder, loc, predicate, a, b);
+  }
+  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
+  /// Number of a counter in a table [lane][semaphore][rank].
+  Value counterIndex(Value rank) {
+    Value row = add(mul(call(builder, loc, laneFunction), numSemaphores), semaphore);
+    return add(mul(row, field(i64, offsetof(KoloDeviceInvocation, numRanks))), rank);
+  }
+  Value entry(Value table, Value index) { return advance(builder, loc, table, mul(index, constant(8))); }
+  /// Adds one to a counter that only this thread uses, and gives the sum.
+  Value increment(Value counter) {
+    Value value = add(LLVM::LoadOp::create(builder, loc, i64, counter, 8), constant(1));
+    LLVM::StoreOp::create(builder, loc, value, counter, 8);
+    return value;
+  }
+
+  ModuleOp module;
+  OpBuilder builder;
+  Location loc;
+  Type i64, i32, pointer;
+  Value invocation, peer, semaphore, numSemaphores, statement;
+};
+
+void WaitFunctions::defineSignal() {
+  auto function = createFunction(builder, module, signalFunction, Type(), {pointer, i64, i64, i64});
+  invocation = function.getArgument(0), peer = function.getArgument(1);
+  semaphore = function.getArgument(2), numSemaphores = function.getArgument(3);
+  call(builder, loc, publishFunction);
+  call(builder, loc, barrierFunction);
+  buildForLeader(builder, loc, [&] {
+    Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
+    Value cells = loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
+    Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
+    call(builder, loc, raiseFunction, {entry(cells, counterIndex(me)), count});
+  });
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+/// Why to end the wait after this many turns: 0 to go on.
+Value WaitFunctions::nextCode(Value turn) {
+  Value position = arith::AndIOp::create(builder, loc, turn, constant(pollsPerAbortCheck - 1));
+  Value isTurn = compare(arith::CmpIPredicate::eq, position, constant(0));
+  auto looked = scf::IfOp::create(builder, loc, TypeRange(i64), isTurn, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(looked.thenBlock());
+    Value flag = call(builder, loc, peekFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort))});
+    scf::YieldOp::create(builder, loc, flag);
+    builder.setInsertionPointToStart(looked.elseBlock());
+    scf::YieldOp::create(builder, loc, constant(0));
+  }
+  Value isAborted = compare(arith::CmpIPredicate::ne, looked.getResult(0), constant(0));
+  Value isLate = compare(arith::CmpIPredicate::uge, turn, field(i64, offsetof(KoloDeviceInvocation, pollLimit)));
+  return select(isAborted, code(KOLO_DEVICE_ABORTED), select(isLate, code(KOLO_DEVICE_TIMEOUT), code(KOLO_DEVICE_OK)));
+}
+
+/// while (value < target && code == 0) { pause; turn += 1; code = ...; value = peek }
+WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
+  OpBuilder::InsertionGuard guard(builder);
+  Value first = call(builder, loc, peekFunction, {cell});
+  SmallVector<Type> types{i64, i64, i32};
+  SmallVector<Location> locations(3, loc);
+  auto loop = scf::WhileOp::create(builder, loc, types, ValueRange{first, constant(0), code(KOLO_DEVICE_OK)});
+  Block *before = builder.createBlock(&loop.getBefore(), {}, types, locations);
+  Value isMissing = compare(arith::CmpIPredicate::ult, before->getArgument(0), target);
+  Value isWaiting = compare(arith::CmpIPredicate::eq, before->getArgument(2), code(KOLO_DEVICE_OK));
+  scf::ConditionOp::create(builder, loc, arith::AndIOp::create(builder, loc, isMissing, isWaiting),
+                           before->getArguments());
+  Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
+  call(builder, loc, pauseFunction, {body->getArgument(1)});
+  Value turn = add(body->getArgument(1), constant(1));
+  Value ended = nextCode(turn);
+  scf::YieldOp::create(builder, loc, ValueRange{call(builder, loc, peekFunction, {cell}), turn, ended});
+  return {loop.getResult(0), loop.getResult(2)};
+}
+
+/// Fills this lane's KoloDeviceFailure, and lets a timeout end the other lanes too.
+void WaitFunctions::report(const Polled &polled, Value target) {
+  Value lane = call(builder, loc, laneFunction);
+  Value failures = field(pointer, offsetof(KoloDeviceInvocation, failures));
+  Value record = advance(builder, loc, failures, mul(lane, constant(sizeof(KoloDeviceFailure))));
+  auto store = [&](size_t offset, Value value) {
+    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, record, constant(int64_t(offset))), 8);
+  };
+  store(offsetof(KoloDeviceFailure, peer), peer);
+  store(offsetof(KoloDeviceFailure, semaphore), semaphore);
+  store(offsetof(KoloDeviceFailure, statement), statement);
+  store(offsetof(KoloDeviceFailure, expected), target);
+  store(offsetof(KoloDeviceFailure, found), polled.value);
+  static_assert(offsetof(KoloDeviceFailure, code) == 0);
+  call(builder, loc, raiseFunction, {record, arith::ExtUIOp::create(builder, loc, i64, polled.code)});
+  Value isLate = compare(arith::CmpIPredicate::eq, polled.code, code(KOLO_DEVICE_TIMEOUT));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isLate).thenBlock());
+  call(builder, loc, raiseFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort)), constant(1)});
+}
+
+void WaitFunctions::defineWait() {
+  auto function = createFunction(builder, module, waitFunction, i32, {pointer, i64, i64, i64, i64});
+  invocation = function.getArgument(0), peer = function.getArgument(1), semaphore = function.getArgument(2);
+  numSemaphores = function.getArgument(3), statement = function.getArgument(4);
+  Value isLeader = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), constant(0));
+  auto asked = scf::IfOp::create(builder, loc, TypeRange(i32), isLeader, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(asked.elseBlock());
+  scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
+
+  builder.setInsertionPointToStart(asked.thenBlock());
+  Value index = counterIndex(peer);
+  Value target = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index));
+  Polled polled = poll(entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index), target);
+  // A signal that came with the last poll counts.
+  Value isReached = compare(arith::CmpIPredicate::uge, polled.value, target);
+  auto outcome = scf::IfOp::create(builder, loc, TypeRange(i32), isReached, /*withElseRegion=*/true);
+  scf::YieldOp::create(builder, loc, outcome.getResult(0));
+  builder.setInsertionPointToStart(outcome.thenBlock());
+  call(builder, loc, acquireFunction);
+  scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
+  builder.setInsertionPointToStart(outcome.elseBlock());
+  report(polled, target);
+  scf::YieldOp::create(builder, loc, polled.code);
+
+  builder.setInsertionPointToEnd(&function.getBody().front());
+  LLVM::ReturnOp::create(builder, loc, call(builder, loc, shareFunction, {asked.getResult(0)}));
+}
+
+} // namespace
+
+void defineWaitAndSignal(ModuleOp module) {
+  WaitFunctions(module).defineSignal();
+  WaitFunctions(module).defineWait();
+}
+
+} // namespace kolo::gpu

@@ -1,0 +1,163 @@
+// DefinePrimitives: gives the primitives of kernels their bodies for AMD devices of the gfx9 family.
+//   Before:  llvm.func @kolo.barrier()
+//   After:   llvm.func internal @kolo.barrier() { fence ; llvm.call_intrinsic "llvm.amdgcn.s.barrier"() ; fence }
+// Runs right after LowerPrograms, which declares them.
+//
+// Two things that LLVM 22 does not do by itself. A barrier of the block does not wait for the stores of its waves to arrive:
+// every thread therefore releases at agent scope before the barrier of a signal (publish). And the wait between the write-back
+// of the cache and the store of the flag is dropped where LLVM takes it for superfluous: it is written out (raise).
+#include "targets/gpu/DeviceFunctions.h"
+#include "targets/hip/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo::hip {
+using namespace kolo::gpu;
+#define GEN_PASS_DEF_DEFINEPRIMITIVES
+#include "targets/hip/Passes.h.inc"
+
+namespace {
+
+constexpr unsigned localSpace = 3; // memory of a block
+constexpr StringLiteral sharedName = "kolo.shared";
+
+/// Operand of s_waitcnt on gfx9: vmcnt(0), and no limit to the other counters.
+constexpr int64_t waitForMemory = 0x0F70;
+
+/// Where the hidden arguments of a kernel are, code object version 5 and later: blocks of the grid, threads of a block.
+constexpr int64_t numBlocksOffset = 0, numThreadsOffset = 12;
+
+class Primitives {
+public:
+  explicit Primitives(ModuleOp module) : module(module), builder(module.getContext()), loc(module.getLoc()) {}
+
+  void defineNumbers();
+  void defineBarrier();
+  void defineShare();
+  void defineCounters();
+  void definePause();
+
+private:
+  LLVM::LLVMFuncOp define(StringRef name) { return definePrimitive(builder, module, name); }
+  Value intrinsic(StringRef name, Type result, ValueRange arguments = {});
+  void fence(LLVM::AtomicOrdering ordering, StringRef scope) { LLVM::FenceOp::create(builder, loc, ordering, scope); }
+  void barrier();
+  void giveBack(Value value = Value()) { LLVM::ReturnOp::create(builder, loc, value ? ValueRange(value) : ValueRange()); }
+  Value constant(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value widen(Value number) { return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), number); }
+  Value hiddenArgument(Type type, int64_t offset);
+
+  ModuleOp module;
+  OpBuilder builder;
+  Location loc;
+};
+
+Value Primitives::intrinsic(StringRef name, Type result, ValueRange arguments) {
+  auto attribute = builder.getStringAttr(name);
+  if (result)
+    return LLVM::CallIntrinsicOp::create(builder, loc, result, attribute, arguments).getResult(0);
+  LLVM::CallIntrinsicOp::create(builder, loc, attribute, arguments);
+  return Value();
+}
+
+Value Primitives::hiddenArgument(Type type, int64_t offset) {
+  Value base = intrinsic("llvm.amdgcn.implicitarg.ptr", pointerType(builder, constantSpace));
+  return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, base, constantI64(builder, loc, offset)),
+                              type.getIntOrFloatBitWidth() / 8);
+}
+
+void Primitives::defineNumbers() {
+  const std::pair<StringRef, StringRef> registers[] = {{laneFunction, "llvm.amdgcn.workgroup.id.x"},
+                                                       {entryFunction, "llvm.amdgcn.workgroup.id.y"},
+                                                       {threadFunction, "llvm.amdgcn.workitem.id.x"}};
+  for (auto [primitive, name] : registers) {
+    define(primitive);
+    giveBack(widen(intrinsic(name, builder.getI32Type())));
+  }
+  define(numLanesFunction);
+  giveBack(widen(hiddenArgument(builder.getI32Type(), numBlocksOffset)));
+  define(numThreadsFunction);
+  giveBack(widen(hiddenArgument(builder.getI16Type(), numThreadsOffset)));
+}
+
+void Primitives::barrier() {
+  fence(LLVM::AtomicOrdering::release, "workgroup");
+  intrinsic("llvm.amdgcn.s.barrier", Type());
+  fence(LLVM::AtomicOrdering::acquire, "workgroup");
+}
+
+void Primitives::defineBarrier() {
+  define(barrierFunction);
+  barrier();
+  giveBack();
+}
+
+/// Through a word of local memory; the second barrier keeps the next call from writing it before all have read it.
+void Primitives::defineShare() {
+  builder.setInsertionPointToStart(module.getBody());
+  auto word = LLVM::GlobalOp::create(builder, loc, builder.getI32Type(), /*isConstant=*/false, LLVM::Linkage::Internal,
+                                     sharedName, Attribute(), /*alignment=*/4, localSpace);
+  builder.createBlock(&word.getInitializerRegion());
+  LLVM::ReturnOp::create(builder, loc, LLVM::PoisonOp::create(builder, loc, builder.getI32Type()).getResult());
+  auto function = define(shareFunction);
+  Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, localSpace), sharedName);
+  buildForLeader(builder, loc, [&] { LLVM::StoreOp::create(builder, loc, function.getArgument(0), address, 4); });
+  barrier();
+  Value value = LLVM::LoadOp::create(builder, loc, builder.getI32Type(), address, 4);
+  barrier();
+  // The same for all threads, which LLVM cannot know of memory.
+  giveBack(intrinsic("llvm.amdgcn.readfirstlane.i32", builder.getI32Type(), {value}));
+}
+
+void Primitives::defineCounters() {
+  define(publishFunction);
+  fence(LLVM::AtomicOrdering::release, "agent");
+  giveBack();
+
+  auto raise = define(raiseFunction);
+  fence(LLVM::AtomicOrdering::release, "");
+  intrinsic("llvm.amdgcn.s.waitcnt", Type(), {constant(waitForMemory)});
+  LLVM::StoreOp::create(builder, loc, raise.getArgument(1), raise.getArgument(0), 8, false, false, false,
+                        LLVM::AtomicOrdering::monotonic, "");
+  giveBack();
+
+  // Relaxed, so that polling does not throw the caches away each time; the fence comes when the wait is over.
+  auto peek = define(peekFunction);
+  giveBack(LLVM::LoadOp::create(builder, loc, builder.getI64Type(), peek.getArgument(0), 8, false, false, false, false,
+                                LLVM::AtomicOrdering::monotonic, ""));
+  define(acquireFunction);
+  fence(LLVM::AtomicOrdering::acquire, "");
+  giveBack();
+}
+
+/// In units of 64 cycles, of which the instruction takes a constant: short at first, then a good half microsecond.
+void Primitives::definePause() {
+  constexpr int64_t numShort = 64, shortUnits = 1, longUnits = 16;
+  auto pause = define(pauseFunction);
+  Value isLong = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, pause.getArgument(0),
+                                       constantI64(builder, loc, numShort));
+  auto conditional = scf::IfOp::create(builder, loc, isLong, /*withElseRegion=*/true);
+  giveBack();
+  builder.setInsertionPointToStart(conditional.thenBlock());
+  intrinsic("llvm.amdgcn.s.sleep", Type(), {constant(longUnits)});
+  builder.setInsertionPointToStart(conditional.elseBlock());
+  intrinsic("llvm.amdgcn.s.sleep", Type(), {constant(shortUnits)});
+}
+
+struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
+  void runOnOperation() override {
+    Primitives primitives(getOperation());
+    primitives.defineNumbers();
+    primitives.defineBarrier();
+    primitives.defineShare();
+    primitives.defineCounters();
+    primitives.definePause();
+  }
+};
+
+} // namespace
+} // namespace kolo::hip

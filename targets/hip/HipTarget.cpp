@@ -1,0 +1,59 @@
+// The hip target: code objects for AMD devices, in process.
+#include "targets/hip/HipTarget.h"
+#include "targets/hip/Internal.h"
+#include "targets/hip/Passes.h"
+
+#include "targets/Linker.h"
+#include "targets/gpu/EmitCode.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/IR/Function.h"
+#include "llvm/Support/TargetSelect.h"
+
+using namespace mlir;
+
+namespace kolo::hip {
+
+static void markKernel(llvm::Function &kernel) {
+  kernel.setCallingConv(llvm::CallingConv::AMDGPU_KERNEL);
+  kernel.addFnAttr("amdgpu-flat-work-group-size", "1," + std::to_string(KOLO_DEVICE_MAX_THREADS));
+  kernel.addFnAttr("uniform-work-group-size", "true");
+}
+
+/// The waits that DefinePrimitives writes out are those of the gfx9 family; what its tests look at is these two.
+static bool isSupported(StringRef architecture) { return architecture == "gfx90a" || architecture == "gfx942"; }
+
+llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions &options,
+                                         const DeviceOptions &device, StringRef architecture) {
+  if (!isSupported(architecture))
+    return gpu::makeError("the hip target generates code for gfx90a and gfx942, not for '" + architecture + "'");
+  LLVMInitializeAMDGPUTargetInfo();
+  LLVMInitializeAMDGPUTarget();
+  LLVMInitializeAMDGPUTargetMC();
+  LLVMInitializeAMDGPUAsmPrinter();
+  gpu::DeviceTarget target{"hip", "amdgcn-amd-amdhsa", architecture, "", createDefinePrimitives, markKernel,
+                           llvm::CodeGenFileType::ObjectFile};
+  auto object = gpu::emitCode(module, options, device, target);
+  if (!object)
+    return object.takeError();
+  // -z defs: nothing would define at load time what is undefined now.
+  auto linked = linkShared(*object, {"-z", "defs"});
+  if (!linked)
+    return linked.takeError();
+  DeviceImage image{"hip", architecture.str(), KOLO_DEVICE_HSACO, (*linked)->getBuffer().str(), {}};
+  auto resources = readResources(image.data, gpu::listKernels(module, device));
+  if (!resources)
+    return resources.takeError();
+  image.resources = std::move(*resources);
+  return image;
+}
+
+void registerHipPasses() {
+  registerKoloHipPasses();
+  PassPipelineRegistration<>("kolo-hip", "from channel form to the LLVM dialect, for AMD devices",
+                             [](OpPassManager &manager) {
+                               gpu::buildGpuPipeline(manager, {}, {}, createDefinePrimitives());
+                             });
+}
+
+} // namespace kolo::hip

@@ -1,0 +1,17 @@
+// Declarations of the hip target's pass.
+#ifndef KOLO_TARGETS_HIP_PASSES_H
+#define KOLO_TARGETS_HIP_PASSES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace kolo::hip {
+
+#define GEN_PASS_DECL
+#include "targets/hip/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "targets/hip/Passes.h.inc"
+
+} // namespace kolo::hip
+
+#endif
