@@ -17,32 +17,26 @@ enum class Accumulation {
   Native // in their own type
 };
 
-/// What there is code for. A kernel of its own for every pair keeps each small and its registers few; the pairs that most
-/// applications use are the default, since each takes its time to compile.
+/// What programs that reduce have code for. Each pair takes its time to compile: those that most applications use are the
+/// default.
 struct DeviceOptions {
   std::vector<KoloType> types = {KOLO_F16, KOLO_BF16, KOLO_F32};
-  std::vector<KoloReduction> reductions = {KOLO_SUM}; // serves averages too
+  std::vector<KoloReduction> reductions = {KOLO_SUM, KOLO_AVERAGE};
   Accumulation accumulation = Accumulation::F32;
 };
 
-/// A program for one type and reduction, or, where it reduces nothing, for all types (both -1). Named alike in all images.
-struct DeviceKernel {
-  std::string name, program;
-  int32_t type = -1, reduction = -1; // KoloType, KoloReduction
-};
-
-/// The kernels' code for one architecture.
+/// The programs' code for one architecture.
 struct DeviceImage {
   std::string kind, architecture; // "cuda", "sm_90"
   KoloDeviceFormat format = KOLO_DEVICE_PTX;
   std::string data;
   /// What a kernel takes of the device, by name, as far as the code generator settles that: vector registers, ...
   using Resources = std::vector<std::pair<std::string, int64_t>>;
-  std::vector<Resources> resources; // of every kernel, in their order; or empty
+  std::vector<Resources> resources; // of every program, in their order; or empty
 };
 
 struct DeviceCode {
-  std::vector<DeviceKernel> kernels;
+  DeviceOptions options; // what the images hold
   std::vector<DeviceImage> images;
 };
 

@@ -50,7 +50,7 @@ void addListCommand(CLI::App &app) {
 
 namespace {
 struct CompileOptions : SourceOptions {
-  std::string output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum", accumulate = "f32";
+  std::string output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average", accumulate = "f32";
   bool unproved = false;
 };
 } // namespace
@@ -104,8 +104,8 @@ void addCompileCommand(CLI::App &app) {
       ->capture_default_str();
   command->add_option("--device-types", options->types, "element types that devices reduce; all: all ten")
       ->capture_default_str();
-  command->add_option("--device-ops", options->reductions, "sum, product, min, max that devices reduce with; all: all of\n"
-                                                           "them. Devices refuse what is not there")
+  command->add_option("--device-ops", options->reductions, "reductions that devices know, among sum, product, min, max,\n"
+                                                           "average; all: all five")
       ->capture_default_str();
   command->add_option("--accumulate", options->accumulate, "what devices compute with f16 and bf16 in: f32, or native")
       ->check(CLI::IsMember({"f32", "native"}))

@@ -43,7 +43,8 @@ private:
   }
   Constant *i32(int64_t value) { return ConstantInt::get(Type::getInt32Ty(context), uint64_t(value), true); }
   Constant *i64(uint64_t value) { return ConstantInt::get(Type::getInt64Ty(context), value); }
-  Constant *kernels(ArrayRef<std::string> programs, const DeviceCode &devices);
+  Constant *kernels(ArrayRef<std::string> programs);
+  Constant *reductions(const DeviceOptions &options);
   Constant *images(const DeviceCode &devices);
 
   Module &module;
@@ -51,13 +52,20 @@ private:
   PointerType *pointer;
 };
 
-Constant *DeviceTable::kernels(ArrayRef<std::string> programs, const DeviceCode &devices) {
-  static_assert(offsetof(KoloDeviceKernel, program) == 8 && sizeof(KoloDeviceKernel) == 24);
+Constant *DeviceTable::kernels(ArrayRef<std::string> programs) {
+  std::vector<Constant *> names;
+  for (const std::string &program : programs)
+    names.push_back(text(program));
+  return table(names, "deviceKernels");
+}
+
+Constant *DeviceTable::reductions(const DeviceOptions &options) {
+  static_assert(sizeof(KoloDeviceReduction) == 8);
   std::vector<Constant *> rows;
-  for (const DeviceKernel &kernel : devices.kernels)
-    rows.push_back(structure({text(kernel.name), i32(find(programs, kernel.program) - programs.begin()), i32(kernel.type),
-                              i32(kernel.reduction), i32(0)}));
-  return table(rows, "deviceKernels");
+  for (KoloType type : options.types)
+    for (KoloReduction reduction : options.reductions)
+      rows.push_back(structure({i32(type), i32(reduction)}));
+  return table(rows, "deviceReductions");
 }
 
 /// All images in one section of their own, so that tools find them without running anything.
@@ -83,12 +91,13 @@ Constant *DeviceTable::images(const DeviceCode &devices) {
 }
 
 void DeviceTable::add(ArrayRef<std::string> programs, const DeviceCode &devices) {
-  static_assert(offsetof(KoloDevicePlugin, kernels) == 8 && offsetof(KoloDevicePlugin, images) == 24 &&
-                sizeof(KoloDevicePlugin) == 32);
-  Constant *plugin = global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(devices.kernels.size())),
-                                       kernels(programs, devices), i32(int64_t(devices.images.size())), i32(0),
-                                       images(devices)}),
-                            "devicePlugin");
+  static_assert(offsetof(KoloDevicePlugin, kernels) == 8 && offsetof(KoloDevicePlugin, numReductions) == 16 &&
+                offsetof(KoloDevicePlugin, reductions) == 24 && sizeof(KoloDevicePlugin) == 40);
+  int64_t numReductions = int64_t(devices.options.types.size() * devices.options.reductions.size());
+  Constant *plugin =
+      global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs), i32(numReductions),
+                        i32(int64_t(devices.images.size())), reductions(devices.options), images(devices)}),
+             "devicePlugin");
   auto *entry = Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL,
                                  module);
   entry->setDoesNotThrow();

@@ -60,19 +60,14 @@ static ordered_json describeProgram(ProgramOp program) {
   return result;
 }
 
-static ordered_json describeKernels(const DeviceCode &devices) {
+template <typename Kinds> static ordered_json namesOf(const Kinds &kinds) {
   ordered_json result = ordered_json::array();
-  for (const DeviceKernel &kernel : devices.kernels) {
-    ordered_json &entry = result.emplace_back(ordered_json{{"name", kernel.name}, {"program", kernel.program}});
-    if (kernel.type < 0)
-      continue; // of any type
-    entry["type"] = nameOf(KoloType(kernel.type));
-    entry["reduction"] = nameOf(KoloReduction(kernel.reduction));
-  }
+  for (auto kind : kinds)
+    result.push_back(nameOf(kind));
   return result;
 }
 
-static ordered_json describeImages(const DeviceCode &devices) {
+static ordered_json describeImages(ModuleOp module, const DeviceCode &devices) {
   ordered_json result = ordered_json::array();
   for (auto [image, offset] : llvm::zip_equal(devices.images, imageOffsets(devices))) {
     ordered_json &entry = result.emplace_back();
@@ -81,9 +76,9 @@ static ordered_json describeImages(const DeviceCode &devices) {
     entry["format"] = image.format == KOLO_DEVICE_PTX ? "ptx" : "hsaco";
     entry["offset"] = offset;
     entry["bytes"] = image.data.size();
-    for (auto [kernel, resources] : llvm::zip(devices.kernels, image.resources))
+    for (auto [program, resources] : llvm::zip(module.getOps<ProgramOp>(), image.resources))
       for (const auto &[name, amount] : resources)
-        entry["resources"][kernel.name][name] = amount;
+        entry["resources"][program.getSymName().str()][name] = amount;
   }
   return result;
 }
@@ -102,8 +97,11 @@ llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions
   for (auto program : module.getOps<ProgramOp>())
     manifest["programs"].push_back(describeProgram(program));
   if (!devices.images.empty())
-    manifest["devices"] = {{"abi", KOLO_DEVICE_ABI_VERSION}, {"maxThreads", KOLO_DEVICE_MAX_THREADS},
-                           {"kernels", describeKernels(devices)}, {"images", describeImages(devices)}};
+    manifest["devices"] = {{"abi", KOLO_DEVICE_ABI_VERSION},
+                           {"maxThreads", KOLO_DEVICE_MAX_THREADS},
+                           {"types", namesOf(devices.options.types)},
+                           {"reductions", namesOf(devices.options.reductions)},
+                           {"images", describeImages(module, devices)}};
   return manifest.dump(2) + "\n";
 }
 

@@ -75,6 +75,8 @@ private:
       definePrimitive(builder, getOperation(), nothing);
       giveBack(builder);
     }
+    auto uniform = definePrimitive(builder, getOperation(), uniformFunction);
+    giveBack(builder, uniform.getArgument(0));
     auto raise = definePrimitive(builder, getOperation(), raiseFunction);
     LLVM::StoreOp::create(builder, loc, raise.getArgument(1), raise.getArgument(0), 8, false, false, false,
                           LLVM::AtomicOrdering::release, "");

@@ -10,9 +10,6 @@ namespace kolo::gpu {
 
 Type pointerType(OpBuilder &builder, unsigned space) { return LLVM::LLVMPointerType::get(builder.getContext(), space); }
 
-std::string reduceFunction(KoloType type, KoloReduction reduction) { return "kolo.reduce." + reductionName(type, reduction); }
-std::string divideFunction(KoloType type) { return std::string("kolo.divide.") + nameOf(type); }
-
 static LLVM::LLVMFuncOp declare(OpBuilder &builder, ModuleOp module, StringRef name, Type result,
                                 ArrayRef<Type> arguments, LLVM::Linkage linkage) {
   builder.setInsertionPointToEnd(module.getBody());
@@ -37,12 +34,15 @@ void declarePrimitives(ModuleOp module) {
   add(shareFunction, i32, {i32});
   add(raiseFunction, Type(), {pointer, i64});
   add(peekFunction, i64, {pointer});
+  add(uniformFunction, i64, {i64});
   add(pauseFunction, Type(), {i64});
 }
 
 LLVM::LLVMFuncOp createFunction(OpBuilder &builder, ModuleOp module, StringRef name, Type result,
-                                ArrayRef<Type> arguments) {
+                                ArrayRef<Type> arguments, Inlining inlining) {
   auto function = declare(builder, module, name, result, arguments, LLVM::Linkage::Internal);
+  function.setNoInline(inlining == Inlining::Never);
+  function.setAlwaysInline(inlining == Inlining::Always);
   // Loops stay loops: a device has no memcpy to call.
   function.setPassthroughAttr(builder.getStrArrayAttr({"no-builtins"}));
   builder.setInsertionPointToStart(function.addEntryBlock(builder));

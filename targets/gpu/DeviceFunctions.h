@@ -32,26 +32,31 @@ inline constexpr llvm::StringLiteral raiseFunction = "kolo.raise"; // (ptr<1>, i
 /// Reads a counter that others raise. Together with a later `acquire` a system-scope acquire, for the block after a barrier.
 inline constexpr llvm::StringLiteral peekFunction = "kolo.peek";       // (ptr<1>) -> i64
 inline constexpr llvm::StringLiteral acquireFunction = "kolo.acquire"; // ()
+/// Every thread: gives what it gets, which is the same for all threads of the block.
+inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) -> i64
 /// Passes a little time, more when called for the n-th time in a row.
 inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 
-/// What LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp.
+/// What LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp. One copy of each is in a module:
+/// next to what they do a call costs little, and programs stay small and quick to compile. Types and reductions are numbers.
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, src, sizeBytes)
+inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (dst, src, numElements, type, reduction)
+inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (dst, numElements, type, numRanks)
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait"; // (invocation, peer, semaphore, numSemaphores, statement) -> i32
-std::string reduceFunction(KoloType type, KoloReduction reduction); // (dst, src, numElements)
-std::string divideFunction(KoloType type);                          // (dst, numElements, numRanks)
+/// Of numbers without a sign that are the same for all threads: LowerDivisions has it called.
+inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
 
 void declarePrimitives(mlir::ModuleOp module);
 void defineCopy(mlir::ModuleOp module);
-/// Unless it is there already.
-void defineReduce(mlir::ModuleOp module, KoloType type, KoloReduction reduction, Accumulation accumulation);
-void defineDivide(mlir::ModuleOp module, KoloType type);
+void defineReduceAndDivide(mlir::ModuleOp module, const DeviceOptions &options);
 void defineWaitAndSignal(mlir::ModuleOp module);
+void defineQuotient(mlir::ModuleOp module);
 
+enum class Inlining { Never, Always, IfUseful };
 /// Makes a private function at the end of the module and leaves the builder in its entry block.
 mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
-                                      mlir::Type result, llvm::ArrayRef<mlir::Type> arguments);
+                                      mlir::Type result, llvm::ArrayRef<mlir::Type> arguments, Inlining inlining);
 /// Gives a primitive its body, which is to be inlined, and leaves the builder there.
 mlir::LLVM::LLVMFuncOp definePrimitive(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name);
 

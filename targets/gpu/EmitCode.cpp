@@ -1,6 +1,8 @@
 // From programs in channel form to a device's code, with LLVM's own optimizer and code generators.
 #include "targets/gpu/EmitCode.h"
 
+#include "ir/Kolo.h"
+
 #include "mlir/Pass/Pass.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/CGSCCPassManager.h"
@@ -80,8 +82,8 @@ Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &opt
   for (Function &function : **code)
     if (!function.isDeclaration())
       function.addFnAttr("target-cpu", target.architecture);
-  for (const DeviceKernel &kernel : listKernels(module, device))
-    target.markKernel(*(*code)->getFunction(kernel.name));
+  for (auto program : module.getOps<ProgramOp>())
+    target.markKernel(*(*code)->getFunction(program.getSymName()));
   optimizeModule(**code, **machine, options.optimize ? OptimizationLevel::O3 : OptimizationLevel::O0);
   SmallString<0> text;
   raw_svector_ostream out(text);

@@ -2,6 +2,8 @@
 #include "targets/gpu/GpuPipeline.h"
 #include "targets/gpu/Passes.h"
 
+#include "targets/Elements.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
@@ -42,6 +44,8 @@ void buildGpuPipeline(OpPassManager &manager, const PipelineOptions &options, co
   }
   // Floor and ceiling division. Devices convert bf16 themselves.
   manager.addPass(arith::createArithExpandOpsPass());
+  // Needs divisions that are expanded.
+  manager.addPass(createLowerDivisions());
   manager.addPass(createSCFToControlFlowPass());
   // Needs branches: a failed wait leaves the kernel from inside of loops.
   manager.addPass(createLowerFailures());

@@ -3,7 +3,7 @@
 #define KOLO_TARGETS_GPU_GPUPIPELINE_H
 
 #include "compiler/Pipeline.h"
-#include "targets/gpu/Variants.h"
+#include "targets/DeviceCode.h"
 
 #include "mlir/Pass/PassManager.h"
 

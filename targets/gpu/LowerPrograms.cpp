@@ -3,20 +3,19 @@
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.copy(...) } ... }
 //            llvm.func @p(%invocations) { call @run.p(%invocations + kolo.entry) }
 // All threads of a block run the same text: what decides where they go is the same for all, and only the functions that
-// move, signal and wait tell them apart. A program that reduces becomes one kernel per type and reduction. A wait becomes a
-// call of @kolo.wait, whose result LowerFailures looks at. Requires channel form, lanes placed.
+// move, signal and wait tell them apart. The element type and the reduction are numbers of the call, as on the host, so that a
+// program is one kernel. A wait becomes a call of @kolo.wait, whose result LowerFailures looks at. Requires channel form, lanes
+// placed.
 #include "compiler/lower/ChunkLoops.h"
 #include "ir/IndexArithmetic.h"
 #include "targets/Statements.h"
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/gpu/Passes.h"
-#include "targets/gpu/Variants.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -32,8 +31,8 @@ constexpr int64_t scratchAlignmentBytes = 64;
 
 class KernelLowering {
 public:
-  KernelLowering(ProgramOp program, const DeviceKernel &kernel)
-      : program(program), kernel(kernel), module(program->getParentOfType<ModuleOp>()), builder(program.getContext()),
+  explicit KernelLowering(ProgramOp program)
+      : program(program), module(program->getParentOfType<ModuleOp>()), builder(program.getContext()),
         loc(program.getLoc()), statements(collectStatements(program)) {}
 
   void run();
@@ -76,18 +75,14 @@ private:
   Value addressOf(const BufferValues &buffer, Value base, Value firstElement) {
     return advance(builder, loc, base, integer(createAdd(builder, loc, buffer.offset, bytesOf(firstElement))));
   }
-  Value isNotZero(Value index) {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, index, constant(0));
-  }
 
   ProgramOp program;
-  const DeviceKernel &kernel;
   ModuleOp module;
   OpBuilder builder;
   Location loc;
   StatementTable statements;
   IRMapping mapping;
-  Value invocation, elementBytes, scratchEnd, isAverage;
+  Value invocation, elementBytes, scratchEnd, type, reduction;
   CallValues callValues;
   SmallVector<Value, KOLO_MAX_MESH_DIMS> dimSizes, coordinates;
   llvm::DenseMap<Value, BufferValues> buffers;
@@ -97,7 +92,7 @@ private:
 
 void KernelLowering::run() {
   std::string run = createRun();
-  auto entry = createFunction(builder, module, kernel.name, Type(), {pointerType(builder)});
+  auto entry = createFunction(builder, module, program.getSymName(), Type(), {pointerType(builder)}, Inlining::Never);
   entry.setLinkage(LLVM::Linkage::External);
   Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction),
                                        constantI64(builder, loc, sizeof(KoloDeviceInvocation)));
@@ -106,8 +101,8 @@ void KernelLowering::run() {
 }
 
 std::string KernelLowering::createRun() {
-  std::string name = "run." + kernel.name;
-  auto function = createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)});
+  std::string name = ("run." + program.getSymName()).str();
+  auto function = createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
   invocation = function.getArgument(0);
   // All fields once, here: a store may hit any memory, so that nothing would be known of them later.
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
@@ -115,9 +110,9 @@ std::string KernelLowering::createRun() {
     coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
   }
   callValues.count = field(offsetof(KoloDeviceInvocation, count));
-  elementBytes = kernel.type < 0 ? field(offsetof(KoloDeviceInvocation, elementBytes))
-                                 : constant(storedType(builder, KoloType(kernel.type)).getIntOrFloatBitWidth() / 8);
-  isAverage = isNotZero(field(offsetof(KoloDeviceInvocation, isAverage)));
+  elementBytes = field(offsetof(KoloDeviceInvocation, elementBytes));
+  type = load(builder, loc, builder.getI64Type(), invocation, offsetof(KoloDeviceInvocation, type));
+  reduction = load(builder, loc, builder.getI64Type(), invocation, offsetof(KoloDeviceInvocation, reduction));
   callValues.alignment = arith::DivUIOp::create(builder, loc, constant(16), elementBytes);
   scratchEnd = constant(0);
   lowerBlock(program.getBody().front());
@@ -228,7 +223,7 @@ void KernelLowering::lowerMove(MoveInterface move) {
 void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {
   OpBuilder::InsertionGuard guard(builder);
   if (isa<ChannelReduceOp>(move.getOperation())) {
-    call(builder, loc, reduceFunction(KoloType(kernel.type), KoloReduction(kernel.reduction)), {to, from, integer(length)});
+    call(builder, loc, reduceFunction, {to, from, integer(length), type, reduction});
     return;
   }
   if (!move.getSourceRank() && !move.getDestinationRank()) {
@@ -240,8 +235,6 @@ void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value 
 }
 
 void KernelLowering::lowerDivide(DivideOp divide) {
-  if (kernel.type < 0)
-    return; // a program that reduces nothing has no average either
   settle(unsettled.reads || unsettled.writes);
   const BufferValues &buffer = buffers.find(divide.getBuffer())->second;
   Value numRanks = constant(1);
@@ -249,11 +242,13 @@ void KernelLowering::lowerDivide(DivideOp divide) {
     numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
   SliceValues slice = sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes());
   OpBuilder::InsertionGuard guard(builder);
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
+                                          constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
   buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(divide.getPart()), mapped(divide.getParts())},
                   [&](OpBuilder &, Value begin, Value, Value length) {
-                    call(builder, loc, divideFunction(KoloType(kernel.type)),
-                         {addressOf(buffer, buffer.base, begin), integer(length), integer(numRanks)});
+                    call(builder, loc, divideFunction,
+                         {addressOf(buffer, buffer.base, begin), integer(length), type, integer(numRanks)});
                   });
   unsettled = {true, true};
 }
@@ -275,12 +270,12 @@ void KernelLowering::lowerWait(WaitOp wait) {
 
 void KernelLowering::lowerLookup(LookupOp lookup) {
   ArrayRef<int64_t> table = lookup.getTable();
-  std::string name = ("table." + kernel.name + "." + Twine(numTables++)).str();
-  auto type = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(table.size()));
+  std::string name = ("table." + program.getSymName() + "." + Twine(numTables++)).str();
+  auto tableType = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(table.size()));
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+    LLVM::GlobalOp::create(builder, loc, tableType, /*isConstant=*/true, LLVM::Linkage::Internal, name,
                            builder.getI64TensorAttr(table), /*alignment=*/8, constantSpace);
   }
   Value base = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, constantSpace), name);
@@ -296,22 +291,15 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     if (failed(options) || failed(checkNames()))
       return signalPassFailure();
     ModuleOp module = getOperation();
-    std::vector<DeviceKernel> kernels = listKernels(module, *options);
-    llvm::StringMap<ProgramOp> programs; // by name: kernels get the same ones
-    for (auto program : module.getOps<ProgramOp>())
-      programs[program.getSymName()] = program;
     declarePrimitives(module);
     defineCopy(module);
+    defineReduceAndDivide(module, *options);
     defineWaitAndSignal(module);
-    for (const DeviceKernel &kernel : kernels) {
-      if (kernel.type >= 0) {
-        defineReduce(module, KoloType(kernel.type), KoloReduction(kernel.reduction), options->accumulation);
-        defineDivide(module, KoloType(kernel.type));
-      }
-      KernelLowering(programs[kernel.program], kernel).run();
+    defineQuotient(module);
+    for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {
+      KernelLowering(program).run();
+      program.erase();
     }
-    for (auto &program : programs)
-      program.second.erase();
   }
 
 private:

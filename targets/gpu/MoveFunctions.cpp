@@ -24,13 +24,13 @@ public:
         i64(builder.getI64Type()) {}
 
   void defineCopy();
-  void defineReduce(KoloType type, KoloReduction reduction, Accumulation accumulation);
-  void defineDivide(KoloType type);
+  void defineReduce(const DeviceOptions &options);
+  void defineDivide(const DeviceOptions &options);
 
 private:
   /// Called with the numbers of the units that one thread handles at once.
   using UnitsBuilder = function_ref<void(ArrayRef<Value> units)>;
-  void buildStrided(Value numUnits, UnitsBuilder build);
+  void buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build);
   /// Elements before the first, and after the last, whole vector of [destination, destination + numElements) go one by one.
   struct Split {
     Value numVectors; // of type index, as are all
@@ -38,9 +38,18 @@ private:
     Value inVectors;  // elements in vectors
     Value single;     // elements that are in none
   };
+  struct Reduction {
+    KoloType type;
+    KoloReduction reduction;
+    Accumulation accumulation;
+  };
+  void reduceElements(LLVM::LLVMFuncOp function, const Reduction &reduction);
+  void divideElements(LLVM::LLVMFuncOp function, KoloType type);
+  /// Builds the body for the one of these numbers that `chosen` is, of type i64; any other is a trap.
+  void buildChoice(Value chosen, ArrayRef<int64_t> numbers, function_ref<void(size_t position)> build);
   Split split(Value destination, Value isAlike, Value numElements, int64_t elementBytes);
   void buildElements(Value destination, Value isAlike, Value numElements, KoloType type,
-                     function_ref<void(ArrayRef<Value> offsetsBytes, Type moved)> build);
+                     int64_t unitsAtOnce, function_ref<void(ArrayRef<Value> offsetsBytes, Type moved)> build);
   void copyUnits(Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf);
   Value loadAt(Value base, Value offset, Type type, int64_t alignment) {
     return LLVM::LoadOp::create(builder, loc, type, at(base, offset), unsigned(alignment));
@@ -77,17 +86,22 @@ private:
   Type pointer, i64;
 };
 
-/// Units t, t + T, ... below numUnits: `unroll` at a time as long as there are as many, then one by one.
-void MoveFunctions::buildStrided(Value numUnits, UnitsBuilder build) {
+/// Units t, t + T, ... below numUnits: so many at a time as long as there are as many, then one by one.
+void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
   Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
-  Value step = mul(threads, constant(unroll));
-  Value end = sub(numUnits, mul(threads, constant(unroll - 1)));
+  if (unitsAtOnce == 1) {
+    auto loop = scf::ForOp::create(builder, loc, thread, numUnits, threads);
+    builder.setInsertionPointToStart(loop.getBody());
+    return build({loop.getInductionVar()});
+  }
+  Value step = mul(threads, constant(unitsAtOnce));
+  Value end = sub(numUnits, mul(threads, constant(unitsAtOnce - 1)));
   auto loop = scf::ForOp::create(builder, loc, thread, end, step, ValueRange{thread});
   builder.setInsertionPointToStart(loop.getBody());
   SmallVector<Value> units{loop.getInductionVar()};
-  for (int64_t i = 1; i < unroll; ++i)
+  for (int64_t i = 1; i < unitsAtOnce; ++i)
     units.push_back(add(units.back(), threads));
   build(units);
   scf::YieldOp::create(builder, loc, add(loop.getInductionVar(), step));
@@ -101,7 +115,7 @@ void MoveFunctions::buildStrided(Value numUnits, UnitsBuilder build) {
 void MoveFunctions::copyUnits(Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf) {
   Value destination = builder.getInsertionBlock()->getParent()->getArgument(0);
   Value source = builder.getInsertionBlock()->getParent()->getArgument(1);
-  buildStrided(numUnits, [&](ArrayRef<Value> units) {
+  buildStrided(numUnits, unroll, [&](ArrayRef<Value> units) {
     SmallVector<Value> offsets, values;
     for (Value unit : units)
       offsets.push_back(offsetOf(unit));
@@ -113,7 +127,7 @@ void MoveFunctions::copyUnits(Value numUnits, Type type, int64_t unitBytes, func
 }
 
 void MoveFunctions::defineCopy() {
-  auto function = createFunction(builder, module, copyFunction, Type(), {pointer, pointer, i64});
+  auto function = createFunction(builder, module, copyFunction, Type(), {pointer, pointer, i64}, Inlining::Never);
   Value destination = function.getArgument(0), source = function.getArgument(1), zero = constant(0);
   constexpr int64_t wordBytes = 4;
   Value isVector = areAlike(destination, source, vectorBytes), isWord = areAlike(destination, source, wordBytes);
@@ -142,16 +156,16 @@ MoveFunctions::Split MoveFunctions::split(Value destination, Value isAlike, Valu
 
 /// `build` gets offsets in bytes, and the type of what is at them: a vector of elements, or one.
 void MoveFunctions::buildElements(Value destination, Value isAlike, Value numElements, KoloType type,
-                                  function_ref<void(ArrayRef<Value>, Type)> build) {
+                                  int64_t unitsAtOnce, function_ref<void(ArrayRef<Value>, Type)> build) {
   Type stored = storedType(builder, type);
   int64_t elementBytes = stored.getIntOrFloatBitWidth() / 8;
   Split parts = split(destination, isAlike, numElements, elementBytes);
   Value headBytes = mul(parts.head, constant(elementBytes));
-  buildStrided(parts.numVectors, [&](ArrayRef<Value> units) {
+  buildStrided(parts.numVectors, unitsAtOnce, [&](ArrayRef<Value> units) {
     build(llvm::map_to_vector<unroll>(units, [&](Value unit) { return add(headBytes, mul(unit, constant(vectorBytes))); }),
           VectorType::get({vectorBytes / elementBytes}, stored));
   });
-  buildStrided(parts.single, [&](ArrayRef<Value> units) {
+  buildStrided(parts.single, unitsAtOnce, [&](ArrayRef<Value> units) {
     build(llvm::map_to_vector<unroll>(units,
                                       [&](Value unit) {
                                         Value element = select(isLess(unit, parts.head), unit, add(unit, parts.inVectors));
@@ -163,27 +177,26 @@ void MoveFunctions::buildElements(Value destination, Value isAlike, Value numEle
 
 static int64_t alignmentOf(Type moved) { return isa<VectorType>(moved) ? vectorBytes : moved.getIntOrFloatBitWidth() / 8; }
 
-void MoveFunctions::defineReduce(KoloType type, KoloReduction reduction, Accumulation accumulation) {
-  auto function = createFunction(builder, module, reduceFunction(type, reduction), Type(), {pointer, pointer, i64});
+void MoveFunctions::reduceElements(LLVM::LLVMFuncOp function, const Reduction &reduction) {
   Value destination = function.getArgument(0), source = function.getArgument(1);
-  Value numElements = toIndex(builder, loc, function.getArgument(2));
   auto build = [&](ArrayRef<Value> offsets, Type moved) {
     SmallVector<Value> left, right;
     for (Value offset : offsets) {
       left.push_back(loadAt(destination, offset, moved, alignmentOf(moved)));
       right.push_back(loadAt(source, offset, moved, alignmentOf(moved)));
     }
-    for (auto [offset, a, b] : llvm::zip_equal(offsets, left, right))
-      storeAt(createReduction(builder, loc, type, reduction, a, b, accumulation), destination, offset, alignmentOf(moved));
+    for (auto [offset, a, b] : llvm::zip_equal(offsets, left, right)) {
+      Value value = createReduction(builder, loc, reduction.type, reduction.reduction, a, b, reduction.accumulation);
+      storeAt(value, destination, offset, alignmentOf(moved));
+    }
   };
-  buildElements(destination, areAlike(destination, source, vectorBytes), numElements, type, build);
-  finish();
+  buildElements(destination, areAlike(destination, source, vectorBytes), toIndex(builder, loc, function.getArgument(2)),
+                reduction.type, unroll, build);
 }
 
-void MoveFunctions::defineDivide(KoloType type) {
-  auto function = createFunction(builder, module, divideFunction(type), Type(), {pointer, i64, i64});
+void MoveFunctions::divideElements(LLVM::LLVMFuncOp function, KoloType type) {
   Value destination = function.getArgument(0);
-  Value divisor = createDivisor(builder, loc, type, function.getArgument(2));
+  Value divisor = createDivisor(builder, loc, type, function.getArgument(3));
   // No device divides vectors of integers.
   Value useVectors = arith::ConstantIntOp::create(builder, loc, isFloat(type), 1);
   auto build = [&](ArrayRef<Value> offsets, Type moved) {
@@ -195,7 +208,55 @@ void MoveFunctions::defineDivide(KoloType type) {
     for (auto [offset, value] : llvm::zip_equal(offsets, values))
       storeAt(createQuotient(builder, loc, type, value, divisor), destination, offset, alignmentOf(moved));
   };
-  buildElements(destination, useVectors, toIndex(builder, loc, function.getArgument(1)), type, build);
+  // Divisions take long: several loads in flight would not make them faster, but the code longer.
+  buildElements(destination, useVectors, toIndex(builder, loc, function.getArgument(1)), type, 1, build);
+}
+
+void MoveFunctions::buildChoice(Value chosen, ArrayRef<int64_t> numbers, function_ref<void(size_t)> build) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto choice = scf::IndexSwitchOp::create(builder, loc, TypeRange(), toIndex(builder, loc, chosen), numbers,
+                                           numbers.size());
+  for (auto [position, region] : llvm::enumerate(choice.getCaseRegions())) {
+    builder.createBlock(&region);
+    build(position);
+    scf::YieldOp::create(builder, loc);
+  }
+  builder.createBlock(&choice.getDefaultRegion());
+  LLVM::Trap::create(builder, loc);
+  scf::YieldOp::create(builder, loc);
+}
+
+/// Number of what is computed alike, in a table of all types and reductions.
+static int64_t numberOf(KoloType type, KoloReduction reduction) { return int64_t(type) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(reduction); }
+
+void MoveFunctions::defineReduce(const DeviceOptions &options) {
+  auto function = createFunction(builder, module, reduceFunction, Type(), {pointer, pointer, i64, i64, i64}, Inlining::Never);
+  std::vector<Reduction> bodies;
+  SmallVector<int64_t> numbers;
+  for (KoloType type : options.types)
+    for (KoloReduction reduction : options.reductions) {
+      if (reduction == KOLO_AVERAGE && llvm::is_contained(options.reductions, KOLO_SUM))
+        continue; // see below
+      bodies.push_back({type, reduction, options.accumulation});
+      numbers.push_back(numberOf(type, reduction == KOLO_AVERAGE ? KOLO_SUM : reduction));
+    }
+  // An average is a sum that is divided at the end.
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, function.getArgument(4),
+                                          constantI64(builder, loc, KOLO_AVERAGE));
+  Value reduction = select(isAverage, constantI64(builder, loc, KOLO_SUM), function.getArgument(4));
+  Value row = arith::MulIOp::create(builder, loc, function.getArgument(3), constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
+  buildChoice(arith::AddIOp::create(builder, loc, row, reduction), numbers,
+              [&](size_t position) { reduceElements(function, bodies[position]); });
+  finish();
+}
+
+void MoveFunctions::defineDivide(const DeviceOptions &options) {
+  auto function = createFunction(builder, module, divideFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
+  SmallVector<int64_t> numbers;
+  if (llvm::is_contained(options.reductions, KOLO_AVERAGE))
+    numbers.assign(options.types.begin(), options.types.end());
+  buildChoice(function.getArgument(2), numbers,
+              [&](size_t position) { divideElements(function, KoloType(numbers[position])); });
   finish();
 }
 
@@ -203,14 +264,9 @@ void MoveFunctions::defineDivide(KoloType type) {
 
 void defineCopy(ModuleOp module) { MoveFunctions(module).defineCopy(); }
 
-void defineReduce(ModuleOp module, KoloType type, KoloReduction reduction, Accumulation accumulation) {
-  if (!module.lookupSymbol(reduceFunction(type, reduction)))
-    MoveFunctions(module).defineReduce(type, reduction, accumulation);
-}
-
-void defineDivide(ModuleOp module, KoloType type) {
-  if (!module.lookupSymbol(divideFunction(type)))
-    MoveFunctions(module).defineDivide(type);
+void defineReduceAndDivide(ModuleOp module, const DeviceOptions &options) {
+  MoveFunctions(module).defineReduce(options);
+  MoveFunctions(module).defineDivide(options);
 }
 
 } // namespace kolo::gpu

@@ -11,6 +11,11 @@ def LowerPrograms : Pass<"kolo-gpu-lower-programs", "::mlir::ModuleOp"> {
     Option<"nativeAccumulation", "native-accumulation", "bool", "false", "compute with f16 and bf16 in their own types">];
 }
 
+def LowerDivisions : Pass<"kolo-gpu-lower-divisions", "::mlir::ModuleOp"> {
+  let summary = "makes divisions of indices calls of one function";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
 def LowerFailures : Pass<"kolo-gpu-lower-failures", "::mlir::ModuleOp"> {
   let summary = "makes a kernel end at once when a wait fails";
   let dependentDialects = ["::mlir::cf::ControlFlowDialect", "::mlir::LLVM::LLVMDialect"];

@@ -13,6 +13,8 @@ namespace {
 /// Polls between two looks at the abort flag, which is far away in host memory. A power of two.
 constexpr int64_t pollsPerAbortCheck = 256;
 
+constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked";
+
 class WaitFunctions {
 public:
   explicit WaitFunctions(ModuleOp module)
@@ -21,6 +23,7 @@ public:
 
   void defineSignal();
   void defineWait();
+  void defineUniformWait();
 
 private:
   struct Polled {
@@ -60,7 +63,7 @@ private:
 };
 
 void WaitFunctions::defineSignal() {
-  auto function = createFunction(builder, module, signalFunction, Type(), {pointer, i64, i64, i64});
+  auto function = createFunction(builder, module, signalFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
   invocation = function.getArgument(0), peer = function.getArgument(1);
   semaphore = function.getArgument(2), numSemaphores = function.getArgument(3);
   call(builder, loc, publishFunction);
@@ -134,7 +137,7 @@ void WaitFunctions::report(const Polled &polled, Value target) {
 }
 
 void WaitFunctions::defineWait() {
-  auto function = createFunction(builder, module, waitFunction, i32, {pointer, i64, i64, i64, i64});
+  auto function = createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never);
   invocation = function.getArgument(0), peer = function.getArgument(1), semaphore = function.getArgument(2);
   numSemaphores = function.getArgument(3), statement = function.getArgument(4);
   Value isLeader = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), constant(0));
@@ -158,7 +161,15 @@ void WaitFunctions::defineWait() {
   scf::YieldOp::create(builder, loc, polled.code);
 
   builder.setInsertionPointToEnd(&function.getBody().front());
-  LLVM::ReturnOp::create(builder, loc, call(builder, loc, shareFunction, {asked.getResult(0)}));
+  Value status = call(builder, loc, shareFunction, {asked.getResult(0)});
+  LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, status));
+}
+
+/// What a function gives counts as different from thread to thread, unless it is said that it is not.
+void WaitFunctions::defineUniformWait() {
+  auto function = createFunction(builder, module, waitFunction, i32, {pointer, i64, i64, i64, i64}, Inlining::Always);
+  Value status = call(builder, loc, uniformFunction, {call(builder, loc, blockedWaitFunction, function.getArguments())});
+  LLVM::ReturnOp::create(builder, loc, arith::TruncIOp::create(builder, loc, i32, status));
 }
 
 } // namespace
@@ -166,6 +177,7 @@ void WaitFunctions::defineWait() {
 void defineWaitAndSignal(ModuleOp module) {
   WaitFunctions(module).defineSignal();
   WaitFunctions(module).defineWait();
+  WaitFunctions(module).defineUniformWait();
 }
 
 } // namespace kolo::gpu

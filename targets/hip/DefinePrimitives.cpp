@@ -38,6 +38,7 @@ public:
   void defineNumbers();
   void defineBarrier();
   void defineShare();
+  void defineUniform();
   void defineCounters();
   void definePause();
 
@@ -109,8 +110,12 @@ void Primitives::defineShare() {
   barrier();
   Value value = LLVM::LoadOp::create(builder, loc, builder.getI32Type(), address, 4);
   barrier();
-  // The same for all threads, which LLVM cannot know of memory.
-  giveBack(intrinsic("llvm.amdgcn.readfirstlane.i32", builder.getI32Type(), {value}));
+  giveBack(value);
+}
+
+void Primitives::defineUniform() {
+  auto uniform = define(uniformFunction);
+  giveBack(intrinsic("llvm.amdgcn.readfirstlane", builder.getI64Type(), {uniform.getArgument(0)}));
 }
 
 void Primitives::defineCounters() {
@@ -136,16 +141,15 @@ void Primitives::defineCounters() {
 
 /// In units of 64 cycles, of which the instruction takes a constant: short at first, then a good half microsecond.
 void Primitives::definePause() {
-  constexpr int64_t numShort = 64, shortUnits = 1, longUnits = 16;
+  constexpr int64_t numShort = 64, shortUnits = 1, moreUnits = 15;
   auto pause = define(pauseFunction);
+  intrinsic("llvm.amdgcn.s.sleep", Type(), {constant(shortUnits)});
   Value isLong = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, pause.getArgument(0),
                                        constantI64(builder, loc, numShort));
-  auto conditional = scf::IfOp::create(builder, loc, isLong, /*withElseRegion=*/true);
+  auto conditional = scf::IfOp::create(builder, loc, isLong);
   giveBack();
   builder.setInsertionPointToStart(conditional.thenBlock());
-  intrinsic("llvm.amdgcn.s.sleep", Type(), {constant(longUnits)});
-  builder.setInsertionPointToStart(conditional.elseBlock());
-  intrinsic("llvm.amdgcn.s.sleep", Type(), {constant(shortUnits)});
+  intrinsic("llvm.amdgcn.s.sleep", Type(), {constant(moreUnits)});
 }
 
 struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
@@ -154,6 +158,7 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     primitives.defineNumbers();
     primitives.defineBarrier();
     primitives.defineShare();
+    primitives.defineUniform();
     primitives.defineCounters();
     primitives.definePause();
   }

@@ -41,7 +41,7 @@ llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions 
   if (!linked)
     return linked.takeError();
   DeviceImage image{"hip", architecture.str(), KOLO_DEVICE_HSACO, (*linked)->getBuffer().str(), {}};
-  auto resources = readResources(image.data, gpu::listKernels(module, device));
+  auto resources = readResources(image.data, module);
   if (!resources)
     return resources.takeError();
   image.resources = std::move(*resources);

@@ -3,7 +3,7 @@
 #define KOLO_TARGETS_HIP_HIPTARGET_H
 
 #include "compiler/Pipeline.h"
-#include "targets/gpu/Variants.h"
+#include "targets/DeviceCode.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"

@@ -4,13 +4,13 @@
 
 #include "targets/DeviceCode.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
 namespace kolo::hip {
 
-/// The resources of these kernels, in their order, from a code object's metadata.
-llvm::Expected<std::vector<DeviceImage::Resources>> readResources(llvm::StringRef codeObject,
-                                                                  const std::vector<DeviceKernel> &kernels);
+/// What the kernels of the module's programs take, in their order, from a code object's metadata.
+llvm::Expected<std::vector<DeviceImage::Resources>> readResources(llvm::StringRef codeObject, mlir::ModuleOp programs);
 
 } // namespace kolo::hip
 

@@ -1,4 +1,5 @@
 // The note of a code object: registers and memory of every kernel, as LLVM's user guide for AMDGPU defines it.
+#include "ir/Kolo.h"
 #include "targets/gpu/EmitCode.h"
 #include "targets/hip/Internal.h"
 
@@ -42,30 +43,29 @@ static DeviceImage::Resources describe(msgpack::MapDocNode &kernel) {
   return {{"vectorRegisters", numberIn(kernel, ".vgpr_count")},
           {"accumulationRegisters", numberIn(kernel, ".agpr_count")},
           {"scalarRegisters", numberIn(kernel, ".sgpr_count")},
-          {"spilledRegisters", numberIn(kernel, ".vgpr_spill_count") + numberIn(kernel, ".sgpr_spill_count")},
+          {"spilledVectorRegisters", numberIn(kernel, ".vgpr_spill_count")},
+          {"spilledScalarRegisters", numberIn(kernel, ".sgpr_spill_count")},
           {"stackBytes", numberIn(kernel, ".private_segment_fixed_size")},
           {"sharedBytes", numberIn(kernel, ".group_segment_fixed_size")}};
 }
 
-Expected<std::vector<DeviceImage::Resources>> readResources(StringRef codeObject,
-                                                            const std::vector<DeviceKernel> &kernels) {
+Expected<std::vector<DeviceImage::Resources>> readResources(StringRef codeObject, mlir::ModuleOp programs) {
   auto metadata = readMetadata(codeObject);
   if (!metadata)
     return metadata.takeError();
   msgpack::Document document;
   if (!document.readFromBlob(*metadata, /*Multi=*/false))
     return gpu::makeError("the code object's metadata cannot be read");
-  std::vector<DeviceImage::Resources> resources(kernels.size());
-  for (msgpack::DocNode &node : document.getRoot().getMap()["amdhsa.kernels"].getArray()) {
-    msgpack::MapDocNode &map = node.getMap();
-    StringRef name = map[".name"].getString();
-    for (auto [kernel, entry] : zip_equal(kernels, resources))
-      if (name == kernel.name)
-        entry = describe(map);
+  StringMap<DeviceImage::Resources> found;
+  for (msgpack::DocNode &node : document.getRoot().getMap()["amdhsa.kernels"].getArray())
+    found[node.getMap()[".name"].getString()] = describe(node.getMap());
+  std::vector<DeviceImage::Resources> resources;
+  for (auto program : programs.getOps<ProgramOp>()) {
+    auto kernel = found.find(program.getSymName());
+    if (kernel == found.end())
+      return gpu::makeError("the code object has no kernel " + program.getSymName());
+    resources.push_back(kernel->second);
   }
-  for (auto [kernel, entry] : zip_equal(kernels, resources))
-    if (entry.empty())
-      return gpu::makeError("the code object has no kernel " + kernel.name);
   return resources;
 }
 

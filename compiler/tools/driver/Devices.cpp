@@ -4,7 +4,6 @@
 #include "compiler/Pipeline.h"
 #include "kolo/runtime/Plugin.h"
 #include "targets/cuda/CudaTarget.h"
-#include "targets/gpu/Variants.h"
 #include "targets/hip/HipTarget.h"
 
 #include "llvm/Object/ELFObjectFile.h"
@@ -83,14 +82,7 @@ std::vector<KoloType> parseTypes(const std::string &text, const std::string &fla
 }
 
 std::vector<KoloReduction> parseReductions(const std::string &text, const std::string &flag) {
-  std::vector<KoloReduction> reductions =
-      parseKinds<KoloReduction>(text, flag, KOLO_NUM_REDUCTIONS, runtime::parseReduction);
-  // An average is a sum that is divided at the end, by the same kernel.
-  for (KoloReduction &reduction : reductions)
-    reduction = reduction == KOLO_AVERAGE ? KOLO_SUM : reduction;
-  std::ranges::sort(reductions);
-  reductions.erase(std::unique(reductions.begin(), reductions.end()), reductions.end());
-  return reductions;
+  return parseKinds<KoloReduction>(text, flag, KOLO_NUM_REDUCTIONS, runtime::parseReduction);
 }
 
 llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptions &options,
@@ -98,7 +90,7 @@ llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptio
   DeviceCode code;
   if (request.devices.empty())
     return code;
-  code.kernels = gpu::listKernels(programs, request.deviceOptions);
+  code.options = request.deviceOptions;
   for (const DeviceArchitecture &device : request.devices) {
     auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return device.kind == known.kind; });
     if (target == std::end(deviceTargets))

@@ -60,7 +60,7 @@ typedef struct KoloDeviceInvocation {
   int64_t count;                           /* elements, as the collective counts them: see `count` in KoloProgram */
   int64_t elementBytes;
   int64_t root;                            /* rank number inside the group the collective runs over */
-  int64_t isAverage;                       /* non-zero: divide where the program ends an average */
+  int64_t type, reduction;                 /* KoloType, KoloReduction; of no meaning where the program reduces nothing */
   void *local[KOLO_NUM_BUFFER_ROLES];        /* this rank's buffers, by KoloBufferRole, aligned to elements; may be null when empty */
   void *const *peers[KOLO_NUM_BUFFER_ROLES]; /* [role][rank]: that rank's buffer as mapped here, this rank's included */
   uint64_t *const *peerSemaphores;         /* [rank]: that rank's semaphores as mapped here, this rank's included */
@@ -79,16 +79,12 @@ typedef enum KoloDeviceFormat {
   KOLO_DEVICE_HSACO /* a code object for hipModuleLoadData */
 } KoloDeviceFormat;
 
-/* A kernel, in every image under the same name. */
-typedef struct KoloDeviceKernel {
-  const char *name;
-  uint32_t program;  /* index into KoloPlugin.programs */
-  int32_t type;      /* KoloType, or -1: of any type, since the program reduces nothing */
-  int32_t reduction; /* KoloReduction, or -1. An average runs the sum, with isAverage */
-  uint32_t reserved; /* zero */
-} KoloDeviceKernel;
+/* What programs that reduce have code for, in every image. A launch with any other pair ends in a trap: refuse it before. */
+typedef struct KoloDeviceReduction {
+  int32_t type;      /* KoloType */
+  int32_t reduction; /* KoloReduction */
+} KoloDeviceReduction;
 
-/* What there is no kernel for, no device can run. */
 typedef struct KoloDeviceImage {
   const char *kind;         /* "cuda" or "hip" */
   const char *architecture; /* "sm_90": runs there and, being PTX, on later ones; "gfx90a": runs there only */
@@ -99,11 +95,12 @@ typedef struct KoloDeviceImage {
 } KoloDeviceImage;
 
 typedef struct KoloDevicePlugin {
-  uint32_t abiVersion; /* KOLO_DEVICE_ABI_VERSION */
-  uint32_t numKernels;
-  const KoloDeviceKernel *kernels;
+  uint32_t abiVersion;        /* KOLO_DEVICE_ABI_VERSION */
+  uint32_t numKernels;        /* as many as KoloPlugin has programs, in the same order */
+  const char *const *kernels; /* names, in every image the same */
+  uint32_t numReductions;
   uint32_t numImages;
-  uint32_t reserved; /* zero */
+  const KoloDeviceReduction *reductions;
   const KoloDeviceImage *images;
 } KoloDevicePlugin;
 
