@@ -5,6 +5,7 @@
 #include "compiler/Pipeline.h"
 #include "targets/DeviceCode.h"
 
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <memory>

@@ -1,0 +1,257 @@
+// The code that all device targets share gives what the collectives are defined to give: every shipped algorithm, on the host.
+#include "../compiler/Support.h"
+#include "Emulator.h"
+
+#include "compiler/Pipeline.h"
+#include "ir/reference/Oracle.h"
+#include "kolo/dsl/Registry.h"
+#include "targets/cpu/CpuTarget.h"
+
+#include <random>
+#include <thread>
+
+using namespace kolo;
+using namespace kolo::test;
+using reference::Bytes;
+
+namespace {
+
+constexpr uint64_t longEnough = uint64_t(1) << 40;
+
+/// An algorithm in channel form, and compiled.
+class Algorithm {
+public:
+  explicit Algorithm(const std::string &name, const DeviceOptions &options) : name(name), context(makeContext()) {
+    cpu::loadCpuTarget(*context);
+    mesh = smallMesh(definitionOf(name));
+    module = emit(*context, name, {mesh});
+    mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
+    buildChannelPipeline(manager, {.check = false});
+    if (failed(manager.run(*module)))
+      llvm::report_fatal_error("no channel program");
+    emulator = std::make_unique<Emulator>(*module, options);
+  }
+  ProgramOp program() { return *module->getOps<ProgramOp>().begin(); }
+
+  std::string name;
+  std::unique_ptr<mlir::MLIRContext> context;
+  Sizes mesh;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::unique_ptr<Emulator> emulator;
+};
+
+/// A buffer somewhere in memory, aligned to elements only, with guards around it.
+class Guarded {
+public:
+  Guarded(size_t size, size_t elementBytes, size_t elementsOff) : size(size), first(guard + elementsOff * elementBytes) {
+    bytes.assign(first + size + guard, reference::poison);
+  }
+  void *data() { return bytes.data() + first; }
+  void fill(const Bytes &content) { std::ranges::copy(content, bytes.begin() + ptrdiff_t(first)); }
+  Bytes content() const { return {bytes.begin() + ptrdiff_t(first), bytes.begin() + ptrdiff_t(first + size)}; }
+  bool isIntact() const {
+    auto isPoison = [](std::byte value) { return value == reference::poison; };
+    return std::all_of(bytes.begin(), bytes.begin() + ptrdiff_t(first), isPoison) &&
+           std::all_of(bytes.begin() + ptrdiff_t(first + size), bytes.end(), isPoison);
+  }
+
+private:
+  static constexpr size_t guard = 64;
+  size_t size, first;
+  std::vector<std::byte> bytes;
+};
+
+/// All ranks of a mesh, which share the memory of this process.
+class Ranks {
+public:
+  Ranks(Algorithm &algorithm, const LaunchShape &shape) : algorithm(algorithm), shape(shape) {
+    call.collective = algorithm.program().getCollective();
+    call.meshSizes = algorithm.mesh;
+    numRanks = size_t(reference::numRanks(call));
+    size_t numCounters = size_t(shape.lanes) * size_t(algorithm.program().getSemaphores()) * numRanks;
+    for (auto *table : {&semaphores, &sent, &awaited})
+      table->assign(numRanks, std::vector<uint64_t>(numCounters, 0));
+    for (std::vector<uint64_t> &cells : semaphores)
+      peerSemaphores.push_back(cells.data());
+    failures.assign(numRanks, std::vector<KoloDeviceFailure>(size_t(shape.lanes)));
+  }
+
+  reference::Call call;
+  uint64_t pollLimit = longEnough;
+  uint64_t abort = 0;
+  std::vector<std::vector<KoloDeviceFailure>> failures;
+  size_t numRanks = 0;
+
+  /// Several calls one after the other, with other data in the same buffers; a rank waits for nobody between them. Says what
+  /// is wrong, or nothing. Ranks for which `takesPart` is false stay away.
+  std::string run(int numCalls, uint64_t seed, const std::function<bool(size_t)> &takesPart = [](size_t) { return true; });
+
+private:
+  void place(uint64_t seed);
+  KoloDeviceInvocation describe(size_t rank);
+  void runRank(size_t rank, std::string &wrong);
+
+  Algorithm &algorithm;
+  LaunchShape shape;
+  std::vector<reference::World> worlds; // one per call
+  std::vector<Guarded> buffers[KOLO_NUM_BUFFER_ROLES];
+  std::vector<void *> addresses[KOLO_NUM_BUFFER_ROLES];
+  std::vector<std::vector<uint64_t>> semaphores, sent, awaited;
+  std::vector<uint64_t *> peerSemaphores;
+};
+
+void Ranks::place(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto elementBytes = size_t(reference::elementBytes(call.type));
+  const reference::World &world = worlds.front();
+  size_t largest = 0;
+  for (const Bytes &output : world.outputs)
+    largest = std::max(largest, output.size());
+  for (const Bytes &input : world.inputs)
+    largest = std::max(largest, input.size());
+  for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    buffers[role].clear(), addresses[role].clear();
+    for (size_t rank = 0; rank < numRanks; ++rank) {
+      // Scratch begins aligned; how much a program takes, its host code knows, which is not here.
+      size_t size = role == KOLO_INPUT    ? world.inputs[rank].size()
+                    : role == KOLO_OUTPUT ? world.outputs[rank].size()
+                                          : (largest + 4096) * (numRanks + 2) * 4;
+      buffers[role].emplace_back(size, elementBytes, role == KOLO_SCRATCH ? 0 : random() % 20);
+    }
+    for (Guarded &buffer : buffers[role])
+      addresses[role].push_back(buffer.data());
+  }
+}
+
+KoloDeviceInvocation Ranks::describe(size_t rank) {
+  KoloDeviceInvocation invocation = {};
+  std::ranges::fill(invocation.dimSizes, 1);
+  std::ranges::copy(call.meshSizes, invocation.dimSizes);
+  std::ranges::copy(reference::coordinatesOf(call, int64_t(rank)), invocation.coordinates);
+  invocation.rank = int64_t(rank), invocation.numRanks = int64_t(numRanks);
+  invocation.count = call.count, invocation.elementBytes = reference::elementBytes(call.type);
+  invocation.root = call.root;
+  invocation.type = int64_t(call.type), invocation.reduction = int64_t(call.reduction);
+  for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    invocation.local[role] = addresses[role][rank];
+    invocation.peers[role] = addresses[role].data();
+  }
+  invocation.peerSemaphores = peerSemaphores.data();
+  invocation.semaphores = semaphores[rank].data(), invocation.sent = sent[rank].data();
+  invocation.awaited = awaited[rank].data(), invocation.abort = &abort;
+  invocation.failures = failures[rank].data(), invocation.pollLimit = pollLimit;
+  return invocation;
+}
+
+void Ranks::runRank(size_t rank, std::string &wrong) {
+  KoloDeviceInvocation invocation = describe(rank);
+  for (const reference::World &world : worlds) {
+    buffers[KOLO_INPUT][rank].fill(world.inputs[rank]);
+    buffers[KOLO_OUTPUT][rank].fill(world.outputs[rank]);
+    algorithm.emulator->launch(algorithm.name, shape, invocation);
+    if (std::ranges::any_of(failures[rank], [](const KoloDeviceFailure &failure) { return failure.code != 0; })) {
+      wrong = "rank " + std::to_string(rank) + " failed";
+      return;
+    }
+    if (llvm::Error problem = reference::checkOutput(world, int64_t(rank), buffers[KOLO_OUTPUT][rank].content()))
+      wrong += llvm::toString(std::move(problem));
+    if (buffers[KOLO_INPUT][rank].content() != world.inputs[rank])
+      wrong += "the input has changed";
+    for (auto &role : buffers)
+      if (!role[rank].isIntact())
+        wrong += "something beside a buffer has changed";
+  }
+}
+
+std::string Ranks::run(int numCalls, uint64_t seed, const std::function<bool(size_t)> &takesPart) {
+  worlds.clear();
+  for (int number = 0; number < numCalls; ++number) {
+    reference::World &world = worlds.emplace_back(reference::makeWorld(call));
+    reference::tagInput(world, seed + uint64_t(number));
+    reference::poisonOutputs(world);
+  }
+  place(seed);
+  std::vector<std::string> wrong(numRanks);
+  {
+    std::vector<std::jthread> ranks;
+    for (size_t rank = 0; rank < numRanks; ++rank)
+      if (takesPart(rank))
+        ranks.emplace_back([&, rank] { runRank(rank, wrong[rank]); });
+  }
+  std::string all;
+  for (const std::string &text : wrong)
+    all += text.empty() ? "" : text + "\n";
+  return all;
+}
+
+DeviceOptions everything() {
+  DeviceOptions options{{}, {}, Accumulation::F32};
+  for (int type = 0; type < KOLO_NUM_TYPES; ++type)
+    options.types.push_back(KoloType(type));
+  for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
+    options.reductions.push_back(KoloReduction(reduction));
+  return options;
+}
+
+bool isRooted(CollectiveKind kind) {
+  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
+         kind == CollectiveKind::Scatter;
+}
+
+} // namespace
+
+class EmulatedAlgorithm : public testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
+  Algorithm algorithm(GetParam(), everything());
+  const int64_t counts[] = {0, 1, 17, 255, 1000, 3001};
+  std::mt19937_64 random(7);
+  for (reference::ElementType type : reference::allElementTypes) {
+    LaunchShape shape{1 + int64_t(random() % 2), 1 + int64_t(random() % 3)};
+    Ranks ranks(algorithm, shape);
+    ranks.call.type = type;
+    for (int64_t count : counts) {
+      ranks.call.count = count;
+      ranks.call.reduction = reference::allReductions[random() % std::size(reference::allReductions)];
+      if (isRooted(ranks.call.collective.getKind()))
+        ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
+      ASSERT_EQ(ranks.run(2, random()), "") << nameOf(type).str() << " " << nameOf(ranks.call.reduction).str() << ", count "
+                                            << count << ", " << shape.lanes << " lanes of " << shape.threads << " threads";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(algorithmNames()),
+                         [](const auto &info) { return info.param; });
+
+TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
+  Algorithm algorithm("ringAllGather", {});
+  Ranks ranks(algorithm, {2, 3});
+  ranks.call.count = 1000;
+  ranks.pollLimit = 2000;
+  constexpr size_t missing = 3;
+  EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank != missing; }), "");
+  EXPECT_EQ(ranks.abort, 1u);
+  bool isNamed = false;
+  for (size_t rank = 0; rank < ranks.numRanks; ++rank)
+    for (const KoloDeviceFailure &failure : ranks.failures[rank]) {
+      if (rank == missing) {
+        EXPECT_EQ(failure.code, uint64_t(KOLO_DEVICE_OK));
+        continue;
+      }
+      EXPECT_TRUE(failure.code == KOLO_DEVICE_TIMEOUT || failure.code == KOLO_DEVICE_ABORTED) << rank;
+      EXPECT_LT(failure.found, failure.expected);
+      isNamed |= failure.code == KOLO_DEVICE_TIMEOUT && failure.peer == int64_t(missing);
+    }
+  EXPECT_TRUE(isNamed);
+}
+
+TEST(EmulatedFailure, AnAbortEndsTheWaitsOfAllLanes) {
+  Algorithm algorithm("ringAllGather", {});
+  Ranks ranks(algorithm, {3, 2});
+  ranks.call.count = 1000;
+  ranks.abort = 1;
+  EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
+  for (const KoloDeviceFailure &failure : ranks.failures[0])
+    EXPECT_EQ(failure.code, uint64_t(KOLO_DEVICE_ABORTED));
+}

@@ -1,0 +1,114 @@
+#include "Emulator.h"
+
+#include "ir/reference/Element.h"
+#include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/GpuPipeline.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <atomic>
+#include <barrier>
+#include <bit>
+#include <thread>
+#include <vector>
+
+namespace kolo::test {
+namespace {
+
+struct Block {
+  explicit Block(int64_t lane, const LaunchShape &shape) : lane(lane), shape(shape), barrier(shape.threads) {}
+  int64_t lane;
+  LaunchShape shape;
+  std::barrier<> barrier;
+  int32_t shared = 0;
+};
+
+thread_local Block *block;
+thread_local int64_t thread;
+
+int64_t laneNumber() { return block->lane; }
+int64_t numLanes() { return block->shape.lanes; }
+int64_t entryNumber() { return 0; }
+int64_t threadNumber() { return thread; }
+int64_t numThreads() { return block->shape.threads; }
+void waitAtBarrier() { block->barrier.arrive_and_wait(); }
+int32_t share(int32_t value) {
+  if (thread == 0)
+    block->shared = value;
+  waitAtBarrier();
+  int32_t result = block->shared;
+  waitAtBarrier();
+  return result;
+}
+void doNothing() {}
+void raise(uint64_t *counter, uint64_t value) { std::atomic_ref(*counter).store(value, std::memory_order_release); }
+uint64_t peek(uint64_t *counter) { return std::atomic_ref(*counter).load(std::memory_order_acquire); }
+int64_t uniform(int64_t value) { return value; }
+void pause(int64_t) { std::this_thread::yield(); }
+/// What LLVM calls to round to bf16; the result is in the lowest bits of the register.
+float roundToBfloat16(float value) { return std::bit_cast<float>(uint32_t(reference::bfloat16FromFloat(value))); }
+
+const std::pair<llvm::StringRef, void *> primitives[] = {
+    {gpu::laneFunction, reinterpret_cast<void *>(laneNumber)},
+    {gpu::numLanesFunction, reinterpret_cast<void *>(numLanes)},
+    {gpu::entryFunction, reinterpret_cast<void *>(entryNumber)},
+    {gpu::threadFunction, reinterpret_cast<void *>(threadNumber)},
+    {gpu::numThreadsFunction, reinterpret_cast<void *>(numThreads)},
+    {gpu::barrierFunction, reinterpret_cast<void *>(waitAtBarrier)},
+    {gpu::shareFunction, reinterpret_cast<void *>(share)},
+    {gpu::publishFunction, reinterpret_cast<void *>(doNothing)},
+    {gpu::raiseFunction, reinterpret_cast<void *>(raise)},
+    {gpu::peekFunction, reinterpret_cast<void *>(peek)},
+    {gpu::acquireFunction, reinterpret_cast<void *>(doNothing)},
+    {gpu::uniformFunction, reinterpret_cast<void *>(uniform)},
+    {gpu::pauseFunction, reinterpret_cast<void *>(pause)},
+    {"__truncsfbf2", reinterpret_cast<void *>(roundToBfloat16)}};
+
+std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp programs, const DeviceOptions &options) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy(programs.clone());
+  mlir::PassManager manager(programs.getContext(), mlir::ModuleOp::getOperationName());
+  gpu::buildGpuPipeline(manager, {}, options, nullptr);
+  if (failed(manager.run(*copy)))
+    llvm::report_fatal_error("lowering failed");
+  return mlir::translateModuleToLLVMIR(*copy, context, "kolo");
+}
+
+} // namespace
+
+Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
+  auto context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> code = lower(*context, programs, options);
+  code->setDataLayout(jit->getDataLayout());
+  llvm::orc::SymbolMap symbols;
+  for (auto [name, address] : primitives)
+    symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
+  llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
+  llvm::cantFail(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(code), std::move(context))));
+}
+
+Emulator::~Emulator() = default;
+
+void Emulator::launch(const std::string &kernel, const LaunchShape &shape, const KoloDeviceInvocation &invocation) {
+  auto run = llvm::cantFail(jit->lookup(kernel)).toPtr<void (*)(const KoloDeviceInvocation *)>();
+  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::jthread> threads;
+  for (int64_t lane = 0; lane < shape.lanes; ++lane) {
+    Block *here = blocks.emplace_back(std::make_unique<Block>(lane, shape)).get();
+    for (int64_t number = 0; number < shape.threads; ++number)
+      threads.emplace_back([=, &invocation] {
+        block = here, thread = number;
+        run(&invocation);
+      });
+  }
+  threads.clear(); // waits for them; before the blocks go
+}
+
+} // namespace kolo::test

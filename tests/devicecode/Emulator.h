@@ -1,0 +1,40 @@
+// Kernels on the host: the code that all device targets share, compiled for this processor, with threads of the host for the
+// threads of blocks, and the primitives of a device written in C++.
+#ifndef KOLO_TESTS_DEVICECODE_EMULATOR_H
+#define KOLO_TESTS_DEVICECODE_EMULATOR_H
+
+#include "kolo/runtime/DeviceAbi.h"
+#include "targets/DeviceCode.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <memory>
+#include <string>
+
+namespace llvm::orc {
+class LLJIT;
+}
+
+namespace kolo::test {
+
+/// A launch of one rank: lanes blocks of threads threads.
+struct LaunchShape {
+  int64_t lanes = 1, threads = 1;
+};
+
+class Emulator {
+public:
+  /// Compiles the programs of a module in channel form, which stays as it is. Fails the process when that fails.
+  Emulator(mlir::ModuleOp programs, const DeviceOptions &options);
+  ~Emulator();
+
+  /// Returns when all threads have ended. Several ranks may be launched from threads of the caller.
+  void launch(const std::string &kernel, const LaunchShape &shape, const KoloDeviceInvocation &invocation);
+
+private:
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+};
+
+} // namespace kolo::test
+
+#endif
