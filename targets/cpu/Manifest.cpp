@@ -101,6 +101,7 @@ llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions
                            {"maxThreads", KOLO_DEVICE_MAX_THREADS},
                            {"types", namesOf(devices.options.types)},
                            {"reductions", namesOf(devices.options.reductions)},
+                           {"accumulate", devices.options.accumulation == Accumulation::Native ? "native" : "f32"},
                            {"images", describeImages(module, devices)}};
   return manifest.dump(2) + "\n";
 }

@@ -4,8 +4,8 @@
 // Runs right after LowerPrograms, which declares them.
 //
 // Two things that LLVM 22 does not do by itself. A barrier of the block does not wait for the stores of its waves to arrive:
-// every thread therefore releases at agent scope before the barrier of a signal (publish). And the wait between the write-back
-// of the cache and the store of the flag is dropped where LLVM takes it for superfluous: it is written out (raise).
+// every thread therefore releases at agent scope before the barrier of a signal (publish). And the wait after the write-back of
+// a cache, before the barrier or the store of a flag, is dropped where LLVM takes it for superfluous: it is written out.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/hip/Passes.h"
 
@@ -50,6 +50,7 @@ private:
   void giveBack(Value value = Value()) { LLVM::ReturnOp::create(builder, loc, value ? ValueRange(value) : ValueRange()); }
   Value constant(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
   Value widen(Value number) { return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), number); }
+  void waitForStores() { intrinsic("llvm.amdgcn.s.waitcnt", Type(), {constant(waitForMemory)}); }
   Value hiddenArgument(Type type, int64_t offset);
 
   ModuleOp module;
@@ -121,11 +122,12 @@ void Primitives::defineUniform() {
 void Primitives::defineCounters() {
   define(publishFunction);
   fence(LLVM::AtomicOrdering::release, "agent");
+  waitForStores();
   giveBack();
 
   auto raise = define(raiseFunction);
   fence(LLVM::AtomicOrdering::release, "");
-  intrinsic("llvm.amdgcn.s.waitcnt", Type(), {constant(waitForMemory)});
+  waitForStores();
   LLVM::StoreOp::create(builder, loc, raise.getArgument(1), raise.getArgument(0), 8, false, false, false,
                         LLVM::AtomicOrdering::monotonic, "");
   giveBack();

@@ -1,0 +1,207 @@
+"""What the code for devices says, in the end: PTX, and what a disassembler makes of code objects.
+
+code_test.py text|ptxas ALGORITHM...   or `all` for every shipped algorithm; `ptxas` ends with 77 where there is no ptxas.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+KOLO, LLVM = os.environ["KOLO"], pathlib.Path(os.environ["LLVM_TOOLS"])
+CUDA, HIP = ("sm_80", "sm_90", "sm_100"), ("gfx90a", "gfx942")
+SKIPPED = 77
+
+
+def run(*arguments):
+    done = subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def algorithms(names):
+    shipped = {row["name"]: row["mesh"] for row in json.loads(run(KOLO, "list", "--json"))}
+    return [(name, shipped[name]) for name in (sorted(shipped) if names == ["all"] else names)]
+
+
+def mesh_of(dims, sizes={1: (8,), 2: (2, 4), 3: (2, 2, 2)}):
+    return ",".join(f"{dim}={size}" for dim, size in zip(dims, sizes[len(dims)]))
+
+
+class Compiled:
+    """A shipped algorithm, compiled for all architectures, with its images as files."""
+
+    def __init__(self, folder, name, mesh, targets, *flags):
+        plugin = pathlib.Path(folder) / f"{name}.so"
+        run(KOLO, "compile", name, "--mesh", mesh, "--target", ",".join(["cpu", *targets]), *flags, "-o", plugin)
+        self.files = [pathlib.Path(line) for line in run(KOLO, "inspect", plugin, "--extract", folder).splitlines()]
+        self.manifest = json.loads(run(KOLO, "inspect", plugin))
+        self.reduces = self.manifest["programs"][0]["reduces"]
+
+    def image(self, architecture):
+        return next(path for path in self.files if path.stem.endswith("-" + architecture))
+
+
+def functions(text, begin, end):
+    """The functions of an assembly text by name: the lines from one that `begin` matches to one that `end` matches."""
+    found, lines = {}, None
+    for line in text.splitlines():
+        if match := re.search(begin, line):
+            lines = found[match.group(1)] = []
+        elif lines is not None:
+            if re.match(end, line):
+                lines = None
+            else:
+                lines.append(line.split("//")[0].strip())
+    return found
+
+
+def longest_run(lines, wanted, unless):
+    """How many lines match `wanted` before one matches `unless`, at most."""
+    most = count = 0
+    for line in lines:
+        count = 0 if re.match(unless, line) else count + bool(re.match(wanted, line))
+        most = max(most, count)
+    return most
+
+
+class Text(unittest.TestCase):
+    names = ()
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kolo-code-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def test_the_code_is_what_the_memory_models_and_the_hardware_want(self):
+        targets = [f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP]
+        for name, dims in algorithms(self.names):
+            compiled = Compiled(self.folder, name, mesh_of(dims), targets)
+            for architecture in CUDA:
+                with self.subTest(name, architecture=architecture):
+                    self.check_ptx(compiled, compiled.image(architecture).read_text())
+            for architecture in HIP:
+                with self.subTest(name, architecture=architecture):
+                    self.check_code_object(compiled, architecture)
+
+    def check_ptx(self, compiled, text):
+        for absent, why in ((r"ld\.global\.nc", "memory that peers write is not coherent there"),
+                            (r"\s(atom|red)\.", "nobody adds to memory of others"), (r"\.extern", "nothing defines it"),
+                            (r"\.local|\.param \.align", "registers are enough"), (r"__nv_|vprintf|malloc", "a library")):
+            self.assertIsNone(re.search(absent, text), f"{absent}: {why}")
+        self.assertEqual(len(re.findall(r"\.visible \.entry", text)), 1)
+        self.assertIn(".maxntid 512", text)
+        found = functions(text, r"\.func .*?kolo_\$_([\w$]+)\($", r"^}")
+        self.assertGreaterEqual(longest_run(found["copy"], r"ld\.global\.v4\.b32", r"st\."), 4)
+        if compiled.reduces:
+            self.assertGreaterEqual(longest_run(found["reduce"], r"ld\.global\.v4\.b32", r"st\.|add\.|fma\."), 8)
+            self.assertRegex("\n".join(found["reduce"]), r"\.f16x2", "two halves at a time")
+        if self.has_semaphores(compiled):
+            signal = [line for line in found["signal"] if re.match(r"bar\.sync|st\.release", line)]
+            self.assertEqual([line.split()[0] for line in signal], ["bar.sync", "st.release.sys.global.b64"])
+            waits = "\n".join(found["wait_$_blocked"])
+            self.assertIn("ld.acquire.sys.global.b64", waits)
+            self.assertIn("nanosleep.u32", waits)
+            self.assertRegex(waits, r"bar\.red\.or\.pred")
+
+    def has_semaphores(self, compiled):
+        return compiled.manifest["programs"][0]["semaphores"] > 0
+
+    def check_code_object(self, compiled, architecture):
+        path = compiled.image(architecture)
+        symbols = run(LLVM / "llvm-readelf", "--dyn-symbols", "--wide", path)
+        name = compiled.manifest["programs"][0]["name"]
+        self.assertRegex(symbols, rf"PROTECTED\s+\d+ {name}\.kd\b")
+        undefined = [line for line in symbols.splitlines() if " UND " in line and not re.match(r"\s*0:", line)]
+        self.assertEqual(undefined, [])
+        text = run(LLVM / "llvm-objdump", "-d", path)
+        self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text), "no atomics, of floats least of all")
+        found = functions(text, r"<([\w.]+)>:$", r"^$")
+        store, load = r"global_store_", r"global_load_dwordx4"
+        self.assertGreaterEqual(longest_run(found["kolo.copy"], load, store), 4)
+        if compiled.reduces:
+            self.assertGreaterEqual(longest_run(found["kolo.reduce"], load, store + r"|v_pk_add|v_add_f"), 8)
+        if self.has_semaphores(compiled):
+            self.check_order(architecture, found["kolo.signal"], found["kolo.wait.blocked"])
+        resources = next(image for image in compiled.manifest["devices"]["images"]
+                         if image["architecture"] == architecture)["resources"][name]
+        self.assertEqual(resources["spilledVectorRegisters"], 0)
+        self.assertLessEqual(resources["vectorRegisters"], 256, "512 threads must fit")
+
+    def check_order(self, architecture, signal, wait):
+        """Every wave's stores are drained before the barrier; the flag is stored once the caches are written back."""
+        drain = r"s_waitcnt vmcnt\(0\)$"
+        barrier = next(i for i, line in enumerate(signal) if line.startswith("s_barrier"))
+        self.assertRegex(signal[barrier - 1], drain)
+        if architecture == "gfx942":
+            self.assertTrue(any(line == "buffer_wbl2 sc1" for line in signal[:barrier]))
+        writeBack = "buffer_wbl2" + (" sc0 sc1" if architecture == "gfx942" else "")
+        for code in (signal[barrier:], wait):
+            last = max(i for i, line in enumerate(code) if line == writeBack)
+            self.assertRegex(code[last + 1], drain)
+            self.assertRegex(code[last + 2], r"global_store_dwordx2 .*" + ("sc0 sc1" if architecture == "gfx942" else "off"))
+        poll = [line for line in wait if re.match(r"global_load_dwordx2 .*(sc0 sc1|glc)$", line)]
+        self.assertGreaterEqual(len(poll), 2)
+        invalidate = ["buffer_inv sc0 sc1"] if architecture == "gfx942" else ["buffer_invl2", "buffer_wbinvl1_vol"]
+        first = wait.index(invalidate[0])
+        self.assertEqual(wait[first:first + len(invalidate)], invalidate)
+        self.assertGreater(max(i for i, line in enumerate(wait) if line.startswith("s_barrier")), first)
+
+    def test_the_code_is_the_same_for_any_number_of_ranks(self):
+        many = {1: (8192,), 2: (1024, 8), 3: (1024, 4, 2)}
+        for name, dims in algorithms(self.names):
+            with self.subTest(name):
+                targets = ["cuda:sm_90", "hip:gfx90a"]
+                images = []
+                for mesh in (mesh_of(dims), mesh_of(dims, many)):
+                    compiled = Compiled(self.folder, name, mesh, targets)
+                    images.append([path.read_bytes() for path in compiled.files])
+                self.assertTrue(images[0] == images[1], "another mesh, another image")
+
+    def test_the_code_is_the_same_each_time(self):
+        name, dims = algorithms(self.names)[0]
+        images = [[path.read_bytes() for path in
+                   Compiled(self.folder, name, mesh_of(dims), ["cuda:sm_90", "hip:gfx942"]).files] for _ in range(2)]
+        self.assertTrue(images[0] == images[1])
+
+    def test_half_precision_is_computed_in_f32_unless_that_is_not_wanted(self):
+        for flag, isNative in (("f32", False), ("native", True)):
+            compiled = Compiled(self.folder, "ringAllReduce", "rank=8", ["hip:gfx90a"], "--device-types", "f16",
+                                "--device-ops", "product", "--accumulate", flag)
+            text = run(LLVM / "llvm-objdump", "-d", compiled.image("gfx90a"))
+            self.assertIn("v_pk_mul_f16", text)  # rounding once from f32 is the same: LLVM knows
+            self.assertEqual(compiled.manifest["devices"]["accumulate"], flag)
+            self.assertEqual(compiled.manifest["devices"]["types"], ["f16"])
+            self.assertEqual(compiled.manifest["devices"]["reductions"], ["product"])
+
+
+def check_with_ptxas(names):
+    """0 spills; a table of registers and shared memory."""
+    ptxas = shutil.which("ptxas") or next(iter(map(str, pathlib.Path("/usr/local/cuda/bin").glob("ptxas"))), None)
+    if not ptxas:
+        print("skipped: there is no ptxas")
+        return SKIPPED
+    wrong = False
+    print(f"{'algorithm':<34} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
+    for name, dims in algorithms(names):
+        with tempfile.TemporaryDirectory(prefix="kolo-code-") as folder:
+            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA])
+            for architecture in CUDA:
+                text = run(ptxas, "-v", f"-arch={architecture}", compiled.image(architecture), "-o", os.devnull)
+                sums = [sum(map(int, re.findall(pattern, text))) for pattern in
+                        (r"Used (\d+) registers", r"(\d+) bytes smem", r"(\d+) bytes spill", r"(\d+) bytes stack frame")]
+                print(f"{name:<34} {architecture:<12} {sums[0]:>9} {sums[1]:>7} {sums[2]:>8} {sums[3]:>6}", flush=True)
+                wrong |= sums[0] == 0 or sums[0] > 128 or sums[2] != 0 or sums[3] != 0
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    mode, *names = sys.argv[1:]
+    if mode == "ptxas":
+        sys.exit(check_with_ptxas(names))
+    Text.names = names
+    sys.exit(not unittest.main(argv=sys.argv[:1], exit=False).result.wasSuccessful())
