@@ -48,8 +48,8 @@ inline constexpr llvm::StringLiteral waitFunction = "kolo.wait"; // (invocation,
 inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
 
 void declarePrimitives(mlir::ModuleOp module);
-void defineCopy(mlir::ModuleOp module);
-void defineReduceAndDivide(mlir::ModuleOp module, const DeviceOptions &options);
+/// copy, reduce and divide. The number of threads of a block is a multiple of groupSize.
+void defineMoves(mlir::ModuleOp module, const DeviceOptions &options, int64_t groupSize);
 void defineWaitAndSignal(mlir::ModuleOp module);
 void defineQuotient(mlir::ModuleOp module);
 

@@ -33,8 +33,10 @@ static LowerProgramsOptions lowerProgramsOptions(const DeviceOptions &device) {
 }
 
 void buildGpuPipeline(OpPassManager &manager, const PipelineOptions &options, const DeviceOptions &device,
-                      std::unique_ptr<Pass> definePrimitives) {
-  manager.addPass(createLowerPrograms(lowerProgramsOptions(device)));
+                      std::unique_ptr<Pass> definePrimitives, int64_t groupSize) {
+  LowerProgramsOptions programs = lowerProgramsOptions(device);
+  programs.groupSize = groupSize;
+  manager.addPass(createLowerPrograms(programs));
   // While loops and conditions are structured: bodies use them too.
   if (definePrimitives)
     manager.addPass(std::move(definePrimitives));

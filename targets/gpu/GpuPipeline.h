@@ -13,9 +13,9 @@
 namespace kolo::gpu {
 
 /// From channel form to the LLVM dialect. `definePrimitives` is the target's pass that gives the primitives their bodies;
-/// null: they stay declarations.
+/// null: they stay declarations. Blocks have a multiple of groupSize threads: see DeviceAbi.h.
 void buildGpuPipeline(mlir::OpPassManager &manager, const PipelineOptions &options, const DeviceOptions &device,
-                      std::unique_ptr<mlir::Pass> definePrimitives);
+                      std::unique_ptr<mlir::Pass> definePrimitives, int64_t groupSize = 64);
 
 /// Registers the passes, and the pipeline, with primitives that are only declared, as --kolo-gpu.
 void registerGpuPasses();

@@ -15,7 +15,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -54,7 +56,22 @@ private:
   void lowerOp(Operation &op);
   void lowerRegions(Operation &op);
   void lowerMove(MoveInterface move);
-  void buildRange(MoveInterface move, Value sourceAddress, Value destinationAddress, Value length);
+  /// All that the code of a move depends on, beside its kind.
+  struct MoveValues {
+    struct Side {
+      SliceValues slice;
+      Value base, offset; // of the buffer: see BufferValues; at the peer, if there is one
+      Value at(KernelLowering &lowering, const MoveValues &values, Value firstElement) const;
+    };
+    CallValues call;
+    Value elementBytes, type, reduction;
+    Side source, destination;
+    PartValues part;
+    Value numRanks; // of a division
+    void forEach(function_ref<void(Value &)> visit);
+  };
+  void outline(const MoveValues &values, function_ref<void(const MoveValues &)> build);
+  void buildRange(MoveInterface move, const MoveValues &values, Value from, Value to, Value length);
   void lowerDivide(DivideOp divide);
   void lowerSignal(SignalOp signal);
   void lowerWait(WaitOp wait);
@@ -72,9 +89,6 @@ private:
   Value bytesOf(Value elements) { return createMul(builder, loc, elements, elementBytes); }
   /// Where a buffer begins: at the peer, or here if there is none.
   Value baseOf(const BufferValues &buffer, Value peer);
-  Value addressOf(const BufferValues &buffer, Value base, Value firstElement) {
-    return advance(builder, loc, base, integer(createAdd(builder, loc, buffer.offset, bytesOf(firstElement))));
-  }
 
   ProgramOp program;
   ModuleOp module;
@@ -87,7 +101,7 @@ private:
   SmallVector<Value, KOLO_MAX_MESH_DIMS> dimSizes, coordinates;
   llvm::DenseMap<Value, BufferValues> buffers;
   Unsettled unsettled;
-  int numTables = 0;
+  int numTables = 0, numMoves = 0;
 };
 
 void KernelLowering::run() {
@@ -208,22 +222,34 @@ void KernelLowering::lowerMove(MoveInterface move) {
   const BufferValues &destination = buffers.find(move.getDestination())->second;
   bool isPut = bool(move.getDestinationRank());
   settle(unsettled.writes || (!isPut && unsettled.reads));
-  Value from = baseOf(source, mapped(move.getSourceRank())), to = baseOf(destination, mapped(move.getDestinationRank()));
-  auto build = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-    buildRange(move, addressOf(source, from, sourceBegin), addressOf(destination, to, destinationBegin), length);
-  };
-  buildRangeLoops(builder, loc, callValues,
-                  sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
-                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
-                  {mapped(move.getPart()), mapped(move.getParts())}, build);
+  MoveValues values = {callValues, elementBytes, type, reduction,
+                       {sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+                        baseOf(source, mapped(move.getSourceRank())), source.offset},
+                       {sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
+                        baseOf(destination, mapped(move.getDestinationRank())), destination.offset},
+                       {mapped(move.getPart()), mapped(move.getParts())},
+                       Value()};
+  outline(values, [&](const MoveValues &inner) {
+    buildRangeLoops(builder, loc, inner.call, inner.source.slice, inner.destination.slice, inner.part,
+                    [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+                      buildRange(move, inner, inner.source.at(*this, inner, sourceBegin),
+                                 inner.destination.at(*this, inner, destinationBegin), length);
+                    });
+  });
   unsettled.reads = true;
   unsettled.writes |= !isPut;
 }
 
-void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {
+Value KernelLowering::MoveValues::Side::at(KernelLowering &lowering, const MoveValues &values, Value firstElement) const {
+  Value bytes = createMul(lowering.builder, lowering.loc, firstElement, values.elementBytes);
+  return advance(lowering.builder, lowering.loc, base,
+                 lowering.integer(createAdd(lowering.builder, lowering.loc, offset, bytes)));
+}
+
+void KernelLowering::buildRange(MoveInterface move, const MoveValues &values, Value from, Value to, Value length) {
   OpBuilder::InsertionGuard guard(builder);
   if (isa<ChannelReduceOp>(move.getOperation())) {
-    call(builder, loc, reduceFunction, {to, from, integer(length), type, reduction});
+    call(builder, loc, reduceFunction, {to, from, integer(length), values.type, values.reduction});
     return;
   }
   if (!move.getSourceRank() && !move.getDestinationRank()) {
@@ -231,7 +257,7 @@ void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value 
     Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, to, from);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
   }
-  call(builder, loc, copyFunction, {to, from, integer(bytesOf(length))});
+  call(builder, loc, copyFunction, {to, from, integer(createMul(builder, loc, length, values.elementBytes))});
 }
 
 void KernelLowering::lowerDivide(DivideOp divide) {
@@ -240,17 +266,69 @@ void KernelLowering::lowerDivide(DivideOp divide) {
   Value numRanks = constant(1);
   for (int64_t dim : program.getCollective().getGroupDims())
     numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
-  SliceValues slice = sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes());
+  MoveValues::Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()), buffer.base, buffer.offset};
+  MoveValues values = {callValues, elementBytes, type, reduction, side, side,
+                       {mapped(divide.getPart()), mapped(divide.getParts())}, numRanks};
   OpBuilder::InsertionGuard guard(builder);
   Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
                                           constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
-  buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(divide.getPart()), mapped(divide.getParts())},
-                  [&](OpBuilder &, Value begin, Value, Value length) {
-                    call(builder, loc, divideFunction,
-                         {addressOf(buffer, buffer.base, begin), integer(length), type, integer(numRanks)});
-                  });
+  outline(values, [&](const MoveValues &inner) {
+    buildRangeLoops(builder, loc, inner.call, inner.source.slice, inner.source.slice, inner.part,
+                    [&](OpBuilder &, Value begin, Value, Value length) {
+                      call(builder, loc, divideFunction, {inner.source.at(*this, inner, begin), integer(length), inner.type,
+                                                          integer(inner.numRanks)});
+                    });
+  });
   unsettled = {true, true};
+}
+
+void KernelLowering::MoveValues::forEach(function_ref<void(Value &)> visit) {
+  for (Value *value : {&call.count, &call.alignment, &elementBytes, &type, &reduction, &part.part, &part.parts, &numRanks})
+    visit(*value);
+  for (Side *side : {&source, &destination}) {
+    for (SmallVectorImpl<Value> *values : {static_cast<SmallVectorImpl<Value> *>(&side->slice.buffer.grid),
+                                           static_cast<SmallVectorImpl<Value> *>(&side->slice.offsets),
+                                           static_cast<SmallVectorImpl<Value> *>(&side->slice.sizes)})
+      llvm::for_each(*values, visit);
+    for (Value *value : {&side->slice.buffer.cut, &side->base, &side->offset})
+      visit(*value);
+  }
+}
+
+/// Puts what a move takes into a function of its own, and a call of it here: a program with many moves would otherwise keep
+/// more numbers alive than there are registers. Constants, and which values are the same, stay known in it.
+void KernelLowering::outline(const MoveValues &values, function_ref<void(const MoveValues &)> build) {
+  MoveValues inner = values;
+  llvm::SetVector<Value> arguments;
+  inner.forEach([&](Value &value) {
+    if (value && !getConstantIntValue(value))
+      arguments.insert(value);
+  });
+  auto isIndex = [](Value value) { return isa<IndexType>(value.getType()); };
+  SmallVector<Value> operands;
+  for (Value value : arguments)
+    operands.push_back(isIndex(value) ? integer(value) : value);
+  std::string name = ("move." + program.getSymName() + "." + Twine(numMoves++)).str();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    auto function = createFunction(builder, module, name, Type(), llvm::to_vector(ValueRange(operands).getTypes()),
+                                   Inlining::Never);
+    IRMapping insideOf;
+    for (auto [value, argument] : llvm::zip_equal(arguments, function.getArguments())) {
+      Value inside = argument;
+      if (argument.getType().isInteger(64))
+        inside = call(builder, loc, uniformFunction, {argument});
+      insideOf.map(value, isIndex(value) ? toIndex(builder, loc, inside) : inside);
+    }
+    inner.forEach([&](Value &value) {
+      if (value)
+        value = insideOf.contains(value) ? insideOf.lookup(value) : constant(*getConstantIntValue(value));
+    });
+    build(inner);
+    LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  }
+  call(builder, loc, name, operands);
 }
 
 void KernelLowering::lowerSignal(SignalOp signal) {
@@ -292,8 +370,7 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
       return signalPassFailure();
     ModuleOp module = getOperation();
     declarePrimitives(module);
-    defineCopy(module);
-    defineReduceAndDivide(module, *options);
+    defineMoves(module, *options, groupSize);
     defineWaitAndSignal(module);
     defineQuotient(module);
     for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {

@@ -1,6 +1,6 @@
-// How a block moves bytes and combines elements: thread t takes units t, t + T, t + 2T, ... of 16 bytes, so that neighbours
-// are next to each other in memory, and has unroll loads in flight before it uses the first. What is not aligned alike in
-// source and destination goes in smaller units, and so do the ends.
+// How a block moves bytes and combines elements: in units of 16 bytes, neighbours next to each other in memory, each thread
+// with `unroll` loads in flight before it uses the first. Those are at constant distances, which saves registers. What is not
+// aligned alike in source and destination goes in smaller units, and so do the ends.
 //
 // Nothing here is said not to alias, to be read only or to be invariant: peers write this memory while a kernel runs.
 #include "ir/IndexArithmetic.h"
@@ -19,8 +19,8 @@ constexpr int64_t unroll = 4, vectorBytes = 16;
 
 class MoveFunctions {
 public:
-  explicit MoveFunctions(ModuleOp module)
-      : module(module), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
+  MoveFunctions(ModuleOp module, int64_t groupSize)
+      : module(module), groupSize(groupSize), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
         i64(builder.getI64Type()) {}
 
   void defineCopy();
@@ -81,32 +81,30 @@ private:
   void finish() { LLVM::ReturnOp::create(builder, loc, ValueRange{}); }
 
   ModuleOp module;
+  int64_t groupSize;
   OpBuilder builder;
   Location loc;
   Type pointer, i64;
 };
 
-/// Units t, t + T, ... below numUnits: so many at a time as long as there are as many, then one by one.
+/// Threads come in groups, which take a tile of consecutive units each, then the tile that is so many tiles further as there
+/// are groups; thread t of a group of G takes units t, t + G, t + 2G, ... of the tile. All threads share what is no whole tile.
 void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
   Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
-  if (unitsAtOnce == 1) {
-    auto loop = scf::ForOp::create(builder, loc, thread, numUnits, threads);
-    builder.setInsertionPointToStart(loop.getBody());
-    return build({loop.getInductionVar()});
-  }
-  Value step = mul(threads, constant(unitsAtOnce));
-  Value end = sub(numUnits, mul(threads, constant(unitsAtOnce - 1)));
-  auto loop = scf::ForOp::create(builder, loc, thread, end, step, ValueRange{thread});
-  builder.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> units{loop.getInductionVar()};
-  for (int64_t i = 1; i < unitsAtOnce; ++i)
-    units.push_back(add(units.back(), threads));
+  int64_t tile = groupSize * unitsAtOnce;
+  Value inTiles = mul(div(numUnits, tile), constant(tile));
+  Value inGroup = arith::RemUIOp::create(builder, loc, thread, constant(groupSize));
+  Value first = add(mul(div(thread, groupSize), constant(tile)), inGroup);
+  auto tiles = scf::ForOp::create(builder, loc, first, inTiles, mul(threads, constant(unitsAtOnce)));
+  builder.setInsertionPointToStart(tiles.getBody());
+  SmallVector<Value> units;
+  for (int64_t i = 0; i < unitsAtOnce; ++i)
+    units.push_back(add(tiles.getInductionVar(), constant(i * groupSize)));
   build(units);
-  scf::YieldOp::create(builder, loc, add(loop.getInductionVar(), step));
-  builder.setInsertionPointAfter(loop);
-  auto rest = scf::ForOp::create(builder, loc, loop.getResult(0), numUnits, threads);
+  builder.setInsertionPointAfter(tiles);
+  auto rest = scf::ForOp::create(builder, loc, add(inTiles, thread), numUnits, threads);
   builder.setInsertionPointToStart(rest.getBody());
   build({rest.getInductionVar()});
 }
@@ -262,11 +260,11 @@ void MoveFunctions::defineDivide(const DeviceOptions &options) {
 
 } // namespace
 
-void defineCopy(ModuleOp module) { MoveFunctions(module).defineCopy(); }
-
-void defineReduceAndDivide(ModuleOp module, const DeviceOptions &options) {
-  MoveFunctions(module).defineReduce(options);
-  MoveFunctions(module).defineDivide(options);
+void defineMoves(ModuleOp module, const DeviceOptions &options, int64_t groupSize) {
+  MoveFunctions moves(module, groupSize);
+  moves.defineCopy();
+  moves.defineReduce(options);
+  moves.defineDivide(options);
 }
 
 } // namespace kolo::gpu

@@ -16,6 +16,8 @@ using reference::Bytes;
 
 namespace {
 
+/// Small, as the number of the host's threads is, so that there are several groups.
+constexpr int64_t groupSize = 2;
 constexpr uint64_t longEnough = uint64_t(1) << 40;
 
 /// An algorithm in channel form, and compiled.
@@ -29,7 +31,7 @@ public:
     buildChannelPipeline(manager, {.check = false});
     if (failed(manager.run(*module)))
       llvm::report_fatal_error("no channel program");
-    emulator = std::make_unique<Emulator>(*module, options);
+    emulator = std::make_unique<Emulator>(*module, options, groupSize);
   }
   ProgramOp program() { return *module->getOps<ProgramOp>().begin(); }
 
@@ -207,7 +209,7 @@ TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBac
   const int64_t counts[] = {0, 1, 17, 255, 1000, 3001};
   std::mt19937_64 random(7);
   for (reference::ElementType type : reference::allElementTypes) {
-    LaunchShape shape{1 + int64_t(random() % 2), 1 + int64_t(random() % 3)};
+    LaunchShape shape{1 + int64_t(random() % 2), groupSize * (1 + int64_t(random() % 2))};
     Ranks ranks(algorithm, shape);
     ranks.call.type = type;
     for (int64_t count : counts) {
@@ -226,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(algori
 
 TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
   Algorithm algorithm("ringAllGather", {});
-  Ranks ranks(algorithm, {2, 3});
+  Ranks ranks(algorithm, {2, 2 * groupSize});
   ranks.call.count = 1000;
   ranks.pollLimit = 2000;
   constexpr size_t missing = 3;
@@ -248,7 +250,7 @@ TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
 
 TEST(EmulatedFailure, AnAbortEndsTheWaitsOfAllLanes) {
   Algorithm algorithm("ringAllGather", {});
-  Ranks ranks(algorithm, {3, 2});
+  Ranks ranks(algorithm, {3, groupSize});
   ranks.call.count = 1000;
   ranks.abort = 1;
   EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");

@@ -69,10 +69,11 @@ const std::pair<llvm::StringRef, void *> primitives[] = {
     {gpu::pauseFunction, reinterpret_cast<void *>(pause)},
     {"__truncsfbf2", reinterpret_cast<void *>(roundToBfloat16)}};
 
-std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp programs, const DeviceOptions &options) {
+std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp programs, const DeviceOptions &options,
+                                    int64_t groupSize) {
   mlir::OwningOpRef<mlir::ModuleOp> copy(programs.clone());
   mlir::PassManager manager(programs.getContext(), mlir::ModuleOp::getOperationName());
-  gpu::buildGpuPipeline(manager, {}, options, nullptr);
+  gpu::buildGpuPipeline(manager, {}, options, nullptr, groupSize);
   if (failed(manager.run(*copy)))
     llvm::report_fatal_error("lowering failed");
   return mlir::translateModuleToLLVMIR(*copy, context, "kolo");
@@ -80,12 +81,12 @@ std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp p
 
 } // namespace
 
-Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options) {
+Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
   auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code = lower(*context, programs, options);
+  std::unique_ptr<llvm::Module> code = lower(*context, programs, options, groupSize);
   code->setDataLayout(jit->getDataLayout());
   llvm::orc::SymbolMap symbols;
   for (auto [name, address] : primitives)

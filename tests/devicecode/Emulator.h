@@ -25,7 +25,8 @@ struct LaunchShape {
 class Emulator {
 public:
   /// Compiles the programs of a module in channel form, which stays as it is. Fails the process when that fails.
-  Emulator(mlir::ModuleOp programs, const DeviceOptions &options);
+  /// Launches have a multiple of groupSize threads.
+  Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize);
   ~Emulator();
 
   /// Returns when all threads have ended. Several ranks may be launched from threads of the caller.

@@ -96,9 +96,9 @@ class Text(unittest.TestCase):
         self.assertEqual(len(re.findall(r"\.visible \.entry", text)), 1)
         self.assertIn(".maxntid 512", text)
         found = functions(text, r"\.func .*?kolo_\$_([\w$]+)\($", r"^}")
-        self.assertGreaterEqual(longest_run(found["copy"], r"ld\.global\.v4\.b32", r"st\."), 4)
+        self.assertGreaterEqual(longest_run(found["copy"], r"ld\.global\.(v4\.b32|v2\.b64)", r"st\."), 4)
         if compiled.reduces:
-            self.assertGreaterEqual(longest_run(found["reduce"], r"ld\.global\.v4\.b32", r"st\.|add\.|fma\."), 8)
+            self.assertGreaterEqual(longest_run(found["reduce"], r"ld\.global\.(v4\.b32|v2\.b64)", r"st\.|add\.rn|fma\."), 8)
             self.assertRegex("\n".join(found["reduce"]), r"\.f16x2", "two halves at a time")
         if self.has_semaphores(compiled):
             signal = [line for line in found["signal"] if re.match(r"bar\.sync|st\.release", line)]
@@ -115,7 +115,7 @@ class Text(unittest.TestCase):
         path = compiled.image(architecture)
         symbols = run(LLVM / "llvm-readelf", "--dyn-symbols", "--wide", path)
         name = compiled.manifest["programs"][0]["name"]
-        self.assertRegex(symbols, rf"PROTECTED\s+\d+ {name}\.kd\b")
+        self.assertRegex(symbols, rf"GLOBAL\s+\w+\s+\d+ {name}\.kd\b")
         undefined = [line for line in symbols.splitlines() if " UND " in line and not re.match(r"\s*0:", line)]
         self.assertEqual(undefined, [])
         text = run(LLVM / "llvm-objdump", "-d", path)

@@ -1,0 +1,103 @@
+// RUN: kolo-opt %s --kolo-gpu-lower-programs="types=f32,bf16 reductions=sum,average" --canonicalize --cse | FileCheck %s \
+// RUN:   --implicit-check-not=kolo.chan --implicit-check-not=noalias --implicit-check-not=readonly --implicit-check-not=invariant
+// RUN: kolo-opt %s --kolo-gpu-lower-programs="types=f16 reductions=max native-accumulation" | FileCheck %s --check-prefix=NATIVE \
+// RUN:   --implicit-check-not=arith.extf
+// RUN: not kolo-opt %s --kolo-gpu-lower-programs=types=f31 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+
+// UNKNOWN: 'f31' is no type or reduction
+// NATIVE: arith.cmpf ogt, {{.*}} : vector<8xf16>
+
+// Primitives are for the targets to define.
+// CHECK: llvm.mlir.global internal constant @table.moves.0(dense<[1, 0]> : tensor<2xi64>) {addr_space = 4
+// CHECK: llvm.func @kolo.barrier() attributes {convergent
+
+// A block copies 16 bytes per thread, four loads before the first store.
+// CHECK-LABEL: llvm.func internal @kolo.copy(
+// CHECK: scf.for
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+
+// It combines in the same way, eight loads before the first use; bf16 as f32. What there is no code for is a trap.
+// CHECK-LABEL: llvm.func internal @kolo.reduce(
+// CHECK: scf.index_switch
+// CHECK: scf.for
+// CHECK-NOT: {{arith.addf|llvm.store}}
+// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// CHECK: arith.addf {{.*}} : vector<4xf32>
+// CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
+// CHECK: default
+// CHECK-NEXT: llvm.intr.trap
+
+// One thread signals, after all have published and come to a barrier.
+// CHECK-LABEL: llvm.func internal @kolo.signal(
+// CHECK: llvm.call @kolo.publish()
+// CHECK-NEXT: llvm.call @kolo.barrier()
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.raise(
+
+// One thread polls, with pauses, an end to its patience, and an eye on the abort flag; all learn how it ended.
+// CHECK-LABEL: llvm.func internal @kolo.wait.blocked(
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.peek([[CELL:%[0-9]+]])
+// CHECK: scf.while
+// CHECK: llvm.call @kolo.pause(
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.peek(
+// CHECK: arith.cmpi uge
+// CHECK: llvm.call @kolo.peek([[CELL]])
+// CHECK: llvm.call @kolo.acquire()
+// CHECK: llvm.call @kolo.raise(
+// CHECK: llvm.call @kolo.share(
+
+// A copy and a put of other memory may overlap in time; what reads what threads wrote waits for them: by a barrier, unless a
+// signal or a wait had one.
+// CHECK-LABEL: llvm.func internal @run.moves(%arg0: !llvm.ptr<1>) -> i32
+// CHECK: llvm.mlir.addressof @table.moves.0 : !llvm.ptr<4>
+// CHECK: llvm.call @kolo.copy(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.copy(
+// CHECK-NOT: llvm.call @kolo.barrier
+// CHECK: llvm.call @kolo.signal(%arg0,
+// CHECK-NOT: llvm.call @kolo.barrier
+// CHECK: llvm.call @kolo.wait(%arg0,
+// CHECK-NOT: llvm.call @kolo.barrier
+// CHECK: llvm.call @kolo.reduce(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.reduce(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.copy(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.divide(
+// CHECK: llvm.return
+
+// The kernel picks its invocation.
+// CHECK-LABEL: llvm.func @moves(%arg0: !llvm.ptr<1>)
+// CHECK: llvm.call @kolo.entry()
+// CHECK: llvm.call @run.moves(
+kolo.chan.program @moves #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %peer = kolo.lookup %me in [1, 0]
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%n, %n) blocks 1 : !kolo.buffer<2>
+  kolo.chan.copy %in[%c0] size [%n] -> %out[%c0] size [%n] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.put %in[%me] size [%n] -> %work[%me, %c0] size [%c1, %n] to %peer part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<2>
+  kolo.chan.signal 0 to %peer
+  kolo.chan.flush
+  kolo.chan.wait 0 from %peer
+  kolo.chan.reduce %work[%peer, %c0] size [%c1, %n] -> %out[%c0] size [%n] part %lane of %lanes
+    : !kolo.buffer<2> -> !kolo.buffer<1>
+  kolo.chan.reduce %in[%c0] size [%n] -> %out[%c0] size [%n] from %peer part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.get %in[%c0] size [%n] -> %out[%c0] size [%n] from %peer part %lane of %lanes
+    : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.divide %out[%c0] size [%n] part %lane of %lanes : !kolo.buffer<1>
+}
