@@ -14,7 +14,9 @@ namespace kolo::cuda {
 
 static void markKernel(llvm::Function &kernel) {
   kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
-  kernel.addFnAttr("nvvm.maxntid", std::to_string(KOLO_DEVICE_MAX_THREADS)); // so that so many threads' registers fit
+  // As many registers as that many threads leave for each: without a second bound ptxas spills to make room for more blocks.
+  kernel.addFnAttr("nvvm.maxntid", std::to_string(KOLO_DEVICE_MAX_THREADS));
+  kernel.addFnAttr("nvvm.minctasm", "1");
 }
 
 /// Acquire and release, and a pause of given length, begin with sm_70.

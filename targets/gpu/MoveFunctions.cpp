@@ -87,26 +87,31 @@ private:
   Type pointer, i64;
 };
 
-/// Threads come in groups, which take a tile of consecutive units each, then the tile that is so many tiles further as there
+/// One unit at a time: thread t takes units t, t + T, ... Else threads come in groups, which take a tile of consecutive units each, then the tile that is so many tiles further as there
 /// are groups; thread t of a group of G takes units t, t + G, t + 2G, ... of the tile. All threads share what is no whole tile.
 void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
   Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
+  auto buildLoop = [&](Value begin, Value end, Value step, function_ref<void(Value unit)> buildBody) {
+    OpBuilder::InsertionGuard inner(builder);
+    auto loop = scf::ForOp::create(builder, loc, begin, end, step);
+    builder.setInsertionPointToStart(loop.getBody());
+    buildBody(loop.getInductionVar());
+  };
+  if (unitsAtOnce == 1)
+    return buildLoop(thread, numUnits, threads, [&](Value unit) { build({unit}); });
   int64_t tile = groupSize * unitsAtOnce;
   Value inTiles = mul(div(numUnits, tile), constant(tile));
   Value inGroup = arith::RemUIOp::create(builder, loc, thread, constant(groupSize));
   Value first = add(mul(div(thread, groupSize), constant(tile)), inGroup);
-  auto tiles = scf::ForOp::create(builder, loc, first, inTiles, mul(threads, constant(unitsAtOnce)));
-  builder.setInsertionPointToStart(tiles.getBody());
-  SmallVector<Value> units;
-  for (int64_t i = 0; i < unitsAtOnce; ++i)
-    units.push_back(add(tiles.getInductionVar(), constant(i * groupSize)));
-  build(units);
-  builder.setInsertionPointAfter(tiles);
-  auto rest = scf::ForOp::create(builder, loc, add(inTiles, thread), numUnits, threads);
-  builder.setInsertionPointToStart(rest.getBody());
-  build({rest.getInductionVar()});
+  buildLoop(first, inTiles, mul(threads, constant(unitsAtOnce)), [&](Value unit) {
+    SmallVector<Value> units;
+    for (int64_t i = 0; i < unitsAtOnce; ++i)
+      units.push_back(add(unit, constant(i * groupSize)));
+    build(units);
+  });
+  buildLoop(add(inTiles, thread), numUnits, threads, [&](Value unit) { build({unit}); });
 }
 
 /// All loads come before the first store.

@@ -29,7 +29,9 @@
 // CHECK-NOT: {{arith.(rem|div)..}} {{.*}} : index
 
 // ALL-LABEL: llvm.func internal @run.divides(
-// ALL-NOT: llvm.{{[us](div|rem)}}
+// ALL-NOT: llvm.{{[us]rem}}
+// ALL-COUNT-2: llvm.call @kolo.quotient(
+// ALL-NOT: llvm.{{[us]rem}}
 // ALL: llvm.return
 
 //--- program.mlir

@@ -50,27 +50,42 @@
 // CHECK: llvm.call @kolo.raise(
 // CHECK: llvm.call @kolo.share(
 
-// A copy and a put of other memory may overlap in time; what reads what threads wrote waits for them: by a barrier, unless a
-// signal or a wait had one.
+// Every move is a function of its own: loops over contiguous ranges with a call in the middle. What reads what threads wrote
+// waits for them: by a barrier, unless a signal or a wait had one.
 // CHECK-LABEL: llvm.func internal @run.moves(%arg0: !llvm.ptr<1>) -> i32
 // CHECK: llvm.mlir.addressof @table.moves.0 : !llvm.ptr<4>
-// CHECK: llvm.call @kolo.copy(
+// CHECK: llvm.call @move.moves.0(
 // CHECK: llvm.call @kolo.barrier()
-// CHECK: llvm.call @kolo.copy(
+// CHECK: llvm.call @move.moves.1(
 // CHECK-NOT: llvm.call @kolo.barrier
 // CHECK: llvm.call @kolo.signal(%arg0,
 // CHECK-NOT: llvm.call @kolo.barrier
 // CHECK: llvm.call @kolo.wait(%arg0,
 // CHECK-NOT: llvm.call @kolo.barrier
-// CHECK: llvm.call @kolo.reduce(
+// CHECK: llvm.call @move.moves.2(
 // CHECK: llvm.call @kolo.barrier()
-// CHECK: llvm.call @kolo.reduce(
+// CHECK: llvm.call @move.moves.3(
 // CHECK: llvm.call @kolo.barrier()
-// CHECK: llvm.call @kolo.copy(
+// CHECK: llvm.call @move.moves.4(
 // CHECK: llvm.call @kolo.barrier()
 // CHECK: scf.if
-// CHECK: llvm.call @kolo.divide(
+// CHECK: llvm.call @move.moves.5(
 // CHECK: llvm.return
+
+// CHECK-LABEL: llvm.func internal @move.moves.0(
+// CHECK: scf.for
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.copy(
+// CHECK-LABEL: llvm.func internal @move.moves.1(
+// CHECK: llvm.call @kolo.copy(
+// CHECK-LABEL: llvm.func internal @move.moves.2(
+// CHECK: llvm.call @kolo.reduce(
+// CHECK-LABEL: llvm.func internal @move.moves.3(
+// CHECK: llvm.call @kolo.reduce(
+// CHECK-LABEL: llvm.func internal @move.moves.4(
+// CHECK: llvm.call @kolo.copy(
+// CHECK-LABEL: llvm.func internal @move.moves.5(
+// CHECK: llvm.call @kolo.divide(
 
 // The kernel picks its invocation.
 // CHECK-LABEL: llvm.func @moves(%arg0: !llvm.ptr<1>)
