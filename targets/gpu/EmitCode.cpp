@@ -26,10 +26,10 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const Device
   std::string problem;
   const Target *found = TargetRegistry::lookupTarget(triple, problem);
   if (!found)
-    return makeError("this LLVM generates no code for " + target.name + ": " + problem);
+    return makeError("no code can be generated for the " + target.name + " target: " + problem);
   std::unique_ptr<MCSubtargetInfo> known(found->createMCSubtargetInfo(triple, "", ""));
   if (!known || !known->isCPUStringValid(target.architecture))
-    return makeError("this LLVM does not know the " + target.name + " architecture '" + target.architecture + "'");
+    return makeError("the " + target.name + " target generates no code for '" + target.architecture + "'");
   auto level = optimize ? CodeGenOptLevel::Default : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(found->createTargetMachine(triple, target.architecture, target.features,
                                                                    TargetOptions(), Reloc::PIC_, std::nullopt, level));

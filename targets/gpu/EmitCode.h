@@ -23,8 +23,8 @@ struct DeviceTarget {
   llvm::CodeGenFileType fileType;
 };
 
-/// Compiles all programs of a module in channel form, which stays as it is; gives assembly text or an object file. The error
-/// says so when LLVM does not know the architecture.
+/// Compiles all programs of a module in channel form, which stays as it is; gives assembly text or an object file. An
+/// architecture that LLVM does not know is an error.
 llvm::Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
                                      const DeviceTarget &target);
 
