@@ -43,7 +43,8 @@ inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, sr
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (dst, src, numElements, type, reduction)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (dst, numElements, type, numRanks)
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
-inline constexpr llvm::StringLiteral waitFunction = "kolo.wait"; // (invocation, peer, semaphore, numSemaphores, statement) -> i32
+/// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
+inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
 /// Of numbers without a sign that are the same for all threads: LowerDivisions has it called.
 inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
 

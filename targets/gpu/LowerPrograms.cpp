@@ -19,6 +19,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -43,7 +44,6 @@ private:
   struct BufferValues {
     int64_t role;
     BufferShape shape;
-    Value base;   // this rank's memory
     Value offset; // bytes from the role's base to this buffer, of type index
   };
   /// What threads of the block may not have done yet with this rank's memory, as far as no barrier settled it.
@@ -52,6 +52,7 @@ private:
   };
 
   std::string createRun();
+  void readCall();
   void lowerBlock(Block &block);
   void lowerOp(Operation &op);
   void lowerRegions(Operation &op);
@@ -60,18 +61,19 @@ private:
   struct MoveValues {
     struct Side {
       SliceValues slice;
-      Value base, offset; // of the buffer: see BufferValues; at the peer, if there is one
-      Value at(KernelLowering &lowering, const MoveValues &values, Value firstElement) const;
+      int64_t role;
+      Value offset, peer; // see BufferValues; null: here
+      Value base;         // where the role's memory begins, inside of the move's function
     };
-    CallValues call;
-    Value elementBytes, type, reduction;
     Side source, destination;
     PartValues part;
     Value numRanks; // of a division
     void forEach(function_ref<void(Value &)> visit);
   };
+  Value baseOf(const MoveValues::Side &side);
+  Value addressIn(const MoveValues::Side &side, Value firstElement);
   void outline(const MoveValues &values, function_ref<void(const MoveValues &)> build);
-  void buildRange(MoveInterface move, const MoveValues &values, Value from, Value to, Value length);
+  void buildRange(MoveInterface move, Value from, Value to, Value length);
   void lowerDivide(DivideOp divide);
   void lowerSignal(SignalOp signal);
   void lowerWait(WaitOp wait);
@@ -83,12 +85,12 @@ private:
   SliceValues sliceOf(Value buffer, OperandRange offsets, OperandRange sizes);
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value integer(Value index) { return toInteger(builder, loc, index); }
-  Value field(size_t offset) { return toIndex(builder, loc, load(builder, loc, builder.getI64Type(), invocation, int64_t(offset))); }
+  Value field(size_t offset) {
+    return toIndex(builder, loc, load(builder, loc, builder.getI64Type(), invocation, int64_t(offset)));
+  }
   Value pointerField(size_t offset) { return load(builder, loc, pointerType(builder), invocation, int64_t(offset)); }
   Value primitive(StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
   Value bytesOf(Value elements) { return createMul(builder, loc, elements, elementBytes); }
-  /// Where a buffer begins: at the peer, or here if there is none.
-  Value baseOf(const BufferValues &buffer, Value peer);
 
   ProgramOp program;
   ModuleOp module;
@@ -123,15 +125,24 @@ std::string KernelLowering::createRun() {
     dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
     coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
   }
-  callValues.count = field(offsetof(KoloDeviceInvocation, count));
-  elementBytes = field(offsetof(KoloDeviceInvocation, elementBytes));
-  type = load(builder, loc, builder.getI64Type(), invocation, offsetof(KoloDeviceInvocation, type));
-  reduction = load(builder, loc, builder.getI64Type(), invocation, offsetof(KoloDeviceInvocation, reduction));
-  callValues.alignment = arith::DivUIOp::create(builder, loc, constant(16), elementBytes);
+  readCall();
   scratchEnd = constant(0);
   lowerBlock(program.getBody().front());
   LLVM::ReturnOp::create(builder, loc, arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32));
   return name;
+}
+
+/// What the call says of elements: in the function at hand.
+void KernelLowering::readCall() {
+  Type i64 = builder.getI64Type();
+  callValues.count = field(offsetof(KoloDeviceInvocation, count));
+  Value bytes = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, elementBytes));
+  elementBytes = toIndex(builder, loc, bytes);
+  type = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, type));
+  reduction = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, reduction));
+  // Elements in 16 bytes; their size is a power of two.
+  Value places = LLVM::CountTrailingZerosOp::create(builder, loc, i64, bytes, /*is_zero_poison=*/true);
+  callValues.alignment = toIndex(builder, loc, arith::ShRUIOp::create(builder, loc, constantI64(builder, loc, 16), places));
 }
 
 void KernelLowering::lowerBlock(Block &block) {
@@ -193,7 +204,6 @@ void KernelLowering::addBuffer(BufferOp buffer) {
   int64_t role = int64_t(buffer.getRole());
   BufferValues values{role,
                       {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut())},
-                      pointerField(offsetof(KoloDeviceInvocation, local) + size_t(role) * sizeof(void *)),
                       constant(0)};
   if (buffer.getRole() == BufferRole::Scratch) {
     values.offset = scratchEnd;
@@ -204,11 +214,12 @@ void KernelLowering::addBuffer(BufferOp buffer) {
   buffers[buffer] = std::move(values);
 }
 
-Value KernelLowering::baseOf(const BufferValues &buffer, Value peer) {
-  if (!peer)
-    return buffer.base;
-  Value table = pointerField(offsetof(KoloDeviceInvocation, peers) + size_t(buffer.role) * sizeof(void *));
-  return loadEntry(builder, loc, pointerType(builder), table, integer(peer));
+Value KernelLowering::baseOf(const MoveValues::Side &side) {
+  size_t entry = size_t(side.role) * sizeof(void *);
+  if (!side.peer)
+    return pointerField(offsetof(KoloDeviceInvocation, local) + entry);
+  Value table = pointerField(offsetof(KoloDeviceInvocation, peers) + entry);
+  return loadEntry(builder, loc, pointerType(builder), table, integer(side.peer));
 }
 
 SliceValues KernelLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
@@ -222,34 +233,31 @@ void KernelLowering::lowerMove(MoveInterface move) {
   const BufferValues &destination = buffers.find(move.getDestination())->second;
   bool isPut = bool(move.getDestinationRank());
   settle(unsettled.writes || (!isPut && unsettled.reads));
-  MoveValues values = {callValues, elementBytes, type, reduction,
-                       {sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
-                        baseOf(source, mapped(move.getSourceRank())), source.offset},
+  MoveValues values = {{sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()), source.role,
+                        source.offset, mapped(move.getSourceRank()), Value()},
                        {sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
-                        baseOf(destination, mapped(move.getDestinationRank())), destination.offset},
+                        destination.role, destination.offset, mapped(move.getDestinationRank()), Value()},
                        {mapped(move.getPart()), mapped(move.getParts())},
                        Value()};
   outline(values, [&](const MoveValues &inner) {
-    buildRangeLoops(builder, loc, inner.call, inner.source.slice, inner.destination.slice, inner.part,
+    buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.destination.slice, inner.part,
                     [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-                      buildRange(move, inner, inner.source.at(*this, inner, sourceBegin),
-                                 inner.destination.at(*this, inner, destinationBegin), length);
+                      buildRange(move, addressIn(inner.source, sourceBegin), addressIn(inner.destination, destinationBegin),
+                                 length);
                     });
   });
   unsettled.reads = true;
   unsettled.writes |= !isPut;
 }
 
-Value KernelLowering::MoveValues::Side::at(KernelLowering &lowering, const MoveValues &values, Value firstElement) const {
-  Value bytes = createMul(lowering.builder, lowering.loc, firstElement, values.elementBytes);
-  return advance(lowering.builder, lowering.loc, base,
-                 lowering.integer(createAdd(lowering.builder, lowering.loc, offset, bytes)));
+Value KernelLowering::addressIn(const MoveValues::Side &side, Value firstElement) {
+  return advance(builder, loc, side.base, integer(createAdd(builder, loc, side.offset, bytesOf(firstElement))));
 }
 
-void KernelLowering::buildRange(MoveInterface move, const MoveValues &values, Value from, Value to, Value length) {
+void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {
   OpBuilder::InsertionGuard guard(builder);
   if (isa<ChannelReduceOp>(move.getOperation())) {
-    call(builder, loc, reduceFunction, {to, from, integer(length), values.type, values.reduction});
+    call(builder, loc, reduceFunction, {to, from, integer(length), type, reduction});
     return;
   }
   if (!move.getSourceRank() && !move.getDestinationRank()) {
@@ -257,7 +265,7 @@ void KernelLowering::buildRange(MoveInterface move, const MoveValues &values, Va
     Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, to, from);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
   }
-  call(builder, loc, copyFunction, {to, from, integer(createMul(builder, loc, length, values.elementBytes))});
+  call(builder, loc, copyFunction, {to, from, integer(bytesOf(length))});
 }
 
 void KernelLowering::lowerDivide(DivideOp divide) {
@@ -266,38 +274,39 @@ void KernelLowering::lowerDivide(DivideOp divide) {
   Value numRanks = constant(1);
   for (int64_t dim : program.getCollective().getGroupDims())
     numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
-  MoveValues::Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()), buffer.base, buffer.offset};
-  MoveValues values = {callValues, elementBytes, type, reduction, side, side,
-                       {mapped(divide.getPart()), mapped(divide.getParts())}, numRanks};
+  MoveValues::Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()), buffer.role, buffer.offset,
+                           Value(), Value()};
+  MoveValues values = {side, side, {mapped(divide.getPart()), mapped(divide.getParts())}, numRanks};
   OpBuilder::InsertionGuard guard(builder);
   Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
                                           constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
   outline(values, [&](const MoveValues &inner) {
-    buildRangeLoops(builder, loc, inner.call, inner.source.slice, inner.source.slice, inner.part,
+    buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.source.slice, inner.part,
                     [&](OpBuilder &, Value begin, Value, Value length) {
-                      call(builder, loc, divideFunction, {inner.source.at(*this, inner, begin), integer(length), inner.type,
-                                                          integer(inner.numRanks)});
+                      call(builder, loc, divideFunction,
+                           {addressIn(inner.source, begin), integer(length), type, integer(inner.numRanks)});
                     });
   });
   unsettled = {true, true};
 }
 
 void KernelLowering::MoveValues::forEach(function_ref<void(Value &)> visit) {
-  for (Value *value : {&call.count, &call.alignment, &elementBytes, &type, &reduction, &part.part, &part.parts, &numRanks})
+  for (Value *value : {&part.part, &part.parts, &numRanks})
     visit(*value);
   for (Side *side : {&source, &destination}) {
     for (SmallVectorImpl<Value> *values : {static_cast<SmallVectorImpl<Value> *>(&side->slice.buffer.grid),
                                            static_cast<SmallVectorImpl<Value> *>(&side->slice.offsets),
                                            static_cast<SmallVectorImpl<Value> *>(&side->slice.sizes)})
       llvm::for_each(*values, visit);
-    for (Value *value : {&side->slice.buffer.cut, &side->base, &side->offset})
+    for (Value *value : {&side->slice.buffer.cut, &side->offset, &side->peer})
       visit(*value);
   }
 }
 
 /// Puts what a move takes into a function of its own, and a call of it here: a program with many moves would otherwise keep
-/// more numbers alive than there are registers. Constants, and which values are the same, stay known in it.
+/// more numbers alive than there are registers. Constants, and which values are the same, stay known in it; fields of the
+/// invocation are read there again.
 void KernelLowering::outline(const MoveValues &values, function_ref<void(const MoveValues &)> build) {
   MoveValues inner = values;
   llvm::SetVector<Value> arguments;
@@ -305,26 +314,28 @@ void KernelLowering::outline(const MoveValues &values, function_ref<void(const M
     if (value && !getConstantIntValue(value))
       arguments.insert(value);
   });
-  auto isIndex = [](Value value) { return isa<IndexType>(value.getType()); };
-  SmallVector<Value> operands;
+  SmallVector<Value> operands{invocation};
   for (Value value : arguments)
-    operands.push_back(isIndex(value) ? integer(value) : value);
+    operands.push_back(integer(value));
   std::string name = ("move." + program.getSymName() + "." + Twine(numMoves++)).str();
   {
     OpBuilder::InsertionGuard guard(builder);
     auto function = createFunction(builder, module, name, Type(), llvm::to_vector(ValueRange(operands).getTypes()),
                                    Inlining::Never);
     IRMapping insideOf;
-    for (auto [value, argument] : llvm::zip_equal(arguments, function.getArguments())) {
-      Value inside = argument;
-      if (argument.getType().isInteger(64))
-        inside = call(builder, loc, uniformFunction, {argument});
-      insideOf.map(value, isIndex(value) ? toIndex(builder, loc, inside) : inside);
-    }
+    for (auto [value, argument] : llvm::zip_equal(arguments, function.getArguments().drop_front()))
+      insideOf.map(value, toIndex(builder, loc, call(builder, loc, uniformFunction, {argument})));
     inner.forEach([&](Value &value) {
       if (value)
         value = insideOf.contains(value) ? insideOf.lookup(value) : constant(*getConstantIntValue(value));
     });
+    llvm::SaveAndRestore outside(invocation, Value(function.getArgument(0)));
+    llvm::SaveAndRestore outsideCall(callValues, callValues);
+    llvm::SaveAndRestore outsideBytes(elementBytes, elementBytes), outsideType(type, type);
+    llvm::SaveAndRestore outsideReduction(reduction, reduction);
+    readCall();
+    for (MoveValues::Side *side : {&inner.source, &inner.destination})
+      side->base = baseOf(*side);
     build(inner);
     LLVM::ReturnOp::create(builder, loc, ValueRange{});
   }

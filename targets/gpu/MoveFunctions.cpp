@@ -87,8 +87,9 @@ private:
   Type pointer, i64;
 };
 
-/// One unit at a time: thread t takes units t, t + T, ... Else threads come in groups, which take a tile of consecutive units each, then the tile that is so many tiles further as there
-/// are groups; thread t of a group of G takes units t, t + G, t + 2G, ... of the tile. All threads share what is no whole tile.
+/// One unit at a time: thread t of T takes units t, t + T, ... Else threads come in groups, which take a tile of consecutive
+/// units each, then the tile that is so many tiles further as there are groups; thread t of a group of G takes units t, t + G,
+/// t + 2G, ... of the tile. All threads share what is no whole tile.
 void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
@@ -230,7 +231,9 @@ void MoveFunctions::buildChoice(Value chosen, ArrayRef<int64_t> numbers, functio
 }
 
 /// Number of what is computed alike, in a table of all types and reductions.
-static int64_t numberOf(KoloType type, KoloReduction reduction) { return int64_t(type) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(reduction); }
+static int64_t numberOf(KoloType type, KoloReduction reduction) {
+  return int64_t(type) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(reduction);
+}
 
 void MoveFunctions::defineReduce(const DeviceOptions &options) {
   auto function = createFunction(builder, module, reduceFunction, Type(), {pointer, pointer, i64, i64, i64}, Inlining::Never);

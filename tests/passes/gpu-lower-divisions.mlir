@@ -10,9 +10,7 @@
 // CHECK: llvm.call @kolo.quotient.of(
 // CHECK: llvm.call @kolo.uniform(
 
-// The first one is the number of elements in 16 bytes.
 // CHECK-LABEL: llvm.func internal @run.divides(
-// CHECK: llvm.call @kolo.quotient(
 // CHECK: [[A:%.*]] = arith.index_cast {{.*}} : index to i64
 // CHECK: [[B:%.*]] = arith.index_cast {{.*}} : index to i64
 // CHECK: [[Q:%.*]] = llvm.call @kolo.quotient([[A]], [[B]])

@@ -107,7 +107,9 @@ llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptio
 static std::string readSection(const std::string &plugin, const std::string &name) {
   std::ifstream stream(plugin, std::ios::binary);
   std::string file(std::istreambuf_iterator<char>(stream), {});
-  auto fail = [&](llvm::Error problem) { throw ToolError(ExitCode::Usage, plugin + ": " + llvm::toString(std::move(problem))); };
+  auto fail = [&](llvm::Error problem) {
+    throw ToolError(ExitCode::Usage, plugin + ": " + llvm::toString(std::move(problem)));
+  };
   auto elf = llvm::object::ELFFile<llvm::object::ELF64LE>::create(file);
   if (!elf)
     fail(elf.takeError());
