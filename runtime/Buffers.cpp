@@ -91,10 +91,11 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
     return segment->data();
   constexpr size_t leastBytes = size_t(1) << 16, mostDoubledBytes = size_t(1) << 26;
   size_t grown = sizeBytes <= mostDoubledBytes ? std::bit_ceil(std::max(sizeBytes, leastBytes)) : aligned(sizeBytes);
-  segment.reset(); // first, so that the two need not fit together
   Result<std::unique_ptr<Segment>> created = segments.create(grown);
   if (!created.isOk())
     return created.status();
+  if (segment)
+    replaced.push_back(std::move(segment));
   segment = std::move(created).value();
   return segment->data();
 }

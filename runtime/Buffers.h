@@ -10,14 +10,18 @@
 namespace kolo::runtime {
 
 /// Memory of the runtime's own that peers access: scratch, and copies of ordinary memory. Grows, and is then a new segment.
-/// The old one can go at once: every earlier call has returned, and with it all access to this rank's memory.
+/// A call that has returned here may still be read from there by slower peers: programs keep scratch apart from call to call,
+/// not from its end. So the old segment stays, and nothing is written to the new one, until all peers have entered the call.
 class Arena {
 public:
   /// At least sizeBytes (> 0) bytes. What they held before is lost. OutOfMemory, SystemError.
   Result<std::byte *> reserve(SegmentTable &segments, size_t sizeBytes);
+  /// Frees what was replaced. Once all peers have entered the call.
+  void dropReplaced() { replaced.clear(); }
 
 private:
   std::unique_ptr<Segment> segment;
+  std::vector<std::unique_ptr<Segment>> replaced;
 };
 
 /// What decides about memory, apart from the call.

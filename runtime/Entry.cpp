@@ -47,7 +47,6 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
   Plan *plan = plans.find(plugin, arguments, *segments, rules);
   bool isAgreed = false;
   if (plan) {
-    plan->buffers.copyIn(plan->call, 0);
     if (Status status = exchange.propose(plan->agreement, isAgreed); !status.isOk())
       return status;
   }
@@ -56,6 +55,7 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
     if (!agreed.isOk())
       return agreed.status();
     plan = *agreed;
+    arena.dropReplaced();
   }
   return runLanes(*plan);
 }
@@ -115,7 +115,6 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
-  plan.buffers.copyIn(plan.call, 0);
   // After all that changes the table here, and before the record takes what it is to tell of earlier changes.
   plan.generation = segments->generation();
   return {};

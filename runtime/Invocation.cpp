@@ -183,8 +183,7 @@ Status CommunicatorState::runLanes(Plan &plan) {
   // the abort and be missed.
   isRunning.store(1, std::memory_order_seq_cst);
   for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
-    if (piece > 0)
-      plan.buffers.copyIn(plan.call, piece);
+    plan.buffers.copyIn(plan.call, piece);
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);
     else

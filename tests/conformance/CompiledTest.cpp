@@ -33,7 +33,8 @@ std::string describeMesh(const Sizes &mesh) {
 /// Runs an algorithm's cases, back to back wherever lanes and memory allow.
 class Runner {
 public:
-  Runner(const std::string &name, bool optimize) : algorithm(name, optimize), definition(definitionOf(name)) {}
+  Runner(const std::string &name, bool optimize, const kolo::Schedule &schedule = {})
+      : algorithm(name, optimize, schedule), definition(definitionOf(name)) {}
 
   CompiledAlgorithm algorithm;
   const kolo::dsl::Definition &definition;
@@ -139,14 +140,29 @@ TEST_P(EveryAlgorithm, GivesTheReferencesResultAmongProcesses) {
   }
 }
 
-TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
-  Runner runner(GetParam(), /*optimize=*/false);
-  CaseDealer dealer(testSeed() + 2, 1, runner.algorithm.isRooted());
+/// A spread of cases on every mesh.
+static void runSpread(Runner &runner, uint64_t seed) {
+  CaseDealer dealer(seed, 1, runner.algorithm.isRooted());
   for (const Sizes &mesh : meshesOf(runner.definition)) {
     std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
     std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 5 != 0; });
     runner.run(WorldKind::Threads, mesh, cases);
   }
+}
+
+TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
+  Runner runner(GetParam(), /*optimize=*/false);
+  runSpread(runner, testSeed() + 2);
+}
+
+TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenSlicesFollowEachOther) {
+  Runner runner(GetParam(), /*optimize=*/true, {.slices = 3});
+  runSpread(runner, testSeed() + 3);
+}
+
+TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenReceiversFetch) {
+  Runner runner(GetParam(), /*optimize=*/true, {.transfers = kolo::Transfers::Pull});
+  runSpread(runner, testSeed() + 4);
 }
 
 TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {

@@ -108,7 +108,7 @@ uint64_t testSeed() {
   return seed;
 }
 
-CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize)
+CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize, const Schedule &schedule)
     : context(mlir::MLIRContext::Threading::DISABLED) {
   context.loadDialect<KoloDialect>();
   const dsl::Definition &definition = definitionOf(name);
@@ -116,7 +116,7 @@ CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize)
   for (const Sizes &sizes : meshesOf(definition))
     meshes.push_back(namedMesh(definition, sizes));
   std::string path = temporaryFolder().file(name + ".so");
-  tools::compile({{definition}, meshes, path, optimize});
+  tools::compile({{definition}, meshes, path, optimize, schedule});
   auto plugin = runtime::Plugin::load(path);
   EXPECT_TRUE(plugin.isOk()) << plugin.status().message();
   loaded.emplace(std::move(plugin).value());

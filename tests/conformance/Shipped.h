@@ -4,6 +4,8 @@
 
 #include "Cases.h"
 
+#include "compiler/Schedule.h"
+
 #include "kolo/dsl/Registry.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -26,7 +28,7 @@ uint64_t testSeed();
 /// One plugin for all of an algorithm's meshes, made in a temporary folder that is gone at the end of the process.
 class CompiledAlgorithm {
 public:
-  CompiledAlgorithm(const std::string &name, bool optimize);
+  CompiledAlgorithm(const std::string &name, bool optimize, const Schedule &schedule = {});
 
   const runtime::Plugin &plugin() const { return *loaded; }
   const runtime::ProgramInfo &info() const { return loaded->programs().front(); }
