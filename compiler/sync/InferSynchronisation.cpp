@@ -6,8 +6,8 @@
 // drops flushes and data signals, keeping what the checker still proves. At last the signals and waits for data move as
 // far apart as the checker agrees: what may be fetched is said early, what has arrived is waited for late, in a pipeline in
 // the next phase. The strongest credits together are InferHandshake's, which are sound, so the search ends.
-// Works on meshes as small as the checker needs them for speed; what it finds is then checked on all of them in full, and
-// where a larger one refutes it, inferred again with that one.
+// Works on meshes as small as the checker needs them for speed; what it finds is then checked on larger ones, and where one
+// of those refutes it, inferred again with that one. The proof on all meshes, in full, is CheckProgram's, at the end.
 // Requires channel form as Project leaves it, and leaves other programs alone: their authors wrote all of their
 // synchronisation. One text for all meshes.
 #include "compiler/Passes.h"
@@ -258,19 +258,19 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     ProgramOp program = getOperation();
     if (!program->removeAttr(needsHandshakeName))
       return;
-    CheckOptions full;
-    setBudget(full, budget);
-    full.wantSteps = false;
-    CheckOptions quick = full;
+    CheckOptions larger;
+    setBudget(larger, std::max<int64_t>(budget / 4, 1));
+    larger.wantSteps = false;
+    CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));
     Attempt attempt = Inference(program, quick).run();
-    if (attempt.isProved() && !isProvedInFull(*attempt.program, full))
-      attempt = Inference(program, full).run();
+    if (attempt.isProved() && !isProvedOn(*attempt.program, larger))
+      attempt = Inference(program, larger).run();
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
     replaceBody(program, *attempt.program);
   }
 
-  static bool isProvedInFull(ProgramOp program, const CheckOptions &options) {
+  static bool isProvedOn(ProgramOp program, const CheckOptions &options) {
     return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
       return !checkProgram(program, mesh.asArrayRef(), options).refutation;
     });

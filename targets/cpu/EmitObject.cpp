@@ -32,8 +32,8 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(bool optimiz
   const Target *target = TargetRegistry::lookupTarget(triple, problem);
   if (!target)
     return makeError(problem);
-  // Programs are optimized at O3; the code generator's aggressive level costs a tenth of the compile time more.
-  auto level = optimize ? CodeGenOptLevel::Default : CodeGenOptLevel::None;
+  // Programs are optimized at O2; the code generator's aggressive level costs a tenth of the compile time more.
+  auto level = optimize ? CodeGenOptLevel::Less : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(
       target->createTargetMachine(triple, *cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));
 }
@@ -58,7 +58,8 @@ static void runPasses(Module &module, TargetMachine &machine, function_ref<Modul
 
 static void optimizeModule(Module &module, TargetMachine &machine) {
   runPasses(module, machine, [](PassBuilder &builder) {
-    return builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3);
+    // Not O3, which would make two of every loop that has a condition in it.
+    return builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2);
   });
 }
 

@@ -1,5 +1,5 @@
-// The loops over elements: one function per type and operation. Several vectors per iteration, all loads before the first
-// store, and the rest element by element. They are vectors here already: that makes LLVM's part five times shorter than if
+// The loops over elements: one function per type and operation, for blocks of several vectors, and a few for all of them, for
+// what makes no whole block. They are vectors here already: that makes LLVM's part five times shorter than if
 // it had to find them.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
@@ -16,13 +16,18 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t vectorsPerIteration = 4;
+constexpr int64_t vectorsPerIteration = 2;
+
+constexpr llvm::StringLiteral reduceRestFunction = "kolo.reduceRest";
+constexpr llvm::StringLiteral reduceRangeFunction = "kolo.reduceRange";
 
 class Kernels {
 public:
   Kernels(ModuleOp module, int64_t vectorBytes)
       : module(module), builder(module.getContext()), loc(module.getLoc()), vectorBytes(vectorBytes) {}
 
+  void defineReduceRest();
+  void defineReduceRange();
   void defineReduce(KoloType type, KoloReduction reduction);
   void defineDivide(KoloType type);
 
@@ -38,9 +43,14 @@ private:
   SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Value first,
                                     Type moved, int64_t unroll);
   void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches);
-  LLVM::LLVMFuncOp defineReduceElements(KoloType type, KoloReduction reduction);
+  LLVM::LLVMFuncOp defineReduceBlocks(KoloType type, KoloReduction reduction);
+  /// Elements of the widest vector that is computed with: of f32 for f16 and bf16.
+  int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(storedType(type))); }
+  int64_t blockElements(KoloType type) { return vectorElements(type) * vectorsPerIteration; }
 
   Type storedType(KoloType type);
+  static bool isNarrow(KoloType type) { return type == KOLO_F16 || type == KOLO_BF16; }
+  Type narrowType(KoloType type) { return type == KOLO_F16 ? Type(builder.getF16Type()) : builder.getBF16Type(); }
   static unsigned sizeBytes(Type stored) { return stored.getIntOrFloatBitWidth() / 8; }
   static bool isFloat(KoloType type) { return type <= KOLO_F64; }
   static bool isUnsigned(KoloType type) { return type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64; }
@@ -65,9 +75,8 @@ private:
 Type Kernels::storedType(KoloType type) {
   switch (type) {
   case KOLO_F16:
-    return builder.getF16Type();
   case KOLO_BF16:
-    return builder.getI16Type(); // bits: LLVM without optimization keeps no bf16 in a register
+    return builder.getI16Type(); // bits: LLVM takes long over loops that keep these in registers, or gives up
   case KOLO_F32:
     return builder.getF32Type();
   case KOLO_F64:
@@ -90,20 +99,17 @@ static Type withElement(Type like, Type element) {
 
 /// f16 and bf16 are computed with in f32, and rounded once per operation.
 Value Kernels::widen(KoloType type, Value value) {
-  if (type != KOLO_F16 && type != KOLO_BF16)
+  if (!isNarrow(type))
     return value;
-  if (type == KOLO_BF16)
-    value = arith::BitcastOp::create(builder, loc, withElement(value.getType(), builder.getBF16Type()), value);
+  value = arith::BitcastOp::create(builder, loc, withElement(value.getType(), narrowType(type)), value);
   return arith::ExtFOp::create(builder, loc, withElement(value.getType(), builder.getF32Type()), value);
 }
 
 Value Kernels::narrow(KoloType type, Value value) {
-  if (type != KOLO_F16 && type != KOLO_BF16)
+  if (!isNarrow(type))
     return value;
-  Type narrow = type == KOLO_F16 ? Type(builder.getF16Type()) : builder.getBF16Type();
-  value = arith::TruncFOp::create(builder, loc, withElement(value.getType(), narrow), value);
-  return type == KOLO_F16 ? value
-                          : arith::BitcastOp::create(builder, loc, withElement(value.getType(), storedType(type)), value).getResult();
+  value = arith::TruncFOp::create(builder, loc, withElement(value.getType(), narrowType(type)), value);
+  return arith::BitcastOp::create(builder, loc, withElement(value.getType(), storedType(type)), value);
 }
 
 Value Kernels::combine(KoloType type, KoloReduction reduction, Value a, Value b) {
@@ -131,16 +137,17 @@ void Kernels::buildLoops(Value numElements, Type stored, bool useVectors,
                          function_ref<void(Value first, Type type, int64_t unroll)> build) {
   Value count = toIndex(builder, loc, numElements), zero = createConstant(builder, loc, 0);
   int64_t lanes = vectorBytes * 8 / stored.getIntOrFloatBitWidth();
-  Value block = createConstant(builder, loc, lanes * vectorsPerIteration);
+  constexpr int64_t unroll = 2; // divisions take long enough
+  Value block = createConstant(builder, loc, lanes * unroll);
   Value blocks = createMul(builder, loc, arith::DivUIOp::create(builder, loc, count, block), block);
-  auto buildLoop = [&](Value begin, Value end, Value step, Type type, int64_t unroll) {
+  auto buildLoop = [&](Value begin, Value end, Value step, Type type, int64_t number) {
     OpBuilder::InsertionGuard guard(builder);
     auto loop = scf::ForOp::create(builder, loc, begin, end, step);
     builder.setInsertionPointToStart(loop.getBody());
-    build(toInteger(builder, loc, loop.getInductionVar()), type, unroll);
+    build(toInteger(builder, loc, loop.getInductionVar()), type, number);
   };
   if (useVectors)
-    buildLoop(zero, blocks, block, VectorType::get({lanes}, stored), vectorsPerIteration);
+    buildLoop(zero, blocks, block, VectorType::get({lanes}, stored), unroll);
   buildLoop(useVectors ? blocks : zero, count, createConstant(builder, loc, 1), stored, 1);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
@@ -184,76 +191,145 @@ void Kernels::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values,
   Value base = loadEntry(builder, loc, arguments.destinations, loop.getInductionVar());
   for (auto [i, value] : llvm::enumerate(values))
     LLVM::StoreOp::create(builder, loc, value, addressOf(base, first, stored, value.getType(), int64_t(i)),
-                          isAroundCaches ? unsigned(vectorBytes) : sizeBytes(stored), /*isVolatile=*/false, isAroundCaches);
+                          isAroundCaches ? unsigned(cast<VectorType>(value.getType()).getNumElements()) * sizeBytes(stored)
+                                         : sizeBytes(stored),
+                          /*isVolatile=*/false, isAroundCaches);
 }
 
-/// The elements that make no whole block: (dsts, numDsts, srcs, numSrcs, begin, end).
-LLVM::LLVMFuncOp Kernels::defineReduceElements(KoloType type, KoloReduction reduction) {
-  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = storedType(type);
-  auto function = createFunction(builder, module, reduceKernelName(type, reduction) + ".elements", Type(),
-                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+/// What makes no whole block, for all types: laid out as one block in this function's own memory, source by source, which the
+/// type's own function combines. (dsts, numDsts, srcs, numSrcs, begin, end, blocks, elementBytes, blockElements)
+void Kernels::defineReduceRest() {
+  Type pointer = pointerType(builder), i64 = builder.getI64Type();
+  auto function = createFunction(builder, module, reduceRestFunction, Type(),
+                                 {pointer, i64, pointer, i64, i64, i64, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   ReduceArguments arguments = argumentsOf(function);
+  Value begin = function.getArgument(4), elementBytes = function.getArgument(7), zero = createConstant(builder, loc, 0),
+        one = createConstant(builder, loc, 1), noBytes = constantI64(builder, loc, 0);
+  Value offset = arith::MulIOp::create(builder, loc, begin, elementBytes);
+  Value length = arith::SubIOp::create(builder, loc, function.getArgument(5), begin);
+  Value size = arith::MulIOp::create(builder, loc, length, elementBytes);
+  int64_t tileBytes = vectorBytes * vectorsPerIteration;
+  Type bytes = VectorType::get({vectorBytes}, builder.getI8Type());
+  auto allocate = [&](Type type, int64_t number) -> Value {
+    return LLVM::AllocaOp::create(builder, loc, pointer, type, constantI64(builder, loc, number), unsigned(vectorBytes));
+  };
+  Value sum = allocate(bytes, vectorsPerIteration), next = allocate(bytes, vectorsPerIteration), list = allocate(pointer, 2);
+  Value clear = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(bytes));
+  for (Value tile : {sum, next})
+    for (int64_t at = 0; at < tileBytes; at += vectorBytes)
+      LLVM::StoreOp::create(builder, loc, clear, advance(builder, loc, tile, constantI64(builder, loc, at)), unsigned(vectorBytes));
+  storeEntry(builder, loc, list, zero, sum);
+  storeEntry(builder, loc, list, one, next);
+  auto copy = [&](Value to, Value from) {
+    LLVM::CallOp::create(builder, loc, TypeRange(), copyFunction, ValueRange{to, from, size, noBytes});
+  };
+  auto forEach = [&](Value first, Value end, Value addresses, function_ref<void(Value address)> build) {
+    auto loop = scf::ForOp::create(builder, loc, first, end, one);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    build(advance(builder, loc, loadEntry(builder, loc, addresses, loop.getInductionVar()), offset));
+  };
+  copy(sum, advance(builder, loc, loadEntry(builder, loc, arguments.sources, zero), offset));
+  forEach(one, arguments.numSources, arguments.sources, [&](Value source) {
+    copy(next, source);
+    InvocationAccess(builder, loc, Value())
+        .callPointer(function.getArgument(6), Type(),
+                     {list, constantI64(builder, loc, 1), list, constantI64(builder, loc, 2), noBytes,
+                      function.getArgument(8), noBytes});
+  });
+  forEach(zero, arguments.numDestinations, arguments.destinations, [&](Value destination) { copy(destination, sum); });
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+/// Blocks of vectors, in registers from the first source to the last destination: (dsts, numDsts, srcs, numSrcs, begin, end,
+/// aroundCaches). A whole number of blocks, and where they go around the caches, aligned destinations.
+LLVM::LLVMFuncOp Kernels::defineReduceBlocks(KoloType type, KoloReduction reduction) {
+  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = storedType(type);
+  auto function = createFunction(builder, module, reduceKernelName(type, reduction) + ".blocks", Type(),
+                                 {pointer, i64, pointer, i64, i64, i64, i64}, /*isExported=*/false);
+  ReduceArguments arguments = argumentsOf(function);
+  Value isAround = isNotZero(builder, loc, function.getArgument(6));
   auto loop = scf::ForOp::create(builder, loc, toIndex(builder, loc, function.getArgument(4)),
-                                 toIndex(builder, loc, function.getArgument(5)), createConstant(builder, loc, 1));
+                                 toIndex(builder, loc, function.getArgument(5)),
+                                 createConstant(builder, loc, blockElements(type)));
   builder.setInsertionPointToStart(loop.getBody());
-  Value first = toInteger(builder, loc, loop.getInductionVar());
-  storeAll(arguments, combineSources(arguments, type, reduction, first, stored, 1), first, stored, false);
+  Value number = toInteger(builder, loc, loop.getInductionVar());
+  Type vector = VectorType::get({vectorElements(type)}, stored);
+  SmallVector<Value> combined = combineSources(arguments, type, reduction, number, vector, vectorsPerIteration);
+  auto stores = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(stores.thenBlock());
+  storeAll(arguments, combined, number, stored, /*isAroundCaches=*/true);
+  builder.setInsertionPointToStart(stores.elseBlock());
+  storeAll(arguments, combined, number, stored, /*isAroundCaches=*/false);
   builder.setInsertionPointAfter(loop);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
   return function;
 }
 
-/// Blocks of vectors from where the first destination is aligned, in registers from the first source to the last
-/// destination; what is left on both sides element by element.
-void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
-  if (module.lookupSymbol(reduceKernelName(type, reduction)))
-    return; // shared with the signed type
-  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = storedType(type);
-  LLVM::LLVMFuncOp elements = defineReduceElements(type, reduction);
-  auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
-                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+/// What all reductions have in common: blocks from where the first destination is aligned, and what is left on both sides.
+/// (dsts, numDsts, srcs, numSrcs, numElements, aroundCaches, blocks, elementBytes, blockElements)
+void Kernels::defineReduceRange() {
+  Type pointer = pointerType(builder), i64 = builder.getI64Type();
+  auto function = createFunction(builder, module, reduceRangeFunction, Type(),
+                                 {pointer, i64, pointer, i64, i64, i64, pointer, i64, i64}, /*isExported=*/false);
+  function.setNoInline(true);
   ReduceArguments arguments = argumentsOf(function);
-  Value count = toIndex(builder, loc, function.getArgument(4));
-  int64_t lanes = vectorBytes / sizeBytes(stored);
-  Value block = createConstant(builder, loc, lanes * vectorsPerIteration);
+  Value count = function.getArgument(4), elementBytes = function.getArgument(7), block = function.getArgument(8);
+  Value zero = constantI64(builder, loc, 0);
   Value first = loadEntry(builder, loc, arguments.destinations, createConstant(builder, loc, 0));
-  Value misalignment = toIndex(builder, loc, createMisalignment(builder, loc, first, vectorBytes));
-  Value head = arith::MinUIOp::create(builder, loc, count, arith::DivUIOp::create(
-                   builder, loc, misalignment, createConstant(builder, loc, sizeBytes(stored))));
-  Value left = createSub(builder, loc, count, head);
-  Value end = createAdd(builder, loc, head, createMul(builder, loc, arith::DivUIOp::create(builder, loc, left, block), block));
-  auto callElements = [&](Value begin, Value end) {
-    auto passed = llvm::to_vector(llvm::map_range(function.getArguments().take_front(4), [](Value v) { return v; }));
-    passed.append({toInteger(builder, loc, begin), toInteger(builder, loc, end)});
-    LLVM::CallOp::create(builder, loc, elements, passed);
-  };
-  callElements(createConstant(builder, loc, 0), head);
+  Value misalignment = createMisalignment(builder, loc, first, vectorBytes);
+  Value head = arith::MinSIOp::create(builder, loc, count,
+                                      arith::DivUIOp::create(builder, loc, misalignment, elementBytes));
+  Value left = arith::SubIOp::create(builder, loc, count, head);
+  Value whole = arith::SubIOp::create(builder, loc, left, arith::RemUIOp::create(builder, loc, left, block));
+  Value end = arith::AddIOp::create(builder, loc, head, whole);
   Value isAround = arith::AndIOp::create(
       builder, loc, isNotZero(builder, loc, function.getArgument(5)),
       areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
   // Elements that do not lie at multiples of their size never meet a vector's boundary.
-  Value rest = arith::RemUIOp::create(builder, loc, misalignment, createConstant(builder, loc, sizeBytes(stored)));
+  Value rest = arith::RemUIOp::create(builder, loc, misalignment, elementBytes);
   isAround = arith::AndIOp::create(builder, loc, isAround,
-                                   arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest,
-                                                         createConstant(builder, loc, 0)));
-  auto buildBlocks = [&](bool isAroundCaches) {
+                                   arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest, zero));
+  auto callPart = [&](Value begin, Value stop, bool isRest) {
+    auto conditional = scf::IfOp::create(
+        builder, loc, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, begin, stop));
     OpBuilder::InsertionGuard guard(builder);
-    auto loop = scf::ForOp::create(builder, loc, head, end, block);
-    builder.setInsertionPointToStart(loop.getBody());
-    Value number = toInteger(builder, loc, loop.getInductionVar());
-    Type vector = VectorType::get({lanes}, stored);
-    storeAll(arguments, combineSources(arguments, type, reduction, number, vector, vectorsPerIteration), number, stored,
-             isAroundCaches);
+    builder.setInsertionPointToStart(conditional.thenBlock());
+    SmallVector<Value> passed(function.getArguments().take_front(4));
+    passed.append({begin, stop});
+    if (isRest) {
+      passed.append({function.getArgument(6), elementBytes, block});
+      LLVM::CallOp::create(builder, loc, TypeRange(), reduceRestFunction, passed);
+      return;
+    }
+    passed.push_back(arith::ExtUIOp::create(builder, loc, i64, isAround));
+    InvocationAccess(builder, loc, Value()).callPointer(function.getArgument(6), Type(), passed);
   };
-  auto conditional = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
-  builder.setInsertionPointToStart(conditional.thenBlock());
-  buildBlocks(true);
-  createStoreFence(builder, loc);
-  builder.setInsertionPointToStart(conditional.elseBlock());
-  buildBlocks(false);
-  builder.setInsertionPointAfter(conditional);
-  callElements(end, count);
+  callPart(zero, head, /*isRest=*/true);
+  callPart(head, end, /*isRest=*/false);
+  auto fence = scf::IfOp::create(builder, loc, isAround);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(fence.thenBlock());
+    createStoreFence(builder, loc);
+  }
+  callPart(end, count, /*isRest=*/true);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
+  if (module.lookupSymbol(reduceKernelName(type, reduction)))
+    return; // shared with the signed type
+  Type pointer = pointerType(builder), i64 = builder.getI64Type();
+  LLVM::LLVMFuncOp blocks = defineReduceBlocks(type, reduction);
+  auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
+                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+  SmallVector<Value> passed(function.getArguments());
+  passed.push_back(LLVM::AddressOfOp::create(builder, loc, blocks));
+  passed.push_back(constantI64(builder, loc, sizeBytes(storedType(type))));
+  passed.push_back(constantI64(builder, loc, blockElements(type)));
+  LLVM::CallOp::create(builder, loc, TypeRange(), reduceRangeFunction, passed);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
@@ -301,6 +377,8 @@ Value Kernels::divideIntegers(KoloType type, Value value, Value divisor) {
 
 void defineKernels(ModuleOp module, int64_t vectorBytes) {
   Kernels kernels(module, vectorBytes);
+  kernels.defineReduceRest();
+  kernels.defineReduceRange();
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
     for (int reduction = KOLO_SUM; reduction < KOLO_AVERAGE; ++reduction)
       kernels.defineReduce(KoloType(type), KoloReduction(reduction));
