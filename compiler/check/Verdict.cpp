@@ -354,4 +354,10 @@ std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64
   return most;
 }
 
+bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options) {
+  return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
+    return !checkProgram(program, mesh.asArrayRef(), options).refutation;
+  });
+}
+
 } // namespace kolo

@@ -110,6 +110,9 @@ inline constexpr char creditName[] = "kolo.credit";
 
 /// Checks a program on one mesh. Never emits diagnostics. The program must verify; it may be hand-written.
 Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const CheckOptions &options = {});
+/// Whether the checker refutes the program on none of the meshes that it is compiled for; one that is too large for the options
+/// is represented by a smaller one.
+bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
 
 /// Empty when the program cannot be run through on this mesh.
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, llvm::ArrayRef<int64_t> mesh);

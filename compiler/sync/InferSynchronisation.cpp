@@ -264,16 +264,10 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));
     Attempt attempt = Inference(program, quick).run();
-    if (attempt.isProved() && !isProvedOn(*attempt.program, larger))
+    if (attempt.isProved() && !isProvedOnItsMeshes(*attempt.program, larger))
       attempt = Inference(program, larger).run();
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
     replaceBody(program, *attempt.program);
-  }
-
-  static bool isProvedOn(ProgramOp program, const CheckOptions &options) {
-    return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
-      return !checkProgram(program, mesh.asArrayRef(), options).refutation;
-    });
   }
 };
 

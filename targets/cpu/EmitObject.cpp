@@ -32,7 +32,7 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(bool optimiz
   const Target *target = TargetRegistry::lookupTarget(triple, problem);
   if (!target)
     return makeError(problem);
-  // Programs are optimized at O2; the code generator's aggressive level costs a tenth of the compile time more.
+  // Programs are optimized at O2; the code generator's default level costs a seventh of the compile time more.
   auto level = optimize ? CodeGenOptLevel::Less : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(
       target->createTargetMachine(triple, *cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));

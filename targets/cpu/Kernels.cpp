@@ -2,6 +2,7 @@
 // what makes no whole block. They are vectors here already: that makes LLVM's part five times shorter than if
 // it had to find them.
 #include "ir/IndexArithmetic.h"
+#include "targets/Elements.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/ProgramFunctions.h"
 
@@ -45,26 +46,20 @@ private:
   void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches);
   LLVM::LLVMFuncOp defineReduceBlocks(KoloType type, KoloReduction reduction);
   /// Elements of the widest vector that is computed with: of f32 for f16 and bf16.
-  int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(storedType(type))); }
+  int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(carriedType(type))); }
   int64_t blockElements(KoloType type) { return vectorElements(type) * vectorsPerIteration; }
 
-  Type storedType(KoloType type);
+  /// What elements are in registers: bits of f16 and bf16, since LLVM takes long over loops that carry these, or gives up.
+  Type carriedType(KoloType type) { return isNarrow(type) ? Type(builder.getI16Type()) : storedType(builder, type); }
   static bool isNarrow(KoloType type) { return type == KOLO_F16 || type == KOLO_BF16; }
-  Type narrowType(KoloType type) { return type == KOLO_F16 ? Type(builder.getF16Type()) : builder.getBF16Type(); }
   static unsigned sizeBytes(Type stored) { return stored.getIntOrFloatBitWidth() / 8; }
-  static bool isFloat(KoloType type) { return type <= KOLO_F64; }
-  static bool isUnsigned(KoloType type) { return type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64; }
   /// Builds a loop over blocks of vectors, if wanted, one over the rest, and the return; `build` moves `unroll` values of a type, from
   /// element `first` on.
   void buildLoops(Value numElements, Type stored, bool useVectors,
                   function_ref<void(Value first, Type type, int64_t unroll)> build);
   Value addressOf(Value base, Value first, Type stored, Type type, int64_t number);
-  Value splat(Value value, Type like);
-  Value divideIntegers(KoloType type, Value value, Value divisor);
-  Value widen(KoloType type, Value value);
-  Value narrow(KoloType type, Value value);
-  Value combine(KoloType type, KoloReduction reduction, Value a, Value b);
-  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
+  Value withElement(Value value, Type element);
+  Value combine(KoloType type, KoloReduction reduction, Value left, Value right);
 
   ModuleOp module;
   OpBuilder builder;
@@ -72,65 +67,18 @@ private:
   int64_t vectorBytes;
 };
 
-Type Kernels::storedType(KoloType type) {
-  switch (type) {
-  case KOLO_F16:
-  case KOLO_BF16:
-    return builder.getI16Type(); // bits: LLVM takes long over loops that keep these in registers, or gives up
-  case KOLO_F32:
-    return builder.getF32Type();
-  case KOLO_F64:
-    return builder.getF64Type();
-  case KOLO_I8:
-  case KOLO_U8:
-    return builder.getI8Type();
-  case KOLO_I32:
-  case KOLO_U32:
-    return builder.getI32Type();
-  default:
-    return builder.getI64Type();
-  }
+/// The same bits, of a value or of every value of a vector, as another type.
+Value Kernels::withElement(Value value, Type element) {
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Type type = vector ? Type(VectorType::get(vector.getShape(), element)) : element;
+  return type == value.getType() ? value : arith::BitcastOp::create(builder, loc, type, value).getResult();
 }
 
-static Type withElement(Type like, Type element) {
-  auto vector = dyn_cast<VectorType>(like);
-  return vector ? Type(VectorType::get(vector.getShape(), element)) : element;
-}
-
-/// f16 and bf16 are computed with in f32, and rounded once per operation.
-Value Kernels::widen(KoloType type, Value value) {
-  if (!isNarrow(type))
-    return value;
-  value = arith::BitcastOp::create(builder, loc, withElement(value.getType(), narrowType(type)), value);
-  return arith::ExtFOp::create(builder, loc, withElement(value.getType(), builder.getF32Type()), value);
-}
-
-Value Kernels::narrow(KoloType type, Value value) {
-  if (!isNarrow(type))
-    return value;
-  value = arith::TruncFOp::create(builder, loc, withElement(value.getType(), narrowType(type)), value);
-  return arith::BitcastOp::create(builder, loc, withElement(value.getType(), storedType(type)), value);
-}
-
-Value Kernels::combine(KoloType type, KoloReduction reduction, Value a, Value b) {
-  bool isMin = reduction == KOLO_MIN;
-  if (isFloat(type)) {
-    if (reduction == KOLO_SUM)
-      return arith::AddFOp::create(builder, loc, a, b);
-    if (reduction == KOLO_PRODUCT)
-      return arith::MulFOp::create(builder, loc, a, b);
-    auto predicate = isMin ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT;
-    return select(arith::CmpFOp::create(builder, loc, predicate, a, b), a, b);
-  }
-  if (reduction == KOLO_SUM)
-    return arith::AddIOp::create(builder, loc, a, b);
-  if (reduction == KOLO_PRODUCT)
-    return arith::MulIOp::create(builder, loc, a, b);
-  if (isUnsigned(type))
-    return isMin ? arith::MinUIOp::create(builder, loc, a, b).getResult()
-                 : arith::MaxUIOp::create(builder, loc, a, b).getResult();
-  return isMin ? arith::MinSIOp::create(builder, loc, a, b).getResult()
-               : arith::MaxSIOp::create(builder, loc, a, b).getResult();
+/// Of values as they are carried.
+Value Kernels::combine(KoloType type, KoloReduction reduction, Value left, Value right) {
+  Type stored = storedType(builder, type);
+  Value combined = createReduction(builder, loc, type, reduction, withElement(left, stored), withElement(right, stored));
+  return withElement(combined, carriedType(type));
 }
 
 void Kernels::buildLoops(Value numElements, Type stored, bool useVectors,
@@ -162,7 +110,7 @@ Value Kernels::addressOf(Value base, Value first, Type stored, Type type, int64_
 /// The combination of all sources, from element `first` on: as many values of `type` as the unrolling says, in registers.
 SmallVector<Value> Kernels::combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
                                            Value first, Type moved, int64_t unroll) {
-  Type stored = storedType(type);
+  Type stored = carriedType(type);
   auto loadAll = [&](Value base) {
     SmallVector<Value> values;
     for (int64_t i = 0; i < unroll; ++i)
@@ -177,7 +125,7 @@ SmallVector<Value> Kernels::combineSources(const ReduceArguments &arguments, Kol
   SmallVector<Value> combined;
   for (auto [left, right] : llvm::zip_equal(loop.getRegionIterArgs(),
                                             loadAll(loadEntry(builder, loc, arguments.sources, loop.getInductionVar()))))
-    combined.push_back(narrow(type, combine(type, reduction, widen(type, left), widen(type, right))));
+    combined.push_back(combine(type, reduction, left, right));
   scf::YieldOp::create(builder, loc, combined);
   return SmallVector<Value>(loop.getResults());
 }
@@ -245,7 +193,7 @@ void Kernels::defineReduceRest() {
 /// Blocks of vectors, in registers from the first source to the last destination: (dsts, numDsts, srcs, numSrcs, begin, end,
 /// aroundCaches). A whole number of blocks, and where they go around the caches, aligned destinations.
 LLVM::LLVMFuncOp Kernels::defineReduceBlocks(KoloType type, KoloReduction reduction) {
-  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = storedType(type);
+  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = carriedType(type);
   auto function = createFunction(builder, module, reduceKernelName(type, reduction) + ".blocks", Type(),
                                  {pointer, i64, pointer, i64, i64, i64, i64}, /*isExported=*/false);
   ReduceArguments arguments = argumentsOf(function);
@@ -327,50 +275,27 @@ void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
                                  {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
   SmallVector<Value> passed(function.getArguments());
   passed.push_back(LLVM::AddressOfOp::create(builder, loc, blocks));
-  passed.push_back(constantI64(builder, loc, sizeBytes(storedType(type))));
+  passed.push_back(constantI64(builder, loc, sizeBytes(carriedType(type))));
   passed.push_back(constantI64(builder, loc, blockElements(type)));
   LLVM::CallOp::create(builder, loc, TypeRange(), reduceRangeFunction, passed);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// A value of the divisor's kind, once per lane where the dividend is a vector.
-Value Kernels::splat(Value value, Type like) {
-  auto vector = dyn_cast<VectorType>(like);
-  if (!vector)
-    return value;
-  return vector::BroadcastOp::create(builder, loc, VectorType::get(vector.getShape(), value.getType()), value);
-}
-
 void Kernels::defineDivide(KoloType type) {
-  Type pointer = pointerType(builder), stored = storedType(type), i64 = builder.getI64Type();
+  Type pointer = pointerType(builder), stored = carriedType(type), i64 = builder.getI64Type();
   auto function = createFunction(builder, module, divideKernelName(type), Type(), {pointer, i64, i64},
                                  /*isExported=*/false);
-  Value divisor = function.getArgument(2);
-  if (isFloat(type))
-    divisor = arith::SIToFPOp::create(builder, loc, type == KOLO_F64 ? builder.getF64Type() : builder.getF32Type(), divisor);
+  Value divisor = createDivisor(builder, loc, type, function.getArgument(2));
   unsigned alignment = sizeBytes(stored);
   // No CPU divides vectors of integers.
   buildLoops(function.getArgument(1), stored, isFloat(type), [&](Value first, Type moved, int64_t unroll) {
     for (int64_t i = 0; i < unroll; ++i) {
       Value address = addressOf(function.getArgument(0), first, stored, moved, i);
       Value value = LLVM::LoadOp::create(builder, loc, moved, address, alignment);
-      Value quotient = isFloat(type) ? narrow(type, arith::DivFOp::create(builder, loc, widen(type, value), splat(divisor, moved)))
-                                     : divideIntegers(type, value, divisor);
-      LLVM::StoreOp::create(builder, loc, quotient, address, alignment);
+      Value quotient = createQuotient(builder, loc, type, withElement(value, storedType(builder, type)), divisor);
+      LLVM::StoreOp::create(builder, loc, withElement(quotient, stored), address, alignment);
     }
   });
-}
-
-/// Towards zero, in 64 bits, so that any number of ranks divides any type.
-Value Kernels::divideIntegers(KoloType type, Value value, Value divisor) {
-  Type wide = divisor.getType(), stored = value.getType();
-  bool isWide = stored == wide;
-  if (!isWide)
-    value = isUnsigned(type) ? arith::ExtUIOp::create(builder, loc, wide, value).getResult()
-                             : arith::ExtSIOp::create(builder, loc, wide, value).getResult();
-  value = isUnsigned(type) ? arith::DivUIOp::create(builder, loc, value, divisor).getResult()
-                           : arith::DivSIOp::create(builder, loc, value, divisor).getResult();
-  return isWide ? value : arith::TruncIOp::create(builder, loc, stored, value).getResult();
 }
 
 } // namespace
