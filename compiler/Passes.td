@@ -22,6 +22,11 @@ def PlaceStaging : Pass<"kolo-place-staging", "::kolo::ChoreographyOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def PublishInputs : Pass<"kolo-publish-inputs", "::kolo::ChoreographyOp"> {
+  let summary = "every rank publishes its input, and transfers from the input become reads of what is published";
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
   let summary = "turns every choreography into the program of one rank";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
@@ -29,7 +34,8 @@ def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
                         "who moves what overwrites its destination", [{::llvm::cl::values(
                           clEnumValN(::kolo::Transfers::Auto, "auto", "what exists at a root only is pulled"),
                           clEnumValN(::kolo::Transfers::Push, "push", "the sender writes"),
-                          clEnumValN(::kolo::Transfers::Pull, "pull", "the receiver reads"))}]>];
+                          clEnumValN(::kolo::Transfers::Pull, "pull", "the receiver reads"))}]>,
+                 Option<"together", "together", "bool", "false", "every rank waits for all others before the first transfer">];
 }
 
 def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {

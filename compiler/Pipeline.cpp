@@ -26,12 +26,16 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // Before anything looks at the order of statements: variants of a stripe take turns.
   if (options.optimize)
     choreography.addPass(createFuseStripes());
+  // Before anything decides who moves what: what is published can only be read.
+  if (options.schedule.protocol == Protocol::Slots)
+    choreography.addPass(createPublishInputs());
   // While a statement is still one op: whether it reads what it writes is a question about all ranks.
   choreography.addPass(createPlaceStaging());
 
   // From the global view to one rank's; data signals only.
   ProjectOptions project;
   project.transfers = options.schedule.transfers;
+  project.together = options.schedule.entry == Entry::Together;
   manager.addPass(createProject(project));
 
   // Before any clean-up: these recognise what Project leaves.

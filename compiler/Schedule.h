@@ -18,10 +18,25 @@ enum class Transfers {
   Pull  // the receiver reads
 };
 
+/// How a rank knows that others have come to the collective too, and may be written to.
+enum class Entry {
+  Auto,     // Together where the host runs the ranks, since its runtime has them agree on every call anyway; else Credits
+  Together, // every rank first waits for all others
+  Credits   // a rank waits for those that it has to do with, where it must
+};
+
+/// How data goes from rank to rank.
+enum class Protocol {
+  Bulk, // from buffer to buffer
+  Slots // the input is small: every rank publishes all of it as it enters, and reads what it wants of the others'
+};
+
 struct Schedule {
   int64_t slices = 1; // of every chunk, that go through the phases of the program one behind the other; 1 to maxSlices
   Synchronisation synchronisation = Synchronisation::Least;
   Transfers transfers = Transfers::Auto;
+  Entry entry = Entry::Auto;
+  Protocol protocol = Protocol::Bulk;
 };
 inline constexpr int64_t maxSlices = 64;
 

@@ -11,6 +11,27 @@ LogicalResult ProgramOp::verify() {
   return verifyProgramShape(*this, {getCollective(), getMesh(), getMeshes()}, "program");
 }
 
+static bool isPublished(Value buffer) {
+  auto op = buffer.getDefiningOp<BufferOp>();
+  return op && op.getRole() == BufferRole::Published;
+}
+
+static LogicalResult verifyPublished(ProgramOp program) {
+  bool hasEntered = program.getBody().getOps<EnterOp>().empty();
+  WalkResult result = program.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    hasEntered |= isa<EnterOp>(op);
+    auto move = dyn_cast<MoveInterface>(op);
+    auto divide = dyn_cast<DivideOp>(op);
+    bool writes = (move && (move.getDestinationRank() || hasEntered) && isPublished(move.getDestination())) ||
+                  (divide && isPublished(divide.getBuffer()));
+    if (!writes)
+      return WalkResult::advance();
+    op->emitOpError("program_c5: writes a published buffer, which only this rank may, and before it enters");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   WalkResult result = walk([](Operation *op) {
     if (!isa<StatementInterface>(op))
@@ -18,7 +39,24 @@ LogicalResult ProgramOp::verifyRegions() {
     op->emitOpError("program_c4: belongs to the choreography phase");
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted());
+  return failure(result.wasInterrupted() || failed(verifyPublished(*this)));
+}
+
+LogicalResult EnterOp::verify() {
+  auto program = dyn_cast<ProgramOp>((*this)->getParentOp());
+  if (!program || *program.getBody().getOps<EnterOp>().begin() != *this)
+    return emitOpError("enter_c1: must be at the top level of a program, once");
+  for (Operation &op : llvm::make_range(program.getBody().front().begin(), (*this)->getIterator())) {
+    WalkResult result = op.walk([](Operation *inner) {
+      auto move = dyn_cast<MoveInterface>(inner);
+      bool publishes = move && !move.getSourceRank() && isPublished(move.getDestination());
+      bool isOther = move ? !publishes : isa<SignalOp, WaitOp, FlushOp, DivideOp, FuseOp>(inner);
+      return isOther ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return emitOpError("enter_c2: only what fills published buffers may come before it");
+  }
+  return success();
 }
 
 LogicalResult CoordOp::verify() {
@@ -99,10 +137,10 @@ static bool mayAlias(FuseOp fuse, Value a, Value b) {
   if (a == b)
     return true;
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
-  if (roleOf(a) == roleOf(b))
-    return roleOf(a) != BufferRole::Scratch; // two names of the input or the output
+  if (!isOfCaller(roleOf(a)) || !isOfCaller(roleOf(b)))
+    return false;
   auto inPlace = fuse->getParentOfType<ProgramOp>()->getAttrOfType<StringAttr>("kolo.in_place");
-  return roleOf(a) != BufferRole::Scratch && roleOf(b) != BufferRole::Scratch && inPlace && inPlace.getValue() == "direct";
+  return roleOf(a) == roleOf(b) || (inPlace && inPlace.getValue() == "direct"); // two names of the input or the output, or both
 }
 
 /// Whether slices of two buffers that may be one memory are the same chunk: of buffers that are cut alike.

@@ -21,6 +21,7 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
     program_c2: the group dimensions are dimensions of the mesh, in increasing order.
     program_c3: every entry of `meshes` has one positive size per dimension.
     program_c4: no statement of the choreography phase inside.
+    program_c5: a published buffer is written by this rank only, and only before `enter`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
                    TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes, I64Attr:$semaphores);
@@ -76,6 +77,19 @@ def WaitOp : ChannelOp<"wait"> {
   }];
   let arguments = (ins I64Attr:$semaphore, Index:$rank);
   let assemblyFormat = "$semaphore `from` $rank attr-dict";
+  let hasVerifier = 1;
+}
+
+def EnterOp : ChannelOp<"enter"> {
+  let summary = "waits until every rank has entered this invocation";
+  let description = [{
+    Returns once this lane of every rank of the mesh has come to it in this invocation. What they wrote before, into published
+    buffers, is visible after. Says nothing about puts of earlier invocations that nobody waited for.
+
+    enter_c1: at the top level of a program, which has one at most.
+    enter_c2: nothing comes before it but what fills published buffers from this rank's own memory.
+  }];
+  let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }
 

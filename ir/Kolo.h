@@ -31,6 +31,9 @@ SlicesOp slicesOf(StatementInterface statement);
 /// Whether a buffer consists of slots: see kolo.buffer.
 bool hasSlots(mlir::Value buffer);
 
+/// Whether such a buffer is the caller's, who knows its size; otherwise it is the program's own.
+inline bool isOfCaller(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }
+
 /// Whether a slice size stands for a range of chunks rather than for one chunk. Ranged dimensions of a source and a
 /// destination are paired in order.
 bool isRanged(mlir::Value size);

@@ -35,7 +35,7 @@ def CollectiveKind : I32EnumAttr<"CollectiveKind", "which collective", [
 
 def BufferRole : I32EnumAttr<"BufferRole", "what a buffer is to the collective's caller", [
     I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
-    I32EnumAttrCase<"Scratch", 2, "scratch">]> {
+    I32EnumAttrCase<"Scratch", 2, "scratch">, I32EnumAttrCase<"Published", 3, "published">]> {
   let cppNamespace = "::kolo";
   let genSpecializedAttr = 0;
 }
@@ -137,6 +137,9 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
     chunks. A slot has no size of its own: what is moved into it or out of it is as long as the chunk on the other side, and
     lies at its beginning. Slots follow each other at distances of count/cut elements, rounded up, plus 16 bytes less one
     element, rounded up to a multiple of 16 bytes: no chunk is larger. A `cut` below 1 counts as 1.
+
+    A `published` buffer is what a rank says in `kolo.chan.enter`: it fills the buffer before, and all ranks may read it after.
+    There are two, which invocations use in turn. It is small; a target says how small.
 
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.

@@ -29,20 +29,46 @@ Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t
   return location;
 }
 
+/// Whether a staged call copies a buffer: a piece of fewer elements than the others is a call of another shape, which needs all
+/// ranks to have left the one before.
+bool isCopied(const Call &call, size_t role) {
+  return !call.info->enters || (role == KOLO_INPUT ? call.info->sharesInput : call.info->sharesOutput);
+}
+
+int64_t wholeLines(const Call &call, int64_t count) {
+  int64_t line = std::max<int64_t>(1, static_cast<int64_t>(cacheLineBytes) / call.elementBytes);
+  return (count + line - 1) / line * line;
+}
+
+/// As few as possible of about one size. The same on all ranks: nothing here depends on the rank.
+Result<Pieces> cutPublished(const Call &call) {
+  int64_t count = call.key.count, most = count;
+  auto fits = [&](int64_t each) { return call.publishedBytesFor(each) <= static_cast<int64_t>(publishedBytesPerTurn); };
+  while (most > 0 && !fits(wholeLines(call, most)))
+    most /= 2;
+  if (most == 0 && count > 0)
+    return error(StatusCode::InvalidArgument, "program '{}' publishes {} bytes for one element, and {} are the most",
+                 call.info->name, call.publishedBytesFor(1), publishedBytesPerTurn);
+  if (most == count)
+    return Pieces{1, count};
+  int64_t each = wholeLines(call, most);
+  return Pieces{(count + each - 1) / each, each};
+}
+
 /// The same on all ranks: nothing here depends on the rank.
 Pieces cut(const Call &call, Staging staging) {
   int64_t count = call.key.count;
   // The pieces are calls without an entry in between: what the proof is about.
   if (staging != Staging::Pieces || !call.isProved || count == 0)
     return {1, count};
-  int64_t elementBytes = (call.largest.input + call.largest.output) * call.elementBytes +
+  int64_t copied = (isCopied(call, KOLO_INPUT) ? call.largest.input : 0) + (isCopied(call, KOLO_OUTPUT) ? call.largest.output : 0);
+  int64_t elementBytes = copied * call.elementBytes +
                          (static_cast<int64_t>(call.scratchBytes) + count - 1) / count;
   int64_t most = std::max<int64_t>(1, pieceBytes / elementBytes);
   if (count <= most)
     return {1, count};
   int64_t number = (count + most - 1) / most;
-  int64_t wholeLines = std::max<int64_t>(1, static_cast<int64_t>(cacheLineBytes) / call.elementBytes);
-  int64_t each = ((count + number - 1) / number + wholeLines - 1) / wholeLines * wholeLines;
+  int64_t each = wholeLines(call, (count + number - 1) / number);
   return {(count + each - 1) / each, each};
 }
 
@@ -107,8 +133,8 @@ Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryR
   bool isLarge = std::max(call.largest.input, call.largest.output) * call.unitBytes() >= leastAttachBytes;
   bool isAttached = rules.ordinaryMemory == OrdinaryMemory::Attach ||
                     (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
-  if (isReachable || isAttached)
-    return Staging::None;
+  if (isReachable || isAttached || !call.isShared())
+    return call.mustCopyInput() ? Staging::Aside : Staging::None;
   return call.overlap() == Overlap::Other ? Staging::Whole : Staging::Pieces;
 }
 
@@ -118,49 +144,64 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
   buffers.wanted = stagingFor(call, segments, rules);
   buffers.staging = std::max(least, buffers.wanted);
   buffers.pieces = cut(call, buffers.staging);
-  size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, call.scratchBytes}; // in the arena
-  if (buffers.staging == Staging::None) {
-    buffers.isInputAside = call.mustCopyInput();
-    sizes[KOLO_INPUT] = buffers.isInputAside ? call.inputBytes : 0;
-    buffers.local[KOLO_INPUT] = call.inputBytes ? call.input : nullptr;
-    buffers.local[KOLO_OUTPUT] = call.outputBytes ? call.output : nullptr;
-    if (call.inputBytes && !buffers.isInputAside)
-      buffers.remote[KOLO_INPUT] = locateForPeers(segments, call.input, call.inputBytes);
-    if (call.outputBytes)
-      buffers.remote[KOLO_OUTPUT] = locateForPeers(segments, call.output, call.outputBytes);
-  } else {
-    constexpr size_t addressBits = 56; // no processor has more for programs
-    if ((call.inputBytes | call.outputBytes) >> addressBits)
-      return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
-    auto blockBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
-    sizes[KOLO_INPUT] = static_cast<size_t>(call.extent.input) * blockBytes;
-    sizes[KOLO_OUTPUT] = static_cast<size_t>(call.extent.output) * blockBytes;
-    int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);
-    if (scratchBytes < 0)
-      return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name,
-                   scratchBytes);
-    sizes[KOLO_SCRATCH] = static_cast<size_t>(scratchBytes);
+  if (call.publishes) {
+    Result<Pieces> pieces = cutPublished(call);
+    if (!pieces.isOk())
+      return pieces.status();
+    buffers.pieces = *pieces;
+    buffers.publishesMuch = call.publishedBytesFor(call.key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
+  }
+  int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);
+  if (scratchBytes < 0)
+    return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name, scratchBytes);
+  size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, static_cast<size_t>(scratchBytes)}; // in the arena
+  constexpr size_t addressBits = 56; // no processor has more for programs
+  if (isStaged(buffers.staging) && (call.inputBytes | call.outputBytes) >> addressBits)
+    return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
+  auto blockBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
+  buffers.isInputAside = call.mustCopyInput() && !(isStaged(buffers.staging) && isCopied(call, KOLO_INPUT));
+  if (call.overlap() == Overlap::Other && !buffers.isInputAside && buffers.pieces.number > 1)
+    return error(StatusCode::InvalidArgument, "input and output overlap, and program '{}' publishes them piece by piece",
+                 call.info->name);
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    bool isInput = role == KOLO_INPUT, isShared = isInput ? call.info->sharesInput : call.info->sharesOutput;
+    size_t wholeBytes = isInput ? call.inputBytes : call.outputBytes;
+    std::byte *whole = isInput ? call.input : call.output;
+    buffers.isCopied[role] = isStaged(buffers.staging) && isCopied(call, role);
+    if (buffers.isCopied[role])
+      sizes[role] = static_cast<size_t>(isInput ? call.extent.input : call.extent.output) * blockBytes;
+    else if (isInput && buffers.isInputAside)
+      sizes[role] = wholeBytes;
+    else
+      buffers.local[role] = wholeBytes ? whole : nullptr;
+    if (sizes[role] == 0 && wholeBytes && isShared)
+      buffers.remote[role] = locateForPeers(segments, whole, wholeBytes);
   }
   buffers.mustStreamOutput = call.inputBytes + call.outputBytes > rules.cachedBytes;
   buffers.exceedCaches = buffers.mustStreamOutput;
-  if (buffers.staging != Staging::None)
+  if (buffers.isCopied[KOLO_OUTPUT])
     buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;
   if (Status status = reserveArena(buffers, sizes, segments, arena); !status.isOk())
     return status;
   return buffers;
 }
 
-void Buffers::copyIn(const Call &call, int64_t piece) const {
+int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece) {
+  return call.info->enters ? std::min(pieces.count, call.key.count - piece * pieces.count) : pieces.count;
+}
+
+bool Buffers::copyIn(const Call &call, int64_t piece) const {
   auto *staged = static_cast<std::byte *>(local[KOLO_INPUT]);
-  if (isInputAside)
+  if (isInputAside && piece == 0)
     std::memcpy(staged, call.input, call.inputBytes);
-  if (staging != Staging::None && call.inputBytes)
+  if (isCopied[KOLO_INPUT] && call.inputBytes)
     forEachBlock(call, pieces, piece, {call.input, staged, call.extent.input},
                  [](std::byte *whole, std::byte *part, size_t sizeBytes) { std::memcpy(part, whole, sizeBytes); });
+  return staging != Staging::None;
 }
 
 void Buffers::copyOut(const Call &call, int64_t piece) const {
-  if (staging == Staging::None || !call.outputBytes)
+  if (!isCopied[KOLO_OUTPUT] || !call.outputBytes)
     return;
   auto copy = mustStreamOutput ? copyStreamed : copyCached;
   forEachBlock(call, pieces, piece, {call.output, static_cast<std::byte *>(local[KOLO_OUTPUT]), call.extent.output},

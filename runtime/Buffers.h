@@ -18,6 +18,7 @@ public:
   Result<std::byte *> reserve(SegmentTable &segments, size_t sizeBytes);
   /// Frees what was replaced. Once all peers have entered the call.
   void dropReplaced() { replaced.clear(); }
+  std::unique_ptr<Segment> &current() { return segment; }
 
 private:
   std::unique_ptr<Segment> segment;
@@ -31,27 +32,37 @@ struct MemoryRules {
   size_t cachedBytes = 0;
 };
 
-/// The parts in which a staged call runs. All are of one size, so that they are to the program what calls of one shape are;
-/// the last may go beyond the end of the call's buffers, with whatever is in the runtime's memory there.
+/// The parts in which a call runs that is staged, or that publishes much. Where all ranks enter each of them, they are to the
+/// program what calls are, and the last one ends where the caller's buffers do. Otherwise they have to be what calls of one
+/// shape are: all of one size, and the last may go beyond the end, with whatever is in the runtime's memory there.
 struct Pieces {
   int64_t number = 1;
   int64_t count = 0; // of each
 };
+
+/// What a rank can publish in one piece, in each turn, where the slots of the exchange do not hold it.
+inline constexpr size_t publishedBytesPerTurn = size_t(256) << 10;
 
 struct Buffers {
   void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code
   Location remote[KOLO_NUM_BUFFER_ROLES];  // for the peers
   Staging staging = Staging::None;
   Staging wanted = Staging::None; // what this rank alone would have
+  bool isCopied[2] = {};          // input, output: through the runtime's memory, since peers access it or the pieces ask for it
   bool isInputAside = false;      // not staged, but to be copied from the caller's memory before the peers are told
   Pieces pieces;
+  bool publishesMuch = false;    // more than the slots of the exchange hold
   bool exceedCaches = false;     // those that the program works on
   bool mustStreamOutput = false; // the caller's do
 
-  /// Copies a piece from the caller's memory, and to it, as far as anything is staged; in call order.
-  void copyIn(const Call &call, int64_t piece) const;
+  /// Copies a piece from the caller's memory, and to it, as far as anything is staged; in call order. `copyIn` says whether
+  /// there was anything to copy, on any rank.
+  bool copyIn(const Call &call, int64_t piece) const;
   void copyOut(const Call &call, int64_t piece) const;
 };
+
+/// Elements of one piece, as the collective counts them.
+int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece);
 
 /// What this rank needs, as its buffers lie.
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules);

@@ -172,12 +172,22 @@ bool Call::mustCopyInput() const {
   return found == Overlap::Other || (found == Overlap::InPlace && info->inPlace != InPlace::Direct);
 }
 
-int64_t Call::scratchBytesFor(int64_t count) const {
+KoloShape Call::shapeFor(int64_t count) const {
   KoloShape shape = {};
   std::copy_n(dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
   shape.count = count;
   shape.elementBytes = elementBytes;
+  return shape;
+}
+
+int64_t Call::scratchBytesFor(int64_t count) const {
+  KoloShape shape = shapeFor(count);
   return program->scratchBytes(&shape);
+}
+
+int64_t Call::publishedBytesFor(int64_t count) const {
+  KoloShape shape = shapeFor(count);
+  return program->publishedBytes(&shape);
 }
 
 Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, int rank, int size) {
@@ -204,6 +214,10 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
     return error(StatusCode::BadPlugin, "{}: program '{}' asks for {} bytes of scratch memory", plugin.path,
                  call.info->name, scratchBytes);
   call.scratchBytes = static_cast<size_t>(scratchBytes);
+  call.publishes = call.program->publish != nullptr;
+  if (call.publishes && call.publishedBytesFor(arguments.count) < 0)
+    return error(StatusCode::BadPlugin, "{}: program '{}' publishes {} bytes", plugin.path, call.info->name,
+                 call.publishedBytesFor(arguments.count));
   return call;
 }
 

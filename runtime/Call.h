@@ -44,6 +44,7 @@ struct Call {
   size_t inputBytes = 0;
   size_t outputBytes = 0;
   size_t scratchBytes = 0;
+  bool publishes = false;
 
   int64_t unitBytes() const { return key.count * elementBytes; }
   void setPointers(const CallArguments &arguments) {
@@ -54,8 +55,14 @@ struct Call {
   Overlap overlap() const;
   /// Whether input and output overlap in a way that the program does not support.
   bool mustCopyInput() const;
+  /// Whether peers access the caller's own memory.
+  bool isShared() const { return info->sharesInput || info->sharesOutput; }
   /// Bytes of scratch memory of a call of `count` elements; negative when the plugin is at fault.
   int64_t scratchBytesFor(int64_t count) const;
+  int64_t publishedBytesFor(int64_t count) const;
+
+private:
+  KoloShape shapeFor(int64_t count) const;
 };
 
 /// Checks everything that one rank can check. InvalidArgument, UnsupportedMesh, BadPlugin.

@@ -22,10 +22,14 @@ CommunicatorState::CommunicatorState(std::unique_ptr<World> joined)
 }
 
 CommunicatorState::~CommunicatorState() {
-  if (ranks->kind() == WorldKind::Threads)
-    for (auto &[key, set] : semaphores)
-      if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
-        ranks->keepForPeers(memory);
+  if (ranks->kind() != WorldKind::Threads)
+    return;
+  for (auto &[key, set] : semaphores)
+    if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
+      ranks->keepForPeers(memory);
+  for (std::unique_ptr<Segment> *memory : {&published, &arena.current()})
+    if (*memory)
+      ranks->keepForPeers(std::shared_ptr<Segment>(std::move(*memory)));
 }
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {

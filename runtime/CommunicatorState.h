@@ -59,6 +59,10 @@ private:
   Status exchangeRecords();
   Status confirmNews(Status own, std::span<const Location> named);
 
+  Status propose(Plan &plan, int64_t piece, bool &isAgreed);
+  Status meetAgain(Plan &plan, int64_t piece);
+  void publish(Plan &plan, int64_t piece);
+  Status reservePublished(Buffers &buffers);
   Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments);
   Status prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan);
   void fillRecord(Record &record, const Plan &plan) const;
@@ -72,6 +76,7 @@ private:
   std::shared_ptr<SegmentTable> segments;
   PeerSegments peers;
   Arena arena;
+  std::unique_ptr<Segment> published; // for what slots do not hold: publishedBytesPerTurn, twice
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;

@@ -47,7 +47,7 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
   Plan *plan = plans.find(plugin, arguments, *segments, rules);
   bool isAgreed = false;
   if (plan) {
-    if (Status status = exchange.propose(plan->agreement, isAgreed); !status.isOk())
+    if (Status status = propose(*plan, 0, isAgreed); !status.isOk())
       return status;
   }
   if (!isAgreed) {
@@ -56,8 +56,28 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
       return agreed.status();
     plan = *agreed;
     arena.dropReplaced();
+    if (plan->call.publishes)
+      if (Status status = meetAgain(*plan, 0); !status.isOk())
+        return status;
   }
   return runLanes(*plan);
+}
+
+/// Publishes what there is to publish, and says the plan's number.
+Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
+  if (plan.call.publishes)
+    publish(plan, piece);
+  return exchange.propose(plan.agreement, isAgreed);
+}
+
+/// An exchange inside a call that all ranks have agreed on.
+Status CommunicatorState::meetAgain(Plan &plan, int64_t piece) {
+  bool isAgreed = false;
+  Status status = propose(plan, piece, isAgreed);
+  if (status.isOk() && !isAgreed)
+    return ranks->abort(error(StatusCode::SystemError, "ranks that had agreed on a call of program {} no longer do",
+                              plan.call.info->name));
+  return status;
 }
 
 /// The whole way: every rank works the call out anew, and tells the others.
@@ -115,8 +135,23 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
+  if (plan.buffers.publishesMuch)
+    if (Status status = reservePublished(plan.buffers); !status.isOk())
+      return status;
   // After all that changes the table here, and before the record takes what it is to tell of earlier changes.
   plan.generation = segments->generation();
+  return {};
+}
+
+Status CommunicatorState::reservePublished(Buffers &buffers) {
+  if (!published) {
+    Result<std::unique_ptr<Segment>> created = segments->create(2 * publishedBytesPerTurn);
+    if (!created.isOk())
+      return created.status();
+    published = std::move(created).value();
+  }
+  buffers.remote[KOLO_PUBLISHED] = *segments->locate(published->data(), published->sizeBytes());
+  buffers.local[KOLO_PUBLISHED] = published->data();
   return {};
 }
 
@@ -166,6 +201,8 @@ Status CommunicatorState::enter(Plan &plan) {
 
 Status CommunicatorState::resolvePeers(Plan &plan) {
   std::vector<Cell *> cells;
+  for (std::vector<void *> &turn : plan.published)
+    turn.clear();
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     plan.peerBuffers[role].resize(static_cast<size_t>(ranks->size()));
     plan.peerLocations[role].resize(static_cast<size_t>(ranks->size()));
@@ -180,6 +217,11 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
         return address.status();
       plan.peerBuffers[role][static_cast<size_t>(peer)] = *address;
       plan.peerLocations[role][static_cast<size_t>(peer)] = record.buffers[role];
+    }
+    for (size_t turn : {0u, 1u}) {
+      auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
+      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedBytesPerTurn
+                                                                : exchange.published(peer, turn));
     }
     if (plan.semaphores->isConnected())
       continue;

@@ -129,6 +129,8 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   std::copy_n(plan.call.dimSizes, KOLO_MAX_MESH_DIMS, result.dimSizes);
   std::copy_n(plan.call.coordinates, KOLO_MAX_MESH_DIMS, result.coordinates);
   result.count = plan.buffers.pieces.count;
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+    result.blockElements[role] = plan.buffers.isCopied[role] ? plan.buffers.pieces.count : plan.call.key.count;
   result.elementBytes = plan.call.elementBytes;
   result.root = plan.call.root;
   result.lane = lane;
@@ -177,13 +179,54 @@ void runLane(void *plan, int number) {
                           lane.plan->call.info->name, code));
 }
 
+void publishLane(void *plan, int number) {
+  Plan &own = *static_cast<Plan *>(plan);
+  own.call.program->publish(&own.lanes[static_cast<size_t>(number)].invocation);
+}
+
+/// Readies the lanes for one of several pieces.
+static void startPiece(Plan &plan, int64_t piece) {
+  const Buffers &buffers = plan.buffers;
+  for (Lane &lane : plan.lanes) {
+    lane.invocation.count = pieceCount(plan.call, buffers.pieces, piece);
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+      if (auto *whole = static_cast<std::byte *>(buffers.local[role]); whole && !buffers.isCopied[role])
+        lane.invocation.local[role] = whole + piece * buffers.pieces.count * plan.call.elementBytes;
+  }
+}
+
+/// Has the lanes publish: little, one after the other, here; or much, side by side.
+void CommunicatorState::publish(Plan &plan, int64_t piece) {
+  const Buffers &buffers = plan.buffers;
+  if (buffers.isInputAside && piece == 0)
+    buffers.copyIn(plan.call, piece);
+  if (buffers.pieces.number > 1)
+    startPiece(plan, piece);
+  std::vector<void *> &published = plan.published[exchange.nextTurn()];
+  for (Lane &lane : plan.lanes) {
+    lane.invocation.local[KOLO_PUBLISHED] = published[static_cast<size_t>(ranks->rank())];
+    lane.invocation.peers[KOLO_PUBLISHED] = published.data();
+  }
+  if (buffers.publishesMuch && plan.lanes.size() > 1)
+    lanes.run(publishLane, &plan);
+  else
+    for (Lane &lane : plan.lanes)
+      publishLane(&plan, static_cast<int>(lane.number));
+}
+
 Status CommunicatorState::runLanes(Plan &plan) {
   std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
   // Written before the abort is looked at, while who aborts writes that first and then looks here: no one can both miss
   // the abort and be missed.
   isRunning.store(1, std::memory_order_seq_cst);
   for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
-    plan.buffers.copyIn(plan.call, piece);
+    bool isCopied = plan.buffers.copyIn(plan.call, piece);
+    // Peers may read the copy at once. A program that does not have ranks enter together tells them when.
+    if (plan.call.info->enters && (piece > 0 || (isCopied && plan.call.info->sharesInput)))
+      if (Status status = meetAgain(plan, piece); !status.isOk())
+        break;
+    if (plan.buffers.pieces.number > 1)
+      startPiece(plan, piece);
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);
     else

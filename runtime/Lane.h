@@ -30,6 +30,9 @@ void makeLanes(Plan &plan, World &world, std::byte *tiles);
 /// A job for LanePool: this lane's part of a call, or of one piece of it. The context is the Plan.
 void runLane(void *plan, int lane);
 
+/// Likewise: what this lane publishes of it.
+void publishLane(void *plan, int lane);
+
 inline constexpr size_t tileBytes = size_t(64) << 10;
 
 } // namespace kolo::runtime

@@ -1,17 +1,25 @@
 #include "Plan.h"
 
+#include <algorithm>
+
 namespace kolo::runtime {
 namespace {
 
-/// Gives a staged plan other buffers of the caller, if that is all the same to the peers.
+/// Gives a plan other buffers of the caller, if that is all the same to the peers.
 bool moveTo(Plan &plan, const CallArguments &arguments, const SegmentTable &segments, const MemoryRules &rules) {
-  if (plan.buffers.staging == Staging::None || (plan.call.inputBytes && !arguments.input) ||
+  if ((!isStaged(plan.buffers.staging) && plan.call.isShared()) || (plan.call.inputBytes && !arguments.input) ||
       (plan.call.outputBytes && !arguments.output))
     return false;
   Call moved = plan.call;
   moved.setPointers(arguments);
-  if (stagingFor(moved, segments, rules) != plan.buffers.wanted)
+  if (stagingFor(moved, segments, rules) != plan.buffers.wanted || plan.buffers.isInputAside)
     return false;
+  if (!plan.buffers.isCopied[KOLO_INPUT])
+    plan.buffers.local[KOLO_INPUT] = moved.inputBytes ? moved.input : nullptr;
+  if (!plan.buffers.isCopied[KOLO_OUTPUT])
+    plan.buffers.local[KOLO_OUTPUT] = moved.outputBytes ? moved.output : nullptr;
+  for (Lane &lane : plan.lanes)
+    std::copy_n(plan.buffers.local, 2, lane.invocation.local);
   plan.call.setPointers(arguments);
   plan.arguments.input = arguments.input;
   plan.arguments.output = arguments.output;

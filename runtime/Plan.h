@@ -25,6 +25,7 @@ struct Plan {
   // By role and rank. Copies of what the records said: records are rewritten.
   std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
+  std::vector<void *> published[2]; // by turn and rank
   std::vector<Lane> lanes;
 
   uint64_t generation = 0; // of the segment table: the plan is good for nothing in any other

@@ -62,7 +62,7 @@ bool CodeBuilder::addOp(Operation &op) {
     return addBlock(fuse.getBody().front());
   if (isa<scf::YieldOp>(op))
     return op.getNumOperands() == 0 || refuse(&op, "values carried out of a loop or a branch cannot be checked");
-  if (isa<MoveInterface, DivideOp, SignalOp, WaitOp, FlushOp>(op))
+  if (isa<MoveInterface, DivideOp, SignalOp, WaitOp, FlushOp, EnterOp>(op))
     return addEvent(op);
   const IndexEvaluator::Instruction *instruction = code.evaluator.instructionOf(&op);
   if (!instruction)
@@ -115,7 +115,7 @@ bool CodeBuilder::addBuffer(BufferOp buffer) {
     info.gridSlots.push_back(slot(extent));
   if (buffer.getCut())
     info.cutSlot = slot(buffer.getCut());
-  if (info.role != BufferRole::Scratch)
+  if (isOfCaller(info.role))
     for (auto [number, other] : llvm::enumerate(code.buffers))
       if (other.role == info.role) {
         if (!llvm::equal(other.op.getGrid(), buffer.getGrid()))
@@ -158,6 +158,8 @@ bool CodeBuilder::addEvent(Operation &op) {
   } else if (auto move = dyn_cast<MoveInterface>(op)) {
     if (!addMove(move, info))
       return false;
+  } else if (isa<EnterOp>(op)) {
+    info.kind = EventKind::Enter;
   }
   code.lines.push_back({Code::Kind::Event, 0, 0, 0, 0, 0, uint32_t(code.ops.size())});
   code.ops.push_back(std::move(info));

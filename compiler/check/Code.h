@@ -30,7 +30,7 @@ struct BufferInfo {
   std::optional<unsigned> cutSlot; // of scratch slots: number of chunks per block of what they hold
 };
 
-enum class EventKind : uint8_t { Copy, Reduce, Put, Divide, Signal, Wait, Flush };
+enum class EventKind : uint8_t { Copy, Reduce, Put, Divide, Signal, Wait, Flush, Enter };
 
 /// Where the numbers of one slice are computed.
 struct SliceSlots {

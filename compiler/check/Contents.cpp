@@ -179,6 +179,8 @@ Operation *Contents::mistakeOf(Id content) const {
   return node.call == mistakeCall ? mistakes[node.chunk].op : nullptr;
 }
 
+std::string ordinal(int64_t call) { return call == 0 ? "first" : call == 1 ? "second" : "third"; }
+
 std::string Contents::describe(Id content) const {
   const Node &node = nodes[content];
   if (node.call == noCall)
@@ -189,8 +191,8 @@ std::string Contents::describe(Id content) const {
   std::string text = "input chunk " + std::to_string(node.chunk) + " of rank" + (ranks.count() == 1 ? "" : "s");
   for (unsigned rank : ranks.set_bits())
     text += " " + std::to_string(rank);
-  if (node.call == 1)
-    text += " in the second call";
+  if (node.call > 0)
+    text += " in the " + ordinal(node.call) + " call";
   return text + (node.isDivided ? ", divided for an average" : "");
 }
 

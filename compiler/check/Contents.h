@@ -29,6 +29,9 @@ private:
   llvm::DenseMap<Key, uint32_t> numbers;
 };
 
+/// Of calls, numbered from 0: "first", "second", "third".
+std::string ordinal(int64_t call);
+
 /// Contents are numbers; equal contents have equal numbers. With `tracksOrder`, contents also differ when the same
 /// contributions were combined in another order: a combination has no order of its two operands, since the reductions are
 /// commutative, bitwise, but which two were combined first counts.

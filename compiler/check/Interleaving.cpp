@@ -34,6 +34,13 @@ uint32_t Interleaving::timeOfSignal(int64_t sender, int64_t receiver, int32_t se
   return uint32_t(number / positions.size()) * stepsPerCall(sender) + positions[number % positions.size()];
 }
 
+/// When a rank comes to its `enter`, in a program that has one.
+uint32_t Interleaving::timeOfEnter(int64_t rank, int64_t call) const {
+  const std::vector<Event> &events = traced.traces[traced.group.orbitOf(rank)].events;
+  auto enter = llvm::find_if(events, [](const Event &event) { return event.kind == EventKind::Enter; });
+  return uint32_t(call) * stepsPerCall(rank) + uint32_t(enter - events.begin()) + 1;
+}
+
 void Interleaving::computePast(const Moment &a, const Moment &b) {
   needed.assign(size_t(tracer.numRanks()), 0);
   looked.assign(needed.size(), 0);
@@ -46,6 +53,9 @@ void Interleaving::computePast(const Moment &a, const Moment &b) {
     pending.pop_back();
     for (uint32_t &time = looked[size_t(rank)]; time < needed[size_t(rank)]; ++time) {
       const Event *event = eventAt({int32_t(rank), time});
+      if (event && event->kind == EventKind::Enter)
+        for (size_t other = 0; other < needed.size(); ++other)
+          need(int64_t(other), timeOfEnter(int64_t(other), callOf({int32_t(rank), time})));
       if (!event || event->kind != EventKind::Wait)
         continue;
       int64_t sender = traced.group.move(rank, event->peer);
@@ -79,10 +89,14 @@ std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t ma
       ++sent[channel(event->semaphore, peer, rank)];
       return false;
     }
+    if (event && event->kind == EventKind::Enter)
+      for (size_t other = 0; other < done.size(); ++other)
+        if (done[other] < timeOfEnter(int64_t(other), callOf(moment)))
+          return false;
     if (event && event->kind == EventKind::Signal)
       ++sent[channel(event->semaphore, rank, peer)];
     bool isCall = !event && moment.time % stepsPerCall(rank) == 0 && moment.time != 0;
-    if (isCall || (event && (event->kind == EventKind::Wait || event->kind == EventKind::Signal))) {
+    if (isCall || (event && (event->kind == EventKind::Wait || event->kind == EventKind::Signal || event->kind == EventKind::Enter))) {
       Operation *op = opAt(moment);
       steps.push_back({rank, callOf(moment), describe(moment), op ? op->getLoc() : Location(tracer.program().program.getLoc())});
     }
@@ -128,6 +142,8 @@ std::string Interleaving::describe(const Moment &moment) const {
     return "divides";
   case EventKind::Flush:
     return "flushes";
+  case EventKind::Enter:
+    return "enters, as all ranks do";
   }
   llvm_unreachable("every kind is handled");
 }

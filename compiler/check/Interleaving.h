@@ -29,6 +29,7 @@ private:
   const Event *eventAt(const Moment &moment) const;
   void computePast(const Moment &a, const Moment &b);
   void need(int64_t rank, uint32_t numSteps);
+  uint32_t timeOfEnter(int64_t rank, int64_t call) const;
   uint32_t timeOfSignal(int64_t sender, int64_t receiver, int32_t semaphore, uint64_t number);
 
   const Tracer &tracer;

@@ -15,13 +15,16 @@ struct Machine::SharedClock {
 
 static uint64_t channelKey(int32_t semaphore, int64_t peer) { return uint64_t(uint32_t(semaphore)) << 32 | uint64_t(peer); }
 
+/// How many of a buffer there are, for calls to use in turn.
+static int64_t numTurns(const BufferInfo &buffer) { return buffer.role == BufferRole::Published ? 2 : 1; }
+
 Machine::Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
-    : tracer(tracer), traced(traced), group(traced.group), options(options),
+    : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
       contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder()), states(traced.traces.size()) {
   for (RankState &state : states) {
     state.clock.assign(size_t(tracer.numRanks()), 0);
-    for (const Grid &grid : tracer.grids())
-      state.cells.emplace_back(size_t(grid.numChunks) * size_t(std::max(grid.numParts, 1)));
+    for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids()))
+      state.cells.emplace_back(size_t(grid.numChunks) * size_t(std::max(grid.numParts, 1)) * size_t(numTurns(buffer)));
   }
 }
 
@@ -36,9 +39,11 @@ MachineResult Machine::run() {
       didAdvance |= advance(orbit);
   }
   for (size_t orbit = 0; orbit < states.size(); ++orbit) {
-    if (result.outOfMemory || states[orbit].time == numCalls * stepsPerCall(orbit))
+    if (result.outOfMemory || states[orbit].time == calls * stepsPerCall(orbit))
       continue;
     const Event &event = traced.traces[orbit].events[states[orbit].time % stepsPerCall(orbit) - 1];
+    if (event.kind == EventKind::Enter) // others wait for something that will not come, or this would be over
+      continue;
     int32_t rank = group.representatives()[orbit];
     uint64_t key = channelKey(event.semaphore, group.moveBack(event.peer, rank));
     result.blocked.push_back({{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
@@ -51,7 +56,7 @@ MachineResult Machine::run() {
 /// Runs a rank, and with it its orbit, until it has to wait. Whether it took a step.
 bool Machine::advance(size_t orbit) {
   bool didStep = false;
-  while (states[orbit].time < numCalls * stepsPerCall(orbit) && step(orbit)) {
+  while (states[orbit].time < calls * stepsPerCall(orbit) && step(orbit)) {
     didStep = true;
     if (clockBytes > options.maxBytes) {
       result.outOfMemory = true;
@@ -64,7 +69,7 @@ bool Machine::advance(size_t orbit) {
 bool Machine::step(size_t orbit) {
   RankState &state = states[orbit];
   uint32_t steps = stepsPerCall(orbit), position = state.time % steps;
-  int64_t call = state.time / steps;
+  int64_t call = currentCall = state.time / steps;
   state.clock[size_t(group.representatives()[orbit])] = state.time;
   if (position == 0) {
     startCall(orbit, call);
@@ -82,6 +87,10 @@ bool Machine::step(size_t orbit) {
       break;
     case EventKind::Flush:
       flush(orbit);
+      break;
+    case EventKind::Enter:
+      if (!enter(orbit))
+        return false;
       break;
     case EventKind::Divide:
       divide(orbit, event);
@@ -156,9 +165,25 @@ void Machine::flush(size_t orbit) {
     state.puts[state.putTimes[state.numFlushed]].flushTime = state.time;
 }
 
+/// Whoever has passed knows what every rank had done when it came here: nobody can know more of another one's steps.
+bool Machine::enter(size_t orbit) {
+  RankState &state = states[orbit];
+  auto call = size_t(currentCall);
+  if (state.enterTimes.size() == call)
+    state.enterTimes.push_back(state.time);
+  if (llvm::any_of(states, [&](const RankState &other) { return other.enterTimes.size() <= call; }))
+    return false;
+  for (size_t rank = 0; rank < state.clock.size(); ++rank)
+    state.clock[rank] = std::max(state.clock[rank], states[group.orbitOf(int64_t(rank))].enterTimes[call]);
+  state.shared.reset();
+  return true;
+}
+
 Machine::Cell &Machine::cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
-  auto parts = std::max(tracer.grids()[buffer].numParts, 1);
-  return states[group.orbitOf(owner)].cells[buffer][size_t(group.moveChunkBack(owner, buffer, chunk) * parts + part)];
+  const Grid &grid = tracer.grids()[buffer];
+  int64_t turn = currentCall % numTurns(tracer.program().buffers[buffer]);
+  int64_t place = turn * grid.numChunks + group.moveChunkBack(owner, buffer, chunk);
+  return states[group.orbitOf(owner)].cells[buffer][size_t(place * std::max(grid.numParts, 1) + part)];
 }
 
 /// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as seen

@@ -1,4 +1,4 @@
-// Follows one rank of every orbit through two calls, back to back, with vector clocks: what happened before what, in every
+// Follows one rank of every orbit through a few calls, back to back, with vector clocks: what happened before what, in every
 // interleaving, and what every chunk holds. Used by the checker.
 //
 // Semaphores have one sender and one receiver each and are never reset, so that the k-th wait belongs to the k-th signal in
@@ -58,7 +58,8 @@ public:
   MachineResult run();
 
   uint32_t stepsPerCall(size_t orbit) const { return uint32_t(traced.traces[orbit].events.size()) + 2; }
-  static constexpr int64_t numCalls = 2;
+  /// Published memory is the same again in the call after the next.
+  static int64_t numCalls(const Tracer &tracer) { return tracer.bufferOf(BufferRole::Published) ? 3 : 2; }
 
 private:
   using Clock = std::vector<uint32_t>; // of every rank, how many of its steps are known to be over
@@ -99,7 +100,8 @@ private:
     llvm::DenseMap<int32_t, PutQueue> putQueues;              // by peer
     llvm::DenseMap<uint64_t, std::vector<Signal>> signals;    // by semaphore and peer
     llvm::DenseMap<uint64_t, uint32_t> numWaited;             // by semaphore and peer
-    std::vector<std::vector<Cell>> cells;                     // [buffer][chunk and part]
+    std::vector<uint32_t> enterTimes;                         // by call: when it came to its `enter`
+    std::vector<std::vector<Cell>> cells;                     // [buffer][chunk and part, in every turn]
   };
 
   bool advance(size_t orbit);
@@ -107,6 +109,7 @@ private:
   bool wait(size_t orbit, const Event &event);
   void signal(size_t orbit, const Event &event);
   void flush(size_t orbit);
+  bool enter(size_t orbit);
   void move(size_t orbit, const Event &event);
   void divide(size_t orbit, const Event &event);
   void startCall(size_t orbit, int64_t call);
@@ -138,6 +141,8 @@ private:
   const TracedGroup &traced;
   const RankGroup &group;
   const CheckOptions &options;
+  const int64_t calls;
+  int64_t currentCall = 0; // that the step at hand belongs to
   Contents contents;
   std::vector<RankState> states; // by orbit
   std::vector<int32_t> sourceChunks, destinationChunks; // of the move at hand

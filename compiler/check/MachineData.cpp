@@ -116,7 +116,7 @@ void Machine::endCall(size_t orbit, int64_t call) {
         continue;
       std::string text = "input chunk " + std::to_string(wanted.inputChunk) + " of " +
                          (wanted.rank < 0 ? "all ranks in the group" : "rank " + std::to_string(wanted.rank)) +
-                         (call == 1 ? " in the second call" : "") + (wanted.isDivided ? ", divided for an average" : "");
+                         (call == 0 ? "" : " in the " + ordinal(call) + " call") + (wanted.isDivided ? ", divided for an average" : "");
       result.wrongOutput = {rank, call, chunk, contents.describe(cell.content), text, contents.mistakeOf(cell.content)};
     }
   }

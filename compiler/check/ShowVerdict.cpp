@@ -116,6 +116,7 @@ static ordered_json toJson(const SyncCounts &counts) {
           {"dataWaits", counts.dataWaits},
           {"creditWaits", credits},
           {"flushes", counts.flushes},
+          {"enters", counts.enters},
           {"waits", counts.waits()}};
 }
 

@@ -173,7 +173,7 @@ void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<
                           : "the application of rank " + std::to_string(moment.rank) + (isWrite ? " writes it" : " reads it");
     if (op)
       text += isWrite ? ", which writes it" : ", which reads it";
-    return text + (interleaving.callOf(moment) == 0 ? " (first call)" : " (second call)");
+    return text + " (" + ordinal(interleaving.callOf(moment)) + " call)";
   };
   std::string chunk = describeChunk(shortest->owner, shortest->buffer, shortest->chunk);
   std::string message = "nothing orders two accesses to " + chunk + ": " + describe(a, shortest->isEarlierWrite) + "; " +
@@ -243,8 +243,10 @@ void ProgramCheck::run(Verdict &verdict) {
   } else if (checkBalance(*traced)) {
     int64_t numWaits = 0;
     for (const Trace &trace : traced->traces)
-      numWaits += llvm::count_if(trace.events, [](const Event &event) { return event.kind == EventKind::Wait; });
-    if (int64_t work = numWaits * tracer.numRanks() * Machine::numCalls; work > options.maxWork) {
+      numWaits += llvm::count_if(trace.events, [](const Event &event) {
+        return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
+      });
+    if (int64_t work = numWaits * tracer.numRanks() * Machine::numCalls(tracer); work > options.maxWork) {
       verdict.tooLarge = "needs " + std::to_string(work) + " clock entries, " + std::to_string(options.maxWork) +
                          " are allowed; --budget raises that";
       return;
@@ -347,6 +349,7 @@ std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64
       if (event.kind == EventKind::Wait && kind)
         ++credits[kind.getValue().str()];
     }
+    counts.enters = llvm::any_of(trace.events, [](const Event &event) { return event.kind == EventKind::Enter; });
     counts.creditWaits.assign(credits.begin(), credits.end());
     if (!most || counts.waits() > most->waits())
       most = std::move(counts);

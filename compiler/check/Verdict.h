@@ -61,7 +61,7 @@ struct CheckOptions {
 /// One step of an interleaving.
 struct Step {
   int64_t rank;
-  int64_t call; // 0: the first of two back-to-back calls
+  int64_t call; // 0: the first of the back-to-back calls
   std::string text;
   mlir::Location loc;
 };
@@ -102,6 +102,7 @@ struct SyncCounts {
   int64_t dataSignals = 0, dataWaits = 0;
   llvm::SmallVector<std::pair<std::string, int64_t>, 4> creditWaits; // by kind: "lag", "entry", "statement", "exit"
   int64_t flushes = 0;
+  bool enters = false; // waits for all ranks to enter
   int64_t waits() const;
 };
 

@@ -63,7 +63,7 @@ private:
   void buildRows(Value numRows);
   void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
   Value firstChunk(const Cursor &cursor);
-  Value boundary(const BufferShape &buffer, Value chunk);
+  Value boundary(const BufferShape &buffer, Value chunk, Value stride);
   Value cut(Value index, Value parts, Value total);
 
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
@@ -163,11 +163,13 @@ Value RangeLoops::firstChunk(const Cursor &cursor) {
 void RangeLoops::buildRows(Value numRows) {
   Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = mul(numRows, rowChunks);
   bool hasSlots = source.slice.buffer.cut || destination.slice.buffer.cut;
-  if ((!part.parts && !hasSlots) || getConstantIntValue(numChunks) == 1)
+  if ((!part.parts && !call.isDense && !hasSlots) || getConstantIntValue(numChunks) == 1)
     return buildRange(sourceChunk, destinationChunk, numChunks);
   Value one = constant(1), numRanges = numChunks, chunksPerRange = one;
   if (!hasSlots) {
-    Value isWhole = isEqual(part.parts, one);
+    Value isWhole = part.parts ? isEqual(part.parts, one) : call.isDense;
+    if (part.parts && call.isDense)
+      isWhole = createAnd(builder, loc, isWhole, call.isDense);
     numRanges = select(isWhole, one, numChunks), chunksPerRange = select(isWhole, numChunks, one);
   }
   auto loop = scf::ForOp::create(builder, loc, constant(0), numRanges, one);
@@ -178,11 +180,10 @@ void RangeLoops::buildRows(Value numRows) {
 }
 
 void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value numChunks) {
-  Value sourceBegin = boundary(source.slice.buffer, sourceChunk);
-  Value destinationBegin = boundary(destination.slice.buffer, destinationChunk);
-  bool isSourceMeasured = &measured == &source.slice.buffer;
-  Value measuredChunk = isSourceMeasured ? sourceChunk : destinationChunk;
-  Value length = sub(boundary(measured, add(measuredChunk, numChunks)), isSourceMeasured ? sourceBegin : destinationBegin);
+  Value sourceBegin = boundary(source.slice.buffer, sourceChunk, source.slice.buffer.stride);
+  Value destinationBegin = boundary(destination.slice.buffer, destinationChunk, destination.slice.buffer.stride);
+  Value measuredChunk = &measured == &source.slice.buffer ? sourceChunk : destinationChunk;
+  Value length = sub(boundary(measured, add(measuredChunk, numChunks), {}), boundary(measured, measuredChunk, {}));
   if (!part.parts)
     return build(builder, sourceBegin, destinationBegin, length);
   // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part only.
@@ -192,15 +193,17 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
   build(builder, add(sourceBegin, begin), add(destinationBegin, begin), sub(end, begin));
 }
 
-/// First element of a chunk: see kolo.buffer.
-Value RangeLoops::boundary(const BufferShape &buffer, Value chunk) {
+/// First element of a chunk: see kolo.buffer. Without a stride, where blocks follow each other.
+Value RangeLoops::boundary(const BufferShape &buffer, Value chunk, Value stride) {
+  if (!stride)
+    stride = call.count;
   if (buffer.cut)
     return mul(chunk, createSlotSize(builder, loc, call, buffer.cut));
   if (buffer.numBlockDims == buffer.grid.size())
-    return mul(chunk, call.count);
+    return mul(chunk, stride);
   Value chunksPerBlock = createChunksPerBlock(builder, loc, buffer);
   Value block = div(chunk, chunksPerBlock), index = rem(chunk, chunksPerBlock);
-  return add(mul(block, call.count), cut(index, chunksPerBlock, call.count));
+  return add(mul(block, stride), cut(index, chunksPerBlock, call.count));
 }
 
 /// index * total / parts without overflow, rounded down to the alignment, except at the end.

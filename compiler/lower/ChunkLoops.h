@@ -11,6 +11,7 @@ struct BufferShape {
   llvm::SmallVector<mlir::Value> grid;
   unsigned numBlockDims; // leading grid dimensions that enumerate blocks
   mlir::Value cut;       // of slots: number of chunks of the blocks whose chunks they hold; else null
+  mlir::Value stride = {}; // elements from one block to the next; null: as many as a block has
 };
 
 /// A slice of a buffer, with all of its numbers at hand.
@@ -28,6 +29,7 @@ struct PartValues {
 struct CallValues {
   mlir::Value count;     // elements per block
   mlir::Value alignment; // elements in 16 bytes
+  mlir::Value isDense = {}; // i1: no buffer has other strides than blocks are long; null: always
 };
 
 /// Called with the builder where one range is to be moved: first element in the source's and in the destination's buffer,
@@ -36,7 +38,7 @@ using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sour
                                              mlir::Value length)>;
 
 /// Builds loops over contiguous ranges that together are the paired chunks of two slices. Chunks that follow each other in
-/// both buffers are one range, unless parts cut them. At most one of the buffers has slots.
+/// both buffers are one range, unless parts cut them or blocks lie apart. At most one of the buffers has slots.
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, RangeBuilder build);
 

@@ -4,7 +4,8 @@
 //            Pulled: signal 0 to (me + k); wait 0 from (me - k); get from (me - k), or reduce from (me - k)
 // A reducing transfer is pulled, since no two ranks may combine into one place at a time. Of others the schedule decides.
 // What this rank sends follows from the relation, what it receives from the inverse relation. Requires choreography form,
-// staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too early.
+// staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too early, but for an `enter`
+// before everything that concerns peers, where wanted or where something is published.
 #include "compiler/Passes.h"
 #include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
@@ -22,8 +23,8 @@ namespace {
 
 class Projector {
 public:
-  Projector(ChoreographyOp choreography, Transfers transfers)
-      : choreography(choreography), transfers(transfers), builder(choreography.getContext()) {}
+  Projector(ChoreographyOp choreography, Transfers transfers, bool isTogether)
+      : choreography(choreography), transfers(transfers), isTogether(isTogether), builder(choreography.getContext()) {}
 
   void run();
 
@@ -36,6 +37,7 @@ private:
   void projectPull(TransferOp transfer, int64_t semaphore);
   void createDivision();
   void markPhase(int64_t phase);
+  void placeEnter(ProgramOp program);
   Value rankOf(Location loc, ArrayRef<Value> coordinates) { return createLinear(builder, loc, coordinates, dimSizes); }
   Value mapped(Value value) { return mapping.lookupOrDefault(value); }
 
@@ -44,6 +46,7 @@ private:
 
   ChoreographyOp choreography;
   Transfers transfers;
+  bool isTogether;
   OpBuilder builder;
   IRMapping mapping;
   SmallVector<Value, 4> dimSizes, me;
@@ -71,6 +74,7 @@ void Projector::run() {
   }
   createDivision();
   markPhase(phase);
+  placeEnter(program);
   choreography.erase();
 }
 
@@ -89,9 +93,27 @@ void Projector::markPhase(int64_t phase) {
   }
 }
 
+static bool isPublished(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Published; }
+
+/// After what fills published buffers, which comes first.
+void Projector::placeEnter(ProgramOp program) {
+  Operation *lastPublishing = nullptr;
+  program.walk([&](MoveInterface move) {
+    if (isPublished(move.getDestination()))
+      lastPublishing = program.getBody().front().findAncestorOpInBlock(*move);
+  });
+  if (!isTogether && !lastPublishing)
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&program.getBody().front());
+  if (lastPublishing)
+    builder.setInsertionPointAfter(lastPublishing);
+  EnterOp::create(builder, program.getLoc());
+}
+
 /// One rank that has all of the data would be the only one to move it.
 bool Projector::isPulled(TransferOp transfer) {
-  if (transfer.getReducing() || transfers == Transfers::Pull)
+  if (transfer.getReducing() || transfers == Transfers::Pull || isPublished(transfer.getSource()))
     return true;
   CollectiveKind kind = choreography.getCollective().getKind();
   bool isAtRootOnly = (kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter) &&
@@ -224,7 +246,7 @@ struct Project : impl::ProjectBase<Project> {
 
   void runOnOperation() override {
     for (auto choreography : llvm::make_early_inc_range(getOperation().getOps<ChoreographyOp>()))
-      Projector(choreography, transfers).run();
+      Projector(choreography, transfers, together).run();
   }
 };
 

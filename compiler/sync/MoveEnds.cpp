@@ -96,8 +96,10 @@ bool raiseSignal(const ProjectedTransfer &transfer, size_t place) {
     if (to == block->begin() || !isa<PutOp>(*std::prev(to)))
       places.push_back(&*to);
   };
-  addPlace(block->begin());
-  for (auto op = block->begin(); &*op != nest; ++op)
+  auto program = dyn_cast<ProgramOp>(block->getParentOp());
+  Block::iterator begin = program ? afterEnter(program) : block->begin();
+  addPlace(begin);
+  for (auto op = begin; &*op != nest; ++op)
     if (touches(*op, source))
       addPlace(std::next(op));
   if (place >= places.size() || !standsBetween(places[place]->getIterator(), nest->getIterator()))

@@ -56,6 +56,11 @@ SmallVector<ProjectedTransfer> findTransfers(ProgramOp program) {
   return transfers;
 }
 
+Block::iterator afterEnter(ProgramOp program) {
+  auto enters = program.getBody().getOps<EnterOp>();
+  return enters.empty() ? program.getBody().front().begin() : std::next((*enters.begin())->getIterator());
+}
+
 Block::iterator endBeforeDivision(ProgramOp program) {
   Block &body = program.getBody().front();
   auto end = body.end();
@@ -245,7 +250,7 @@ void Placement::placeStatement() {
 
 void Placement::placeEntry() {
   Block &body = program.getBody().front();
-  auto first = llvm::find_if(body, [](Operation &op) {
+  auto first = std::find_if(afterEnter(program), body.end(), [](Operation &op) {
     return op.walk([](Operation *inner) {
              return isa<MoveInterface, SignalOp, WaitOp, FlushOp, DivideOp>(inner) ? WalkResult::interrupt() : WalkResult::advance();
            }).wasInterrupted();

@@ -39,6 +39,9 @@ llvm::SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfe
 /// Erases an op, and the loops and conditions around it that do nothing without it.
 void eraseWithEmptyNest(mlir::Operation *op);
 
+/// Where a program's part begins that has to do with peers.
+mlir::Block::iterator afterEnter(ProgramOp program);
+
 /// The end of a program, but for the division of an average, which overwrites what peers may still read.
 mlir::Block::iterator endBeforeDivision(ProgramOp program);
 

@@ -77,13 +77,32 @@ void ScheduleOptions::addTo(CLI::App &command) {
                                                "receiver reads; auto: pull what exists at a root only, else push")
       ->check(CLI::IsMember({"auto", "push", "pull"}))
       ->capture_default_str();
+  command.add_option("--entry", entry, "together: all ranks wait for each other at first; credits: a rank waits for those\n"
+                                       "it has to do with, where it must; auto: together if only the host gets code")
+      ->check(CLI::IsMember({"auto", "together", "credits"}))
+      ->capture_default_str();
+  command.add_option("--protocol", protocol, "bulk: from buffer to buffer; slots: every rank publishes its input, piece by\n"
+                                             "piece, in memory of the runtime's")
+      ->check(CLI::IsMember({"bulk", "slots"}))
+      ->capture_default_str();
 }
 
 Schedule ScheduleOptions::schedule() const {
-  return {slices, synchronisation == "least" ? Synchronisation::Least : Synchronisation::Handshake,
-          transfers == "push"   ? Transfers::Push
-          : transfers == "pull" ? Transfers::Pull
-                                : Transfers::Auto};
+  Schedule schedule;
+  schedule.slices = slices;
+  if (synchronisation == "handshake")
+    schedule.synchronisation = Synchronisation::Handshake;
+  if (transfers != "auto")
+    schedule.transfers = transfers == "push" ? Transfers::Push : Transfers::Pull;
+  if (entry != "auto")
+    schedule.entry = entry == "together" ? Entry::Together : Entry::Credits;
+  if (protocol == "slots") {
+    schedule.protocol = Protocol::Slots;
+    if (slices > 1 || transfers == "push" || entry == "credits")
+      throw ToolError(ExitCode::Usage, "--protocol slots: all of the input is published at once as all ranks enter, and read; "
+                                       "not with --pipeline, --transfers push or --entry credits");
+  }
+  return schedule;
 }
 
 static runtime::Plugin loadPlugin(const std::string &path) {

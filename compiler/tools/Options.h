@@ -18,13 +18,16 @@ int64_t parseSize(const std::string &text, const std::string &flag);
 /// Throws ToolError (Usage) when the text is no mesh, or has more ranks than the compiler can check one by one.
 runtime::Mesh parseMesh(const std::string &text);
 
-/// --pipeline, --synchronisation and --transfers.
+/// --pipeline, --synchronisation, --transfers, --entry and --protocol.
 struct ScheduleOptions {
   int64_t slices = 1;
   std::string synchronisation = "least";
   std::string transfers = "auto";
+  std::string entry = "auto";
+  std::string protocol = "bulk";
 
   void addTo(CLI::App &command);
+  /// Throws ToolError (Usage) when options exclude each other.
   Schedule schedule() const;
 };
 

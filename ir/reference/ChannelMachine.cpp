@@ -64,7 +64,7 @@ void ChannelMachine::startInvocation(int64_t rank) {
   state.numLanesRunning = world.numLanes;
   for (int64_t number = 0; number < world.numLanes; ++number) {
     Lane &lane = *lanes[rank * world.numLanes + number];
-    lane.scope.emplace(world, rank, number);
+    lane.scope.emplace(world, rank, number, state.numStarted - 1);
     lane.walker.emplace(program.getBody().front(), *lane.scope);
   }
 }
@@ -127,6 +127,10 @@ llvm::Error ChannelMachine::reportDeadlock() const {
   for (const std::unique_ptr<Lane> &lane : lanes) {
     if (!lane->walker || ++numListed > 8)
       continue;
+    if (isa<EnterOp>(lane->current)) {
+      error = llvm::joinErrors(std::move(error), lane->scope->fail(lane->current, "waits for all ranks to enter"));
+      continue;
+    }
     auto wait = cast<WaitOp>(lane->current); // a flush ends at the latest when nothing is pending
     const Semaphore &counter = semaphoreOfWait(*lane, wait);
     error = llvm::joinErrors(std::move(error),

@@ -21,6 +21,7 @@ struct Lane {
   mlir::Operation *current = nullptr; // an op that is not complete: it waits, or has chunks left
   std::deque<PiecePair> piecesLeft;   // of `current`
   int64_t numPendingPuts = 0;         // over all peers
+  int64_t numEntered = 0;             // invocations
 };
 
 /// Where a rank is in the sequence of invocations.

@@ -33,6 +33,10 @@ llvm::Expected<int64_t> ChannelMachine::peerOf(const Lane &lane, Operation *op, 
 bool ChannelMachine::isBlocked(const Lane &lane) const {
   if (isa_and_nonnull<FlushOp>(lane.current))
     return lane.numPendingPuts > 0;
+  if (isa_and_nonnull<EnterOp>(lane.current))
+    return llvm::any_of(lanes, [&](const std::unique_ptr<Lane> &other) {
+      return other->number == lane.number && other->numEntered < lane.numEntered;
+    });
   auto wait = dyn_cast_if_present<WaitOp>(lane.current);
   if (!wait)
     return false;
@@ -67,8 +71,10 @@ llvm::Error ChannelMachine::begin(Lane &lane, Operation *op) {
     queue(lane, *peer).push_back({op, {}, true});
     return llvm::Error::success();
   }
+  if (isa<EnterOp>(op))
+    ++lane.numEntered;
   auto wait = dyn_cast<WaitOp>(op);
-  if (!wait && !isa<FlushOp>(op))
+  if (!wait && !isa<FlushOp, EnterOp>(op))
     return lane.scope->fail(op, "cannot be interpreted in a channel program");
   if (wait)
     if (llvm::Expected<int64_t> peer = peerOf(lane, op, wait.getRank()); !peer)

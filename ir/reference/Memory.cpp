@@ -16,13 +16,16 @@ static bool hasTooManyChunks(llvm::ArrayRef<int64_t> grid) {
   return false;
 }
 
+/// How many of a buffer there are, for invocations to use in turn.
+static int64_t numTurns(BufferRole role) { return role == BufferRole::Published ? 2 : 1; }
+
 llvm::Error Memory::add(BufferOp op, const Scope &scope) {
   Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), world.count, elementBytes(world.type)};
   if (op.getCut())
     layout.slotCut = scope[op.getCut()];
   if (llvm::any_of(layout.grid, [](int64_t extent) { return extent < 0; }) || hasTooManyChunks(layout.grid))
     return scope.fail(op, "a grid extent is negative, or there are more than " + Twine(maxChunks) + " chunks");
-  if (op.getRole() != BufferRole::Scratch && layout.numBlocks() != numBlocks(world, op.getRole()))
+  if (isOfCaller(op.getRole()) && layout.numBlocks() != numBlocks(world, op.getRole()))
     return scope.fail(op, "buffer '" + op.getName() + "' has " + Twine(layout.numBlocks()) +
                               " blocks, the call's has " + Twine(numBlocks(world, op.getRole())));
   auto known = buffers.find(op);
@@ -30,8 +33,8 @@ llvm::Error Memory::add(BufferOp op, const Scope &scope) {
     return known->second.layout == layout ? llvm::Error::success()
                                           : scope.fail(op, "the buffer is not the same on every rank");
   Buffer buffer{op.getRole(), layout, {}};
-  if (op.getRole() == BufferRole::Scratch)
-    buffer.scratch.assign(numRanks(world), Bytes(layout.numElements() * layout.elementBytes, poison));
+  if (!isOfCaller(op.getRole()))
+    buffer.scratch.assign(numRanks(world) * numTurns(op.getRole()), Bytes(layout.numElements() * layout.elementBytes, poison));
   buffers.emplace(op, std::move(buffer));
   return llvm::Error::success();
 }
@@ -131,9 +134,10 @@ llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const
     return scope.fail(op, "rank " + Twine(rank) + " is not the root and has no " + stringifyBufferRole(buffer.role));
   if (buffer.role == BufferRole::Input && access == Access::Write)
     return scope.fail(op, "writes an input, of rank " + Twine(rank));
+  int64_t turns = numTurns(buffer.role);
   Bytes &bytes = buffer.role == BufferRole::Input    ? world.inputs[rank]
                  : buffer.role == BufferRole::Output ? world.outputs[rank]
-                                                     : buffer.scratch[rank];
+                                                     : buffer.scratch[rank * turns + scope.invocation % turns];
   int64_t size = buffer.layout.elementBytes;
   return llvm::MutableArrayRef(bytes).slice(piece.elements.begin * size, piece.elements.size * size);
 }

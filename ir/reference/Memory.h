@@ -56,7 +56,7 @@ private:
   struct Buffer {
     BufferRole role;
     Layout layout;
-    std::vector<Bytes> scratch; // by rank
+    std::vector<Bytes> scratch; // or published; by rank, then by turn
   };
   const Layout &layoutOf(mlir::Value buffer) const { return buffers.at(buffer.getDefiningOp()).layout; }
   llvm::Expected<std::vector<Piece>> chunks(mlir::Operation *op, const Scope &scope, Slice slice) const;

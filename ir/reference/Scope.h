@@ -13,9 +13,10 @@ llvm::Error errorAt(mlir::Operation *op, const llvm::Twine &message);
 
 class Scope {
 public:
-  /// `rank` and `lane` are what kolo.chan.coord and kolo.chan.lane are about; -1 in a choreography.
-  explicit Scope(const World &world, int64_t rank = -1, int64_t lane = -1)
-      : world(world), rank(rank), lane(lane),
+  /// `rank` and `lane` are what kolo.chan.coord and kolo.chan.lane are about; -1 in a choreography. Invocations are numbered
+  /// from 0.
+  explicit Scope(const World &world, int64_t rank = -1, int64_t lane = -1, int64_t invocation = 0)
+      : invocation(invocation), world(world), rank(rank), lane(lane),
         coordinates(rank < 0 ? std::vector<int64_t>() : coordinatesOf(world, rank)) {}
 
   /// Computes the results of a pure op on integers. False, and nothing done, when the op is not one.
@@ -28,6 +29,8 @@ public:
 
   /// `errorAt`, with this scope's rank and lane.
   llvm::Error fail(mlir::Operation *op, const llvm::Twine &message) const;
+
+  const int64_t invocation;
 
 private:
   llvm::Expected<bool> evaluateKolo(mlir::Operation *op);

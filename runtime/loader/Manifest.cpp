@@ -126,6 +126,18 @@ void readStatements(Reader &reader, const json &object, const std::string &path,
   }
 }
 
+void readShared(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+  program.sharesInput = program.sharesOutput = false;
+  for (const json &name : reader.array(object, "shared", path)) {
+    if (name == "input")
+      program.sharesInput = true;
+    else if (name == "output")
+      program.sharesOutput = true;
+    else
+      return reader.fail(path + "shared", "holds something else than input and output");
+  }
+}
+
 ProgramInfo readProgram(Reader &reader, const json &object, const std::string &path) {
   constexpr int mostSemaphores = 1 << 12;
   ProgramInfo program;
@@ -142,6 +154,8 @@ ProgramInfo readProgram(Reader &reader, const json &object, const std::string &p
   if (program.numSemaphores > mostSemaphores)
     reader.fail(path + "semaphores", "is out of range");
   program.reduces = reader.boolean(object, "reduces", path);
+  program.enters = reader.boolean(object, "enters", path);
+  readShared(reader, object, path, program);
   std::string inPlace = reader.text(object, "inPlace", path);
   if (inPlace != "direct" && inPlace != "copyInput")
     reader.fail(path + "inPlace", "is neither direct nor copyInput");

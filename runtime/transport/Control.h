@@ -53,9 +53,12 @@ struct CallKey {
 /// How the buffers of one call are reached. Ranks take the last one that any of them asks for.
 enum class Staging : uint8_t {
   None,   // where they are
+  Aside,  // where they are, but that some rank's input is copied first, because its output overlaps it
   Pieces, // through the runtime's memory, piece by piece
   Whole,  // through the runtime's memory, all at once
 };
+
+inline bool isStaged(Staging staging) { return staging >= Staging::Pieces; }
 
 /// What a rank says in one exchange.
 struct Record {
@@ -83,17 +86,20 @@ struct JoinInfo {
   cpu_set_t cores = {};
 };
 
-/// How far a rank is in the sequence of exchanges, and what it said in short, in one cache line.
+/// How far a rank is in the sequence of exchanges, and what it said: in short, and what its program publishes, of which the
+/// first bytes are in the same cache line.
 struct alignas(cacheLineBytes) Announcement : Counter {
-  uint64_t plans[2]; // of exchange n in [n % 2]: the number of an agreed plan, or 0: see records[n % 2]
+  uint64_t plan; // the number of an agreed plan, or 0: see the record of the same slot
+  static constexpr size_t maxPublishedBytes = 8192 - sizeof(Counter) - sizeof(plan);
+  std::byte published[maxPublishedBytes];
 };
-static_assert(sizeof(Announcement) == cacheLineBytes);
+static_assert(sizeof(Announcement) % 4096 == 0);
 
 struct alignas(cacheLineBytes) RankBlock {
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid; // 0: unknown yet, or a thread of this process
   JoinInfo join;
-  Announcement entered; // exchanges published so far
+  Announcement entered[2]; // of exchange n in [n % 2]
   Record records[2];
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may be touching peers' memory
 };

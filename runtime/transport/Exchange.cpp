@@ -31,11 +31,11 @@ Record &Exchange::next() {
 /// One round: says the plan's number, and returns when every rank has said something.
 Status Exchange::meet(uint64_t plan) {
   ++sequence;
-  Announcement &own = world.block(world.rank()).entered;
-  own.plans[sequence % 2] = plan;
+  Announcement &own = announcement(world.rank());
+  own.plan = plan;
   own.raise(sequence);
   for (int peer = 0; peer < world.size(); ++peer)
-    if (!world.block(peer).entered.hasReached(sequence))
+    if (!announcement(peer).hasReached(sequence))
       if (Status status = waitForPeer(peer); !status.isOk())
         return status;
   return {};
@@ -43,7 +43,7 @@ Status Exchange::meet(uint64_t plan) {
 
 bool Exchange::haveAllSaid(uint64_t plan) const {
   for (int peer = 0; peer < world.size(); ++peer)
-    if (world.block(peer).entered.plans[sequence % 2] != plan)
+    if (announcement(peer).plan != plan)
       return false;
   return true;
 }
@@ -73,14 +73,14 @@ Status Exchange::perform() {
 }
 
 Status Exchange::waitForPeer(int peer) {
-  if (spinUntil(world.block(peer).entered, sequence, world.policy()))
+  if (spinUntil(announcement(peer), sequence, world.policy()))
     return {};
   Clock::time_point start = Clock::now();
   int suspect = peer;
-  WaitEnd end = waitSlowly(world.block(peer).entered, sequence, world.policy(), [&] {
+  WaitEnd end = waitSlowly(announcement(peer), sequence, world.policy(), [&] {
     // Any rank that ended before it came here makes this wait hopeless, not only the one that is waited for.
     for (int other = 0; other < world.size(); ++other)
-      if (world.isLost(other) && !world.block(other).entered.hasReached(sequence)) {
+      if (world.isLost(other) && !announcement(other).hasReached(sequence)) {
         suspect = other;
         return world.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
       }

@@ -9,8 +9,8 @@
 
 namespace kolo::runtime {
 
-/// Each rank owns two slots, used in turn: a word for a plan's number, beside its count of exchanges, and a record. Two are
-/// enough: a rank writes into slot n + 2 only after it has finished exchange n + 1, for which every peer had to publish
+/// Each rank owns two slots, used in turn: its count of exchanges, beside it a plan's number and what a program publishes, and a
+/// record. Two are enough: a rank writes into slot n + 2 only after it has finished exchange n + 1, for which every peer had to publish
 /// n + 1, and a peer does that only after it has returned from exchange n and from all use of what it heard there, in the
 /// same slot. So nobody reads a slot while it is written, and a rank that is one exchange ahead does not disturb those that
 /// are still reading. This holds for exchanges of all kinds together, for which reason they share one sequence number.
@@ -23,6 +23,12 @@ namespace kolo::runtime {
 class Exchange {
 public:
   explicit Exchange(World &owner) : world(owner) {}
+
+  /// What a rank publishes goes to its memory for this turn, before `propose`, and may be read by all once `propose` has
+  /// returned with an agreement, until their next exchange: see above, whether that memory is in a slot or elsewhere.
+  size_t nextTurn() const { return (sequence + 1) % 2; }
+  /// In the slot: Announcement::maxPublishedBytes.
+  std::byte *published(int rank, size_t turn) const { return world.block(rank).entered[turn].published; }
 
   /// Says the number of a plan (not 0), and waits for every rank. `isAgreed`: all said the same. If not, fill the record of
   /// `next` and `perform` must follow, before anything else.
@@ -44,6 +50,7 @@ private:
   Status meet(uint64_t plan);
   bool haveAllSaid(uint64_t plan) const;
   Status waitForPeer(int peer);
+  Announcement &announcement(int rank) const { return world.block(rank).entered[sequence % 2]; }
 
   World &world;
   uint64_t sequence = 0;

@@ -41,13 +41,16 @@ private:
 };
 
 Constant *EntryTable::programTable(ArrayRef<std::string> programs) {
-  std::vector<Constant *> entries; // three pointers each: KoloProgram
+  std::vector<Constant *> entries; // five pointers each: KoloProgram
+  auto orNull = [&](Constant *value) { return value ? value : null(); };
   for (const std::string &program : programs) {
     entries.push_back(global(ConstantDataArray::getString(context, program), "name." + program));
     entries.push_back(function(runFunctionName(program)));
     entries.push_back(function(scratchFunctionName(program)));
+    entries.push_back(orNull(function(publishFunctionName(program))));
+    entries.push_back(orNull(function(publishedFunctionName(program))));
   }
-  static_assert(sizeof(KoloProgram) == 3 * sizeof(void *));
+  static_assert(sizeof(KoloProgram) == 5 * sizeof(void *));
   return global(pointers(entries), "programs");
 }
 

@@ -1,7 +1,8 @@
 // LowerMoves: from channel programs to functions over the plugin ABI.
 //   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
-//            llvm.func @scratchBytes.p(%shape) -> i64
+//            llvm.func @scratchBytes.p(%shape) -> i64, and the like for published memory
+//            llvm.func @publish.p(%invocation) { what comes before kolo.chan.enter } where there is published memory
 // A wait becomes a call of @kolo.wait, whose result LowerWaits looks at. Requires channel form, lanes placed.
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
@@ -16,21 +17,27 @@ namespace kolo::cpu {
 #define GEN_PASS_DEF_LOWERMOVES
 #include "targets/cpu/Passes.h.inc"
 
-/// Scratch buffers follow each other, each at a multiple of this.
-static constexpr int64_t scratchAlignmentBytes = 64;
+/// Buffers of the program's own follow each other, each at a multiple of this. What is published is best in few cache lines.
+static int64_t alignmentBytesOf(BufferRole role) { return role == BufferRole::Published ? 8 : 64; }
 
 LogicalResult ProgramLowering::run() {
-  if (failed(lowerScratchBytes()))
+  StringRef name = program.getSymName();
+  if (failed(lowerBytes(BufferRole::Scratch, scratchFunctionName(name))))
     return failure();
+  bool publishes = llvm::any_of(program.getBody().getOps<BufferOp>(),
+                                [](BufferOp buffer) { return buffer.getRole() == BufferRole::Published; });
+  if (publishes && failed(lowerBytes(BufferRole::Published, publishedFunctionName(name))))
+    return failure();
+  if (publishes)
+    lowerPublish();
   lowerRun();
   program.erase();
   return success();
 }
 
-/// Adds up the scratch buffers. Their extents may depend on the sizes of the mesh alone, which is all that a KoloShape has.
-LogicalResult ProgramLowering::lowerScratchBytes() {
-  auto function = createFunction(builder, module, scratchFunctionName(program.getSymName()), builder.getI64Type(),
-                                 {pointerType(builder)}, /*isExported=*/false);
+/// Adds up the buffers of a role. Their extents may depend on the sizes of the mesh alone, which is all that a KoloShape has.
+LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &name) {
+  auto function = createFunction(builder, module, name, builder.getI64Type(), {pointerType(builder)}, /*isExported=*/false);
   InvocationAccess shape(builder, loc, function.getArgument(0));
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
     dimSizes.push_back(shape.loadIndex(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
@@ -39,18 +46,25 @@ LogicalResult ProgramLowering::lowerScratchBytes() {
   callValues.alignment = createAlignment();
   Value total = constant(0);
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
-    if (buffer.getRole() != BufferRole::Scratch)
+    if (buffer.getRole() != role)
       continue;
     for (Value extent : buffer->getOperands())
       if (failed(cloneShapeArithmetic(extent)))
-        return buffer.emitError() << "the grid of scratch buffer '" << buffer.getName()
+        return buffer.emitError() << "the grid of " << stringifyBufferRole(role) << " buffer '" << buffer.getName()
                                   << "' may depend on the sizes of mesh dimensions only";
-    total = createAdd(builder, loc, total, createScratchSize(shapeOf(buffer)));
+    total = createAdd(builder, loc, total, createSize(role, shapeOf(buffer)));
   }
   LLVM::ReturnOp::create(builder, loc, integer(total));
+  forgetFunction();
+  return success();
+}
+
+void ProgramLowering::forgetFunction() {
   mapping.clear();
   dimSizes.clear();
-  return success();
+  blockElements.clear();
+  callValues = {};
+  buffers.clear();
 }
 
 LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
@@ -75,16 +89,16 @@ BufferShape ProgramLowering::shapeOf(BufferOp buffer) {
   return {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut())};
 }
 
-/// Bytes of one scratch buffer, rounded up so that the next one starts aligned.
-Value ProgramLowering::createScratchSize(const BufferShape &shape) {
+/// Bytes of one buffer, rounded up so that the next one starts aligned.
+Value ProgramLowering::createSize(BufferRole role, const BufferShape &shape) {
   Value elements = createNumElements(builder, loc, callValues, shape);
-  Value units = arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), constant(scratchAlignmentBytes));
-  return createMul(builder, loc, units, constant(scratchAlignmentBytes));
+  Value alignment = constant(alignmentBytesOf(role));
+  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), alignment), alignment);
 }
 
-void ProgramLowering::lowerRun() {
-  auto function = createFunction(builder, module, runFunctionName(program.getSymName()), builder.getI32Type(),
-                                 {pointerType(builder)}, /*isExported=*/false);
+/// A function over an invocation, up to where its first op goes.
+void ProgramLowering::startFunction(const std::string &name, Type result) {
+  auto function = createFunction(builder, module, name, result, {pointerType(builder)}, /*isExported=*/false);
   invocation = function.getArgument(0);
   InvocationAccess access(builder, loc, invocation);
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
@@ -92,8 +106,33 @@ void ProgramLowering::lowerRun() {
   callValues.count = access.loadIndex(offsetof(KoloInvocation, count));
   elementBytes = access.loadIndex(offsetof(KoloInvocation, elementBytes));
   callValues.alignment = createAlignment();
-  scratchEnd = constant(0);
-  lowerBlock(program.getBody().front());
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    Value elements = access.loadIndex(offsetof(KoloInvocation, blockElements) + role * sizeof(int64_t));
+    Value isDense = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, elements, callValues.count);
+    callValues.isDense = createAnd(builder, loc, callValues.isDense, isDense);
+    blockElements.push_back(elements);
+  }
+  scratchEnd = publishedEnd = constant(0);
+}
+
+void ProgramLowering::lowerPublish() {
+  startFunction(publishFunctionName(program.getSymName()), Type());
+  Block &body = program.getBody().front();
+  for (Operation &op : llvm::make_range(body.begin(), (*program.getBody().getOps<EnterOp>().begin())->getIterator()))
+    lowerOp(op);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  forgetFunction();
+}
+
+/// All but what publishes, whose arithmetic may be used further on.
+void ProgramLowering::lowerRun() {
+  startFunction(runFunctionName(program.getSymName()), builder.getI32Type());
+  bool isBeforeEnter = !program.getBody().getOps<EnterOp>().empty();
+  for (Operation &op : program.getBody().front()) {
+    isBeforeEnter &= !isa<EnterOp>(op);
+    if (!isBeforeEnter || (op.getNumRegions() == 0 && !isa<MoveInterface>(op)))
+      lowerOp(op);
+  }
   LLVM::ReturnOp::create(builder, loc, constantI32(builder, loc, 0));
 }
 
@@ -123,6 +162,7 @@ void ProgramLowering::lowerOp(Operation &op) {
       .Case([&](SignalOp signal) { lowerSignal(signal); })
       .Case([&](WaitOp wait) { lowerWait(wait); })
       .Case([](FlushOp) {}) // a put is complete when its call returns
+      .Case([](EnterOp) {}) // the runtime runs the program once all ranks have entered, and its `publish` before
       .Default([&](Operation *other) {
         if (other->getNumRegions() != 0)
           lowerRegions(*other);
@@ -149,10 +189,13 @@ void ProgramLowering::lowerRegions(Operation &op) {
 void ProgramLowering::addBuffer(BufferOp buffer) {
   int64_t role = int64_t(buffer.getRole());
   BufferValues values{role, shapeOf(buffer), Value(), constant(0)};
+  if (isOfCaller(buffer.getRole()))
+    values.shape.stride = blockElements[size_t(role)];
   values.base = InvocationAccess(builder, loc, invocation).localBuffer(int(role));
-  if (buffer.getRole() == BufferRole::Scratch) {
-    values.offset = scratchEnd;
-    scratchEnd = createAdd(builder, loc, scratchEnd, createScratchSize(values.shape));
+  if (!isOfCaller(buffer.getRole())) {
+    Value &end = buffer.getRole() == BufferRole::Scratch ? scratchEnd : publishedEnd;
+    values.offset = end;
+    end = createAdd(builder, loc, end, createSize(buffer.getRole(), values.shape));
   }
   buffers[buffer] = std::move(values);
 }

@@ -37,6 +37,25 @@ static ordered_json describeProofs(ProgramOp program) {
   return result;
 }
 
+/// The caller's buffers that peers read or write.
+static ordered_json namesOfShared(ProgramOp program) {
+  bool isShared[2] = {};
+  auto look = [&](Value buffer, Value rank) {
+    BufferRole role = buffer.getDefiningOp<BufferOp>().getRole();
+    if (rank && isOfCaller(role))
+      isShared[int(role)] = true;
+  };
+  program.walk([&](MoveInterface move) {
+    look(move.getSource(), move.getSourceRank());
+    look(move.getDestination(), move.getDestinationRank());
+  });
+  ordered_json result = ordered_json::array();
+  for (BufferRole role : {BufferRole::Input, BufferRole::Output})
+    if (isShared[int(role)])
+      result.push_back(stringifyBufferRole(role).str());
+  return result;
+}
+
 static ordered_json describeProgram(ProgramOp program) {
   ordered_json result;
   result["name"] = program.getSymName().str();
@@ -53,6 +72,8 @@ static ordered_json describeProgram(ProgramOp program) {
   bool reduces = false;
   program.walk([&](ChannelReduceOp) { reduces = true; });
   result["reduces"] = reduces;
+  result["enters"] = !program.getBody().getOps<EnterOp>().empty();
+  result["shared"] = namesOfShared(program);
   // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
   auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
   result["inPlace"] = inPlace ? inPlace.getValue().str() : std::string("copyInput");

@@ -10,6 +10,8 @@ using namespace mlir;
 namespace kolo::cpu {
 
 std::string runFunctionName(StringRef program) { return "run." + program.str(); }
+std::string publishFunctionName(StringRef program) { return "publish." + program.str(); }
+std::string publishedFunctionName(StringRef program) { return "publishedBytes." + program.str(); }
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) { return reductionName(type, reduction); }
 std::string divideKernelName(KoloType type) { return std::string("divide.") + nameOf(type); }

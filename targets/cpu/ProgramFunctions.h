@@ -13,6 +13,8 @@ namespace kolo::cpu {
 
 std::string runFunctionName(llvm::StringRef program);     // int32_t (const KoloInvocation *)
 std::string scratchFunctionName(llvm::StringRef program); // int64_t (const KoloShape *)
+std::string publishFunctionName(llvm::StringRef program);   // void (const KoloInvocation *); where something is published
+std::string publishedFunctionName(llvm::StringRef program); // int64_t (const KoloShape *); likewise
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
 std::string divideKernelName(KoloType type);                          // a KoloDivideKernel
 

@@ -31,11 +31,14 @@ private:
     mlir::Value offset; // bytes from the role's base to this buffer, of type index
   };
 
+  void startFunction(const std::string &name, mlir::Type result);
+  void forgetFunction();
   void lowerRun();
-  mlir::LogicalResult lowerScratchBytes();
+  void lowerPublish();
+  mlir::LogicalResult lowerBytes(BufferRole role, const std::string &name);
   mlir::LogicalResult cloneShapeArithmetic(mlir::Value value);
   BufferShape shapeOf(BufferOp buffer);
-  mlir::Value createScratchSize(const BufferShape &shape);
+  mlir::Value createSize(BufferRole role, const BufferShape &shape);
   void lowerBlock(mlir::Block &block);
   void lowerOp(mlir::Operation &op);
   void lowerRegions(mlir::Operation &op);
@@ -88,9 +91,10 @@ private:
   mlir::Location loc;
   StatementTable statements;
   mlir::IRMapping mapping;
-  mlir::Value invocation, elementBytes, scratchEnd;
+  mlir::Value invocation, elementBytes, scratchEnd, publishedEnd;
   CallValues callValues;
   llvm::SmallVector<mlir::Value, KOLO_MAX_MESH_DIMS> dimSizes;
+  llvm::SmallVector<mlir::Value, 2> blockElements; // of input and output
   llvm::DenseMap<mlir::Value, BufferValues> buffers;
   int numTables = 0;
   FusedLists *lists = nullptr; // while the moves of a fuse are being listed

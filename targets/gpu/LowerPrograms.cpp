@@ -377,7 +377,7 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
 
   void runOnOperation() override {
     FailureOr<DeviceOptions> options = readOptions();
-    if (failed(options) || failed(checkNames()))
+    if (failed(options) || failed(checkPrograms()))
       return signalPassFailure();
     ModuleOp module = getOperation();
     declarePrimitives(module);
@@ -414,8 +414,10 @@ private:
   }
 
   /// Kernels are named like their programs, which must therefore be names in assembly languages.
-  LogicalResult checkNames() {
+  LogicalResult checkPrograms() {
     for (auto program : getOperation().getOps<ProgramOp>()) {
+      for (auto enter : program.getBody().getOps<EnterOp>())
+        return enter.emitOpError("is for programs of the host alone");
       StringRef name = program.getSymName();
       bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
                           llvm::all_of(name, [](char letter) { return llvm::isAlnum(letter) || letter == '_'; });

@@ -19,7 +19,7 @@ using namespace kolo::reference;
 namespace {
 
 constexpr uint64_t numInterleavings = 100;
-constexpr int64_t numInvocations = 2;
+constexpr int64_t numInvocations = 3; // what is published in one call is overwritten in the one after the next
 
 /// One algorithm in both phases.
 class BothPhases {
@@ -130,6 +130,35 @@ TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenSlicesFollowEachOther) {
   BothPhases phases(GetParam(), {.schedule = {.slices = 3}});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+}
+
+TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenRanksEnterTogether) {
+  BothPhases phases(GetParam(), {.schedule = {.entry = Entry::Together}});
+  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+}
+
+TEST_P(EveryPublishingAlgorithm, MeansTheSameInBothPhases) {
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
+  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+}
+
+TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWithoutEnter) {
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
+  ProgramOp program = phases.program();
+  (*program.getBody().getOps<EnterOp>().begin()).erase();
+  EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
+  EXPECT_NE(firstFailure(phases, program, GetParam()), "");
+}
+
+TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWhenItPublishesInOnePlace) {
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
+  ProgramOp program = phases.program();
+  program.walk([](BufferOp buffer) {
+    if (buffer.getRole() == BufferRole::Published)
+      buffer.setRole(BufferRole::Scratch);
+  });
+  EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
+  EXPECT_NE(firstFailure(phases, program, GetParam()), "");
 }
 
 TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) {

@@ -30,6 +30,29 @@ const dsl::Definition &definitionOf(const std::string &name) {
                         [&](const dsl::Definition &definition) { return definition.name == name; });
 }
 
+/// Whether a pass takes an algorithm for one mesh, and else what it says.
+static bool takes(const dsl::Definition &definition, const Sizes &sizes, std::unique_ptr<mlir::Pass> pass, std::string &reason) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) { reason += diagnostic.str(); });
+  mlir::OwningOpRef<mlir::ModuleOp> module = dsl::emitChoreography(context, *dsl::record(definition), {sizes});
+  mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
+  manager.nest<ChoreographyOp>().addPass(std::move(pass));
+  return mlir::succeeded(manager.run(*module));
+}
+
+std::vector<std::string> publishingAlgorithmNames() {
+  std::vector<std::string> names;
+  for (const std::string &name : algorithmNames()) {
+    std::string reason;
+    if (takes(definitionOf(name), meshesOf(definitionOf(name)).front(), createPublishInputs(), reason))
+      names.push_back(name);
+    else
+      EXPECT_NE(reason.find("from which nothing is sent here"), std::string::npos) << name << ": " << reason;
+  }
+  return names;
+}
+
 static std::vector<Sizes> candidateMeshes(size_t numDims) {
   switch (numDims) {
   case 1:
@@ -75,14 +98,8 @@ static const TemporaryFolder &temporaryFolder() {
 
 /// Whether the compiler takes an algorithm for this mesh. A refusal must be the documented one.
 static bool isAllowed(const dsl::Definition &definition, const Sizes &sizes) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
   std::string reason;
-  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) { reason += diagnostic.str(); });
-  mlir::OwningOpRef<mlir::ModuleOp> module = dsl::emitChoreography(context, *dsl::record(definition), {sizes});
-  mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
-  manager.nest<ChoreographyOp>().addPass(createCheckChoreography());
-  bool isTaken = mlir::succeeded(manager.run(*module));
+  bool isTaken = takes(definition, sizes, createCheckChoreography(), reason);
   if (!isTaken)
     EXPECT_NE(reason.find("the size must be a power of two"), std::string::npos) << definition.name << ": " << reason;
   return isTaken;

@@ -17,6 +17,8 @@ namespace kolo::conformance {
 /// In an order that linking does not change.
 std::vector<std::string> algorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
+/// Those that send something straight from their input, which can be published.
+std::vector<std::string> publishingAlgorithmNames();
 
 /// The meshes that an algorithm is tested on: those of its number of dimensions that it allows.
 std::vector<Sizes> meshesOf(const dsl::Definition &definition);
@@ -43,6 +45,7 @@ private:
   std::optional<runtime::Plugin> loaded;
 };
 
+class EveryPublishingAlgorithm : public testing::TestWithParam<std::string> {};
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::conformance

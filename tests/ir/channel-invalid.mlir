@@ -442,3 +442,61 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
     kolo.chan.reduce %in[%c1] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
   }
 }
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  kolo.chan.enter
+  // expected-error @below {{enter_c1: must be at the top level of a program, once}}
+  kolo.chan.enter
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %c1 step %c1 {
+    // expected-error @below {{enter_c1: must be at the top level of a program, once}}
+    kolo.chan.enter
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  kolo.chan.signal 0 to %c0
+  // expected-error @below {{enter_c2: only what fills published buffers may come before it}}
+  kolo.chan.enter
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %published = kolo.buffer published "published" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.get %in[] size [] -> %published[] size [] from %c0 : !kolo.buffer<0> -> !kolo.buffer<0>
+  // expected-error @below {{enter_c2: only what fills published buffers may come before it}}
+  kolo.chan.enter
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %published = kolo.buffer published "published" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.enter
+  // expected-error @below {{program_c5: writes a published buffer, which only this rank may, and before it enters}}
+  kolo.chan.copy %in[] size [] -> %published[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %published = kolo.buffer published "published" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c5: writes a published buffer, which only this rank may, and before it enters}}
+  kolo.chan.copy %in[] size [] -> %published[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}

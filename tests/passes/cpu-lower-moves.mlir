@@ -136,3 +136,26 @@ kolo.chan.program @spread #kolo.collective<all_gather over 0> mesh ["rank"] mesh
     }
   }
 }
+
+// What is published is written by a function of its own, before the ranks meet.
+// CHECK-LABEL: llvm.func internal @publishedBytes.publishing(%{{.*}}: !llvm.ptr) -> i64
+// CHECK-LABEL: llvm.func internal @publish.publishing(%{{.*}}: !llvm.ptr)
+// CHECK: llvm.call @kolo.copy(
+// CHECK-NOT: llvm.call @kolo
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func internal @run.publishing(%{{.*}}: !llvm.ptr) -> i32
+// CHECK-NOT: llvm.call @kolo.copy(
+// CHECK: llvm.call @kolo.get(
+// CHECK-NOT: llvm.call
+// CHECK: llvm.return
+kolo.chan.program @publishing #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %me = kolo.chan.coord 0
+  %c1 = arith.constant 1 : index
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %published = kolo.buffer published "published" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.copy %in[] size [] -> %published[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.chan.enter
+  kolo.chan.get %published[] size [] -> %out[] size [] from %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+}

@@ -1,6 +1,7 @@
 // RUN: kolo-opt %s --split-input-file --kolo-project --canonicalize --cse | FileCheck %s
 // RUN: kolo-opt %s --split-input-file --kolo-project=transfers=push --canonicalize --cse | FileCheck %s --check-prefix=PUSH
 // RUN: kolo-opt %s --split-input-file --kolo-project=transfers=pull --canonicalize --cse | FileCheck %s --check-prefix=PULL
+// RUN: kolo-opt %s --split-input-file --kolo-project=together=1 --canonicalize --cse | FileCheck %s --check-prefix=TOGETHER
 
 // A transfer is pushed: to the next rank, data signal behind it, flush, and a wait for the rank before. A loop stays one.
 // CHECK-LABEL: kolo.chan.program @push <all_gather over 0> mesh ["rank"] meshes {{\[\[}}4]] semaphores 1
@@ -19,6 +20,12 @@
 // CHECK: [[PREVIOUS:%.*]] = arith.select
 // CHECK: kolo.chan.wait 0 from [[PREVIOUS]]
 // CHECK-NOT: kolo.chan.divide
+// All ranks enter before anything is moved.
+// CHECK-NOT: kolo.chan.enter
+// TOGETHER-LABEL: kolo.chan.program @push
+// TOGETHER-NOT: kolo.chan.copy
+// TOGETHER: kolo.chan.enter
+// TOGETHER: kolo.chan.copy
 kolo.choreography @push #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] attributes {kept = "yes"} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

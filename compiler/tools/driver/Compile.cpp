@@ -140,6 +140,11 @@ std::vector<std::string> compile(const CompileRequest &request) {
                           .unproved = request.unproved,
                           .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
+  bool isForHost = request.devices.empty();
+  if (!isForHost && (options.schedule.protocol == Protocol::Slots || options.schedule.entry == Entry::Together))
+    throw ToolError(ExitCode::Usage, "slots, and ranks that enter together, are for the host alone");
+  if (options.schedule.entry == Entry::Auto)
+    options.schedule.entry = isForHost ? Entry::Together : Entry::Credits;
   auto compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
   llvm::Error problem = cpu::compilePlugin(*module, options, output, compileForDevices);
   if (!mistakes.isEmpty()) {

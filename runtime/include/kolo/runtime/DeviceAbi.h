@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct, a function type or the way to launch in this file changes in any way. */
-#define KOLO_DEVICE_ABI_VERSION 1u
+#define KOLO_DEVICE_ABI_VERSION 2u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 

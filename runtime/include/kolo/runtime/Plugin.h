@@ -45,6 +45,9 @@ struct ProgramInfo {
   bool isUnproved = false;                   // packed although some mesh is not proved; such meshes may be run on then
   int numSemaphores = 0;
   bool reduces = false;
+  bool enters = false;       // it is proved only if no rank starts a call before all ranks have come to it
+  bool sharesInput = true;   // peers read this rank's input
+  bool sharesOutput = true;  // peers read or write this rank's output
   InPlace inPlace = InPlace::Direct;
   std::vector<StatementInfo> statements;
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 2u
+#define KOLO_ABI_VERSION 3u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -32,7 +32,9 @@ typedef enum KoloType {
  * bf16), truncation towards zero for integers. */
 typedef enum KoloReduction { KOLO_SUM, KOLO_PRODUCT, KOLO_MIN, KOLO_MAX, KOLO_AVERAGE, KOLO_NUM_REDUCTIONS } KoloReduction;
 
-typedef enum KoloBufferRole { KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_NUM_BUFFER_ROLES } KoloBufferRole;
+/* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same call. */
+typedef enum KoloBufferRole { KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_PUBLISHED, KOLO_NUM_BUFFER_ROLES } KoloBufferRole;
+
 
 /* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one source;
  * a destination may be a source, but does not overlap one otherwise. `aroundCaches`: see KoloInvocation; then everything
@@ -70,6 +72,8 @@ struct KoloInvocation {
   int64_t dimSizes[KOLO_MAX_MESH_DIMS];       /* ranks along each mesh dimension, slowest first; 1 past the last */
   int64_t coordinates[KOLO_MAX_MESH_DIMS];    /* of this rank; 0 past the last */
   int64_t count;                              /* elements, as the collective counts them: see `count` in KoloProgram */
+  int64_t blockElements[2];                   /* by KoloBufferRole: elements from one block of `count` elements to the next, in
+                                               * this rank's input and output; more than count where a call is run in pieces */
   int64_t elementBytes;
   int64_t root;                               /* rank number inside the group the collective runs over */
   int64_t lane, numLanes;
@@ -93,11 +97,18 @@ typedef struct KoloShape {
  * reduce-scatter and scatter; elements per pair of ranks for all-to-all; elements of the whole vector otherwise. */
 typedef struct KoloProgram {
   const char *name;
-  /* Runs this lane's part of the collective; blocks until it is complete on this rank: the outputs are written and no peer
+  /* Runs this lane's part of the collective, once all ranks have entered the call; blocks until it is complete on this rank: the outputs are written and no peer
    * will touch this rank's buffers any more. Returns 0 or what a wait returned. */
   int32_t (*run)(const KoloInvocation *invocation);
   /* Bytes of scratch memory that `run` needs for this shape; the same on every rank. */
   int64_t (*scratchBytes)(const KoloShape *shape);
+  /* Writes what this lane publishes. Called for every lane before `run`, which then is called on no rank before all ranks have
+   * entered the call and published. Reads this rank's input, writes its published memory, and touches nothing else. Null: the
+   * program publishes nothing. */
+  void (*publish)(const KoloInvocation *invocation);
+  /* Bytes that it publishes; the same on every rank. A call that publishes much is run in pieces, of fewer elements each, one
+   * after the other, in each of which all ranks enter anew. Null as `publish`. */
+  int64_t (*publishedBytes)(const KoloShape *shape);
 } KoloProgram;
 
 typedef struct KoloPlugin {
