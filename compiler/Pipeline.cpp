@@ -35,6 +35,9 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // From the global view to one rank's; data signals only.
   ProjectOptions project;
   project.transfers = options.schedule.transfers;
+  // Where nobody reads the caller's memory, nobody is to write there either.
+  if (options.schedule.protocol == Protocol::Slots && project.transfers == Transfers::Auto)
+    project.transfers = Transfers::Pull;
   project.together = options.schedule.entry == Entry::Together;
   manager.addPass(createProject(project));
 

@@ -110,11 +110,12 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
 
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
-  auto toOutput = llvm::find_if(moves, [&](MoveInterface move) {
-    return buffers.find(move.getDestination())->second.role == KOLO_OUTPUT;
+  // What is also stored to scratch memory is read again soon.
+  auto toScratch = llvm::find_if(moves, [&](MoveInterface move) {
+    return buffers.find(move.getDestination())->second.role != KOLO_OUTPUT;
   });
-  Value aroundCaches = toOutput == moves.end() ? constantI64(builder, loc, 0)
-                                               : storesAroundCaches(buffers.find(toOutput->getDestination())->second);
+  MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
+  Value aroundCaches = storesAroundCaches(buffers.find(deciding.getDestination())->second);
   InvocationAccess access(builder, loc, invocation);
   bool reduces = llvm::any_of(moves, [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); });
   if (reduces)

@@ -5,18 +5,22 @@ from pathlib import Path
 
 from .processes import CellFailed
 
+KIB = 1 << 10
 MIB = 1 << 20
 
-# Algorithm, and the largest vector it is tried on where its memory or its traffic grows with the number of ranks.
+# Algorithm, and the largest vector it is tried on where its memory or its traffic grows with the number of ranks. With
+# "+slots": compiled with --protocol slots.
 ALGORITHMS = {
     "all_reduce": {"ringAllReduce": None, "recursiveDoublingAllReduce": 16 * MIB, "rabenseifnerAllReduce": None,
-                   "oneShotAllReduce": 1 * MIB, "twoShotAllReduce": None},
+                   "oneShotAllReduce": 1 * MIB, "twoShotAllReduce": None, "oneShotAllReduce+slots": 64 * KIB,
+                   "stagedTwoShotAllReduce+slots": None},
     "all_gather": {"ringAllGather": None, "recursiveDoublingAllGather": None, "bruckAllGather": None,
-                   "allPairsAllGather": None},
+                   "allPairsAllGather": None, "allPairsAllGather+slots": None},
     "reduce_scatter": {"ringReduceScatter": None, "recursiveHalvingReduceScatter": None,
-                       "allPairsReduceScatter": None},
-    "all_to_all": {"directAllToAll": None, "bruckAllToAll": 1 * MIB},
-    "broadcast": {"binomialBroadcast": None, "directBroadcast": None, "scatterAllGatherBroadcast": None},
+                       "allPairsReduceScatter": None, "allPairsReduceScatter+slots": None},
+    "all_to_all": {"directAllToAll": None, "bruckAllToAll": 1 * MIB, "directAllToAll+slots": None},
+    "broadcast": {"binomialBroadcast": None, "directBroadcast": None, "scatterAllGatherBroadcast": None,
+                  "directBroadcast+slots": None},
 }
 
 
@@ -40,7 +44,9 @@ class Plugins:
         if plugin.exists() and plugin.stat().st_mtime > self.tool.stat().st_mtime:
             return plugin
         self.folder.mkdir(parents=True, exist_ok=True)
-        result = subprocess.run([str(self.tool), "compile", algorithm, "--mesh", f"rank={ranks}", "-o", str(plugin)],
+        name, _, protocol = algorithm.partition("+")
+        options = ["--protocol", protocol] if protocol else []
+        result = subprocess.run([str(self.tool), "compile", name, "--mesh", f"rank={ranks}", "-o", str(plugin), *options],
                                 capture_output=True, text=True, timeout=300, check=False)
         if result.returncode == 0:
             return plugin
