@@ -92,9 +92,9 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   if (reduction >= KOLO_NUM_REDUCTIONS)
     return error(StatusCode::InvalidArgument, "{} is not a reduction", reduction);
   call.key.reduction = static_cast<int32_t>(reduction);
-  call.reduce = plugin.table->reduceKernels[type][reduction];
+  call.reduce = plugin.kernels->reduce[type][reduction];
   if (arguments.reduction == Reduction::Average)
-    call.divide = plugin.table->divideKernels[type];
+    call.divide = plugin.kernels->divide[type];
   if (!call.reduce || (arguments.reduction == Reduction::Average && !call.divide))
     return error(StatusCode::BadPlugin, "{}: has no code for {} of {}", plugin.path, toString(arguments.reduction),
                  toString(arguments.type));

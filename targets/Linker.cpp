@@ -37,22 +37,23 @@ static Error createFile(StringRef suffix, SmallString<128> &path, StringRef cont
   return problem ? makeError("cannot write " + path + ": " + problem.message()) : Error::success();
 }
 
-Expected<std::unique_ptr<MemoryBuffer>> linkShared(StringRef object, ArrayRef<const char *> arguments) {
-  SmallString<128> from, to;
-  Error problem = createFile("o", from, object);
-  FileRemover removeObject(from);
-  if (problem)
-    return std::move(problem);
-  problem = createFile("so", to, "");
-  FileRemover removeLibrary(to);
-  if (problem)
-    return std::move(problem);
+Expected<std::unique_ptr<MemoryBuffer>> linkShared(ArrayRef<StringRef> objects, ArrayRef<const char *> arguments) {
+  std::vector<SmallString<128>> paths(objects.size() + 1);
+  std::vector<std::unique_ptr<FileRemover>> removers;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    bool isLibrary = i == objects.size();
+    if (Error problem = createFile(isLibrary ? "so" : "o", paths[i], isLibrary ? "" : objects[i]))
+      return std::move(problem);
+    removers.push_back(std::make_unique<FileRemover>(paths[i]));
+  }
   std::vector<const char *> all = {"ld.lld", "-shared"};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  all.insert(all.end(), {from.c_str(), "-o", to.c_str()});
+  for (size_t i = 0; i < objects.size(); ++i)
+    all.push_back(paths[i].c_str());
+  all.insert(all.end(), {"-o", paths.back().c_str()});
   if (Error failure = runLinker(all))
     return std::move(failure);
-  auto library = MemoryBuffer::getFile(to, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto library = MemoryBuffer::getFile(paths.back(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!library)
     return makeError("cannot read what was linked: " + library.getError().message());
   return std::move(*library);

@@ -9,9 +9,9 @@
 
 namespace kolo {
 
-/// Links one object file to a shared library, with these arguments beside what the inputs and the output are. Files are
+/// Links object files to a shared library, with these arguments beside what the inputs and the output are. Files are
 /// temporary and gone afterwards.
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> linkShared(llvm::StringRef object,
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> linkShared(llvm::ArrayRef<llvm::StringRef> objects,
                                                                llvm::ArrayRef<const char *> arguments);
 
 } // namespace kolo

@@ -76,12 +76,21 @@ Status mapLibrary(PluginState &state, std::string_view elf) {
   return {};
 }
 
-Status checkKernels(const KoloPlugin &table, const Manifest &manifest) {
+/// The last kernels that this host can execute.
+Status chooseKernels(PluginState &state) {
+  const KoloPlugin &table = *state.table;
+  for (uint64_t index = 0; index < table.numKernels; ++index) {
+    const KoloKernels &kernels = table.kernels[index];
+    if (!kernels.cpu || !kernels.reduce || !kernels.divide)
+      return error(StatusCode::BadPlugin, "its reduction kernels number {} are incomplete", index);
+    if (checkCpu(kernels.cpu).isOk())
+      state.kernels = &kernels;
+  }
   bool reduces = false;
-  for (const ProgramInfo &program : manifest.programs)
+  for (const ProgramInfo &program : state.manifest.programs)
     reduces |= program.reduces;
-  if (reduces && (!table.reduceKernels || !table.divideKernels))
-    return error(StatusCode::BadPlugin, "it has programs that reduce, but no reduction kernels");
+  if (reduces && !state.kernels)
+    return error(StatusCode::BadPlugin, "it has programs that reduce, but no reduction kernels for this host");
   return {};
 }
 
@@ -103,7 +112,10 @@ Status checkTable(const KoloPlugin *table, const Manifest &manifest) {
     if (!program.run || !program.scratchBytes)
       return error(StatusCode::BadPlugin, "program '{}' has no code", name);
   }
-  return checkKernels(*table, manifest);
+  for (size_t index = 0; index < manifest.programs.size(); ++index)
+    if (!table->programs[index].publish != !table->programs[index].publishedBytes)
+      return error(StatusCode::BadPlugin, "program '{}' publishes without saying how much", table->programs[index].name);
+  return {};
 }
 
 /// Everything after the bytes themselves are in order.
@@ -126,7 +138,9 @@ Status openPlugin(PluginState &state, const PluginFile &file) {
   if (!entry)
     return error(StatusCode::BadPlugin, "its library has no symbol '{}'", KOLO_PLUGIN_SYMBOL);
   state.table = entry();
-  return checkTable(state.table, state.manifest);
+  if (Status status = checkTable(state.table, state.manifest); !status.isOk())
+    return status;
+  return chooseKernels(state);
 }
 
 } // namespace

@@ -16,10 +16,6 @@ using namespace mlir;
 
 namespace kolo::cpu {
 
-llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 void loadCpuTarget(MLIRContext &context) {
   registerBuiltinDialectTranslation(context);
   registerLLVMDialectTranslation(context);
@@ -31,8 +27,6 @@ llvm::Expected<std::string> hostCpuLevel() {
     return llvm::all_of(names, [&](const char *name) { return features.lookup(name); });
   };
 #if defined(__x86_64__)
-  if (hasAll({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
-    return "x86-64-v4";
   if (hasAll({"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}))
     return "x86-64-v3";
   return makeError("the cpu target needs AVX2, FMA and F16C, which this host's CPU does not have");
@@ -52,6 +46,8 @@ llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, Strin
   if (failed(runPipeline(module, [&](OpPassManager &manager) { buildChannelPipeline(manager, options); })))
     return makeError("the choreography has mistakes");
   std::vector<std::string> programs;
+  bool reduces = false;
+  module.walk([&](ChannelReduceOp) { reduces = true; });
   for (auto program : module.getOps<ProgramOp>())
     programs.push_back(program.getSymName().str());
   llvm::Expected<DeviceCode> deviceCode = devices ? devices(module) : DeviceCode();
@@ -67,10 +63,13 @@ llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, Strin
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context, "kolo");
   if (!code)
     return makeError("translation to LLVM IR failed");
-  addEntryTable(*code, programs);
+  addEntryTable(*code, programs, reduces, options);
   if (!deviceCode->images.empty())
     addDeviceTable(*code, programs, *deviceCode);
-  auto object = emitObject(*code, options);
+  llvm::Expected<std::string> cpu = hostCpuLevel();
+  if (!cpu)
+    return cpu.takeError();
+  auto object = emitObject(*code, {*cpu, options.optimize, options.sanitizeThread});
   if (!object)
     return object.takeError();
   return linkPlugin(*object, *manifest, options, path);

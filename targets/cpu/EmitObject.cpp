@@ -21,21 +21,20 @@ using namespace llvm;
 
 namespace kolo::cpu {
 
-static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(bool optimize) {
+Error makeError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
+
+static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CodeOptions &options) {
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();
   Triple triple(sys::getDefaultTargetTriple());
-  Expected<std::string> cpu = hostCpuLevel();
-  if (!cpu)
-    return cpu.takeError();
   std::string problem;
   const Target *target = TargetRegistry::lookupTarget(triple, problem);
   if (!target)
     return makeError(problem);
   // Programs are optimized at O2; the code generator's default level costs a seventh of the compile time more.
-  auto level = optimize ? CodeGenOptLevel::Less : CodeGenOptLevel::None;
+  auto level = options.optimize ? CodeGenOptLevel::Less : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(
-      target->createTargetMachine(triple, *cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));
+      target->createTargetMachine(triple, options.cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));
 }
 
 /// Runs the passes that `build` chooses.
@@ -89,8 +88,8 @@ static Error instrumentModule(Module &module, TargetMachine &machine) {
   return Error::success();
 }
 
-Expected<SmallVector<char, 0>> emitObject(Module &module, const PipelineOptions &options) {
-  auto machine = createTargetMachine(options.optimize);
+Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &options) {
+  auto machine = createTargetMachine(options);
   if (!machine)
     return machine.takeError();
   module.setTargetTriple((*machine)->getTargetTriple());

@@ -1,6 +1,7 @@
 // The table of entry points of a plugin: KoloPlugin of the plugin ABI, as constants.
 #include "targets/cpu/Internal.h"
 #include "targets/cpu/ProgramFunctions.h"
+#include "targets/cpu/kernels/Kernels.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
@@ -17,7 +18,7 @@ public:
       : module(module), context(module.getContext()), pointer(PointerType::get(context, 0)),
         i32(Type::getInt32Ty(context)) {}
 
-  void add(ArrayRef<std::string> programs);
+  void add(ArrayRef<std::string> programs, bool reduces, bool sanitizeThread);
 
 private:
   Constant *function(const std::string &name) { return module.getFunction(name); }
@@ -31,8 +32,8 @@ private:
   Constant *structure(ArrayRef<Constant *> values) { return ConstantStruct::getAnon(context, values); }
   Constant *number(uint64_t value) { return ConstantInt::get(i32, value); }
   Constant *programTable(ArrayRef<std::string> programs);
-  Constant *reduceTable();
-  Constant *divideTable();
+  Constant *kernel(StringRef cpu, StringRef name);
+  Constant *kernelsTable(bool sanitizeThread);
 
   Module &module;
   LLVMContext &context;
@@ -54,25 +55,38 @@ Constant *EntryTable::programTable(ArrayRef<std::string> programs) {
   return global(pointers(entries), "programs");
 }
 
-Constant *EntryTable::reduceTable() {
-  std::vector<Constant *> kernels;
-  for (int type = 0; type < KOLO_NUM_TYPES; ++type)
-    for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
-      kernels.push_back(function(reduceKernelName(KoloType(type), KoloReduction(reduction))));
-  return kernels.front() ? global(pointers(kernels), "reduceKernels") : null();
+/// A kernel that is linked in.
+Constant *EntryTable::kernel(StringRef cpu, StringRef name) {
+  auto type = FunctionType::get(Type::getVoidTy(context), false); // of no meaning where its address is taken
+  auto *function = cast<Function>(module.getOrInsertFunction(kernelSymbol(cpu, name), type).getCallee());
+  function->setVisibility(GlobalValue::HiddenVisibility);
+  return function;
 }
 
-Constant *EntryTable::divideTable() {
-  std::vector<Constant *> kernels;
-  for (int type = 0; type < KOLO_NUM_TYPES; ++type)
-    kernels.push_back(function(divideKernelName(KoloType(type))));
-  return kernels.front() ? global(pointers(kernels), "divideKernels") : null();
+/// One KoloKernels for each kind of processor.
+Constant *EntryTable::kernelsTable(bool sanitizeThread) {
+  std::vector<Constant *> sets;
+  for (const KernelObject &object : kernelObjects(sanitizeThread)) {
+    std::string cpu = object.cpu;
+    std::vector<Constant *> reductions, divisions;
+    for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
+      for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
+        reductions.push_back(kernel(cpu, reduceKernelName(KoloType(type), KoloReduction(reduction))));
+      divisions.push_back(kernel(cpu, divideKernelName(KoloType(type))));
+    }
+    sets.push_back(structure({global(ConstantDataArray::getString(context, cpu), "cpu." + cpu),
+                              global(pointers(reductions), "reduceKernels." + cpu),
+                              global(pointers(divisions), "divideKernels." + cpu)}));
+  }
+  static_assert(sizeof(KoloKernels) == 3 * sizeof(void *));
+  return global(ConstantArray::get(ArrayType::get(sets.front()->getType(), sets.size()), sets), "kernels");
 }
 
-void EntryTable::add(ArrayRef<std::string> programs) {
-  static_assert(offsetof(KoloPlugin, programs) == 8 && sizeof(KoloPlugin) == 32);
-  Constant *plugin = global(structure({number(KOLO_ABI_VERSION), number(programs.size()), programTable(programs),
-                                       reduceTable(), divideTable()}),
+void EntryTable::add(ArrayRef<std::string> programs, bool reduces, bool sanitizeThread) {
+  static_assert(offsetof(KoloPlugin, programs) == 8 && offsetof(KoloPlugin, numKernels) == 16 && sizeof(KoloPlugin) == 32);
+  Constant *numKernels = ConstantInt::get(Type::getInt64Ty(context), reduces ? kernelObjects(sanitizeThread).size() : 0);
+  Constant *plugin = global(structure({number(KOLO_ABI_VERSION), number(programs.size()), programTable(programs), numKernels,
+                                       reduces ? kernelsTable(sanitizeThread) : null()}),
                             "plugin");
   auto *entry = Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_PLUGIN_SYMBOL,
                                  module);
@@ -83,6 +97,8 @@ void EntryTable::add(ArrayRef<std::string> programs) {
 
 } // namespace
 
-void addEntryTable(Module &module, ArrayRef<std::string> programs) { EntryTable(module).add(programs); }
+void addEntryTable(Module &module, ArrayRef<std::string> programs, bool reduces, const PipelineOptions &options) {
+  EntryTable(module).add(programs, reduces, options.sanitizeThread);
+}
 
 } // namespace kolo::cpu

@@ -15,6 +15,9 @@
 namespace llvm {
 class Module;
 }
+namespace mlir {
+class OpPassManager;
+}
 
 namespace kolo::cpu {
 
@@ -22,8 +25,9 @@ namespace kolo::cpu {
 llvm::Expected<std::string> writeManifest(mlir::ModuleOp module, const PipelineOptions &options,
                                           const DeviceCode &devices);
 
-/// Adds the table of entry points, for programs of these names, and the function that returns it.
-void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs);
+/// Adds the table of entry points, for programs of these names, and the function that returns it; with all kernels, if
+/// some program reduces.
+void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, bool reduces, const PipelineOptions &options);
 
 /// Adds the images of devices, their table, and the function that returns it: see DeviceAbi.h.
 void addDeviceTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, const DeviceCode &devices);
@@ -31,11 +35,19 @@ void addDeviceTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, 
 inline constexpr llvm::StringLiteral imageSection = ".kolo.images";
 std::vector<uint64_t> imageOffsets(const DeviceCode &devices);
 
-/// Optimizes a module, instruments it if that is asked for, and makes an object file of it, for this host.
-llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, const PipelineOptions &options);
+struct CodeOptions {
+  std::string cpu;
+  bool optimize = true, sanitizeThread = false;
+};
+/// Optimizes a module, instruments it if that is asked for, and makes an object file of it.
+llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, const CodeOptions &options);
 
-/// Links an object to a shared library that needs no other, and writes it with its manifest as a plugin. Where code is
-/// instrumented, the library needs the sanitizer's functions of the process that loads it.
+/// Conversions to the LLVM dialect, in this order: of what has regions, then of everything that is left.
+void addControlFlowConversions(mlir::OpPassManager &manager);
+void addLlvmConversions(mlir::OpPassManager &manager);
+
+/// Links an object, and the kernels, to a shared library that needs no other, and writes it with its manifest as a plugin.
+/// Where code is instrumented, the library needs the sanitizer's functions of the process that loads it.
 llvm::Error linkPlugin(llvm::ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options,
                        llvm::StringRef path);
 

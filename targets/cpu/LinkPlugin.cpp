@@ -1,6 +1,7 @@
 // An object file, a manifest and a footer become a plugin file. The linker is lld, in process.
 #include "targets/Linker.h"
 #include "targets/cpu/Internal.h"
+#include "targets/cpu/kernels/Kernels.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
@@ -41,7 +42,10 @@ static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
 
 Error linkPlugin(ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options, StringRef path) {
   // -z defs: a plugin needs no other library, so nothing may stay undefined.
-  auto library = linkShared(StringRef(object.data(), object.size()),
+  SmallVector<StringRef> objects{StringRef(object.data(), object.size())};
+  for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))
+    objects.push_back(kernels.object);
+  auto library = linkShared(objects,
                             {"-z", options.sanitizeThread ? "undefs" : "defs", "-z", "now", "--hash-style=gnu",
                              "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so"});
   if (!library)

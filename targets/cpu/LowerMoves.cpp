@@ -8,7 +8,6 @@
 #include "targets/cpu/ProgramLowering.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -291,11 +290,7 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
   using LowerMovesBase::LowerMovesBase;
 
   void runOnOperation() override {
-    bool reduces = false;
-    getOperation().walk([&](ChannelReduceOp) { reduces = true; });
-    defineMoveFunctions(getOperation(), vectorBytes);
-    if (reduces)
-      defineKernels(getOperation(), vectorBytes);
+    defineMoveFunctions(getOperation());
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
       if (failed(ProgramLowering(program).run()))
         return signalPassFailure();

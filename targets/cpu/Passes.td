@@ -3,9 +3,7 @@ include "mlir/Pass/PassBase.td"
 
 def LowerMoves : Pass<"kolo-cpu-lower-moves", "::mlir::ModuleOp"> {
   let summary = "turns channel programs into functions, and what they move into loops over byte ranges";
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect",
-                           "::mlir::vector::VectorDialect"];
-  let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "32", "widest access to memory, in bytes: 16 or 32">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect"];
 }
 
 def LowerWaits : Pass<"kolo-cpu-lower-waits", "::mlir::ModuleOp"> {

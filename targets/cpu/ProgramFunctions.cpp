@@ -2,6 +2,7 @@
 #include "targets/cpu/ProgramFunctions.h"
 
 #include "targets/Elements.h"
+#include "targets/cpu/kernels/Kernels.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -14,7 +15,16 @@ std::string publishFunctionName(StringRef program) { return "publish." + program
 std::string publishedFunctionName(StringRef program) { return "publishedBytes." + program.str(); }
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) { return reductionName(type, reduction); }
+std::string kernelSymbol(StringRef cpu, StringRef kernel) { return (cpu + "." + kernel).str(); }
 std::string divideKernelName(KoloType type) { return std::string("divide.") + nameOf(type); }
+
+void declareFunction(OpBuilder &builder, ModuleOp module, StringRef name, ArrayRef<Type> arguments) {
+  builder.setInsertionPointToEnd(module.getBody());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), arguments);
+  auto function = LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type);
+  function.setVisibility_(LLVM::Visibility::Hidden);
+  function.setNoUnwind(true);
+}
 
 LLVM::LLVMFuncOp createFunction(OpBuilder &builder, ModuleOp module, StringRef name, Type result,
                                 ArrayRef<Type> arguments, bool isExported) {

@@ -18,8 +18,8 @@ std::string publishedFunctionName(llvm::StringRef program); // int64_t (const Ko
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
 std::string divideKernelName(KoloType type);                          // a KoloDivideKernel
 
-/// Private functions of every module; see MoveFunctions.cpp.
-/// aroundCaches: see KoloInvocation.
+/// Functions that programs call; aroundCaches: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the others
+/// private to every module (MoveFunctions.cpp).
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";             // (dst, src, sizeBytes, aroundCaches)
 inline constexpr llvm::StringLiteral multicastFunction = "kolo.multicast";   // (dsts, numDsts, src, sizeBytes, aroundCaches)
 inline constexpr llvm::StringLiteral putFunction = "kolo.put";               // (inv, peer, role, offsetBytes, src, sizeBytes, aroundCaches)
@@ -29,11 +29,12 @@ inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // 
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";             // (inv, peer, semaphore, statement) -> status
 
-/// Adds the definitions of the functions above to the module, with accesses of at most vectorBytes; only what is used
-/// survives.
-void defineMoveFunctions(mlir::ModuleOp module, int64_t vectorBytes);
-/// Adds all reduction and division kernels to the module, with accesses of at most vectorBytes.
-void defineKernels(mlir::ModuleOp module, int64_t vectorBytes);
+/// Adds the private ones to the module, and declares the others; only what is used survives.
+void defineMoveFunctions(mlir::ModuleOp module);
+
+/// Declares a function that another object file defines.
+void declareFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
+                     llvm::ArrayRef<mlir::Type> arguments);
 
 /// Makes a function at the end of the module and leaves the builder in its entry block. It is unwinding-free, and its loops
 /// stay loops: LLVM may not turn them into calls of memcpy, which a plugin has not.

@@ -37,7 +37,7 @@ llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions 
   if (!object)
     return object.takeError();
   // -z defs: nothing would define at load time what is undefined now.
-  auto linked = linkShared(*object, {"-z", "defs"});
+  auto linked = linkShared({llvm::StringRef(*object)}, {"-z", "defs"});
   if (!linked)
     return linked.takeError();
   DeviceImage image{"hip", architecture.str(), KOLO_DEVICE_HSACO, (*linked)->getBuffer().str(), {}};

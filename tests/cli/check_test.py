@@ -117,7 +117,7 @@ class Json(CheckTest):
         self.assertEqual({value["state"] for value in entry["properties"].values()}, {"proved"})
         self.assertEqual(entry["properties"]["V2"]["title"], "no data race")
         synchronisation = entry["synchronisation"]
-        self.assertEqual(sorted(synchronisation), ["creditWaits", "dataSignals", "dataWaits", "flushes", "waits"])
+        self.assertEqual(sorted(synchronisation), ["creditWaits", "dataSignals", "dataWaits", "enters", "flushes", "waits"])
         self.assertEqual(synchronisation["waits"], synchronisation["dataWaits"] + sum(synchronisation["creditWaits"].values()))
 
     def test_refuted(self):

@@ -51,8 +51,9 @@ class Device(ToolTest):
         library = ctypes.CDLL(self.file("x.so"))
         library.kolo_device_plugin.restype = ctypes.POINTER(DevicePlugin)
         plugin = library.kolo_device_plugin().contents
-        names = [program["name"] for program in json.loads(self.succeeds("inspect", "x.so"))["programs"]]
-        self.assertEqual(plugin.abiVersion, 1)
+        manifest = json.loads(self.succeeds("inspect", "x.so"))
+        names = [program["name"] for program in manifest["programs"]]
+        self.assertEqual(plugin.abiVersion, manifest["devices"]["abi"])
         self.assertEqual([plugin.kernels[i].decode() for i in range(plugin.numKernels)], names)
         self.assertEqual([(plugin.reductions[i].type, plugin.reductions[i].reduction) for i in range(plugin.numReductions)],
                          [(number, 2) for number in range(10)])

@@ -211,6 +211,7 @@ static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS]
     [KOLO_I32] = {[KOLO_SUM] = sumI32},
     [KOLO_U8] = {[KOLO_SUM] = sumU8},
 };
+static const KoloReduceKernel wrongKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS];
 static const KoloDivideKernel divideKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = divideF32};
 
 static const KoloProgram programs[] = {
@@ -219,8 +220,17 @@ static const KoloProgram programs[] = {
     {"hang", hang, noScratch},                        {"misbehave", misbehave, noScratch},
     {"pullAllToAll", pullAllToAll, noScratch},
 };
-static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, reduceKernels,
-                                  divideKernels};
+#if defined(__x86_64__)
+#define THIS_CPU "x86-64"
+#else
+#define THIS_CPU "generic-aarch64"
+#endif
+/* The last one that the host can execute is taken: not one for a kind that no host is of. */
+static const KoloKernels kernels[] = {{"another", wrongKernels, divideKernels},
+                                      {THIS_CPU, reduceKernels, divideKernels},
+                                      {"a later one", wrongKernels, divideKernels}};
+static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs,
+                                  sizeof(kernels) / sizeof(kernels[0]), kernels};
 
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
 const KoloPlugin *kolo_plugin(void) { return &plugin; }

@@ -58,6 +58,7 @@ private:
     int rank, number;
     std::vector<uint64_t> sent, awaited; // by [semaphore][peer]
     Memory tile;
+    uint64_t numCalls = 0;
     std::string failure;
   };
 
@@ -79,6 +80,7 @@ private:
     return counters[row * numRanks + static_cast<size_t>(sender)];
   }
   void runLane(Lane &lane);
+  void enter(Lane &lane);
 
   const KoloPlugin *table;
   runtime::ProgramInfo info;
@@ -87,6 +89,9 @@ private:
   std::vector<Counter> counters;
   std::vector<std::vector<Lane>> lanes; // by rank
   std::vector<Memory> scratch;          // by rank
+  std::vector<Memory> published;        // by turn and rank
+  std::vector<void *> publishedBases;   // likewise
+  std::vector<Counter> entered;         // by rank and lane
   std::vector<void *> peers[KOLO_NUM_BUFFER_ROLES];
 };
 
@@ -125,6 +130,13 @@ void BareHost::prepare(const Job &newJob) {
   for (std::vector<void *> &role : peers)
     role.clear();
   scratch.clear();
+  published.clear();
+  publishedBases.clear();
+  for (size_t i = 0; i < 2 * numRanks; ++i) {
+    published.push_back(allocate(program->publish ? program->publishedBytes(&shape) : 0));
+    publishedBases.push_back(published.back().get());
+  }
+  entered = std::vector<Counter>(numRanks * numLanes);
   lanes.clear();
   for (size_t rank = 0; rank < numRanks; ++rank) {
     scratch.push_back(allocate(program->scratchBytes(&shape)));
@@ -134,8 +146,25 @@ void BareHost::prepare(const Job &newJob) {
     std::vector<Lane> &own = lanes.emplace_back();
     for (size_t lane = 0; lane < numLanes; ++lane)
       own.push_back({this, static_cast<int>(rank), static_cast<int>(lane), std::vector<uint64_t>(perLane),
-                     std::vector<uint64_t>(perLane), allocate(tileBytes), {}});
+                     std::vector<uint64_t>(perLane), allocate(tileBytes), 0, {}});
   }
+}
+
+/// All the order that a program may count on that enters, lane by lane.
+void BareHost::enter(Lane &lane) {
+  auto counterOf = [&](size_t rank) -> std::atomic<uint64_t> & {
+    return entered[rank * static_cast<size_t>(job->lanes) + static_cast<size_t>(lane.number)].value;
+  };
+  counterOf(static_cast<size_t>(lane.rank)).store(lane.numCalls, std::memory_order_release);
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (size_t rank = 0; rank < job->buffers.size(); ++rank)
+    for (int round = 1; counterOf(rank).load(std::memory_order_acquire) < lane.numCalls; ++round) {
+      sched_yield();
+      if (round % 256 == 0 && std::chrono::steady_clock::now() > deadline) {
+        lane.failure = "timed out waiting for rank " + std::to_string(rank) + " to enter";
+        return;
+      }
+    }
 }
 
 void BareHost::runLane(Lane &lane) {
@@ -156,10 +185,18 @@ void BareHost::runLane(Lane &lane) {
     invocation.peers[role] = peers[role].data();
   }
   if (info.reduces)
-    invocation.reduce = table->reduceKernels[static_cast<size_t>(job->type)][KOLO_SUM];
+    invocation.reduce = table->kernels[0].reduce[static_cast<size_t>(job->type)][KOLO_SUM];
+  invocation.blockElements[KOLO_INPUT] = invocation.blockElements[KOLO_OUTPUT] = invocation.count;
+  void **bases = &publishedBases[lane.numCalls++ % 2 * job->buffers.size()];
+  invocation.local[KOLO_PUBLISHED] = bases[lane.rank];
+  invocation.peers[KOLO_PUBLISHED] = bases;
   invocation.tile = lane.tile.get();
   invocation.tileBytes = tileBytes;
-  int32_t code = program->run(&invocation);
+  if (program->publish)
+    program->publish(&invocation);
+  if (info.enters)
+    enter(lane);
+  int32_t code = lane.failure.empty() ? program->run(&invocation) : 1;
   if (code != 0 && lane.failure.empty())
     lane.failure = "returned " + std::to_string(code);
 }

@@ -111,13 +111,19 @@ typedef struct KoloProgram {
   int64_t (*publishedBytes)(const KoloShape *shape);
 } KoloProgram;
 
+/* What reduces on one kind of processor. A loader takes the last kind that it knows and that the host is of. */
+typedef struct KoloKernels {
+  const char *cpu;                                       /* "x86-64-v3": as `target.cpu` in the manifest */
+  const KoloReduceKernel (*reduce)[KOLO_NUM_REDUCTIONS]; /* [KoloType][KoloReduction]; the KOLO_AVERAGE column holds the sum */
+  const KoloDivideKernel *divide;                        /* [KoloType] */
+} KoloKernels;
+
 typedef struct KoloPlugin {
   uint32_t abiVersion;
   uint32_t numPrograms;
   const KoloProgram *programs;
-  /* [KoloType][KoloReduction]; the KOLO_AVERAGE column holds the sum. Null table: no program reduces. */
-  const KoloReduceKernel (*reduceKernels)[KOLO_NUM_REDUCTIONS];
-  const KoloDivideKernel *divideKernels; /* [KoloType]; null when no program reduces */
+  uint64_t numKernels;
+  const KoloKernels *kernels; /* for one kind of processor each, the most capable last; none when no program reduces */
 } KoloPlugin;
 
 typedef const KoloPlugin *(*KoloPluginEntry)(void);

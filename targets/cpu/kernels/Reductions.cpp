@@ -1,10 +1,9 @@
 // The loops over elements: one function per type and operation, for blocks of several vectors, and a few for all of them, for
-// what makes no whole block. They are vectors here already: that makes LLVM's part five times shorter than if
-// it had to find them.
+// what makes no whole block.
 #include "ir/IndexArithmetic.h"
 #include "targets/Elements.h"
 #include "targets/cpu/InvocationAccess.h"
-#include "targets/cpu/ProgramFunctions.h"
+#include "targets/cpu/kernels/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,9 +21,9 @@ constexpr int64_t vectorsPerIteration = 2;
 constexpr llvm::StringLiteral reduceRestFunction = "kolo.reduceRest";
 constexpr llvm::StringLiteral reduceRangeFunction = "kolo.reduceRange";
 
-class Kernels {
+class Reductions {
 public:
-  Kernels(ModuleOp module, int64_t vectorBytes)
+  Reductions(ModuleOp module, int64_t vectorBytes)
       : module(module), builder(module.getContext()), loc(module.getLoc()), vectorBytes(vectorBytes) {}
 
   void defineReduceRest();
@@ -68,20 +67,20 @@ private:
 };
 
 /// The same bits, of a value or of every value of a vector, as another type.
-Value Kernels::withElement(Value value, Type element) {
+Value Reductions::withElement(Value value, Type element) {
   auto vector = dyn_cast<VectorType>(value.getType());
   Type type = vector ? Type(VectorType::get(vector.getShape(), element)) : element;
   return type == value.getType() ? value : arith::BitcastOp::create(builder, loc, type, value).getResult();
 }
 
 /// Of values as they are carried.
-Value Kernels::combine(KoloType type, KoloReduction reduction, Value left, Value right) {
+Value Reductions::combine(KoloType type, KoloReduction reduction, Value left, Value right) {
   Type stored = storedType(builder, type);
   Value combined = createReduction(builder, loc, type, reduction, withElement(left, stored), withElement(right, stored));
   return withElement(combined, carriedType(type));
 }
 
-void Kernels::buildLoops(Value numElements, Type stored, bool useVectors,
+void Reductions::buildLoops(Value numElements, Type stored, bool useVectors,
                          function_ref<void(Value first, Type type, int64_t unroll)> build) {
   Value count = toIndex(builder, loc, numElements), zero = createConstant(builder, loc, 0);
   int64_t lanes = vectorBytes * 8 / stored.getIntOrFloatBitWidth();
@@ -100,7 +99,7 @@ void Kernels::buildLoops(Value numElements, Type stored, bool useVectors,
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-Value Kernels::addressOf(Value base, Value first, Type stored, Type type, int64_t number) {
+Value Reductions::addressOf(Value base, Value first, Type stored, Type type, int64_t number) {
   auto vector = dyn_cast<VectorType>(type);
   Value offset = constantI64(builder, loc, vector ? number * vector.getNumElements() : number);
   return LLVM::GEPOp::create(builder, loc, pointerType(builder), stored, base,
@@ -108,7 +107,7 @@ Value Kernels::addressOf(Value base, Value first, Type stored, Type type, int64_
 }
 
 /// The combination of all sources, from element `first` on: as many values of `type` as the unrolling says, in registers.
-SmallVector<Value> Kernels::combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
+SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
                                            Value first, Type moved, int64_t unroll) {
   Type stored = carriedType(type);
   auto loadAll = [&](Value base) {
@@ -131,7 +130,7 @@ SmallVector<Value> Kernels::combineSources(const ReduceArguments &arguments, Kol
 }
 
 /// Stores values to all destinations, from element `first` on.
-void Kernels::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches) {
+void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, 0), arguments.numDestinations,
                                  createConstant(builder, loc, 1));
@@ -146,7 +145,7 @@ void Kernels::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values,
 
 /// What makes no whole block, for all types: laid out as one block in this function's own memory, source by source, which the
 /// type's own function combines. (dsts, numDsts, srcs, numSrcs, begin, end, blocks, elementBytes, blockElements)
-void Kernels::defineReduceRest() {
+void Reductions::defineReduceRest() {
   Type pointer = pointerType(builder), i64 = builder.getI64Type();
   auto function = createFunction(builder, module, reduceRestFunction, Type(),
                                  {pointer, i64, pointer, i64, i64, i64, pointer, i64, i64}, /*isExported=*/false);
@@ -192,7 +191,7 @@ void Kernels::defineReduceRest() {
 
 /// Blocks of vectors, in registers from the first source to the last destination: (dsts, numDsts, srcs, numSrcs, begin, end,
 /// aroundCaches). A whole number of blocks, and where they go around the caches, aligned destinations.
-LLVM::LLVMFuncOp Kernels::defineReduceBlocks(KoloType type, KoloReduction reduction) {
+LLVM::LLVMFuncOp Reductions::defineReduceBlocks(KoloType type, KoloReduction reduction) {
   Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = carriedType(type);
   auto function = createFunction(builder, module, reduceKernelName(type, reduction) + ".blocks", Type(),
                                  {pointer, i64, pointer, i64, i64, i64, i64}, /*isExported=*/false);
@@ -217,7 +216,7 @@ LLVM::LLVMFuncOp Kernels::defineReduceBlocks(KoloType type, KoloReduction reduct
 
 /// What all reductions have in common: blocks from where the first destination is aligned, and what is left on both sides.
 /// (dsts, numDsts, srcs, numSrcs, numElements, aroundCaches, blocks, elementBytes, blockElements)
-void Kernels::defineReduceRange() {
+void Reductions::defineReduceRange() {
   Type pointer = pointerType(builder), i64 = builder.getI64Type();
   auto function = createFunction(builder, module, reduceRangeFunction, Type(),
                                  {pointer, i64, pointer, i64, i64, i64, pointer, i64, i64}, /*isExported=*/false);
@@ -266,7 +265,7 @@ void Kernels::defineReduceRange() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
+void Reductions::defineReduce(KoloType type, KoloReduction reduction) {
   if (module.lookupSymbol(reduceKernelName(type, reduction)))
     return; // shared with the signed type
   Type pointer = pointerType(builder), i64 = builder.getI64Type();
@@ -281,7 +280,7 @@ void Kernels::defineReduce(KoloType type, KoloReduction reduction) {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-void Kernels::defineDivide(KoloType type) {
+void Reductions::defineDivide(KoloType type) {
   Type pointer = pointerType(builder), stored = carriedType(type), i64 = builder.getI64Type();
   auto function = createFunction(builder, module, divideKernelName(type), Type(), {pointer, i64, i64},
                                  /*isExported=*/false);
@@ -300,8 +299,8 @@ void Kernels::defineDivide(KoloType type) {
 
 } // namespace
 
-void defineKernels(ModuleOp module, int64_t vectorBytes) {
-  Kernels kernels(module, vectorBytes);
+void defineReductions(ModuleOp module, int64_t vectorBytes) {
+  Reductions kernels(module, vectorBytes);
   kernels.defineReduceRest();
   kernels.defineReduceRange();
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {

@@ -1,0 +1,32 @@
+// The code that is the same in all plugins: loops over elements and bytes. Made when Kolo is built, once for every kind of
+// processor, and linked into plugins.
+#ifndef KOLO_TARGETS_CPU_KERNELS_KERNELS_H
+#define KOLO_TARGETS_CPU_KERNELS_KERNELS_H
+
+#include "targets/cpu/ProgramFunctions.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <string>
+
+namespace kolo::cpu {
+
+/// Adds copyFunction and multicastFunction to the module, with accesses of at most vectorBytes.
+void defineCopies(mlir::ModuleOp module, int64_t vectorBytes);
+/// Adds all reduction and division kernels, likewise. They call copyFunction.
+void defineReductions(mlir::ModuleOp module, int64_t vectorBytes);
+
+/// One kind of processor, and the kernels for it. The first one is what programs themselves are compiled for.
+struct KernelObject {
+  const char *cpu;        // "x86-64-v3"
+  llvm::StringRef object; // ELF. Its symbols, all hidden: kernelSymbol() of every kernel; in the first one also the copies
+};
+/// With the thread sanitizer's instrumentation, for the first kind alone, or without.
+llvm::ArrayRef<KernelObject> kernelObjects(bool sanitizeThread);
+
+/// What a kernel is called in the object for a kind of processor.
+std::string kernelSymbol(llvm::StringRef cpu, llvm::StringRef kernel);
+
+} // namespace kolo::cpu
+
+#endif
