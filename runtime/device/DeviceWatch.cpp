@@ -142,6 +142,8 @@ Status DeviceState::synchronize() {
 }
 
 DeviceState::~DeviceState() {
+  if (!abortFlag.data()) // it did not come to be
+    return;
   if (failure)
     abortLaunches();
   bool isWell = waitForLaunches().isOk() && !failure;
