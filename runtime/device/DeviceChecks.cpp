@@ -11,7 +11,9 @@ Status DeviceState::check(DevicePlan &plan) const {
   for (size_t local = 0; local < locals.size(); ++local) {
     Status status = checkRank(plan, local);
     if (!status.isOk()) // with peers elsewhere, those add the rank
-      return meeting ? status : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
+      return meeting
+                 ? status
+                 : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
   }
   const Call &call = plan.calls.front();
   Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
@@ -57,11 +59,13 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
   if (Status status = device.status(code, fmt::format("looking {} up", name)); !status.isOk())
     return status;
   if (!device.driver().acceptsForeignMemory && !device.isOwn(memory))
-    return error(StatusCode::InvalidArgument,
-                 "{} {} was not allocated by this communicator, and peers could not rely on what they see of other memory "
-                 "while a kernel runs",
-                 name, memory);
-  auto offset = static_cast<uint64_t>(static_cast<const std::byte *>(memory) - static_cast<const std::byte *>(range.base));
+    return error(
+        StatusCode::InvalidArgument,
+        "{} {} was not allocated by this communicator, and peers could not rely on what they see of other memory "
+        "while a kernel runs",
+        name, memory);
+  auto offset =
+      static_cast<uint64_t>(static_cast<const std::byte *>(memory) - static_cast<const std::byte *>(range.base));
   if (sizeBytes > range.sizeBytes - offset)
     return error(StatusCode::InvalidArgument, "{} has {} bytes, and only {} are left in its memory", name, sizeBytes,
                  range.sizeBytes - offset);
@@ -82,9 +86,10 @@ Status DeviceState::checkResidency(const DevicePlan &plan, size_t device) const 
     return status;
   int64_t numBlocks = int64_t(ranksOnDevice[device]) * options.lanes;
   if (numBlocks > capacity)
-    return error(StatusCode::InvalidArgument,
-                 "{} ranks of {} lanes are {} blocks of {} threads on device {}, which holds {} of program '{}' at once",
-                 ranksOnDevice[device], options.lanes, numBlocks, options.threads, on.ordinal(), capacity, call.info->name);
+    return error(
+        StatusCode::InvalidArgument,
+        "{} ranks of {} lanes are {} blocks of {} threads on device {}, which holds {} of program '{}' at once",
+        ranksOnDevice[device], options.lanes, numBlocks, options.threads, on.ordinal(), capacity, call.info->name);
   return {};
 }
 

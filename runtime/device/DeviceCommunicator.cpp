@@ -65,8 +65,8 @@ Result<DeviceBuffer> DeviceCommunicator::allocate(int rank, size_t sizeBytes, De
   });
 }
 
-Status DeviceCommunicator::run(const Plugin &plugin, const CallArguments &arguments, std::span<const RankBuffers> buffers,
-                               std::span<const StreamHandle> streams) {
+Status DeviceCommunicator::run(const Plugin &plugin, const CallArguments &arguments,
+                               std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) {
   return guarded([&] { return state->run(plugin.state, arguments, buffers, streams); });
 }
 
@@ -103,14 +103,16 @@ Status checkInside(const DeviceMemory &memory, size_t offsetBytes, size_t numByt
 Status DeviceBuffer::write(size_t offsetBytes, const void *src, size_t numBytes) {
   return guarded([&] {
     Status status = checkInside(state->memory, offsetBytes, numBytes);
-    return status.isOk() ? state->memory.device().copy(static_cast<std::byte *>(data()) + offsetBytes, src, numBytes) : status;
+    return status.isOk() ? state->memory.device().copy(static_cast<std::byte *>(data()) + offsetBytes, src, numBytes)
+                         : status;
   });
 }
 
 Status DeviceBuffer::read(size_t offsetBytes, void *dst, size_t numBytes) const {
   return guarded([&] {
     Status status = checkInside(state->memory, offsetBytes, numBytes);
-    return status.isOk() ? state->memory.device().copy(dst, static_cast<std::byte *>(data()) + offsetBytes, numBytes) : status;
+    return status.isOk() ? state->memory.device().copy(dst, static_cast<std::byte *>(data()) + offsetBytes, numBytes)
+                         : status;
   });
 }
 
@@ -170,9 +172,9 @@ Result<double> DeviceStream::elapsedMicroseconds() {
       }
     const OpenDevice &device = *state->device;
     float milliseconds = 0;
-    Status status = device.status(device.driver().elapsed(device.ordinal(), state->marks[0].handle(),
-                                                          state->marks[1].handle(), &milliseconds),
-                                  "reading the time");
+    Status status = device.status(
+        device.driver().elapsed(device.ordinal(), state->marks[0].handle(), state->marks[1].handle(), &milliseconds),
+        "reading the time");
     if (!status.isOk())
       return status;
     return static_cast<double>(milliseconds) * 1000;

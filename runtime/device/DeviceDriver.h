@@ -1,10 +1,10 @@
 /* The C boundary between the runtime and the library of one kind of device: libkolo_cuda.so and libkolo_hip.so fill a
  * KoloDeviceDriver each, and export one function, kolo_device_driver, that gives it.
  *
- * Every function that returns int32_t returns a KoloDriverCode; when that is not KOLO_DRIVER_OK, `lastError` says which call
- * failed and why, until the next failure in the same thread. Nothing here throws or prints. `device` is an ordinal that was
- * opened before. Streams, events, modules and kernels are the driver API's own handles; stream null is its default stream.
- * Functions may be called from any thread and leave the thread's current context as it was.
+ * Every function that returns int32_t returns a KoloDriverCode; when that is not KOLO_DRIVER_OK, `lastError` says which
+ * call failed and why, until the next failure in the same thread. Nothing here throws or prints. `device` is an ordinal
+ * that was opened before. Streams, events, modules and kernels are the driver API's own handles; stream null is its
+ * default stream. Functions may be called from any thread and leave the thread's current context as it was.
  */
 #ifndef KOLO_RUNTIME_DEVICE_DEVICEDRIVER_H
 #define KOLO_RUNTIME_DEVICE_DEVICEDRIVER_H
@@ -20,11 +20,11 @@ extern "C" {
 
 typedef enum KoloDriverCode {
   KOLO_DRIVER_OK,
-  KOLO_DRIVER_NOT_READY,     /* of queryEvent: not yet */
+  KOLO_DRIVER_NOT_READY, /* of queryEvent: not yet */
   KOLO_DRIVER_OUT_OF_MEMORY,
-  KOLO_DRIVER_BAD_IMAGE,     /* the driver does not take this code */
-  KOLO_DRIVER_BAD_ARGUMENT,  /* no such device, no memory of a device */
-  KOLO_DRIVER_FAILED         /* anything else */
+  KOLO_DRIVER_BAD_IMAGE,    /* the driver does not take this code */
+  KOLO_DRIVER_BAD_ARGUMENT, /* no such device, no memory of a device */
+  KOLO_DRIVER_FAILED        /* anything else */
 } KoloDriverCode;
 
 typedef enum KoloMemoryKind {
@@ -109,7 +109,8 @@ typedef struct KoloDeviceDriver {
   int32_t (*createEvent)(int32_t device, void **event);
   int32_t (*destroyEvent)(int32_t device, void *event);
   int32_t (*recordEvent)(int32_t device, void *event, void *stream);
-  int32_t (*queryEvent)(int32_t device, void *event); /* OK: what it was recorded after is done, or it never was recorded */
+  int32_t (*queryEvent)(int32_t device,
+                        void *event); /* OK: what it was recorded after is done, or it never was recorded */
   int32_t (*waitForEvent)(int32_t device, void *stream, void *event); /* has the stream wait */
   int32_t (*elapsed)(int32_t device, void *start, void *end, float *milliseconds);
 

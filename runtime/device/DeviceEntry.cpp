@@ -1,4 +1,5 @@
-// The entry to a call that was not seen before: what the ranks must know of each other, and agree on, before they launch it.
+// The entry to a call that was not seen before: what the ranks must know of each other, and agree on, before they
+// launch it.
 //
 // Four exchanges, each of which every rank takes part in, and leaves with the same outcome:
 //   announce  the call, and whether this rank can run it
@@ -16,7 +17,9 @@ namespace {
 /// What is allocated here is no part of a graph that this thread or another captures.
 class Relaxed {
 public:
-  explicit Relaxed(const KoloDeviceDriver &table) : driver(table) { isRelaxed = driver.enterRelaxed(&mode) == KOLO_DRIVER_OK; }
+  explicit Relaxed(const KoloDeviceDriver &table) : driver(table) {
+    isRelaxed = driver.enterRelaxed(&mode) == KOLO_DRIVER_OK;
+  }
   ~Relaxed() {
     if (isRelaxed)
       (void)driver.leaveRelaxed(mode);

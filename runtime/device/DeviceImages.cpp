@@ -63,7 +63,8 @@ Result<std::shared_ptr<const LoadedImage>> load(std::shared_ptr<OpenDevice> devi
   Result<const KoloDevicePlugin *> table = deviceTable(*plugin);
   if (!table.isOk())
     return table.status();
-  Result<const KoloDeviceImage *> image = chooseImage(**table, device->driver().kind, device->description().architecture);
+  Result<const KoloDeviceImage *> image =
+      chooseImage(**table, device->driver().kind, device->description().architecture);
   if (!image.isOk())
     return error(image.status().code(), "{}: {}", plugin->path, image.status().message());
   auto loaded = std::make_shared<LoadedImage>();
@@ -99,7 +100,8 @@ Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::
     others += fmt::format("{}{} {}", others.empty() ? "" : ", ", image.kind, image.architecture);
     if (image.kind != kind || !canRun(image, architecture))
       continue;
-    if (!best || computeCapability(image.architecture).value_or(9999) > computeCapability(best->architecture).value_or(9999))
+    if (!best ||
+        computeCapability(image.architecture).value_or(9999) > computeCapability(best->architecture).value_or(9999))
       best = &image;
   }
   if (!best)

@@ -42,7 +42,9 @@ Status compareOptions(const DeviceMeeting &meeting) {
     const struct {
       const char *name;
       int32_t first, other;
-    } fields[] = {{"lanes", first.lanes, other.lanes}, {"threads", first.threads, other.threads}, {"kind", first.kind, other.kind}};
+    } fields[] = {{"lanes", first.lanes, other.lanes},
+                  {"threads", first.threads, other.threads},
+                  {"kind", first.kind, other.kind}};
     for (const auto &field : fields)
       if (field.first != field.other)
         return rankError(StatusCode::Mismatch, peer, "ranks disagree on {} of devices: rank 0 has {}, rank {} has {}",
@@ -84,9 +86,11 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> num
   return connect(devices);
 }
 
-Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals, const DeviceOptions &options) {
+Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals,
+                                                              const DeviceOptions &options) {
   if (ordinals.empty() || ordinals.size() > static_cast<size_t>(maxRanks))
-    return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks, ordinals.size());
+    return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks,
+                 ordinals.size());
   std::unique_ptr<DeviceState> state(new DeviceState(options, static_cast<int>(ordinals.size())));
   std::vector<int> numbers(ordinals.size());
   std::iota(numbers.begin(), numbers.end(), 0);

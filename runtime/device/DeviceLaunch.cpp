@@ -54,8 +54,10 @@ Status DeviceState::launchGroup(DevicePlan &plan, std::span<LocalRank *const> gr
   launch.numThreads = static_cast<uint32_t>(options.threads);
   launch.stream = stream;
   launch.argument = static_cast<const KoloDeviceInvocation *>(plan.tables[number].data()) + group.front()->position;
-  launch.isTogether = device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranksOnDevice[number]);
-  if (Status status = device.status(driver.launch(device.ordinal(), &launch), fmt::format("launching program '{}'", plan.program));
+  launch.isTogether =
+      device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranksOnDevice[number]);
+  if (Status status =
+          device.status(driver.launch(device.ordinal(), &launch), fmt::format("launching program '{}'", plan.program));
       !status.isOk())
     return status;
   if (isCapturing) {
@@ -76,8 +78,9 @@ Status DeviceState::copyAside(const DevicePlan &plan, size_t local, StreamHandle
   if (!aside.data())
     return {};
   const OpenDevice &device = aside.device();
-  return device.status(device.driver().copy(device.ordinal(), aside.data(), plan.calls[local].input, aside.sizeBytes(), stream),
-                       "copying the input aside");
+  return device.status(
+      device.driver().copy(device.ordinal(), aside.data(), plan.calls[local].input, aside.sizeBytes(), stream),
+      "copying the input aside");
 }
 
 } // namespace kolo::runtime

@@ -1,4 +1,5 @@
-// DeviceMeeting: what ranks in several threads or processes tell each other, on the host, to start collectives on devices.
+// DeviceMeeting: what ranks in several threads or processes tell each other, on the host, to start collectives on
+// devices.
 #pragma once
 
 #include "device/DeviceDriver.h"
@@ -32,8 +33,8 @@ struct DeviceRecord {
   uint8_t uuid[16] = {};
 };
 
-/// One rank's end. Everything here is collective, and in the same order on every rank; a failure of another rank to come ends
-/// the communicator on the host: Timeout, PeerLost, Aborted.
+/// One rank's end. Everything here is collective, and in the same order on every rank; a failure of another rank to
+/// come ends the communicator on the host: Timeout, PeerLost, Aborted.
 class DeviceMeeting {
 public:
   static Result<DeviceMeeting> create(Communicator host);
@@ -53,8 +54,8 @@ public:
 
   /// Whether kernels of this rank may touch memory of others.
   void setRunning(bool isRunning) { world().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
-  /// The last thing: returns when this rank's memory may go. If all is well, once all ranks have come here; else, or if some
-  /// never will, once no other runs kernels, or the time is up.
+  /// The last thing: returns when this rank's memory may go. If all is well, once all ranks have come here; else, or if
+  /// some never will, once no other runs kernels, or the time is up.
   void leave(bool isWell);
 
   /// The host's view of the peers: liveness, and the failure that ended it all.
@@ -66,8 +67,8 @@ private:
   static DeviceRecord *recordsIn(void *board) { return static_cast<DeviceRecord *>(board); }
 
   Communicator host;
-  // Two records per rank, used in turn: whoever writes into one again has finished the exchange after, for which all peers had
-  // to be done with reading it.
+  // Two records per rank, used in turn: whoever writes into one again has finished the exchange after, for which all
+  // peers had to be done with reading it.
   Window own;
   std::vector<RemoteWindow> all;
   uint64_t sequence = 0;

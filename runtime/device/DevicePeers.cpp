@@ -17,7 +17,8 @@ Result<DeviceLocation> DevicePeers::describe(void *memory) const {
     return location;
   KoloDriverRange range = {};
   const KoloDeviceDriver &driver = device->driver();
-  if (Status status = device->status(driver.locate(device->ordinal(), memory, &range), "looking memory up"); !status.isOk())
+  if (Status status = device->status(driver.locate(device->ordinal(), memory, &range), "looking memory up");
+      !status.isOk())
     return status;
   location.id = range.id;
   location.offsetBytes = location.address - reinterpret_cast<uint64_t>(range.base);

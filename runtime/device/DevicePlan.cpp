@@ -30,8 +30,8 @@ void fillShape(KoloDeviceInvocation &invocation, const Call &call, const LocalRa
 }
 
 /// For one local rank; `base` is where the device's table will be.
-KoloDeviceInvocation describe(const DevicePlan &plan, size_t index, const LocalRank &local, const PlanAddresses &addresses,
-                              std::byte *base, const TableLayout &layout) {
+KoloDeviceInvocation describe(const DevicePlan &plan, size_t index, const LocalRank &local,
+                              const PlanAddresses &addresses, std::byte *base, const TableLayout &layout) {
   KoloDeviceInvocation invocation = {};
   fillShape(invocation, plan.calls[index], local, layout.numRanks);
   auto row = [&](size_t number) { return reinterpret_cast<void **>(base + layout.rowOffset(number)); };
@@ -45,7 +45,8 @@ KoloDeviceInvocation describe(const DevicePlan &plan, size_t index, const LocalR
   invocation.sent = static_cast<uint64_t *>(counters.sent.data());
   invocation.awaited = static_cast<uint64_t *>(counters.awaited.data());
   invocation.abort = addresses.abort;
-  invocation.failures = static_cast<KoloDeviceFailure *>(plan.failures.data()) + index * static_cast<size_t>(addresses.numLanes);
+  invocation.failures =
+      static_cast<KoloDeviceFailure *>(plan.failures.data()) + index * static_cast<size_t>(addresses.numLanes);
   invocation.pollLimit = addresses.pollLimit;
   return invocation;
 }

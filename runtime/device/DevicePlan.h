@@ -16,14 +16,15 @@ namespace kolo::runtime {
 /// One of the ranks of this process.
 struct LocalRank {
   int rank = 0;
-  size_t device = 0;   // index among the devices of this communicator
-  size_t position = 0; // among the ranks that are on this device
-  DeviceEvent launched; // after its last launch outside of graphs
+  size_t device = 0;      // index among the devices of this communicator
+  size_t position = 0;    // among the ranks that are on this device
+  DeviceEvent launched;   // after its last launch outside of graphs
   void *stream = nullptr; // of that one
   bool hasLaunched = false;
 };
 
-/// The counters of one program, of the ranks of this process in their order; see KoloDeviceInvocation. They start at zero.
+/// The counters of one program, of the ranks of this process in their order; see KoloDeviceInvocation. They start at
+/// zero.
 struct DeviceCounters {
   struct OfRank {
     DeviceMemory semaphores, sent, awaited;
@@ -31,9 +32,9 @@ struct DeviceCounters {
   std::vector<OfRank> ranks;
 };
 
-/// Scratch memory of the ranks of this process. Calls share it only if they have the same program, mesh, count, type size and
-/// root: nothing orders accesses of one call and of another on different devices, but that a program is proved right back to
-/// back with itself.
+/// Scratch memory of the ranks of this process. Calls share it only if they have the same program, mesh, count, type
+/// size and root: nothing orders accesses of one call and of another on different devices, but that a program is proved
+/// right back to back with itself.
 struct DeviceScratch {
   std::vector<DeviceMemory> ranks;
 };
@@ -58,8 +59,8 @@ struct DevicePlan {
   DeviceMemory failures; // in host memory: [local rank][lane]
 
   const KoloDeviceFailure &failureOf(size_t local, int lane, int numLanes) const {
-    return static_cast<const KoloDeviceFailure *>(failures.data())[local * static_cast<size_t>(numLanes) +
-                                                                   static_cast<size_t>(lane)];
+    return static_cast<const KoloDeviceFailure *>(
+        failures.data())[local * static_cast<size_t>(numLanes) + static_cast<size_t>(lane)];
   }
   void *inputOf(size_t local) const { return aside[local].data() ? aside[local].data() : calls[local].input; }
 };

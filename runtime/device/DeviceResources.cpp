@@ -76,8 +76,9 @@ Status DeviceState::allocateCounters(DevicePlan &plan) {
     auto made = std::make_shared<DeviceCounters>();
     for (const LocalRank &local : locals) {
       DeviceCounters::OfRank &own = made->ranks.emplace_back();
-      for (auto [memory, kind] : {std::pair(&own.semaphores, KOLO_MEMORY_SHARED), std::pair(&own.sent, KOLO_MEMORY_PRIVATE),
-                                  std::pair(&own.awaited, KOLO_MEMORY_PRIVATE)}) {
+      for (auto [memory, kind] :
+           {std::pair(&own.semaphores, KOLO_MEMORY_SHARED), std::pair(&own.sent, KOLO_MEMORY_PRIVATE),
+            std::pair(&own.awaited, KOLO_MEMORY_PRIVATE)}) {
         Result<DeviceMemory> cleared = allocateCleared(devices[local.device], kind, sizeBytes);
         if (!cleared.isOk())
           return cleared.status();

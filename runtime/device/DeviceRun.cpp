@@ -63,8 +63,8 @@ Status DeviceState::checkSpans(std::span<const RankBuffers> buffers, std::span<c
   return {};
 }
 
-/// What this process calls with. Where others map its memory, memory that was freed and came again at the same address is
-/// another: the allocation counts too.
+/// What this process calls with. Where others map its memory, memory that was freed and came again at the same address
+/// is another: the allocation counts too.
 uint64_t DeviceState::ownKey(const PluginState &plugin, const CallArguments &arguments,
                              std::span<const RankBuffers> buffers) const {
   Hash hash;
@@ -90,7 +90,8 @@ uint64_t DeviceState::ownKey(const PluginState &plugin, const CallArguments &arg
   return hash.get();
 }
 
-/// One key for what all ranks call with: they compute it from the same words, so all find a plan, the same, or none does.
+/// One key for what all ranks call with: they compute it from the same words, so all find a plan, the same, or none
+/// does.
 Result<uint64_t> DeviceState::callKey(uint64_t own) {
   if (!meeting)
     return own;

@@ -52,7 +52,8 @@ private:
 
   // A call that was seen before: DeviceRun.cpp.
   Status checkSpans(std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) const;
-  uint64_t ownKey(const PluginState &plugin, const CallArguments &arguments, std::span<const RankBuffers> buffers) const;
+  uint64_t ownKey(const PluginState &plugin, const CallArguments &arguments,
+                  std::span<const RankBuffers> buffers) const;
   Result<uint64_t> callKey(uint64_t own);
   DevicePlan *findPlan(uint64_t key);
 
@@ -96,7 +97,7 @@ private:
   std::vector<int> rankNumbers;
   std::vector<LocalRank> locals;
   std::vector<std::shared_ptr<OpenDevice>> devices;
-  std::vector<int> ranksOnDevice; // by device: of the whole world, as far as known
+  std::vector<int> ranksOnDevice;       // by device: of the whole world, as far as known
   std::optional<DeviceMeeting> meeting; // where not all ranks are here
   std::optional<DevicePeers> peers;     // likewise
   DeviceMemory abortFlag;               // one word in host memory

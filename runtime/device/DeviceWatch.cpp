@@ -70,7 +70,8 @@ Status DeviceState::failureOnDevice(const Status &otherwise) const {
         for (int number = 0; number < options.lanes; ++number) {
           const KoloDeviceFailure &noted = plan->failureOf(local, number, options.lanes);
           uint64_t code = codeOf(noted);
-          if (code == KOLO_DEVICE_OK || (found && (code != KOLO_DEVICE_TIMEOUT || codeOf(*found) == KOLO_DEVICE_TIMEOUT)))
+          if (code == KOLO_DEVICE_OK ||
+              (found && (code != KOLO_DEVICE_TIMEOUT || codeOf(*found) == KOLO_DEVICE_TIMEOUT)))
             continue;
           found = &noted, of = plan.get(), rank = local, lane = number;
         }

@@ -14,7 +14,8 @@ Result<std::shared_ptr<OpenDevice>> OpenDevice::open(DeviceKind kind, int ordina
   std::shared_ptr<OpenDevice> device(new OpenDevice(**driver, ordinal));
   if (Status status = device->status((*driver)->openDevice(ordinal, &device->properties), "opening it"); !status.isOk())
     return status;
-  if (Status status = device->status((*driver)->createStream(ordinal, &device->stream), "making a stream"); !status.isOk())
+  if (Status status = device->status((*driver)->createStream(ordinal, &device->stream), "making a stream");
+      !status.isOk())
     return status;
   return device;
 }

@@ -77,7 +77,8 @@ private:
 class DeviceEvent {
 public:
   DeviceEvent() = default;
-  DeviceEvent(DeviceEvent &&other) noexcept : owner(std::move(other.owner)), event(std::exchange(other.event, nullptr)) {}
+  DeviceEvent(DeviceEvent &&other) noexcept
+      : owner(std::move(other.owner)), event(std::exchange(other.event, nullptr)) {}
   DeviceEvent &operator=(DeviceEvent &&other) noexcept {
     std::swap(owner, other.owner);
     std::swap(event, other.event);

@@ -132,9 +132,9 @@ bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code) {
   Mapping &mapping = found->second;
   *code = KOLO_DRIVER_OK;
   if (mapping.fd < 0)
-    *code = check(cuda.cuMemExportToShareableHandle(&mapping.fd, mapping.physical,
-                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                  "cuMemExportToShareableHandle");
+    *code = check(
+        cuda.cuMemExportToShareableHandle(&mapping.fd, mapping.physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle");
   *handle = {};
   handle->pid = getpid();
   handle->fd = mapping.fd;
@@ -147,9 +147,10 @@ int32_t openVirtual(int32_t device, const KoloDriverHandle *handle, void **memor
   if (fd < 0)
     return fail(KOLO_DRIVER_FAILED, "taking the descriptor of a peer's memory", std::strerror(errno));
   CUmemGenericAllocationHandle physical = 0;
-  int32_t code = check(cuda.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(fd)),
-                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                       "cuMemImportFromShareableHandle");
+  int32_t code =
+      check(cuda.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(fd)),
+                                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            "cuMemImportFromShareableHandle");
   close(fd);
   return code == KOLO_DRIVER_OK ? map(physical, handle->sizeBytes, device, memory) : code;
 }

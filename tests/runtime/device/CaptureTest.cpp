@@ -11,11 +11,13 @@ namespace {
 class Graph {
 public:
   template <class Body> Graph(StreamHandle handle, Body &&body) : stream(static_cast<CUstream>(handle)) {
-    EXPECT_EQ(driverFunction<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2")(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+    EXPECT_EQ(driverFunction<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2")(stream,
+                                                                                        CU_STREAM_CAPTURE_MODE_GLOBAL),
               CUDA_SUCCESS);
     body();
     EXPECT_EQ(driverFunction<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph), CUDA_SUCCESS);
-    EXPECT_EQ(driverFunction<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);
+    EXPECT_EQ(driverFunction<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0),
+              CUDA_SUCCESS);
   }
   ~Graph() {
     driverFunction<decltype(cuGraphExecDestroy)>("cuGraphExecDestroy")(executable);

@@ -14,7 +14,8 @@ constexpr int numRanks = 3;
 struct Member {
   Member(Communicator &host, const Job &job, const DeviceOptions &options = {.lanes = 2},
          DeviceMemoryKind kind = DeviceMemoryKind::Plain)
-      : job(job), communicator(make(std::move(host), options)), rank(communicator, communicator.ranks().front(), job, kind),
+      : job(job), communicator(make(std::move(host), options)),
+        rank(communicator, communicator.ranks().front(), job, kind),
         stream(std::move(*communicator.createStream(communicator.ranks().front()))) {}
 
   static DeviceCommunicator make(Communicator host, const DeviceOptions &options) {
@@ -74,7 +75,8 @@ class DeviceWorlds : public testing::TestWithParam<WorldKind> {};
 TEST_P(DeviceWorlds, RanksReachEachOthersMemory) {
   for (const char *program : {"ringAllGather", "pullAllReduce", "scratchAllReduce"})
     for (int64_t count : {0, 1, 17, 1000})
-      EXPECT_EQ(inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf(program, count)).run(4); }), "") << program;
+      EXPECT_EQ(inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf(program, count)).run(4); }), "")
+          << program;
 }
 
 TEST_P(DeviceWorlds, VirtualMemoryIsSharedToo) {
@@ -109,7 +111,8 @@ TEST_P(DeviceWorlds, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
                     Member member(host, jobOf("ringAllGather"));
                     int rank = member.communicator.ranks().front();
                     member.job.count = rank == 1 ? 7 : 8;
-                    std::string wrong = expectStatus(member.start(), StatusCode::Mismatch, {"ranks disagree on count", "rank 1 with 7"});
+                    std::string wrong = expectStatus(member.start(), StatusCode::Mismatch,
+                                                     {"ranks disagree on count", "rank 1 with 7"});
                     member.job.count = 1000;
                     return wrong + member.run(2);
                   }),
@@ -126,14 +129,17 @@ TEST_P(DeviceWorlds, ARefusalOnOneRankIsToldToAll) {
                     arguments.output = member.rank.buffers().output;
                     Status status = member.communicator.run(devicePlugin(), arguments, member.stream.handle());
                     std::string who = rank == 2 ? "input" : "rank 2: input";
-                    return expectStatus(status, StatusCode::InvalidArgument, {who, "is not memory of device"}) + member.run(1);
+                    return expectStatus(status, StatusCode::InvalidArgument, {who, "is not memory of device"}) +
+                           member.run(1);
                   }),
             "");
 }
 
 TEST_P(DeviceWorlds, MoreLanesOfAllRanksThanTheDeviceHoldsAreRefused) {
   ScopedVariable small("KOLO_STANDIN_RESIDENT", "6"); // ranks 0 and 2 share a device
-  EXPECT_EQ(inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf("ringAllGather"), {.lanes = 3}).run(1); }), "");
+  EXPECT_EQ(
+      inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf("ringAllGather"), {.lanes = 3}).run(1); }),
+      "");
   std::string said =
       inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf("ringAllGather"), {.lanes = 4}).run(1); });
   EXPECT_NE(said.find("2 ranks of 4 lanes are 8 blocks"), std::string::npos) << said;
@@ -167,7 +173,8 @@ TEST_P(DeviceWorlds, ARankThatDoesNotCallIsMissed) {
   EXPECT_EQ(said, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DeviceWorlds, testing::Values(WorldKind::Threads, WorldKind::Forked, WorldKind::Environment),
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceWorlds,
+                         testing::Values(WorldKind::Threads, WorldKind::Forked, WorldKind::Environment),
                          testing::PrintToStringParamName());
 
 TEST(DeviceProcesses, ARankThatIsKilledIsLostToTheOthers) {

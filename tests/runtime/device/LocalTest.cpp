@@ -35,7 +35,8 @@ TEST(LocalDevices, VirtualMemoryServesAsWell) {
 
 TEST(LocalDevices, CallsInPlaceAreRightWhetherTheProgramIsMadeForThatOrNot) {
   for (const char *program : programs)
-    EXPECT_EQ(LocalRanks(onOneDevice(4), {program, 1000}, {.lanes = 2}, DeviceMemoryKind::Plain, true).run(3), "") << program;
+    EXPECT_EQ(LocalRanks(onOneDevice(4), {program, 1000}, {.lanes = 2}, DeviceMemoryKind::Plain, true).run(3), "")
+        << program;
 }
 
 TEST(LocalDevices, CallsBackToBackNeedNoWaitingBetweenThem) {

@@ -1,4 +1,5 @@
-// Calls that cannot work are refused before anything is launched, with a message that says why; the communicator stays usable.
+// Calls that cannot work are refused before anything is launched, with a message that says why; the communicator stays
+// usable.
 #include "device/Support.h"
 
 using namespace kolo::test;
@@ -25,7 +26,8 @@ DeviceOptions many(int lanes) { return {.lanes = lanes}; }
 
 std::string creation(std::vector<int> devices, const DeviceOptions &options) {
   auto made = DeviceCommunicator::createLocal(devices, options);
-  return made.isOk() ? "it was made" : std::string(kolo::runtime::toString(made.status().code())) + " " + made.status().message();
+  return made.isOk() ? "it was made"
+                     : std::string(kolo::runtime::toString(made.status().code())) + " " + made.status().message();
 }
 
 } // namespace
@@ -77,7 +79,9 @@ TEST(Residency, MoreLanesThanTheDeviceHoldsAreRefused) {
   EXPECT_EQ(LocalRanks({0, 0}, {"ringAllGather", 100}, many(8)).run(1), "");
   EXPECT_EQ(LocalRanks({0, 0, 1, 1}, {"ringAllGather", 100}, many(8)).run(1, true), "");
   std::string said = LocalRanks({0, 0, 0}, {"ringAllGather", 100}, many(6)).run(1);
-  EXPECT_EQ(said, "3 ranks of 6 lanes are 18 blocks of 512 threads on device 0, which holds 16 of program 'ringAllGather' at once");
+  EXPECT_EQ(
+      said,
+      "3 ranks of 6 lanes are 18 blocks of 512 threads on device 0, which holds 16 of program 'ringAllGather' at once");
   EXPECT_NE(LocalRanks({0, 0, 0}, {"ringAllGather", 100}, many(6)).run(1, true), "") << "with a stream each";
 }
 
@@ -89,20 +93,25 @@ TEST(Architecture, PtxRunsOnItsOwnAndLaterOnesAndTheLatestIsChosen) {
   {
     ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "61");
     std::string said = LocalRanks({0}, {"ringAllGather", 100}).run(1);
-    EXPECT_NE(said.find("no code for cuda devices of architecture sm_61; it has code for: cuda sm_100, cuda sm_70, hip gfx1234"),
-              std::string::npos)
+    EXPECT_NE(
+        said.find(
+            "no code for cuda devices of architecture sm_61; it has code for: cuda sm_100, cuda sm_70, hip gfx1234"),
+        std::string::npos)
         << said;
   }
   ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "120"); // for which the plugin's image is rubbish
   std::string said = LocalRanks({0}, {"ringAllGather", 100}).run(1);
-  EXPECT_NE(said.find("loading the image for sm_100: cuModuleLoadData: a PTX JIT compilation failed"), std::string::npos) << said;
+  EXPECT_NE(said.find("loading the image for sm_100: cuModuleLoadData: a PTX JIT compilation failed"),
+            std::string::npos)
+      << said;
 }
 
 TEST(Creation, WhatCannotBeIsRefused) {
   EXPECT_EQ(creation({0, 2}, {}), "InvalidArgument cuda device 2: opening it: device 2: there are 2");
   EXPECT_EQ(creation({}, {}), "InvalidArgument a communicator has between 1 and 256 ranks, not 0");
   EXPECT_EQ(creation({0}, {.lanes = 0}), "InvalidArgument lanes must be between 1 and 64, not 0");
-  EXPECT_EQ(creation({0}, {.threads = 100}), "InvalidArgument threads must be a multiple of 64 between 64 and 512, not 100");
+  EXPECT_EQ(creation({0}, {.threads = 100}),
+            "InvalidArgument threads must be a multiple of 64 between 64 and 512, not 100");
   EXPECT_EQ(creation({0}, {.timeoutMs = 0}), "InvalidArgument timeoutMs must be at least 1, not 0");
 }
 
@@ -111,7 +120,16 @@ TEST(Creation, ADriverThatIsNotThereIsNamed) {
     setenv("KOLO_CUDA_DRIVER", "/nowhere/libcuda.so", 1);
     return creation({0}, {});
   });
-  EXPECT_EQ(said[0].find("DeviceError KOLO_CUDA_DRIVER: the CUDA driver cannot be loaded: /nowhere/libcuda.so"), 0u) << said[0];
+  EXPECT_EQ(said[0].find("DeviceError KOLO_CUDA_DRIVER: the CUDA driver cannot be loaded: /nowhere/libcuda.so"), 0u)
+      << said[0];
+}
+
+TEST(Creation, DevicesThatAreNotThereAreAnErrorWithAReason) {
+  auto number = kolo::runtime::countDevices(kolo::runtime::DeviceKind::Hip);
+  if (number.isOk())
+    GTEST_SKIP() << "there are HIP devices: " << *number;
+  EXPECT_EQ(number.status().code(), StatusCode::DeviceError);
+  EXPECT_NE(number.status().message(), "");
 }
 
 TEST(Creation, CodeForTheHostAloneIsRefused) {

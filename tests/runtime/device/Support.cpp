@@ -61,7 +61,8 @@ void Rank::fill(int turn) {
   for (int64_t index = 0; index < job.count; ++index)
     own.push_back(elementOf(number, index, turn));
   EXPECT_EQ(output->write(0, poison.data(), poison.size() * 4).message(), "");
-  Status status = input ? input->write(0, own.data(), own.size() * 4) : output->write(inputOffset, own.data(), own.size() * 4);
+  Status status =
+      input ? input->write(0, own.data(), own.size() * 4) : output->write(inputOffset, own.data(), own.size() * 4);
   EXPECT_EQ(status.message(), "");
 }
 
@@ -83,8 +84,8 @@ std::string Rank::check(int turn) const {
   return "";
 }
 
-LocalRanks::LocalRanks(const std::vector<int> &onDevices, const Job &ofJob, const DeviceOptions &options, DeviceMemoryKind kind,
-                       bool isInPlace)
+LocalRanks::LocalRanks(const std::vector<int> &onDevices, const Job &ofJob, const DeviceOptions &options,
+                       DeviceMemoryKind kind, bool isInPlace)
     : job(ofJob), devices(onDevices) {
   job.numRanks = static_cast<int>(devices.size());
   Result<DeviceCommunicator> made = DeviceCommunicator::createLocal(devices, options);

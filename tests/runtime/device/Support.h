@@ -39,7 +39,9 @@ template <class Function> Function *driverFunction(const char *symbol) {
 }
 
 /// An element of a rank's input; call `turn` has other data than the one before.
-inline int32_t elementOf(int rank, int64_t index, int turn) { return (rank + 1) * 1000 + static_cast<int32_t>(index) * 7 + turn; }
+inline int32_t elementOf(int rank, int64_t index, int turn) {
+  return (rank + 1) * 1000 + static_cast<int32_t>(index) * 7 + turn;
+}
 
 /// What a test runs: a program of the device plugin, with i32 elements.
 struct Job {

@@ -10,7 +10,8 @@ TEST(DeviceTimeout, NamesWhoWaitedForWhomAndTheAuthorsLine) {
   LocalRanks world({0, 0, 1}, {"hang", 10}, {.lanes = 2, .timeoutMs = 20});
   ASSERT_EQ(world.start().message(), "");
   Status status = world.communicator->synchronize();
-  EXPECT_EQ(expectStatus(status, StatusCode::Timeout, {"waited for rank", "(semaphore 0, lane", "program hang, hang.cpp:", "timed out"}),
+  EXPECT_EQ(expectStatus(status, StatusCode::Timeout,
+                         {"waited for rank", "(semaphore 0, lane", "program hang, hang.cpp:", "timed out"}),
             "");
   EXPECT_TRUE(status.rank() == 2 || status.rank() == 0);
   EXPECT_EQ(expectStatus(world.communicator->query(), StatusCode::Aborted, {"was aborted", "hang.cpp:"}), "");

@@ -42,8 +42,8 @@ using StreamHandle = void *;
 struct DeviceBufferState;
 class DeviceState;
 
-/// Memory of a device that peers read and write. Made by DeviceCommunicator::allocate, which it may outlive. Destroy it when
-/// no call that uses it is in progress on any rank, a captured one included.
+/// Memory of a device that peers read and write. Made by DeviceCommunicator::allocate, which it may outlive. Destroy it
+/// when no call that uses it is in progress on any rank, a captured one included.
 class KOLO_RUNTIME_API DeviceBuffer {
 public:
   DeviceBuffer(DeviceBuffer &&) noexcept;
@@ -88,48 +88,51 @@ private:
   std::unique_ptr<State> state;
 };
 
-/// Ranks that run collectives on devices: all ranks of a world, in this process and called together, or one rank of the world
-/// of a Communicator. Movable, not copyable, used by one thread at a time.
+/// Ranks that run collectives on devices: all ranks of a world, in this process and called together, or one rank of the
+/// world of a Communicator. Movable, not copyable, used by one thread at a time.
 ///
-/// After Timeout or PeerLost on any rank the communicator is of no more use: later calls return Aborted with that cause. After
-/// every other error it stays usable.
+/// After Timeout or PeerLost on any rank the communicator is of no more use: later calls return Aborted with that
+/// cause. After every other error it stays usable.
 class KOLO_RUNTIME_API DeviceCommunicator {
 public:
-  /// All ranks in this process: rank i on devices[i]; several may share a device. InvalidArgument: numbers out of range.
-  /// DeviceError: no such device, or devices that cannot reach each other. OutOfMemory.
+  /// All ranks in this process: rank i on devices[i]; several may share a device. InvalidArgument: numbers out of
+  /// range. DeviceError: no such device, or devices that cannot reach each other. OutOfMemory.
   static Result<DeviceCommunicator> createLocal(std::span<const int> devices, const DeviceOptions &options = {});
 
-  /// One rank, the one that `host` is, on this device. `host` may be of threads or of processes, which may share devices too;
-  /// fork before anything here is called. Collective, blocking. Errors as above, and Mismatch (ranks disagree on options),
-  /// Timeout, PeerLost, Aborted.
+  /// One rank, the one that `host` is, on this device. `host` may be of threads or of processes, which may share
+  /// devices too; fork before anything here is called. Collective, blocking. Errors as above, and Mismatch (ranks
+  /// disagree on options), Timeout, PeerLost, Aborted.
   static Result<DeviceCommunicator> create(Communicator host, int device, const DeviceOptions &options = {});
 
   DeviceCommunicator(DeviceCommunicator &&) noexcept;
   DeviceCommunicator &operator=(DeviceCommunicator &&) noexcept;
-  /// Waits for what was started. With peers in other processes also for these to come here, so that nobody loses memory.
+  /// Waits for what was started. With peers in other processes also for these to come here, so that nobody loses
+  /// memory.
   ~DeviceCommunicator();
 
   int size() const;
   /// The ranks of this process: all, or one.
   const std::vector<int> &ranks() const;
 
-  /// Memory of the device of `rank`, one of ranks(). InvalidArgument: another rank, or 0 bytes. OutOfMemory, DeviceError.
+  /// Memory of the device of `rank`, one of ranks(). InvalidArgument: another rank, or 0 bytes. OutOfMemory,
+  /// DeviceError.
   Result<DeviceBuffer> allocate(int rank, size_t sizeBytes, DeviceMemoryKind kind = DeviceMemoryKind::Plain);
   /// InvalidArgument: another rank. DeviceError.
   Result<DeviceStream> createStream(int rank);
 
-  /// Starts one collective: for every one of ranks(), in that order, its buffers, and the stream on which it is to run; what
-  /// `arguments` says of buffers is ignored. Ranks that share a device and a stream run in one launch. All blocks of all ranks
-  /// on a device must be resident at once: more is refused.
+  /// Starts one collective: for every one of ranks(), in that order, its buffers, and the stream on which it is to run;
+  /// what `arguments` says of buffers is ignored. Ranks that share a device and a stream run in one launch. All blocks
+  /// of all ranks on a device must be resident at once: more is refused.
   ///
-  /// Returns when the launch is queued. A call with arguments and buffers that were seen before allocates nothing and waits for
-  /// no device; one with others may do both. Where ranks are in several threads or processes, these meet in every call, on the
-  /// host. May be captured into a graph; then its launches must not overlap with each other or with other calls of this
-  /// communicator, which are ordered among themselves, also across streams.
+  /// Returns when the launch is queued. A call with arguments and buffers that were seen before allocates nothing and
+  /// waits for no device; one with others may do both. Where ranks are in several threads or processes, these meet in
+  /// every call, on the host. May be captured into a graph; then its launches must not overlap with each other or with
+  /// other calls of this communicator, which are ordered among themselves, also across streams.
   ///
   /// InvalidArgument: buffers that are null, too small, or no memory of the rank's device; more lanes than fit.
-  /// UnsupportedMesh, BadPlugin as Communicator::run; BadPlugin: no image for the device, or no code in it for the type and
-  /// reduction. Mismatch: ranks disagree. OutOfMemory, DeviceError. Timeout, PeerLost, Aborted: also for earlier calls.
+  /// UnsupportedMesh, BadPlugin as Communicator::run; BadPlugin: no image for the device, or no code in it for the type
+  /// and reduction. Mismatch: ranks disagree. OutOfMemory, DeviceError. Timeout, PeerLost, Aborted: also for earlier
+  /// calls.
   Status run(const Plugin &plugin, const CallArguments &arguments, std::span<const RankBuffers> buffers,
              std::span<const StreamHandle> streams);
   /// The same for a communicator of one rank here, with the buffers in `arguments`.
@@ -137,8 +140,8 @@ public:
 
   /// Whether a wait on a device has failed so far. Never blocks. Timeout, PeerLost, Aborted.
   Status query();
-  /// Waits for all calls that were started outside of graphs. Meanwhile a rank that dies ends them. Errors as for query, and
-  /// DeviceError.
+  /// Waits for all calls that were started outside of graphs. Meanwhile a rank that dies ends them. Errors as for
+  /// query, and DeviceError.
   Status synchronize();
 
 private:

@@ -48,7 +48,8 @@ static int waitFor(Lane lane, int64_t peer, int64_t semaphore, int64_t statement
       return 0;
     int isAborted = poll % 16 == 0 && atomic_load((_Atomic uint64_t *)lane.in->abort);
     if (isAborted || poll >= lane.in->pollLimit) {
-      KoloDeviceFailure failure = {isAborted ? KOLO_DEVICE_ABORTED : KOLO_DEVICE_TIMEOUT, peer, semaphore, statement, target, found};
+      KoloDeviceFailure failure = {
+          isAborted ? KOLO_DEVICE_ABORTED : KOLO_DEVICE_TIMEOUT, peer, semaphore, statement, target, found};
       return report(lane, failure);
     }
     sched_yield();
@@ -75,7 +76,9 @@ static void addTo(Lane lane, void *dst, const void *src, int64_t n) {
 }
 
 /* This lane's part of count elements, in bytes. */
-typedef struct Slice { int64_t begin, bytes; } Slice;
+typedef struct Slice {
+  int64_t begin, bytes;
+} Slice;
 static Slice sliceOf(Lane lane) {
   int64_t begin = lane.in->count * lane.number / lane.count, end = lane.in->count * (lane.number + 1) / lane.count;
   Slice slice = {begin * lane.in->elementBytes, (end - begin) * lane.in->elementBytes};
@@ -116,7 +119,8 @@ void pullAllReduce(const void *argument, const StandInBlock *block) {
   if (slice.bytes)
     memcpy(out, (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
   for (int64_t hop = 1; slice.bytes && hop < in->numRanks; ++hop)
-    addTo(lane, out, (char *)in->peers[KOLO_INPUT][(in->rank + hop) % in->numRanks] + slice.begin, slice.bytes / in->elementBytes);
+    addTo(lane, out, (char *)in->peers[KOLO_INPUT][(in->rank + hop) % in->numRanks] + slice.begin,
+          slice.bytes / in->elementBytes);
   (void)meetAll(lane, 1, 1);
 }
 
@@ -129,8 +133,8 @@ void scratchAllReduce(const void *argument, const StandInBlock *block) {
   if (meetAll(lane, 0, 0))
     return;
   for (int64_t peer = 0; slice.bytes && peer < in->numRanks; ++peer)
-    memcpy((char *)in->peers[KOLO_SCRATCH][peer] + in->rank * whole + slice.begin, (char *)in->local[KOLO_INPUT] + slice.begin,
-           (size_t)slice.bytes);
+    memcpy((char *)in->peers[KOLO_SCRATCH][peer] + in->rank * whole + slice.begin,
+           (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
   if (meetAll(lane, 1, 1) || !slice.bytes)
     return;
   char *out = (char *)in->local[KOLO_OUTPUT] + slice.begin, *slots = (char *)in->local[KOLO_SCRATCH] + slice.begin;

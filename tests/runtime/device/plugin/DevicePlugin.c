@@ -1,5 +1,5 @@
-/* A plugin written by hand whose programs are for devices: their kernels are those of DeviceKernels.c, as its image for sm_70.
- * The image for sm_100 is none, and there is one for a device that no test has. The host's code is never run. */
+/* A plugin written by hand whose programs are for devices: their kernels are those of DeviceKernels.c, as its image for
+ * sm_70. The image for sm_100 is none, and there is one for a device that no test has. The host's code is never run. */
 #include "kolo/runtime/DeviceAbi.h"
 
 #include <stddef.h>
@@ -10,14 +10,17 @@ __asm__(".section .rodata\n"
         "kernelsBegin: .incbin \"" KOLO_TEST_KERNELS "\"\n"
         "kernelsEnd: .byte 0\n"
         ".previous\n");
-extern const char kernelsBegin[] __attribute__((visibility("hidden"))), kernelsEnd[] __attribute__((visibility("hidden")));
+extern const char kernelsBegin[] __attribute__((visibility("hidden"))),
+    kernelsEnd[] __attribute__((visibility("hidden")));
 
 static int32_t runNot(const KoloInvocation *invocation) { return 1; }
 static int64_t noScratch(const KoloShape *shape) { return 0; }
 static int64_t slotPerRank(const KoloShape *shape) {
-  return shape->dimSizes[0] * shape->dimSizes[1] * shape->dimSizes[2] * shape->dimSizes[3] * shape->count * shape->elementBytes;
+  return shape->dimSizes[0] * shape->dimSizes[1] * shape->dimSizes[2] * shape->dimSizes[3] * shape->count *
+         shape->elementBytes;
 }
-static void reduceNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n, int64_t around) {}
+static void reduceNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
+                      int64_t around) {}
 static void divideNot(void *dst, int64_t n, int64_t ranks) {}
 
 /* The host has code for more than the devices. */
@@ -43,9 +46,13 @@ static KoloDeviceImage images[] = {
     {"cuda", "sm_70", NULL, 0, KOLO_DEVICE_PTX, 0},
     {"hip", "gfx1234", noImage, sizeof(noImage), KOLO_DEVICE_HSACO, 0},
 };
-static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION, sizeof(kernels) / sizeof(kernels[0]), kernels,
-                                              sizeof(reductions) / sizeof(reductions[0]), sizeof(images) / sizeof(images[0]),
-                                              reductions, images};
+static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
+                                              sizeof(kernels) / sizeof(kernels[0]),
+                                              kernels,
+                                              sizeof(reductions) / sizeof(reductions[0]),
+                                              sizeof(images) / sizeof(images[0]),
+                                              reductions,
+                                              images};
 
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
 const KoloPlugin *kolo_plugin(void) { return &plugin; }

@@ -1,5 +1,5 @@
-// Modules and launches of the stand-in driver. A device holds so many blocks at once and no more, of all launches together:
-// blocks for which there is no room start when others have ended, which may be never.
+// Modules and launches of the stand-in driver. A device holds so many blocks at once and no more, of all launches
+// together: blocks for which there is no room start when others have ended, which may be never.
 #include "Kernel.h"
 #include "StandIn.h"
 
@@ -84,12 +84,13 @@ void perform(const Launch &launch) {
     thread.join();
 }
 
-CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (&block)[3], CUstream handle, void **arguments,
-                bool isTogether) {
+CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (&block)[3], CUstream handle,
+                void **arguments, bool isTogether) {
   CUstream_st *stream = streamOf(handle);
   if (!stream || !isHandle(function->module) || function->module->device != stream->device)
     return CUDA_ERROR_INVALID_HANDLE;
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] != 1 || block[0] == 0 || block[0] > maxThreads || block[1] != 1 || block[2] != 1)
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] != 1 || block[0] == 0 || block[0] > maxThreads || block[1] != 1 ||
+      block[2] != 1)
     return CUDA_ERROR_INVALID_VALUE;
   if (isTogether && grid[0] * grid[1] > static_cast<uint32_t>(residentBlocks()))
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
@@ -170,8 +171,9 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *number, CUfunction fun
   return isHandle(function->module) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
-                        unsigned int blockY, unsigned int blockZ, unsigned int, CUstream stream, void **arguments, void **) {
+CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gridY, unsigned int gridZ,
+                        unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int, CUstream stream,
+                        void **arguments, void **) {
   return launch(function, {gridX, gridY, gridZ}, {blockX, blockY, blockZ}, stream, arguments, false);
 }
 

@@ -1,4 +1,5 @@
-// Memory of the stand-in driver: every allocation is a memfd, so that other processes can map it. It starts with rubbish.
+// Memory of the stand-in driver: every allocation is a memfd, so that other processes can map it. It starts with
+// rubbish.
 #include "StandIn.h"
 
 #include <fcntl.h>
@@ -113,7 +114,8 @@ CUresult cuMemFree(CUdeviceptr address) { return release(address, MemoryKind::De
 
 CUresult cuMemHostAlloc(void **memory, size_t sizeBytes, unsigned int flags) {
   CUdeviceptr address = 0;
-  CUresult result = (flags & CU_MEMHOSTALLOC_PORTABLE) ? allocate(sizeBytes, MemoryKind::Host, &address) : CUDA_ERROR_INVALID_VALUE;
+  CUresult result =
+      (flags & CU_MEMHOSTALLOC_PORTABLE) ? allocate(sizeBytes, MemoryKind::Host, &address) : CUDA_ERROR_INVALID_VALUE;
   *memory = toHost(address);
   return result;
 }
@@ -169,7 +171,8 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigne
     return CUDA_ERROR_INVALID_VALUE;
   if (opaque.pid == getpid()) // as the real one: only for other processes
     return CUDA_ERROR_INVALID_CONTEXT;
-  int fd = open(("/proc/" + std::to_string(opaque.pid) + "/fd/" + std::to_string(opaque.fd)).c_str(), O_RDWR | O_CLOEXEC);
+  int fd =
+      open(("/proc/" + std::to_string(opaque.pid) + "/fd/" + std::to_string(opaque.fd)).c_str(), O_RDWR | O_CLOEXEC);
   return fd < 0 ? CUDA_ERROR_INVALID_HANDLE : map(fd, opaque.sizeBytes, MemoryKind::Imported, address);
 }
 
@@ -177,7 +180,8 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) { return release(address, Memo
 
 // Virtual memory: physical memory is a descriptor; a reserved range is an allocation that is not accessible yet.
 
-CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *, CUmemAllocationGranularity_flags) {
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *,
+                                       CUmemAllocationGranularity_flags) {
   *granularity = size_t(64) << 10;
   return CUDA_SUCCESS;
 }
@@ -207,7 +211,8 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t sizeBytes) {
   return munmap(toHost(address), sizeBytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemMap(CUdeviceptr address, size_t sizeBytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
+CUresult cuMemMap(CUdeviceptr address, size_t sizeBytes, size_t, CUmemGenericAllocationHandle handle,
+                  unsigned long long) {
   void *memory = mmap(toHost(address), sizeBytes, PROT_NONE, MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
   if (memory == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
