@@ -32,8 +32,10 @@ static int report(Lane lane, KoloDeviceFailure failure) {
   KoloDeviceFailure *record = &lane.in->failures[lane.number];
   uint64_t code = failure.code;
   failure.code = 0;
-  *record = failure;
-  atomic_store_explicit((_Atomic uint64_t *)&record->code, code, memory_order_release);
+  if (record->code == KOLO_DEVICE_OK) {
+    *record = failure;
+    atomic_store_explicit((_Atomic uint64_t *)&record->code, code, memory_order_release);
+  }
   if (code == KOLO_DEVICE_TIMEOUT)
     atomic_store((_Atomic uint64_t *)lane.in->abort, 1);
   return 1;
