@@ -1,4 +1,4 @@
-/* What the stand-in driver runs for kernels: functions of a shared library, one host thread per block. */
+/* What the stand-in driver runs for kernels: functions of a shared library, some threads of the host per block. */
 #ifndef KOLO_TESTS_RUNTIME_DEVICE_STANDIN_KERNEL_H
 #define KOLO_TESTS_RUNTIME_DEVICE_STANDIN_KERNEL_H
 

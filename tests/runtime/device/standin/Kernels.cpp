@@ -1,6 +1,6 @@
 // Modules and launches of the stand-in driver. A device holds so many blocks at once and no more, of all launches
 // together: blocks for which there is no room start when others have ended, which may be never.
-#include "Kernel.h"
+#include "Blocks.h"
 #include "StandIn.h"
 
 #include <dlfcn.h>
@@ -65,6 +65,18 @@ struct Launch {
   bool isTogether;
 };
 
+void runBlock(const Launch &launch, const StandInBlock &place) {
+  Block block(place, setting("KOLO_STANDIN_THREADS", 1));
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < block.numThreads; ++thread)
+    threads.emplace_back([&launch, &block, thread] {
+      currentBlock = &block, currentThread = thread;
+      launch.run(launch.argument, &block.place);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 void perform(const Launch &launch) {
   Room &room = Room::of(launch.device);
   if (launch.isTogether)
@@ -75,8 +87,7 @@ void perform(const Launch &launch) {
       if (!launch.isTogether)
         room.take(1);
       threads.emplace_back([&launch, &room, x, y] {
-        StandInBlock block = {x, y, launch.gridX, launch.gridY, launch.numThreads};
-        launch.run(launch.argument, &block);
+        runBlock(launch, {x, y, launch.gridX, launch.gridY, launch.numThreads});
         room.giveBack();
       });
     }
@@ -127,6 +138,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   size_t sizeBytes = libraryBytes(image);
   if (sizeBytes == 0)
     return CUDA_ERROR_INVALID_PTX;
+  offerPrimitives();
   int fd = memfd_create("standin-module", MFD_CLOEXEC);
   bool isWritten = write(fd, image, sizeBytes) == static_cast<ssize_t>(sizeBytes);
   void *library = isWritten ? dlopen(("/proc/self/fd/" + std::to_string(fd)).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
