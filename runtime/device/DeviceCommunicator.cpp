@@ -4,6 +4,7 @@
 
 #include "Error.h"
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -18,6 +19,19 @@ Result<int> countDevices(DeviceKind kind) {
     if ((*driver)->countDevices(&number) != KOLO_DRIVER_OK)
       return error(StatusCode::DeviceError, "{}", (*driver)->lastError());
     return static_cast<int>(number);
+  });
+}
+
+Result<DeviceInfo> describeDevice(DeviceKind kind, int device) {
+  return guarded([&]() -> Result<DeviceInfo> {
+    Result<std::shared_ptr<OpenDevice>> opened = OpenDevice::open(kind, device);
+    if (!opened.isOk())
+      return opened.status();
+    const KoloDriverDevice &known = (*opened)->description();
+    std::string architecture = known.architecture;
+    architecture.resize(
+        std::min(architecture.find(':'), architecture.size())); // features that code may but need not use
+    return DeviceInfo{known.name, architecture, known.memoryBytes};
   });
 }
 

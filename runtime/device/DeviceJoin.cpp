@@ -1,6 +1,7 @@
 // How a DeviceState comes to be: which devices its ranks are on, and what ranks elsewhere have to know of them.
 #include "device/DeviceState.h"
 
+#include "Environment.h"
 #include "Error.h"
 
 #include <unistd.h>
@@ -12,14 +13,15 @@
 namespace kolo::runtime {
 namespace {
 
-Status checkOptions(const DeviceOptions &options) {
-  if (options.lanes < 1 || options.lanes > maxLanes)
-    return error(StatusCode::InvalidArgument, "lanes must be between 1 and {}, not {}", maxLanes, options.lanes);
+/// Puts what the environment says into the options. InvalidArgument: one is out of range.
+Status settleOptions(DeviceOptions &options) {
+  Result<Settings> settings = readSettings({.timeoutMs = options.timeoutMs, .lanes = options.lanes});
+  if (!settings.isOk())
+    return settings.status();
+  options.timeoutMs = settings->timeoutMs;
   if (options.threads < 64 || options.threads > KOLO_DEVICE_MAX_THREADS || options.threads % 64 != 0)
     return error(StatusCode::InvalidArgument, "threads must be a multiple of 64 between 64 and {}, not {}",
                  KOLO_DEVICE_MAX_THREADS, options.threads);
-  if (options.timeoutMs < 1)
-    return error(StatusCode::InvalidArgument, "timeoutMs must be at least 1, not {}", options.timeoutMs);
   return {};
 }
 
@@ -57,7 +59,7 @@ Status compareOptions(const DeviceMeeting &meeting) {
 
 /// `numbers` are the ranks of this process, and `ordinals` their devices.
 Status DeviceState::open(std::span<const int> ordinals, std::span<const int> numbers) {
-  if (Status status = checkOptions(options); !status.isOk())
+  if (Status status = settleOptions(options); !status.isOk())
     return status;
   rankNumbers.assign(numbers.begin(), numbers.end());
   for (size_t index = 0; index < ordinals.size(); ++index) {

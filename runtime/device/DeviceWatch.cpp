@@ -143,8 +143,11 @@ Status DeviceState::synchronize() {
 }
 
 DeviceState::~DeviceState() {
-  if (!abortFlag.data()) // it did not come to be
+  if (!abortFlag.data()) { // it did not come to be
+    if (meeting)
+      meeting->leave(false);
     return;
+  }
   if (failure)
     abortLaunches();
   bool isWell = waitForLaunches().isOk() && !failure;

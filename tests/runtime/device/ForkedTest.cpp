@@ -79,6 +79,28 @@ TEST_P(DeviceWorlds, RanksReachEachOthersMemory) {
           << program;
 }
 
+TEST_P(DeviceWorlds, ARankThatHasNoDeviceIsToldToAll) {
+  for (int again = 0; again < 10; ++again)
+    EXPECT_EQ(inAll(GetParam(),
+                    [&](Communicator &host) -> std::string {
+                      int rank = host.rank();
+                      auto made = DeviceCommunicator::create(std::move(host), rank == 1 ? 7 : 0);
+                      return expectStatus(made.status(), StatusCode::InvalidArgument, {"cuda device 7", "there are 2"});
+                    }),
+              "");
+}
+
+TEST_P(DeviceWorlds, RanksThatWantDifferentLanesAreTold) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    int lanes = host.rank() == 2 ? 3 : 2;
+                    auto made = DeviceCommunicator::create(std::move(host), 0, {.lanes = lanes});
+                    return expectStatus(made.status(), StatusCode::Mismatch,
+                                        {"ranks disagree on lanes", "rank 2 has 3"});
+                  }),
+            "");
+}
+
 TEST_P(DeviceWorlds, VirtualMemoryIsSharedToo) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) {

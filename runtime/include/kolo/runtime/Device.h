@@ -2,6 +2,8 @@
 //
 // Environment variables, read when a device is first asked for:
 //   KOLO_CUDA_DRIVER, KOLO_HIP_DRIVER   path of the vendor's driver library, instead of libcuda.so.1 and libamdhip64.so
+// and when a communicator is made:
+//   KOLO_TIMEOUT_MS                     milliseconds, replaces DeviceOptions::timeoutMs
 #ifndef KOLO_RUNTIME_DEVICE_H
 #define KOLO_RUNTIME_DEVICE_H
 
@@ -22,6 +24,14 @@ enum class DeviceKind : uint8_t { Cuda, Hip };
 
 /// Devices of this kind on this machine. DeviceError: their driver cannot be used; the message says why.
 KOLO_RUNTIME_API Result<int> countDevices(DeviceKind kind);
+
+struct DeviceInfo {
+  std::string name;
+  std::string architecture; // as it is compiled for: "sm_90", "gfx90a"
+  size_t memoryBytes = 0;
+};
+/// InvalidArgument: there is none of this number. DeviceError.
+KOLO_RUNTIME_API Result<DeviceInfo> describeDevice(DeviceKind kind, int device);
 
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::Cuda;

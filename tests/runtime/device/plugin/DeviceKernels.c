@@ -74,7 +74,7 @@ static void addTo(Lane lane, void *dst, const void *src, int64_t n) {
     if (lane.in->type == KOLO_F32)
       ((float *)dst)[i] += ((const float *)src)[i];
     else
-      ((int32_t *)dst)[i] += ((const int32_t *)src)[i];
+      ((uint32_t *)dst)[i] += ((const uint32_t *)src)[i]; /* as two's complement: rubbish may overflow */
 }
 
 /* This lane's part of count elements, in bytes. */

@@ -1,5 +1,5 @@
-// Blocks of the stand-in driver: KOLO_STANDIN_THREADS (1) threads of the host each, whatever the launch says. One is enough for
-// kernels written by hand; compiled ones ask for their number.
+// Blocks of the stand-in driver: KOLO_STANDIN_THREADS (1) threads of the host each, whatever the launch says. One is
+// enough for kernels written by hand; compiled ones ask for their number.
 #pragma once
 
 #include "Kernel.h"
