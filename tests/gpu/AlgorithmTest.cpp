@@ -1,4 +1,5 @@
-// Every shipped algorithm, with 2, 4 and 8 ranks that share one device: all types, awkward counts, several calls back to back.
+// Every shipped algorithm, with 2, 4 and 8 ranks that share one device: all types, awkward counts, several calls back
+// to back.
 #include "Support.h"
 
 #include <random>
@@ -32,9 +33,9 @@ TEST_P(DeviceAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackT
         call.reduction = reference::allReductions[random() % std::size(reference::allReductions)];
         if (algorithm.isRooted())
           call.root = int64_t(random() % uint64_t(reference::groupSize(call)));
-        ASSERT_EQ(ranks.run(call, 3, random()), "") << nameOf(type).str() << " " << nameOf(call.reduction).str() << ", count "
-                                                    << call.count << ", " << lanes << " lanes, " << mesh.size() << " dimensions, "
-                                                    << reference::numRanks(call) << " ranks";
+        ASSERT_EQ(ranks.run(call, 3, random()), "")
+            << nameOf(type).str() << " " << nameOf(call.reduction).str() << ", count " << call.count << ", " << lanes
+            << " lanes, " << mesh.size() << " dimensions, " << reference::numRanks(call) << " ranks";
       }
     }
 }
@@ -51,4 +52,5 @@ TEST_P(DeviceAlgorithms, GiveTheRightResultForLargeBuffers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceAlgorithms, testing::ValuesIn(algorithmNames()), [](const auto &info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, DeviceAlgorithms, testing::ValuesIn(algorithmNames()),
+                         [](const auto &info) { return info.param; });

@@ -1,5 +1,5 @@
-// Compiled kernels for the stand-in driver of tests/runtime/device: the code that all device targets share, as a library of the
-// host.
+// Compiled kernels for the stand-in driver of tests/runtime/device: the code that all device targets share, as a
+// library of the host.
 #ifndef KOLO_TESTS_GPU_STANDINIMAGE_H
 #define KOLO_TESTS_GPU_STANDINIMAGE_H
 

@@ -106,10 +106,10 @@ DeviceRanks::Buffer DeviceRanks::makeBuffer(int rank, const Bytes &content, size
   return buffer;
 }
 
-void DeviceRanks::place(const reference::World &world) {
+void DeviceRanks::place(const reference::World &world, size_t elementBytes) {
   inputs.clear(), outputs.clear(), buffers.clear();
   // Aligned to elements, and to nothing else.
-  auto offset = [&](int rank) { return size_t(rank % 5) * size_t(reference::elementBytes(world.call.type)); };
+  auto offset = [&](int rank) { return size_t(rank % 5) * elementBytes; };
   for (int rank = 0; rank < mesh.numRanks(); ++rank) {
     inputs.push_back(makeBuffer(rank, world.inputs[size_t(rank)], offset(rank)));
     outputs.push_back(makeBuffer(rank, world.outputs[size_t(rank)], offset(rank + 2)));
@@ -122,7 +122,8 @@ std::string DeviceRanks::check(const reference::World &world) const {
   auto contentOf = [&](const Buffer &buffer) {
     Bytes whole(buffer.memory.sizeBytes());
     expectOk(buffer.memory.read(0, whole.data(), whole.size()));
-    Bytes content(whole.begin() + ptrdiff_t(buffer.offsetBytes), whole.begin() + ptrdiff_t(buffer.offsetBytes + buffer.sizeBytes));
+    Bytes content(whole.begin() + ptrdiff_t(buffer.offsetBytes),
+                  whole.begin() + ptrdiff_t(buffer.offsetBytes + buffer.sizeBytes));
     std::fill_n(whole.begin() + ptrdiff_t(buffer.offsetBytes), buffer.sizeBytes, reference::poison);
     if (whole != Bytes(whole.size(), reference::poison))
       wrong += "something beside a buffer has changed; ";
@@ -137,15 +138,15 @@ std::string DeviceRanks::check(const reference::World &world) const {
   return wrong;
 }
 
-std::string DeviceRanks::start(const reference::World &world, int numCalls) {
+std::string DeviceRanks::start(const reference::Call &call, int numCalls) {
   runtime::CallArguments arguments;
   arguments.mesh = mesh;
-  arguments.count = world.call.count;
-  arguments.type = runtime::DataType(int(world.call.type));
-  arguments.reduction = runtime::Reduction(int(world.call.reduction));
-  arguments.root = int(world.call.root);
+  arguments.count = call.count;
+  arguments.type = runtime::DataType(int(call.type));
+  arguments.reduction = runtime::Reduction(int(call.reduction));
+  arguments.root = int(call.root);
   std::vector<runtime::StreamHandle> streams(buffers.size(), stream->handle());
-  for (int call = 0; call < numCalls; ++call)
+  for (int number = 0; number < numCalls; ++number)
     if (runtime::Status status = communicator->run(*algorithm.plugin, arguments, buffers, streams); !status.isOk())
       return status.message();
   return communicator->synchronize().message();
@@ -155,8 +156,8 @@ std::string DeviceRanks::run(const reference::Call &call, int numCalls, uint64_t
   reference::World world = reference::makeWorld(call);
   reference::tagInput(world, seed);
   reference::poisonOutputs(world);
-  place(world);
-  std::string problem = start(world, numCalls);
+  place(world, size_t(reference::elementBytes(call.type)));
+  std::string problem = start(call, numCalls);
   return problem.empty() ? check(world) : problem;
 }
 

@@ -43,8 +43,8 @@ public:
   std::string run(const reference::Call &call, int numCalls, uint64_t seed);
 
 private:
-  std::string start(const reference::World &world, int numCalls);
-  void place(const reference::World &world);
+  std::string start(const reference::Call &call, int numCalls);
+  void place(const reference::World &world, size_t elementBytes);
   std::string check(const reference::World &world) const;
 
   DeviceAlgorithm &algorithm;
