@@ -24,8 +24,10 @@ template <class T> T valueOf(runtime::Result<T> result) {
   return std::move(result).value();
 }
 
-llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const DeviceOptions &options) {
-  auto image = isStandIn() ? compileForStandIn(programs, options) : cuda::compileImage(programs, {}, options, "sm_70");
+llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const DeviceOptions &options,
+                                            const std::string &architecture) {
+  auto image =
+      isStandIn() ? compileForStandIn(programs, options) : cuda::compileImage(programs, {}, options, architecture);
   if (!image)
     return image.takeError();
   DeviceCode code;
@@ -57,13 +59,15 @@ DeviceOptions everything() {
   return options;
 }
 
-DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions &options)
+DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions &options, std::string architecture)
     : name(ofName), context(makeContext()) {
   cpu::loadCpuTarget(*context);
   mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, meshes());
   collective = (*module->getOps<ChoreographyOp>().begin()).getCollective();
   TemporaryFolder folder;
-  auto compile = [&](mlir::ModuleOp programs) { return compileForDevice(programs, options); };
+  if (architecture.empty())
+    architecture = valueOf(runtime::describeDevice(runtime::DeviceKind::Cuda, 0)).architecture;
+  auto compile = [&](mlir::ModuleOp programs) { return compileForDevice(programs, options, architecture); };
   if (llvm::Error problem = cpu::compilePlugin(*module, {}, folder.file("plugin.so"), compile))
     throw std::runtime_error(llvm::toString(std::move(problem)));
   plugin = valueOf(runtime::Plugin::load(folder.file("plugin.so")));

@@ -18,10 +18,11 @@ namespace kolo::test {
 std::string whyNoDevice();
 bool isStandIn();
 
-/// An algorithm, compiled for its meshes of 2, 4 and 8 ranks and for the device that there is.
+/// An algorithm, compiled for its meshes of 2, 4 and 8 ranks and for the device that there is; or, if that must not be
+/// touched yet, for an architecture of which it runs the code.
 class DeviceAlgorithm {
 public:
-  DeviceAlgorithm(const std::string &name, const DeviceOptions &options);
+  DeviceAlgorithm(const std::string &name, const DeviceOptions &options, std::string architecture = "");
   std::vector<Sizes> meshes() const;
   reference::Call call(const Sizes &mesh);
   bool isRooted() const;
