@@ -245,7 +245,7 @@ TEST(DeviceProcesses, MoreDifferentCallsThanAreKeptAreRightToo) {
                         return status.message();
                     }
                     member.job.count = 400;
-                    return member.run(2);
+                    return member.communicator.synchronize().message() + member.run(2);
                   }),
             "");
 }

@@ -54,12 +54,13 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
                                               reductions,
                                               images};
 
+/* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
-const KoloPlugin *kolo_plugin(void) { return &plugin; }
-
-__attribute__((visibility("default"))) const KoloDevicePlugin *kolo_device_plugin(void);
-const KoloDevicePlugin *kolo_device_plugin(void) {
+const KoloPlugin *kolo_plugin(void) {
   images[1].data = kernelsBegin;
   images[1].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
-  return &devicePlugin;
+  return &plugin;
 }
+
+__attribute__((visibility("default"))) const KoloDevicePlugin *kolo_device_plugin(void);
+const KoloDevicePlugin *kolo_device_plugin(void) { return &devicePlugin; }

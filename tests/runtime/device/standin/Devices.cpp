@@ -145,6 +145,8 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   if (!current() || !peer || flags != 0 || peer == current())
     return CUDA_ERROR_INVALID_CONTEXT;
+  static std::mutex mutex;
+  std::scoped_lock lock(mutex);
   return current()->peers.insert(peer->device).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
