@@ -14,6 +14,9 @@ namespace {
 
 constexpr size_t guardBytes = 64;
 
+/// Before the stand-in driver, if it is that one, launches anything.
+const int threadsAreChosen = setenv("KOLO_STANDIN_THREADS", std::to_string(standInThreads).c_str(), 1);
+
 void expectOk(const runtime::Status &status) {
   if (!status.isOk())
     throw std::runtime_error(status.message());
