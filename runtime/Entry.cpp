@@ -1,45 +1,13 @@
 // The entry to a collective: what every rank must know of the others, and agree on, before generated code runs.
 #include "CommunicatorState.h"
 
+#include "CallKey.h"
 #include "Error.h"
 
 #include <algorithm>
 #include <array>
 
 namespace kolo::runtime {
-namespace {
-
-/// What must be equal, in the order in which a difference is reported.
-struct Field {
-  const char *name;
-  std::string (*show)(const CallKey &key);
-};
-
-std::string showMesh(const CallKey &key) {
-  std::string text;
-  for (int64_t size : key.mesh)
-    if (size != 0)
-      text += fmt::format("{}{}", text.empty() ? "" : "x", size);
-  return text;
-}
-
-constexpr Field fields[] = {
-    {"plugin", [](const CallKey &key) { return fmt::format("{:016x}", key.plugin); }},
-    {"program", [](const CallKey &key) { return fmt::format("number {}", key.program); }},
-    {"mesh", showMesh},
-    {"count", [](const CallKey &key) { return fmt::format("{}", key.count); }},
-    {"type", [](const CallKey &key) { return std::string(toString(static_cast<DataType>(key.type))); }},
-    {"reduction", [](const CallKey &key) { return std::string(toString(static_cast<Reduction>(key.reduction))); }},
-    {"root", [](const CallKey &key) { return fmt::format("{}", key.root); }},
-};
-
-bool isEqual(const CallKey &left, const CallKey &right) {
-  return left.plugin == right.plugin && std::equal(left.mesh, left.mesh + KOLO_MAX_MESH_DIMS, right.mesh) &&
-         left.count == right.count && left.program == right.program && left.type == right.type &&
-         left.reduction == right.reduction && left.root == right.root;
-}
-
-} // namespace
 
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (ranks->isAborted())
@@ -167,16 +135,9 @@ void CommunicatorState::fillRecord(Record &record, const Plan &plan) const {
 }
 
 Status CommunicatorState::compareCalls() const {
-  const CallKey &first = exchange.heard(0).call;
-  for (int peer = 1; peer < ranks->size(); ++peer) {
-    const CallKey &other = exchange.heard(peer).call;
-    if (isEqual(first, other))
-      continue;
-    for (const Field &field : fields)
-      if (field.show(first) != field.show(other))
-        return rankError(StatusCode::Mismatch, peer, "ranks disagree on {}: rank 0 called with {}, rank {} with {}",
-                         field.name, field.show(first), peer, field.show(other));
-  }
+  for (int peer = 1; peer < ranks->size(); ++peer)
+    if (Status status = runtime::compareCalls(exchange.heard(0).call, exchange.heard(peer).call, peer); !status.isOk())
+      return status;
   return {};
 }
 

@@ -2,6 +2,7 @@
 #include "CommunicatorState.h"
 #include "Lane.h"
 #include "Plan.h"
+#include "Statement.h"
 
 #include "Error.h"
 #include "transport/Attach.h"
@@ -14,13 +15,6 @@ namespace kolo::runtime {
 namespace {
 
 Lane &laneOf(KoloInvocation *invocation) { return *static_cast<Lane *>(invocation->context); }
-
-std::string describeStatement(const ProgramInfo &info, int32_t statement) {
-  if (statement < 0 || static_cast<size_t>(statement) >= info.statements.size())
-    return fmt::format("program {}", info.name);
-  const StatementInfo &entry = info.statements[static_cast<size_t>(statement)];
-  return fmt::format("program {}, {}:{} {}", info.name, entry.file, entry.line, entry.text);
-}
 
 Status badRequest(const Lane &lane, const char *what, int64_t peer, int32_t number) {
   return error(StatusCode::BadPlugin, "program {} asked for {} {} of rank {}, which does not exist",

@@ -19,7 +19,7 @@ constexpr const char *collectiveNames[] = {"all_gather", "reduce_scatter", "all_
                                            "reduce",     "gather",         "scatter",    "all_to_all"};
 constexpr const char *codeNames[] = {"Ok",        "InvalidArgument", "Mismatch",        "Timeout",
                                      "PeerLost",  "Aborted",         "OutOfMemory",     "BadPlugin",
-                                     "UnsupportedMesh", "UnsupportedCpu",  "SystemError"};
+                                     "UnsupportedMesh", "UnsupportedCpu",  "SystemError",     "DeviceError"};
 static_assert(std::size(typeTable) == KOLO_NUM_TYPES && std::size(reductionNames) == KOLO_NUM_REDUCTIONS);
 
 template <class Enum, size_t N> const char *nameOf(const char *const (&names)[N], Enum value) {

@@ -48,15 +48,19 @@ void RunOptions::addTo(CLI::App &command) {
   command.add_option("--dtype", type, "f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64")->capture_default_str();
   command.add_option("--op", reduction, "sum product min max average")->capture_default_str();
   command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
+  CLI::Option *onDevices =
+      command.add_option("--device", device, "cuda or hip: on devices of this kind, all ranks in one process; several may\nshare one")
+          ->check(CLI::IsMember({"cuda", "hip"}));
   command.add_option("--ranks-as", ranksAs, "processes or threads")
       ->check(CLI::IsMember({"processes", "threads"}))
+      ->excludes(onDevices)
       ->capture_default_str();
   command.add_option("--memory", memory, "windows, which peers access directly, or ordinary, as malloc gives it")
       ->check(CLI::IsMember({"windows", "ordinary"}))
+      ->excludes(onDevices)
       ->capture_default_str();
-  command.add_option("--lanes", lanes, "threads per rank")
-      ->check(CLI::Range(1, runtime::maxLanes))
-      ->capture_default_str();
+  command.add_option("--lanes", lanes, "threads per rank, 1 if not given; on devices blocks, 8 if not given")
+      ->check(CLI::Range(1, runtime::maxLanes));
   command.add_option("--timeout-ms", timeoutMs, "longest wait for a peer; 0: $KOLO_TIMEOUT_MS, else 30000")
       ->check(CLI::Range(0, INT_MAX))
       ->capture_default_str();
@@ -113,12 +117,28 @@ static runtime::Plugin loadPlugin(const std::string &path) {
 }
 
 /// Compiles a shipped algorithm to a plugin that no file remains of.
-static runtime::Plugin compileShipped(const std::string &name, const runtime::Mesh &mesh, bool optimize,
-                                      const Schedule &schedule) {
-  const dsl::Definition &definition = findShipped(name);
+static runtime::Plugin compileShipped(const std::string &name, CompileRequest request) {
+  request.definitions = {findShipped(name)};
   TemporaryFile file("so");
-  compile({{definition}, {mesh}, file.path(), optimize, schedule});
+  request.output = file.path();
+  compile(request);
   return loadPlugin(file.path());
+}
+
+/// Has the request made for the first device too, with code for this type and reduction alone.
+static void addDevice(CompileRequest &request, runtime::DeviceKind kind, runtime::DataType type, runtime::Reduction reduction) {
+  auto info = runtime::describeDevice(kind, 0);
+  if (!info.isOk())
+    throw ToolError(ExitCode::Usage, "--device: " + info.status().message());
+  request.devices = {{kind == runtime::DeviceKind::Cuda ? "cuda" : "hip", info->architecture}};
+  request.deviceOptions.types = {KoloType(int(type))};
+  request.deviceOptions.reductions = {KoloReduction(int(reduction))};
+}
+
+std::optional<runtime::DeviceKind> RunOptions::deviceKind() const {
+  if (device.empty())
+    return std::nullopt;
+  return device == "cuda" ? runtime::DeviceKind::Cuda : runtime::DeviceKind::Hip;
 }
 
 static int64_t groupSizeOf(const RankJob &job) {
@@ -186,13 +206,19 @@ RankJob RunOptions::makeJob() const {
   if (!parsedReduction)
     throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of sum product min max average");
   bool isFile = what.ends_with(".so") || what.find('/') != std::string::npos;
-  RankJob job{isFile ? loadPlugin(what) : compileShipped(what, parsedMesh, !noOptimization, scheduleOptions.schedule()),
+  CompileRequest request;
+  request.meshes = {parsedMesh};
+  request.optimize = !noOptimization;
+  request.schedule = scheduleOptions.schedule();
+  if (deviceKind() && !isFile)
+    addDevice(request, *deviceKind(), *parsedType, *parsedReduction);
+  RankJob job{isFile ? loadPlugin(what) : compileShipped(what, request),
               program, parsedMesh, *parsedType, *parsedReduction, root, isInPlace, memory == "windows",
-              ranksAs == "processes", true, {}, {}};
+              ranksAs == "processes", true, {}, {}, deviceKind()};
   chooseProgram(job);
   checkMesh(job);
   checkRoot(job);
-  job.options.lanes = lanes;
+  job.options.lanes = lanes > 0 ? lanes : deviceKind() ? runtime::DeviceOptions().lanes : 1;
   if (timeoutMs > 0) {
     job.options.timeoutMs = timeoutMs;
     unsetenv("KOLO_TIMEOUT_MS"); // a flag is meant more than a variable

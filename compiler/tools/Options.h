@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,8 @@ struct ScheduleOptions {
 /// Flags of the commands that run ranks.
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
-  std::string program, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows";
-  int root = 0, lanes = 1, timeoutMs = 0;
+  std::string program, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows", device;
+  int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false;
   ScheduleOptions scheduleOptions;
 
@@ -44,6 +45,7 @@ struct RunOptions {
   RankJob makeJob() const;
 
 private:
+  std::optional<runtime::DeviceKind> deviceKind() const;
   void chooseProgram(RankJob &job) const;
   void checkMesh(const RankJob &job) const;
 };

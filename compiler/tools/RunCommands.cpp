@@ -62,11 +62,21 @@ private:
   bool isShown;
 };
 
+const char *kindOf(runtime::DeviceKind kind) { return kind == runtime::DeviceKind::Cuda ? "cuda" : "hip"; }
+
+const char *memoryOf(const RankJob &job) { return job.device ? "device" : job.useWindows ? "window" : "ordinary"; }
+
+std::string describePlace(const RankJob &job) {
+  if (job.device)
+    return fmt::format("{} ranks on {} devices", job.mesh.numRanks(), kindOf(*job.device));
+  return fmt::format("{} {}", job.mesh.numRanks(), job.useProcesses ? "processes" : "threads");
+}
+
 std::string describe(const RankJob &job) {
-  return fmt::format("{} on {}: {} {}, {}{}, {} memory, {} {} per rank", job.program, job.mesh.toString(),
-                     job.mesh.numRanks(), job.useProcesses ? "processes" : "threads", runtime::toString(job.type),
+  return fmt::format("{} on {}: {}, {}{}, {} memory, {} {} per rank", job.program, job.mesh.toString(), describePlace(job),
+                     runtime::toString(job.type),
                      job.plugin.findProgram(job.program)->reduces ? std::string(" ") + runtime::toString(job.reduction) : "",
-                     job.useWindows ? "window" : "ordinary", job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
+                     memoryOf(job), job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
 }
 
 void run(const RunCommand &command) {
@@ -88,8 +98,8 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
   nlohmann::ordered_json result;
   result["program"] = job.program;
   result["mesh"] = job.mesh.toString();
-  result["ranksAs"] = job.useProcesses ? "processes" : "threads";
-  result["memory"] = job.useWindows ? "windows" : "ordinary";
+  result["ranksAs"] = job.device ? kindOf(*job.device) : job.useProcesses ? "processes" : "threads";
+  result["memory"] = job.device ? "device" : job.useWindows ? "windows" : "ordinary";
   result["lanes"] = job.options.lanes;
   result["dtype"] = runtime::toString(job.type);
   result["op"] = runtime::toString(job.reduction);
@@ -157,8 +167,8 @@ std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
 }
 
 void printTable(const RankJob &job, const std::vector<Row> &rows) {
-  fmt::print("# {}\n# time from the first rank's start to the last one's end; every size checked against the reference\n",
-             describe(job));
+  fmt::print("# {}\n# {}; every size checked against the reference\n", describe(job),
+             job.device ? "time by the devices' events, of the slowest" : "time from the first rank's start to the last one's end");
   fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "size", "count", "type", "redop", "root",
              "min", "median", "max", "algbw", "busbw");
   fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "(B)", "(elements)", "", "", "", "(us)",

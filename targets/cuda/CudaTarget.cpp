@@ -14,26 +14,38 @@ namespace kolo::cuda {
 
 static void markKernel(llvm::Function &kernel) {
   kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
-  // As many registers as that many threads leave for each: without a second bound ptxas spills to make room for more blocks.
+  // As many registers as that many threads leave for each: without a second bound ptxas spills to make room for more
+  // blocks.
   kernel.addFnAttr("nvvm.maxntid", std::to_string(KOLO_DEVICE_MAX_THREADS));
   kernel.addFnAttr("nvvm.minctasm", "1");
 }
 
-/// Acquire and release, and a pause of given length, begin with sm_70.
-static bool isSupported(StringRef architecture) {
+/// 90 of "sm_90a"; 0 when it is no architecture.
+static unsigned numberOf(StringRef architecture) {
   unsigned number = 0;
-  return architecture.consume_front("sm_") && !architecture.consumeInteger(10, number) && number >= 70;
+  return architecture.consume_front("sm_") && !architecture.consumeInteger(10, number) ? number : 0;
 }
 
-llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions &options,
-                                         const DeviceOptions &device, StringRef architecture) {
+/// Acquire and release, and a pause of given length, begin with sm_70.
+static bool isSupported(StringRef architecture) { return numberOf(architecture) >= 70; }
+
+/// The pause is in a later version of PTX than the one that LLVM writes for the first architectures.
+static StringRef featuresFor(StringRef architecture) { return numberOf(architecture) < 75 ? "+ptx63" : ""; }
+
+llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                         StringRef architecture) {
   if (!isSupported(architecture))
     return gpu::makeError("the cuda target generates code for sm_70 and later, not for '" + architecture + "'");
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
-  gpu::DeviceTarget target{"cuda", "nvptx64-nvidia-cuda", architecture, "", createDefinePrimitives, markKernel,
+  gpu::DeviceTarget target{"cuda",
+                           "nvptx64-nvidia-cuda",
+                           architecture,
+                           featuresFor(architecture),
+                           createDefinePrimitives,
+                           markKernel,
                            llvm::CodeGenFileType::AssemblyFile};
   auto text = gpu::emitCode(module, options, device, target);
   if (!text)
@@ -44,10 +56,9 @@ llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions 
 
 void registerCudaPasses() {
   registerKoloCudaPasses();
-  PassPipelineRegistration<>("kolo-cuda", "from channel form to the LLVM dialect, for NVIDIA devices",
-                             [](OpPassManager &manager) {
-                               gpu::buildGpuPipeline(manager, {}, {}, createDefinePrimitives());
-                             });
+  PassPipelineRegistration<>(
+      "kolo-cuda", "from channel form to the LLVM dialect, for NVIDIA devices",
+      [](OpPassManager &manager) { gpu::buildGpuPipeline(manager, {}, {}, createDefinePrimitives()); });
 }
 
 } // namespace kolo::cuda

@@ -115,11 +115,16 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   return {loop.getResult(0), loop.getResult(2)};
 }
 
-/// Fills this lane's KoloDeviceFailure, and lets a timeout end the other lanes too.
+/// Fills this lane's KoloDeviceFailure, unless an earlier call did, and lets a timeout end the other lanes too.
 void WaitFunctions::report(const Polled &polled, Value target) {
+  OpBuilder::InsertionGuard guard(builder);
   Value lane = call(builder, loc, laneFunction);
   Value failures = field(pointer, offsetof(KoloDeviceInvocation, failures));
   Value record = advance(builder, loc, failures, mul(lane, constant(sizeof(KoloDeviceFailure))));
+  Value noted = LLVM::LoadOp::create(builder, loc, i64, record, 8);
+  Value isFirst = compare(arith::CmpIPredicate::eq, noted, constant(KOLO_DEVICE_OK));
+  auto first = scf::IfOp::create(builder, loc, isFirst);
+  builder.setInsertionPointToStart(first.thenBlock());
   auto store = [&](size_t offset, Value value) {
     LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, record, constant(int64_t(offset))), 8);
   };
@@ -130,8 +135,8 @@ void WaitFunctions::report(const Polled &polled, Value target) {
   store(offsetof(KoloDeviceFailure, found), polled.value);
   static_assert(offsetof(KoloDeviceFailure, code) == 0);
   call(builder, loc, raiseFunction, {record, arith::ExtUIOp::create(builder, loc, i64, polled.code)});
+  builder.setInsertionPointAfter(first);
   Value isLate = compare(arith::CmpIPredicate::eq, polled.code, code(KOLO_DEVICE_TIMEOUT));
-  OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isLate).thenBlock());
   call(builder, loc, raiseFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort)), constant(1)});
 }

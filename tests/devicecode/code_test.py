@@ -162,6 +162,13 @@ class Text(unittest.TestCase):
                     images.append([path.read_bytes() for path in compiled.files])
                 self.assertTrue(images[0] == images[1], "another mesh, another image")
 
+    def test_there_is_code_for_the_first_architectures_too(self):
+        compiled = Compiled(self.folder, "ringAllReduce", "rank=8", ["cuda:sm_70", "cuda:sm_72", "cuda:sm_75"])
+        for architecture in ("sm_70", "sm_72", "sm_75"):
+            text = compiled.image(architecture).read_text()
+            self.assertIn(".target " + architecture, text)
+            self.assertIn("nanosleep.u32", text)
+
     def test_the_code_is_the_same_each_time(self):
         name, dims = algorithms(self.names)[0]
         images = [[path.read_bytes() for path in

@@ -69,7 +69,8 @@ class Installed(unittest.TestCase):
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
-            self.assertRegex(name, r"\A(bin/kolo(-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|include/kolo/(dsl|runtime)/\w+\.h|"
+            self.assertRegex(name, r"\A(bin/kolo(-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
+                                   r"lib/libkolo_(cuda|hip)\.so|include/kolo/(dsl|runtime)/\w+\.h|"
                                    r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE)\Z")
 
     def test_no_file_names_the_source_or_the_first_prefix(self):

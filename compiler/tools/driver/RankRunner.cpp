@@ -1,6 +1,7 @@
 // Runs a plugin's program on real ranks, threads or processes, and measures it.
 #include "driver/RankRunner.h"
 #include "driver/Data.h"
+#include "driver/DeviceRunner.h"
 #include "driver/MemoryNeed.h"
 
 #include <algorithm>
@@ -369,6 +370,8 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
 } // namespace
 
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
+  if (job.device)
+    return runOnDevices(job, atEnd);
   const runtime::ProgramInfo &program = *job.plugin.findProgram(job.program);
   TaggedData data(program, job.mesh, job.type, job.reduction);
   checkMemoryNeed(job, data.groupSize());

@@ -5,8 +5,10 @@
 #include "driver/ToolError.h"
 
 #include "kolo/runtime/Communicator.h"
+#include "kolo/runtime/Device.h"
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace kolo::tools {
@@ -30,9 +32,11 @@ struct RankJob {
   bool check = true;        // every byte of every output, once per size, before anything is timed
   runtime::CommunicatorOptions options;
   std::vector<SizeJob> sizes;
+  std::optional<runtime::DeviceKind> device = {}; // all ranks in this process then, spread over the devices of this kind
 };
 
-/// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end.
+/// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices what the
+/// slowest of them takes, by its own events.
 using Timings = std::vector<double>;
 
 /// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for wrong

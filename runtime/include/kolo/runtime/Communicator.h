@@ -112,6 +112,7 @@ public:
   Status run(const Plugin &plugin, const CallArguments &arguments);
 
 private:
+  friend class DeviceMeeting;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   std::unique_ptr<CommunicatorState> state;
 };

@@ -34,7 +34,8 @@ typedef enum KoloDeviceFailureCode {
   KOLO_DEVICE_ABORTED  /* somebody set *abort */
 } KoloDeviceFailureCode;
 
-/* What a lane waited for in vain. A lane that fails writes its own record, `code` last and with a system-scope release. */
+/* What a lane waited for in vain. A lane that fails writes its own record, `code` last and with a system-scope release, unless
+ * `code` is not zero any more: then an earlier call has failed, and its record tells more. */
 typedef struct KoloDeviceFailure {
   uint64_t code;      /* KoloDeviceFailureCode; zero before the launch */
   int64_t peer;       /* rank of the mesh, row-major */

@@ -86,6 +86,7 @@ public:
 
 private:
   friend class Communicator;
+  friend class DeviceCommunicator;
   explicit Plugin(std::shared_ptr<const PluginState> state);
   std::shared_ptr<const PluginState> state;
 };

@@ -22,6 +22,7 @@ enum class StatusCode {
   UnsupportedMesh, // the program was not compiled for this mesh, or not proved on it
   UnsupportedCpu,  // the plugin needs instructions that this host lacks
   SystemError,     // the operating system refused something; the message names it
+  DeviceError,     // a device, or its driver, refused something or is not there; the message names it
 };
 
 /// The enumerator's name, for example "PeerLost". Never null.

@@ -1,0 +1,96 @@
+// What a process can check of a call by itself.
+#include "device/DeviceState.h"
+
+#include "Error.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+
+Status DeviceState::check(DevicePlan &plan) const {
+  for (size_t local = 0; local < locals.size(); ++local) {
+    Status status = checkRank(plan, local);
+    if (!status.isOk()) // with peers elsewhere, those add the rank
+      return meeting
+                 ? status
+                 : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
+  }
+  const Call &call = plan.calls.front();
+  Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
+  if (!table.isOk())
+    return table.status();
+  if (call.info->reduces)
+    if (Status status = checkReduction(**table, plan.arguments.type, plan.arguments.reduction); !status.isOk())
+      return error(status.code(), "{}: {}", plan.plugin->path, status.message());
+  for (size_t device = 0; device < devices.size(); ++device) {
+    Result<std::shared_ptr<const LoadedImage>> image = loadImage(devices[device], plan.plugin);
+    if (!image.isOk())
+      return image.status();
+    plan.images.push_back(std::move(image).value());
+    if (Status status = checkResidency(plan, device); !status.isOk())
+      return status;
+  }
+  return {};
+}
+
+Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
+  const LocalRank &rank = locals[local];
+  CallArguments arguments = plan.arguments;
+  arguments.input = plan.buffers[local].input;
+  arguments.output = plan.buffers[local].output;
+  Result<Call> call = planCall(*plan.plugin, arguments, rank.rank, numRanks);
+  if (!call.isOk())
+    return call.status();
+  plan.calls.push_back(*call);
+  if (Status status = checkBuffer(rank, call->input, call->inputBytes, "input"); !status.isOk())
+    return status;
+  return checkBuffer(rank, call->output, call->outputBytes, "output");
+}
+
+Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const {
+  if (sizeBytes == 0)
+    return {};
+  const OpenDevice &device = *devices[local.device];
+  KoloDriverRange range = {};
+  int32_t code = device.driver().locate(device.ordinal(), memory, &range);
+  if (code == KOLO_DRIVER_BAD_ARGUMENT)
+    return error(StatusCode::InvalidArgument, "{} {} is not memory of device {}: {}", name, memory, device.ordinal(),
+                 device.driver().lastError());
+  if (Status status = device.status(code, fmt::format("looking {} up", name)); !status.isOk())
+    return status;
+  if (!device.driver().acceptsForeignMemory && !device.isOwn(memory))
+    return error(
+        StatusCode::InvalidArgument,
+        "{} {} was not allocated by this communicator, and peers could not rely on what they see of other memory "
+        "while a kernel runs",
+        name, memory);
+  auto offset =
+      static_cast<uint64_t>(static_cast<const std::byte *>(memory) - static_cast<const std::byte *>(range.base));
+  if (sizeBytes > range.sizeBytes - offset)
+    return error(StatusCode::InvalidArgument, "{} has {} bytes, and only {} are left in its memory", name, sizeBytes,
+                 range.sizeBytes - offset);
+  return {};
+}
+
+/// All blocks of all ranks on a device wait for each other, so all have to run at once.
+Status DeviceState::checkResidency(const DevicePlan &plan, size_t device) const {
+  const OpenDevice &on = *devices[device];
+  const Call &call = plan.calls.front();
+  const KoloDriverKernel &kernel = plan.images[device]->kernels[static_cast<size_t>(call.key.program)];
+  if (options.threads > kernel.maxThreads)
+    return error(StatusCode::InvalidArgument, "blocks of program '{}' have at most {} threads on device {}, not {}",
+                 call.info->name, kernel.maxThreads, on.ordinal(), options.threads);
+  int64_t capacity = 0;
+  int32_t code = on.driver().countResident(on.ordinal(), &kernel, static_cast<uint32_t>(options.threads), &capacity);
+  if (Status status = on.status(code, "counting resident blocks"); !status.isOk())
+    return status;
+  int64_t numBlocks = int64_t(ranksOnDevice[device]) * options.lanes;
+  if (numBlocks > capacity)
+    return error(
+        StatusCode::InvalidArgument,
+        "{} ranks of {} lanes are {} blocks of {} threads on device {}, which holds {} of program '{}' at once",
+        ranksOnDevice[device], options.lanes, numBlocks, options.threads, on.ordinal(), capacity, call.info->name);
+  return {};
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,130 @@
+/* The C boundary between the runtime and the library of one kind of device: libkolo_cuda.so and libkolo_hip.so fill a
+ * KoloDeviceDriver each, and export one function, kolo_device_driver, that gives it.
+ *
+ * Every function that returns int32_t returns a KoloDriverCode; when that is not KOLO_DRIVER_OK, `lastError` says which
+ * call failed and why, until the next failure in the same thread. Nothing here throws or prints. `device` is an ordinal
+ * that was opened before. Streams, events, modules and kernels are the driver API's own handles; stream null is its
+ * default stream. Functions may be called from any thread and leave the thread's current context as it was.
+ */
+#ifndef KOLO_RUNTIME_DEVICE_DEVICEDRIVER_H
+#define KOLO_RUNTIME_DEVICE_DEVICEDRIVER_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KOLO_DEVICE_DRIVER_VERSION 1u
+#define KOLO_DEVICE_DRIVER_SYMBOL "kolo_device_driver"
+
+typedef enum KoloDriverCode {
+  KOLO_DRIVER_OK,
+  KOLO_DRIVER_NOT_READY, /* of queryEvent: not yet */
+  KOLO_DRIVER_OUT_OF_MEMORY,
+  KOLO_DRIVER_BAD_IMAGE,    /* the driver does not take this code */
+  KOLO_DRIVER_BAD_ARGUMENT, /* no such device, no memory of a device */
+  KOLO_DRIVER_FAILED        /* anything else */
+} KoloDriverCode;
+
+typedef enum KoloMemoryKind {
+  KOLO_MEMORY_PRIVATE, /* for this device alone */
+  KOLO_MEMORY_SHARED,  /* peers read and write it while kernels run, in this process and, by `share`, in others */
+  KOLO_MEMORY_VIRTUAL, /* as shared, by the virtual memory interface: mapped for all devices that can reach it */
+  KOLO_MEMORY_HOST     /* the host's, which every device reads and writes at the same address */
+} KoloMemoryKind;
+
+typedef struct KoloDriverDevice {
+  char name[128];
+  char architecture[32]; /* "sm_90", "gfx90a" */
+  uint8_t uuid[16];      /* equal in two processes exactly for the same device */
+  uint64_t memoryBytes;
+  int32_t numMultiprocessors;
+  int32_t canLaunchTogether; /* launches whose blocks the driver itself holds resident together */
+  int32_t hasVirtualMemory;
+} KoloDriverDevice;
+
+/* Where an address lies. */
+typedef struct KoloDriverRange {
+  void *base;
+  uint64_t sizeBytes;
+  uint64_t id; /* of the allocation, never used again in this process */
+} KoloDriverRange;
+
+/* A whole allocation, in words that another process understands. */
+typedef struct KoloDriverHandle {
+  uint8_t bytes[64];
+  uint64_t sizeBytes;
+  int32_t pid, fd; /* of virtual memory: a descriptor of that process; else fd is -1 */
+} KoloDriverHandle;
+
+typedef struct KoloDriverKernel {
+  void *handle;
+  int32_t maxThreads; /* of a block */
+} KoloDriverKernel;
+
+typedef struct KoloDriverLaunch {
+  const KoloDriverKernel *kernel;
+  uint32_t gridX, gridY, numThreads;
+  void *stream;
+  const void *argument; /* the kernel's one parameter, a pointer */
+  int32_t isTogether;   /* only where the device canLaunchTogether */
+} KoloDriverLaunch;
+
+typedef struct KoloDeviceDriver {
+  uint32_t version;               /* KOLO_DEVICE_DRIVER_VERSION */
+  uint32_t acceptsForeignMemory;  /* peers may use memory that was not allocated here as it is */
+  const char *kind;               /* "cuda": of the images that it runs */
+  const char *(*lastError)(void); /* never null */
+
+  /* Loads the driver's library: `path`, or the usual one for null. Further calls do nothing. */
+  int32_t (*open)(const char *path);
+  int32_t (*countDevices)(int32_t *number);
+  int32_t (*openDevice)(int32_t device, KoloDriverDevice *description);
+  /* Kernels of `device` may then use memory of `peer`; not an error when they may already. */
+  int32_t (*enablePeer)(int32_t device, int32_t peer);
+
+  /* Aligned to 256 bytes at least. Contents are undefined. */
+  int32_t (*allocate)(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
+  /* May wait for the device. */
+  int32_t (*release)(int32_t device, int32_t kind, void *memory);
+  /* KOLO_DRIVER_BAD_ARGUMENT: not memory of this device. */
+  int32_t (*locate)(int32_t device, const void *address, KoloDriverRange *range);
+  int32_t (*share)(int32_t device, void *base, KoloDriverHandle *handle);
+  /* Maps what another process shared; freed by closeShared with the same handle. */
+  int32_t (*openShared)(int32_t device, const KoloDriverHandle *handle, void **memory);
+  int32_t (*closeShared)(int32_t device, const KoloDriverHandle *handle, void *memory);
+  /* In the order of the stream. From and to any memory of devices, or of the host, which has to stay until then. */
+  int32_t (*copy)(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
+  int32_t (*clear)(int32_t device, void *dst, uint64_t sizeBytes, void *stream);
+
+  /* Streams made here wait for no other. */
+  int32_t (*createStream)(int32_t device, void **stream);
+  int32_t (*destroyStream)(int32_t device, void *stream);
+  int32_t (*waitForStream)(int32_t device, void *stream); /* blocks */
+  int32_t (*isCapturing)(int32_t device, void *stream, int32_t *answer);
+  /* Between these two, in one thread, a capture elsewhere forbids nothing. `mode` is for the second. */
+  int32_t (*enterRelaxed)(int32_t *mode);
+  int32_t (*leaveRelaxed)(int32_t mode);
+  int32_t (*createEvent)(int32_t device, void **event);
+  int32_t (*destroyEvent)(int32_t device, void *event);
+  int32_t (*recordEvent)(int32_t device, void *event, void *stream);
+  int32_t (*queryEvent)(int32_t device,
+                        void *event); /* OK: what it was recorded after is done, or it never was recorded */
+  int32_t (*waitForEvent)(int32_t device, void *stream, void *event); /* has the stream wait */
+  int32_t (*elapsed)(int32_t device, void *start, void *end, float *milliseconds);
+
+  int32_t (*loadModule)(int32_t device, const void *image, void **module);
+  int32_t (*unloadModule)(int32_t device, void *module);
+  int32_t (*findKernel)(int32_t device, void *module, const char *name, KoloDriverKernel *kernel);
+  /* Blocks of this size that the whole device holds at once. */
+  int32_t (*countResident)(int32_t device, const KoloDriverKernel *kernel, uint32_t numThreads, int64_t *numBlocks);
+  int32_t (*launch)(int32_t device, const KoloDriverLaunch *launch);
+} KoloDeviceDriver;
+
+typedef const KoloDeviceDriver *(*KoloDeviceDriverEntry)(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,142 @@
+#include "device/DeviceImages.h"
+
+#include "Environment.h"
+#include "Error.h"
+
+#include <dlfcn.h>
+
+#include <map>
+#include <mutex>
+
+namespace kolo::runtime {
+namespace {
+
+/// 90 for "sm_90"; nothing for "sm_90a", which runs on sm_90 only, and for other texts.
+std::optional<int> computeCapability(std::string_view architecture) {
+  return architecture.starts_with("sm_") ? parseInt(architecture.substr(3), 1, 9999) : std::nullopt;
+}
+
+/// "gfx90a" of "gfx90a:sramecc+:xnack-".
+std::string_view processor(std::string_view architecture) { return architecture.substr(0, architecture.find(':')); }
+
+bool canRun(const KoloDeviceImage &image, std::string_view architecture) {
+  if (image.format == KOLO_DEVICE_PTX) {
+    std::optional<int> needed = computeCapability(image.architecture), given = computeCapability(architecture);
+    return needed && given ? *needed <= *given : image.architecture == std::string(architecture) + "a";
+  }
+  return image.format == KOLO_DEVICE_HSACO && processor(image.architecture) == processor(architecture);
+}
+
+Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
+  if (table.abiVersion != KOLO_DEVICE_ABI_VERSION)
+    return error(StatusCode::BadPlugin, "{}: its code for devices has ABI version {}, this runtime {}", plugin.path,
+                 table.abiVersion, KOLO_DEVICE_ABI_VERSION);
+  if (table.numKernels != plugin.table->numPrograms || !table.kernels)
+    return error(StatusCode::BadPlugin, "{}: has {} programs, and {} kernels for devices", plugin.path,
+                 plugin.table->numPrograms, table.kernels ? table.numKernels : 0);
+  bool hasImages = table.images || table.numImages == 0, hasReductions = table.reductions || table.numReductions == 0;
+  if (!hasImages || !hasReductions)
+    return error(StatusCode::BadPlugin, "{}: its table for devices is incomplete", plugin.path);
+  for (uint32_t index = 0; index < table.numImages; ++index) {
+    const KoloDeviceImage &image = table.images[index];
+    if (!image.kind || !image.architecture || !image.data || image.sizeBytes == 0)
+      return error(StatusCode::BadPlugin, "{}: its image {} for devices is incomplete", plugin.path, index);
+  }
+  return {};
+}
+
+Status findKernels(const KoloDevicePlugin &table, LoadedImage &loaded) {
+  const OpenDevice &device = *loaded.device;
+  for (uint32_t index = 0; index < table.numKernels; ++index) {
+    const char *name = table.kernels[index];
+    KoloDriverKernel kernel = {};
+    int32_t code = device.driver().findKernel(device.ordinal(), loaded.module, name, &kernel);
+    if (code != KOLO_DRIVER_OK)
+      return error(StatusCode::BadPlugin, "kernel '{}': {}", name, device.driver().lastError());
+    loaded.kernels.push_back(kernel);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const LoadedImage>> load(std::shared_ptr<OpenDevice> device,
+                                                std::shared_ptr<const PluginState> plugin) {
+  Result<const KoloDevicePlugin *> table = deviceTable(*plugin);
+  if (!table.isOk())
+    return table.status();
+  Result<const KoloDeviceImage *> image =
+      chooseImage(**table, device->driver().kind, device->description().architecture);
+  if (!image.isOk())
+    return error(image.status().code(), "{}: {}", plugin->path, image.status().message());
+  auto loaded = std::make_shared<LoadedImage>();
+  loaded->device = device;
+  loaded->plugin = plugin;
+  int32_t code = device->driver().loadModule(device->ordinal(), (*image)->data, &loaded->module);
+  Status status = device->status(code, fmt::format("loading the image for {}", (*image)->architecture));
+  if (status.isOk())
+    status = findKernels(**table, *loaded);
+  if (!status.isOk())
+    return error(status.code(), "{}: {}", plugin->path, status.message());
+  return std::shared_ptr<const LoadedImage>(std::move(loaded));
+}
+
+} // namespace
+
+Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin) {
+  auto entry = reinterpret_cast<KoloDevicePluginEntry>(dlsym(plugin.library, KOLO_DEVICE_SYMBOL));
+  const KoloDevicePlugin *table = entry ? entry() : nullptr;
+  if (!table)
+    return error(StatusCode::BadPlugin, "{}: has no code for devices", plugin.path);
+  if (Status status = checkTable(*table, plugin); !status.isOk())
+    return status;
+  return table;
+}
+
+Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::string_view kind,
+                                            std::string_view architecture) {
+  const KoloDeviceImage *best = nullptr;
+  std::string others;
+  for (uint32_t index = 0; index < table.numImages; ++index) {
+    const KoloDeviceImage &image = table.images[index];
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", image.kind, image.architecture);
+    if (image.kind != kind || !canRun(image, architecture))
+      continue;
+    if (!best ||
+        computeCapability(image.architecture).value_or(9999) > computeCapability(best->architecture).value_or(9999))
+      best = &image;
+  }
+  if (!best)
+    return error(StatusCode::BadPlugin, "has no code for {} devices of architecture {}; it has code for: {}", kind,
+                 architecture, others.empty() ? "none" : others);
+  return best;
+}
+
+Status checkReduction(const KoloDevicePlugin &table, DataType type, Reduction reduction) {
+  for (uint32_t index = 0; index < table.numReductions; ++index)
+    if (table.reductions[index].type == static_cast<int32_t>(type) &&
+        table.reductions[index].reduction == static_cast<int32_t>(reduction))
+      return {};
+  return error(StatusCode::BadPlugin, "has no code for {} of {} on devices", toString(reduction), toString(type));
+}
+
+LoadedImage::~LoadedImage() {
+  if (module)
+    (void)device->driver().unloadModule(device->ordinal(), module);
+}
+
+Result<std::shared_ptr<const LoadedImage>> loadImage(std::shared_ptr<OpenDevice> device,
+                                                     std::shared_ptr<const PluginState> plugin) {
+  using Key = std::tuple<const KoloDeviceDriver *, int, uint64_t>;
+  static std::mutex mutex;
+  static std::map<Key, std::weak_ptr<const LoadedImage>> images;
+  std::scoped_lock lock(mutex);
+  std::erase_if(images, [](const auto &entry) { return entry.second.expired(); });
+  Key key = {&device->driver(), device->ordinal(), plugin->load};
+  if (std::shared_ptr<const LoadedImage> loaded = images[key].lock())
+    return loaded;
+  Result<std::shared_ptr<const LoadedImage>> loaded = load(std::move(device), std::move(plugin));
+  if (loaded.isOk())
+    images[key] = *loaded;
+  return loaded;
+}
+
+} // namespace kolo::runtime

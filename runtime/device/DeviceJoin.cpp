@@ -1,0 +1,157 @@
+// How a DeviceState comes to be: which devices its ranks are on, and what ranks elsewhere have to know of them.
+#include "device/DeviceState.h"
+
+#include "Environment.h"
+#include "Error.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace kolo::runtime {
+namespace {
+
+/// Puts what the environment says into the options. InvalidArgument: one is out of range.
+Status settleOptions(DeviceOptions &options) {
+  Result<Settings> settings = readSettings({.timeoutMs = options.timeoutMs, .lanes = options.lanes});
+  if (!settings.isOk())
+    return settings.status();
+  options.timeoutMs = settings->timeoutMs;
+  if (options.threads < 64 || options.threads > KOLO_DEVICE_MAX_THREADS || options.threads % 64 != 0)
+    return error(StatusCode::InvalidArgument, "threads must be a multiple of 64 between 64 and {}, not {}",
+                 KOLO_DEVICE_MAX_THREADS, options.threads);
+  return {};
+}
+
+/// Kernels on every device use memory of every other.
+Status connect(std::span<const std::shared_ptr<OpenDevice>> devices) {
+  for (const auto &device : devices)
+    for (const auto &peer : devices)
+      if (device != peer) {
+        int32_t code = device->driver().enablePeer(device->ordinal(), peer->ordinal());
+        if (Status status = device->status(code, fmt::format("reaching device {}", peer->ordinal())); !status.isOk())
+          return status;
+      }
+  return {};
+}
+
+Status compareOptions(const DeviceMeeting &meeting) {
+  const DeviceRecord &first = meeting.heard(0);
+  for (int peer = 1; peer < meeting.size(); ++peer) {
+    const DeviceRecord &other = meeting.heard(peer);
+    const struct {
+      const char *name;
+      int32_t first, other;
+    } fields[] = {{"lanes", first.lanes, other.lanes},
+                  {"threads", first.threads, other.threads},
+                  {"kind", first.kind, other.kind}};
+    for (const auto &field : fields)
+      if (field.first != field.other)
+        return rankError(StatusCode::Mismatch, peer, "ranks disagree on {} of devices: rank 0 has {}, rank {} has {}",
+                         field.name, field.first, peer, field.other);
+  }
+  return {};
+}
+
+} // namespace
+
+/// `numbers` are the ranks of this process, and `ordinals` their devices.
+Status DeviceState::open(std::span<const int> ordinals, std::span<const int> numbers) {
+  if (Status status = settleOptions(options); !status.isOk())
+    return status;
+  rankNumbers.assign(numbers.begin(), numbers.end());
+  for (size_t index = 0; index < ordinals.size(); ++index) {
+    auto found = std::ranges::find(devices, ordinals[index], [](const auto &device) { return device->ordinal(); });
+    auto number = static_cast<size_t>(found - devices.begin());
+    if (found == devices.end()) {
+      Result<std::shared_ptr<OpenDevice>> device = OpenDevice::open(options.kind, ordinals[index]);
+      if (!device.isOk())
+        return device.status();
+      devices.push_back(std::move(device).value());
+      ranksOnDevice.push_back(0);
+    }
+    Result<DeviceEvent> event = DeviceEvent::create(devices[number]);
+    if (!event.isOk())
+      return event.status();
+    LocalRank &local = locals.emplace_back();
+    local.rank = numbers[index];
+    local.device = number;
+    local.position = static_cast<size_t>(ranksOnDevice[number]++);
+    local.launched = std::move(event).value();
+  }
+  Result<DeviceMemory> flag = DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
+  if (!flag.isOk())
+    return flag.status();
+  abortFlag = std::move(flag).value();
+  return connect(devices);
+}
+
+Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals,
+                                                              const DeviceOptions &options) {
+  if (ordinals.empty() || ordinals.size() > static_cast<size_t>(maxRanks))
+    return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks,
+                 ordinals.size());
+  std::unique_ptr<DeviceState> state(new DeviceState(options, static_cast<int>(ordinals.size())));
+  std::vector<int> numbers(ordinals.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  if (Status status = state->open(ordinals, numbers); !status.isOk())
+    return status;
+  return state;
+}
+
+Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int device, const DeviceOptions &options) {
+  Result<DeviceMeeting> meeting = DeviceMeeting::create(std::move(host));
+  if (!meeting.isOk())
+    return meeting.status();
+  std::unique_ptr<DeviceState> state(new DeviceState(options, meeting->size()));
+  const int rank = meeting->rank();
+  state->meeting.emplace(std::move(meeting).value());
+  Status own = state->open({&device, 1}, {&rank, 1});
+  DeviceRecord &record = state->meeting->next();
+  if (own.isOk()) {
+    const OpenDevice &opened = *state->devices.front();
+    record.pid = getpid();
+    record.device = device;
+    record.lanes = options.lanes;
+    record.threads = options.threads;
+    record.kind = static_cast<int32_t>(options.kind);
+    std::copy_n(opened.description().uuid, sizeof(record.uuid), record.uuid);
+  }
+  if (Status status = state->exchange(record, own); !status.isOk())
+    return status;
+  if (Status status = state->agreeOnOptions(); !status.isOk())
+    return status;
+  return state;
+}
+
+Status DeviceState::agreeOnOptions() {
+  if (Status status = compareOptions(*meeting); !status.isOk())
+    return status;
+  const OpenDevice &own = *devices.front();
+  std::vector<int> processes;
+  Status connected;
+  ranksOnDevice.front() = 0;
+  for (int peer = 0; peer < numRanks; ++peer) {
+    const DeviceRecord &record = meeting->heard(peer);
+    bool isHere = record.pid == getpid();
+    processes.push_back(isHere ? -1 : record.pid);
+    ranksOnDevice.front() += std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
+    if (isHere && record.device != own.ordinal() && connected.isOk())
+      connected = own.status(own.driver().enablePeer(own.ordinal(), record.device),
+                             fmt::format("reaching device {}", record.device));
+  }
+  peers.emplace(devices.front());
+  peers->setProcesses(std::move(processes));
+  return exchange(meeting->next(), connected);
+}
+
+std::shared_ptr<OpenDevice> DeviceState::deviceOf(int rank) const {
+  for (const LocalRank &local : locals)
+    if (local.rank == rank)
+      return devices[local.device];
+  return nullptr;
+}
+
+} // namespace kolo::runtime

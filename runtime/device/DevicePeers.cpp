@@ -1,0 +1,54 @@
+#include "device/DevicePeers.h"
+
+#include "Error.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+
+bool DevicePeers::haveOwnProcesses() const {
+  return std::any_of(pids.begin(), pids.end(), [](int pid) { return pid >= 0; });
+}
+
+Result<DeviceLocation> DevicePeers::describe(void *memory) const {
+  DeviceLocation location;
+  location.address = reinterpret_cast<uint64_t>(memory);
+  if (!memory || !haveOwnProcesses())
+    return location;
+  KoloDriverRange range = {};
+  const KoloDeviceDriver &driver = device->driver();
+  if (Status status = device->status(driver.locate(device->ordinal(), memory, &range), "looking memory up");
+      !status.isOk())
+    return status;
+  location.id = range.id;
+  location.offsetBytes = location.address - reinterpret_cast<uint64_t>(range.base);
+  Status status = device->status(driver.share(device->ordinal(), range.base, &location.handle),
+                                 "sharing memory with other processes");
+  if (!status.isOk())
+    return status;
+  return location;
+}
+
+Result<void *> DevicePeers::resolve(int peer, const DeviceLocation &location) {
+  if (location.address == 0 || pids[static_cast<size_t>(peer)] < 0)
+    return reinterpret_cast<void *>(location.address);
+  std::pair<int, uint64_t> key(peer, location.id);
+  auto found = imports.find(key);
+  if (found == imports.end()) {
+    Import import = {location.handle, nullptr};
+    Status status = device->status(device->driver().openShared(device->ordinal(), &location.handle, &import.base),
+                                   fmt::format("mapping memory of rank {}", peer));
+    if (!status.isOk())
+      return status;
+    found = imports.emplace(key, import).first;
+  }
+  return static_cast<void *>(static_cast<std::byte *>(found->second.base) + location.offsetBytes);
+}
+
+void DevicePeers::closeAll() {
+  for (auto &[key, import] : imports)
+    (void)device->driver().closeShared(device->ordinal(), &import.handle, import.base);
+  imports.clear();
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,81 @@
+// DevicePlan: a call as it was worked out and agreed on, with all that its launches read, kept for when it is repeated.
+#pragma once
+
+#include "Call.h"
+#include "device/DeviceImages.h"
+#include "device/OpenDevice.h"
+#include "kolo/runtime/DeviceAbi.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime {
+
+/// One of the ranks of this process.
+struct LocalRank {
+  int rank = 0;
+  size_t device = 0;      // index among the devices of this communicator
+  size_t position = 0;    // among the ranks that are on this device
+  DeviceEvent launched;   // after its last launch outside of graphs
+  void *stream = nullptr; // of that one
+  bool hasLaunched = false;
+};
+
+/// The counters of one program, of the ranks of this process in their order; see KoloDeviceInvocation. They start at
+/// zero.
+struct DeviceCounters {
+  struct OfRank {
+    DeviceMemory semaphores, sent, awaited;
+  };
+  std::vector<OfRank> ranks;
+};
+
+/// Scratch memory of the ranks of this process. Calls share it only if they have the same program, mesh, count, type
+/// size and root: nothing orders accesses of one call and of another on different devices, but that a program is proved
+/// right back to back with itself.
+struct DeviceScratch {
+  std::vector<DeviceMemory> ranks;
+};
+
+struct DevicePlan {
+  // What the call was. `arguments.program` is `program`.
+  std::shared_ptr<const PluginState> plugin;
+  std::string program;
+  CallArguments arguments;
+  std::vector<RankBuffers> buffers; // by local rank
+  uint64_t key = 0;                 // of this call of all ranks: see DeviceState::callKey
+  bool isCaptured = false;          // launches in graphs may come at any time
+
+  std::vector<Call> calls;                                // by local rank
+  std::vector<std::shared_ptr<const LoadedImage>> images; // by device
+  std::shared_ptr<DeviceCounters> counters;
+  std::shared_ptr<DeviceScratch> scratch;
+  std::vector<DeviceMemory> aside; // by local rank: a copy of the input, where the program is not to be run in place
+
+  // By device: the invocations of its ranks, and the tables that these point to.
+  std::vector<DeviceMemory> tables;
+  DeviceMemory failures; // in host memory: [local rank][lane]
+
+  const KoloDeviceFailure &failureOf(size_t local, int lane, int numLanes) const {
+    return static_cast<const KoloDeviceFailure *>(
+        failures.data())[local * static_cast<size_t>(numLanes) + static_cast<size_t>(lane)];
+  }
+  void *inputOf(size_t local) const { return aside[local].data() ? aside[local].data() : calls[local].input; }
+};
+
+/// What goes into the tables, apart from the plan: the addresses of all ranks' memory, by rank of the world.
+struct PlanAddresses {
+  std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
+  std::vector<void *> semaphores;
+  uint64_t *abort = nullptr;
+  uint64_t pollLimit = 1;
+  int numLanes = 1;
+};
+
+/// Writes the tables of a plan to its devices, and allocates where its failures are noted. OutOfMemory, DeviceError.
+Status writeTables(DevicePlan &plan, std::span<const LocalRank> locals,
+                   std::span<const std::shared_ptr<OpenDevice>> devices, const PlanAddresses &addresses);
+
+} // namespace kolo::runtime

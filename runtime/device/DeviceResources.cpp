@@ -1,0 +1,116 @@
+// What calls take of memory: counters per program, scratch per shape of a call; and when it goes.
+#include "device/DeviceState.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+namespace {
+
+constexpr size_t mostPlans = 256;
+/// Per rank. Shapes that need more all the same get it, one at a time.
+constexpr size_t mostScratchBytes = size_t(1) << 30;
+
+/// Something, so that it has an address of its own.
+Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, KoloMemoryKind kind, size_t sizeBytes) {
+  Result<DeviceMemory> memory = DeviceMemory::allocate(device, kind, std::max<size_t>(sizeBytes, sizeof(uint64_t)));
+  if (memory.isOk())
+    if (Status status = device->clear(memory->data(), memory->sizeBytes()); !status.isOk())
+      return status;
+  return memory;
+}
+
+} // namespace
+
+bool DeviceState::isFull(const DevicePlan &plan) const {
+  if (plans.size() >= mostPlans)
+    return true;
+  if (scratch.contains(scratchKeyOf(plan)))
+    return false;
+  size_t kept = 0;
+  for (const auto &[key, set] : scratch)
+    kept += set->ranks.front().sizeBytes();
+  return kept > 0 && kept + plan.calls.front().scratchBytes > mostScratchBytes;
+}
+
+/// Once nothing of them runs any more, on any rank.
+void DeviceState::freePlans() {
+  for (std::unique_ptr<DevicePlan> &plan : plans)
+    if (plan->isCaptured)
+      retired.push_back(std::move(plan));
+  plans.clear();
+  lastPlan = 0;
+  std::erase_if(scratch, [](const auto &entry) { return entry.second.use_count() == 1; });
+}
+
+DeviceState::ScratchKey DeviceState::scratchKeyOf(const DevicePlan &plan) {
+  const Call &call = plan.calls.front();
+  ScratchKey key = {{plan.plugin->load, call.key.program}, {}, call.key.count, call.elementBytes, call.root};
+  std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
+  return key;
+}
+
+Status DeviceState::allocateFor(DevicePlan &plan) {
+  if (Status status = allocateCounters(plan); !status.isOk())
+    return status;
+  if (Status status = allocateScratch(plan); !status.isOk())
+    return status;
+  plan.aside.resize(locals.size());
+  for (size_t local = 0; local < locals.size(); ++local) {
+    if (!plan.calls[local].mustCopyInput())
+      continue;
+    Result<DeviceMemory> memory =
+        DeviceMemory::allocate(devices[locals[local].device], KOLO_MEMORY_SHARED, plan.calls[local].inputBytes);
+    if (!memory.isOk())
+      return memory.status();
+    plan.aside[local] = std::move(memory).value();
+  }
+  return {};
+}
+
+Status DeviceState::allocateCounters(DevicePlan &plan) {
+  const Call &call = plan.calls.front();
+  std::shared_ptr<DeviceCounters> &set = counters[{plan.plugin->load, call.key.program}];
+  if (!set) {
+    size_t sizeBytes = static_cast<size_t>(options.lanes) * static_cast<size_t>(call.info->numSemaphores) *
+                       static_cast<size_t>(numRanks) * sizeof(uint64_t);
+    auto made = std::make_shared<DeviceCounters>();
+    for (const LocalRank &local : locals) {
+      DeviceCounters::OfRank &own = made->ranks.emplace_back();
+      for (auto [memory, kind] :
+           {std::pair(&own.semaphores, KOLO_MEMORY_SHARED), std::pair(&own.sent, KOLO_MEMORY_PRIVATE),
+            std::pair(&own.awaited, KOLO_MEMORY_PRIVATE)}) {
+        Result<DeviceMemory> cleared = allocateCleared(devices[local.device], kind, sizeBytes);
+        if (!cleared.isOk())
+          return cleared.status();
+        *memory = std::move(cleared).value();
+      }
+    }
+    set = std::move(made);
+  }
+  plan.counters = set;
+  return {};
+}
+
+Status DeviceState::allocateScratch(DevicePlan &plan) {
+  std::shared_ptr<DeviceScratch> &set = scratch[scratchKeyOf(plan)];
+  if (!set) {
+    auto made = std::make_shared<DeviceScratch>();
+    size_t sizeBytes = plan.calls.front().scratchBytes;
+    for (const LocalRank &local : locals) {
+      DeviceMemory &own = made->ranks.emplace_back();
+      if (sizeBytes == 0)
+        continue;
+      Result<DeviceMemory> memory = DeviceMemory::allocate(devices[local.device], KOLO_MEMORY_SHARED, sizeBytes);
+      if (!memory.isOk()) {
+        scratch.erase(scratchKeyOf(plan));
+        return memory.status();
+      }
+      own = std::move(memory).value();
+    }
+    set = std::move(made);
+  }
+  plan.scratch = set;
+  return {};
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,112 @@
+// DeviceState: what is behind a DeviceCommunicator.
+#pragma once
+
+#include "device/DeviceMeeting.h"
+#include "device/DevicePeers.h"
+#include "device/DevicePlan.h"
+#include "kolo/runtime/Device.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+namespace kolo::runtime {
+
+struct DeviceBufferState {
+  DeviceMemory memory;
+};
+
+class DeviceState {
+public:
+  /// In DeviceJoin.cpp; see DeviceCommunicator.
+  static Result<std::unique_ptr<DeviceState>> createLocal(std::span<const int> devices, const DeviceOptions &options);
+  static Result<std::unique_ptr<DeviceState>> join(Communicator host, int device, const DeviceOptions &options);
+  ~DeviceState();
+
+  int size() const { return numRanks; }
+  const std::vector<int> &ranks() const { return rankNumbers; }
+  /// Null when the rank is not one of this process.
+  std::shared_ptr<OpenDevice> deviceOf(int rank) const;
+
+  Status run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
+             std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams);
+  Status query();
+  Status synchronize();
+
+private:
+  using CounterKey = std::pair<uint64_t, int32_t>; // load of the plugin, program
+  struct ScratchKey {
+    CounterKey program;
+    std::array<int64_t, KOLO_MAX_MESH_DIMS> mesh;
+    int64_t count, elementBytes, root;
+    auto operator<=>(const ScratchKey &) const = default;
+  };
+
+  DeviceState(const DeviceOptions &chosen, int size) : options(chosen), numRanks(size) {}
+  Status open(std::span<const int> ordinals, std::span<const int> numbers);
+  Status agreeOnOptions();
+
+  // A call that was seen before: DeviceRun.cpp.
+  Status checkSpans(std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) const;
+  uint64_t ownKey(const PluginState &plugin, const CallArguments &arguments,
+                  std::span<const RankBuffers> buffers) const;
+  Result<uint64_t> callKey(uint64_t own);
+  DevicePlan *findPlan(uint64_t key);
+
+  // One that was not: DeviceEntry.cpp.
+  Result<DevicePlan *> agree(std::unique_ptr<DevicePlan> plan);
+  Status exchange(DeviceRecord &record, const Status &own);
+  Status announce(const DevicePlan &plan, const Status &own, bool &mustDrain);
+  Status drain();
+  Result<DeviceRecord> describe(const DevicePlan &plan) const;
+  Result<PlanAddresses> resolve(const DevicePlan &plan);
+  void *memoryOf(const DevicePlan &plan, size_t local, size_t role) const;
+
+  // What this process can say and do by itself for that: DeviceChecks.cpp and DeviceResources.cpp.
+  Status check(DevicePlan &plan) const;
+  Status checkRank(DevicePlan &plan, size_t local) const;
+  Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const;
+  Status checkResidency(const DevicePlan &plan, size_t device) const;
+  bool isFull(const DevicePlan &plan) const;
+  void freePlans();
+  Status allocateFor(DevicePlan &plan);
+  Status allocateCounters(DevicePlan &plan);
+  Status allocateScratch(DevicePlan &plan);
+  static ScratchKey scratchKeyOf(const DevicePlan &plan);
+
+  // DeviceLaunch.cpp.
+  Status launch(DevicePlan &plan, std::span<const StreamHandle> streams);
+  Status launchGroup(DevicePlan &plan, std::span<LocalRank *const> group, StreamHandle stream);
+  Status copyAside(const DevicePlan &plan, size_t local, StreamHandle stream) const;
+
+  // DeviceWatch.cpp.
+  bool isAborted() const;
+  void abortLaunches();
+  Result<bool> areLaunchesDone() const;
+  Status waitForLaunches();
+  std::optional<int> lostPeer() const;
+  Status fail(Status cause);
+  Status failureOnDevice(const Status &otherwise) const;
+
+  DeviceOptions options;
+  int numRanks;
+  std::vector<int> rankNumbers;
+  std::vector<LocalRank> locals;
+  std::vector<std::shared_ptr<OpenDevice>> devices;
+  std::vector<int> ranksOnDevice;       // by device: of the whole world, as far as known
+  std::optional<DeviceMeeting> meeting; // where not all ranks are here
+  std::optional<DevicePeers> peers;     // likewise
+  DeviceMemory abortFlag;               // one word in host memory
+  std::map<CounterKey, std::shared_ptr<DeviceCounters>> counters;
+  std::map<ScratchKey, std::shared_ptr<DeviceScratch>> scratch;
+  std::vector<std::unique_ptr<DevicePlan>> plans;
+  std::vector<std::unique_ptr<DevicePlan>> retired; // not found any more, but in graphs
+  size_t lastPlan = 0;
+  std::optional<Status> failure; // why this is of no more use
+};
+
+} // namespace kolo::runtime

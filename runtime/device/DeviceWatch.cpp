@@ -1,0 +1,162 @@
+// What became of launches: waiting for them, noticing failures, and saying what it was that a kernel waited for.
+#include "device/DeviceState.h"
+
+#include "Error.h"
+#include "Statement.h"
+
+#include <atomic>
+#include <thread>
+
+namespace kolo::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A rank that has ended may have done its part before: so long is waited for what runs here to end by itself.
+constexpr int64_t graceMs = 20;
+
+uint64_t codeOf(const KoloDeviceFailure &failure) {
+  return std::atomic_ref(const_cast<uint64_t &>(failure.code)).load(std::memory_order_acquire);
+}
+
+/// The first looks follow each other closely, since collectives are short.
+void pauseBetweenLooks(int64_t turn) {
+  if (turn < 1000)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(turn < 2000 ? 50 : 1000));
+}
+
+} // namespace
+
+bool DeviceState::isAborted() const {
+  return std::atomic_ref(*static_cast<uint64_t *>(abortFlag.data())).load(std::memory_order_acquire) != 0;
+}
+
+void DeviceState::abortLaunches() {
+  std::atomic_ref(*static_cast<uint64_t *>(abortFlag.data())).store(1, std::memory_order_release);
+}
+
+/// Ends it all, with this cause or the one of a peer that was first.
+Status DeviceState::fail(Status cause) {
+  abortLaunches();
+  failure = cause;
+  if (meeting && cause.code() == StatusCode::Aborted)
+    failure = meeting->world().abortCause();
+  else if (meeting)
+    cause = *(failure = meeting->world().abort(cause));
+  return cause;
+}
+
+Status DeviceState::query() {
+  if (failure)
+    return rankError(StatusCode::Aborted, failure->rank(), "this communicator was aborted: {}", failure->message());
+  if (isAborted())
+    return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));
+  if (meeting && meeting->world().isAborted())
+    return fail(meeting->world().abortCause());
+  return {};
+}
+
+/// The most telling of the failures that lanes have noted, or `otherwise`, which then begins or is the message.
+Status DeviceState::failureOnDevice(const Status &otherwise) const {
+  const KoloDeviceFailure *found = nullptr;
+  const DevicePlan *of = nullptr;
+  size_t rank = 0;
+  int lane = 0;
+  for (const auto *list : {&plans, &retired})
+    for (const std::unique_ptr<DevicePlan> &plan : *list)
+      for (size_t local = 0; local < locals.size(); ++local)
+        for (int number = 0; number < options.lanes; ++number) {
+          const KoloDeviceFailure &noted = plan->failureOf(local, number, options.lanes);
+          uint64_t code = codeOf(noted);
+          if (code == KOLO_DEVICE_OK ||
+              (found && (code != KOLO_DEVICE_TIMEOUT || codeOf(*found) == KOLO_DEVICE_TIMEOUT)))
+            continue;
+          found = &noted, of = plan.get(), rank = local, lane = number;
+        }
+  if (!found)
+    return otherwise;
+  bool isLost = otherwise.code() == StatusCode::PeerLost;
+  std::string end = isLost ? otherwise.message() : "timed out";
+  int culprit = isLost ? otherwise.rank() : static_cast<int>(found->peer);
+  return rankError(otherwise.code(), culprit, "rank {} waited for rank {} on device {} (semaphore {}, lane {}; {}): {}",
+                   locals[rank].rank, found->peer, devices[locals[rank].device]->ordinal(), found->semaphore, lane,
+                   describeStatement(*of->calls.front().info, found->statement), end);
+}
+
+Result<bool> DeviceState::areLaunchesDone() const {
+  for (const LocalRank &local : locals) {
+    if (!local.hasLaunched)
+      continue;
+    Result<bool> isDone = local.launched.isDone();
+    if (!isDone.isOk() || !*isDone)
+      return isDone;
+  }
+  return true;
+}
+
+std::optional<int> DeviceState::lostPeer() const {
+  for (int peer = 0; meeting && peer < numRanks; ++peer)
+    if (peer != meeting->rank() && meeting->world().isLost(peer))
+      return peer;
+  return std::nullopt;
+}
+
+/// Kernels end by themselves, since their waits do; those that wait for a rank that is no more, soon.
+Status DeviceState::waitForLaunches() {
+  std::optional<int> lost;
+  Clock::time_point noticed;
+  for (int64_t turn = 0;; ++turn) {
+    Result<bool> isDone = areLaunchesDone();
+    if (meeting && (!isDone.isOk() || *isDone))
+      meeting->setRunning(false);
+    if (!isDone.isOk())
+      return fail(isDone.status());
+    if (*isDone)
+      break;
+    pauseBetweenLooks(turn);
+    if (turn < 1000 || !meeting || isAborted())
+      continue;
+    if (meeting->world().isAborted())
+      abortLaunches();
+    if (!lost && (lost = lostPeer()))
+      noticed = Clock::now();
+    if (lost && millisecondsSince(noticed) > graceMs)
+      abortLaunches();
+  }
+  if (!isAborted())
+    return {};
+  if (meeting && meeting->world().isAborted())
+    return fail(meeting->world().abortCause());
+  if (lost)
+    return fail(failureOnDevice(rankError(StatusCode::PeerLost, *lost, "rank {} has ended or left", *lost)));
+  return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));
+}
+
+Status DeviceState::synchronize() {
+  if (failure)
+    return query();
+  if (Status status = waitForLaunches(); !status.isOk())
+    return status;
+  return query();
+}
+
+DeviceState::~DeviceState() {
+  if (!abortFlag.data()) { // it did not come to be
+    if (meeting)
+      meeting->leave(false);
+    return;
+  }
+  if (failure)
+    abortLaunches();
+  bool isWell = waitForLaunches().isOk() && !failure;
+  if (!meeting)
+    return;
+  // What peers map of this rank's memory must not go before they are done with it, and the other way round.
+  if (peers)
+    peers->closeAll();
+  meeting->leave(isWell);
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,132 @@
+#include "device/OpenDevice.h"
+
+#include "Error.h"
+#include "device/DriverLibrary.h"
+
+#include <cstring>
+
+namespace kolo::runtime {
+
+Result<std::shared_ptr<OpenDevice>> OpenDevice::open(DeviceKind kind, int ordinal) {
+  Result<const KoloDeviceDriver *> driver = openDriver(kind);
+  if (!driver.isOk())
+    return driver.status();
+  std::shared_ptr<OpenDevice> device(new OpenDevice(**driver, ordinal));
+  if (Status status = device->status((*driver)->openDevice(ordinal, &device->properties), "opening it"); !status.isOk())
+    return status;
+  if (Status status = device->status((*driver)->createStream(ordinal, &device->stream), "making a stream");
+      !status.isOk())
+    return status;
+  return device;
+}
+
+OpenDevice::~OpenDevice() {
+  if (stream)
+    (void)table->destroyStream(number, stream);
+}
+
+Status OpenDevice::status(int32_t code, std::string_view what) const {
+  switch (code) {
+  case KOLO_DRIVER_OK:
+    return {};
+  case KOLO_DRIVER_OUT_OF_MEMORY:
+    return error(StatusCode::OutOfMemory, "{} device {}: {}: {}", table->kind, number, what, table->lastError());
+  case KOLO_DRIVER_BAD_IMAGE:
+    return error(StatusCode::BadPlugin, "{} device {}: {}: {}", table->kind, number, what, table->lastError());
+  case KOLO_DRIVER_BAD_ARGUMENT:
+    return error(StatusCode::InvalidArgument, "{} device {}: {}: {}", table->kind, number, what, table->lastError());
+  default:
+    return error(StatusCode::DeviceError, "{} device {}: {}: {}", table->kind, number, what, table->lastError());
+  }
+}
+
+Status OpenDevice::copy(void *dst, const void *src, size_t sizeBytes) const {
+  if (sizeBytes == 0)
+    return {};
+  if (Status copied = status(table->copy(number, dst, src, sizeBytes, stream), "copying"); !copied.isOk())
+    return copied;
+  return status(table->waitForStream(number, stream), "copying");
+}
+
+Status OpenDevice::clear(void *dst, size_t sizeBytes) const {
+  if (Status cleared = status(table->clear(number, dst, sizeBytes, stream), "clearing memory"); !cleared.isOk())
+    return cleared;
+  return status(table->waitForStream(number, stream), "clearing memory");
+}
+
+void OpenDevice::noteOwn(void *base, size_t sizeBytes) {
+  std::scoped_lock lock(mutex);
+  own[reinterpret_cast<uintptr_t>(base)] = sizeBytes;
+}
+
+void OpenDevice::forgetOwn(void *base) {
+  std::scoped_lock lock(mutex);
+  own.erase(reinterpret_cast<uintptr_t>(base));
+}
+
+bool OpenDevice::isOwn(const void *address) const {
+  std::scoped_lock lock(mutex);
+  auto after = own.upper_bound(reinterpret_cast<uintptr_t>(address));
+  if (after == own.begin())
+    return false;
+  auto [base, sizeBytes] = *std::prev(after);
+  return reinterpret_cast<uintptr_t>(address) - base < sizeBytes;
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<OpenDevice> device, KoloMemoryKind kind, size_t sizeBytes) {
+  DeviceMemory memory;
+  int32_t code = device->driver().allocate(device->ordinal(), kind, sizeBytes, &memory.base);
+  if (code != KOLO_DRIVER_OK)
+    return device->status(code, fmt::format("allocating {} bytes", sizeBytes));
+  memory.owner = std::move(device);
+  memory.memoryKind = kind;
+  memory.size = sizeBytes;
+  if (kind == KOLO_MEMORY_HOST)
+    std::memset(memory.base, 0, sizeBytes);
+  if (kind == KOLO_MEMORY_SHARED || kind == KOLO_MEMORY_VIRTUAL)
+    memory.owner->noteOwn(memory.base, sizeBytes);
+  return memory;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (!base)
+    return;
+  owner->forgetOwn(base);
+  (void)owner->driver().release(owner->ordinal(), memoryKind, base);
+}
+
+void DeviceMemory::swap(DeviceMemory &other) noexcept {
+  std::swap(owner, other.owner);
+  std::swap(memoryKind, other.memoryKind);
+  std::swap(base, other.base);
+  std::swap(size, other.size);
+}
+
+Result<DeviceEvent> DeviceEvent::create(std::shared_ptr<OpenDevice> device) {
+  DeviceEvent made;
+  Status status = device->status(device->driver().createEvent(device->ordinal(), &made.event), "making an event");
+  if (!status.isOk())
+    return status;
+  made.owner = std::move(device);
+  return made;
+}
+
+DeviceEvent::~DeviceEvent() {
+  if (event)
+    (void)owner->driver().destroyEvent(owner->ordinal(), event);
+}
+
+Status DeviceEvent::record(void *stream) const {
+  return owner->status(owner->driver().recordEvent(owner->ordinal(), event, stream), "recording an event");
+}
+
+Result<bool> DeviceEvent::isDone() const {
+  int32_t code = owner->driver().queryEvent(owner->ordinal(), event);
+  if (code == KOLO_DRIVER_NOT_READY)
+    return false;
+  if (Status status = owner->status(code, "waiting for what was launched"); !status.isOk())
+    return status;
+  return true;
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,94 @@
+#include "device/cuda/CudaApi.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <mutex>
+
+namespace kolo::device {
+
+CudaApi cuda;
+
+int32_t check(CUresult result, const char *what) {
+  if (result == CUDA_SUCCESS)
+    return KOLO_DRIVER_OK;
+  const char *text = nullptr;
+  if (!cuda.cuGetErrorString || cuda.cuGetErrorString(result, &text) != CUDA_SUCCESS || !text)
+    text = "unknown error";
+  switch (result) {
+  case CUDA_ERROR_OUT_OF_MEMORY:
+    return fail(KOLO_DRIVER_OUT_OF_MEMORY, what, text);
+  case CUDA_ERROR_NOT_READY:
+    return KOLO_DRIVER_NOT_READY;
+  case CUDA_ERROR_INVALID_IMAGE:
+  case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+  case CUDA_ERROR_NO_BINARY_FOR_GPU:
+  case CUDA_ERROR_INVALID_SOURCE:
+  case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    return fail(KOLO_DRIVER_BAD_IMAGE, what, text);
+  default:
+    return fail(KOLO_DRIVER_FAILED, what, text);
+  }
+}
+
+namespace {
+
+int32_t load(const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *reason = dlerror();
+    return fail(KOLO_DRIVER_FAILED, "the CUDA driver cannot be loaded", reason ? reason : path);
+  }
+#define KOLO_FIND(function, symbol)                                                                                    \
+  cuda.function = reinterpret_cast<decltype(cuda.function)>(dlsym(library, symbol));                                   \
+  if (!cuda.function)                                                                                                  \
+    return fail(KOLO_DRIVER_FAILED, path, "it has no " symbol);
+  KOLO_CUDA_FUNCTIONS(KOLO_FIND)
+#undef KOLO_FIND
+  return check(cuda.cuInit(0), "cuInit");
+}
+
+/// The contexts that are retained, by device.
+std::array<CUcontext, 64> contexts;
+std::mutex contextMutex;
+
+} // namespace
+
+int32_t openCuda(const char *path) {
+  static std::mutex mutex;
+  static bool isOpen = false;
+  std::scoped_lock lock(mutex);
+  if (isOpen)
+    return KOLO_DRIVER_OK;
+  int32_t code = load(path ? path : "libcuda.so.1");
+  isOpen = code == KOLO_DRIVER_OK;
+  return code;
+}
+
+Current::Current(int32_t device) {
+  if (device < 0 || static_cast<size_t>(device) >= contexts.size()) {
+    code = fail(KOLO_DRIVER_BAD_ARGUMENT, "device", "there is none of this number");
+    return;
+  }
+  CUcontext context;
+  {
+    std::scoped_lock lock(contextMutex);
+    CUcontext &retained = contexts[static_cast<size_t>(device)];
+    CUdevice handle = 0;
+    code = retained ? int32_t(KOLO_DRIVER_OK) : check(cuda.cuDeviceGet(&handle, device), "cuDeviceGet");
+    if (code == KOLO_DRIVER_OK && !retained)
+      code = check(cuda.cuDevicePrimaryCtxRetain(&retained, handle), "cuDevicePrimaryCtxRetain");
+    context = retained;
+  }
+  if (code == KOLO_DRIVER_OK)
+    code = check(cuda.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+}
+
+Current::~Current() {
+  CUcontext popped;
+  if (code == KOLO_DRIVER_OK)
+    (void)cuda.cuCtxPopCurrent(&popped);
+}
+
+} // namespace kolo::device

@@ -1,0 +1,88 @@
+// Memory of CUDA devices, and of the host for them.
+#include "device/cuda/CudaApi.h"
+
+#include <cstring>
+
+namespace kolo::device {
+
+int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory) {
+  KOLO_CURRENT(device);
+  if (kind == KOLO_MEMORY_VIRTUAL)
+    return allocateVirtual(device, sizeBytes, memory);
+  if (kind == KOLO_MEMORY_HOST) {
+    KOLO_CUDA(cuMemHostAlloc, memory, sizeBytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    return KOLO_DRIVER_OK;
+  }
+  CUdeviceptr address = 0;
+  KOLO_CUDA(cuMemAlloc, &address, sizeBytes);
+  *memory = fromDevice(address);
+  return KOLO_DRIVER_OK;
+}
+
+int32_t release(int32_t device, int32_t kind, void *memory) {
+  KOLO_CURRENT(device);
+  if (kind == KOLO_MEMORY_VIRTUAL)
+    return releaseVirtual(memory);
+  if (kind == KOLO_MEMORY_HOST) {
+    KOLO_CUDA(cuMemFreeHost, memory);
+    return KOLO_DRIVER_OK;
+  }
+  KOLO_CUDA(cuMemFree, toDevice(memory));
+  return KOLO_DRIVER_OK;
+}
+
+int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
+  KOLO_CURRENT(device);
+  CUmemorytype type = CU_MEMORYTYPE_HOST;
+  int ordinal = -1;
+  unsigned long long id = 0;
+  CUdeviceptr base = 0;
+  size_t sizeBytes = 0;
+  // Of ordinary memory the driver knows nothing: an invalid value.
+  if (cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, toDevice(address)) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE)
+    return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", "is no memory of a device");
+  KOLO_CUDA(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, toDevice(address));
+  if (ordinal != device)
+    return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", ("is memory of device " + std::to_string(ordinal)).c_str());
+  KOLO_CUDA(cuPointerGetAttribute, &id, CU_POINTER_ATTRIBUTE_BUFFER_ID, toDevice(address));
+  KOLO_CUDA(cuMemGetAddressRange, &base, &sizeBytes, toDevice(address));
+  *range = {fromDevice(base), sizeBytes, id};
+  return KOLO_DRIVER_OK;
+}
+
+int32_t share(int32_t device, void *base, KoloDriverHandle *handle) {
+  KOLO_CURRENT(device);
+  static_assert(sizeof(CUipcMemHandle) == sizeof(handle->bytes));
+  int32_t shared = KOLO_DRIVER_OK;
+  if (shareVirtual(base, handle, &shared))
+    return shared;
+  CUipcMemHandle opaque = {};
+  KOLO_CUDA(cuIpcGetMemHandle, &opaque, toDevice(base));
+  *handle = {};
+  handle->fd = -1;
+  std::memcpy(handle->bytes, &opaque, sizeof(opaque));
+  return KOLO_DRIVER_OK;
+}
+
+int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory) {
+  KOLO_CURRENT(device);
+  if (handle->fd >= 0)
+    return openVirtual(device, handle, memory);
+  CUipcMemHandle opaque = {};
+  std::memcpy(&opaque, handle->bytes, sizeof(opaque));
+  CUdeviceptr address = 0;
+  KOLO_CUDA(cuIpcOpenMemHandle, &address, opaque, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  *memory = fromDevice(address);
+  return KOLO_DRIVER_OK;
+}
+
+int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory) {
+  KOLO_CURRENT(device);
+  if (handle->fd >= 0)
+    return releaseVirtual(memory);
+  KOLO_CUDA(cuIpcCloseMemHandle, toDevice(memory));
+  return KOLO_DRIVER_OK;
+}
+
+} // namespace kolo::device

@@ -1,0 +1,158 @@
+// Memory by CUDA's virtual memory interface: physical memory, a range of addresses, and who may access it.
+#include "device/cuda/CudaApi.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+namespace kolo::device {
+namespace {
+
+struct Mapping {
+  CUmemGenericAllocationHandle physical = 0;
+  size_t sizeBytes = 0;
+  int fd = -1; // that peers import it by, once it is shared
+};
+std::map<void *, Mapping> mappings;
+std::mutex mutex;
+
+CUmemAllocationProp propertiesOf(int32_t device) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+/// For `device` and all that can reach `owner`'s memory.
+int32_t setAccess(CUdeviceptr address, size_t sizeBytes, int32_t owner) {
+  int count = 0;
+  KOLO_CUDA(cuDeviceGetCount, &count);
+  std::vector<CUmemAccessDesc> entries;
+  for (int device = 0; device < count; ++device) {
+    int canAccess = device == owner;
+    if (!canAccess)
+      KOLO_CUDA(cuDeviceCanAccessPeer, &canAccess, device, owner);
+    if (!canAccess)
+      continue;
+    CUmemAccessDesc &entry = entries.emplace_back();
+    entry.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    entry.location.id = device;
+    entry.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  KOLO_CUDA(cuMemSetAccess, address, sizeBytes, entries.data(), entries.size());
+  return KOLO_DRIVER_OK;
+}
+
+/// Takes the physical memory over, also when it fails.
+int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, int32_t owner, void **memory) {
+  CUdeviceptr address = 0;
+  int32_t code = check(cuda.cuMemAddressReserve(&address, sizeBytes, 0, 0, 0), "cuMemAddressReserve");
+  if (code != KOLO_DRIVER_OK) {
+    (void)cuda.cuMemRelease(physical);
+    return code;
+  }
+  code = check(cuda.cuMemMap(address, sizeBytes, 0, physical, 0), "cuMemMap");
+  bool isMapped = code == KOLO_DRIVER_OK;
+  if (isMapped)
+    code = setAccess(address, sizeBytes, owner);
+  if (code != KOLO_DRIVER_OK) {
+    if (isMapped)
+      (void)cuda.cuMemUnmap(address, sizeBytes);
+    (void)cuda.cuMemAddressFree(address, sizeBytes);
+    (void)cuda.cuMemRelease(physical);
+    return code;
+  }
+  *memory = fromDevice(address);
+  std::scoped_lock lock(mutex);
+  mappings[*memory] = {physical, sizeBytes, -1};
+  return KOLO_DRIVER_OK;
+}
+
+/// A descriptor of our own for what is `fd` in process `pid`; -1 where that is not permitted.
+int takeDescriptor(int pid, int fd) {
+  int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (process < 0)
+    return -1;
+  int taken = static_cast<int>(syscall(SYS_pidfd_getfd, process, fd, 0));
+  int reason = errno;
+  close(process);
+  errno = reason;
+  return taken;
+}
+
+} // namespace
+
+int32_t allocateVirtual(int32_t device, uint64_t sizeBytes, void **memory) {
+  CUmemAllocationProp properties = propertiesOf(device);
+  size_t granularity = 0;
+  KOLO_CUDA(cuMemGetAllocationGranularity, &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  size_t rounded = (sizeBytes + granularity - 1) / granularity * granularity;
+  CUmemGenericAllocationHandle physical = 0;
+  KOLO_CUDA(cuMemCreate, &physical, rounded, &properties, 0);
+  return map(physical, rounded, device, memory);
+}
+
+int32_t releaseVirtual(void *memory) {
+  Mapping mapping;
+  {
+    std::scoped_lock lock(mutex);
+    auto found = mappings.find(memory);
+    if (found == mappings.end())
+      return fail(KOLO_DRIVER_BAD_ARGUMENT, "virtual memory", "there is none at this address");
+    mapping = found->second;
+    mappings.erase(found);
+  }
+  if (mapping.fd >= 0)
+    close(mapping.fd);
+  KOLO_CUDA(cuMemUnmap, toDevice(memory), mapping.sizeBytes);
+  KOLO_CUDA(cuMemAddressFree, toDevice(memory), mapping.sizeBytes);
+  KOLO_CUDA(cuMemRelease, mapping.physical);
+  return KOLO_DRIVER_OK;
+}
+
+bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code) {
+  std::scoped_lock lock(mutex);
+  auto found = mappings.find(base);
+  if (found == mappings.end())
+    return false;
+  Mapping &mapping = found->second;
+  *code = KOLO_DRIVER_OK;
+  if (mapping.fd < 0)
+    *code = check(
+        cuda.cuMemExportToShareableHandle(&mapping.fd, mapping.physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle");
+  *handle = {};
+  handle->pid = getpid();
+  handle->fd = mapping.fd;
+  handle->sizeBytes = mapping.sizeBytes;
+  return true;
+}
+
+int32_t openVirtual(int32_t device, const KoloDriverHandle *handle, void **memory) {
+  int fd = takeDescriptor(handle->pid, handle->fd);
+  if (fd < 0)
+    return fail(KOLO_DRIVER_FAILED, "taking the descriptor of a peer's memory", std::strerror(errno));
+  CUmemGenericAllocationHandle physical = 0;
+  int32_t code =
+      check(cuda.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(fd)),
+                                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            "cuMemImportFromShareableHandle");
+  close(fd);
+  return code == KOLO_DRIVER_OK ? map(physical, handle->sizeBytes, device, memory) : code;
+}
+
+} // namespace kolo::device

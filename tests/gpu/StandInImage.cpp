@@ -1,0 +1,32 @@
+#include "StandInImage.h"
+
+#include "targets/Linker.h"
+#include "targets/cpu/Internal.h"
+#include "targets/gpu/GpuPipeline.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+namespace kolo::test {
+
+llvm::Expected<DeviceImage> compileForStandIn(mlir::ModuleOp programs, const DeviceOptions &options) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy(programs.clone());
+  mlir::PassManager manager(programs.getContext(), mlir::ModuleOp::getOperationName());
+  gpu::buildGpuPipeline(manager, {}, options, nullptr, standInThreads);
+  if (failed(manager.run(*copy)))
+    return llvm::createStringError("lowering failed");
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(*copy, context, "kolo");
+  auto object = cpu::emitObject(*code, {});
+  if (!object)
+    return object.takeError();
+  // The driver defines what is undefined: the primitives.
+  auto library = linkShared(llvm::StringRef(object->data(), object->size()), {"-z", "undefs"});
+  if (!library)
+    return library.takeError();
+  return DeviceImage{"cuda", "sm_70", KOLO_DEVICE_PTX, (*library)->getBuffer().str(), {}};
+}
+
+} // namespace kolo::test

@@ -1,0 +1,72 @@
+"""kolo run and kolo bench with --device, on the stand-in driver; what they say without any."""
+import csv
+import io
+import os
+import subprocess
+import tempfile
+import unittest
+
+KOLO, COMPILE, STANDIN = (os.environ[name] for name in ("KOLO", "KOLO_COMPILE_FOR_STANDIN", "KOLO_TEST_STANDIN"))
+
+
+def call(*arguments, **environment):
+    return subprocess.run([str(argument) for argument in arguments], env={**os.environ, **environment}, text=True,
+                          capture_output=True, timeout=120, check=False)
+
+
+def on_stand_in(*arguments):
+    return call(KOLO, *arguments, KOLO_CUDA_DRIVER=STANDIN, KOLO_STANDIN_THREADS="2")
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="kolo-device-")
+        cls.addClassCleanup(cls.folder.cleanup)
+
+    def compiled(self, name, mesh):
+        path = os.path.join(self.folder.name, name + ".so")
+        done = call(COMPILE, name, mesh, path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def test_run_checks_every_byte(self):
+        for name, mesh in (("ringAllGather", "rank=4"), ("railAllGather", "node=2,gpu=2"), ("ringAllReduce", "rank=8")):
+            for flags in ((), ("--in-place",), ("--lanes", "2")):
+                plugin = self.compiled(name, mesh)
+                done = on_stand_in("run", plugin, "--mesh", mesh, "--count", "1001", "--device", "cuda", *flags)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("every byte is right", done.stdout)
+                self.assertRegex(done.stdout, rf"{name} on {mesh}: \d ranks on cuda devices, f32.*, device memory, [28] lanes")
+
+    def test_bench_prints_what_it_prints_for_the_host(self):
+        plugin = self.compiled("ringAllGather", "rank=4")
+        done = on_stand_in("bench", plugin, "--mesh", "rank=4", "--device", "cuda", "-b", "64", "-e", "4K", "-n", "3", "-w", "1",
+                           "--csv", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([int(row["bytes"]) for row in rows], [64, 128, 256, 512, 1024, 2048, 4096])
+        self.assertTrue(all(float(row["medianUs"]) > 0 for row in rows))
+
+    def test_what_cannot_be_is_refused(self):
+        plugin = self.compiled("ringAllGather", "rank=4")
+        run = ("run", plugin, "--mesh", "rank=4", "--count", "10", "--device", "cuda")
+        for arguments, code, text in (
+                ((*run, "--ranks-as", "threads"), 2, "--ranks-as"),
+                ((*run, "--lanes", "64"), 3, "2 ranks of 64 lanes are 128 blocks"),
+                ((*run, "--dtype", "f64"), 0, "every byte is right"),  # nothing is reduced
+                (("run", "ringAllGather", "--mesh", "rank=4", "--device", "cuda"), 3, "loading the image for sm_90"),
+                (("run", "ringAllGather", "--mesh", "rank=4", "--device", "tpu"), 2, "--device")):
+            with self.subTest(arguments):
+                done = on_stand_in(*arguments)
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                self.assertIn(text, done.stdout + done.stderr)
+
+    def test_a_machine_without_a_driver_is_told_so(self):
+        done = call(KOLO, "run", "ringAllGather", "--mesh", "rank=4", "--device", "cuda", KOLO_CUDA_DRIVER="/nowhere/libcuda.so.1")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--device: KOLO_CUDA_DRIVER: the CUDA driver cannot be loaded: /nowhere/libcuda.so.1", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,251 @@
+// One rank per process, or per thread: memory of peers is mapped here, and who dies or stays away is noticed.
+#include "device/Support.h"
+
+#include <csignal>
+#include <thread>
+
+using namespace kolo::test;
+
+namespace {
+
+constexpr int numRanks = 3;
+
+/// A rank that knows its communicator, its buffers and its stream.
+struct Member {
+  Member(Communicator &host, const Job &job, const DeviceOptions &options = {.lanes = 2},
+         DeviceMemoryKind kind = DeviceMemoryKind::Plain)
+      : job(job), communicator(make(std::move(host), options)),
+        rank(communicator, communicator.ranks().front(), job, kind),
+        stream(std::move(*communicator.createStream(communicator.ranks().front()))) {}
+
+  static DeviceCommunicator make(Communicator host, const DeviceOptions &options) {
+    int device = host.rank() % 2;
+    auto made = DeviceCommunicator::create(std::move(host), device, options);
+    if (!made.isOk())
+      throw std::runtime_error(made.status().message());
+    return std::move(made).value();
+  }
+  Status start() {
+    CallArguments arguments = job.arguments();
+    arguments.input = rank.buffers().input;
+    arguments.output = rank.buffers().output;
+    return communicator.run(devicePlugin(), arguments, stream.handle());
+  }
+  std::string run(int numCalls) {
+    for (int turn = 0; turn < numCalls; ++turn) {
+      rank.fill(turn);
+      if (Status status = start(); !status.isOk())
+        return status.message();
+      if (Status status = communicator.synchronize(); !status.isOk())
+        return status.message();
+      if (std::string wrong = rank.check(turn); !wrong.empty())
+        return "call " + std::to_string(turn) + ": " + wrong;
+    }
+    return "";
+  }
+
+  Job job;
+  DeviceCommunicator communicator;
+  Rank rank;
+  DeviceStream stream;
+};
+
+Job jobOf(const char *program, int64_t count = 1000) { return {program, count, numRanks}; }
+
+/// What a body that throws says.
+RankBody guardedBody(const RankBody &body) {
+  return [body](Communicator &host) -> std::string {
+    try {
+      return body(host);
+    } catch (const std::exception &problem) {
+      return problem.what();
+    }
+  };
+}
+
+std::string inAll(WorldKind kind, const RankBody &body, int timeoutMs = 10000) {
+  (void)devicePlugin();
+  return runWorld(kind, numRanks, {.timeoutMs = timeoutMs}, guardedBody(body));
+}
+
+} // namespace
+
+class DeviceWorlds : public testing::TestWithParam<WorldKind> {};
+
+TEST_P(DeviceWorlds, RanksReachEachOthersMemory) {
+  for (const char *program : {"ringAllGather", "pullAllReduce", "scratchAllReduce"})
+    for (int64_t count : {0, 1, 17, 1000})
+      EXPECT_EQ(inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf(program, count)).run(4); }), "")
+          << program;
+}
+
+TEST_P(DeviceWorlds, ARankThatHasNoDeviceIsToldToAll) {
+  for (int again = 0; again < 10; ++again)
+    EXPECT_EQ(inAll(GetParam(),
+                    [&](Communicator &host) -> std::string {
+                      int rank = host.rank();
+                      auto made = DeviceCommunicator::create(std::move(host), rank == 1 ? 7 : 0);
+                      return expectStatus(made.status(), StatusCode::InvalidArgument, {"cuda device 7", "there are 2"});
+                    }),
+              "");
+}
+
+TEST_P(DeviceWorlds, RanksThatWantDifferentLanesAreTold) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    int lanes = host.rank() == 2 ? 3 : 2;
+                    auto made = DeviceCommunicator::create(std::move(host), 0, {.lanes = lanes});
+                    return expectStatus(made.status(), StatusCode::Mismatch,
+                                        {"ranks disagree on lanes", "rank 2 has 3"});
+                  }),
+            "");
+}
+
+TEST_P(DeviceWorlds, VirtualMemoryIsSharedToo) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) {
+                    return Member(host, jobOf("pullAllReduce"), {}, DeviceMemoryKind::Virtual).run(3);
+                  }),
+            "");
+}
+
+TEST_P(DeviceWorlds, CallsWithSkewNeedNoWaitingBetweenThem) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    int rank = host.rank();
+                    Member member(host, jobOf("scratchAllReduce"));
+                    member.rank.fill(0);
+                    for (int call = 0; call < 30; ++call) {
+                      if (call % numRanks == rank)
+                        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                      if (Status status = member.start(); !status.isOk())
+                        return status.message();
+                    }
+                    Status status = member.communicator.synchronize();
+                    return status.message() + member.rank.check(0);
+                  }),
+            "");
+}
+
+TEST_P(DeviceWorlds, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"));
+                    int rank = member.communicator.ranks().front();
+                    member.job.count = rank == 1 ? 7 : 8;
+                    std::string wrong = expectStatus(member.start(), StatusCode::Mismatch,
+                                                     {"ranks disagree on count", "rank 1 with 7"});
+                    member.job.count = 1000;
+                    return wrong + member.run(2);
+                  }),
+            "");
+}
+
+TEST_P(DeviceWorlds, ARefusalOnOneRankIsToldToAll) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"));
+                    int rank = member.communicator.ranks().front();
+                    CallArguments arguments = member.job.arguments();
+                    arguments.input = rank == 2 ? &rank : member.rank.buffers().input;
+                    arguments.output = member.rank.buffers().output;
+                    Status status = member.communicator.run(devicePlugin(), arguments, member.stream.handle());
+                    std::string who = rank == 2 ? "input" : "rank 2: input";
+                    return expectStatus(status, StatusCode::InvalidArgument, {who, "is not memory of device"}) +
+                           member.run(1);
+                  }),
+            "");
+}
+
+TEST_P(DeviceWorlds, MoreLanesOfAllRanksThanTheDeviceHoldsAreRefused) {
+  ScopedVariable small("KOLO_STANDIN_RESIDENT", "6"); // ranks 0 and 2 share a device
+  EXPECT_EQ(
+      inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf("ringAllGather"), {.lanes = 3}).run(1); }),
+      "");
+  std::string said =
+      inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf("ringAllGather"), {.lanes = 4}).run(1); });
+  EXPECT_NE(said.find("2 ranks of 4 lanes are 8 blocks"), std::string::npos) << said;
+}
+
+TEST_P(DeviceWorlds, AKernelThatWaitsInVainEndsItForAll) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("hang"), {.lanes = 2, .timeoutMs = 20});
+                    Status status = member.start();
+                    if (status.isOk())
+                      status = member.communicator.synchronize();
+                    return expectStatus(status, StatusCode::Timeout, {"program hang, hang.cpp:", "timed out"}) +
+                           expectStatus(member.start(), StatusCode::Aborted, {"hang.cpp:"});
+                  }),
+            "");
+}
+
+TEST_P(DeviceWorlds, ARankThatDoesNotCallIsMissed) {
+  std::string said = inAll(
+      GetParam(),
+      [&](Communicator &host) -> std::string {
+        Member member(host, jobOf("ringAllGather"));
+        if (member.communicator.ranks().front() == 1)
+          std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        else
+          return expectStatus(member.start(), StatusCode::Timeout, {"for rank 1"});
+        return "";
+      },
+      200);
+  EXPECT_EQ(said, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceWorlds,
+                         testing::Values(WorldKind::Threads, WorldKind::Forked, WorldKind::Environment),
+                         testing::PrintToStringParamName());
+
+TEST(DeviceProcesses, ARankThatIsKilledIsLostToTheOthers) {
+  (void)devicePlugin();
+  auto world = kolo::runtime::ForkedWorld::create(numRanks);
+  ASSERT_TRUE(world.isOk());
+  auto said = runProcesses(numRanks, [&](int rank) -> std::string {
+    auto host = Communicator::createForked(*world, rank, {.timeoutMs = 15000});
+    Member member(*host, jobOf("hang"), {.lanes = 2, .timeoutMs = 15000});
+    if (Status status = member.start(); !status.isOk())
+      return status.message();
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      raise(SIGKILL);
+    }
+    auto begin = std::chrono::steady_clock::now();
+    Status status = member.communicator.synchronize();
+    auto elapsed = std::chrono::steady_clock::now() - begin;
+    return expectStatus(status, StatusCode::PeerLost, {"hang.cpp:10 send from last", "rank 2 has ended or left"}) +
+           (status.rank() == 2 ? "" : "another rank is blamed") + (elapsed < std::chrono::seconds(5) ? "" : "too late");
+  });
+  EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9"}));
+}
+
+TEST(DeviceProcesses, MemoryThatComesAgainAtTheSameAddressIsAnother) {
+  EXPECT_EQ(inAll(WorldKind::Forked,
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"));
+                    std::string wrong = member.run(2);
+                    for (int again = 0; again < 3 && wrong.empty(); ++again) {
+                      member.rank = Rank(member.communicator, member.communicator.ranks().front(), member.job);
+                      wrong = member.run(2);
+                    }
+                    return wrong;
+                  }),
+            "");
+}
+
+TEST(DeviceProcesses, MoreDifferentCallsThanAreKeptAreRightToo) {
+  EXPECT_EQ(inAll(WorldKind::Forked,
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("scratchAllReduce", 400));
+                    for (int64_t count = 1; count < 300; ++count) {
+                      member.job.count = count;
+                      if (Status status = member.start(); !status.isOk())
+                        return status.message();
+                    }
+                    member.job.count = 400;
+                    return member.communicator.synchronize().message() + member.run(2);
+                  }),
+            "");
+}

@@ -1,0 +1,88 @@
+// All ranks in one process, on one device and on several.
+#include "device/Support.h"
+
+using namespace kolo::test;
+
+namespace {
+
+std::vector<int> onOneDevice(int numRanks) { return std::vector<int>(static_cast<size_t>(numRanks), 0); }
+const char *const programs[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce"};
+
+} // namespace
+
+TEST(LocalDevices, SeveralRanksOnOneDeviceGiveTheRightResultInOneLaunch) {
+  for (int numRanks : {1, 2, 4, 8})
+    for (const char *program : programs)
+      for (int64_t count : {0, 1, 17, 1000})
+        EXPECT_EQ(LocalRanks(onOneDevice(numRanks), {program, count}, {.lanes = 3}).run(2), "")
+            << numRanks << " ranks, " << program << ", count " << count;
+}
+
+TEST(LocalDevices, RanksMayHaveAStreamEach) {
+  for (const char *program : programs)
+    EXPECT_EQ(LocalRanks(onOneDevice(4), {program, 1000}, {.lanes = 2}).run(3, true), "") << program;
+}
+
+TEST(LocalDevices, RanksMayBeOnSeveralDevices) {
+  for (const char *program : programs)
+    for (bool haveOwnStreams : {false, true})
+      EXPECT_EQ(LocalRanks({0, 1, 1, 0}, {program, 1000}, {.lanes = 2}).run(3, haveOwnStreams), "") << program;
+}
+
+TEST(LocalDevices, VirtualMemoryServesAsWell) {
+  EXPECT_EQ(LocalRanks({0, 1}, {"pullAllReduce", 1000}, {}, DeviceMemoryKind::Virtual).run(2), "");
+}
+
+TEST(LocalDevices, CallsInPlaceAreRightWhetherTheProgramIsMadeForThatOrNot) {
+  for (const char *program : programs)
+    EXPECT_EQ(LocalRanks(onOneDevice(4), {program, 1000}, {.lanes = 2}, DeviceMemoryKind::Plain, true).run(3), "")
+        << program;
+}
+
+TEST(LocalDevices, CallsBackToBackNeedNoWaitingBetweenThem) {
+  LocalRanks world({0, 0, 1, 1}, {"scratchAllReduce", 5000}, {.lanes = 4});
+  world.fill(0);
+  for (int call = 0; call < 50; ++call)
+    ASSERT_EQ(world.start(call % 3 == 0).message(), ""); // now and then on other streams
+  EXPECT_EQ(world.communicator->synchronize().message(), "");
+  EXPECT_EQ(world.check(0), "");
+}
+
+TEST(LocalDevices, ACallThatIsRepeatedAllocatesNothingAndTheImageIsLoadedOnce) {
+  int64_t before = liveHandles(), loads = moduleLoads();
+  {
+    LocalRanks world(onOneDevice(4), {"scratchAllReduce", 100}, {.lanes = 2});
+    EXPECT_EQ(world.run(1), "");
+    int64_t after = liveHandles();
+    EXPECT_EQ(world.run(20), "");
+    EXPECT_EQ(liveHandles(), after);
+    LocalRanks other(onOneDevice(2), {"ringAllGather", 100});
+    EXPECT_EQ(other.run(1), "");
+    EXPECT_EQ(moduleLoads(), loads + 1);
+  }
+  EXPECT_EQ(liveHandles(), before); // everything went
+}
+
+TEST(LocalDevices, MoreDifferentCallsThanAreKeptAreRightToo) {
+  LocalRanks world(onOneDevice(2), {"scratchAllReduce", 400}, {.lanes = 1});
+  world.fill(0);
+  for (int64_t count = 1; count <= 300; ++count) {
+    world.job.count = count;
+    ASSERT_EQ(world.start().message(), "");
+  }
+  EXPECT_EQ(world.communicator->synchronize().message(), "");
+  world.job.count = 400;
+  EXPECT_EQ(world.run(2), "");
+}
+
+TEST(LocalDevices, AStreamTellsTheTimeBetweenItsMarks) {
+  LocalRanks world(onOneDevice(2), {"ringAllGather", 1000});
+  EXPECT_EQ(world.run(1), "");
+  EXPECT_TRUE(world.streams[0].mark(0).isOk());
+  EXPECT_EQ(world.start().message(), "");
+  EXPECT_TRUE(world.streams[0].mark(1).isOk());
+  auto elapsed = world.streams[0].elapsedMicroseconds();
+  ASSERT_TRUE(elapsed.isOk()) << elapsed.status().message();
+  EXPECT_GT(*elapsed, 0);
+  EXPECT_EQ(expectStatus(world.streams[0].mark(2), StatusCode::InvalidArgument, {"marks 0 and 1"}), "");
+}

@@ -1,0 +1,93 @@
+// Collectives on devices for tests: buffers, data that tells ranks apart, and what has to come out.
+#pragma once
+
+#include "World.h"
+#include "kolo/runtime/Device.h"
+#include "kolo/runtime/Plugin.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo::test {
+
+using runtime::CallArguments;
+using runtime::DataType;
+using runtime::DeviceBuffer;
+using runtime::DeviceCommunicator;
+using runtime::DeviceMemoryKind;
+using runtime::DeviceOptions;
+using runtime::DeviceStream;
+using runtime::Plugin;
+using runtime::RankBuffers;
+using runtime::Result;
+using runtime::StreamHandle;
+
+/// The plugin whose kernels the stand-in driver runs.
+const Plugin &devicePlugin();
+
+/// Of the stand-in driver: things alive, and modules ever loaded.
+int64_t liveHandles();
+int64_t moduleLoads();
+/// A function of the driver that the tests run on.
+void *driverFunction(const char *symbol);
+template <class Function> Function *driverFunction(const char *symbol) {
+  return reinterpret_cast<Function *>(driverFunction(symbol));
+}
+
+/// An element of a rank's input; call `turn` has other data than the one before.
+inline int32_t elementOf(int rank, int64_t index, int turn) {
+  return (rank + 1) * 1000 + static_cast<int32_t>(index) * 7 + turn;
+}
+
+/// What a test runs: a program of the device plugin, with i32 elements.
+struct Job {
+  std::string program = "ringAllGather";
+  int64_t count = 1000;
+  int numRanks = 4;
+  CallArguments arguments() const;
+  bool isGather() const { return program == "ringAllGather" || program == "hang"; }
+  int64_t outputElements() const { return isGather() ? count * numRanks : count; }
+};
+
+/// One rank's buffers.
+class Rank {
+public:
+  /// `in` is where the input begins: in the output's memory for a call in place.
+  Rank(DeviceCommunicator &communicator, int rank, const Job &job, DeviceMemoryKind kind = DeviceMemoryKind::Plain,
+       bool isInPlace = false);
+  RankBuffers buffers() const;
+  void fill(int turn);
+  /// "" when the output is right; else what is wrong.
+  std::string check(int turn) const;
+
+private:
+  Job job;
+  int number;
+  std::optional<DeviceBuffer> input, output;
+  size_t inputOffset = 0; // in the output, where there is no input
+};
+
+/// All ranks of a local communicator, with a stream for each.
+class LocalRanks {
+public:
+  LocalRanks(const std::vector<int> &devices, const Job &job, const DeviceOptions &options = {},
+             DeviceMemoryKind kind = DeviceMemoryKind::Plain, bool isInPlace = false);
+  /// On the ranks' own streams, or all ranks of a device on the stream of the first.
+  runtime::Status start(bool haveOwnStreams = false);
+  /// Several calls, each with other data. "" when all is right.
+  std::string run(int numCalls, bool haveOwnStreams = false);
+  void fill(int turn);
+  std::string check(int turn) const;
+
+  Job job;
+  std::optional<DeviceCommunicator> communicator;
+  std::vector<Rank> ranks;
+  std::vector<DeviceStream> streams;
+  std::vector<int> devices;
+};
+
+} // namespace kolo::test

@@ -1,0 +1,153 @@
+/* Kernels written by hand, for the stand-in driver: what the compiler would write, with one thread per block. */
+#include "../standin/Kernel.h"
+
+#include "kolo/runtime/DeviceAbi.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* One lane of one rank: where it is, and how many semaphores its program has. */
+typedef struct Lane {
+  const KoloDeviceInvocation *in;
+  int64_t number, count, semaphores;
+} Lane;
+
+static Lane laneOf(const void *argument, const StandInBlock *block, int64_t semaphores) {
+  Lane lane = {(const KoloDeviceInvocation *)argument + block->y, block->x, block->gridX, semaphores};
+  return lane;
+}
+
+static int64_t cell(Lane lane, int64_t semaphore, int64_t rank) {
+  return (lane.number * lane.semaphores + semaphore) * lane.in->numRanks + rank;
+}
+
+static void signalTo(Lane lane, int64_t peer, int64_t semaphore) {
+  uint64_t count = ++lane.in->sent[cell(lane, semaphore, peer)];
+  _Atomic uint64_t *theirs = (_Atomic uint64_t *)&lane.in->peerSemaphores[peer][cell(lane, semaphore, lane.in->rank)];
+  atomic_store_explicit(theirs, count, memory_order_release);
+}
+
+static int report(Lane lane, KoloDeviceFailure failure) {
+  KoloDeviceFailure *record = &lane.in->failures[lane.number];
+  uint64_t code = failure.code;
+  failure.code = 0;
+  if (record->code == KOLO_DEVICE_OK) {
+    *record = failure;
+    atomic_store_explicit((_Atomic uint64_t *)&record->code, code, memory_order_release);
+  }
+  if (code == KOLO_DEVICE_TIMEOUT)
+    atomic_store((_Atomic uint64_t *)lane.in->abort, 1);
+  return 1;
+}
+
+static int waitFor(Lane lane, int64_t peer, int64_t semaphore, int64_t statement) {
+  uint64_t target = ++lane.in->awaited[cell(lane, semaphore, peer)], found = 0;
+  _Atomic uint64_t *own = (_Atomic uint64_t *)&lane.in->semaphores[cell(lane, semaphore, peer)];
+  for (uint64_t poll = 0;; ++poll) {
+    found = atomic_load_explicit(own, memory_order_acquire);
+    if (found >= target)
+      return 0;
+    int isAborted = poll % 16 == 0 && atomic_load((_Atomic uint64_t *)lane.in->abort);
+    if (isAborted || poll >= lane.in->pollLimit) {
+      KoloDeviceFailure failure = {
+          isAborted ? KOLO_DEVICE_ABORTED : KOLO_DEVICE_TIMEOUT, peer, semaphore, statement, target, found};
+      return report(lane, failure);
+    }
+    sched_yield();
+  }
+}
+
+static int meetAll(Lane lane, int64_t semaphore, int64_t statement) {
+  const int64_t size = lane.in->numRanks, me = lane.in->rank;
+  for (int64_t peer = 0; peer < size; ++peer)
+    if (peer != me)
+      signalTo(lane, peer, semaphore);
+  for (int64_t peer = 0; peer < size; ++peer)
+    if (peer != me && waitFor(lane, peer, semaphore, statement))
+      return 1;
+  return 0;
+}
+
+static void addTo(Lane lane, void *dst, const void *src, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (lane.in->type == KOLO_F32)
+      ((float *)dst)[i] += ((const float *)src)[i];
+    else
+      ((uint32_t *)dst)[i] += ((const uint32_t *)src)[i]; /* as two's complement: rubbish may overflow */
+}
+
+/* This lane's part of count elements, in bytes. */
+typedef struct Slice {
+  int64_t begin, bytes;
+} Slice;
+static Slice sliceOf(Lane lane) {
+  int64_t begin = lane.in->count * lane.number / lane.count, end = lane.in->count * (lane.number + 1) / lane.count;
+  Slice slice = {begin * lane.in->elementBytes, (end - begin) * lane.in->elementBytes};
+  return slice;
+}
+
+/* Semaphores: 0 the neighbour is there, 1 data. */
+void ringAllGather(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  int64_t size = in->numRanks, me = in->rank, next = (me + 1) % size, previous = (me + size - 1) % size;
+  int64_t chunk = in->count * in->elementBytes;
+  Slice slice = sliceOf(lane);
+  char *out = (char *)in->local[KOLO_OUTPUT], *own = out + me * chunk + slice.begin;
+  if (slice.bytes && own != (char *)in->local[KOLO_INPUT] + slice.begin)
+    memcpy(own, (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
+  signalTo(lane, previous, 0);
+  if (waitFor(lane, next, 0, 0))
+    return;
+  for (int64_t step = 0; step < size - 1; ++step) {
+    int64_t offset = (me + size - step) % size * chunk + slice.begin;
+    if (slice.bytes)
+      memcpy((char *)in->peers[KOLO_OUTPUT][next] + offset, out + offset, (size_t)slice.bytes);
+    signalTo(lane, next, 1);
+    if (waitFor(lane, previous, 1, 1))
+      return;
+  }
+}
+
+/* Every rank pulls every input; not in place. Semaphores: 0 entered, 1 done. */
+void pullAllReduce(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Slice slice = sliceOf(lane);
+  if (meetAll(lane, 0, 0))
+    return;
+  char *out = (char *)in->local[KOLO_OUTPUT] + slice.begin;
+  if (slice.bytes)
+    memcpy(out, (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
+  for (int64_t hop = 1; slice.bytes && hop < in->numRanks; ++hop)
+    addTo(lane, out, (char *)in->peers[KOLO_INPUT][(in->rank + hop) % in->numRanks] + slice.begin,
+          slice.bytes / in->elementBytes);
+  (void)meetAll(lane, 1, 1);
+}
+
+/* Every rank puts its input into everybody's scratch memory. Semaphores: 0 entered, 1 data. */
+void scratchAllReduce(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Slice slice = sliceOf(lane);
+  int64_t whole = in->count * in->elementBytes;
+  if (meetAll(lane, 0, 0))
+    return;
+  for (int64_t peer = 0; slice.bytes && peer < in->numRanks; ++peer)
+    memcpy((char *)in->peers[KOLO_SCRATCH][peer] + in->rank * whole + slice.begin,
+           (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
+  if (meetAll(lane, 1, 1) || !slice.bytes)
+    return;
+  char *out = (char *)in->local[KOLO_OUTPUT] + slice.begin, *slots = (char *)in->local[KOLO_SCRATCH] + slice.begin;
+  memcpy(out, slots, (size_t)slice.bytes);
+  for (int64_t rank = 1; rank < in->numRanks; ++rank)
+    addTo(lane, out, slots + rank * whole, slice.bytes / in->elementBytes);
+}
+
+/* Nobody ever signals the last rank, and everybody waits for it. */
+void hang(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 1);
+  int64_t last = lane.in->numRanks - 1;
+  (void)waitFor(lane, lane.in->rank == last ? 0 : last, 0, lane.in->rank == last ? 0 : 1);
+}

@@ -1,0 +1,66 @@
+/* A plugin written by hand whose programs are for devices: their kernels are those of DeviceKernels.c, as its image for
+ * sm_70. The image for sm_100 is none, and there is one for a device that no test has. The host's code is never run. */
+#include "kolo/runtime/DeviceAbi.h"
+
+#include <stddef.h>
+
+/* KOLO_TEST_KERNELS is the path of the library of DeviceKernels.c. */
+__asm__(".section .rodata\n"
+        ".balign 64\n"
+        "kernelsBegin: .incbin \"" KOLO_TEST_KERNELS "\"\n"
+        "kernelsEnd: .byte 0\n"
+        ".previous\n");
+extern const char kernelsBegin[] __attribute__((visibility("hidden"))),
+    kernelsEnd[] __attribute__((visibility("hidden")));
+
+static int32_t runNot(const KoloInvocation *invocation) { return 1; }
+static int64_t noScratch(const KoloShape *shape) { return 0; }
+static int64_t slotPerRank(const KoloShape *shape) {
+  return shape->dimSizes[0] * shape->dimSizes[1] * shape->dimSizes[2] * shape->dimSizes[3] * shape->count *
+         shape->elementBytes;
+}
+static void reduceNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
+                      int64_t around) {}
+static void divideNot(void *dst, int64_t n, int64_t ranks) {}
+
+/* The host has code for more than the devices. */
+static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS] = {
+    [KOLO_F32] = {[KOLO_SUM] = reduceNot, [KOLO_MAX] = reduceNot, [KOLO_AVERAGE] = reduceNot},
+    [KOLO_F64] = {[KOLO_SUM] = reduceNot},
+    [KOLO_I32] = {[KOLO_SUM] = reduceNot},
+};
+static const KoloDivideKernel divideKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = divideNot};
+
+static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "pullAllReduce", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "scratchAllReduce", .run = runNot, .scratchBytes = slotPerRank},
+                                       {.name = "hang", .run = runNot, .scratchBytes = noScratch}};
+static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, reduceKernels,
+                                  divideKernels};
+
+static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang"};
+static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}};
+static const char noImage[] = ".version 7.0";
+static KoloDeviceImage images[] = {
+    {"cuda", "sm_100", noImage, sizeof(noImage), KOLO_DEVICE_PTX, 0},
+    {"cuda", "sm_70", NULL, 0, KOLO_DEVICE_PTX, 0},
+    {"hip", "gfx1234", noImage, sizeof(noImage), KOLO_DEVICE_HSACO, 0},
+};
+static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
+                                              sizeof(kernels) / sizeof(kernels[0]),
+                                              kernels,
+                                              sizeof(reductions) / sizeof(reductions[0]),
+                                              sizeof(images) / sizeof(images[0]),
+                                              reductions,
+                                              images};
+
+/* The first function that is called, and by one thread: it completes the table of images. */
+__attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
+const KoloPlugin *kolo_plugin(void) {
+  images[1].data = kernelsBegin;
+  images[1].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
+  return &plugin;
+}
+
+__attribute__((visibility("default"))) const KoloDevicePlugin *kolo_device_plugin(void);
+const KoloDevicePlugin *kolo_device_plugin(void) { return &devicePlugin; }

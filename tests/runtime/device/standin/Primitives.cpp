@@ -1,0 +1,60 @@
+// The primitives that compiled kernels call, under the names that the compiler gives them.
+#include "Blocks.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <atomic>
+#include <bit>
+
+namespace kolo::standin {
+
+thread_local Block *currentBlock;
+thread_local int64_t currentThread;
+
+void offerPrimitives() {
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void *>(&offerPrimitives), &info))
+    dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL); // loaded already: only makes it visible
+}
+
+} // namespace kolo::standin
+
+using namespace kolo::standin;
+
+#define PRIMITIVE(result, function, symbol, ...)                                                                       \
+  extern "C" result function(__VA_ARGS__) __asm__(symbol);                                                             \
+  extern "C" result function(__VA_ARGS__)
+
+PRIMITIVE(int64_t, laneNumber, "kolo.lane") { return currentBlock->place.x; }
+PRIMITIVE(int64_t, numLanes, "kolo.lanes") { return currentBlock->place.gridX; }
+PRIMITIVE(int64_t, entryNumber, "kolo.entry") { return currentBlock->place.y; }
+PRIMITIVE(int64_t, threadNumber, "kolo.thread") { return currentThread; }
+PRIMITIVE(int64_t, numThreads, "kolo.threads") { return currentBlock->numThreads; }
+PRIMITIVE(void, waitAtBarrier, "kolo.barrier") { currentBlock->barrier.arrive_and_wait(); }
+PRIMITIVE(int32_t, share, "kolo.share", int32_t value) {
+  if (currentThread == 0)
+    currentBlock->shared = value;
+  waitAtBarrier();
+  int32_t result = currentBlock->shared;
+  waitAtBarrier();
+  return result;
+}
+PRIMITIVE(void, publish, "kolo.publish") {}
+PRIMITIVE(void, raiseCounter, "kolo.raise", uint64_t *counter, uint64_t value) {
+  std::atomic_ref(*counter).store(value, std::memory_order_release);
+}
+PRIMITIVE(uint64_t, peek, "kolo.peek", uint64_t *counter) {
+  return std::atomic_ref(*counter).load(std::memory_order_acquire);
+}
+PRIMITIVE(void, acquire, "kolo.acquire") {}
+PRIMITIVE(int64_t, uniform, "kolo.uniform", int64_t value) { return value; }
+PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) { sched_yield(); }
+
+/// What LLVM calls to round to bf16, to the nearest and ties to even; the result is in the lowest bits of the register.
+PRIMITIVE(float, roundToBfloat16, "__truncsfbf2", float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  bool isNan = (bits & 0x7fffffffu) > 0x7f800000u;
+  uint32_t rounded = isNan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
+  return std::bit_cast<float>(rounded >> 16);
+}

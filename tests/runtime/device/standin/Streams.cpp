@@ -1,0 +1,252 @@
+// Streams, events, copies and captures of the stand-in driver.
+#include "StandIn.h"
+
+#include <cstring>
+
+CUstream_st::CUstream_st(int number) : device(number), worker([this] { work(); }) {}
+
+CUstream_st::~CUstream_st() {
+  {
+    std::scoped_lock lock(mutex);
+    hasEnded = true;
+  }
+  changed.notify_all();
+  worker.join(); // once the queue is empty
+}
+
+void CUstream_st::add(kolo::standin::Task task) {
+  std::scoped_lock lock(mutex);
+  tasks.push_back(std::move(task));
+  changed.notify_all();
+}
+
+void CUstream_st::waitUntilEmpty() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return tasks.empty() && !isBusy; });
+}
+
+void CUstream_st::work() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return hasEnded || !tasks.empty(); });
+    if (tasks.empty())
+      return;
+    kolo::standin::Task task = std::move(tasks.front());
+    tasks.pop_front();
+    isBusy = true;
+    lock.unlock();
+    task();
+    lock.lock();
+    isBusy = false;
+    changed.notify_all();
+  }
+}
+
+namespace kolo::standin {
+namespace {
+
+thread_local CUstreamCaptureMode threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+std::atomic<int> numGlobalCaptures = 0;
+
+} // namespace
+
+CUresult checkUnsafe() {
+  if (CUresult refused = checkContext())
+    return refused;
+  bool isForbidden = threadMode != CU_STREAM_CAPTURE_MODE_RELAXED && numGlobalCaptures > 0;
+  return isForbidden ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUstream_st *streamOf(CUstream handle) {
+  if (!current())
+    return nullptr;
+  if (!handle) {
+    static std::mutex mutex;
+    static std::map<int, std::unique_ptr<CUstream_st>> defaults;
+    std::scoped_lock lock(mutex);
+    std::unique_ptr<CUstream_st> &stream = defaults[current()->device];
+    if (!stream)
+      stream = std::make_unique<CUstream_st>(current()->device);
+    return stream.get();
+  }
+  return isHandle(handle) && handle->device == current()->device ? handle : nullptr;
+}
+
+void enqueue(CUstream_st &stream, Task task) {
+  if (stream.capture)
+    stream.capture->tasks.push_back(std::move(task));
+  else
+    stream.add(std::move(task));
+}
+
+} // namespace kolo::standin
+
+using namespace kolo::standin;
+
+extern "C" {
+
+CUresult cuStreamCreate(CUstream *stream, unsigned int) {
+  if (CUresult refused = checkUnsafe())
+    return refused;
+  addHandle(*stream = new CUstream_st(current()->device));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  if (!removeHandle(stream))
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+  CUstream_st *stream = streamOf(handle);
+  if (!stream)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (CUresult refused = checkUnsafe())
+    return refused;
+  stream->waitUntilEmpty();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
+  CUstream_st *stream = streamOf(handle);
+  if (!stream)
+    return CUDA_ERROR_INVALID_HANDLE;
+  *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  if (!handle || !isHandle(handle) || handle->capture)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  handle->capture = std::make_unique<CUgraph_st>();
+  handle->captureMode = mode;
+  numGlobalCaptures += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
+  if (!handle || !isHandle(handle) || !handle->capture)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  numGlobalCaptures -= handle->captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  addHandle(*graph = handle->capture.release());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  std::swap(*mode, threadMode);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, unsigned long long) {
+  addHandle(*executable = new CUgraphExec_st{graph->tasks});
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
+  if (!isHandle(handle) || !isHandle(executable)) // no context is needed
+    return CUDA_ERROR_INVALID_HANDLE;
+  for (const Task &task : executable->tasks)
+    enqueue(*handle, task);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  if (!removeHandle(executable))
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete executable;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  if (!removeHandle(graph))
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete graph;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned int) {
+  if (CUresult refused = checkContext())
+    return refused;
+  addHandle(*event = new CUevent_st);
+  (*event)->device = current()->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  if (!removeHandle(event))
+    return CUDA_ERROR_INVALID_HANDLE;
+  while (event->passed < event->recorded) // its stream still has it
+    std::this_thread::yield();
+  delete event;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream handle) {
+  CUstream_st *stream = streamOf(handle);
+  if (!stream || !isHandle(event) || event->device != stream->device)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture) {
+    event->isCaptured = true;
+    return CUDA_SUCCESS;
+  }
+  event->isCaptured = false;
+  stream->add([event, number = ++event->recorded] {
+    event->time = std::chrono::steady_clock::now();
+    event->passed = number;
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent event) {
+  if (!isHandle(event))
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (event->isCaptured)
+    return CUDA_ERROR_CAPTURED_EVENT;
+  if (CUresult refused = checkUnsafe())
+    return refused;
+  return event->passed >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int) {
+  CUstream_st *stream = streamOf(handle);
+  if (!stream || !isHandle(event))
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (event->isCaptured || stream->capture)
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  stream->add([event, number = event->recorded.load()] {
+    while (event->passed < number)
+      std::this_thread::yield();
+  });
+  return CUDA_SUCCESS;
+}
+
+#undef cuEventElapsedTime
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+  if (!isHandle(start) || !isHandle(end) || start->recorded == 0 || end->recorded == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (start->passed < start->recorded || end->passed < end->recorded)
+    return CUDA_ERROR_NOT_READY;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t sizeBytes, CUstream handle) {
+  CUstream_st *stream = streamOf(handle);
+  if (!stream || !isWhole(dst, sizeBytes) || !isWhole(src, sizeBytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  enqueue(*stream, [=] { std::memcpy(reinterpret_cast<void *>(dst), reinterpret_cast<void *>(src), sizeBytes); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t sizeBytes, CUstream handle) {
+  CUstream_st *stream = streamOf(handle);
+  if (!stream || !isWhole(dst, sizeBytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  enqueue(*stream, [=] { std::memset(reinterpret_cast<void *>(dst), value, sizeBytes); });
+  return CUDA_SUCCESS;
+}
+}
