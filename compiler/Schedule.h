@@ -28,7 +28,7 @@ enum class Entry {
 /// How data goes from rank to rank.
 enum class Protocol {
   Bulk, // from buffer to buffer
-  Slots // the input is small: every rank publishes all of it as it enters, and reads what it wants of the others'
+  Slots // every rank publishes its input as it enters, and reads what it wants of the others'
 };
 
 struct Schedule {

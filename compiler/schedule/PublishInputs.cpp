@@ -1,8 +1,8 @@
 // PublishInputs: every rank publishes its input as it enters, instead of having it read or sent.
 //   Before:  kolo.transfer %in -> %out to [others] { slices }
 //   After:   kolo.copy %in -> %published ; kolo.transfer %published -> %out to [others] { slices }
-// For inputs of a few cache lines: one round does then, since who has entered has published, and since the next call publishes
-// elsewhere. Nobody reads the caller's own memory. Where only the root has an input, only the root publishes.
+// One round does then, since who has entered has published, and since the next call publishes elsewhere. Nobody reads the
+// caller's own memory. Where only the root has an input, only the root publishes.
 // Requires choreography form, checked. Guarantees that no transfer reads the input.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"

@@ -41,6 +41,9 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   Result<Call> call = planCall(*plan.plugin, arguments, rank.rank, numRanks);
   if (!call.isOk())
     return call.status();
+  if (call->info->enters)
+    return error(StatusCode::BadPlugin, "program '{}' was compiled for the host alone, where ranks enter together",
+                 call->info->name);
   plan.calls.push_back(*call);
   if (Status status = checkBuffer(rank, call->input, call->inputBytes, "input"); !status.isOk())
     return status;

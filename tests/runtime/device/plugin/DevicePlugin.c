@@ -35,8 +35,12 @@ static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, 
                                        {.name = "pullAllReduce", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "scratchAllReduce", .run = runNot, .scratchBytes = slotPerRank},
                                        {.name = "hang", .run = runNot, .scratchBytes = noScratch}};
-static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, reduceKernels,
-                                  divideKernels};
+#if defined(__x86_64__)
+static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, divideKernels}};
+#else
+static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, divideKernels}};
+#endif
+static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 
 static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang"};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}};
