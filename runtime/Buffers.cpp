@@ -190,14 +190,13 @@ int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece) {
   return call.info->enters ? std::min(pieces.count, call.key.count - piece * pieces.count) : pieces.count;
 }
 
-bool Buffers::copyIn(const Call &call, int64_t piece) const {
+void Buffers::copyIn(const Call &call, int64_t piece) const {
   auto *staged = static_cast<std::byte *>(local[KOLO_INPUT]);
   if (isInputAside && piece == 0)
     std::memcpy(staged, call.input, call.inputBytes);
   if (isCopied[KOLO_INPUT] && call.inputBytes)
     forEachBlock(call, pieces, piece, {call.input, staged, call.extent.input},
                  [](std::byte *whole, std::byte *part, size_t sizeBytes) { std::memcpy(part, whole, sizeBytes); });
-  return staging != Staging::None;
 }
 
 void Buffers::copyOut(const Call &call, int64_t piece) const {

@@ -55,10 +55,15 @@ struct Buffers {
   bool exceedCaches = false;     // those that the program works on
   bool mustStreamOutput = false; // the caller's do
 
-  /// Copies a piece from the caller's memory, and to it, as far as anything is staged; in call order. `copyIn` says whether
-  /// there was anything to copy, on any rank.
-  bool copyIn(const Call &call, int64_t piece) const;
+  /// Copies a piece from the caller's memory, and to it, as far as anything is staged; in call order.
+  void copyIn(const Call &call, int64_t piece) const;
   void copyOut(const Call &call, int64_t piece) const;
+
+  /// Whether, where ranks enter together, they have to do so once more after `copyIn`: from then on peers may read the copy, or
+  /// write to what an input was copied aside from. The same on all ranks. A program with credits tells peers itself.
+  bool mustMeetAfterCopy(const Call &call) const {
+    return staging == Staging::Aside || (isStaged(staging) && call.info->sharesInput);
+  }
 };
 
 /// Elements of one piece, as the collective counts them.

@@ -214,9 +214,8 @@ Status CommunicatorState::runLanes(Plan &plan) {
   // the abort and be missed.
   isRunning.store(1, std::memory_order_seq_cst);
   for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
-    bool isCopied = plan.buffers.copyIn(plan.call, piece);
-    // Peers may read the copy at once. A program that does not have ranks enter together tells them when.
-    if (plan.call.info->enters && (piece > 0 || (isCopied && plan.call.info->sharesInput)))
+    plan.buffers.copyIn(plan.call, piece);
+    if (plan.call.info->enters && (piece > 0 || plan.buffers.mustMeetAfterCopy(plan.call)))
       if (Status status = meetAgain(plan, piece); !status.isOk())
         break;
     if (plan.buffers.pieces.number > 1)

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
 from tool import KOLO, ToolTest
@@ -35,6 +36,19 @@ class Output(ToolTest):
             self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", name)
         with open(self.file("a.so"), "rb") as a, open(self.file("b.so"), "rb") as b:
             self.assertEqual(a.read(), b.read())
+
+    def test_kernels_for_two_kinds_of_processors(self):
+        self.succeeds("compile", "oneShotAllReduce", "--mesh", "rank=4", "-o", "x.so")
+        objdump = os.path.join(os.environ["LLVM_TOOLS"], "llvm-objdump")
+        for cpu, register, other in (("x86-64-v3", "%ymm", "%zmm"), ("x86-64-v4", "%zmm", None)):
+            text = subprocess.run([objdump, "-d", f"--disassemble-symbols={cpu}.sum.f32", self.file("x.so")],
+                                  capture_output=True, text=True, check=True).stdout
+            self.assertRegex(text, rf"vaddps.*{register}")
+            self.assertRegex(text, rf"vmovntps\s+{register}", "outputs that do not fit go around the caches")
+            self.assertIn("sfence", text)
+            self.assertNotIn("%rsp", text, "nothing is spilled")
+            if other:
+                self.assertNotIn(other, text, "a host without AVX-512 runs this")
 
     def test_path_that_cannot_be_written(self):
         for path in ("missing/x.so", ".", "/dev/null", "-"):

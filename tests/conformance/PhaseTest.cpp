@@ -150,15 +150,17 @@ TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWithoutEnter
   EXPECT_NE(firstFailure(phases, program, GetParam()), "");
 }
 
-TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWhenItPublishesInOnePlace) {
+TEST_P(EveryPublishingAlgorithm, IsRefusedWhenItPublishesInOnePlaceAndThatIsWrong) {
   BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
   ProgramOp program = phases.program();
   program.walk([](BufferOp buffer) {
     if (buffer.getRole() == BufferRole::Published)
       buffer.setRole(BufferRole::Scratch);
   });
-  EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
-  EXPECT_NE(firstFailure(phases, program, GetParam()), "");
+  bool isRefused = checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value();
+  EXPECT_EQ(!firstFailure(phases, program, GetParam()).empty(), isRefused);
+  // Where there are later phases, what they wait for may keep the next call from overwriting.
+  EXPECT_TRUE(isRefused || program.getSemaphores() > 0);
 }
 
 TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) {

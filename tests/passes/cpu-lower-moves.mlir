@@ -1,13 +1,4 @@
 // RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s
-// RUN: kolo-opt %s --kolo-cpu-lower-moves | FileCheck %s --check-prefix=WIDE
-// RUN: kolo-opt %s --kolo-cpu-lower-moves=vector-bytes=16 | FileCheck %s --check-prefix=NARROW \
-// RUN:   --implicit-check-not="!llvm.ptr -> vector<32xi8>" --implicit-check-not="!llvm.ptr -> vector<8xf32>"
-
-// Copies and reductions access as many bytes at once as they may.
-// WIDE-DAG: !llvm.ptr -> vector<32xi8>
-// WIDE-DAG: !llvm.ptr -> vector<8xf32>
-// NARROW-DAG: !llvm.ptr -> vector<16xi8>
-// NARROW-DAG: !llvm.ptr -> vector<4xf32>
 
 // A program becomes a function of an invocation, and one that sizes its scratch memory from a shape. A put becomes loops
 // over contiguous ranges of bytes with one call in the middle, for ranges that are not empty; a wait is a call whose result

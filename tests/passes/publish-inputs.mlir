@@ -51,7 +51,7 @@ kolo.choreography @direct #kolo.collective<broadcast over 0> mesh ["rank"] meshe
 // CHECK: %[[PUBLISHED:.*]] = kolo.buffer published "published" grid(%[[N]]) blocks 1
 // CHECK: kolo.copy %[[IN]] -> %[[PUBLISHED]] {
 // CHECK: %[[ZERO:.*]] = arith.constant 0
-// CHECK: kolo.slices from[%[[ZERO]]] size[%[[N]]] to[%[[ZERO]]] size[%[[N]]] :
+// CHECK: kolo.slices from[%[[ZERO]]] size[%[[N]]] to[%[[ZERO]]] size[%[[N]]]
 // CHECK: kolo.transfer reducing %[[PUBLISHED]] -> %{{.*}} to [others]
 
 // PROGRAM-LABEL: kolo.chan.program @scattered

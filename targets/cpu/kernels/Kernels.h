@@ -13,7 +13,7 @@ namespace kolo::cpu {
 
 /// Adds copyFunction and multicastFunction to the module, with accesses of at most vectorBytes.
 void defineCopies(mlir::ModuleOp module, int64_t vectorBytes);
-/// Adds all reduction and division kernels, likewise. They call copyFunction.
+/// Adds all reduction and division kernels, likewise.
 void defineReductions(mlir::ModuleOp module, int64_t vectorBytes);
 
 /// One kind of processor, and the kernels for it. The first one is what programs themselves are compiled for.

@@ -1,5 +1,4 @@
-// The loops over elements: one function per type and operation, for blocks of several vectors, and a few for all of them, for
-// what makes no whole block.
+// The loops over elements: one function per type and operation.
 #include "ir/IndexArithmetic.h"
 #include "targets/Elements.h"
 #include "targets/cpu/InvocationAccess.h"
@@ -18,16 +17,11 @@ namespace {
 
 constexpr int64_t vectorsPerIteration = 2;
 
-constexpr llvm::StringLiteral reduceRestFunction = "kolo.reduceRest";
-constexpr llvm::StringLiteral reduceRangeFunction = "kolo.reduceRange";
-
 class Reductions {
 public:
   Reductions(ModuleOp module, int64_t vectorBytes)
       : module(module), builder(module.getContext()), loc(module.getLoc()), vectorBytes(vectorBytes) {}
 
-  void defineReduceRest();
-  void defineReduceRange();
   void defineReduce(KoloType type, KoloReduction reduction);
   void defineDivide(KoloType type);
 
@@ -43,7 +37,12 @@ private:
   SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Value first,
                                     Type moved, int64_t unroll);
   void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches);
-  LLVM::LLVMFuncOp defineReduceBlocks(KoloType type, KoloReduction reduction);
+  /// Elements; a step of more than 1 is a block.
+  struct Range {
+    Value begin, end;
+    int64_t step;
+  };
+  void buildLoop(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Range range, bool isAroundCaches);
   /// Elements of the widest vector that is computed with: of f32 for f16 and bf16.
   int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(carriedType(type))); }
   int64_t blockElements(KoloType type) { return vectorElements(type) * vectorsPerIteration; }
@@ -143,140 +142,53 @@ void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> valu
                           /*isVolatile=*/false, isAroundCaches);
 }
 
-/// What makes no whole block, for all types: laid out as one block in this function's own memory, source by source, which the
-/// type's own function combines. (dsts, numDsts, srcs, numSrcs, begin, end, blocks, elementBytes, blockElements)
-void Reductions::defineReduceRest() {
-  Type pointer = pointerType(builder), i64 = builder.getI64Type();
-  auto function = createFunction(builder, module, reduceRestFunction, Type(),
-                                 {pointer, i64, pointer, i64, i64, i64, pointer, i64, i64}, /*isExported=*/false);
-  function.setNoInline(true);
-  ReduceArguments arguments = argumentsOf(function);
-  Value begin = function.getArgument(4), elementBytes = function.getArgument(7), zero = createConstant(builder, loc, 0),
-        one = createConstant(builder, loc, 1), noBytes = constantI64(builder, loc, 0);
-  Value offset = arith::MulIOp::create(builder, loc, begin, elementBytes);
-  Value length = arith::SubIOp::create(builder, loc, function.getArgument(5), begin);
-  Value size = arith::MulIOp::create(builder, loc, length, elementBytes);
-  int64_t tileBytes = vectorBytes * vectorsPerIteration;
-  Type bytes = VectorType::get({vectorBytes}, builder.getI8Type());
-  auto allocate = [&](Type type, int64_t number) -> Value {
-    return LLVM::AllocaOp::create(builder, loc, pointer, type, constantI64(builder, loc, number), unsigned(vectorBytes));
-  };
-  Value sum = allocate(bytes, vectorsPerIteration), next = allocate(bytes, vectorsPerIteration), list = allocate(pointer, 2);
-  Value clear = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(bytes));
-  for (Value tile : {sum, next})
-    for (int64_t at = 0; at < tileBytes; at += vectorBytes)
-      LLVM::StoreOp::create(builder, loc, clear, advance(builder, loc, tile, constantI64(builder, loc, at)), unsigned(vectorBytes));
-  storeEntry(builder, loc, list, zero, sum);
-  storeEntry(builder, loc, list, one, next);
-  auto copy = [&](Value to, Value from) {
-    LLVM::CallOp::create(builder, loc, TypeRange(), copyFunction, ValueRange{to, from, size, noBytes});
-  };
-  auto forEach = [&](Value first, Value end, Value addresses, function_ref<void(Value address)> build) {
-    auto loop = scf::ForOp::create(builder, loc, first, end, one);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    build(advance(builder, loc, loadEntry(builder, loc, addresses, loop.getInductionVar()), offset));
-  };
-  copy(sum, advance(builder, loc, loadEntry(builder, loc, arguments.sources, zero), offset));
-  forEach(one, arguments.numSources, arguments.sources, [&](Value source) {
-    copy(next, source);
-    InvocationAccess(builder, loc, Value())
-        .callPointer(function.getArgument(6), Type(),
-                     {list, constantI64(builder, loc, 1), list, constantI64(builder, loc, 2), noBytes,
-                      function.getArgument(8), noBytes});
-  });
-  forEach(zero, arguments.numDestinations, arguments.destinations, [&](Value destination) { copy(destination, sum); });
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
-}
-
-/// Blocks of vectors, in registers from the first source to the last destination: (dsts, numDsts, srcs, numSrcs, begin, end,
-/// aroundCaches). A whole number of blocks, and where they go around the caches, aligned destinations.
-LLVM::LLVMFuncOp Reductions::defineReduceBlocks(KoloType type, KoloReduction reduction) {
-  Type pointer = pointerType(builder), i64 = builder.getI64Type(), stored = carriedType(type);
-  auto function = createFunction(builder, module, reduceKernelName(type, reduction) + ".blocks", Type(),
-                                 {pointer, i64, pointer, i64, i64, i64, i64}, /*isExported=*/false);
-  ReduceArguments arguments = argumentsOf(function);
-  Value isAround = isNotZero(builder, loc, function.getArgument(6));
-  auto loop = scf::ForOp::create(builder, loc, toIndex(builder, loc, function.getArgument(4)),
-                                 toIndex(builder, loc, function.getArgument(5)),
-                                 createConstant(builder, loc, blockElements(type)));
+/// One loop: the combination of all sources, in registers until it is stored to all destinations.
+void Reductions::buildLoop(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Range range, bool isAroundCaches) {
+  bool isVector = range.step > 1;
+  Type stored = carriedType(type), moved = isVector ? Type(VectorType::get({vectorElements(type)}, stored)) : stored;
+  OpBuilder::InsertionGuard guard(builder);
+  auto loop = scf::ForOp::create(builder, loc, range.begin, range.end, createConstant(builder, loc, range.step));
   builder.setInsertionPointToStart(loop.getBody());
-  Value number = toInteger(builder, loc, loop.getInductionVar());
-  Type vector = VectorType::get({vectorElements(type)}, stored);
-  SmallVector<Value> combined = combineSources(arguments, type, reduction, number, vector, vectorsPerIteration);
-  auto stores = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
-  builder.setInsertionPointToStart(stores.thenBlock());
-  storeAll(arguments, combined, number, stored, /*isAroundCaches=*/true);
-  builder.setInsertionPointToStart(stores.elseBlock());
-  storeAll(arguments, combined, number, stored, /*isAroundCaches=*/false);
-  builder.setInsertionPointAfter(loop);
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
-  return function;
+  Value first = toInteger(builder, loc, loop.getInductionVar());
+  SmallVector<Value> combined = combineSources(arguments, type, reduction, first, moved, isVector ? vectorsPerIteration : 1);
+  storeAll(arguments, combined, first, stored, isAroundCaches);
 }
 
-/// What all reductions have in common: blocks from where the first destination is aligned, and what is left on both sides.
-/// (dsts, numDsts, srcs, numSrcs, numElements, aroundCaches, blocks, elementBytes, blockElements)
-void Reductions::defineReduceRange() {
-  Type pointer = pointerType(builder), i64 = builder.getI64Type();
-  auto function = createFunction(builder, module, reduceRangeFunction, Type(),
-                                 {pointer, i64, pointer, i64, i64, i64, pointer, i64, i64}, /*isExported=*/false);
-  function.setNoInline(true);
-  ReduceArguments arguments = argumentsOf(function);
-  Value count = function.getArgument(4), elementBytes = function.getArgument(7), block = function.getArgument(8);
-  Value zero = constantI64(builder, loc, 0);
-  Value first = loadEntry(builder, loc, arguments.destinations, createConstant(builder, loc, 0));
-  Value misalignment = createMisalignment(builder, loc, first, vectorBytes);
-  Value head = arith::MinSIOp::create(builder, loc, count,
-                                      arith::DivUIOp::create(builder, loc, misalignment, elementBytes));
-  Value left = arith::SubIOp::create(builder, loc, count, head);
-  Value whole = arith::SubIOp::create(builder, loc, left, arith::RemUIOp::create(builder, loc, left, block));
-  Value end = arith::AddIOp::create(builder, loc, head, whole);
-  Value isAround = arith::AndIOp::create(
-      builder, loc, isNotZero(builder, loc, function.getArgument(5)),
-      areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
-  // Elements that do not lie at multiples of their size never meet a vector's boundary.
-  Value rest = arith::RemUIOp::create(builder, loc, misalignment, elementBytes);
-  isAround = arith::AndIOp::create(builder, loc, isAround,
-                                   arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest, zero));
-  auto callPart = [&](Value begin, Value stop, bool isRest) {
-    auto conditional = scf::IfOp::create(
-        builder, loc, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, begin, stop));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(conditional.thenBlock());
-    SmallVector<Value> passed(function.getArguments().take_front(4));
-    passed.append({begin, stop});
-    if (isRest) {
-      passed.append({function.getArgument(6), elementBytes, block});
-      LLVM::CallOp::create(builder, loc, TypeRange(), reduceRestFunction, passed);
-      return;
-    }
-    passed.push_back(arith::ExtUIOp::create(builder, loc, i64, isAround));
-    InvocationAccess(builder, loc, Value()).callPointer(function.getArgument(6), Type(), passed);
-  };
-  callPart(zero, head, /*isRest=*/true);
-  callPart(head, end, /*isRest=*/false);
-  auto fence = scf::IfOp::create(builder, loc, isAround);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(fence.thenBlock());
-    createStoreFence(builder, loc);
-  }
-  callPart(end, count, /*isRest=*/true);
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
-}
-
+/// Blocks of vectors from where the first destination is aligned, and what is left on both sides one by one.
 void Reductions::defineReduce(KoloType type, KoloReduction reduction) {
   if (module.lookupSymbol(reduceKernelName(type, reduction)))
     return; // shared with the signed type
   Type pointer = pointerType(builder), i64 = builder.getI64Type();
-  LLVM::LLVMFuncOp blocks = defineReduceBlocks(type, reduction);
   auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
                                  {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
-  SmallVector<Value> passed(function.getArguments());
-  passed.push_back(LLVM::AddressOfOp::create(builder, loc, blocks));
-  passed.push_back(constantI64(builder, loc, sizeBytes(carriedType(type))));
-  passed.push_back(constantI64(builder, loc, blockElements(type)));
-  LLVM::CallOp::create(builder, loc, TypeRange(), reduceRangeFunction, passed);
+  ReduceArguments arguments = argumentsOf(function);
+  Value count = function.getArgument(4), zero = createConstant(builder, loc, 0);
+  Value elementBytes = constantI64(builder, loc, sizeBytes(carriedType(type)));
+  Value block = constantI64(builder, loc, blockElements(type));
+  Value first = loadEntry(builder, loc, arguments.destinations, zero);
+  Value misalignment = createMisalignment(builder, loc, first, vectorBytes);
+  Value head = arith::MinSIOp::create(builder, loc, count, arith::DivUIOp::create(builder, loc, misalignment, elementBytes));
+  Value left = arith::SubIOp::create(builder, loc, count, head);
+  Value whole = arith::SubIOp::create(builder, loc, left, arith::RemUIOp::create(builder, loc, left, block));
+  Value blocksBegin = toIndex(builder, loc, head);
+  Value blocksEnd = toIndex(builder, loc, arith::AddIOp::create(builder, loc, head, whole));
+  // Elements that do not lie at multiples of their size never meet a vector's boundary.
+  Value rest = arith::RemUIOp::create(builder, loc, misalignment, elementBytes);
+  Value isAround = arith::AndIOp::create(
+      builder, loc, isNotZero(builder, loc, function.getArgument(5)),
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest, constantI64(builder, loc, 0)));
+  isAround = arith::AndIOp::create(
+      builder, loc, isAround, areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
+
+  buildLoop(arguments, type, reduction, {zero, blocksBegin, 1}, /*isAroundCaches=*/false);
+  auto blocks = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(blocks.elseBlock());
+  buildLoop(arguments, type, reduction, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/false);
+  builder.setInsertionPointToStart(blocks.thenBlock());
+  buildLoop(arguments, type, reduction, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/true);
+  createStoreFence(builder, loc);
+  builder.setInsertionPointAfter(blocks);
+  buildLoop(arguments, type, reduction, {blocksEnd, toIndex(builder, loc, count), 1}, /*isAroundCaches=*/false);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
@@ -301,8 +213,6 @@ void Reductions::defineDivide(KoloType type) {
 
 void defineReductions(ModuleOp module, int64_t vectorBytes) {
   Reductions kernels(module, vectorBytes);
-  kernels.defineReduceRest();
-  kernels.defineReduceRange();
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
     for (int reduction = KOLO_SUM; reduction < KOLO_AVERAGE; ++reduction)
       kernels.defineReduce(KoloType(type), KoloReduction(reduction));
