@@ -34,6 +34,8 @@ struct Plan {
   uint64_t agreement = 0;
 
   bool isFor(const PluginState &plugin, const CallArguments &other) const;
+  /// Whether the plugin took the program, by what the call was.
+  bool isSelected() const { return program.empty() && arguments.collective; }
 };
 
 /// The last few plans of a communicator. Addresses stay valid while the cache lives.

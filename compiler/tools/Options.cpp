@@ -3,15 +3,23 @@
 
 #include "driver/Compile.h"
 #include "driver/Data.h"
+#include "driver/Schedules.h"
 #include "driver/TemporaryFile.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <map>
+
+#include <unistd.h>
 
 namespace kolo::tools {
 
@@ -44,7 +52,10 @@ runtime::Mesh parseMesh(const std::string &text) {
 void RunOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm (see kolo list) or a plugin file X.so")->required();
   command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=2,gpu=4")->required();
-  command.add_option("--program", program, "which program of a plugin that has several");
+  auto *named = command.add_option("--program", program, "which program of a plugin that has several");
+  command.add_option("--collective", collective, "instead, all_reduce and so on: what the plugin selects, by ranks, size and\n"
+                                                 "memory; for plugins made with kolo compile --table")
+      ->excludes(named);
   command.add_option("--dtype", type, "f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64")->capture_default_str();
   command.add_option("--op", reduction, "sum product min max average")->capture_default_str();
   command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
@@ -88,21 +99,12 @@ void ScheduleOptions::addTo(CLI::App &command) {
 }
 
 Schedule ScheduleOptions::schedule() const {
-  Schedule schedule;
-  schedule.slices = slices;
-  if (synchronisation == "handshake")
-    schedule.synchronisation = Synchronisation::Handshake;
-  if (transfers != "auto")
-    schedule.transfers = transfers == "push" ? Transfers::Push : Transfers::Pull;
-  if (entry != "auto")
-    schedule.entry = entry == "together" ? Entry::Together : Entry::Credits;
-  if (protocol == "slots") {
-    schedule.protocol = Protocol::Slots;
-    if (slices > 1 || transfers == "push" || entry == "credits")
-      throw ToolError(ExitCode::Usage, "--protocol slots: all of the input is published at once as all ranks enter, and read; "
-                                       "not with --pipeline, --transfers push or --entry credits");
-  }
-  return schedule;
+  return parseSchedule({{"pipeline", slices},
+                        {"synchronisation", synchronisation},
+                        {"transfers", transfers},
+                        {"entry", entry},
+                        {"protocol", protocol}},
+                       "--protocol");
 }
 
 static runtime::Plugin loadPlugin(const std::string &path) {
@@ -123,21 +125,34 @@ static runtime::Plugin compileShipped(const std::string &name, const runtime::Me
 
 static int64_t groupSizeOf(const RankJob &job) {
   int64_t size = 1;
-  for (int dim : job.plugin.findProgram(job.program)->groupDims)
+  for (int dim : job.info()->groupDims)
     size *= job.mesh.dims()[size_t(dim)].size;
   return size;
 }
 
 static void checkRoot(const RankJob &job) {
   using enum runtime::CollectiveKind;
-  auto kind = job.plugin.findProgram(job.program)->collective;
+  auto kind = job.info()->collective;
   bool isRooted = kind == Broadcast || kind == Reduce || kind == Gather || kind == Scatter;
   if (isRooted && (job.root < 0 || job.root >= groupSizeOf(job)))
     throw ToolError(ExitCode::Usage, "--root: " + std::to_string(job.root) + " is none of the ranks that take part, 0 to " +
                                          std::to_string(groupSizeOf(job) - 1));
 }
 
+/// For a call that leaves the program to the plugin.
+static void chooseCollective(RankJob &job, const std::string &name, const std::string &plugin) {
+  job.collective = runtime::parseCollectiveKind(name);
+  if (!job.collective)
+    throw ToolError(ExitCode::Usage, "--collective: there is no collective '" + name + "'; kolo list shows them");
+  if (job.info())
+    return;
+  throw ToolError(ExitCode::Usage, "--collective: " + plugin + " selects no program for " + name + " on " +
+                                       std::to_string(job.mesh.numRanks()) + " ranks; kolo inspect shows what it selects");
+}
+
 void RunOptions::chooseProgram(RankJob &job) const {
+  if (!collective.empty())
+    return chooseCollective(job, collective, what);
   const std::vector<runtime::ProgramInfo> &programs = job.plugin.programs();
   job.program = program.empty() && programs.size() == 1 ? programs.front().name : program;
   if (job.plugin.findProgram(job.program))
@@ -160,7 +175,7 @@ static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64
 }
 
 void RunOptions::checkMesh(const RankJob &job) const {
-  const runtime::ProgramInfo &info = *job.plugin.findProgram(job.program);
+  const runtime::ProgramInfo &info = *job.info();
   std::string known;
   for (const std::vector<int64_t> &sizes : info.meshes) {
     std::vector<runtime::MeshDim> dims;
@@ -201,7 +216,7 @@ RankJob RunOptions::makeJob() const {
 }
 
 static int64_t blocksOf(const RankJob &job) {
-  BufferSizes unit = bufferSizes(job.plugin.findProgram(job.program)->collective, 1, groupSizeOf(job));
+  BufferSizes unit = bufferSizes(job.info()->collective, 1, groupSizeOf(job));
   return std::max(unit.inputElements, unit.outputElements);
 }
 
@@ -217,7 +232,7 @@ Bandwidths bandwidthsFor(const RankJob &job, int64_t count, double microseconds)
   double numBytes = double(bytesFor(job, count)), n = double(groupSizeOf(job));
   double algorithm = microseconds > 0 ? numBytes / microseconds / 1e3 : 0;
   using enum runtime::CollectiveKind;
-  switch (job.plugin.findProgram(job.program)->collective) {
+  switch (job.info()->collective) {
   case AllReduce:
     return {algorithm, algorithm * 2 * (n - 1) / n};
   case Broadcast:
@@ -232,6 +247,17 @@ double median(std::vector<double> values) {
   std::ranges::sort(values);
   size_t half = values.size() / 2;
   return values.empty() ? 0 : values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+void checkWritable(const std::string &path, const std::string &flag) {
+  if (path.empty() || path == "-")
+    return;
+  std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw ToolError(ExitCode::Usage, flag + ": " + path + " is a directory");
+  if (access(std::filesystem::exists(path, ignored) ? path.c_str() : parent.empty() ? "." : parent.c_str(), W_OK) != 0)
+    throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": " + std::strerror(errno));
 }
 
 } // namespace kolo::tools

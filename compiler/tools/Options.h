@@ -34,7 +34,7 @@ struct ScheduleOptions {
 /// Flags of the commands that run ranks.
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
-  std::string program, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows";
+  std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows";
   int root = 0, lanes = 1, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false;
   ScheduleOptions scheduleOptions;
@@ -59,6 +59,9 @@ struct Bandwidths {
 Bandwidths bandwidthsFor(const RankJob &job, int64_t count, double microseconds);
 
 double median(std::vector<double> values);
+
+/// Whether a file can be written, asked before anything is measured; "" and "-" can. Throws ToolError (Usage).
+void checkWritable(const std::string &path, const std::string &flag);
 
 } // namespace kolo::tools
 
