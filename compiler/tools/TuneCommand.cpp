@@ -24,7 +24,7 @@ struct TuneCommand {
 
   std::vector<runtime::Mesh> parseMeshes() const;
   std::vector<runtime::CollectiveKind> parseCollectives() const;
-  TuneOptions parseOptions() const;
+  TuneOptions parseOptions(int mostRanks) const;
   std::string text() const;
 };
 
@@ -62,11 +62,13 @@ std::vector<runtime::CollectiveKind> TuneCommand::parseCollectives() const {
   return result;
 }
 
-TuneOptions TuneCommand::parseOptions() const {
+TuneOptions TuneCommand::parseOptions(int mostRanks) const {
   TuneOptions options{parseSize(maxBytes, "--max-bytes"), secondsPerCell};
   constexpr int64_t most = int64_t(1) << 40;
-  if (options.maxBytes < 1 || options.maxBytes > most)
-    throw ToolError(ExitCode::Usage, "--max-bytes: " + maxBytes + " must be at least 1 byte and at most 1T");
+  int64_t least = int64_t(sizeof(float)) * mostRanks;
+  if (options.maxBytes < least || options.maxBytes > most)
+    throw ToolError(ExitCode::Usage, fmt::format("--max-bytes: {} must be at least {}, an element for every rank, and at most 1T",
+                                                 maxBytes, least));
   return options;
 }
 
@@ -79,6 +81,16 @@ std::string TuneCommand::text() const {
     text += " --collective " + collective;
   return text + fmt::format(" --max-bytes {} --seconds-per-cell {} -o {}", maxBytes, secondsPerCell,
                             std::filesystem::path(output).filename().string());
+}
+
+void printLeftOut(const Candidates &candidates, const runtime::Mesh &mesh) {
+  std::map<std::string, std::string> programs; // by reason
+  for (const LeftOut &candidate : candidates.leftOut) {
+    std::string &names = programs[candidate.reason];
+    names += (names.empty() ? "" : ", ") + candidate.program;
+  }
+  for (const auto &[reason, names] : programs)
+    fmt::print("\nnot measured on {}: {}: {}\n", mesh.toString(), names, reason);
 }
 
 void print(const Candidates &candidates, const std::vector<Cell> &cells, const std::string &title) {
@@ -106,14 +118,13 @@ void writeWhole(const std::string &path, const std::string &text) {
 
 void tuneCommand(const TuneCommand &command) {
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
-  TuneOptions options = command.parseOptions();
+  TuneOptions options = command.parseOptions(meshes.back().numRanks());
   checkWritable(command.output, "--output");
   std::vector<TableEntry> entries;
   for (runtime::CollectiveKind collective : command.parseCollectives())
     for (const runtime::Mesh &mesh : meshes) {
       Candidates candidates = compileCandidates(collective, mesh);
-      for (const LeftOut &candidate : candidates.leftOut)
-        fmt::print("{} on {}: not measured: {}\n", candidate.program, mesh.toString(), candidate.reason);
+      printLeftOut(candidates, mesh);
       for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
         std::vector<Cell> cells = tune(candidates, mesh, memory, options);
         print(candidates, cells,

@@ -24,9 +24,6 @@ public:
     blockBytes = std::max(unit.inputElements, unit.outputElements) * int64_t(runtime::sizeBytes(job.type));
     for (int64_t bytes = leastBytes; bytes / factor < options.maxBytes; bytes *= factor)
       addCell(std::min(bytes, options.maxBytes));
-    if (cells.empty())
-      throw ToolError(ExitCode::Usage, "--max-bytes: " + std::to_string(options.maxBytes) + " is less than one element of " +
-                                           runtime::toString(job.info()->collective) + " on " + mesh.toString());
   }
 
   std::vector<Cell> run() {
@@ -89,14 +86,14 @@ private:
   }
 
   void choose(Cell &cell, const Cell *before) const {
-    auto isSlower = [&](size_t left, size_t right) {
+    auto isFaster = [&](size_t left, size_t right) {
       const Measurement &a = cell.measurements[left], &b = cell.measurements[right];
       return std::pair(a.isLeftBehind, a.medianUs()) < std::pair(b.isLeftBehind, b.medianUs());
     };
     std::vector<size_t> order(cell.measurements.size());
     for (size_t number = 0; number < order.size(); ++number)
       order[number] = number;
-    std::ranges::stable_sort(order, isSlower);
+    std::ranges::stable_sort(order, isFaster);
     if (before) {
       auto same = std::ranges::find(order, before->chosen);
       const Measurement &measurement = cell.measurements[*same];

@@ -25,7 +25,7 @@ struct Cell {
 };
 
 struct TuneOptions {
-  int64_t maxBytes = int64_t(64) << 20;
+  int64_t maxBytes = int64_t(64) << 20; // at least one f32 for every rank
   double secondsPerCell = 1;
 };
 
