@@ -182,8 +182,8 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
     return status;
   int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
   call.memory = sized.memoryKind(segments);
-  const SelectionEntry *entry = select(plugin.manifest.selection, *arguments.collective, static_cast<int>(everyone.size),
-                                       numBytes, call.memory);
+  const SelectionEntry *entry =
+      select(plugin.manifest.selection, *arguments.collective, static_cast<int>(everyone.size), numBytes, call.memory);
   if (!entry)
     return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks, memory '{}'",
                  plugin.path, toString(*arguments.collective), numBytes, everyone.size, toString(call.memory));

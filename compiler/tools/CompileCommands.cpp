@@ -51,7 +51,8 @@ void addListCommand(CLI::App &app) {
 
 namespace {
 struct CompileOptions : SourceOptions {
-  std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average", accumulate = "f32";
+  std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average",
+                             accumulate = "f32";
   bool unproved = false;
 };
 } // namespace
@@ -125,10 +126,12 @@ void addCompileCommand(CLI::App &app) {
   CLI::App *command = app.add_subcommand("compile", "compiles an algorithm, or a file of your own, to a plugin");
   auto options = std::make_shared<CompileOptions>();
   options->addTo(*command);
-  auto *table = command->add_option("--table", options->table, "instead of an algorithm, the programs that a table of kolo tune\n"
-                                                               "names, and what to take when; default: the shipped table");
+  auto *table = command->add_option("--table", options->table,
+                                    "instead of an algorithm, the programs that a table of kolo tune\n"
+                                    "names, and what to take when; default: the shipped table");
   command->get_option("algorithm")->required(false)->excludes(table);
-  for (const char *own : {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})
+  for (const char *own :
+       {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})
     table->excludes(command->get_option(own));
   command->add_option("--target", options->target, "what to generate code for: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();

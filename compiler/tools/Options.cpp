@@ -53,8 +53,10 @@ void RunOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm (see kolo list) or a plugin file X.so")->required();
   command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=2,gpu=4")->required();
   auto *named = command.add_option("--program", program, "which program of a plugin that has several");
-  command.add_option("--collective", collective, "instead, all_reduce and so on: what the plugin selects, by ranks, size and\n"
-                                                 "memory; for plugins made with kolo compile --table")
+  command
+      .add_option("--collective", collective,
+                  "instead, all_reduce and so on: what the plugin selects, by ranks, size and\n"
+                  "memory; for plugins made with kolo compile --table")
       ->excludes(named);
   command.add_option("--dtype", type, "f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64")->capture_default_str();
   command.add_option("--op", reduction, "sum product min max average")->capture_default_str();
@@ -147,7 +149,8 @@ static void chooseCollective(RankJob &job, const std::string &name, const std::s
   if (job.info())
     return;
   throw ToolError(ExitCode::Usage, "--collective: " + plugin + " selects no program for " + name + " on " +
-                                       std::to_string(job.mesh.numRanks()) + " ranks; kolo inspect shows what it selects");
+                                       std::to_string(job.mesh.numRanks()) +
+                                       " ranks; kolo inspect shows what it selects");
 }
 
 void RunOptions::chooseProgram(RankJob &job) const {

@@ -37,15 +37,21 @@ struct Row {
 std::string selectedFor(const RankJob &job, int64_t numBytes) {
   if (!job.collective)
     return "";
-  const runtime::ProgramInfo *selected = job.plugin.select(*job.collective, job.mesh.numRanks(), numBytes, job.memoryKind());
+  const runtime::ProgramInfo *selected =
+      job.plugin.select(*job.collective, job.mesh.numRanks(), numBytes, job.memoryKind());
   return selected ? selected->name : "";
 }
 
 Row makeRow(const RankJob &job, size_t size, const Timings &timings) {
   int64_t count = job.sizes[size].count;
   double middle = median(timings);
-  return {bytesFor(job, count), count, std::ranges::min(timings), middle, std::ranges::max(timings),
-          bandwidthsFor(job, count, middle), selectedFor(job, bytesFor(job, count))};
+  return {bytesFor(job, count),
+          count,
+          std::ranges::min(timings),
+          middle,
+          std::ranges::max(timings),
+          bandwidthsFor(job, count, middle),
+          selectedFor(job, bytesFor(job, count))};
 }
 
 /// A line on the terminal that is drawn over; nothing where nobody looks.
@@ -73,7 +79,8 @@ std::string describe(const RankJob &job) {
   return fmt::format("{} on {}: {} {}, {}{}, {} memory, {} {} per rank", job.name(), job.mesh.toString(),
                      job.mesh.numRanks(), job.useProcesses ? "processes" : "threads", runtime::toString(job.type),
                      job.info()->reduces ? std::string(" ") + runtime::toString(job.reduction) : "",
-                     job.useWindows ? "window" : "ordinary", job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
+                     job.useWindows ? "window" : "ordinary", job.options.lanes,
+                     job.options.lanes == 1 ? "lane" : "lanes");
 }
 
 void run(const RunCommand &command) {
@@ -167,10 +174,10 @@ void printTable(const RankJob &job, const std::vector<Row> &rows) {
              "(us)", "(us)", "(GB/s)", "(GB/s)");
   bool reduces = job.info()->reduces;
   for (const Row &row : rows)
-    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}{}{}\n", row.bytes, row.count,
-               runtime::toString(job.type), reduces ? runtime::toString(job.reduction) : "none", job.root, row.minUs,
-               row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.bandwidths.busGBps, job.collective ? "  " : "",
-               row.program);
+    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}{}{}\n", row.bytes,
+               row.count, runtime::toString(job.type), reduces ? runtime::toString(job.reduction) : "none", job.root,
+               row.minUs, row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.bandwidths.busGBps,
+               job.collective ? "  " : "", row.program);
 }
 
 void bench(const BenchCommand &command) {

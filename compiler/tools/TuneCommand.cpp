@@ -34,10 +34,11 @@ std::vector<runtime::Mesh> TuneCommand::parseMeshes() const {
   for (const std::string &text : meshes) {
     runtime::Mesh mesh = parseMesh(text);
     if (mesh.dims().size() != 1)
-      throw ToolError(ExitCode::Usage, "--mesh: " + text + " has more than one dimension; tables are about meshes like rank=4");
+      throw ToolError(ExitCode::Usage,
+                      "--mesh: " + text + " has more than one dimension; tables are about meshes like rank=4");
     if (mesh.numRanks() > runtime::maxRanks)
-      throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} has {} ranks; one host runs at most {}", text, mesh.numRanks(),
-                                                   runtime::maxRanks));
+      throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} has {} ranks; one host runs at most {}", text,
+                                                   mesh.numRanks(), runtime::maxRanks));
     parsed.insert_or_assign(mesh.numRanks(), mesh);
   }
   std::vector<runtime::Mesh> result;
@@ -67,8 +68,9 @@ TuneOptions TuneCommand::parseOptions(int mostRanks) const {
   constexpr int64_t most = int64_t(1) << 40;
   int64_t least = int64_t(sizeof(float)) * mostRanks;
   if (options.maxBytes < least || options.maxBytes > most)
-    throw ToolError(ExitCode::Usage, fmt::format("--max-bytes: {} must be at least {}, an element for every rank, and at most 1T",
-                                                 maxBytes, least));
+    throw ToolError(
+        ExitCode::Usage,
+        fmt::format("--max-bytes: {} must be at least {}, an element for every rank, and at most 1T", maxBytes, least));
   return options;
 }
 
@@ -94,14 +96,15 @@ void printLeftOut(const Candidates &candidates, const runtime::Mesh &mesh) {
 }
 
 void print(const Candidates &candidates, const std::vector<Cell> &cells, const std::string &title) {
-  fmt::print("\n{}\n{:>10}  {:<34} {:>10}  {:<34} {:>7}  {}\n", title, "bytes", "chosen", "us", "next", "slower", "left behind");
+  fmt::print("\n{}\n{:>10}  {:<34} {:>10}  {:<34} {:>7}  {}\n", title, "bytes", "chosen", "us", "next", "slower",
+             "left behind");
   for (const Cell &cell : cells) {
     double chosenUs = cell.measurements[cell.chosen].medianUs();
     std::string next = cell.next ? candidates.all[*cell.next].program() : "-";
     std::string slower = cell.next ? fmt::format("{:.2f}", cell.measurements[*cell.next].medianUs() / chosenUs) : "-";
     auto numBehind = std::ranges::count_if(cell.measurements, &Measurement::isLeftBehind);
-    fmt::print("{:>10}  {:<34} {:>10.2f}  {:<34} {:>7}  {}\n", cell.bytes, candidates.all[cell.chosen].program(), chosenUs, next,
-               slower, numBehind);
+    fmt::print("{:>10}  {:<34} {:>10.2f}  {:<34} {:>7}  {}\n", cell.bytes, candidates.all[cell.chosen].program(),
+               chosenUs, next, slower, numBehind);
   }
   std::fflush(stdout);
 }
@@ -129,7 +132,8 @@ void tuneCommand(const TuneCommand &command) {
         std::vector<Cell> cells = tune(candidates, mesh, memory, options);
         print(candidates, cells,
               fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
-        std::ranges::copy(entriesFor(candidates, cells, collective, mesh.numRanks(), memory), std::back_inserter(entries));
+        std::ranges::copy(entriesFor(candidates, cells, collective, mesh.numRanks(), memory),
+                          std::back_inserter(entries));
       }
     }
   writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries));
@@ -139,20 +143,24 @@ void tuneCommand(const TuneCommand &command) {
 } // namespace
 
 void addTuneCommand(CLI::App &app) {
-  CLI::App *command = app.add_subcommand("tune", "measures the shipped algorithms on this machine, and writes which to take when");
+  CLI::App *command =
+      app.add_subcommand("tune", "measures the shipped algorithms on this machine, and writes which to take when");
   auto options = std::make_shared<TuneCommand>();
   command->add_option("--mesh", options->meshes, "ranks, as rank=4; may repeat")->required();
   command->add_option("-o,--output", options->output, "the table, for kolo compile --table")->required();
   command->add_option("--collective", options->collectives, "all_reduce and so on; may repeat; without it, all");
   command->add_option("-e,--max-bytes", options->maxBytes, "largest size; the others are 8 bytes, 64, 512, ...")
       ->capture_default_str();
-  command->add_option("--seconds-per-cell", options->secondsPerCell,
-                      "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"
-                      "there are 16 cells per size and mesh, so that a mesh takes about four minutes")
+  command
+      ->add_option("--seconds-per-cell", options->secondsPerCell,
+                   "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"
+                   "there are 16 cells per size and mesh, so that a mesh takes about four minutes")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
-  command->footer("Every candidate's result is checked on every mesh, size and kind of memory. Ranks are processes; f32, sum, one lane.\n"
-                  "A candidate that takes more than twice as long as the fastest in the first round is left behind at that size; one\n"
+  command->footer("Every candidate's result is checked on every mesh, size and kind of memory. Ranks are processes; "
+                  "f32, sum, one lane.\n"
+                  "A candidate that takes more than twice as long as the fastest in the first round is left behind at "
+                  "that size; one\n"
                   "within 3 % of the fastest stays chosen from one size to the next.");
   command->callback([options] { tuneCommand(*options); });
 }

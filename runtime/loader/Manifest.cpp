@@ -10,7 +10,8 @@ namespace kolo::runtime {
 namespace {
 
 /// The sizes of one mesh.
-std::vector<int64_t> readSizes(ManifestReader &reader, const json &sizes, const std::string &path, const ProgramInfo &program) {
+std::vector<int64_t> readSizes(ManifestReader &reader, const json &sizes, const std::string &path,
+                               const ProgramInfo &program) {
   std::vector<int64_t> mesh;
   if (!sizes.is_array() || sizes.size() != program.meshDims.size())
     reader.fail(path, "must hold one size per dimension");

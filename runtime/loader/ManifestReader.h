@@ -1,4 +1,5 @@
-// ManifestReader: the fields of a manifest, with the first thing that is wrong with them. Used by Manifest and Selection.
+// ManifestReader: the fields of a manifest, with the first thing that is wrong with them. Used by Manifest and
+// Selection.
 #pragma once
 
 #include "Error.h"

@@ -50,7 +50,8 @@ SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::
     reader.fail(path + "memory", "is neither windows nor ordinary");
   entry.upToBytes = readEnd(reader, object, path);
   std::string name = reader.text(object, "program", path);
-  auto program = std::find_if(programs.begin(), programs.end(), [&](const ProgramInfo &info) { return info.name == name; });
+  auto program =
+      std::find_if(programs.begin(), programs.end(), [&](const ProgramInfo &info) { return info.name == name; });
   if (program == programs.end()) {
     reader.fail(path + "program", "names no program");
     return entry;
@@ -93,7 +94,8 @@ std::optional<MemoryKind> parseMemoryKind(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root, std::span<const ProgramInfo> programs) {
+std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root,
+                                          std::span<const ProgramInfo> programs) {
   std::vector<SelectionEntry> selection;
   for (const json &entry : reader.array(root, "selection", ""))
     selection.push_back(readEntry(reader, entry, fmt::format("selection[{}].", selection.size()), programs));

@@ -9,10 +9,11 @@
 
 namespace kolo::runtime {
 
-/// Reads the field 'selection', and tells the reader what is wrong: an entry must name a program of its collective, over all
-/// ranks of a mesh of so many; the entries of one collective, number of ranks and kind of memory must follow each other,
-/// ascending, the last one without an end.
-std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root, std::span<const ProgramInfo> programs);
+/// Reads the field 'selection', and tells the reader what is wrong: an entry must name a program of its collective,
+/// over all ranks of a mesh of so many; the entries of one collective, number of ranks and kind of memory must follow
+/// each other, ascending, the last one without an end.
+std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root,
+                                          std::span<const ProgramInfo> programs);
 
 /// The entry for a call; null when there is none.
 const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, int ranks,

@@ -1,5 +1,5 @@
-// A plugin made from a table gives what the collectives are defined to give, whatever it selects: programs with different
-// schedules lie in one plugin, and follow each other in the same memory.
+// A plugin made from a table gives what the collectives are defined to give, whatever it selects: programs with
+// different schedules lie in one plugin, and follow each other in the same memory.
 #include "Shipped.h"
 
 #include "../runtime/World.h"
@@ -22,17 +22,15 @@ struct Row {
 };
 constexpr kolo::Protocol slots = kolo::Protocol::Slots, bulk = kolo::Protocol::Bulk;
 // In the order of the collectives.
-constexpr Row rows[] = {{"allPairsAllGather", "ringAllGather", slots},
-                        {"allPairsReduceScatter", "ringReduceScatter", slots},
-                        {"oneShotAllReduce", "twoShotAllReduce", slots},
-                        {"directBroadcast", "scatterAllGatherBroadcast", slots},
-                        {"directReduce", "binomialReduce", bulk},
-                        {"directGather", "binomialGather", bulk},
-                        {"directScatter", "binomialScatter", bulk},
-                        {"directAllToAll", "bruckAllToAll", slots}};
+constexpr Row rows[] = {
+    {"allPairsAllGather", "ringAllGather", slots},   {"allPairsReduceScatter", "ringReduceScatter", slots},
+    {"oneShotAllReduce", "twoShotAllReduce", slots}, {"directBroadcast", "scatterAllGatherBroadcast", slots},
+    {"directReduce", "binomialReduce", bulk},        {"directGather", "binomialGather", bulk},
+    {"directScatter", "binomialScatter", bulk},      {"directAllToAll", "bruckAllToAll", slots}};
 constexpr int64_t boundaryBytes = 2000;
 
-/// For windows the small program below the boundary and the large one above it; for ordinary memory the other way round.
+/// For windows the small program below the boundary and the large one above it; for ordinary memory the other way
+/// round.
 kolo::runtime::Plugin compileTable() {
   std::vector<TableEntry> entries;
   for (auto [number, row] : llvm::enumerate(rows))
@@ -65,7 +63,8 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<kolo::KoloDialect>();
   auto collective = kolo::CollectiveAttr::get(&context, kolo::CollectiveKind(GetParam()), {0});
-  bool isRooted = GetParam() >= int(kolo::runtime::CollectiveKind::Broadcast) && GetParam() < int(kolo::runtime::CollectiveKind::AllToAll);
+  bool isRooted = GetParam() >= int(kolo::runtime::CollectiveKind::Broadcast) &&
+                  GetParam() < int(kolo::runtime::CollectiveKind::AllToAll);
   CaseDealer dealer(testSeed() + 7, 1, isRooted);
   for (int64_t ranks : {3, 4})
     for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
@@ -89,7 +88,8 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
               wrong += " (" + prepared[call].choices.describe() + ")";
           return wrong + communicator.barrier().message();
         };
-        EXPECT_EQ(kolo::test::runWorld(kind, int(ranks), {60000, 2}, body), "") << ranks << " ranks, KOLO_SEED=" << testSeed();
+        EXPECT_EQ(kolo::test::runWorld(kind, int(ranks), {60000, 2}, body), "")
+            << ranks << " ranks, KOLO_SEED=" << testSeed();
       }
 }
 

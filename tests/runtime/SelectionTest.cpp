@@ -19,7 +19,11 @@ using nlohmann::json;
 namespace {
 
 json entryFor(const char *collective, const char *memory, json upToBytes, const char *program) {
-  return {{"collective", collective}, {"ranks", 3}, {"memory", memory}, {"upToBytes", std::move(upToBytes)}, {"program", program}};
+  return {{"collective", collective},
+          {"ranks", 3},
+          {"memory", memory},
+          {"upToBytes", std::move(upToBytes)},
+          {"program", program}};
 }
 
 json goodSelection() {
@@ -60,7 +64,8 @@ struct Call {
 class Caller {
 public:
   explicit Caller(Communicator &communicator)
-      : communicator(communicator), window(std::move(communicator.allocate(2 * mostElements * sizeof(int32_t))).value()), heap(2 * mostElements) {}
+      : communicator(communicator),
+        window(std::move(communicator.allocate(2 * mostElements * sizeof(int32_t))).value()), heap(2 * mostElements) {}
 
   Status run(const Call &call, const Plugin &plugin = selectingPlugin()) {
     CallArguments arguments{call.program, *Mesh::parse("rank=3"), call.count, DataType::I32};
@@ -82,7 +87,8 @@ private:
   std::vector<int32_t> heap;
 };
 
-/// "" if this is the program that ranks 1 and 2 get when rank 0 names it, and when rank 0 names the other one they disagree.
+/// "" if this is the program that ranks 1 and 2 get when rank 0 names it, and when rank 0 names the other one they
+/// disagree.
 std::string takes(Communicator &communicator, Caller &caller, Call call, const char *program) {
   bool isNaming = communicator.rank() == 0;
   const char *other = std::string_view(program) == "pullAllReduce" ? "scratchAllReduce" : "pullAllReduce";
@@ -163,7 +169,8 @@ TEST(Selection, WithoutAnEntryNamesWhatWasAskedFor) {
       return expectStatus(communicator.run(selectingPlugin(), arguments), StatusCode::InvalidArgument, texts);
     });
   };
-  EXPECT_EQ(asked(CollectiveKind::AllToAll, {"selects no program for all_to_all of 24 bytes on 3 ranks", "windows"}), "");
+  EXPECT_EQ(asked(CollectiveKind::AllToAll, {"selects no program for all_to_all of 24 bytes on 3 ranks", "windows"}),
+            "");
 }
 
 TEST(Selection, ANameAndACollectiveMustAgree) {
@@ -218,7 +225,8 @@ TEST(Selection, EveryMistakeIsNamed) {
   EXPECT_EQ(refusal(1, "collective", "gossip", "selection[1].collective"), "");
   EXPECT_EQ(refusal(1, "memory", "tape", "selection[1].memory"), "");
   EXPECT_EQ(refusal(1, "ranks", -1, "selection[1].ranks"), "");
-  EXPECT_EQ(refusal(1, "ranks", 5, "selection[1].program' names a program that was not compiled for so many ranks"), "");
+  EXPECT_EQ(refusal(1, "ranks", 5, "selection[1].program' names a program that was not compiled for so many ranks"),
+            "");
   EXPECT_EQ(refusal(1, "upToBytes", -1, "selection[1].upToBytes' is out of range"), "");
   EXPECT_EQ(refusal(1, "upToBytes", 1.5, "selection[1].upToBytes' has the wrong type"), "");
   EXPECT_EQ(refusal(1, "upToBytes", 18446744073709551615u, "selection[1].upToBytes' is out of range"), "");

@@ -193,8 +193,8 @@ std::vector<std::string> compile(const CompileRequest &request) {
   options.budget = request.budget.value_or(options.budget);
   if (!module)
     module = compilePrograms(context, request, options, mistakes);
-  llvm::Error problem = request.programs.empty() ? compileTogether(*module, request, options)
-                                                 : cpu::packPlugin(*module, options, output);
+  llvm::Error problem =
+      request.programs.empty() ? compileTogether(*module, request, options) : cpu::packPlugin(*module, options, output);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());

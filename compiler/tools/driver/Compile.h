@@ -5,9 +5,9 @@
 #include "driver/ToolError.h"
 
 #include "compiler/Schedule.h"
-#include "targets/DeviceCode.h"
 #include "kolo/dsl/Registry.h"
 #include "kolo/runtime/Plugin.h"
+#include "targets/DeviceCode.h"
 
 #include <functional>
 #include <optional>
@@ -53,7 +53,8 @@ struct CompileRequest {
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
   std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
-  std::vector<ProgramRequest> programs = {}; // not empty: these, for the host alone, instead of definitions, meshes and schedule
+  std::vector<ProgramRequest> programs =
+      {}; // not empty: these, for the host alone, instead of definitions, meshes and schedule
   std::vector<SelectionRequest> selection = {}; // as in a manifest, in its order
 };
 

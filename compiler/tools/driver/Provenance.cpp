@@ -20,8 +20,8 @@ Provenance describeMachine(const std::string &koloVersion, const std::string &co
   if (utsname names; uname(&names) == 0)
     provenance.kernel = names.release;
   cpu_set_t cores;
-  provenance.cores = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores)
-                                                                      : int(std::thread::hardware_concurrency());
+  provenance.cores =
+      sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : int(std::thread::hardware_concurrency());
   std::time_t now = std::time(nullptr);
   char date[16] = "";
   if (std::tm parts; gmtime_r(&now, &parts))

@@ -141,9 +141,7 @@ private:
     return output.allocate(communicator, outputBytes, job.useWindows);
   }
 
-  BufferSizes sizesOf(int64_t count) const {
-    return bufferSizes(job.info()->collective, count, data.groupSize());
-  }
+  BufferSizes sizesOf(int64_t count) const { return bufferSizes(job.info()->collective, count, data.groupSize()); }
 
   runtime::CallArguments argumentsFor(const SizeJob &size) {
     int64_t count = size.count;
@@ -184,7 +182,8 @@ private:
       if (!status.isOk())
         return status;
       if (auto problem = data.check(rank, job.root, size.count, arguments.output))
-        wrong = (size.program.empty() ? job.name() : size.program) + ": " + *problem + " (count " + std::to_string(size.count) + ")";
+        wrong = (size.program.empty() ? job.name() : size.program) + ": " + *problem + " (count " +
+                std::to_string(size.count) + ")";
     }
     for (int i = -size.warmUps; i < size.iterations; ++i) {
       Status status = communicator.barrier();

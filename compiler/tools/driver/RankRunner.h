@@ -30,13 +30,14 @@ struct RankJob {
   bool isInPlace = false;
   bool useWindows = true;   // false: memory as malloc gives it
   bool useProcesses = true; // false: threads of this process
-  bool check = true;        // every byte of every output, once per size, before anything is timed; else data is never looked at
+  bool check =
+      true; // every byte of every output, once per size, before anything is timed; else data is never looked at
   runtime::CommunicatorOptions options;
   std::vector<SizeJob> sizes;
   std::optional<runtime::CollectiveKind> collective = {};
 
-  /// The program. Where the plugin selects it, one that it may select: of all that a caller sees, they have the same. Null
-  /// when there is none.
+  /// The program. Where the plugin selects it, one that it may select: of all that a caller sees, they have the same.
+  /// Null when there is none.
   const runtime::ProgramInfo *info() const;
   /// The program's name, or the collective's.
   std::string name() const;

@@ -29,7 +29,8 @@ template <class AnySchedule, class Visit> void forEachChoice(AnySchedule &schedu
   throw ToolError(ExitCode::Usage, where + ": " + problem);
 }
 
-void setField(Schedule &schedule, const std::string &field, const nlohmann::ordered_json &value, const std::string &where) {
+void setField(Schedule &schedule, const std::string &field, const nlohmann::ordered_json &value,
+              const std::string &where) {
   if (field == "pipeline") {
     if (!value.is_number_integer() || value < 1 || value > maxSlices)
       fail(where, fmt::format("pipeline: {} is no number from 1 to {}", value.dump(), maxSlices));
@@ -60,8 +61,9 @@ Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &
     setField(schedule, field, value, where);
   if (schedule.protocol == Protocol::Slots &&
       (schedule.slices > 1 || schedule.transfers == Transfers::Push || schedule.entry == Entry::Credits))
-    fail(where, "protocol slots: all of the input is published at once as all ranks enter, and read; not with pipeline, "
-                "transfers push or entry credits");
+    fail(where,
+         "protocol slots: all of the input is published at once as all ranks enter, and read; not with pipeline, "
+         "transfers push or entry credits");
   return schedule;
 }
 

@@ -10,8 +10,8 @@
 
 namespace kolo::tools {
 
-/// {"protocol": "slots"}: the default but for these fields, which are called like the flags. Throws ToolError (Usage), whose
-/// message begins with `where`, on an unknown field or value, and where fields exclude each other.
+/// {"protocol": "slots"}: the default but for these fields, which are called like the flags. Throws ToolError (Usage),
+/// whose message begins with `where`, on an unknown field or value, and where fields exclude each other.
 Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &where);
 
 /// The fields that differ from the default; an empty object for the default.

@@ -17,9 +17,18 @@ constexpr int timeoutMs = 120'000; // ranks share cores
 class Tuner {
 public:
   Tuner(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory, const TuneOptions &options)
-      : candidates(candidates), options(options),
-        job{candidates.plugin, candidates.all.front().program(), mesh, runtime::DataType::F32, runtime::Reduction::Sum, 0, false,
-            memory == runtime::MemoryKind::Windows, true, true, {timeoutMs, 1}, {}} {
+      : candidates(candidates), options(options), job{candidates.plugin,
+                                                      candidates.all.front().program(),
+                                                      mesh,
+                                                      runtime::DataType::F32,
+                                                      runtime::Reduction::Sum,
+                                                      0,
+                                                      false,
+                                                      memory == runtime::MemoryKind::Windows,
+                                                      true,
+                                                      true,
+                                                      {timeoutMs, 1},
+                                                      {}} {
     BufferSizes unit = bufferSizes(job.info()->collective, 1, mesh.numRanks());
     blockBytes = std::max(unit.inputElements, unit.outputElements) * int64_t(runtime::sizeBytes(job.type));
     for (int64_t bytes = leastBytes; bytes / factor < options.maxBytes; bytes *= factor)
@@ -61,7 +70,8 @@ private:
       return;
     std::vector<Timings> timings = runRanks(job, [](size_t) {});
     for (size_t number = 0; number < measured.size(); ++number)
-      measured[number]->microseconds.insert(measured[number]->microseconds.end(), timings[number].begin(), timings[number].end());
+      measured[number]->microseconds.insert(measured[number]->microseconds.end(), timings[number].begin(),
+                                            timings[number].end());
   }
 
   /// By its fastest call, so that a disturbance leaves nobody behind.

@@ -18,9 +18,9 @@ struct Measurement {
 };
 
 struct Cell {
-  int64_t bytes = 0;                      // of the larger buffer of one rank
-  std::vector<Measurement> measurements;  // by candidate
-  size_t chosen = 0;                      // by number, as is the fastest of the others that were measured to the end
+  int64_t bytes = 0;                     // of the larger buffer of one rank
+  std::vector<Measurement> measurements; // by candidate
+  size_t chosen = 0;                     // by number, as is the fastest of the others that were measured to the end
   std::optional<size_t> next = std::nullopt;
 };
 
@@ -29,10 +29,10 @@ struct TuneOptions {
   double secondsPerCell = 1;
 };
 
-/// One cell per size of the ladder, 8 bytes to maxBytes by factors of 8, that a call can have; f32, sum, ranks as processes.
-/// In the first round every candidate's result is checked byte by byte, then a few calls are timed; who is far behind is left
-/// there. The rounds that follow alternate among the others, as many as fit into the time of a cell, but at least one.
-/// Throws as runRanks does, and Refused where results are wrong.
+/// One cell per size of the ladder, 8 bytes to maxBytes by factors of 8, that a call can have; f32, sum, ranks as
+/// processes. In the first round every candidate's result is checked byte by byte, then a few calls are timed; who is
+/// far behind is left there. The rounds that follow alternate among the others, as many as fit into the time of a cell,
+/// but at least one. Throws as runRanks does, and Refused where results are wrong.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
 

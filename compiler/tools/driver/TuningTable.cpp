@@ -89,7 +89,8 @@ private:
     }
     auto kind = runtime::CollectiveKind(int(definition->collective.kind)); // the same cases in the same order
     if (kind != entry.collective || !definition->collective.dims.empty())
-      fail("algorithm", fmt::format("{} does no {} of all ranks", entry.algorithm, runtime::toString(entry.collective)));
+      fail("algorithm",
+           fmt::format("{} does no {} of all ranks", entry.algorithm, runtime::toString(entry.collective)));
     if (definition->mesh.dims.size() != 1)
       fail("algorithm", entry.algorithm + " needs a mesh of more than one dimension");
   }
@@ -106,11 +107,13 @@ void checkOrder(const std::vector<TableEntry> &entries, const std::string &path)
     bool isFirst = !before || keyOf(*before) != keyOf(entry);
     bool isLast = index + 1 == entries.size() || keyOf(entries[index + 1]) != keyOf(entry);
     if (before && keyOf(entry) < keyOf(*before))
-      throw ToolError(ExitCode::Usage, where + ": is out of order; entries are sorted by collective, ranks, memory and size");
+      throw ToolError(ExitCode::Usage,
+                      where + ": is out of order; entries are sorted by collective, ranks, memory and size");
     if (!isFirst && (!before->upToBytes || (entry.upToBytes && *entry.upToBytes <= *before->upToBytes)))
       throw ToolError(ExitCode::Usage, where + ".upToBytes: is not above that of the entry before");
     if (isLast && entry.upToBytes)
-      throw ToolError(ExitCode::Usage, where + ".upToBytes: leaves larger sizes without an algorithm; the last one is null");
+      throw ToolError(ExitCode::Usage,
+                      where + ".upToBytes: leaves larger sizes without an algorithm; the last one is null");
   }
 }
 
@@ -155,11 +158,13 @@ std::string writeTable(const Provenance &provenance, const std::vector<TableEntr
       object["schedule"] = schedule;
     lines += (lines.empty() ? "    " : ",\n    ") + object.dump();
   }
-  ordered_json machine = {{"processor", provenance.processor}, {"cores", provenance.cores}, {"kernel", provenance.kernel}};
+  ordered_json machine = {
+      {"processor", provenance.processor}, {"cores", provenance.cores}, {"kernel", provenance.kernel}};
   // One line per entry: tables are read by people, and compared line by line.
-  return fmt::format("{{\n  \"kolo\": {},\n  \"machine\": {},\n  \"date\": {},\n  \"command\": {},\n  \"entries\": [\n{}\n  ]\n}}\n",
-                     ordered_json(provenance.koloVersion).dump(), machine.dump(), ordered_json(provenance.date).dump(),
-                     ordered_json(provenance.command).dump(), lines);
+  return fmt::format(
+      "{{\n  \"kolo\": {},\n  \"machine\": {},\n  \"date\": {},\n  \"command\": {},\n  \"entries\": [\n{}\n  ]\n}}\n",
+      ordered_json(provenance.koloVersion).dump(), machine.dump(), ordered_json(provenance.date).dump(),
+      ordered_json(provenance.command).dump(), lines);
 }
 
 CompileRequest requestFor(const std::vector<TableEntry> &entries) {

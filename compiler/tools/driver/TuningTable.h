@@ -1,5 +1,5 @@
-// Tuning tables: which algorithm, with which schedule, for which collective, number of ranks, memory and size. JSON files
-// that `kolo tune` writes and `kolo compile --table` reads.
+// Tuning tables: which algorithm, with which schedule, for which collective, number of ranks, memory and size. JSON
+// files that `kolo tune` writes and `kolo compile --table` reads.
 #ifndef KOLO_TOOLS_TUNINGTABLE_H
 #define KOLO_TOOLS_TUNINGTABLE_H
 

@@ -61,7 +61,7 @@ struct ProgramInfo {
 
 /// Where a rank's input and output lie, as far as choosing a program goes.
 enum class MemoryKind : uint8_t {
-  Windows,  // all that the collective uses on this rank is where peers access it directly; so it always is among threads
+  Windows, // all that the collective uses on this rank is where peers access it directly; so it always is among threads
   Ordinary, // else
 };
 /// "windows", "ordinary".
@@ -73,8 +73,9 @@ struct SelectionEntry {
   CollectiveKind collective = CollectiveKind::AllGather;
   int ranks = 0;
   MemoryKind memory = MemoryKind::Windows;
-  int64_t upToBytes = 0; // of the larger buffer of any rank, inclusive; INT64_MAX: no end. From where the entry before ends
-  int program = 0;       // index into Plugin::programs()
+  int64_t upToBytes =
+      0;           // of the larger buffer of any rank, inclusive; INT64_MAX: no end. From where the entry before ends
+  int program = 0; // index into Plugin::programs()
 };
 
 struct PluginState;
@@ -98,7 +99,8 @@ public:
   const ProgramInfo *findProgram(std::string_view name) const;
   /// In order; empty for a plugin whose programs can only be called by name.
   const std::vector<SelectionEntry> &selection() const;
-  /// What the selection takes for a call on so many ranks and bytes, of the larger buffer of any rank. Null when no entry fits.
+  /// What the selection takes for a call on so many ranks and bytes, of the larger buffer of any rank. Null when no
+  /// entry fits.
   const ProgramInfo *select(CollectiveKind collective, int ranks, int64_t numBytes, MemoryKind memory) const;
   /// The manifest's JSON text.
   const std::string &manifest() const;
