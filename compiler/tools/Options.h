@@ -48,6 +48,9 @@ private:
   void checkMesh(const RankJob &job) const;
 };
 
+/// Ranks that collect with each other.
+int64_t groupSizeOf(const RankJob &job);
+
 /// Elements, as the collective counts them, of a call whose larger buffer holds this many bytes, rounded down.
 int64_t countFor(const RankJob &job, int64_t numBytes);
 /// Bytes of the larger buffer of one rank.

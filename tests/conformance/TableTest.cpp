@@ -28,6 +28,7 @@ constexpr Row rows[] = {
     {"directReduce", "binomialReduce", bulk},        {"directGather", "binomialGather", bulk},
     {"directScatter", "binomialScatter", bulk},      {"directAllToAll", "bruckAllToAll", slots}};
 constexpr int64_t boundaryBytes = 2000;
+constexpr int64_t counts[] = {0, 1, 125, 499, 3000};
 
 /// For windows the small program below the boundary and the large one above it; for ordinary memory the other way
 /// round.
@@ -72,7 +73,7 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
         dealer.setGroup(ranks);
         std::vector<PreparedCase> prepared;
         for (ElementType type : allElementTypes)
-          for (auto [number, count] : llvm::enumerate({0, 1, 125, 499, 3000})) {
+          for (auto [number, count] : llvm::enumerate(counts)) {
             Case choices = dealer.deal(type, number, count);
             choices.inWindow = inWindow;
             choices.lanes = 2;

@@ -96,23 +96,18 @@ private:
   }
 
   void choose(Cell &cell, const Cell *before) const {
-    auto isFaster = [&](size_t left, size_t right) {
-      const Measurement &a = cell.measurements[left], &b = cell.measurements[right];
-      return std::pair(a.isLeftBehind, a.medianUs()) < std::pair(b.isLeftBehind, b.medianUs());
-    };
-    std::vector<size_t> order(cell.measurements.size());
-    for (size_t number = 0; number < order.size(); ++number)
-      order[number] = number;
-    std::ranges::stable_sort(order, isFaster);
-    if (before) {
-      auto same = std::ranges::find(order, before->chosen);
-      const Measurement &measurement = cell.measurements[*same];
-      if (!measurement.isLeftBehind && measurement.medianUs() <= asFast * cell.measurements[order.front()].medianUs())
-        std::rotate(order.begin(), same, same + 1);
-    }
-    cell.chosen = order.front();
-    if (order.size() > 1 && !cell.measurements[order[1]].isLeftBehind)
-      cell.next = order[1];
+    std::vector<std::pair<double, size_t>> order; // the fastest first
+    for (size_t number = 0; number < cell.measurements.size(); ++number)
+      if (!cell.measurements[number].isLeftBehind)
+        order.emplace_back(cell.measurements[number].medianUs(), number);
+    std::ranges::sort(order);
+    auto same =
+        std::ranges::find_if(order, [&](const auto &entry) { return before && entry.second == before->chosen; });
+    if (same != order.end() && same->first <= asFast * order.front().first)
+      std::rotate(order.begin(), same, same + 1);
+    cell.chosen = order.front().second;
+    if (order.size() > 1)
+      cell.next = order[1].second;
   }
 
   const Candidates &candidates;
