@@ -83,6 +83,9 @@ bool isInside(const Lane &lane, const RemoteRange &range) {
   if (range.peer < 0 || range.peer >= lane.world->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
     return false;
   uint64_t whole = lane.plan->peerLocations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
+  // The offset is from where the piece begins.
+  if (lane.plan->isWhole(range.role))
+    whole -= std::min(whole, static_cast<uint64_t>(lane.plan->pieceOffsetBytes));
   return range.offsetBytes >= 0 && range.sizeBytes >= 0 && static_cast<uint64_t>(range.offsetBytes) <= whole &&
          static_cast<uint64_t>(range.sizeBytes) <= whole - static_cast<uint64_t>(range.offsetBytes);
 }
@@ -97,8 +100,9 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
   }
   auto peer = static_cast<size_t>(range.peer);
   auto sizeBytes = static_cast<size_t>(range.sizeBytes);
+  int64_t offsetBytes = range.offsetBytes + (lane.plan->isWhole(range.role) ? lane.plan->pieceOffsetBytes : 0);
   if (void *base = lane.plan->peerBuffers[range.role][peer]) { // it is mapped here after all
-    std::byte *remote = static_cast<std::byte *>(base) + range.offsetBytes;
+    std::byte *remote = static_cast<std::byte *>(base) + offsetBytes;
     std::memcpy(direction == Direction::ToPeer ? remote : local, direction == Direction::ToPeer ? local : remote,
                 sizeBytes);
     return;
@@ -106,7 +110,7 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
   const Location &location = lane.plan->peerLocations[range.role][peer];
   int rank = static_cast<int>(range.peer);
   Status status = copyAttached(direction, lane.world->block(rank).pid.load(),
-                               location.addressOrOffset + static_cast<uint64_t>(range.offsetBytes), local, sizeBytes);
+                               location.addressOrOffset + static_cast<uint64_t>(offsetBytes), local, sizeBytes);
   if (!status.isOk())
     (void)lane.fail(rankError(status.code(), rank, "rank {} in program {}, memory of rank {}: {}", lane.world->rank(),
                               lane.plan->call.info->name, rank, status.message()));
@@ -160,6 +164,8 @@ int32_t Lane::fail(const Status &cause) {
 void makeLanes(Plan &plan, World &world, std::byte *tiles) {
   int numLanes = world.settings().lanes;
   plan.lanes.resize(static_cast<size_t>(numLanes));
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+    plan.peerPieces[role] = plan.peerBuffers[role];
   for (int number = 0; number < numLanes; ++number) {
     Lane &lane = plan.lanes[static_cast<size_t>(number)];
     lane.semaphores = plan.semaphores->ofLane(number, world.rank());
@@ -184,14 +190,21 @@ void publishLane(void *plan, int number) {
   own.call.program->publish(&own.lanes[static_cast<size_t>(number)].invocation);
 }
 
-/// Readies the lanes for one of several pieces.
+/// Readies the lanes for one of several pieces: where memory is not copied piece by piece, on any rank, it begins further on.
 static void startPiece(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
-  for (Lane &lane : plan.lanes) {
+  plan.pieceOffsetBytes = piece * buffers.pieces.count * plan.call.elementBytes;
+  auto shifted = [&](void *whole) { return whole ? static_cast<std::byte *>(whole) + plan.pieceOffsetBytes : nullptr; };
+  for (Lane &lane : plan.lanes)
     lane.invocation.count = pieceCount(plan.call, buffers.pieces, piece);
-    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
-      if (auto *whole = static_cast<std::byte *>(buffers.local[role]); whole && !buffers.isCopied[role])
-        lane.invocation.local[role] = whole + piece * buffers.pieces.count * plan.call.elementBytes;
+  for (int32_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    if (!plan.isWhole(role))
+      continue;
+    std::transform(plan.peerBuffers[role].begin(), plan.peerBuffers[role].end(), plan.peerPieces[role].begin(), shifted);
+    for (Lane &lane : plan.lanes) {
+      lane.invocation.local[role] = shifted(buffers.local[role]);
+      lane.invocation.peers[role] = plan.peerPieces[role].data();
+    }
   }
 }
 

@@ -26,6 +26,9 @@ struct Plan {
   std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> published[2]; // by turn and rank
+  // Of the piece that is running, where buffers are whole: where it begins in each of them, and where that is, by rank.
+  int64_t pieceOffsetBytes = 0;
+  std::vector<void *> peerPieces[2];
   std::vector<Lane> lanes;
 
   uint64_t generation = 0; // of the segment table: the plan is good for nothing in any other
@@ -34,6 +37,8 @@ struct Plan {
   uint64_t agreement = 0;
 
   bool isFor(const PluginState &plugin, const CallArguments &other) const;
+  /// Whether the buffers of a role are the caller's own, on all ranks, of which a piece is a part.
+  bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
   /// Whether the plugin took the program, by what the call was.
   bool isSelected() const { return program.empty() && arguments.collective; }
 };
