@@ -122,6 +122,8 @@ void writeWhole(const std::string &path, const std::string &text) {
 void tuneCommand(const TuneCommand &command) {
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
+  if (command.output == "-")
+    throw ToolError(ExitCode::Usage, "--output: a table goes to a file; standard output gets what was measured");
   checkWritable(command.output, "--output");
   std::vector<TableEntry> entries;
   for (runtime::CollectiveKind collective : command.parseCollectives())
