@@ -112,8 +112,12 @@ void print(const Candidates &candidates, const std::vector<Cell> &cells, const s
 /// Whole or not at all. Throws ToolError (Usage).
 void writeWhole(const std::string &path, const std::string &text) {
   llvm::Error problem = llvm::writeToOutput(path, [&](llvm::raw_ostream &stream) {
-    stream << text;
-    return llvm::Error::success();
+    auto &file = static_cast<llvm::raw_fd_ostream &>(stream); // as for every regular file
+    file << text;
+    file.flush();
+    std::error_code code = file.error();
+    file.clear_error(); // or its destructor ends the process
+    return llvm::errorCodeToError(code);
   });
   if (problem)
     throw ToolError(ExitCode::Usage, "--output: cannot write " + path + ": " + llvm::toString(std::move(problem)));
@@ -122,9 +126,12 @@ void writeWhole(const std::string &path, const std::string &text) {
 void tuneCommand(const TuneCommand &command) {
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
-  if (command.output == "-")
-    throw ToolError(ExitCode::Usage, "--output: a table goes to a file; standard output gets what was measured");
   checkWritable(command.output, "--output");
+  // A device would be replaced by the table, and standard output gets what was measured.
+  std::error_code ignored;
+  if (command.output == "-" ||
+      (std::filesystem::exists(command.output, ignored) && !std::filesystem::is_regular_file(command.output, ignored)))
+    throw ToolError(ExitCode::Usage, "--output: cannot write " + command.output + ": it is not a regular file");
   std::vector<TableEntry> entries;
   for (runtime::CollectiveKind collective : command.parseCollectives())
     for (const runtime::Mesh &mesh : meshes) {

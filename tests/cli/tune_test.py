@@ -62,7 +62,8 @@ class Tune(Tables):
 
     def test_refusals_write_nothing(self):
         self.refuses(2, *TUNE[:-1], "missing/table.json", says=["--output", "missing/table.json"])
-        self.refuses(2, *TUNE[:-1], "-", says=["--output", "standard output"])
+        self.refuses(2, *TUNE[:-1], "-", says=["--output", "regular"])
+        self.refuses(2, *TUNE[:-1], "/dev/null", says=["--output", "regular"])
         self.refuses(2, *TUNE[:-1], ".", says=["--output", "directory"])
         tune = ["tune", "-o", "table.json", "--mesh"]
         self.refuses(2, *tune, "node=2,gpu=2", says=["--mesh", "node=2,gpu=2", "dimension"])
