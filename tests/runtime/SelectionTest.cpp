@@ -148,6 +148,27 @@ TEST(Selection, IsMadeAnewWhenTheSameCallComesWithOtherMemory) {
             "");
 }
 
+TEST(Selection, TellsCollectivesApartThatAreCalledInTurnOnTheSameMemory) {
+  EXPECT_EQ(inWorld(WorldKind::Threads,
+                    [](Communicator &communicator) {
+                      std::vector<int32_t> in(5, 1), out(15, -1);
+                      CallArguments arguments{"", *Mesh::parse("rank=3"), 5, DataType::I32};
+                      arguments.input = in.data();
+                      arguments.output = out.data();
+                      std::string said;
+                      for (int time = 0; time < 6; ++time) {
+                        bool isReduced = time % 2;
+                        arguments.collective = isReduced ? CollectiveKind::AllReduce : CollectiveKind::AllGather;
+                        said += expectStatus(communicator.run(selectingPlugin(), arguments), StatusCode::Ok);
+                        if (out != (isReduced ? std::vector<int32_t>{3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+                                              : std::vector<int32_t>(15, 1)))
+                          said += "wrong result";
+                      }
+                      return said;
+                    }),
+            "");
+}
+
 TEST(Selection, RanksWithDifferentMemoryThatGetDifferentProgramsAreTold) {
   EXPECT_EQ(inWorld(WorldKind::Forked,
                     [](Communicator &communicator) {
