@@ -127,8 +127,7 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
 }
 
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
-  bool isReachable = (call.inputBytes == 0 || segments.locate(call.input, call.inputBytes)) &&
-                     (call.outputBytes == 0 || segments.locate(call.output, call.outputBytes));
+  bool isReachable = call.memoryKind(segments) == MemoryKind::Windows;
   // By the largest buffer of any rank, so that ranks do not attach and stage in one call.
   bool isLarge = std::max(call.largest.input, call.largest.output) * call.unitBytes() >= leastAttachBytes;
   bool isAttached = rules.ordinaryMemory == OrdinaryMemory::Attach ||

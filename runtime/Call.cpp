@@ -1,6 +1,7 @@
 #include "Call.h"
 
 #include "Error.h"
+#include "loader/Selection.h"
 
 #include <algorithm>
 
@@ -13,15 +14,22 @@ struct Group {
   int64_t rank = 0;
 };
 
+void setProgram(const PluginState &plugin, size_t index, Call &call) {
+  call.info = &plugin.manifest.programs[index];
+  call.program = &plugin.table->programs[index];
+  call.key.program = static_cast<int32_t>(index);
+}
+
 Status findProgram(const PluginState &plugin, const CallArguments &arguments, Call &call) {
   const std::vector<ProgramInfo> &programs = plugin.manifest.programs;
   if (arguments.program.empty() && programs.size() > 1)
     return error(StatusCode::InvalidArgument, "{}: has {} programs: name one", plugin.path, programs.size());
   for (size_t index = 0; index < programs.size(); ++index)
     if (arguments.program.empty() || programs[index].name == arguments.program) {
-      call.info = &programs[index];
-      call.program = &plugin.table->programs[index];
-      call.key.program = static_cast<int32_t>(index);
+      setProgram(plugin, index, call);
+      if (arguments.collective && *arguments.collective != call.info->collective)
+        return error(StatusCode::InvalidArgument, "program '{}' is no {}, which the call asks for", call.info->name,
+                     toString(*arguments.collective));
       return {};
     }
   return error(StatusCode::InvalidArgument, "{}: has no program '{}'", plugin.path, arguments.program);
@@ -81,12 +89,17 @@ bool isRooted(CollectiveKind kind) {
          kind == CollectiveKind::Scatter;
 }
 
-Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, Call &call) {
-  auto type = static_cast<size_t>(arguments.type), reduction = static_cast<size_t>(arguments.reduction);
+Status checkType(const CallArguments &arguments, Call &call) {
+  auto type = static_cast<size_t>(arguments.type);
   if (type >= KOLO_NUM_TYPES)
     return error(StatusCode::InvalidArgument, "{} is not a data type", type);
   call.elementBytes = static_cast<int64_t>(sizeBytes(arguments.type));
   call.key.type = static_cast<int32_t>(type);
+  return {};
+}
+
+Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, Call &call) {
+  auto type = static_cast<size_t>(arguments.type), reduction = static_cast<size_t>(arguments.reduction);
   if (!call.info->reduces)
     return {};
   if (reduction >= KOLO_NUM_REDUCTIONS)
@@ -137,17 +150,17 @@ int64_t inPlaceOffset(CollectiveKind kind, const Group &group) {
   }
 }
 
-Status sizeBuffers(const CallArguments &arguments, const Group &group, Call &call) {
-  bool isRoot = isRooted(call.info->collective) && call.root == group.rank;
+Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Group &group, Call &call) {
+  bool isRoot = isRooted(kind) && arguments.root == group.rank;
   int64_t unitBytes = 0, wholeBytes = 0;
   if (arguments.count < 0)
     return error(StatusCode::InvalidArgument, "count is {}", arguments.count);
   if (__builtin_mul_overflow(arguments.count, call.elementBytes, &unitBytes) ||
       __builtin_mul_overflow(unitBytes, group.size, &wholeBytes))
     return error(StatusCode::InvalidArgument, "count {} is too large", arguments.count);
-  call.extent = extentOf(call.info->collective, group, isRoot);
-  call.largest = extentOf(call.info->collective, group, true);
-  call.inPlaceOffset = inPlaceOffset(call.info->collective, group);
+  call.extent = extentOf(kind, group, isRoot);
+  call.largest = extentOf(kind, group, true);
+  call.inPlaceOffset = inPlaceOffset(kind, group);
   call.inputBytes = static_cast<size_t>(call.extent.input * unitBytes);
   call.outputBytes = static_cast<size_t>(call.extent.output * unitBytes);
   call.setPointers(arguments);
@@ -158,43 +171,39 @@ Status sizeBuffers(const CallArguments &arguments, const Group &group, Call &cal
   return {};
 }
 
+/// By the plugin's selection, which is for collectives over all ranks.
+Status selectProgram(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+                     const Group &everyone, Call &call) {
+  if (plugin.manifest.selection.empty())
+    return error(StatusCode::InvalidArgument, "{}: selects no program for {}: name one", plugin.path,
+                 toString(*arguments.collective));
+  Call sized = call;
+  if (Status status = sizeBuffers(*arguments.collective, arguments, everyone, sized); !status.isOk())
+    return status;
+  int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
+  call.memory = sized.memoryKind(segments);
+  const SelectionEntry *entry =
+      select(plugin.manifest.selection, *arguments.collective, static_cast<int>(everyone.size), numBytes, call.memory);
+  if (!entry)
+    return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks, memory '{}'",
+                 plugin.path, toString(*arguments.collective), numBytes, everyone.size, toString(call.memory));
+  setProgram(plugin, static_cast<size_t>(entry->program), call);
+  return {};
+}
+
 } // namespace
 
-Overlap Call::overlap() const {
-  auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
-  if (!inputBytes || !outputBytes || in >= out + outputBytes || out >= in + inputBytes)
-    return Overlap::None;
-  return static_cast<int64_t>(in - out) == inPlaceOffset * unitBytes() ? Overlap::InPlace : Overlap::Other;
-}
-
-bool Call::mustCopyInput() const {
-  Overlap found = overlap();
-  return found == Overlap::Other || (found == Overlap::InPlace && info->inPlace != InPlace::Direct);
-}
-
-KoloShape Call::shapeFor(int64_t count) const {
-  KoloShape shape = {};
-  std::copy_n(dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
-  shape.count = count;
-  shape.elementBytes = elementBytes;
-  return shape;
-}
-
-int64_t Call::scratchBytesFor(int64_t count) const {
-  KoloShape shape = shapeFor(count);
-  return program->scratchBytes(&shape);
-}
-
-int64_t Call::publishedBytesFor(int64_t count) const {
-  KoloShape shape = shapeFor(count);
-  return program->publishedBytes(&shape);
-}
-
-Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, int rank, int size) {
+Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
+                      int size) {
   Call call;
   call.key.plugin = plugin.identity;
   call.key.count = arguments.count;
-  if (Status status = findProgram(plugin, arguments, call); !status.isOk())
+  if (Status status = checkType(arguments, call); !status.isOk())
+    return status;
+  bool isSelected = arguments.program.empty() && arguments.collective;
+  if (Status status = isSelected ? selectProgram(plugin, arguments, segments, {size, rank}, call)
+                                 : findProgram(plugin, arguments, call);
+      !status.isOk())
     return status;
   if (Status status = checkMesh(arguments.mesh, rank, size, call); !status.isOk())
     return status;
@@ -207,7 +216,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
                    group.size);
     call.root = call.key.root = arguments.root;
   }
-  if (Status status = sizeBuffers(arguments, group, call); !status.isOk())
+  if (Status status = sizeBuffers(call.info->collective, arguments, group, call); !status.isOk())
     return status;
   int64_t scratchBytes = call.scratchBytesFor(arguments.count);
   if (scratchBytes < 0)

@@ -3,6 +3,7 @@
 
 #include "kolo/runtime/Communicator.h"
 #include "loader/PluginState.h"
+#include "memory/Segments.h"
 #include "transport/Control.h"
 
 #include <cstdint>
@@ -37,6 +38,7 @@ struct Call {
   Extent largest;            // of any rank
   int64_t inPlaceOffset = 0; // of the input in the output, in multiples of count, when a call is in place
   bool isProved = false;     // on this mesh
+  MemoryKind memory = MemoryKind::Windows; // that it was selected by, if it was
 
   // What this rank reads and writes; a size is 0 where the collective does not use the buffer on this rank.
   std::byte *input = nullptr;
@@ -53,6 +55,8 @@ struct Call {
     output = static_cast<std::byte *>(arguments.output);
   }
   Overlap overlap() const;
+  /// Where what this rank uses lies.
+  MemoryKind memoryKind(const SegmentTable &segments) const;
   /// Whether input and output overlap in a way that the program does not support.
   bool mustCopyInput() const;
   /// Whether peers access the caller's own memory.
@@ -65,7 +69,9 @@ private:
   KoloShape shapeFor(int64_t count) const;
 };
 
-/// Checks everything that one rank can check. InvalidArgument, UnsupportedMesh, BadPlugin.
-Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, int rank, int size);
+/// Checks everything that one rank can check, and selects the program where the arguments leave that to the plugin.
+/// InvalidArgument, UnsupportedMesh, BadPlugin.
+Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
+                      int size);
 
 } // namespace kolo::runtime

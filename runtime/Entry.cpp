@@ -87,7 +87,7 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
 /// All of this rank's own part: no peer is involved.
 Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan) {
   plan.call = {};
-  Result<Call> planned = planCall(plugin, arguments, ranks->rank(), ranks->size());
+  Result<Call> planned = planCall(plugin, arguments, *segments, ranks->rank(), ranks->size());
   if (!planned.isOk())
     return planned.status();
   plan.call = *planned;

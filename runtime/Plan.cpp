@@ -14,6 +14,8 @@ bool moveTo(Plan &plan, const CallArguments &arguments, const SegmentTable &segm
   moved.setPointers(arguments);
   if (stagingFor(moved, segments, rules) != plan.buffers.wanted || plan.buffers.isInputAside)
     return false;
+  if (plan.isSelected() && moved.memoryKind(segments) != plan.call.memory)
+    return false;
   if (!plan.buffers.isCopied[KOLO_INPUT])
     plan.buffers.local[KOLO_INPUT] = moved.inputBytes ? moved.input : nullptr;
   if (!plan.buffers.isCopied[KOLO_OUTPUT])
@@ -30,8 +32,8 @@ bool moveTo(Plan &plan, const CallArguments &arguments, const SegmentTable &segm
 
 bool Plan::isFor(const PluginState &plugin, const CallArguments &other) const {
   return arguments.count == other.count && pluginLoad == plugin.load && arguments.type == other.type &&
-         arguments.reduction == other.reduction && arguments.root == other.root && program == other.program &&
-         arguments.mesh == other.mesh;
+         arguments.reduction == other.reduction && arguments.root == other.root &&
+         arguments.collective == other.collective && program == other.program && arguments.mesh == other.mesh;
 }
 
 Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,

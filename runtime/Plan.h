@@ -39,6 +39,8 @@ struct Plan {
   bool isFor(const PluginState &plugin, const CallArguments &other) const;
   /// Whether the buffers of a role are the caller's own, on all ranks, of which a piece is a part.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
+  /// Whether the plugin took the program, by what the call was.
+  bool isSelected() const { return program.empty() && arguments.collective; }
 };
 
 /// The last few plans of a communicator. Addresses stay valid while the cache lives.

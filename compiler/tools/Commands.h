@@ -12,6 +12,7 @@ void addCheckCommand(CLI::App &app);
 void addInspectCommand(CLI::App &app);
 void addRunCommand(CLI::App &app);
 void addBenchCommand(CLI::App &app);
+void addTuneCommand(CLI::App &app);
 
 } // namespace kolo::tools
 

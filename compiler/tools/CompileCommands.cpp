@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "SourceOptions.h"
 #include "driver/Devices.h"
+#include "driver/TuningTable.h"
 
 #include "kolo/runtime/Plugin.h"
 
@@ -50,7 +51,8 @@ void addListCommand(CLI::App &app) {
 
 namespace {
 struct CompileOptions : SourceOptions {
-  std::string output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average", accumulate = "f32";
+  std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average",
+                             accumulate = "f32";
   bool unproved = false;
 };
 } // namespace
@@ -79,9 +81,33 @@ static void printProofs(const std::string &plugin) {
     }
 }
 
+/// The programs of a table, instead of one algorithm's. Throws ToolError (Usage).
+static CompileRequest makeTableRequest(const CompileOptions &options) {
+  if (options.target != "cpu")
+    throw ToolError(ExitCode::Usage, "--target: not with --table; a table is about CPU hosts");
+  CompileRequest request;
+  try {
+    request = requestFor(readTable(options.table == "default" ? defaultTablePath() : options.table));
+  } catch (const ToolError &error) {
+    throw ToolError(error.code(), std::string("--table: ") + error.what());
+  }
+  request.optimize = !options.noOptimization;
+  request.budget = options.parseBudget();
+  return request;
+}
+
+static CompileRequest makeRequest(const CompileOptions &options) {
+  if (!options.table.empty())
+    return makeTableRequest(options);
+  if (options.what.empty())
+    throw ToolError(ExitCode::Usage, "an algorithm or --table is required (kolo compile --help)");
+  return options.makeRequest();
+}
+
 static void compileCommand(const CompileOptions &options) {
-  CompileRequest request = options.makeRequest();
-  request.output = options.output.empty() ? std::filesystem::path(options.what).stem().string() + ".so" : options.output;
+  CompileRequest request = makeRequest(options);
+  const std::string &source = options.table.empty() ? options.what : options.table;
+  request.output = options.output.empty() ? std::filesystem::path(source).stem().string() + ".so" : options.output;
   request.unproved = options.unproved;
   request.sanitizeThread = options.sanitizer == "thread";
   request.devices = parseTargets(options.target);
@@ -100,6 +126,13 @@ void addCompileCommand(CLI::App &app) {
   CLI::App *command = app.add_subcommand("compile", "compiles an algorithm, or a file of your own, to a plugin");
   auto options = std::make_shared<CompileOptions>();
   options->addTo(*command);
+  auto *table = command->add_option("--table", options->table,
+                                    "instead of an algorithm, the programs that a table of kolo tune\n"
+                                    "names, and what to take when; default: the shipped table");
+  command->get_option("algorithm")->required(false)->excludes(table);
+  for (const char *own :
+       {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})
+    table->excludes(command->get_option(own));
   command->add_option("--target", options->target, "what to generate code for: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();
   command->add_option("--device-types", options->types, "element types that devices reduce; all: all ten")

@@ -35,7 +35,7 @@ struct ScheduleOptions {
 /// Flags of the commands that run ranks.
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
-  std::string program, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows", device;
+  std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows", device;
   int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false;
   ScheduleOptions scheduleOptions;
@@ -50,6 +50,9 @@ private:
   void checkMesh(const RankJob &job) const;
 };
 
+/// Ranks that collect with each other.
+int64_t groupSizeOf(const RankJob &job);
+
 /// Elements, as the collective counts them, of a call whose larger buffer holds this many bytes, rounded down.
 int64_t countFor(const RankJob &job, int64_t numBytes);
 /// Bytes of the larger buffer of one rank.
@@ -61,6 +64,9 @@ struct Bandwidths {
 Bandwidths bandwidthsFor(const RankJob &job, int64_t count, double microseconds);
 
 double median(std::vector<double> values);
+
+/// Whether a file can be written, asked before anything is measured; "" and "-" can. Throws ToolError (Usage).
+void checkWritable(const std::string &path, const std::string &flag);
 
 } // namespace kolo::tools
 

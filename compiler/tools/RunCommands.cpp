@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include <unistd.h>
 
@@ -32,13 +31,27 @@ struct Row {
   int64_t bytes, count;
   double minUs, medianUs, maxUs;
   Bandwidths bandwidths;
+  std::string program; // that the plugin selected; empty where it was named
 };
+
+std::string selectedFor(const RankJob &job, int64_t numBytes) {
+  if (!job.collective)
+    return "";
+  const runtime::ProgramInfo *selected =
+      job.plugin.select(*job.collective, job.mesh.numRanks(), numBytes, job.memoryKind());
+  return selected ? selected->name : "";
+}
 
 Row makeRow(const RankJob &job, size_t size, const Timings &timings) {
   int64_t count = job.sizes[size].count;
   double middle = median(timings);
-  return {bytesFor(job, count), count, std::ranges::min(timings), middle, std::ranges::max(timings),
-          bandwidthsFor(job, count, middle)};
+  return {bytesFor(job, count),
+          count,
+          std::ranges::min(timings),
+          middle,
+          std::ranges::max(timings),
+          bandwidthsFor(job, count, middle),
+          selectedFor(job, bytesFor(job, count))};
 }
 
 /// A line on the terminal that is drawn over; nothing where nobody looks.
@@ -73,9 +86,8 @@ std::string describePlace(const RankJob &job) {
 }
 
 std::string describe(const RankJob &job) {
-  return fmt::format("{} on {}: {}, {}{}, {} memory, {} {} per rank", job.program, job.mesh.toString(), describePlace(job),
-                     runtime::toString(job.type),
-                     job.plugin.findProgram(job.program)->reduces ? std::string(" ") + runtime::toString(job.reduction) : "",
+  return fmt::format("{} on {}: {}, {}{}, {} memory, {} {} per rank", job.name(), job.mesh.toString(), describePlace(job),
+                     runtime::toString(job.type), job.info()->reduces ? std::string(" ") + runtime::toString(job.reduction) : "",
                      memoryOf(job), job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
 }
 
@@ -89,14 +101,17 @@ void run(const RunCommand &command) {
   job.sizes = {{count, 1, command.iterations}};
   std::vector<Timings> timings = runRanks(job, [](size_t) {});
   Row row = makeRow(job, 0, timings.front());
-  fmt::print("{}\n{} bytes ({} elements): every byte is right\n", describe(job), row.bytes, row.count);
+  fmt::print("{}\n", describe(job));
+  if (job.collective)
+    fmt::print("the plugin selects {}\n", row.program);
+  fmt::print("{} bytes ({} elements): every byte is right\n", row.bytes, row.count);
   fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth {:.2f} GB/s\n",
              row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
 }
 
 nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) {
   nlohmann::ordered_json result;
-  result["program"] = job.program;
+  result[job.collective ? "collective" : "program"] = job.name();
   result["mesh"] = job.mesh.toString();
   result["ranksAs"] = job.device ? kindOf(*job.device) : job.useProcesses ? "processes" : "threads";
   result["memory"] = job.device ? "device" : job.useWindows ? "windows" : "ordinary";
@@ -104,7 +119,7 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
   result["dtype"] = runtime::toString(job.type);
   result["op"] = runtime::toString(job.reduction);
   result["rows"] = nlohmann::ordered_json::array();
-  for (const Row &row : rows)
+  for (const Row &row : rows) {
     result["rows"].push_back({{"bytes", row.bytes},
                               {"count", row.count},
                               {"minUs", row.minUs},
@@ -112,14 +127,18 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
                               {"maxUs", row.maxUs},
                               {"algBandwidthGBps", row.bandwidths.algorithmGBps},
                               {"busBandwidthGBps", row.bandwidths.busGBps}});
+    if (job.collective)
+      result["rows"].back()["program"] = row.program;
+  }
   return result;
 }
 
-std::string toCsv(const std::vector<Row> &rows) {
-  std::string text = "bytes,count,minUs,medianUs,maxUs,algBandwidthGBps,busBandwidthGBps\n";
+std::string toCsv(const RankJob &job, const std::vector<Row> &rows) {
+  std::string text = "bytes,count,minUs,medianUs,maxUs,algBandwidthGBps,busBandwidthGBps";
+  text += job.collective ? ",program\n" : "\n";
   for (const Row &row : rows)
-    text += fmt::format("{},{},{},{},{},{},{}\n", row.bytes, row.count, row.minUs, row.medianUs, row.maxUs,
-                        row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
+    text += fmt::format("{},{},{},{},{},{},{}{}{}\n", row.bytes, row.count, row.minUs, row.medianUs, row.maxUs,
+                        row.bandwidths.algorithmGBps, row.bandwidths.busGBps, job.collective ? "," : "", row.program);
   return text;
 }
 
@@ -130,18 +149,6 @@ void write(const std::string &path, const std::string &text) {
   isWritten &= file && (file == stdout ? std::fflush(file) : std::fclose(file)) == 0;
   if (!isWritten)
     throw ToolError(ExitCode::Usage, "cannot write " + path + ": " + std::strerror(errno));
-}
-
-/// Whether `write` will succeed, asked before anything is measured.
-void checkWritable(const std::string &path, const std::string &flag) {
-  if (path.empty() || path == "-")
-    return;
-  std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw ToolError(ExitCode::Usage, flag + ": " + path + " is a directory");
-  if (access(std::filesystem::exists(path, ignored) ? path.c_str() : parent.empty() ? "." : parent.c_str(), W_OK) != 0)
-    throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": " + std::strerror(errno));
 }
 
 /// The sizes of the sweep. Throws ToolError (Usage).
@@ -173,11 +180,12 @@ void printTable(const RankJob &job, const std::vector<Row> &rows) {
              "min", "median", "max", "algbw", "busbw");
   fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "(B)", "(elements)", "", "", "", "(us)",
              "(us)", "(us)", "(GB/s)", "(GB/s)");
-  bool reduces = job.plugin.findProgram(job.program)->reduces;
+  bool reduces = job.info()->reduces;
   for (const Row &row : rows)
-    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}\n", row.bytes, row.count,
-               runtime::toString(job.type), reduces ? runtime::toString(job.reduction) : "none", job.root, row.minUs,
-               row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
+    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}{}{}\n", row.bytes,
+               row.count, runtime::toString(job.type), reduces ? runtime::toString(job.reduction) : "none", job.root,
+               row.minUs, row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.bandwidths.busGBps,
+               job.collective ? "  " : "", row.program);
 }
 
 void bench(const BenchCommand &command) {
@@ -196,7 +204,7 @@ void bench(const BenchCommand &command) {
   for (size_t size = 0; size < timings.size(); ++size)
     rows.push_back(makeRow(job, size, timings[size]));
   if (!command.csvPath.empty())
-    write(command.csvPath, toCsv(rows));
+    write(command.csvPath, toCsv(job, rows));
   if (!command.jsonPath.empty())
     write(command.jsonPath, toJson(job, rows).dump(2) + "\n");
   if (command.csvPath != "-" && command.jsonPath != "-")

@@ -50,6 +50,7 @@ int main(int argc, char **argv) {
   addInspectCommand(app);
   addRunCommand(app);
   addBenchCommand(app);
+  addTuneCommand(app);
   try {
     checkCommand(app, argc, argv);
     app.parse(argc, argv);

@@ -1,77 +1,17 @@
 #include "loader/Manifest.h"
 
 #include "Error.h"
-
-#include <nlohmann/json.hpp>
+#include "loader/ManifestReader.h"
+#include "loader/Selection.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace kolo::runtime {
 namespace {
 
-using nlohmann::json;
-
-/// Reads fields and remembers the first that is wrong; after that every read gives an empty value.
-class Reader {
-public:
-  const Status &status() const { return failure; }
-  void fail(const std::string &path, const char *problem) {
-    if (failure.isOk())
-      failure = error(StatusCode::BadPlugin, "its manifest's field '{}' {}", path, problem);
-  }
-
-  const json &field(const json &object, const char *name, const std::string &path, json::value_t type) {
-    static const json nothing;
-    auto found = object.is_object() ? object.find(name) : object.end();
-    if (!object.is_object() || found == object.end()) {
-      fail(path + name, "is missing");
-      return nothing;
-    }
-    // The parser tells non-negative integers from others; both are integers here.
-    bool isRight = type == json::value_t::number_integer ? found->is_number_integer() : found->type() == type;
-    if (!isRight) {
-      fail(path + name, "has the wrong type");
-      return nothing;
-    }
-    return *found;
-  }
-  std::string text(const json &object, const char *name, const std::string &path) {
-    const json &value = field(object, name, path, json::value_t::string);
-    return value.is_string() ? value.get<std::string>() : std::string();
-  }
-  bool boolean(const json &object, const char *name, const std::string &path) {
-    const json &value = field(object, name, path, json::value_t::boolean);
-    return value.is_boolean() && value.get<bool>();
-  }
-  int integer(const json &object, const char *name, const std::string &path) {
-    return number(field(object, name, path, json::value_t::number_integer), path + name, 0);
-  }
-  int number(const json &value, const std::string &path, int least) {
-    if (!failure.isOk())
-      return 0;
-    if (!value.is_number_integer()) {
-      fail(path, "has the wrong type");
-      return 0;
-    }
-    // An unsigned number beyond the signed range comes out negative, and is refused with the rest.
-    auto wide = value.get<int64_t>();
-    if (wide < least || wide > std::numeric_limits<int>::max()) {
-      fail(path, "is out of range");
-      return 0;
-    }
-    return static_cast<int>(wide);
-  }
-  const json &array(const json &object, const char *name, const std::string &path) {
-    return field(object, name, path, json::value_t::array);
-  }
-
-private:
-  Status failure;
-};
-
 /// The sizes of one mesh.
-std::vector<int64_t> readSizes(Reader &reader, const json &sizes, const std::string &path, const ProgramInfo &program) {
+std::vector<int64_t> readSizes(ManifestReader &reader, const json &sizes, const std::string &path,
+                               const ProgramInfo &program) {
   std::vector<int64_t> mesh;
   if (!sizes.is_array() || sizes.size() != program.meshDims.size())
     reader.fail(path, "must hold one size per dimension");
@@ -81,7 +21,7 @@ std::vector<int64_t> readSizes(Reader &reader, const json &sizes, const std::str
   return mesh;
 }
 
-void readDims(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+void readDims(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
   for (const json &name : reader.array(object, "mesh", path)) {
     if (!name.is_string())
       return reader.fail(path + "mesh", "has the wrong type");
@@ -102,7 +42,7 @@ void readDims(Reader &reader, const json &object, const std::string &path, Progr
     program.meshes.push_back(readSizes(reader, sizes, path + "meshes", program));
 }
 
-void readProofs(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+void readProofs(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
   int index = 0;
   for (const json &entry : reader.array(object, "proved", path)) {
     std::string at = fmt::format("{}proved[{}].", path, index++);
@@ -115,7 +55,7 @@ void readProofs(Reader &reader, const json &object, const std::string &path, Pro
   program.isUnproved = reader.boolean(object, "unproved", path);
 }
 
-void readStatements(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+void readStatements(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
   int index = 0;
   for (const json &entry : reader.array(object, "statements", path)) {
     std::string at = fmt::format("{}statements[{}].", path, index++);
@@ -126,7 +66,7 @@ void readStatements(Reader &reader, const json &object, const std::string &path,
   }
 }
 
-void readShared(Reader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+void readShared(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
   program.sharesInput = program.sharesOutput = false;
   for (const json &name : reader.array(object, "shared", path)) {
     if (name == "input")
@@ -138,7 +78,7 @@ void readShared(Reader &reader, const json &object, const std::string &path, Pro
   }
 }
 
-ProgramInfo readProgram(Reader &reader, const json &object, const std::string &path) {
+ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::string &path) {
   constexpr int mostSemaphores = 1 << 12;
   ProgramInfo program;
   program.name = reader.text(object, "name", path);
@@ -170,7 +110,7 @@ Result<Manifest> parseManifest(std::string_view text) {
   json root = json::parse(text, nullptr, false);
   if (!root.is_object())
     return error(StatusCode::BadPlugin, "its manifest is not a JSON object");
-  Reader reader;
+  ManifestReader reader;
   Manifest manifest;
   if (int abi = reader.integer(root, "abi", ""); reader.status().isOk() && abi != int(KOLO_ABI_VERSION))
     return error(StatusCode::BadPlugin, "its manifest is for ABI version {}, this runtime has {}", abi, KOLO_ABI_VERSION);
@@ -189,6 +129,8 @@ Result<Manifest> parseManifest(std::string_view text) {
         reader.fail("programs", "names a program twice");
     manifest.programs.push_back(std::move(program));
   }
+  if (root.contains("selection"))
+    manifest.selection = readSelection(reader, root, manifest.programs);
   if (!reader.status().isOk())
     return reader.status();
   if (manifest.programs.empty())

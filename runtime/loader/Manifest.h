@@ -15,6 +15,7 @@ struct Manifest {
   std::string cpu;        // "x86-64-v3"
   std::string sanitizer;  // "thread": instrumented for it; empty: not instrumented
   std::vector<ProgramInfo> programs;
+  std::vector<SelectionEntry> selection;
 };
 
 /// BadPlugin: not JSON, or a field is missing, has another type or an impossible value; the message names the field, not

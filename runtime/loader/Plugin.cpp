@@ -5,6 +5,7 @@
 #include "loader/CpuFeatures.h"
 #include "loader/PluginFile.h"
 #include "loader/PluginState.h"
+#include "loader/Selection.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -188,6 +189,13 @@ const ProgramInfo *Plugin::findProgram(std::string_view name) const {
     if (program.name == name)
       return &program;
   return nullptr;
+}
+
+const std::vector<SelectionEntry> &Plugin::selection() const { return state->manifest.selection; }
+
+const ProgramInfo *Plugin::select(CollectiveKind collective, int ranks, int64_t numBytes, MemoryKind memory) const {
+  const SelectionEntry *entry = runtime::select(state->manifest.selection, collective, ranks, numBytes, memory);
+  return entry ? &programs()[static_cast<size_t>(entry->program)] : nullptr;
 }
 
 const std::string &Plugin::manifest() const { return state->manifestText; }

@@ -45,6 +45,10 @@ static LogicalResult runPipeline(ModuleOp module, function_ref<void(OpPassManage
 llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, StringRef path, DeviceCompiler devices) {
   if (failed(runPipeline(module, [&](OpPassManager &manager) { buildChannelPipeline(manager, options); })))
     return makeError("the choreography has mistakes");
+  return packPlugin(module, options, path, devices);
+}
+
+llvm::Error packPlugin(ModuleOp module, const PipelineOptions &options, StringRef path, DeviceCompiler devices) {
   std::vector<std::string> programs;
   bool reduces = false;
   module.walk([&](ChannelReduceOp) { reduces = true; });

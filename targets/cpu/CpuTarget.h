@@ -22,6 +22,14 @@ using DeviceCompiler = llvm::function_ref<llvm::Expected<DeviceCode>(mlir::Modul
 llvm::Error compilePlugin(mlir::ModuleOp module, const PipelineOptions &options, llvm::StringRef path,
                           DeviceCompiler devices = nullptr);
 
+/// The same of a module that is in channel form already, and proved, whatever schedules led to it.
+llvm::Error packPlugin(mlir::ModuleOp programs, const PipelineOptions &options, llvm::StringRef path,
+                       DeviceCompiler devices = nullptr);
+
+/// An attribute of the module: the manifest's `selection`, an array of dictionaries with the same fields; an entry
+/// without `upToBytes` has no end.
+inline constexpr llvm::StringLiteral selectionName = "kolo.selection";
+
 /// The level of the x86-64 architecture, or another name that the loader knows, that code for this host is compiled for.
 llvm::Expected<std::string> hostCpuLevel();
 

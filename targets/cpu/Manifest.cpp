@@ -104,6 +104,21 @@ static ordered_json describeImages(ModuleOp module, const DeviceCode &devices) {
   return result;
 }
 
+/// Which program is taken for calls that name a collective only.
+static ordered_json describeSelection(ArrayAttr selection) {
+  ordered_json result = ordered_json::array();
+  for (auto fields : selection.getAsRange<DictionaryAttr>()) {
+    auto text = [&](StringRef name) { return fields.getAs<StringAttr>(name).str(); };
+    auto end = fields.getAs<IntegerAttr>("upToBytes");
+    result.push_back({{"collective", text("collective")},
+                      {"ranks", fields.getAs<IntegerAttr>("ranks").getInt()},
+                      {"memory", text("memory")},
+                      {"upToBytes", end ? ordered_json(end.getInt()) : ordered_json()},
+                      {"program", text("program")}});
+  }
+  return result;
+}
+
 llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions &options, const DeviceCode &devices) {
   llvm::Expected<std::string> cpu = hostCpuLevel();
   if (!cpu)
@@ -117,6 +132,8 @@ llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions
   manifest["programs"] = ordered_json::array();
   for (auto program : module.getOps<ProgramOp>())
     manifest["programs"].push_back(describeProgram(program));
+  if (auto selection = module->getAttrOfType<ArrayAttr>(selectionName))
+    manifest["selection"] = describeSelection(selection);
   if (!devices.images.empty())
     manifest["devices"] = {{"abi", KOLO_DEVICE_ABI_VERSION},
                            {"maxThreads", KOLO_DEVICE_MAX_THREADS},

@@ -167,6 +167,7 @@ std::string Caller::call(const PreparedCase &prepared) {
   arguments.type = runtime::DataType(int(world.type));
   arguments.reduction = runtime::Reduction(int(world.reduction));
   arguments.root = int(world.root);
+  arguments.collective = selected;
   // What a rank has no use for may be null, or point to memory that nobody touches.
   arguments.input = isRead || flipCoin() ? in : nullptr;
   arguments.output = isWritten || flipCoin() ? out : nullptr;

@@ -67,6 +67,9 @@ public:
   Caller(runtime::Communicator &communicator, const runtime::Plugin &plugin, const runtime::Mesh &mesh, uint64_t seed)
       : communicator(communicator), plugin(plugin), mesh(mesh), random(seed + uint64_t(communicator.rank())) {}
 
+  /// Not empty: calls name this collective only, and the plugin selects the program.
+  std::optional<runtime::CollectiveKind> selected;
+
   /// Memory for all cases, in windows if the first one says so. Says what went wrong, or nothing.
   std::string allocate(llvm::ArrayRef<PreparedCase> cases);
   /// Makes the call and looks at every byte. Says what went wrong, or nothing.

@@ -65,13 +65,13 @@ class Installed(unittest.TestCase):
         for name in ["bin/kolo", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
                      "include/kolo/dsl/Language.h", "include/kolo/runtime/Communicator.h",
                      "include/kolo/runtime/PluginAbi.h", "lib/cmake/kolo/koloConfig.cmake",
-                     "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE"]:
+                     "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json"]:
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
                                    r"lib/libkolo_(cuda|hip)\.so|include/kolo/(dsl|runtime)/\w+\.h|"
-                                   r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE)\Z")
+                                   r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json)\Z")
 
     def test_no_file_names_the_source_or_the_first_prefix(self):
         for name in listing(self.prefix):

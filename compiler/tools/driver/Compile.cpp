@@ -92,14 +92,15 @@ void checkRest(ModuleOp module) {
   (void)manager.run(module); // what it finds goes to the diagnostics
 }
 
-/// The choreographies of the request. Throws ToolError.
-OwningOpRef<ModuleOp> emitDefinitions(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
-  checkNames(request.definitions, mistakes);
+/// The choreographies of these definitions. Throws ToolError.
+OwningOpRef<ModuleOp> emitDefinitions(MLIRContext &context, const std::vector<dsl::Definition> &definitions,
+                                      const std::vector<runtime::Mesh> &meshes, Mistakes &mistakes) {
+  checkNames(definitions, mistakes);
   if (!mistakes.isEmpty())
     throw ToolError(ExitCode::Refused, mistakes.text());
   OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(&context)));
-  for (const dsl::Definition &definition : request.definitions)
-    addChoreography(*module, definition, request.meshes, mistakes);
+  for (const dsl::Definition &definition : definitions)
+    addChoreography(*module, definition, meshes, mistakes);
   if (!mistakes.isEmpty() && succeeded(verify(*module)))
     checkRest(*module);
   if (!mistakes.isEmpty())
@@ -120,17 +121,67 @@ OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mis
 }
 
 OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
-  return request.irPath.empty() ? emitDefinitions(context, request, mistakes)
+  return request.irPath.empty() ? emitDefinitions(context, request.definitions, request.meshes, mistakes)
                                 : parseIr(context, request.irPath, mistakes);
 }
 
+/// Leaves the selection where the target writes the manifest from.
+void setSelection(ModuleOp module, const std::vector<SelectionRequest> &selection) {
+  Builder builder(module.getContext());
+  SmallVector<Attribute> entries;
+  for (const SelectionRequest &entry : selection) {
+    NamedAttrList fields;
+    fields.append("collective", builder.getStringAttr(runtime::toString(entry.collective)));
+    fields.append("ranks", builder.getI64IntegerAttr(entry.ranks));
+    fields.append("memory", builder.getStringAttr(runtime::toString(entry.memory)));
+    if (entry.upToBytes)
+      fields.append("upToBytes", builder.getI64IntegerAttr(*entry.upToBytes));
+    fields.append("program", builder.getStringAttr(entry.program));
+    entries.push_back(fields.getDictionary(module.getContext()));
+  }
+  if (!entries.empty())
+    module->setAttr(cpu::selectionName, builder.getArrayAttr(entries));
+}
+
+/// Every program in channel form, by its own schedule, and the selection; the rest as in `options`. Throws ToolError.
+OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest &request, PipelineOptions options,
+                                      Mistakes &mistakes) {
+  OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
+  setSelection(*all, request.selection);
+  for (const ProgramRequest &program : request.programs) {
+    OwningOpRef<ModuleOp> module = emitDefinitions(context, {program.definition}, program.meshes, mistakes);
+    options.schedule = program.schedule;
+    if (options.schedule.entry == Entry::Auto)
+      options.schedule.entry = Entry::Together;
+    PassManager manager(&context, ModuleOp::getOperationName());
+    buildChannelPipeline(manager, options);
+    if (failed(manager.run(*module)))
+      throw ToolError(ExitCode::Refused, mistakes.text());
+    all->getBody()->getOperations().splice(all->getBody()->end(), module->getBody()->getOperations());
+  }
+  return all;
+}
+
 } // namespace
+
+/// Compiles programs that go by one schedule, for the host and for devices.
+static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, PipelineOptions options) {
+  bool isForHost = request.devices.empty();
+  if (!isForHost && (options.schedule.protocol == Protocol::Slots || options.schedule.entry == Entry::Together))
+    throw ToolError(ExitCode::Usage, "slots, and ranks that enter together, are for the host alone");
+  if (options.schedule.entry == Entry::Auto)
+    options.schedule.entry = isForHost ? Entry::Together : Entry::Credits;
+  auto compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
+  return cpu::compilePlugin(module, options, request.output, compileForDevices);
+}
 
 std::vector<std::string> compile(const CompileRequest &request) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   prepare(context);
   Mistakes mistakes(context);
-  OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
+  OwningOpRef<ModuleOp> module;
+  if (request.programs.empty())
+    module = readModule(context, request, mistakes);
   // A device would be replaced by the plugin, and standard output gets the tool's own words.
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
@@ -140,13 +191,10 @@ std::vector<std::string> compile(const CompileRequest &request) {
                           .unproved = request.unproved,
                           .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
-  bool isForHost = request.devices.empty();
-  if (!isForHost && (options.schedule.protocol == Protocol::Slots || options.schedule.entry == Entry::Together))
-    throw ToolError(ExitCode::Usage, "slots, and ranks that enter together, are for the host alone");
-  if (options.schedule.entry == Entry::Auto)
-    options.schedule.entry = isForHost ? Entry::Together : Entry::Credits;
-  auto compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
-  llvm::Error problem = cpu::compilePlugin(*module, options, output, compileForDevices);
+  if (!module)
+    module = compilePrograms(context, request, options, mistakes);
+  llvm::Error problem =
+      request.programs.empty() ? compileTogether(*module, request, options) : cpu::packPlugin(*module, options, output);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());

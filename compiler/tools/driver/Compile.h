@@ -5,9 +5,9 @@
 #include "driver/ToolError.h"
 
 #include "compiler/Schedule.h"
-#include "targets/DeviceCode.h"
 #include "kolo/dsl/Registry.h"
-#include "kolo/runtime/Types.h"
+#include "kolo/runtime/Plugin.h"
+#include "targets/DeviceCode.h"
 
 #include <functional>
 #include <optional>
@@ -25,6 +25,22 @@ struct DeviceArchitecture {
   std::string kind, name;
 };
 
+/// A program with a schedule of its own; its name is the definition's.
+struct ProgramRequest {
+  dsl::Definition definition;
+  std::vector<runtime::Mesh> meshes;
+  Schedule schedule;
+};
+
+/// Which program a plugin takes for calls that name a collective only: see runtime::SelectionEntry.
+struct SelectionRequest {
+  runtime::CollectiveKind collective;
+  int ranks;
+  runtime::MemoryKind memory;
+  std::optional<int64_t> upToBytes; // nothing: no end
+  std::string program;
+};
+
 struct CompileRequest {
   std::vector<dsl::Definition> definitions; // the plugin's programs, all on meshes of the same dimensions
   std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
@@ -37,6 +53,9 @@ struct CompileRequest {
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
   std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
+  std::vector<ProgramRequest> programs =
+      {}; // not empty: these, for the host alone, instead of definitions, meshes and schedule
+  std::vector<SelectionRequest> selection = {}; // as in a manifest, in its order
 };
 
 /// Writes the plugin. Gives the warnings, one line each: with `unproved`, why a program is not proved on a mesh. Throws

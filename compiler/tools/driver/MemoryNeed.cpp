@@ -27,7 +27,7 @@ void checkMemoryNeed(const RankJob &job, int64_t groupSize) {
   int64_t largest = 0;
   for (const SizeJob &size : job.sizes)
     largest = std::max(largest, size.count);
-  BufferSizes unit = bufferSizes(job.plugin.findProgram(job.program)->collective, 1, groupSize);
+  BufferSizes unit = bufferSizes(job.info()->collective, 1, groupSize);
   // As floating point: the product may be larger than any integer.
   int64_t elements = job.isInPlace ? std::max(unit.inputElements, unit.outputElements) : unit.inputElements + unit.outputElements;
   double needed = double(largest) * double(elements) * double(runtime::sizeBytes(job.type)) * job.mesh.numRanks();

@@ -115,6 +115,9 @@ public:
     RankReport &report = reports.report(size_t(rank));
     std::string wrong;
     Status status = allocate();
+    // What was never written has no memory of its own yet, and would be read too fast.
+    if (status.isOk() && !job.check)
+      prepareData(*std::ranges::max_element(job.sizes, {}, &SizeJob::count));
     for (size_t size = 0; status.isOk() && wrong.empty() && size < job.sizes.size(); ++size) {
       status = runSize(size, wrong);
       report.sizesDone.store(int(size) + 1);
@@ -139,13 +142,13 @@ private:
     return output.allocate(communicator, outputBytes, job.useWindows);
   }
 
-  BufferSizes sizesOf(int64_t count) const {
-    return bufferSizes(job.plugin.findProgram(job.program)->collective, count, data.groupSize());
-  }
+  BufferSizes sizesOf(int64_t count) const { return bufferSizes(job.info()->collective, count, data.groupSize()); }
 
-  runtime::CallArguments argumentsFor(int64_t count) {
+  runtime::CallArguments argumentsFor(const SizeJob &size) {
+    int64_t count = size.count;
     runtime::CallArguments arguments;
-    arguments.program = job.program;
+    arguments.program = size.program.empty() ? job.program : size.program;
+    arguments.collective = job.collective;
     arguments.mesh = job.mesh;
     arguments.count = count;
     arguments.type = job.type;
@@ -163,19 +166,25 @@ private:
     return arguments;
   }
 
-  Status runSize(size_t number, std::string &wrong) {
-    const SizeJob &size = job.sizes[number];
-    runtime::CallArguments arguments = argumentsFor(size.count);
+  void prepareData(const SizeJob &size) {
+    runtime::CallArguments arguments = argumentsFor(size);
     if (!job.isInPlace && arguments.output)
       data.poisonOutput(arguments.output, sizesOf(size.count).outputElements);
     if (arguments.input)
       data.fillInput(rank, size.count, const_cast<void *>(arguments.input));
+  }
+
+  Status runSize(size_t number, std::string &wrong) {
+    const SizeJob &size = job.sizes[number];
+    runtime::CallArguments arguments = argumentsFor(size);
     if (job.check) {
+      prepareData(size);
       Status status = communicator.run(job.plugin, arguments);
       if (!status.isOk())
         return status;
       if (auto problem = data.check(rank, job.root, size.count, arguments.output))
-        wrong = *problem + " (count " + std::to_string(size.count) + ")";
+        wrong = (size.program.empty() ? job.name() : size.program) + ": " + *problem + " (count " +
+                std::to_string(size.count) + ")";
     }
     for (int i = -size.warmUps; i < size.iterations; ++i) {
       Status status = communicator.barrier();
@@ -364,16 +373,30 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
   bool isRefusal = worst->code.load() == RankReport::wrongData;
   if (worst->code.load() == int(StatusCode::Timeout))
     throw ToolError(ExitCode::Failed, silent + worst->message);
-  throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, (isRefusal ? job.program + ": " : "") + worst->message);
+  throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, worst->message);
 }
 
 } // namespace
 
+const runtime::ProgramInfo *RankJob::info() const {
+  if (!collective)
+    return plugin.findProgram(program);
+  for (const runtime::SelectionEntry &entry : plugin.selection())
+    if (entry.collective == *collective && entry.ranks == mesh.numRanks())
+      return &plugin.programs()[size_t(entry.program)];
+  return nullptr;
+}
+
+std::string RankJob::name() const { return collective ? runtime::toString(*collective) : program; }
+
+runtime::MemoryKind RankJob::memoryKind() const {
+  return useProcesses && !useWindows ? runtime::MemoryKind::Ordinary : runtime::MemoryKind::Windows;
+}
+
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
   if (job.device)
     return runOnDevices(job, atEnd);
-  const runtime::ProgramInfo &program = *job.plugin.findProgram(job.program);
-  TaggedData data(program, job.mesh, job.type, job.reduction);
+  TaggedData data(*job.info(), job.mesh, job.type, job.reduction);
   checkMemoryNeed(job, data.groupSize());
   SharedReports reports(job);
   ProgressReporter progress(reports, atEnd);

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kolo::tools {
@@ -17,11 +18,12 @@ namespace kolo::tools {
 struct SizeJob {
   int64_t count = 0; // elements, as the collective counts them
   int warmUps = 0, iterations = 1;
+  std::string program = {}; // not empty: instead of the job's, of the same collective
 };
 
 struct RankJob {
   runtime::Plugin plugin;
-  std::string program;
+  std::string program; // empty: what the plugin selects for `collective`
   runtime::Mesh mesh;
   runtime::DataType type = runtime::DataType::F32;
   runtime::Reduction reduction = runtime::Reduction::Sum;
@@ -29,10 +31,19 @@ struct RankJob {
   bool isInPlace = false;
   bool useWindows = true;   // false: memory as malloc gives it
   bool useProcesses = true; // false: threads of this process
-  bool check = true;        // every byte of every output, once per size, before anything is timed
+  bool check =
+      true; // every byte of every output, once per size, before anything is timed; else data is never looked at
   runtime::CommunicatorOptions options;
   std::vector<SizeJob> sizes;
   std::optional<runtime::DeviceKind> device = {}; // all ranks in this process then, spread over the devices of this kind
+  std::optional<runtime::CollectiveKind> collective = {};
+
+  /// The program. Where the plugin selects it, one that it may select: of all that a caller sees, they have the same.
+  /// Null when there is none.
+  const runtime::ProgramInfo *info() const;
+  /// The program's name, or the collective's.
+  std::string name() const;
+  runtime::MemoryKind memoryKind() const;
 };
 
 /// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices what the

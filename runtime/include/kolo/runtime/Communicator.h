@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct CommunicatorOptions {
 
 /// One call of a collective. Everything but the pointers must be the same on every rank.
 struct CallArguments {
-  std::string_view program; // empty: the plugin's only one
+  std::string_view program; // empty: the plugin's only one, or what it selects for `collective`
   Mesh mesh;                // one that the program was compiled for; its ranks are the communicator's
   int64_t count = 0;        // elements, as in NCCL: see KoloProgram
   DataType type = DataType::F32;
@@ -40,6 +41,10 @@ struct CallArguments {
   int root = 0;                         // inside the group; ignored by collectives without a root
   const void *input = nullptr;          // may be null where the collective reads nothing on this rank
   void *output = nullptr;               // may be null where it writes nothing
+  // With an empty program name: the plugin's selection takes a program for this collective, by the number of ranks, the
+  // bytes of the larger buffer, and whether this rank's buffers lie in windows. With a name: what that program has to
+  // do.
+  std::optional<CollectiveKind> collective = {};
 };
 
 struct ForkedWorldState;
@@ -103,12 +108,13 @@ public:
   /// The channel to and from `peer` with this id; see Channel. Never blocks. A wrong peer or id is reported by its use.
   Channel channel(int peer, int id);
 
-  /// Runs one collective; all ranks call it with the same plugin and the same arguments but for the pointers. Returns when
-  /// the outputs are written and no peer touches this rank's memory any more. Memory in windows is used in place; see
-  /// KOLO_ORDINARY_MEMORY for other memory.
-  /// InvalidArgument, UnsupportedMesh: on this rank; the others return the same at once and name it. Mismatch: ranks
-  /// disagree, the message says on what. OutOfMemory, SystemError: on any rank, all return it. BadPlugin: no kernel for
-  /// this type and reduction. Timeout, PeerLost, Aborted.
+  /// Runs one collective; all ranks call it with the same plugin and the same arguments but for the pointers. Returns
+  /// when the outputs are written and no peer touches this rank's memory any more. Memory in windows is used in place;
+  /// see KOLO_ORDINARY_MEMORY for other memory. Where the plugin selects the program, ranks that differ in whether
+  /// their buffers lie in windows may get different ones, which is a Mismatch; no entry for the call is an
+  /// InvalidArgument. InvalidArgument, UnsupportedMesh: on this rank; the others return the same at once and name it.
+  /// Mismatch: ranks disagree, the message says on what. OutOfMemory, SystemError: on any rank, all return it.
+  /// BadPlugin: no kernel for this type and reduction. Timeout, PeerLost, Aborted.
   Status run(const Plugin &plugin, const CallArguments &arguments);
 
 private:

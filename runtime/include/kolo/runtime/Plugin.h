@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,25 @@ struct ProgramInfo {
   }
 };
 
+/// Where a rank's input and output lie, as far as choosing a program goes.
+enum class MemoryKind : uint8_t {
+  Windows, // all that the collective uses on this rank is where peers access it directly; so it always is among threads
+  Ordinary, // else
+};
+/// "windows", "ordinary".
+KOLO_RUNTIME_API const char *toString(MemoryKind memory);
+KOLO_RUNTIME_API std::optional<MemoryKind> parseMemoryKind(std::string_view name);
+
+/// Which program a plugin takes for calls that name a collective only.
+struct SelectionEntry {
+  CollectiveKind collective = CollectiveKind::AllGather;
+  int ranks = 0;
+  MemoryKind memory = MemoryKind::Windows;
+  int64_t upToBytes =
+      0;           // of the larger buffer of any rank, inclusive; INT64_MAX: no end. From where the entry before ends
+  int program = 0; // index into Plugin::programs()
+};
+
 struct PluginState;
 
 /// A loaded plugin. Copies share it; the code is unloaded with the last copy, so keep one while a call runs. May be used
@@ -77,6 +97,11 @@ public:
   const std::vector<ProgramInfo> &programs() const;
   /// Null when there is none of that name.
   const ProgramInfo *findProgram(std::string_view name) const;
+  /// In order; empty for a plugin whose programs can only be called by name.
+  const std::vector<SelectionEntry> &selection() const;
+  /// What the selection takes for a call on so many ranks and bytes, of the larger buffer of any rank. Null when no
+  /// entry fits.
+  const ProgramInfo *select(CollectiveKind collective, int ranks, int64_t numBytes, MemoryKind memory) const;
   /// The manifest's JSON text.
   const std::string &manifest() const;
   /// The path given to load.

@@ -1,0 +1,177 @@
+// kolo tune: which shipped algorithm and schedule is the fastest on this machine, as a table.
+#include "Commands.h"
+#include "Options.h"
+#include "driver/Tune.h"
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+namespace kolo::tools {
+
+namespace {
+
+struct TuneCommand {
+  std::vector<std::string> meshes, collectives;
+  std::string output, maxBytes = "64M";
+  double secondsPerCell = 1;
+
+  std::vector<runtime::Mesh> parseMeshes() const;
+  std::vector<runtime::CollectiveKind> parseCollectives() const;
+  TuneOptions parseOptions(int mostRanks) const;
+  std::string text() const;
+};
+
+/// By number of ranks, each once.
+std::vector<runtime::Mesh> TuneCommand::parseMeshes() const {
+  std::map<int, runtime::Mesh> parsed;
+  for (const std::string &text : meshes) {
+    runtime::Mesh mesh = parseMesh(text);
+    if (mesh.dims().size() != 1)
+      throw ToolError(ExitCode::Usage,
+                      "--mesh: " + text + " has more than one dimension; tables are about meshes like rank=4");
+    if (mesh.numRanks() > runtime::maxRanks)
+      throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} has {} ranks; one host runs at most {}", text,
+                                                   mesh.numRanks(), runtime::maxRanks));
+    parsed.insert_or_assign(mesh.numRanks(), mesh);
+  }
+  std::vector<runtime::Mesh> result;
+  for (const auto &[ranks, mesh] : parsed)
+    result.push_back(mesh);
+  return result;
+}
+
+/// In the order of tables; all of them where none is named.
+std::vector<runtime::CollectiveKind> TuneCommand::parseCollectives() const {
+  std::vector<runtime::CollectiveKind> result;
+  for (const std::string &name : collectives) {
+    auto kind = runtime::parseCollectiveKind(name);
+    if (!kind)
+      throw ToolError(ExitCode::Usage, "--collective: there is no collective '" + name + "'; kolo list shows them");
+    result.push_back(*kind);
+  }
+  for (int kind = 0; collectives.empty() && kind <= int(runtime::CollectiveKind::AllToAll); ++kind)
+    result.push_back(runtime::CollectiveKind(kind));
+  std::ranges::sort(result);
+  result.erase(std::ranges::unique(result).begin(), result.end());
+  return result;
+}
+
+TuneOptions TuneCommand::parseOptions(int mostRanks) const {
+  TuneOptions options{parseSize(maxBytes, "--max-bytes"), secondsPerCell};
+  constexpr int64_t most = int64_t(1) << 40;
+  int64_t least = int64_t(sizeof(float)) * mostRanks;
+  if (options.maxBytes < least || options.maxBytes > most)
+    throw ToolError(
+        ExitCode::Usage,
+        fmt::format("--max-bytes: {} must be at least {}, an element for every rank, and at most 1T", maxBytes, least));
+  return options;
+}
+
+/// The command without folders.
+std::string TuneCommand::text() const {
+  std::string text = "kolo tune";
+  for (const std::string &mesh : meshes)
+    text += " --mesh " + mesh;
+  for (const std::string &collective : collectives)
+    text += " --collective " + collective;
+  return text + fmt::format(" --max-bytes {} --seconds-per-cell {} -o {}", maxBytes, secondsPerCell,
+                            std::filesystem::path(output).filename().string());
+}
+
+void printLeftOut(const Candidates &candidates, const runtime::Mesh &mesh) {
+  std::map<std::string, std::string> programs; // by reason
+  for (const LeftOut &candidate : candidates.leftOut) {
+    std::string &names = programs[candidate.reason];
+    names += (names.empty() ? "" : ", ") + candidate.program;
+  }
+  for (const auto &[reason, names] : programs)
+    fmt::print("\nnot measured on {}: {}: {}\n", mesh.toString(), names, reason);
+}
+
+void print(const Candidates &candidates, const std::vector<Cell> &cells, const std::string &title) {
+  fmt::print("\n{}\n{:>10}  {:<34} {:>10}  {:<34} {:>7}  {}\n", title, "bytes", "chosen", "us", "next", "slower",
+             "left behind");
+  for (const Cell &cell : cells) {
+    double chosenUs = cell.measurements[cell.chosen].medianUs();
+    std::string next = cell.next ? candidates.all[*cell.next].program() : "-";
+    std::string slower = cell.next ? fmt::format("{:.2f}", cell.measurements[*cell.next].medianUs() / chosenUs) : "-";
+    auto numBehind = std::ranges::count_if(cell.measurements, &Measurement::isLeftBehind);
+    fmt::print("{:>10}  {:<34} {:>10.2f}  {:<34} {:>7}  {}\n", cell.bytes, candidates.all[cell.chosen].program(),
+               chosenUs, next, slower, numBehind);
+  }
+  std::fflush(stdout);
+}
+
+/// Whole or not at all. Throws ToolError (Usage).
+void writeWhole(const std::string &path, const std::string &text) {
+  llvm::Error problem = llvm::writeToOutput(path, [&](llvm::raw_ostream &stream) {
+    auto &file = static_cast<llvm::raw_fd_ostream &>(stream); // as for every regular file
+    file << text;
+    file.flush();
+    std::error_code code = file.error();
+    file.clear_error(); // or its destructor ends the process
+    return llvm::errorCodeToError(code);
+  });
+  if (problem)
+    throw ToolError(ExitCode::Usage, "--output: cannot write " + path + ": " + llvm::toString(std::move(problem)));
+}
+
+void tuneCommand(const TuneCommand &command) {
+  std::vector<runtime::Mesh> meshes = command.parseMeshes();
+  TuneOptions options = command.parseOptions(meshes.back().numRanks());
+  checkWritable(command.output, "--output");
+  // A device would be replaced by the table, and standard output gets what was measured.
+  std::error_code ignored;
+  if (command.output == "-" ||
+      (std::filesystem::exists(command.output, ignored) && !std::filesystem::is_regular_file(command.output, ignored)))
+    throw ToolError(ExitCode::Usage, "--output: cannot write " + command.output + ": it is not a regular file");
+  std::vector<TableEntry> entries;
+  for (runtime::CollectiveKind collective : command.parseCollectives())
+    for (const runtime::Mesh &mesh : meshes) {
+      Candidates candidates = compileCandidates(collective, mesh);
+      printLeftOut(candidates, mesh);
+      for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
+        std::vector<Cell> cells = tune(candidates, mesh, memory, options);
+        print(candidates, cells,
+              fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
+        std::ranges::copy(entriesFor(candidates, cells, collective, mesh.numRanks(), memory),
+                          std::back_inserter(entries));
+      }
+    }
+  writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries));
+  fmt::print("\n{}: {} entries\n", command.output, entries.size());
+}
+
+} // namespace
+
+void addTuneCommand(CLI::App &app) {
+  CLI::App *command =
+      app.add_subcommand("tune", "measures the shipped algorithms on this machine, and writes which to take when");
+  auto options = std::make_shared<TuneCommand>();
+  command->add_option("--mesh", options->meshes, "ranks, as rank=4; may repeat")->required();
+  command->add_option("-o,--output", options->output, "the table, for kolo compile --table")->required();
+  command->add_option("--collective", options->collectives, "all_reduce and so on; may repeat; without it, all");
+  command->add_option("-e,--max-bytes", options->maxBytes, "largest size; the others are 8 bytes, 64, 512, ...")
+      ->capture_default_str();
+  command
+      ->add_option("--seconds-per-cell", options->secondsPerCell,
+                   "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"
+                   "there are 16 cells per size and mesh, so that a mesh takes about four minutes")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->footer("Every candidate's result is checked on every mesh, size and kind of memory. Ranks are processes; "
+                  "f32, sum, one lane.\n"
+                  "A candidate that takes more than twice as long as the fastest in the first round is left behind at "
+                  "that size; one\n"
+                  "within 3 % of the fastest stays chosen from one size to the next.");
+  command->callback([options] { tuneCommand(*options); });
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,68 @@
+#include "driver/Candidates.h"
+#include "driver/Schedules.h"
+#include "driver/TemporaryFile.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kolo::tools {
+
+namespace {
+
+bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
+  auto kind = runtime::CollectiveKind(int(definition.collective.kind)); // the same cases in the same order
+  return kind == collective && definition.collective.dims.empty() && mesh.dims().size() == 1 &&
+         definition.mesh.dims == std::vector{mesh.dims().front().name};
+}
+
+/// What the compiler has against a candidate, without its place; empty if nothing.
+std::string refusalOf(const ProgramRequest &program) {
+  CompileRequest request{{program.definition}, program.meshes, ""};
+  request.schedule = program.schedule;
+  try {
+    compileToChannel(request, [](mlir::ModuleOp) {});
+  } catch (const ToolError &error) {
+    if (error.code() != ExitCode::Refused)
+      throw;
+    std::string text = error.what(), mark = "error: ";
+    text = text.substr(0, text.find('\n'));
+    size_t at = text.find(mark);
+    return at == std::string::npos ? text : text.substr(at + mark.size());
+  }
+  return "";
+}
+
+} // namespace
+
+std::string Candidate::program() const { return algorithm + suffixFor(schedule); }
+
+Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
+  std::vector<Candidate> all;
+  std::vector<LeftOut> leftOut;
+  CompileRequest request;
+  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+    for (Protocol protocol : {Protocol::Bulk, Protocol::Slots}) {
+      if (!isFor(definition, collective, mesh))
+        continue;
+      Candidate candidate{definition.name, {.protocol = protocol}};
+      ProgramRequest program{definition, {mesh}, candidate.schedule};
+      program.definition.name = candidate.program();
+      if (std::string reason = refusalOf(program); !reason.empty()) {
+        leftOut.push_back({candidate.program(), reason});
+        continue;
+      }
+      all.push_back(candidate);
+      request.programs.push_back(std::move(program));
+    }
+  if (all.empty())
+    throw ToolError(ExitCode::Usage, std::string("--mesh: no shipped algorithm does ") + runtime::toString(collective) +
+                                         " on " + mesh.toString());
+  TemporaryFile file("so");
+  request.output = file.path();
+  compile(request);
+  auto plugin = runtime::Plugin::load(file.path());
+  if (!plugin.isOk())
+    throw ToolError(ExitCode::Failed, plugin.status().message());
+  return {std::move(plugin).value(), std::move(all), std::move(leftOut)};
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,36 @@
+// Candidates: what `kolo tune` chooses from, for one collective on one mesh.
+#ifndef KOLO_TOOLS_CANDIDATES_H
+#define KOLO_TOOLS_CANDIDATES_H
+
+#include "driver/Compile.h"
+
+#include "kolo/runtime/Plugin.h"
+
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+struct Candidate {
+  std::string algorithm;
+  Schedule schedule;
+  std::string program() const;
+};
+
+struct LeftOut {
+  std::string program, reason;
+};
+
+struct Candidates {
+  runtime::Plugin plugin; // all of them, in one file
+  std::vector<Candidate> all;
+  std::vector<LeftOut> leftOut; // what the compiler refuses on this mesh, and its words
+};
+
+/// All shipped algorithms for the collective over all ranks of a mesh of one dimension: in bulk, and with slots where
+/// they send from their input. Compiled, proved and loaded. Throws ToolError (Usage) when there is none.
+Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh);
+
+} // namespace kolo::tools
+
+#endif

@@ -1,0 +1,90 @@
+#include "driver/Schedules.h"
+#include "driver/ToolError.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace kolo::tools {
+
+namespace {
+
+// By the numbers of the enumerators; the first name is the default's.
+constexpr const char *synchronisations[] = {"least", "handshake"};
+constexpr const char *transfers[] = {"auto", "push", "pull"};
+constexpr const char *entries[] = {"auto", "together", "credits"};
+constexpr const char *protocols[] = {"bulk", "slots"};
+
+/// Calls `visit(name, names, value)` for every field that has names.
+template <class AnySchedule, class Visit> void forEachChoice(AnySchedule &schedule, Visit visit) {
+  visit("synchronisation", synchronisations, schedule.synchronisation);
+  visit("transfers", transfers, schedule.transfers);
+  visit("entry", entries, schedule.entry);
+  visit("protocol", protocols, schedule.protocol);
+}
+
+[[noreturn]] void fail(const std::string &where, const std::string &problem) {
+  throw ToolError(ExitCode::Usage, where + ": " + problem);
+}
+
+void setField(Schedule &schedule, const std::string &field, const nlohmann::ordered_json &value,
+              const std::string &where) {
+  if (field == "pipeline") {
+    if (!value.is_number_integer() || value < 1 || value > maxSlices)
+      fail(where, fmt::format("pipeline: {} is no number from 1 to {}", value.dump(), maxSlices));
+    schedule.slices = value.get<int64_t>();
+    return;
+  }
+  bool isKnown = false;
+  forEachChoice(schedule, [&](const char *name, const auto &names, auto &chosen) {
+    if (field != name)
+      return;
+    isKnown = true;
+    auto found = std::ranges::find_if(names, [&](const char *text) { return value == text; });
+    if (found == std::end(names))
+      fail(where, fmt::format("{}: {} is none of {}", field, value.dump(), fmt::join(names, ", ")));
+    chosen = std::remove_reference_t<decltype(chosen)>(found - std::begin(names));
+  });
+  if (!isKnown)
+    fail(where, "there is no '" + field + "' in a schedule");
+}
+
+} // namespace
+
+Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &where) {
+  if (!fields.is_object())
+    fail(where, "a schedule is an object");
+  Schedule schedule;
+  for (const auto &[field, value] : fields.items())
+    setField(schedule, field, value, where);
+  if (schedule.protocol == Protocol::Slots &&
+      (schedule.slices > 1 || schedule.transfers == Transfers::Push || schedule.entry == Entry::Credits))
+    fail(where,
+         "protocol slots: all of the input is published at once as all ranks enter, and read; not with pipeline, "
+         "transfers push or entry credits");
+  return schedule;
+}
+
+nlohmann::ordered_json toJson(const Schedule &schedule) {
+  auto fields = nlohmann::ordered_json::object();
+  if (schedule.slices != 1)
+    fields["pipeline"] = schedule.slices;
+  forEachChoice(schedule, [&](const char *name, const auto &names, auto chosen) {
+    if (size_t(chosen) != 0)
+      fields[name] = names[size_t(chosen)];
+  });
+  return fields;
+}
+
+std::string suffixFor(const Schedule &schedule) {
+  std::string suffix = schedule.slices == 1 ? "" : ".pipeline" + std::to_string(schedule.slices);
+  forEachChoice(schedule, [&](const char *, const auto &names, auto chosen) {
+    if (size_t(chosen) != 0)
+      suffix += std::string(".") + names[size_t(chosen)];
+  });
+  return suffix;
+}
+
+} // namespace kolo::tools

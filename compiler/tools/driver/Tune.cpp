@@ -1,0 +1,150 @@
+#include "driver/Tune.h"
+#include "driver/Data.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kolo::tools {
+
+namespace {
+
+constexpr int64_t leastBytes = 8, factor = 8;
+constexpr int firstIterations = 3, mostRounds = 5, mostIterations = 1000;
+constexpr double farBehind = 2;    // times the fastest
+constexpr double asFast = 1.03;    // times the fastest: noise, for which the choice does not change from size to size
+constexpr int timeoutMs = 120'000; // ranks share cores
+
+class Tuner {
+public:
+  Tuner(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory, const TuneOptions &options)
+      : candidates(candidates), options(options), job{candidates.plugin,
+                                                      candidates.all.front().program(),
+                                                      mesh,
+                                                      runtime::DataType::F32,
+                                                      runtime::Reduction::Sum,
+                                                      0,
+                                                      false,
+                                                      memory == runtime::MemoryKind::Windows,
+                                                      true,
+                                                      true,
+                                                      {timeoutMs, 1},
+                                                      {}} {
+    BufferSizes unit = bufferSizes(job.info()->collective, 1, mesh.numRanks());
+    blockBytes = std::max(unit.inputElements, unit.outputElements) * int64_t(runtime::sizeBytes(job.type));
+    for (int64_t bytes = leastBytes; bytes / factor < options.maxBytes; bytes *= factor)
+      addCell(std::min(bytes, options.maxBytes));
+  }
+
+  std::vector<Cell> run() {
+    measure([](const Cell &) { return firstIterations; });
+    for (Cell &cell : cells)
+      leaveBehind(cell);
+    job.check = false;
+    for (int round = 1; round < mostRounds; ++round)
+      measure([&](const Cell &cell) { return iterationsFor(cell, round); });
+    for (size_t number = 0; number < cells.size(); ++number)
+      choose(cells[number], number > 0 ? &cells[number - 1] : nullptr);
+    return std::move(cells);
+  }
+
+private:
+  void addCell(int64_t bytes) {
+    int64_t count = bytes / blockBytes;
+    if (count > 0 && (cells.empty() || cells.back().bytes != count * blockBytes))
+      cells.push_back({count * blockBytes, std::vector<Measurement>(candidates.all.size())});
+  }
+
+  /// A round: every cell's candidates in turn, each as often as `iterations` says; 0: not at all.
+  template <class Iterations> void measure(Iterations iterations) {
+    std::vector<Measurement *> measured;
+    job.sizes.clear();
+    for (Cell &cell : cells)
+      for (size_t number = 0; number < candidates.all.size(); ++number) {
+        int times = cell.measurements[number].isLeftBehind ? 0 : iterations(cell);
+        if (times == 0)
+          continue;
+        job.sizes.push_back({cell.bytes / blockBytes, 1, times, candidates.all[number].program()});
+        measured.push_back(&cell.measurements[number]);
+      }
+    if (job.sizes.empty())
+      return;
+    std::vector<Timings> timings = runRanks(job, [](size_t) {});
+    for (size_t number = 0; number < measured.size(); ++number)
+      measured[number]->microseconds.insert(measured[number]->microseconds.end(), timings[number].begin(),
+                                            timings[number].end());
+  }
+
+  /// By its fastest call, so that a disturbance leaves nobody behind.
+  static void leaveBehind(Cell &cell) {
+    double fastest = std::ranges::min(cell.measurements, {}, &Measurement::medianUs).medianUs();
+    for (Measurement &measurement : cell.measurements)
+      measurement.isLeftBehind = std::ranges::min(measurement.microseconds) > farBehind * fastest;
+  }
+
+  /// Of every candidate that is left, for the cell to take its time in all rounds together.
+  int iterationsFor(const Cell &cell, int round) const {
+    double spentUs = 0, onceUs = 0;
+    for (const Measurement &measurement : cell.measurements) {
+      for (double time : measurement.microseconds)
+        spentUs += time;
+      onceUs += measurement.isLeftBehind ? 0 : measurement.medianUs();
+    }
+    double leftUs = options.secondsPerCell * 1e6 - spentUs;
+    if (leftUs < onceUs)
+      return round == 1 ? 1 : 0;
+    return int(std::clamp(leftUs / (mostRounds - round) / onceUs, 1.0, double(mostIterations)));
+  }
+
+  void choose(Cell &cell, const Cell *before) const {
+    std::vector<std::pair<double, size_t>> order; // the fastest first
+    for (size_t number = 0; number < cell.measurements.size(); ++number)
+      if (!cell.measurements[number].isLeftBehind)
+        order.emplace_back(cell.measurements[number].medianUs(), number);
+    std::ranges::sort(order);
+    auto same =
+        std::ranges::find_if(order, [&](const auto &entry) { return before && entry.second == before->chosen; });
+    if (same != order.end() && same->first <= asFast * order.front().first)
+      std::rotate(order.begin(), same, same + 1);
+    cell.chosen = order.front().second;
+    if (order.size() > 1)
+      cell.next = order[1].second;
+  }
+
+  const Candidates &candidates;
+  const TuneOptions &options;
+  RankJob job;
+  int64_t blockBytes = 0;
+  std::vector<Cell> cells;
+};
+
+} // namespace
+
+double Measurement::medianUs() const {
+  std::vector<double> sorted = microseconds;
+  std::ranges::sort(sorted);
+  size_t half = sorted.size() / 2;
+  return sorted.empty() ? 0 : sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
+                       const TuneOptions &options) {
+  return Tuner(candidates, mesh, memory, options).run();
+}
+
+std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,
+                                   runtime::CollectiveKind collective, int ranks, runtime::MemoryKind memory) {
+  std::vector<TableEntry> entries;
+  for (size_t number = 0; number < cells.size(); ++number) {
+    bool isLast = number + 1 == cells.size();
+    if (!isLast && cells[number].chosen == cells[number + 1].chosen)
+      continue;
+    const Candidate &chosen = candidates.all[cells[number].chosen];
+    std::optional<int64_t> end;
+    if (!isLast)
+      end = int64_t(std::sqrt(double(cells[number].bytes) * double(cells[number + 1].bytes)));
+    entries.push_back({collective, ranks, memory, end, chosen.algorithm, chosen.schedule});
+  }
+  return entries;
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,45 @@
+// Tune: measures candidates against each other, and chooses.
+#ifndef KOLO_TOOLS_TUNE_H
+#define KOLO_TOOLS_TUNE_H
+
+#include "driver/Candidates.h"
+#include "driver/RankRunner.h"
+#include "driver/TuningTable.h"
+
+#include <vector>
+
+namespace kolo::tools {
+
+/// How well one candidate does at one size.
+struct Measurement {
+  std::vector<double> microseconds; // of single calls, over all rounds
+  bool isLeftBehind = false;        // far behind in the first round, and not measured again
+  double medianUs() const;
+};
+
+struct Cell {
+  int64_t bytes = 0;                     // of the larger buffer of one rank
+  std::vector<Measurement> measurements; // by candidate
+  size_t chosen = 0;                     // by number, as is the fastest of the others that were measured to the end
+  std::optional<size_t> next = std::nullopt;
+};
+
+struct TuneOptions {
+  int64_t maxBytes = int64_t(64) << 20; // at least one f32 for every rank
+  double secondsPerCell = 1;
+};
+
+/// One cell per size of the ladder, 8 bytes to maxBytes by factors of 8, that a call can have; f32, sum, ranks as
+/// processes. In the first round every candidate's result is checked byte by byte, then a few calls are timed; who is
+/// far behind is left there. The rounds that follow alternate among the others, as many as fit into the time of a cell,
+/// but at least one. Throws as runRanks does, and Refused where results are wrong.
+std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
+                       const TuneOptions &options);
+
+/// The entries of a table. A size between two measured ones goes by the nearer, by ratio.
+std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,
+                                   runtime::CollectiveKind collective, int ranks, runtime::MemoryKind memory);
+
+} // namespace kolo::tools
+
+#endif

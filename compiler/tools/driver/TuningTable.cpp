@@ -1,0 +1,189 @@
+#include "driver/TuningTable.h"
+#include "driver/Schedules.h"
+
+#include "kolo/runtime/Communicator.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+namespace kolo::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+auto keyOf(const TableEntry &entry) { return std::tuple(entry.collective, entry.ranks, entry.memory); }
+
+/// One entry of a table that is being read; every mistake names the file, the entry and the field.
+class EntryReader {
+public:
+  EntryReader(const ordered_json &object, std::string where) : object(object), where(std::move(where)) {
+    if (!object.is_object())
+      throw ToolError(ExitCode::Usage, this->where + ": is no object");
+    static constexpr const char *known[] = {"collective", "ranks", "memory", "upToBytes", "algorithm", "schedule"};
+    for (const auto &[name, value] : object.items())
+      if (std::ranges::find(known, name) == std::end(known))
+        fail(name.c_str(), "there is no such field");
+  }
+
+  TableEntry read() const {
+    TableEntry entry;
+    entry.collective = parsed("collective", runtime::parseCollectiveKind, "names no collective");
+    entry.ranks = int(integer("ranks", 1, runtime::maxRanks));
+    entry.memory = parsed("memory", runtime::parseMemoryKind, "is neither windows nor ordinary");
+    if (!field("upToBytes").is_null())
+      entry.upToBytes = integer("upToBytes", 0, INT64_MAX - 1);
+    entry.algorithm = text("algorithm");
+    checkAlgorithm(entry);
+    if (object.contains("schedule"))
+      entry.schedule = parseSchedule(object["schedule"], where + ".schedule");
+    return entry;
+  }
+
+  [[noreturn]] void fail(const char *name, const std::string &problem) const {
+    throw ToolError(ExitCode::Usage, where + "." + name + ": " + problem);
+  }
+
+private:
+  const ordered_json &field(const char *name) const {
+    auto found = object.find(name);
+    if (found == object.end())
+      fail(name, "is missing");
+    return *found;
+  }
+  std::string text(const char *name) const {
+    const ordered_json &value = field(name);
+    if (!value.is_string())
+      fail(name, "is no text");
+    return value.get<std::string>();
+  }
+  int64_t integer(const char *name, int64_t least, int64_t most) const {
+    const ordered_json &value = field(name);
+    // An unsigned number beyond the signed range comes out negative.
+    if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most)
+      fail(name, fmt::format("{} is no number from {} to {}", value.dump(), least, most));
+    return value.get<int64_t>();
+  }
+  template <class Value>
+  Value parsed(const char *name, std::optional<Value> (*parse)(std::string_view), const char *problem) const {
+    std::string value = text(name);
+    std::optional<Value> result = parse(value);
+    if (!result)
+      fail(name, "'" + value + "' " + problem);
+    return *result;
+  }
+  void checkAlgorithm(const TableEntry &entry) const {
+    const dsl::Definition *definition = nullptr;
+    try {
+      definition = &findShipped(entry.algorithm);
+    } catch (const ToolError &unknown) {
+      fail("algorithm", unknown.what());
+    }
+    auto kind = runtime::CollectiveKind(int(definition->collective.kind)); // the same cases in the same order
+    if (kind != entry.collective || !definition->collective.dims.empty())
+      fail("algorithm",
+           fmt::format("{} does no {} of all ranks", entry.algorithm, runtime::toString(entry.collective)));
+    if (definition->mesh.dims.size() != 1)
+      fail("algorithm", entry.algorithm + " needs a mesh of more than one dimension");
+  }
+
+  const ordered_json &object;
+  std::string where;
+};
+
+/// That every call has at most one entry, and every size an entry.
+void checkOrder(const std::vector<TableEntry> &entries, const std::string &path) {
+  for (size_t index = 0; index < entries.size(); ++index) {
+    const TableEntry &entry = entries[index], *before = index > 0 ? &entries[index - 1] : nullptr;
+    std::string where = fmt::format("{}: entries[{}]", path, index);
+    bool isFirst = !before || keyOf(*before) != keyOf(entry);
+    bool isLast = index + 1 == entries.size() || keyOf(entries[index + 1]) != keyOf(entry);
+    if (before && keyOf(entry) < keyOf(*before))
+      throw ToolError(ExitCode::Usage,
+                      where + ": is out of order; entries are sorted by collective, ranks, memory and size");
+    if (!isFirst && (!before->upToBytes || (entry.upToBytes && *entry.upToBytes <= *before->upToBytes)))
+      throw ToolError(ExitCode::Usage, where + ".upToBytes: is not above that of the entry before");
+    if (isLast && entry.upToBytes)
+      throw ToolError(ExitCode::Usage,
+                      where + ".upToBytes: leaves larger sizes without an algorithm; the last one is null");
+  }
+}
+
+} // namespace
+
+std::vector<TableEntry> readTable(const std::string &path) {
+  std::ifstream file(path);
+  if (!llvm::sys::fs::is_regular_file(path) || !file)
+    throw ToolError(ExitCode::Usage, "cannot read " + path + ": it is no file, or may not be read");
+  ordered_json table = ordered_json::parse(std::string(std::istreambuf_iterator<char>(file), {}), nullptr, false);
+  if (!table.is_object())
+    throw ToolError(ExitCode::Usage, path + ": is no JSON object");
+  if (!table.contains("entries") || !table["entries"].is_array() || table["entries"].empty())
+    throw ToolError(ExitCode::Usage, path + ": entries: is missing, empty or no array");
+  std::vector<TableEntry> entries;
+  for (const ordered_json &object : table["entries"])
+    entries.push_back(EntryReader(object, fmt::format("{}: entries[{}]", path, entries.size())).read());
+  checkOrder(entries, path);
+  return entries;
+}
+
+std::string defaultTablePath() {
+  std::string program = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
+  llvm::SmallString<128> path(llvm::sys::path::parent_path(llvm::sys::path::parent_path(program)));
+  llvm::sys::path::append(path, "share", "kolo", "tables", "cpu.json");
+  if (!llvm::sys::fs::exists(path))
+    throw ToolError(ExitCode::Usage, "the default table is not installed: there is no " + std::string(path.str()));
+  return std::string(path.str());
+}
+
+std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries) {
+  std::string lines;
+  for (const TableEntry &entry : entries) {
+    ordered_json object = {{"collective", runtime::toString(entry.collective)},
+                           {"ranks", entry.ranks},
+                           {"memory", runtime::toString(entry.memory)},
+                           {"upToBytes", nullptr},
+                           {"algorithm", entry.algorithm}};
+    if (entry.upToBytes)
+      object["upToBytes"] = *entry.upToBytes;
+    if (ordered_json schedule = toJson(entry.schedule); !schedule.empty())
+      object["schedule"] = schedule;
+    lines += (lines.empty() ? "    " : ",\n    ") + object.dump();
+  }
+  ordered_json machine = {
+      {"processor", provenance.processor}, {"cores", provenance.cores}, {"kernel", provenance.kernel}};
+  // One line per entry: tables are read by people, and compared line by line.
+  return fmt::format(
+      "{{\n  \"kolo\": {},\n  \"machine\": {},\n  \"date\": {},\n  \"command\": {},\n  \"entries\": [\n{}\n  ]\n}}\n",
+      ordered_json(provenance.koloVersion).dump(), machine.dump(), ordered_json(provenance.date).dump(),
+      ordered_json(provenance.command).dump(), lines);
+}
+
+CompileRequest requestFor(const std::vector<TableEntry> &entries) {
+  CompileRequest request;
+  std::map<std::string, size_t> numbers; // by name, of request.programs
+  for (const TableEntry &entry : entries) {
+    std::string name = entry.algorithm + suffixFor(entry.schedule);
+    auto [number, isNew] = numbers.try_emplace(name, request.programs.size());
+    if (isNew) {
+      request.programs.push_back({findShipped(entry.algorithm), {}, entry.schedule});
+      request.programs.back().definition.name = name;
+    }
+    ProgramRequest &program = request.programs[number->second];
+    runtime::Mesh mesh = *runtime::Mesh::create({{program.definition.mesh.dims.front(), entry.ranks}});
+    if (std::ranges::find(program.meshes, mesh) == program.meshes.end())
+      program.meshes.push_back(mesh);
+    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name});
+  }
+  return request;
+}
+
+} // namespace kolo::tools

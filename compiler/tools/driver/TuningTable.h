@@ -1,0 +1,38 @@
+// Tuning tables: which algorithm, with which schedule, for which collective, number of ranks, memory and size. JSON
+// files that `kolo tune` writes and `kolo compile --table` reads.
+#ifndef KOLO_TOOLS_TUNINGTABLE_H
+#define KOLO_TOOLS_TUNINGTABLE_H
+
+#include "driver/Compile.h"
+#include "driver/Provenance.h"
+
+#include "kolo/runtime/Plugin.h"
+
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+struct TableEntry {
+  runtime::CollectiveKind collective;
+  int ranks;
+  runtime::MemoryKind memory;
+  std::optional<int64_t> upToBytes; // of the larger buffer of one rank, inclusive; nothing: no end
+  std::string algorithm;            // a shipped one, over one dimension
+  Schedule schedule;
+};
+
+/// Reads a table, and checks all of it. Throws ToolError (Usage) with file and field.
+std::vector<TableEntry> readTable(const std::string &path);
+
+/// The table that ships with Kolo, beside this program. Throws ToolError (Usage) when it is not there.
+std::string defaultTablePath();
+
+std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries);
+
+/// A request for the programs that the entries name, each on the meshes that name it, and for their selection.
+CompileRequest requestFor(const std::vector<TableEntry> &entries);
+
+} // namespace kolo::tools
+
+#endif

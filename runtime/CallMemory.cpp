@@ -1,0 +1,44 @@
+// What the memory of a call is: how its buffers lie, and what it needs besides.
+#include "Call.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+
+MemoryKind Call::memoryKind(const SegmentTable &segments) const {
+  bool areReachable = (inputBytes == 0 || segments.locate(input, inputBytes)) &&
+                      (outputBytes == 0 || segments.locate(output, outputBytes));
+  return areReachable ? MemoryKind::Windows : MemoryKind::Ordinary;
+}
+
+Overlap Call::overlap() const {
+  auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
+  if (!inputBytes || !outputBytes || in >= out + outputBytes || out >= in + inputBytes)
+    return Overlap::None;
+  return static_cast<int64_t>(in - out) == inPlaceOffset * unitBytes() ? Overlap::InPlace : Overlap::Other;
+}
+
+bool Call::mustCopyInput() const {
+  Overlap found = overlap();
+  return found == Overlap::Other || (found == Overlap::InPlace && info->inPlace != InPlace::Direct);
+}
+
+KoloShape Call::shapeFor(int64_t count) const {
+  KoloShape shape = {};
+  std::copy_n(dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
+  shape.count = count;
+  shape.elementBytes = elementBytes;
+  return shape;
+}
+
+int64_t Call::scratchBytesFor(int64_t count) const {
+  KoloShape shape = shapeFor(count);
+  return program->scratchBytes(&shape);
+}
+
+int64_t Call::publishedBytesFor(int64_t count) const {
+  KoloShape shape = shapeFor(count);
+  return program->publishedBytes(&shape);
+}
+
+} // namespace kolo::runtime

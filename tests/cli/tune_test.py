@@ -1,0 +1,196 @@
+"""kolo tune, compile --table, and run and bench --collective: a table is measured, packed, and decides what runs."""
+import json
+import os
+import re
+import unittest
+
+from tool import ToolTest
+
+TUNE = ["tune", "--mesh", "rank=2", "--collective", "all_gather", "--collective", "broadcast", "--max-bytes", "4K",
+        "--seconds-per-cell", "0.01", "-o", "table.json"]
+KEYS = ["collective", "ranks", "memory", "upToBytes", "algorithm", "schedule"]
+
+
+def entry(memory, up_to_bytes, algorithm, **schedule):
+    made = {"collective": "all_gather", "ranks": 2, "memory": memory, "upToBytes": up_to_bytes, "algorithm": algorithm}
+    return {**made, "schedule": schedule} if schedule else made
+
+
+SMALL = [entry("windows", 4096, "allPairsAllGather", protocol="slots"), entry("windows", None, "ringAllGather"),
+         entry("ordinary", None, "allPairsAllGather")]
+
+
+class Tables(ToolTest):
+    def table(self, entries):
+        return self.write("table.json", json.dumps({"entries": entries}))
+
+    def compiled(self):
+        self.succeeds("compile", "--table", self.table(SMALL), "-o", "x.so")
+        return json.loads(self.succeeds("inspect", "x.so"))
+
+
+class Tune(Tables):
+    def test_writes_a_table_that_covers_every_size(self):
+        said = self.succeeds(*TUNE)
+        with open(self.file("table.json")) as text:
+            table = json.load(text)
+        self.assertEqual(sorted(table["machine"]), ["cores", "kernel", "processor"])
+        self.assertRegex(table["date"], r"\A\d{4}-\d\d-\d\d\Z")
+        self.assertEqual(table["command"], "kolo " + " ".join(TUNE[:-2]) + " -o table.json")
+        groups = {}
+        for row in table["entries"]:
+            self.assertEqual(list(row), [key for key in KEYS if key in row])
+            groups.setdefault((row["collective"], row["ranks"], row["memory"]), []).append(row["upToBytes"])
+        self.assertEqual(list(groups), [(collective, 2, memory) for collective in ("all_gather", "broadcast")
+                                        for memory in ("windows", "ordinary")])
+        for ends in groups.values():
+            self.assertIsNone(ends[-1])
+            self.assertEqual(ends[:-1], sorted(set(ends[:-1])))
+        for title in ("all_gather on rank=2, windows", "broadcast on rank=2, ordinary"):
+            self.assertIn(title, said)
+        self.assertEqual(re.findall(r"^ +(\d+)  \w", said, re.M), ["8", "64", "512", "4096"] * 4)
+        self.assertRegex(said, r"not measured on rank=2: .*ringAllGather\.slots.*: protocol slots publishes the input")
+        self.assertIn("left behind", said)
+        self.succeeds("compile", "--table", "table.json", "-o", "x.so")
+        for memory in ("windows", "ordinary"):
+            self.succeeds("run", "x.so", "--collective", "broadcast", "--mesh", "rank=2", "--bytes", "64K", "--memory", memory)
+
+    def test_of_algorithms_that_refuse_a_mesh_says_so(self):
+        said = self.succeeds("tune", "--mesh", "rank=3", "--collective", "reduce_scatter", "--max-bytes", "64",
+                             "--seconds-per-cell", "0.01", "-o", "table.json")
+        self.assertRegex(said, r"not measured on rank=3: recursiveHalvingReduceScatter.*: .*power of two")
+
+    def test_refusals_write_nothing(self):
+        self.refuses(2, *TUNE[:-1], "missing/table.json", says=["--output", "missing/table.json"])
+        self.refuses(2, *TUNE[:-1], "-", says=["--output", "regular"])
+        self.refuses(2, *TUNE[:-1], "/dev/null", says=["--output", "regular"])
+        self.refuses(2, *TUNE[:-1], ".", says=["--output", "directory"])
+        tune = ["tune", "-o", "table.json", "--mesh"]
+        self.refuses(2, *tune, "node=2,gpu=2", says=["--mesh", "node=2,gpu=2", "dimension"])
+        self.refuses(2, *tune, "gpu=2", says=["--mesh", "gpu=2"])
+        self.refuses(2, *tune, "rank=300", says=["--mesh", "300"])
+        self.refuses(2, *tune, "rank=2", "--collective", "gossip", says=["--collective", "'gossip'"])
+        self.refuses(2, *tune, "rank=2", "--max-bytes", "0", says=["--max-bytes", "0"])
+        self.refuses(2, *tune, "rank=2", "--mesh", "rank=4", "--max-bytes", "15", says=["--max-bytes", "15", "16"])
+        self.refuses(2, *tune, "rank=2", "--seconds-per-cell", "0", says="--seconds-per-cell")
+        self.refuses(2, "tune", "--mesh", "rank=2", says="--output")
+        self.assertEqual(self.listing(), [])
+
+
+class Compile(Tables):
+    def test_packs_what_the_table_names(self):
+        manifest = self.compiled()
+        names = [(program["name"], program["meshes"]) for program in manifest["programs"]]
+        self.assertEqual(names, [("allPairsAllGather.slots", [[2]]), ("ringAllGather", [[2]]), ("allPairsAllGather", [[2]])])
+        for program in manifest["programs"]:
+            self.assertEqual(program["proved"], [{"mesh": [2], "on": [2]}])
+        self.assertEqual([list(row.values()) for row in manifest["selection"]],
+                         [["all_gather", 2, "windows", 4096, "allPairsAllGather.slots"],
+                          ["all_gather", 2, "windows", None, "ringAllGather"],
+                          ["all_gather", 2, "ordinary", None, "allPairsAllGather"]])
+        self.assertEqual(manifest["programs"][0]["shared"], [], "slots read nobody's own memory")
+
+    def test_every_part_of_a_schedule_counts(self):
+        schedule = {"pipeline": 4, "synchronisation": "handshake", "transfers": "pull", "entry": "credits"}
+        self.succeeds("compile", "-o", "x.so", "--table",
+                      self.table([entry("windows", 64, "ringAllGather", **schedule), entry("windows", None, "ringAllGather")]))
+        programs = json.loads(self.succeeds("inspect", "x.so"))["programs"]
+        self.assertEqual([program["name"] for program in programs],
+                         ["ringAllGather.pipeline4.handshake.pull.credits", "ringAllGather"])
+        self.assertEqual([program["enters"] for program in programs], [False, True])
+
+    def test_the_default_table_is_there_and_covers_two_four_and_eight_ranks(self):
+        self.succeeds("compile", "--table", "default")
+        selection = json.loads(self.succeeds("inspect", "default.so"))["selection"]
+        collectives = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "gather", "scatter", "all_to_all"]
+        covered = {(row["collective"], row["ranks"], row["memory"]) for row in selection}
+        self.assertEqual(covered, {(collective, ranks, memory) for collective in collectives for ranks in (2, 4, 8)
+                                   for memory in ("windows", "ordinary")})
+        for collective in collectives:
+            for size in ("1K", "1M"):
+                self.succeeds("run", "default.so", "--collective", collective, "--mesh", "rank=4", "--bytes", size)
+
+    def test_bad_tables_are_refused_with_file_and_field(self):
+        def refused(entries, *says):
+            self.refuses(2, "compile", "-o", "x.so", "--table", self.table(entries), says=["--table", "table.json", *says])
+            self.assertEqual(self.listing(), ["table.json"])
+
+        def changed(**fields):
+            return [{**SMALL[0], **fields}, *SMALL[1:]]
+
+        for field in ("collective", "ranks", "memory", "upToBytes", "algorithm"):
+            refused([{key: value for key, value in SMALL[0].items() if key != field}], "entries[0]." + field, "missing")
+        refused(changed(collective="gossip"), "entries[0].collective", "'gossip'")
+        refused(changed(collective="broadcast"), "entries[0].algorithm", "no broadcast")
+        refused(changed(ranks=0), "entries[0].ranks", "1 to 256")
+        refused(changed(ranks="two"), "entries[0].ranks", "two")
+        refused(changed(memory="tape"), "entries[0].memory", "'tape'")
+        refused(changed(upToBytes=-1), "entries[0].upToBytes", "-1")
+        refused(changed(upToBytes=None), "entries[1].upToBytes", "not above")
+        refused(changed(algorithm="allPearsAllGather"), "entries[0].algorithm", "did you mean allPairsAllGather?")
+        refused(changed(algorithm="railAllGather"), "entries[0].algorithm", "dimension")
+        refused(changed(algorithm="nodeLocalAllGather"), "entries[0].algorithm", "all ranks")
+        refused(changed(schedule={"protocol": "smoke"}), "entries[0].schedule", "protocol", "smoke")
+        refused(changed(schedule={"colour": "red"}), "entries[0].schedule", "'colour'")
+        refused(changed(schedule={"pipeline": 0}), "entries[0].schedule", "pipeline", "0")
+        refused(changed(schedule={"pipeline": 2, "protocol": "slots"}), "entries[0].schedule", "slots")
+        refused(changed(schedule=1), "entries[0].schedule", "object")
+        refused(changed(uptoBytes=1), "entries[0].uptoBytes")
+        refused([SMALL[2], *SMALL[:2]], "entries[1]", "out of order")
+        refused(SMALL[:1], "entries[0].upToBytes", "larger sizes")
+        refused([1], "entries[0]", "object")
+        refused([], "entries")
+        for text in ("not json", "[]", "{}"):
+            self.write("table.json", text)
+            self.refuses(2, "compile", "--table", "table.json", says=["--table", "table.json"])
+        self.refuses(2, "compile", "--table", "absent.json", says=["--table", "absent.json"])
+
+    def test_what_the_compiler_refuses_is_said(self):
+        slots = self.table([entry("windows", None, "ringAllGather", protocol="slots")])
+        found = self.mistakes("compile", "--table", slots, "-o", "x.so")
+        self.assertIn("from which nothing is sent here", found[0][2])
+        odd = self.table([{**entry("windows", None, "recursiveDoublingAllGather"), "ranks": 3}])
+        self.assertIn("power of two", self.mistakes("compile", "--table", odd, "-o", "x.so")[0][2])
+        self.assertEqual(self.listing(), ["table.json"])
+
+    def test_flags_that_say_what_a_table_says(self):
+        for flags in (["--mesh", "rank=2"], ["--protocol", "slots"], ["--pipeline", "2"], ["--program", "x"]):
+            self.refuses(2, "compile", "--table", "default", *flags, says=["--table", flags[0]])
+        self.refuses(2, "compile", "ringAllGather", "--table", "default", says=["algorithm", "--table"])
+        self.refuses(2, "compile", "--table", "default", "--target", "cpu,cuda:sm_90", says=["--table", "--target"])
+        self.refuses(2, "compile", "--mesh", "rank=2", says=["algorithm", "--table"])
+
+
+class Run(Tables):
+    def test_takes_what_the_table_says_at_both_sides_of_a_boundary(self):
+        self.compiled()
+        for size, memory, program in (("8", "windows", "allPairsAllGather.slots"), ("4K", "windows", "allPairsAllGather.slots"),
+                                      ("4104", "windows", "ringAllGather"), ("8M", "windows", "ringAllGather"),
+                                      ("8", "ordinary", "allPairsAllGather"), ("8M", "ordinary", "allPairsAllGather")):
+            said = self.succeeds("run", "x.so", "--collective", "all_gather", "--mesh", "rank=2", "--bytes", size, "--memory", memory)
+            self.assertIn(f"the plugin selects {program}\n", said)
+            self.assertIn("every byte is right", said)
+
+    def test_bench_names_the_program_of_every_size(self):
+        self.compiled()
+        bench = ["bench", "x.so", "--collective", "all_gather", "--mesh", "rank=2", "-b", "1K", "-e", "64K", "-f", "64", "-n", "3"]
+        result = json.loads(self.succeeds(*bench, "--json", "-"))
+        self.assertEqual(result["collective"], "all_gather")
+        self.assertEqual([row["program"] for row in result["rows"]], ["allPairsAllGather.slots", "ringAllGather"])
+        rows = self.succeeds(*bench, "--csv", "-").splitlines()
+        self.assertEqual([row.rsplit(",", 1)[1] for row in rows], ["program", "allPairsAllGather.slots", "ringAllGather"])
+        self.assertRegex(self.succeeds(*bench), r"allPairsAllGather\.slots\n.*  ringAllGather\n\Z")
+
+    def test_refusals(self):
+        self.compiled()
+        run = ["run", "x.so", "--mesh", "rank=2"]
+        self.refuses(2, *run, says=["--program", "allPairsAllGather.slots"])
+        self.refuses(2, *run, "--collective", "gossip", says=["--collective", "'gossip'"])
+        self.refuses(2, *run, "--collective", "all_reduce", says=["--collective", "x.so", "all_reduce", "2 ranks"])
+        self.refuses(2, "run", "x.so", "--mesh", "rank=4", "--collective", "all_gather", says=["--collective", "4 ranks"])
+        self.refuses(2, *run, "--collective", "all_gather", "--program", "ringAllGather", says=["--collective", "--program"])
+        self.refuses(2, "run", "x.so", "--mesh", "gpu=2", "--collective", "all_gather", says=["--mesh", "gpu=2"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,263 @@
+// Calls that name a collective only: which program the plugin takes for them, and what is wrong with a selection.
+// Which program it was shows in that ranks agree with one that names it, and disagree with one that names another.
+#include "World.h"
+#include "kolo/runtime/Plugin.h"
+#include "plugin/Pack.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
+using namespace kolo::test;
+using namespace kolo::runtime;
+using nlohmann::json;
+
+namespace {
+
+json entryFor(const char *collective, const char *memory, json upToBytes, const char *program) {
+  return {{"collective", collective},
+          {"ranks", 3},
+          {"memory", memory},
+          {"upToBytes", std::move(upToBytes)},
+          {"program", program}};
+}
+
+json goodSelection() {
+  return json::array({entryFor("all_gather", "windows", nullptr, "ringAllGather"),
+                      entryFor("all_reduce", "windows", 64, "scratchAllReduce"),
+                      entryFor("all_reduce", "windows", nullptr, "pullAllReduce"),
+                      entryFor("all_reduce", "ordinary", 256, "pullAllReduce"),
+                      entryFor("all_reduce", "ordinary", nullptr, "scratchAllReduce")});
+}
+
+/// The test plugin with a selection.
+Result<Plugin> loadWith(const json &selection) {
+  std::string path = testing::TempDir() + "/kolo-selection-" + std::to_string(getpid()) + ".so";
+  std::string elf = readFile(KOLO_TEST_LIBRARY);
+  json manifest = json::parse(readFile(KOLO_TEST_MANIFEST));
+  manifest["selection"] = selection;
+  writeFile(path, pack(elf, manifest.dump(), footerFor(elf, manifest.dump())));
+  Result<Plugin> plugin = Plugin::load(path);
+  std::filesystem::remove(path);
+  return plugin;
+}
+
+const Plugin &selectingPlugin() {
+  static const auto plugin = loadWith(goodSelection());
+  return *plugin;
+}
+
+constexpr int64_t mostElements = 100;
+
+/// An all-reduce of ones.
+struct Call {
+  std::string_view program; // empty: selected
+  int64_t count = 1;
+  bool inWindows = true;
+};
+
+/// A rank with memory of both kinds.
+class Caller {
+public:
+  explicit Caller(Communicator &communicator)
+      : communicator(communicator),
+        window(std::move(communicator.allocate(2 * mostElements * sizeof(int32_t))).value()), heap(2 * mostElements) {}
+
+  Status run(const Call &call, const Plugin &plugin = selectingPlugin()) {
+    CallArguments arguments{call.program, *Mesh::parse("rank=3"), call.count, DataType::I32};
+    arguments.collective = CollectiveKind::AllReduce;
+    int32_t *memory = call.inWindows ? static_cast<int32_t *>(window.data()) : heap.data();
+    std::fill_n(memory, mostElements, 1);
+    std::fill_n(memory + mostElements, mostElements, -1);
+    arguments.input = memory;
+    arguments.output = memory + mostElements;
+    Status status = communicator.run(plugin, arguments);
+    if (status.isOk() && memory[mostElements + call.count - 1] != 3)
+      return {StatusCode::SystemError, "wrong result"};
+    return status;
+  }
+
+private:
+  Communicator &communicator;
+  Window window;
+  std::vector<int32_t> heap;
+};
+
+/// "" if this is the program that ranks 1 and 2 get when rank 0 names it, and when rank 0 names the other one they
+/// disagree.
+std::string takes(Communicator &communicator, Caller &caller, Call call, const char *program) {
+  bool isNaming = communicator.rank() == 0;
+  const char *other = std::string_view(program) == "pullAllReduce" ? "scratchAllReduce" : "pullAllReduce";
+  std::string said;
+  for (int time = 0; time < 3; ++time) { // the second and third time a plan is found
+    call.program = isNaming ? program : "";
+    said += expectStatus(caller.run(call), StatusCode::Ok);
+    call.program = isNaming ? other : "";
+    said += expectStatus(caller.run(call), StatusCode::Mismatch, {"disagree on program"});
+    call.program = "";
+    said += expectStatus(caller.run(call), StatusCode::Ok);
+  }
+  return said.empty() ? said : std::to_string(call.count) + " elements: " + said;
+}
+
+std::string inWorld(WorldKind kind, const RankBody &body) {
+  (void)selectingPlugin(); // before the fork
+  return runWorld(kind, 3, {15000, 1}, body);
+}
+
+} // namespace
+
+TEST(Selection, GoesBySizeToTheLastByteAndByMemory) {
+  EXPECT_EQ(inWorld(WorldKind::Forked,
+                    [](Communicator &communicator) {
+                      Caller caller(communicator);
+                      return takes(communicator, caller, {{}, 1, true}, "scratchAllReduce") +
+                             takes(communicator, caller, {{}, 16, true}, "scratchAllReduce") +
+                             takes(communicator, caller, {{}, 17, true}, "pullAllReduce") +
+                             takes(communicator, caller, {{}, 17, false}, "pullAllReduce") +
+                             takes(communicator, caller, {{}, 64, false}, "pullAllReduce") +
+                             takes(communicator, caller, {{}, 65, false}, "scratchAllReduce");
+                    }),
+            "");
+}
+
+TEST(Selection, CountsAllMemoryAmongThreadsAsWindows) {
+  EXPECT_EQ(inWorld(WorldKind::Threads,
+                    [](Communicator &communicator) {
+                      Caller caller(communicator);
+                      return takes(communicator, caller, {{}, 16, false}, "scratchAllReduce") +
+                             takes(communicator, caller, {{}, 17, false}, "pullAllReduce");
+                    }),
+            "");
+}
+
+TEST(Selection, IsMadeAnewWhenTheSameCallComesWithOtherMemory) {
+  EXPECT_EQ(inWorld(WorldKind::Forked,
+                    [](Communicator &communicator) {
+                      Caller caller(communicator);
+                      std::string said;
+                      for (int time = 0; time < 20; ++time)
+                        said += expectStatus(caller.run({{}, 5, time % 2 == 0}), StatusCode::Ok);
+                      return said + takes(communicator, caller, {{}, 5, true}, "scratchAllReduce") +
+                             takes(communicator, caller, {{}, 5, false}, "pullAllReduce");
+                    }),
+            "");
+}
+
+TEST(Selection, TellsCollectivesApartThatAreCalledInTurnOnTheSameMemory) {
+  EXPECT_EQ(inWorld(WorldKind::Threads,
+                    [](Communicator &communicator) {
+                      std::vector<int32_t> in(5, 1), out(15, -1);
+                      CallArguments arguments{"", *Mesh::parse("rank=3"), 5, DataType::I32};
+                      arguments.input = in.data();
+                      arguments.output = out.data();
+                      std::string said;
+                      for (int time = 0; time < 6; ++time) {
+                        bool isReduced = time % 2;
+                        arguments.collective = isReduced ? CollectiveKind::AllReduce : CollectiveKind::AllGather;
+                        said += expectStatus(communicator.run(selectingPlugin(), arguments), StatusCode::Ok);
+                        if (out != (isReduced ? std::vector<int32_t>{3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+                                              : std::vector<int32_t>(15, 1)))
+                          said += "wrong result";
+                      }
+                      return said;
+                    }),
+            "");
+}
+
+TEST(Selection, RanksWithDifferentMemoryThatGetDifferentProgramsAreTold) {
+  EXPECT_EQ(inWorld(WorldKind::Forked,
+                    [](Communicator &communicator) {
+                      Caller caller(communicator);
+                      return expectStatus(caller.run({{}, 1, communicator.rank() != 1}), StatusCode::Mismatch,
+                                          {"ranks disagree on program", "rank 1"}) +
+                             expectStatus(caller.run({{}, 1, true}), StatusCode::Ok);
+                    }),
+            "");
+}
+
+TEST(Selection, WithoutAnEntryNamesWhatWasAskedFor) {
+  auto asked = [](CollectiveKind collective, const std::vector<std::string> &texts) {
+    return inWorld(WorldKind::Threads, [&](Communicator &communicator) {
+      std::vector<int32_t> memory(64);
+      CallArguments arguments{"", *Mesh::parse("rank=3"), 2, DataType::I32};
+      arguments.input = arguments.output = memory.data();
+      arguments.collective = collective;
+      return expectStatus(communicator.run(selectingPlugin(), arguments), StatusCode::InvalidArgument, texts);
+    });
+  };
+  EXPECT_EQ(asked(CollectiveKind::AllToAll, {"selects no program for all_to_all of 24 bytes on 3 ranks", "windows"}),
+            "");
+}
+
+TEST(Selection, ANameAndACollectiveMustAgree) {
+  EXPECT_EQ(inWorld(WorldKind::Threads,
+                    [](Communicator &communicator) {
+                      Caller caller(communicator);
+                      return expectStatus(caller.run({"ringAllGather", 1, true}), StatusCode::InvalidArgument,
+                                          {"'ringAllGather' is no all_reduce"}) +
+                             expectStatus(caller.run({"pullAllReduce", 1, true}), StatusCode::Ok);
+                    }),
+            "");
+}
+
+TEST(Selection, APluginWithoutOneAsksForAName) {
+  static const auto plain = Plugin::load(KOLO_TEST_PLUGIN);
+  EXPECT_EQ(inWorld(WorldKind::Threads,
+                    [](Communicator &communicator) {
+                      return expectStatus(Caller(communicator).run({{}, 1, true}, *plain), StatusCode::InvalidArgument,
+                                          {"selects no program for all_reduce: name one"});
+                    }),
+            "");
+}
+
+TEST(Selection, IsReadAsItIsWritten) {
+  const std::vector<SelectionEntry> &entries = selectingPlugin().selection();
+  ASSERT_EQ(entries.size(), 5u);
+  EXPECT_EQ(entries[3].collective, CollectiveKind::AllReduce);
+  EXPECT_EQ(entries[3].ranks, 3);
+  EXPECT_EQ(entries[3].memory, MemoryKind::Ordinary);
+  EXPECT_EQ(entries[3].upToBytes, 256);
+  EXPECT_EQ(entries[4].upToBytes, INT64_MAX);
+  auto select = [](int ranks, int64_t numBytes) {
+    return selectingPlugin().select(CollectiveKind::AllReduce, ranks, numBytes, MemoryKind::Windows);
+  };
+  EXPECT_EQ(select(3, 64)->name, "scratchAllReduce");
+  EXPECT_EQ(select(3, INT64_MAX)->name, "pullAllReduce");
+  EXPECT_EQ(select(4, 64), nullptr);
+  EXPECT_TRUE(Plugin::load(KOLO_TEST_PLUGIN)->selection().empty());
+}
+
+TEST(Selection, EveryMistakeIsNamed) {
+  auto refusal = [](size_t index, const char *field, std::optional<json> value, const char *text) {
+    json selection = goodSelection();
+    if (value)
+      selection[index][field] = *value;
+    else
+      selection[index].erase(field);
+    return expectStatus(loadWith(selection).status(), StatusCode::BadPlugin, {text});
+  };
+  for (const char *field : {"collective", "ranks", "memory", "upToBytes", "program"})
+    EXPECT_EQ(refusal(1, field, std::nullopt, ("selection[1]." + std::string(field) + "' is missing").c_str()), "");
+  EXPECT_EQ(refusal(1, "collective", "gossip", "selection[1].collective"), "");
+  EXPECT_EQ(refusal(1, "memory", "tape", "selection[1].memory"), "");
+  EXPECT_EQ(refusal(1, "ranks", -1, "selection[1].ranks"), "");
+  EXPECT_EQ(refusal(1, "ranks", 5, "selection[1].program' names a program that was not compiled for so many ranks"),
+            "");
+  EXPECT_EQ(refusal(1, "upToBytes", -1, "selection[1].upToBytes' is out of range"), "");
+  EXPECT_EQ(refusal(1, "upToBytes", 1.5, "selection[1].upToBytes' has the wrong type"), "");
+  EXPECT_EQ(refusal(1, "upToBytes", 18446744073709551615u, "selection[1].upToBytes' is out of range"), "");
+  EXPECT_EQ(refusal(1, "upToBytes", nullptr, "selection[2].upToBytes' is not above that of the entry before"), "");
+  EXPECT_EQ(refusal(2, "upToBytes", 100, "selection[2].upToBytes' leaves larger sizes without a program"), "");
+  EXPECT_EQ(refusal(1, "program", "absent", "selection[1].program' names no program"), "");
+  EXPECT_EQ(refusal(1, "program", "ringAllGather", "selection[1].program' names a program of another collective"), "");
+  json swapped = goodSelection();
+  std::swap(swapped[0], swapped[4]);
+  EXPECT_EQ(expectStatus(loadWith(swapped).status(), StatusCode::BadPlugin, {"selection[1]' is out of order"}), "");
+  EXPECT_EQ(expectStatus(loadWith(1).status(), StatusCode::BadPlugin, {"'selection' has the wrong type"}), "");
+  EXPECT_EQ(expectStatus(loadWith(json::array({1})).status(), StatusCode::BadPlugin, {"selection[0].collective"}), "");
+}
