@@ -27,6 +27,22 @@ template <class T> T valueOf(runtime::Result<T> result) {
   return std::move(result).value();
 }
 
+runtime::CollectiveKind kindOf(Collective collective) {
+  switch (collective) {
+  case Collective::AllReduce:
+    return runtime::CollectiveKind::AllReduce;
+  case Collective::AllGather:
+    return runtime::CollectiveKind::AllGather;
+  case Collective::ReduceScatter:
+    return runtime::CollectiveKind::ReduceScatter;
+  case Collective::AllToAll:
+    return runtime::CollectiveKind::AllToAll;
+  case Collective::Broadcast:
+    return runtime::CollectiveKind::Broadcast;
+  }
+  throw Failure("no such collective");
+}
+
 class KoloSystem : public System {
 public:
   KoloSystem(runtime::Communicator joined, const HarnessOptions &harness)
@@ -51,6 +67,8 @@ public:
   void run(const Cell &cell, const float *input, float *output) override {
     runtime::CallArguments arguments;
     arguments.mesh = mesh;
+    if (!plugin->selection().empty())
+      arguments.collective = kindOf(cell.collective);
     arguments.count = cell.count;
     arguments.input = cell.collective == Collective::Broadcast ? output : input;
     arguments.output = output;

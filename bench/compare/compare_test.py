@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-from comparison.plugins import ALGORITHMS, Plugins
+from comparison.plugins import COLLECTIVES, Plugins
 from comparison.processes import CellFailed, Ranks
 from comparison.report import complete_cell, geometric_mean
 from comparison.systems import SYSTEMS
@@ -52,7 +52,7 @@ def check_arithmetic() -> None:
 
 def check_failures(build: Path, tool: Path) -> None:
     kolo = [str(build / "bin/kolo-bench-kolo"), "--ranks", "2", "--max-bytes", "65536"]
-    plugin = Plugins(tool, build / "bench/plugins").path("ringAllReduce", 2)
+    plugin = Plugins(tool, build / "bench/plugins").compile(["ringAllReduce"], "ringAllReduce-2", 2)
     expect_failure(Ranks(kolo, {}), f"all_gather 65536 0.01 {plugin}", "wrong result", 60)
     expect_failure(Ranks(kolo, {}), "all_gather 65536 0.01 absent.so", "absent.so", 60)
     expect_failure(Ranks(["sleep", "100"], {}), "all_gather 65536 0.01", "timeout", 1)
@@ -70,7 +70,7 @@ def check_comparison(build: Path) -> None:
         result = json.loads(json_path.read_text(encoding="utf-8"))
         page = page_path.read_text(encoding="utf-8")
     found = {(cell["collective"], cell["bytes"]): cell for cell in result["cells"]}
-    expect(set(found) == {(name, size) for name in ALGORITHMS for size in SIZES.values()}, "all cells are there")
+    expect(set(found) == {(name, size) for name in COLLECTIVES for size in SIZES.values()}, "all cells are there")
     for key, cell in found.items():
         expect(key[0] in page, f"the page has {key[0]}")
         for name in systems:

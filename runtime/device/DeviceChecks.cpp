@@ -38,7 +38,8 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   CallArguments arguments = plan.arguments;
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
-  Result<Call> call = planCall(*plan.plugin, arguments, rank.rank, numRanks);
+  // The program is named: nothing is selected by where the buffers lie.
+  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(WorldKind::Threads), rank.rank, numRanks);
   if (!call.isOk())
     return call.status();
   if (call->info->enters)

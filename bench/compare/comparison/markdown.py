@@ -7,8 +7,7 @@ Times are microseconds for one operation, from the first rank's start to the las
 then the median of the rounds. A ratio above 1 means that Kolo is faster; it is the median of the ratios within each \
 round. "Least times" compares the fastest single iterations instead, which other \
 programs on the machine disturb less. "Packaged" is Open MPI with its defaults; "best peer" is the fastest of all MPI systems in that cell. Bytes are \
-those of the whole vector. Kolo runs the fastest of its algorithms in each cell, chosen beforehand in separate, shorter \
-runs that count for nothing else; the MPI libraries choose by their own rules."""
+those of the whole vector. Kolo runs what its table selects, the MPI libraries what their own rules do."""
 
 
 def conditions(result: dict) -> list[str]:

@@ -1,55 +1,55 @@
-"""The Kolo algorithms of each collective, and their plugins."""
+"""Kolo's plugins: for each number of ranks one, with the programs that a table selects."""
 
+import json
 import subprocess
 from pathlib import Path
 
 from .processes import CellFailed
 
-KIB = 1 << 10
-MIB = 1 << 20
-
-# Algorithm, and the largest vector it is tried on where its memory or its traffic grows with the number of ranks. With
-# "+slots": compiled with --protocol slots.
-ALGORITHMS = {
-    "all_reduce": {"ringAllReduce": None, "recursiveDoublingAllReduce": 16 * MIB, "rabenseifnerAllReduce": None,
-                   "oneShotAllReduce": 1 * MIB, "twoShotAllReduce": None, "oneShotAllReduce+slots": 64 * KIB,
-                   "stagedTwoShotAllReduce+slots": None},
-    "all_gather": {"ringAllGather": None, "recursiveDoublingAllGather": None, "bruckAllGather": None,
-                   "allPairsAllGather": None, "allPairsAllGather+slots": None},
-    "reduce_scatter": {"ringReduceScatter": None, "recursiveHalvingReduceScatter": None,
-                       "allPairsReduceScatter": None, "allPairsReduceScatter+slots": None},
-    "all_to_all": {"directAllToAll": None, "bruckAllToAll": 1 * MIB, "directAllToAll+slots": None},
-    "broadcast": {"binomialBroadcast": None, "directBroadcast": None, "scatterAllGatherBroadcast": None,
-                  "directBroadcast+slots": None},
-}
-
-
-def candidates(collective: str, size_bytes: int) -> list[str]:
-    return [name for name, most in ALGORITHMS[collective].items() if most is None or size_bytes <= most]
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
 
 
 class Plugins:
-    """Compiles each plugin once, and again when the tool has changed."""
+    """Compiles each plugin once, and again when the tool or the table has changed."""
 
-    def __init__(self, tool: Path, folder: Path):
+    def __init__(self, tool: Path, folder: Path, table: str = "default"):
         self.tool = tool
         self.folder = folder
+        self.table = table
         self.refusals: dict[Path, str] = {}
 
-    def path(self, algorithm: str, ranks: int) -> Path:
+    def path(self, ranks: int) -> Path:
         """Raises CellFailed with the tool's words when it refuses."""
-        plugin = self.folder / f"{algorithm}-{ranks}.so"
+        return self.compile(["--table", self.table], f"{Path(self.table).stem}-{ranks}", ranks)
+
+    def choice(self, ranks: int, collective: str, memory: str, size_bytes: int) -> str:
+        """The program that the plugin selects. Raises CellFailed when there is none."""
+        manifest = json.loads(self._run("inspect", str(self.path(ranks))))
+        for entry in manifest.get("selection", []):
+            if (entry["collective"], entry["ranks"], entry["memory"]) == (collective, ranks, memory) and \
+                    (entry["upToBytes"] is None or size_bytes <= entry["upToBytes"]):
+                return entry["program"]
+        raise CellFailed(f"the table selects nothing for {collective} on {ranks} ranks in {memory} memory")
+
+    def compile(self, what: list[str], name: str, ranks: int) -> Path:
+        plugin = self.folder / f"{name}.so"
         if plugin in self.refusals:
             raise CellFailed(self.refusals[plugin])
-        if plugin.exists() and plugin.stat().st_mtime > self.tool.stat().st_mtime:
+        table = Path(self.table)
+        newest = max(path.stat().st_mtime for path in (self.tool, table) if path.exists())
+        if plugin.exists() and plugin.stat().st_mtime > newest:
             return plugin
         self.folder.mkdir(parents=True, exist_ok=True)
-        name, _, protocol = algorithm.partition("+")
-        options = ["--protocol", protocol] if protocol else []
-        result = subprocess.run([str(self.tool), "compile", name, "--mesh", f"rank={ranks}", "-o", str(plugin), *options],
-                                capture_output=True, text=True, timeout=300, check=False)
+        try:
+            self._run("compile", *what, "--mesh", f"rank={ranks}", "-o", str(plugin))
+        except CellFailed as refusal:
+            self.refusals[plugin] = str(refusal)
+            raise
+        return plugin
+
+    def _run(self, *words: str) -> str:
+        result = subprocess.run([str(self.tool), *words], capture_output=True, text=True, timeout=300, check=False)
         if result.returncode == 0:
-            return plugin
-        words = " | ".join((result.stderr or result.stdout).split("\n")[:4]).strip(" |")
-        self.refusals[plugin] = f"kolo compile: {words or f'exit status {result.returncode}'}"
-        raise CellFailed(self.refusals[plugin])
+            return result.stdout
+        said = " | ".join((result.stderr or result.stdout).split("\n")[:4]).strip(" |")
+        raise CellFailed(f"kolo {words[0]}: {said or f'exit status {result.returncode}'}")

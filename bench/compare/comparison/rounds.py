@@ -1,4 +1,4 @@
-"""The measurement: choose Kolo's algorithm per cell, then let the systems take turns, cell by cell, round by round."""
+"""The measurement: the systems take turns, cell by cell, round by round."""
 
 import itertools
 import os
@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .machine import Others
-from .plugins import Plugins, candidates
+from .plugins import Plugins
 from .processes import CellFailed, Ranks
 from .progress import Progress
 from .systems import System
 
 TIMEOUT_SECONDS = 60
-NUM_SCREENINGS = 2
-SCREENING_SHARE = 0.25  # of a cell's time
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ class Comparison:
         self.plugins = plugins
         self.progress = progress
         self.outcomes: dict[tuple[Cell, str], Outcome] = {}
-        self.screenings: list[dict] = []
         self.others: list[dict] = []
 
     def cells(self, ranks: int) -> list[Cell]:
@@ -68,7 +65,7 @@ class Comparison:
             self.outcomes[cell, system.name] = Outcome()
         for system in systems:
             if system.is_kolo:
-                self._screen(system, ranks)
+                self._look_up(system, ranks)
         for number in range(self.settings.num_rounds):
             self._run_round(systems, ranks, number)
 
@@ -95,42 +92,24 @@ class Comparison:
         if outcome.failure:
             return
         try:
-            outcome.rounds.append(self._ask(process, cell, outcome.algorithm, self.settings.seconds_per_cell))
+            plugin = self.plugins.path(cell.ranks) if system.is_kolo else None
+            outcome.rounds.append(self._ask(process, cell, plugin, self.settings.seconds_per_cell))
         except CellFailed as failure:
             outcome.failure = str(failure)
 
-    def _screen(self, system: System, ranks: int) -> None:
-        """Sets the fastest algorithm of each cell. Its times count for nothing else."""
-        process = self._ranks(system, ranks)
-        try:
-            for cell in self.cells(ranks):
-                results = {name: self._try(process, system, cell, name)
-                           for name in candidates(cell.collective, cell.size_bytes)}
-                self.screenings.append({"system": system.name, "collective": cell.collective, "ranks": ranks,
-                                        "bytes": cell.size_bytes, "algorithms": results})
-                outcome = self.outcomes[cell, system.name]
-                good = {name: result["medianUs"] for name, result in results.items() if "medianUs" in result}
-                if good:
-                    outcome.algorithm = min(good, key=good.get)
-                wrong = [result["failed"] for result in results.values() if is_wrong(result.get("failed"))]
-                if wrong or not good:
-                    outcome.failure = wrong[0] if wrong else next(iter(results.values()))["failed"]
-        finally:
-            process.close()
+    def _look_up(self, system: System, ranks: int) -> None:
+        """Finds out what Kolo's own table selects for each cell; by the same table it runs."""
+        for cell in self.cells(ranks):
+            outcome = self.outcomes[cell, system.name]
+            try:
+                outcome.algorithm = self.plugins.choice(ranks, cell.collective, system.memory, cell.size_bytes)
+            except CellFailed as failure:
+                outcome.failure = str(failure)
 
-    def _try(self, process: Ranks, system: System, cell: Cell, algorithm: str) -> dict:
-        self.progress.step(f"{cell.ranks} ranks, choosing, {algorithm} {cell.size_bytes} B, {system.name}")
-        try:
-            seconds = self.settings.seconds_per_cell * SCREENING_SHARE
-            results = [self._ask(process, cell, algorithm, seconds) for _ in range(NUM_SCREENINGS)]
-            return {"medianUs": min(result["medianUs"] for result in results)}
-        except CellFailed as failure:
-            return {"failed": str(failure)}
-
-    def _ask(self, process: Ranks, cell: Cell, algorithm: str | None, seconds: float) -> dict:
-        plugin = f" {self.plugins.path(algorithm, cell.ranks)}" if algorithm else ""
+    def _ask(self, process: Ranks, cell: Cell, plugin: Path | None, seconds: float) -> dict:
         start = time.monotonic()
-        words = process.ask(f"{cell.collective} {cell.size_bytes} {seconds}{plugin}", TIMEOUT_SECONDS)
+        words = process.ask(" ".join([cell.collective, str(cell.size_bytes), str(seconds), *([str(plugin)] if plugin else [])]),
+                            TIMEOUT_SECONDS)
         least, median, high, most = (float(word) for word in words[:4])
         return {"minUs": least, "medianUs": median, "p90Us": high, "maxUs": most, "iterations": int(words[4]),
                 "seconds": round(time.monotonic() - start, 3)}

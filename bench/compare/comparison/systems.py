@@ -24,6 +24,11 @@ class System:
     max_ranks_per_core: float = float("inf")
 
     @property
+    def memory(self) -> str:
+        """Of Kolo's systems, as tables call it."""
+        return "ordinary" if "--ordinary-memory" in self.options else "windows"
+
+    @property
     def is_kolo(self) -> bool:
         return not self.launcher
 
