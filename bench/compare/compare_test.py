@@ -52,7 +52,7 @@ def check_arithmetic() -> None:
 
 def check_failures(build: Path, tool: Path) -> None:
     kolo = [str(build / "bin/kolo-bench-kolo"), "--ranks", "2", "--max-bytes", "65536"]
-    plugin = Plugins(tool, build / "bench/plugins").compile(["ringAllReduce"], "ringAllReduce-2", 2)
+    plugin = Plugins(tool, build / "bench/plugins").compile("ringAllReduce-2", "ringAllReduce", "--mesh", "rank=2")
     expect_failure(Ranks(kolo, {}), f"all_gather 65536 0.01 {plugin}", "wrong result", 60)
     expect_failure(Ranks(kolo, {}), "all_gather 65536 0.01 absent.so", "absent.so", 60)
     expect_failure(Ranks(["sleep", "100"], {}), "all_gather 65536 0.01", "timeout", 1)

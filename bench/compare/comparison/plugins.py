@@ -1,4 +1,4 @@
-"""Kolo's plugins: for each number of ranks one, with the programs that a table selects."""
+"""Kolo's plugin, with the programs that a table selects for all numbers of ranks in it."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broa
 
 
 class Plugins:
-    """Compiles each plugin once, and again when the tool or the table has changed."""
+    """Compiles a plugin once, and again when the tool or the table has changed."""
 
     def __init__(self, tool: Path, folder: Path, table: str = "default"):
         self.tool = tool
@@ -18,20 +18,20 @@ class Plugins:
         self.table = table
         self.refusals: dict[Path, str] = {}
 
-    def path(self, ranks: int) -> Path:
+    def path(self) -> Path:
         """Raises CellFailed with the tool's words when it refuses."""
-        return self.compile(["--table", self.table], f"{Path(self.table).stem}-{ranks}", ranks)
+        return self.compile(f"table-{Path(self.table).stem}", "--table", self.table)
 
     def choice(self, ranks: int, collective: str, memory: str, size_bytes: int) -> str:
         """The program that the plugin selects. Raises CellFailed when there is none."""
-        manifest = json.loads(self._run("inspect", str(self.path(ranks))))
+        manifest = json.loads(self._run("inspect", str(self.path())))
         for entry in manifest.get("selection", []):
             if (entry["collective"], entry["ranks"], entry["memory"]) == (collective, ranks, memory) and \
                     (entry["upToBytes"] is None or size_bytes <= entry["upToBytes"]):
                 return entry["program"]
         raise CellFailed(f"the table selects nothing for {collective} on {ranks} ranks in {memory} memory")
 
-    def compile(self, what: list[str], name: str, ranks: int) -> Path:
+    def compile(self, name: str, *what: str) -> Path:
         plugin = self.folder / f"{name}.so"
         if plugin in self.refusals:
             raise CellFailed(self.refusals[plugin])
@@ -41,7 +41,7 @@ class Plugins:
             return plugin
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._run("compile", *what, "--mesh", f"rank={ranks}", "-o", str(plugin))
+            self._run("compile", *what, "-o", str(plugin))
         except CellFailed as refusal:
             self.refusals[plugin] = str(refusal)
             raise

@@ -92,7 +92,7 @@ class Comparison:
         if outcome.failure:
             return
         try:
-            plugin = self.plugins.path(cell.ranks) if system.is_kolo else None
+            plugin = self.plugins.path() if system.is_kolo else None
             outcome.rounds.append(self._ask(process, cell, plugin, self.settings.seconds_per_cell))
         except CellFailed as failure:
             outcome.failure = str(failure)
