@@ -41,7 +41,7 @@ struct Pieces {
 };
 
 /// What a rank can publish in one piece, in each turn, where the slots of the exchange do not hold it.
-inline constexpr size_t publishedBytesPerTurn = size_t(256) << 10;
+inline constexpr size_t publishedBytesPerTurn = size_t(512) << 10;
 
 struct Buffers {
   void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code
