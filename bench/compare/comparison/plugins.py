@@ -10,12 +10,13 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broa
 
 
 class Plugins:
-    """Compiles a plugin once, and again when the tool or the table has changed."""
+    """Compiles each plugin when it is first asked for: a table may have changed since the last run."""
 
     def __init__(self, tool: Path, folder: Path, table: str = "default"):
         self.tool = tool
         self.folder = folder
         self.table = table
+        self.compiled: set[Path] = set()
         self.refusals: dict[Path, str] = {}
 
     def path(self) -> Path:
@@ -35,9 +36,7 @@ class Plugins:
         plugin = self.folder / f"{name}.so"
         if plugin in self.refusals:
             raise CellFailed(self.refusals[plugin])
-        table = Path(self.table)
-        newest = max(path.stat().st_mtime for path in (self.tool, table) if path.exists())
-        if plugin.exists() and plugin.stat().st_mtime > newest:
+        if plugin in self.compiled:
             return plugin
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -45,6 +44,7 @@ class Plugins:
         except CellFailed as refusal:
             self.refusals[plugin] = str(refusal)
             raise
+        self.compiled.add(plugin)
         return plugin
 
     def _run(self, *words: str) -> str:
