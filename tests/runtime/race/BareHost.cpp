@@ -180,7 +180,7 @@ void BareHost::runLane(Lane &lane) {
   invocation.root = job->shape.root;
   invocation.lane = lane.number;
   invocation.numLanes = job->lanes;
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH}) {
     invocation.local[role] = peers[role][static_cast<size_t>(lane.rank)];
     invocation.peers[role] = peers[role].data();
   }
