@@ -58,7 +58,7 @@ Result<Pieces> cutPublished(const Call &call) {
 /// The same on all ranks: nothing here depends on the rank.
 Pieces cut(const Call &call, Staging staging) {
   int64_t count = call.key.count;
-  // The pieces are calls without an entry in between: what the proof is about.
+  // To the program they are calls: what the proof is about.
   if (staging != Staging::Pieces || !call.isProved || count == 0)
     return {1, count};
   int64_t copied = (isCopied(call, KOLO_INPUT) ? call.largest.input : 0) + (isCopied(call, KOLO_OUTPUT) ? call.largest.output : 0);
@@ -142,8 +142,9 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
   Buffers buffers;
   buffers.wanted = stagingFor(call, segments, rules);
   buffers.staging = std::max(least, buffers.wanted);
-  buffers.pieces = cut(call, buffers.staging);
-  if (call.publishes) {
+  if (!call.publishes) {
+    buffers.pieces = cut(call, buffers.staging);
+  } else {
     Result<Pieces> pieces = cutPublished(call);
     if (!pieces.isOk())
       return pieces.status();

@@ -18,7 +18,8 @@ public:
   Result<std::byte *> reserve(SegmentTable &segments, size_t sizeBytes);
   /// Frees what was replaced. Once all peers have entered the call.
   void dropReplaced() { replaced.clear(); }
-  std::unique_ptr<Segment> &current() { return segment; }
+  /// What is in use, for whoever keeps it longer than this.
+  std::unique_ptr<Segment> release() { return std::move(segment); }
 
 private:
   std::unique_ptr<Segment> segment;
@@ -62,7 +63,7 @@ struct Buffers {
   /// Whether, where ranks enter together, they have to do so once more after `copyIn`: from then on peers may read the copy, or
   /// write to what an input was copied aside from. The same on all ranks. A program with credits tells peers itself.
   bool mustMeetAfterCopy(const Call &call) const {
-    return staging == Staging::Aside || (isStaged(staging) && call.info->sharesInput);
+    return (staging == Staging::Aside && call.isShared()) || (isStaged(staging) && call.info->sharesInput);
   }
 };
 

@@ -27,9 +27,9 @@ CommunicatorState::~CommunicatorState() {
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
       ranks->keepForPeers(memory);
-  for (std::unique_ptr<Segment> *memory : {&published, &arena.current()})
-    if (*memory)
-      ranks->keepForPeers(std::shared_ptr<Segment>(std::move(*memory)));
+  for (std::shared_ptr<Segment> memory : {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release())})
+    if (memory)
+      ranks->keepForPeers(memory);
 }
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {

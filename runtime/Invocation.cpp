@@ -184,7 +184,7 @@ void publishLane(void *plan, int number) {
   own.call.program->publish(&own.lanes[static_cast<size_t>(number)].invocation);
 }
 
-/// Readies the lanes for one of several pieces: where memory is not copied piece by piece, on any rank, it begins further on.
+/// Readies the lanes for one piece: where memory is not copied piece by piece, on any rank, it begins further on.
 static void startPiece(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   plan.pieceOffsetBytes = piece * buffers.pieces.count * plan.call.elementBytes;
@@ -205,14 +205,15 @@ static void startPiece(Plan &plan, int64_t piece) {
 /// Has the lanes publish: little, one after the other, here; or much, side by side.
 void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
-  if (buffers.isInputAside && piece == 0)
-    buffers.copyIn(plan.call, piece);
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
   std::vector<void *> &published = plan.published[exchange.nextTurn()];
   for (Lane &lane : plan.lanes) {
     lane.invocation.local[KOLO_PUBLISHED] = published[static_cast<size_t>(ranks->rank())];
     lane.invocation.peers[KOLO_PUBLISHED] = published.data();
+    // Copied aside later: slower peers may still be at work in the runtime's memory.
+    if (buffers.isInputAside && piece == 0)
+      lane.invocation.local[KOLO_INPUT] = plan.call.input;
   }
   if (buffers.publishesMuch && plan.lanes.size() > 1)
     lanes.run(publishLane, &plan);
@@ -231,7 +232,7 @@ Status CommunicatorState::runLanes(Plan &plan) {
     if (plan.call.info->enters && (piece > 0 || plan.buffers.mustMeetAfterCopy(plan.call)))
       if (Status status = meetAgain(plan, piece); !status.isOk())
         break;
-    if (plan.buffers.pieces.number > 1)
+    if (plan.buffers.pieces.number > 1 || plan.buffers.isInputAside)
       startPiece(plan, piece);
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);

@@ -163,7 +163,7 @@ void addTuneCommand(CLI::App &app) {
   command
       ->add_option("--seconds-per-cell", options->secondsPerCell,
                    "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"
-                   "there are 16 cells per size and mesh, so that a mesh takes about four minutes")
+                   "there are 16 cells per size and mesh")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
   command->footer("Every candidate's result is checked on every mesh, size and kind of memory. Ranks are processes; "

@@ -36,6 +36,11 @@ class Ways(ToolTest):
             for root in ("0", "2"):
                 self.succeeds("run", algorithm, *REDUCE[1:], "--root", root)
 
+    def test_a_program_that_publishes_an_input_which_peers_read_too(self):
+        self.succeeds("compile", self.copy("published.mlir"))
+        for size, memory, place in itertools.product(["64", "20000", "3M"], ["windows", "ordinary"], [[], ["--in-place"]]):
+            self.succeeds("run", "published.so", "--mesh", "rank=2", "--bytes", size, "--memory", memory, *place)
+
     def test_one_rank(self):
         self.succeeds("run", "ringAllReduce", "--mesh", "rank=1", "--bytes", "1K")
 
