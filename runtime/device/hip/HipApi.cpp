@@ -47,6 +47,8 @@ int32_t load(const char *path) {
     return fail(KOLO_DRIVER_FAILED, path, "it has no " KOLO_TEXT_OF(function));
   KOLO_HIP_FUNCTIONS(KOLO_FIND)
 #undef KOLO_FIND
+  hip.launchTogether =
+      reinterpret_cast<decltype(hip.launchTogether)>(dlsym(library, "hipModuleLaunchCooperativeKernel"));
   return check(hip.hipInit(0), "hipInit");
 }
 

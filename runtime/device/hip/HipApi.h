@@ -54,6 +54,10 @@ struct HipApi {
 #define KOLO_DECLARE(function) decltype(&::function) function = nullptr;
   KOLO_HIP_FUNCTIONS(KOLO_DECLARE)
 #undef KOLO_DECLARE
+  /// hipModuleLaunchCooperativeKernel, which older headers and libraries do not have; null: not there.
+  hipError_t (*launchTogether)(hipFunction_t, unsigned int gridX, unsigned int gridY, unsigned int gridZ,
+                               unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes,
+                               hipStream_t, void **arguments) = nullptr;
 };
 extern HipApi hip;
 

@@ -32,8 +32,8 @@ int32_t openDevice(int32_t device, KoloDriverDevice *description) {
   std::memcpy(description->uuid, uuid.bytes, sizeof(description->uuid));
   description->memoryBytes = properties.totalGlobalMem;
   description->numMultiprocessors = properties.multiProcessorCount;
-  return KOLO_DRIVER_OK; // modules have no cooperative launch in all versions, and this library allocates no virtual
-                         // memory
+  description->canLaunchTogether = properties.cooperativeLaunch && hip.launchTogether;
+  return KOLO_DRIVER_OK; // this library allocates no virtual memory
 }
 
 int32_t enablePeer(int32_t device, int32_t peer) {
@@ -171,13 +171,16 @@ int32_t countResident(int32_t device, const KoloDriverKernel *kernel, uint32_t n
 
 int32_t launch(int32_t device, const KoloDriverLaunch *launch) {
   KOLO_CURRENT(device);
-  if (launch->isTogether)
-    return fail(KOLO_DRIVER_FAILED, "a launch",
-                "this library has none of which the driver itself holds all blocks resident");
+  auto function = static_cast<hipFunction_t>(launch->kernel->handle);
+  auto stream = static_cast<hipStream_t>(launch->stream);
   const void *argument = launch->argument;
   void *arguments[] = {&argument};
-  KOLO_HIP(hipModuleLaunchKernel, static_cast<hipFunction_t>(launch->kernel->handle), launch->gridX, launch->gridY, 1,
-           launch->numThreads, 1, 1, 0, static_cast<hipStream_t>(launch->stream), arguments, nullptr);
+  if (launch->isTogether)
+    return check(hip.launchTogether(function, launch->gridX, launch->gridY, 1, launch->numThreads, 1, 1, 0, stream,
+                                    arguments),
+                 "hipModuleLaunchCooperativeKernel");
+  KOLO_HIP(hipModuleLaunchKernel, function, launch->gridX, launch->gridY, 1, launch->numThreads, 1, 1, 0, stream,
+           arguments, nullptr);
   return KOLO_DRIVER_OK;
 }
 
