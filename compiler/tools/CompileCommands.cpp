@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "SourceOptions.h"
 #include "driver/Devices.h"
+#include "driver/Ptxas.h"
 #include "driver/TuningTable.h"
 
 #include "kolo/runtime/Plugin.h"
@@ -53,6 +54,7 @@ namespace {
 struct CompileOptions : SourceOptions {
   std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average",
                              accumulate = "f32";
+  std::optional<std::string> ptxas;
   bool unproved = false;
 };
 } // namespace
@@ -111,6 +113,11 @@ static void compileCommand(const CompileOptions &options) {
   request.unproved = options.unproved;
   request.sanitizeThread = options.sanitizer == "thread";
   request.devices = parseTargets(options.target);
+  if (options.ptxas) {
+    if (std::ranges::none_of(request.devices, [](const DeviceArchitecture &device) { return device.kind == "cuda"; }))
+      throw ToolError(ExitCode::Usage, "--ptxas: there is no PTX without a target such as cuda:sm_90");
+    request.ptxas = findPtxas(*options.ptxas);
+  }
   request.deviceOptions = {parseTypes(options.types, "--device-types"), parseReductions(options.reductions, "--device-ops"),
                            options.accumulate == "native" ? Accumulation::Native : Accumulation::F32};
   auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
@@ -135,6 +142,9 @@ void addCompileCommand(CLI::App &app) {
     table->excludes(command->get_option(own));
   command->add_option("--target", options->target, "what to generate code for: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();
+  command->add_option("--ptxas", options->ptxas, "also pack machine code for every cuda target, assembled by this program of\n"
+                                                 "the CUDA toolkit, a path, or auto to look for it; without it, drivers\n"
+                                                 "compile the PTX when they load it");
   command->add_option("--device-types", options->types, "element types that devices reduce; all: all ten")
       ->capture_default_str();
   command->add_option("--device-ops", options->reductions, "reductions that devices know, among sum, product, min, max,\n"
@@ -156,7 +166,7 @@ void addInspectCommand(CLI::App &app) {
   auto path = std::make_shared<std::string>();
   command->add_option("plugin", *path, "a plugin file")->required();
   auto folder = std::make_shared<std::string>();
-  command->add_option("--extract", *folder, "writes the code for devices to this folder instead, a file per architecture");
+  command->add_option("--extract", *folder, "writes the code for devices to this folder instead, a file per image");
   command->callback([path, folder] {
     if (!folder->empty()) {
       for (const std::string &image : extractImages(*path, *folder))

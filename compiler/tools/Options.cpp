@@ -61,8 +61,9 @@ void ScheduleOptions::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"auto", "together", "credits"}))
       ->capture_default_str();
   command.add_option("--protocol", protocol, "bulk: from buffer to buffer; slots: every rank publishes its input, piece by\n"
-                                             "piece, in memory of the runtime's")
-      ->check(CLI::IsMember({"bulk", "slots"}))
+                                             "piece, in memory of the runtime's; packets: every few bytes with the number\n"
+                                             "of the call beside them, for what is small")
+      ->check(CLI::IsMember({"bulk", "slots", "packets"}))
       ->capture_default_str();
 }
 

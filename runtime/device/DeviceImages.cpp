@@ -19,12 +19,21 @@ std::optional<int> computeCapability(std::string_view architecture) {
 /// "gfx90a" of "gfx90a:sramecc+:xnack-".
 std::string_view processor(std::string_view architecture) { return architecture.substr(0, architecture.find(':')); }
 
-bool canRun(const KoloDeviceImage &image, std::string_view architecture) {
-  if (image.format == KOLO_DEVICE_PTX) {
-    std::optional<int> needed = computeCapability(image.architecture), given = computeCapability(architecture);
-    return needed && given ? *needed <= *given : image.architecture == std::string(architecture) + "a";
+/// How well an image is made for a device: the more the better; nothing: it does not run there.
+std::optional<int> suitability(const KoloDeviceImage &image, std::string_view architecture) {
+  constexpr int exact = 10000, particular = exact + 1; // PTX: its architecture's number, which is less
+  bool isParticular = image.architecture == std::string(architecture) + "a";
+  std::optional<int> needed = computeCapability(image.architecture), given = computeCapability(architecture);
+  switch (image.format) {
+  case KOLO_DEVICE_PTX:
+    return isParticular ? exact - 1 : needed && given && *needed <= *given ? needed : std::nullopt;
+  case KOLO_DEVICE_CUBIN:
+    return isParticular ? std::optional(particular) : image.architecture == architecture ? std::optional(exact) : std::nullopt;
+  case KOLO_DEVICE_HSACO:
+    return processor(image.architecture) == processor(architecture) ? std::optional(exact) : std::nullopt;
+  default: // of a later compiler
+    return std::nullopt;
   }
-  return image.format == KOLO_DEVICE_HSACO && processor(image.architecture) == processor(architecture);
 }
 
 Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
@@ -94,15 +103,16 @@ Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin) {
 Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::string_view kind,
                                             std::string_view architecture) {
   const KoloDeviceImage *best = nullptr;
+  std::optional<int> most; // nothing is less than any number
   std::string others;
   for (uint32_t index = 0; index < table.numImages; ++index) {
     const KoloDeviceImage &image = table.images[index];
-    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", image.kind, image.architecture);
-    if (image.kind != kind || !canRun(image, architecture))
+    others += fmt::format("{}{} {}{}", others.empty() ? "" : ", ", image.kind, image.architecture,
+                          image.format == KOLO_DEVICE_CUBIN ? " (cubin)" : "");
+    if (image.kind != kind)
       continue;
-    if (!best ||
-        computeCapability(image.architecture).value_or(9999) > computeCapability(best->architecture).value_or(9999))
-      best = &image;
+    if (std::optional<int> found = suitability(image, architecture); found > most)
+      best = &image, most = found;
   }
   if (!best)
     return error(StatusCode::BadPlugin, "has no code for {} devices of architecture {}; it has code for: {}", kind,

@@ -32,8 +32,8 @@ static bool isSupported(StringRef architecture) { return numberOf(architecture) 
 /// The pause is in a later version of PTX than the one that LLVM writes for the first architectures.
 static StringRef featuresFor(StringRef architecture) { return numberOf(architecture) < 75 ? "+ptx63" : ""; }
 
-llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
-                                         StringRef architecture) {
+llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                        StringRef architecture) {
   if (!isSupported(architecture))
     return gpu::makeError("the cuda target generates code for sm_70 and later, not for '" + architecture + "'");
   LLVMInitializeNVPTXTargetInfo();
@@ -47,11 +47,16 @@ llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions 
                            createDefinePrimitives,
                            markKernel,
                            llvm::CodeGenFileType::AssemblyFile};
-  auto text = gpu::emitCode(module, options, device, target);
-  if (!text)
-    return text.takeError();
-  text->push_back('\0'); // the driver expects a C string
-  return DeviceImage{"cuda", architecture.str(), KOLO_DEVICE_PTX, std::move(*text), {}};
+  auto code = gpu::startCode(module, options, device, target);
+  if (!code)
+    return code.takeError();
+  return [code = std::move(*code), name = architecture.str()]() mutable -> llvm::Expected<DeviceImage> {
+    auto text = code();
+    if (!text)
+      return text.takeError();
+    text->push_back('\0'); // the driver expects a C string
+    return DeviceImage{"cuda", name, KOLO_DEVICE_PTX, std::move(*text), {}};
+  };
 }
 
 void registerCudaPasses() {

@@ -3,17 +3,17 @@
 #define KOLO_TARGETS_CUDA_CUDATARGET_H
 
 #include "compiler/Pipeline.h"
-#include "targets/DeviceCode.h"
+#include "targets/PendingImage.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
 namespace kolo::cuda {
 
-/// Compiles every program of a module in channel form, which stays as it is, for an architecture: "sm_70" or later, or
+/// Begins to compile every program of a module in channel form, which stays as it is, for an architecture: "sm_70" or later, or
 /// "sm_90a" and the like.
-llvm::Expected<DeviceImage> compileImage(mlir::ModuleOp module, const PipelineOptions &options,
-                                         const DeviceOptions &device, llvm::StringRef architecture);
+llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOptions &options,
+                                        const DeviceOptions &device, llvm::StringRef architecture);
 
 /// Registers the target's pass, and the pipeline to the LLVM dialect as --kolo-cuda.
 void registerCudaPasses();

@@ -7,6 +7,8 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -55,6 +57,19 @@ static void optimizeModule(Module &module, TargetMachine &machine, OptimizationL
   passes.run(module, modules);
 }
 
+/// Loops that matter have several loads in flight already. Assemblers would unroll them once more, which no load can make use
+/// of, since it may not pass the stores before it; but registers, and time to assemble, are lost.
+static void keepLoops(Module &module) {
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    DominatorTree dominators(function);
+    LoopInfo loops(dominators);
+    for (Loop *loop : loops.getLoopsInPreorder())
+      loop->setLoopAlreadyUnrolled();
+  }
+}
+
 static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::ModuleOp module, const PipelineOptions &options,
                                                const DeviceOptions &device, const DeviceTarget &target) {
   mlir::OwningOpRef<mlir::ModuleOp> copy(module.clone());
@@ -68,13 +83,39 @@ static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::Modul
   return code;
 }
 
-Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
-                               const DeviceTarget &target) {
+namespace {
+
+/// The code of one module, for one device.
+struct Emission {
+  std::unique_ptr<LLVMContext> context = std::make_unique<LLVMContext>(); // outlives the code
+  std::unique_ptr<TargetMachine> machine;
+  std::unique_ptr<Module> code;
+  OptimizationLevel level;
+  CodeGenFileType fileType;
+  std::string target;
+
+  Expected<std::string> run() {
+    optimizeModule(*code, *machine, level);
+    keepLoops(*code);
+    SmallString<0> text;
+    raw_svector_ostream out(text);
+    legacy::PassManager passes;
+    if (machine->addPassesToEmitFile(passes, out, nullptr, fileType))
+      return makeError("LLVM cannot write code for the " + target + " target");
+    passes.run(*code);
+    return text.str().str();
+  }
+};
+
+} // namespace
+
+Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                const DeviceTarget &target) {
+  Emission emission;
   auto machine = createTargetMachine(target, options.optimize);
   if (!machine)
     return machine.takeError();
-  LLVMContext context;
-  auto code = lower(context, module, options, device, target);
+  auto code = lower(*emission.context, module, options, device, target);
   if (!code)
     return code.takeError();
   (*code)->setTargetTriple((*machine)->getTargetTriple());
@@ -84,14 +125,12 @@ Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &opt
       function.addFnAttr("target-cpu", target.architecture);
   for (auto program : module.getOps<ProgramOp>())
     target.markKernel(*(*code)->getFunction(program.getSymName()));
-  optimizeModule(**code, **machine, options.optimize ? OptimizationLevel::O3 : OptimizationLevel::O0);
-  SmallString<0> text;
-  raw_svector_ostream out(text);
-  legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, out, nullptr, target.fileType))
-    return makeError("LLVM cannot write code for the " + target.name + " target");
-  passes.run(**code);
-  return text.str().str();
+  emission.machine = std::move(*machine);
+  emission.code = std::move(*code);
+  emission.level = options.optimize ? OptimizationLevel::O3 : OptimizationLevel::O0;
+  emission.fileType = target.fileType;
+  emission.target = target.name.str();
+  return [emission = std::move(emission)]() mutable { return emission.run(); };
 }
 
 } // namespace kolo::gpu

@@ -5,6 +5,7 @@
 #include "targets/gpu/GpuPipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/FunctionExtras.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -23,10 +24,13 @@ struct DeviceTarget {
   llvm::CodeGenFileType fileType;
 };
 
-/// Compiles all programs of a module in channel form, which stays as it is; gives assembly text or an object file. An
+/// Gives assembly text or an object file. On any thread, with others at work beside it: it knows no MLIR.
+using PendingCode = llvm::unique_function<llvm::Expected<std::string>()>;
+
+/// Lowers all programs of a module in channel form, which stays as it is, and leaves to the caller what takes longest. An
 /// architecture that LLVM does not know is an error.
-llvm::Expected<std::string> emitCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
-                                     const DeviceTarget &target);
+llvm::Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                      const DeviceTarget &target);
 
 llvm::Error makeError(const llvm::Twine &message);
 

@@ -33,9 +33,10 @@ static LowerProgramsOptions lowerProgramsOptions(const DeviceOptions &device) {
 }
 
 void buildGpuPipeline(OpPassManager &manager, const PipelineOptions &options, const DeviceOptions &device,
-                      std::unique_ptr<Pass> definePrimitives, int64_t groupSize) {
+                      std::unique_ptr<Pass> definePrimitives, int64_t groupSize, int64_t listEntries) {
   LowerProgramsOptions programs = lowerProgramsOptions(device);
   programs.groupSize = groupSize;
+  programs.listEntries = listEntries;
   manager.addPass(createLowerPrograms(programs));
   // While loops and conditions are structured: bodies use them too.
   if (definePrimitives)

@@ -23,8 +23,23 @@ static void markKernel(llvm::Function &kernel) {
 /// The waits that DefinePrimitives writes out are those of the gfx9 family; what its tests look at is these two.
 static bool isSupported(StringRef architecture) { return architecture == "gfx90a" || architecture == "gfx942"; }
 
-llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions &options,
-                                         const DeviceOptions &device, StringRef architecture) {
+static llvm::Expected<DeviceImage> makeImage(llvm::Expected<std::string> object, ModuleOp programs, std::string architecture) {
+  if (!object)
+    return object.takeError();
+  // -z defs: nothing would define at load time what is undefined now.
+  auto linked = linkShared({llvm::StringRef(*object)}, {"-z", "defs"});
+  if (!linked)
+    return linked.takeError();
+  DeviceImage image{"hip", std::move(architecture), KOLO_DEVICE_HSACO, (*linked)->getBuffer().str(), {}};
+  auto resources = readResources(image.data, programs);
+  if (!resources)
+    return resources.takeError();
+  image.resources = std::move(*resources);
+  return image;
+}
+
+llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                        StringRef architecture) {
   if (!isSupported(architecture))
     return gpu::makeError("the hip target generates code for gfx90a and gfx942, not for '" + architecture + "'");
   LLVMInitializeAMDGPUTargetInfo();
@@ -33,19 +48,10 @@ llvm::Expected<DeviceImage> compileImage(ModuleOp module, const PipelineOptions 
   LLVMInitializeAMDGPUAsmPrinter();
   gpu::DeviceTarget target{"hip", "amdgcn-amd-amdhsa", architecture, "", createDefinePrimitives, markKernel,
                            llvm::CodeGenFileType::ObjectFile};
-  auto object = gpu::emitCode(module, options, device, target);
-  if (!object)
-    return object.takeError();
-  // -z defs: nothing would define at load time what is undefined now.
-  auto linked = linkShared({llvm::StringRef(*object)}, {"-z", "defs"});
-  if (!linked)
-    return linked.takeError();
-  DeviceImage image{"hip", architecture.str(), KOLO_DEVICE_HSACO, (*linked)->getBuffer().str(), {}};
-  auto resources = readResources(image.data, module);
-  if (!resources)
-    return resources.takeError();
-  image.resources = std::move(*resources);
-  return image;
+  auto code = gpu::startCode(module, options, device, target);
+  if (!code)
+    return code.takeError();
+  return [code = std::move(*code), module, name = architecture.str()]() mutable { return makeImage(code(), module, name); };
 }
 
 void registerHipPasses() {

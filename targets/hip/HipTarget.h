@@ -3,16 +3,16 @@
 #define KOLO_TARGETS_HIP_HIPTARGET_H
 
 #include "compiler/Pipeline.h"
-#include "targets/DeviceCode.h"
+#include "targets/PendingImage.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
 namespace kolo::hip {
 
-/// Compiles every program of a module in channel form, which stays as it is, for an architecture: "gfx90a" or "gfx942".
-llvm::Expected<DeviceImage> compileImage(mlir::ModuleOp module, const PipelineOptions &options,
-                                         const DeviceOptions &device, llvm::StringRef architecture);
+/// Begins to compile every program of a module in channel form, which stays as it is, for an architecture: "gfx90a" or "gfx942".
+llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOptions &options,
+                                        const DeviceOptions &device, llvm::StringRef architecture);
 
 /// Registers the target's pass, and the pipeline to the LLVM dialect as --kolo-hip.
 void registerHipPasses();

@@ -57,6 +57,8 @@ class Inspect(ToolTest):
         [program] = manifest["programs"]
         self.assertEqual((program["name"], program["collective"], program["mesh"], program["meshes"]),
                          ("railAllGather", "all_gather", ["node", "gpu"], [[2, 4], [3, 2]]))
+        self.assertEqual((program["proved"], program["unproved"]),
+                         ([{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [3, 2], "on": [3, 2]}], False))
 
     def test_what_is_no_plugin(self):
         self.refuses(2, "inspect", says="plugin")

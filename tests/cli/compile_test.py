@@ -50,6 +50,13 @@ class Output(ToolTest):
             if other:
                 self.assertNotIn(other, text, "a host without AVX-512 runs this")
 
+    def test_packets_are_written_by_their_senders(self):
+        for flags in (["--transfers", "pull"], ["--pipeline", "2"]):
+            self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--protocol", "packets", *flags, "-o", "x.so",
+                         says="protocol packets")
+        self.mistakes("compile", "slottedRingAllReduce", "--mesh", "rank=4", "--protocol", "packets", "-o", "x.so")
+        self.assertEqual(self.listing(), [])
+
     def test_path_that_cannot_be_written(self):
         for path in ("missing/x.so", ".", "/dev/null", "-"):
             self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=4", "-o", path, says=f"cannot write {path}: ")

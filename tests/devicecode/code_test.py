@@ -88,6 +88,32 @@ class Text(unittest.TestCase):
                 with self.subTest(name, architecture=architecture):
                     self.check_code_object(compiled, architecture)
 
+    def test_packets_are_words_written_and_read_at_once(self):
+        targets = [f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP]
+        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", targets, "--protocol", "packets")
+        self.assertEqual(compiled.manifest["programs"][0]["semaphores"], 0)
+        for architecture in CUDA:
+            with self.subTest(architecture=architecture):
+                text = compiled.image(architecture).read_text()
+                found = functions(text, r"\.func .*?kolo_\$_([\w$]+)\($", r"^}")
+                store, load = r"st\.relaxed\.sys\.global\.b64", r"ld\.relaxed\.sys\.global\.b64"
+                self.assertGreaterEqual(longest_run(found["send"], store, r"ld\."), 4)
+                for name in ("receive_$_blocked", "receiveReduce_$_blocked"):
+                    self.assertGreaterEqual(longest_run(found[name], load, r"setp|st\.|bar\."), 4, "four packets in flight")
+                    self.assertRegex("\n".join(found[name]), r"bar\.red\.or\.pred", "all threads learn of a failure")
+                self.assertIsNone(re.search(r"ld\.global\.nc|\s(atom|red)\.", text))
+        for architecture in HIP:
+            with self.subTest(architecture=architecture):
+                text = run(LLVM / "llvm-objdump", "-d", compiled.image(architecture))
+                found = functions(text, r"<([\w.]+)>:$", r"^$")
+                system = r"sc0 sc1" if architecture == "gfx942" else r"glc|slc|$"
+                store, load = rf"global_store_dwordx2 .*({system})", rf"global_load_dwordx2 .*({system})"
+                self.assertGreaterEqual(longest_run(found["kolo.send"], store, r"global_load"), 4)
+                for name in ("kolo.receive.blocked", "kolo.receiveReduce.blocked"):
+                    self.assertGreaterEqual(longest_run(found[name], load, r"s_barrier|global_store"), 4)
+                    self.assertTrue(any(line.startswith("s_barrier") for line in found[name]))
+                self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text))
+
     def check_ptx(self, compiled, text):
         for absent, why in ((r"ld\.global\.nc", "memory that peers write is not coherent there"),
                             (r"\s(atom|red)\.", "nobody adds to memory of others"), (r"\.extern", "nothing defines it"),
@@ -96,10 +122,9 @@ class Text(unittest.TestCase):
         self.assertEqual(len(re.findall(r"\.visible \.entry", text)), 1)
         self.assertIn(".maxntid 512", text)
         found = functions(text, r"\.func .*?kolo_\$_([\w$]+)\($", r"^}")
-        self.assertGreaterEqual(longest_run(found["copy"], r"ld\.global\.(v4\.b32|v2\.b64)", r"st\."), 4)
-        if compiled.reduces:
-            self.assertGreaterEqual(longest_run(found["reduce"], r"ld\.global\.(v4\.b32|v2\.b64)", r"st\.|add\.rn|fma\."), 8)
-            self.assertRegex("\n".join(found["reduce"]), r"\.f16x2", "two halves at a time")
+        self.check_moves(compiled, found, r"ld\.global\.(v4\.b32|v2\.b64)", r"st\.", r"add\.rn|fma\.")
+        for name in {"reduce", "combine"} & set(found):
+            self.assertRegex("\n".join(found[name]), r"\.f16x2", "two halves at a time")
         if self.has_semaphores(compiled):
             signal = [line for line in found["signal"] if re.match(r"bar\.sync|st\.release", line)]
             self.assertEqual([line.split()[0] for line in signal], ["bar.sync", "st.release.sys.global.b64"])
@@ -107,6 +132,14 @@ class Text(unittest.TestCase):
             self.assertIn("ld.acquire.sys.global.b64", waits)
             self.assertIn("nanosleep.u32", waits)
             self.assertRegex(waits, r"bar\.red\.or\.pred")
+
+    def check_moves(self, compiled, found, load, store, use):
+        """Loads of 16 bytes are in flight together; what is fused goes through memory once."""
+        for name in {"copy", "multicast"} & set(found):
+            self.assertGreaterEqual(longest_run(found[name], load, store), 4)
+        for name in {"reduce", "combine"} & set(found):
+            self.assertGreaterEqual(longest_run(found[name], load, f"{store}|{use}"), 8)
+        self.assertTrue({"reduce", "combine"} & set(found) if compiled.reduces else {"copy", "multicast"} & set(found))
 
     def has_semaphores(self, compiled):
         return compiled.manifest["programs"][0]["semaphores"] > 0
@@ -121,10 +154,8 @@ class Text(unittest.TestCase):
         text = run(LLVM / "llvm-objdump", "-d", path)
         self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text), "no atomics, of floats least of all")
         found = functions(text, r"<([\w.]+)>:$", r"^$")
-        store, load = r"global_store_", r"global_load_dwordx4"
-        self.assertGreaterEqual(longest_run(found["kolo.copy"], load, store), 4)
-        if compiled.reduces:
-            self.assertGreaterEqual(longest_run(found["kolo.reduce"], load, store + r"|v_pk_add|v_add_f"), 8)
+        named = {name.removeprefix("kolo."): lines for name, lines in found.items()}
+        self.check_moves(compiled, named, r"global_load_dwordx4", r"global_store_", r"v_pk_add|v_add_f")
         if self.has_semaphores(compiled):
             self.check_order(architecture, found["kolo.signal"], found["kolo.wait.blocked"])
         resources = next(image for image in compiled.manifest["devices"]["images"]
@@ -196,13 +227,14 @@ def check_with_ptxas(names):
     print(f"{'algorithm':<34} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
     for name, dims in algorithms(names):
         with tempfile.TemporaryDirectory(prefix="kolo-code-") as folder:
-            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA])
-            for architecture in CUDA:
-                text = run(ptxas, "-v", f"-arch={architecture}", compiled.image(architecture), "-o", os.devnull)
-                sums = [sum(map(int, re.findall(pattern, text))) for pattern in
-                        (r"Used (\d+) registers", r"(\d+) bytes smem", r"(\d+) bytes spill", r"(\d+) bytes stack frame")]
-                print(f"{name:<34} {architecture:<12} {sums[0]:>9} {sums[1]:>7} {sums[2]:>8} {sums[3]:>6}", flush=True)
-                wrong |= sums[0] == 0 or sums[0] > 128 or sums[2] != 0 or sums[3] != 0
+            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA], "--ptxas", ptxas)
+            cubins = [image for image in compiled.manifest["devices"]["images"] if image["format"] == "cubin"]
+            wrong |= [cubin["architecture"] for cubin in cubins] != list(CUDA)
+            for cubin in cubins:
+                registers, shared, spilled, stack = (cubin["resources"][name][kind] for kind in
+                                                     ("registers", "sharedBytes", "spilledBytes", "stackBytes"))
+                print(f"{name:<34} {cubin['architecture']:<12} {registers:>9} {shared:>7} {spilled:>8} {stack:>6}", flush=True)
+                wrong |= registers == 0 or registers > 128 or spilled != 0 or stack != 0
     return int(wrong)
 
 

@@ -1,7 +1,9 @@
 // Device targets by name, and the images that plugins carry.
 #include "driver/Devices.h"
+#include "driver/Ptxas.h"
 
 #include "compiler/Pipeline.h"
+#include "ir/Kolo.h"
 #include "kolo/runtime/Plugin.h"
 #include "targets/cuda/CudaTarget.h"
 #include "targets/hip/HipTarget.h"
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <set>
 
 using namespace mlir;
@@ -24,9 +27,9 @@ namespace {
 
 struct DeviceTarget {
   const char *kind, *example;
-  llvm::Expected<DeviceImage> (*compileImage)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
+  llvm::Expected<PendingImage> (*startImage)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
 };
-constexpr DeviceTarget deviceTargets[] = {{"cuda", "sm_90", cuda::compileImage}, {"hip", "gfx90a", hip::compileImage}};
+constexpr DeviceTarget deviceTargets[] = {{"cuda", "sm_90", cuda::startImage}, {"hip", "gfx90a", hip::startImage}};
 
 std::vector<std::string> splitAtCommas(const std::string &text) {
   std::vector<std::string> words;
@@ -85,20 +88,49 @@ std::vector<KoloReduction> parseReductions(const std::string &text, const std::s
   return parseKinds<KoloReduction>(text, flag, KOLO_NUM_REDUCTIONS, runtime::parseReduction);
 }
 
+/// Side by side: each takes a good part of a second.
+static llvm::Expected<std::vector<DeviceImage>> finishImages(std::vector<PendingImage> pending) {
+  std::vector<std::future<llvm::Expected<DeviceImage>>> running;
+  for (PendingImage &image : pending)
+    running.push_back(std::async(std::launch::async, std::move(image)));
+  std::vector<DeviceImage> images;
+  llvm::Error problems = llvm::Error::success();
+  for (std::future<llvm::Expected<DeviceImage>> &each : running)
+    if (llvm::Expected<DeviceImage> image = each.get())
+      images.push_back(std::move(*image));
+    else
+      problems = llvm::joinErrors(std::move(problems), image.takeError());
+  if (problems)
+    return std::move(problems);
+  return images;
+}
+
 llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptions &options,
                                           const CompileRequest &request) {
   DeviceCode code;
   if (request.devices.empty())
     return code;
   code.options = request.deviceOptions;
+  std::vector<std::string> names;
+  for (auto program : programs.getOps<ProgramOp>())
+    names.push_back(program.getSymName().str());
+  std::vector<PendingImage> pending;
   for (const DeviceArchitecture &device : request.devices) {
     auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return device.kind == known.kind; });
     if (target == std::end(deviceTargets))
       return llvm::createStringError("there is no target " + device.kind);
-    llvm::Expected<DeviceImage> image = target->compileImage(programs, options, request.deviceOptions, device.name);
+    llvm::Expected<PendingImage> image = target->startImage(programs, options, request.deviceOptions, device.name);
     if (!image)
       return image.takeError();
-    code.images.push_back(std::move(*image));
+    pending.push_back(std::move(*image));
+  }
+  llvm::Expected<std::vector<DeviceImage>> images = finishImages(std::move(pending));
+  if (!images)
+    return images.takeError();
+  for (DeviceImage &image : *images) {
+    code.images.push_back(std::move(image));
+    if (const DeviceImage &ptx = code.images.back(); ptx.format == KOLO_DEVICE_PTX && !request.ptxas.empty())
+      code.images.push_back(assemble(ptx, names, request.ptxas));
   }
   return code;
 }

@@ -20,7 +20,7 @@ std::vector<DeviceArchitecture> parseTargets(const std::string &text);
 std::vector<KoloType> parseTypes(const std::string &text, const std::string &flag);
 std::vector<KoloReduction> parseReductions(const std::string &text, const std::string &flag);
 
-/// Code for the request's devices, of programs in channel form.
+/// Code for the request's devices, of programs in channel form. Throws ToolError (Usage): see assemble.
 llvm::Expected<DeviceCode> compileDevices(mlir::ModuleOp programs, const PipelineOptions &options,
                                           const CompileRequest &request);
 

@@ -95,7 +95,8 @@ TEST(Architecture, PtxRunsOnItsOwnAndLaterOnesAndTheLatestIsChosen) {
     std::string said = LocalRanks({0}, {"ringAllGather", 100}).run(1);
     EXPECT_NE(
         said.find(
-            "no code for cuda devices of architecture sm_61; it has code for: cuda sm_100, cuda sm_70, hip gfx1234"),
+            "no code for cuda devices of architecture sm_61; it has code for: cuda sm_100, cuda sm_70, cuda sm_100 "
+            "(cubin), cuda sm_80 (cubin), hip gfx1234"),
         std::string::npos)
         << said;
   }
@@ -104,6 +105,16 @@ TEST(Architecture, PtxRunsOnItsOwnAndLaterOnesAndTheLatestIsChosen) {
   EXPECT_NE(said.find("loading the image for sm_100: cuModuleLoadData: a PTX JIT compilation failed"),
             std::string::npos)
       << said;
+}
+
+TEST(Architecture, ACubinIsForItsOwnAndIsTakenThereInsteadOfPtx) {
+  for (const char *architecture : {"100", "86"}) { // the PTX for sm_100 is rubbish, and so is the cubin for sm_80
+    ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", architecture);
+    EXPECT_EQ(LocalRanks({0}, {"ringAllGather", 100}).run(1), "") << architecture;
+  }
+  ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "80");
+  EXPECT_NE(LocalRanks({0}, {"ringAllGather", 100}).run(1).find("loading the image for sm_80"), std::string::npos)
+      << "another image instead would be taken in silence";
 }
 
 TEST(Creation, WhatCannotBeIsRefused) {

@@ -1,5 +1,6 @@
-/* A plugin written by hand whose programs are for devices: their kernels are those of DeviceKernels.c, as its image for
- * sm_70. The image for sm_100 is none, and there is one for a device that no test has. The host's code is never run. */
+/* A plugin written by hand whose programs are for devices: their kernels are those of DeviceKernels.c, as its PTX for
+ * sm_70 and its cubin for sm_100. The PTX for sm_100 is none, nor is the cubin for sm_80, and there is an image for a
+ * device that no test has. The host's code is never run. */
 #include "kolo/runtime/DeviceAbi.h"
 
 #include <stddef.h>
@@ -48,6 +49,8 @@ static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
     {"cuda", "sm_100", noImage, sizeof(noImage), KOLO_DEVICE_PTX, 0},
     {"cuda", "sm_70", NULL, 0, KOLO_DEVICE_PTX, 0},
+    {"cuda", "sm_100", NULL, 0, KOLO_DEVICE_CUBIN, 0},
+    {"cuda", "sm_80", noImage, sizeof(noImage), KOLO_DEVICE_CUBIN, 0},
     {"hip", "gfx1234", noImage, sizeof(noImage), KOLO_DEVICE_HSACO, 0},
 };
 static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
@@ -61,8 +64,8 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
 const KoloPlugin *kolo_plugin(void) {
-  images[1].data = kernelsBegin;
-  images[1].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
+  images[1].data = images[2].data = kernelsBegin;
+  images[1].sizeBytes = images[2].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
   return &plugin;
 }
 

@@ -14,6 +14,7 @@ struct Block {
   int numThreads;
   std::barrier<> barrier;
   int32_t shared = 0;
+  void *lists[2 * 128] = {}; // as much as code for devices asks for
 };
 
 /// Of the thread that runs a kernel.

@@ -40,6 +40,16 @@ PRIMITIVE(int32_t, share, "kolo.share", int32_t value) {
   waitAtBarrier();
   return result;
 }
+PRIMITIVE(int32_t, any, "kolo.any", int32_t value) {
+  std::atomic_ref(currentBlock->shared).store(0);
+  waitAtBarrier();
+  if (value != 0)
+    std::atomic_ref(currentBlock->shared).store(1);
+  waitAtBarrier();
+  int32_t result = std::atomic_ref(currentBlock->shared).load();
+  waitAtBarrier();
+  return result;
+}
 PRIMITIVE(void, publish, "kolo.publish") {}
 PRIMITIVE(void, raiseCounter, "kolo.raise", uint64_t *counter, uint64_t value) {
   std::atomic_ref(*counter).store(value, std::memory_order_release);
@@ -49,6 +59,7 @@ PRIMITIVE(uint64_t, peek, "kolo.peek", uint64_t *counter) {
 }
 PRIMITIVE(void, acquire, "kolo.acquire") {}
 PRIMITIVE(int64_t, uniform, "kolo.uniform", int64_t value) { return value; }
+PRIMITIVE(void **, lists, "kolo.list") { return currentBlock->lists; }
 PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) { sched_yield(); }
 
 /// What LLVM calls to round to bf16, to the nearest and ties to even; the result is in the lowest bits of the register.
