@@ -27,6 +27,11 @@ def PublishInputs : Pass<"kolo-publish-inputs", "::kolo::ChoreographyOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def PlacePackets : Pass<"kolo-place-packets", "::kolo::ChoreographyOp"> {
+  let summary = "what is sent goes in packets, which carry the number of the call, and on from there";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
   let summary = "turns every choreography into the program of one rank";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];

@@ -29,6 +29,9 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   // Before anything decides who moves what: what is published can only be read.
   if (options.schedule.protocol == Protocol::Slots)
     choreography.addPass(createPublishInputs());
+  // Before hazards are looked for: what arrives in packets overwrites nothing.
+  if (options.schedule.protocol == Protocol::Packets)
+    choreography.addPass(createPlacePackets());
   // While a statement is still one op: whether it reads what it writes is a question about all ranks.
   choreography.addPass(createPlaceStaging());
 

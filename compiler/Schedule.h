@@ -28,7 +28,8 @@ enum class Entry {
 /// How data goes from rank to rank.
 enum class Protocol {
   Bulk, // from buffer to buffer
-  Slots // every rank publishes its input as it enters, and reads what it wants of the others'
+  Slots, // every rank publishes its input as it enters, and reads what it wants of the others'
+  Packets // every few bytes with the number of the call beside them: they say themselves that they have arrived
 };
 
 struct Schedule {

@@ -11,10 +11,12 @@ LogicalResult ProgramOp::verify() {
   return verifyProgramShape(*this, {getCollective(), getMesh(), getMeshes()}, "program");
 }
 
-static bool isPublished(Value buffer) {
+static bool hasRole(Value buffer, BufferRole role) {
   auto op = buffer.getDefiningOp<BufferOp>();
-  return op && op.getRole() == BufferRole::Published;
+  return op && op.getRole() == role;
 }
+static bool isPublished(Value buffer) { return hasRole(buffer, BufferRole::Published); }
+static bool isPackets(Value buffer) { return hasRole(buffer, BufferRole::Packets); }
 
 static LogicalResult verifyPublished(ProgramOp program) {
   bool hasEntered = program.getBody().getOps<EnterOp>().empty();
@@ -32,6 +34,35 @@ static LogicalResult verifyPublished(ProgramOp program) {
   return failure(result.wasInterrupted());
 }
 
+static LogicalResult verifyPackets(ProgramOp program) {
+  if (llvm::none_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return isPackets(buffer); }))
+    return success();
+  WalkResult result = program.walk([](Operation *op) {
+    auto move = dyn_cast<MoveInterface>(op);
+    auto divide = dyn_cast<DivideOp>(op);
+    auto fuse = dyn_cast<FuseOp>(op);
+    bool reads = move && isPackets(move.getSource()), writes = move && isPackets(move.getDestination());
+    bool isMisused = (reads && (writes || move.getSourceRank() || isa<PutOp>(op) || op->getParentOfType<FuseOp>())) ||
+                     (writes && (!isa<PutOp>(op) || op->getParentOfType<FuseOp>())) ||
+                     (divide && isPackets(divide.getBuffer())) || (fuse && isPackets(fuse.getBuffer()));
+    if (isMisused) {
+      op->emitOpError("program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else");
+      return WalkResult::interrupt();
+    }
+    if ((reads || writes) && move.getPart() &&
+        !(move.getPart().getDefiningOp<LaneOp>() && move.getParts().getDefiningOp<NumLanesOp>())) {
+      op->emitOpError("program_c8: moves packets by other parts than lane of num_lanes");
+      return WalkResult::interrupt();
+    }
+    if (move && (move.getSourceRank() || (move.getDestinationRank() && !writes))) {
+      op->emitOpError("program_c7: accesses other memory of a peer's in a program with packets");
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   WalkResult result = walk([](Operation *op) {
     if (!isa<StatementInterface>(op))
@@ -39,7 +70,7 @@ LogicalResult ProgramOp::verifyRegions() {
     op->emitOpError("program_c4: belongs to the choreography phase");
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted() || failed(verifyPublished(*this)));
+  return failure(result.wasInterrupted() || failed(verifyPublished(*this)) || failed(verifyPackets(*this)));
 }
 
 LogicalResult EnterOp::verify() {
@@ -163,6 +194,8 @@ LogicalResult FuseOp::verifyRegions() {
     if ((!isInto && !isSliceOf(*this, sourceOf(move))) || (isInto && isOut) || move.getPart() != getPart() ||
         move.getParts() != getParts())
       return op->emitOpError("fuse_c4: must move the fused slice, with its part, and into it before out of it");
+    if (!isInto && isa<ChannelReduceOp>(op))
+      return op->emitOpError("fuse_c7: combines the fused slice with something else, and must overwrite it");
     isOut |= !isInto;
     if (isInto && !isa<ChannelReduceOp>(op) && (hasMoved || op->getParentOp() != getOperation()))
       return op->emitOpError("fuse_c5: only the first move, in no loop, may overwrite the fused slice");

@@ -22,6 +22,10 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
     program_c3: every entry of `meshes` has one positive size per dimension.
     program_c4: no statement of the choreography phase inside.
     program_c5: a published buffer is written by this rank only, and only before `enter`.
+    program_c6: packets are put by whichever rank, then copied or reduced by the rank that owns them, outside of a fuse, and
+    neither touched in any other way nor moved from packets to packets.
+    program_c7: where there are packets, ranks access nothing else of each other's: a packet says nothing of other memory.
+    program_c8: packets are moved whole, or part `lane` of `num_lanes`: each of these has a packet even if it is empty.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
                    TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes, I64Attr:$semaphores);
@@ -178,6 +182,7 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
     fuse_c5: a move that overwrites the slice is the first, and in no loop.
     fuse_c6: memory that is written is read in no other chunk than the one that is written. Input and output are one memory
     if the program is called in place (`kolo.in_place = "direct"`).
+    fuse_c7: what goes out of the slice overwrites: it is the same everywhere.
   }];
   let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
                    Optional<Index>:$parts);

@@ -35,7 +35,8 @@ def CollectiveKind : I32EnumAttr<"CollectiveKind", "which collective", [
 
 def BufferRole : I32EnumAttr<"BufferRole", "what a buffer is to the collective's caller", [
     I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
-    I32EnumAttrCase<"Scratch", 2, "scratch">, I32EnumAttrCase<"Published", 3, "published">]> {
+    I32EnumAttrCase<"Scratch", 2, "scratch">, I32EnumAttrCase<"Published", 3, "published">,
+    I32EnumAttrCase<"Packets", 4, "packets">]> {
   let cppNamespace = "::kolo";
   let genSpecializedAttr = 0;
 }
@@ -140,6 +141,10 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
 
     A `published` buffer is what a rank says in `kolo.chan.enter`: it fills the buffer before, and all ranks may read it after.
     There are two, which invocations use in turn. It is small; a target says how small.
+
+    In a `packets` buffer every few bytes carry the number of the invocation that they were put in, written with them at once. What
+    reads them waits for those of its own invocation: no signal is needed. There are two of each, used in turn, and no element is
+    put twice in one invocation.
 
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.

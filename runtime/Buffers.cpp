@@ -13,8 +13,9 @@ namespace {
 constexpr size_t alignmentBytes = 4096;
 // What the buffers of one piece may take. Less means more signals; more, and the copies do not stay in the near caches.
 constexpr int64_t pieceBytes = int64_t(512) << 10;
-// Attach walks pages in the kernel for every transfer, staging copies on each side: below this, staging wins.
-constexpr int64_t leastAttachBytes = int64_t(1) << 24;
+// Attach makes a system call for every transfer, and walks pages in it; staging copies on each side, and what one core has just
+// written another has to take from its cache. Below this, staging wins. What is combined goes through a tile besides.
+constexpr int64_t leastMovedBytes = int64_t(1) << 15, leastCombinedBytes = int64_t(1) << 18;
 
 size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
 
@@ -129,7 +130,8 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
   bool isReachable = call.memoryKind(segments) == MemoryKind::Windows;
   // By the largest buffer of any rank, so that ranks do not attach and stage in one call.
-  bool isLarge = std::max(call.largest.input, call.largest.output) * call.unitBytes() >= leastAttachBytes;
+  int64_t largestBytes = std::max(call.largest.input, call.largest.output) * call.unitBytes();
+  bool isLarge = largestBytes >= (call.info->reduces ? leastCombinedBytes : leastMovedBytes);
   bool isAttached = rules.ordinaryMemory == OrdinaryMemory::Attach ||
                     (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
   if (isReachable || isAttached || !call.isShared())

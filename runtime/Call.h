@@ -47,6 +47,8 @@ struct Call {
   size_t outputBytes = 0;
   size_t scratchBytes = 0;
   bool publishes = false;
+  bool hasPackets = false;
+  int64_t numLanes = 1; // of every rank; set by who plans
 
   int64_t unitBytes() const { return key.count * elementBytes; }
   void setPointers(const CallArguments &arguments) {
@@ -64,6 +66,7 @@ struct Call {
   /// Bytes of scratch memory of a call of `count` elements; negative when the plugin is at fault.
   int64_t scratchBytesFor(int64_t count) const;
   int64_t publishedBytesFor(int64_t count) const;
+  int64_t packetBytesFor(int64_t count) const; // in one turn
 
 private:
   KoloShape shapeFor(int64_t count) const;

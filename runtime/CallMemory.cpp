@@ -28,6 +28,7 @@ KoloShape Call::shapeFor(int64_t count) const {
   std::copy_n(dimSizes, KOLO_MAX_MESH_DIMS, shape.dimSizes);
   shape.count = count;
   shape.elementBytes = elementBytes;
+  shape.numLanes = numLanes;
   return shape;
 }
 
@@ -39,6 +40,11 @@ int64_t Call::scratchBytesFor(int64_t count) const {
 int64_t Call::publishedBytesFor(int64_t count) const {
   KoloShape shape = shapeFor(count);
   return program->publishedBytes(&shape);
+}
+
+int64_t Call::packetBytesFor(int64_t count) const {
+  KoloShape shape = shapeFor(count);
+  return program->packetBytes(&shape);
 }
 
 } // namespace kolo::runtime

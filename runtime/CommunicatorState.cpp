@@ -27,7 +27,8 @@ CommunicatorState::~CommunicatorState() {
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
       ranks->keepForPeers(memory);
-  for (std::shared_ptr<Segment> memory : {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release())})
+  for (std::shared_ptr<Segment> memory : {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
+                                          std::shared_ptr<Segment>(packets.release())})
     if (memory)
       ranks->keepForPeers(memory);
 }

@@ -63,6 +63,8 @@ private:
   Status meetAgain(Plan &plan, int64_t piece);
   void publish(Plan &plan, int64_t piece);
   Status reservePublished(Buffers &buffers);
+  Status reservePackets(Plan &plan);
+  void startPackets(Plan &plan);
   Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments);
   Status prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan);
   void fillRecord(Record &record, const Plan &plan) const;
@@ -77,6 +79,8 @@ private:
   PeerSegments peers;
   Arena arena;
   std::unique_ptr<Segment> published; // for what slots do not hold: publishedBytesPerTurn, twice
+  Arena packets;                      // holds nothing else: what looks like one would be taken for one
+  uint64_t numPacketRuns = 0;         // so far; equal on all ranks
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;

@@ -24,6 +24,7 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
       return agreed.status();
     plan = *agreed;
     arena.dropReplaced();
+    packets.dropReplaced();
     if (plan->call.publishes)
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
@@ -91,6 +92,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (!planned.isOk())
     return planned.status();
   plan.call = *planned;
+  plan.call.numLanes = ranks->settings().lanes;
   std::unique_ptr<Semaphores> &set = semaphores[{plan.call.key.plugin, plan.call.key.program}];
   if (!set) {
     auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
@@ -106,6 +108,9 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (plan.buffers.publishesMuch)
     if (Status status = reservePublished(plan.buffers); !status.isOk())
       return status;
+  if (plan.call.hasPackets)
+    if (Status status = reservePackets(plan); !status.isOk())
+      return status;
   // After all that changes the table here, and before the record takes what it is to tell of earlier changes.
   plan.generation = segments->generation();
   return {};
@@ -120,6 +125,19 @@ Status CommunicatorState::reservePublished(Buffers &buffers) {
   }
   buffers.remote[KOLO_PUBLISHED] = *segments->locate(published->data(), published->sizeBytes());
   buffers.local[KOLO_PUBLISHED] = published->data();
+  return {};
+}
+
+/// Two turns, one behind the other. All ranks enter each call, so that the one before the last is over everywhere.
+Status CommunicatorState::reservePackets(Plan &plan) {
+  auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
+  if (sizeBytes == 0)
+    return {};
+  Result<std::byte *> reserved = packets.reserve(*segments, sizeBytes);
+  if (!reserved.isOk())
+    return reserved.status();
+  plan.buffers.local[KOLO_PACKETS] = *reserved;
+  plan.buffers.remote[KOLO_PACKETS] = *segments->locate(*reserved, sizeBytes);
   return {};
 }
 
@@ -148,7 +166,9 @@ Status CommunicatorState::enter(Plan &plan) {
     hasNews |= exchange.heard(peer).hasNews;
   const Record &own = exchange.heard(ranks->rank());
   // Copied, because the confirmation takes the next records.
-  std::array<Location, KOLO_NUM_BUFFER_ROLES + 1> named = {own.buffers[0], own.buffers[1], own.buffers[2], own.semaphores};
+  std::array<Location, KOLO_NUM_BUFFER_ROLES + 1> named;
+  std::ranges::copy(own.buffers, named.begin());
+  named.back() = own.semaphores;
   Status status = guarded([&] {
     Status resolved = resolvePeers(plan);
     if (resolved.isOk())
@@ -162,8 +182,11 @@ Status CommunicatorState::enter(Plan &plan) {
 
 Status CommunicatorState::resolvePeers(Plan &plan) {
   std::vector<Cell *> cells;
-  for (std::vector<void *> &turn : plan.published)
-    turn.clear();
+  for (size_t turn : {0u, 1u}) {
+    plan.published[turn].clear();
+    plan.packets[turn].clear();
+  }
+  size_t packetBytes = plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     plan.peerBuffers[role].resize(static_cast<size_t>(ranks->size()));
     plan.peerLocations[role].resize(static_cast<size_t>(ranks->size()));
@@ -183,6 +206,8 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
       auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
       plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedBytesPerTurn
                                                                 : exchange.published(peer, turn));
+      auto *packetMemory = static_cast<std::byte *>(plan.peerBuffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
+      plan.packets[turn].push_back(packetMemory + turn * packetBytes);
     }
     if (plan.semaphores->isConnected())
       continue;

@@ -119,7 +119,47 @@ void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offset
   transfer(raw, {peer, role, offsetBytes, sizeBytes}, Direction::FromPeer, dst);
 }
 
-constexpr KoloServices services = {KOLO_ABI_VERSION, signalPeer, waitForPeer, putToPeer, getFromPeer};
+/// A packet, as what a rank waits for. Nobody wakes who sleeps on it.
+struct AwaitedPacket {
+  const uint64_t *word;
+
+  bool hasReached(uint64_t sequence) const { return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 == sequence; }
+  void sleep(uint64_t) const {
+    timespec slice = {0, 50'000};
+    nanosleep(&slice, nullptr);
+  }
+};
+
+int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t statement) {
+  Lane &lane = laneOf(raw);
+  if (lane.hasFailed)
+    return 1;
+  World &world = *lane.world;
+  AwaitedPacket awaited{packet};
+  auto sequence = static_cast<uint64_t>(raw->sequence);
+  if (spinUntil(awaited, sequence, world.policy()))
+    return 0;
+  Clock::time_point start = Clock::now();
+  int lost = 0; // nothing says who was to put the packet
+  WaitEnd end = waitSlowly(awaited, sequence, world.policy(), [&] {
+    WaitEnd found = world.checkWait(world.rank(), start);
+    for (int peer = 0; peer < world.size() && found == WaitEnd::Reached; ++peer) {
+      lost = peer;
+      found = world.checkWait(peer, start);
+    }
+    return found;
+  });
+  if (end == WaitEnd::Reached)
+    return 0;
+  if (end == WaitEnd::Aborted)
+    return lane.fail(world.abortCause());
+  std::string what = fmt::format("rank {} waited {} ms for packets (lane {}; {})", world.rank(), millisecondsSince(start),
+                                 lane.number, describeStatement(*lane.plan->call.info, statement));
+  return lane.fail(end == WaitEnd::PeerLost ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended or left", what, lost)
+                                            : error(StatusCode::Timeout, "{}: timed out", what));
+}
+
+constexpr KoloServices services = {KOLO_ABI_VERSION, signalPeer, waitForPeer, putToPeer, getFromPeer, awaitPacket};
 
 KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *tile) {
   KoloInvocation result = {};
@@ -222,6 +262,18 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
       publishLane(&plan, static_cast<int>(lane.number));
 }
 
+/// Numbers a run, from 1, and gives it its turn of the memory for packets.
+void CommunicatorState::startPackets(Plan &plan) {
+  constexpr uint64_t numSequences = (uint64_t(1) << 32) - 1;
+  uint64_t run = numPacketRuns++;
+  std::vector<void *> &memory = plan.packets[run % 2];
+  for (Lane &lane : plan.lanes) {
+    lane.invocation.sequence = static_cast<int64_t>(1 + run % numSequences);
+    lane.invocation.local[KOLO_PACKETS] = memory[static_cast<size_t>(ranks->rank())];
+    lane.invocation.peers[KOLO_PACKETS] = memory.data();
+  }
+}
+
 Status CommunicatorState::runLanes(Plan &plan) {
   std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
   // Written before the abort is looked at, while who aborts writes that first and then looks here: no one can both miss
@@ -234,6 +286,8 @@ Status CommunicatorState::runLanes(Plan &plan) {
         break;
     if (plan.buffers.pieces.number > 1 || plan.buffers.isInputAside)
       startPiece(plan, piece);
+    if (plan.call.hasPackets)
+      startPackets(plan);
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);
     else

@@ -25,7 +25,7 @@ struct Plan {
   // By role and rank. Copies of what the records said: records are rewritten.
   std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
-  std::vector<void *> published[2]; // by turn and rank
+  std::vector<void *> published[2], packets[2]; // by turn and rank
   // Of the piece that is running, where buffers are whole: where it begins in each of them, and where that is, by rank.
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> peerPieces[2];

@@ -28,10 +28,10 @@ static void branchOnFailure(LLVM::CallOp call, Exits &exits) {
   cf::CondBranchOp::create(builder, loc, isFailed, exit, ValueRange{call.getResult()}, next, ValueRange{});
 }
 
-void returnOnFailure(ModuleOp module, StringRef callee) {
+void returnOnFailure(ModuleOp module, function_ref<bool(StringRef)> mayFail) {
   SmallVector<LLVM::CallOp> calls;
   module.walk([&](LLVM::CallOp call) {
-    if (call.getCallee() == callee)
+    if (call.getCallee() && mayFail(*call.getCallee()))
       calls.push_back(call);
   });
   Exits exits;

@@ -6,7 +6,7 @@
 
 namespace kolo {
 
-/// The locations of a program's waits, each once, in the order of the text.
+/// The locations of what a program waits in, each once, in the order of the text.
 struct StatementTable {
   llvm::SmallVector<mlir::Location> locations;
 
@@ -15,9 +15,12 @@ struct StatementTable {
 
 inline StatementTable collectStatements(ProgramOp program) {
   StatementTable table;
-  program.walk([&](WaitOp wait) {
-    if (!llvm::is_contained(table.locations, wait.getLoc()))
-      table.locations.push_back(wait.getLoc());
+  program.walk([&](mlir::Operation *op) {
+    auto move = llvm::dyn_cast<MoveInterface>(op);
+    auto source = move ? move.getSource().getDefiningOp<BufferOp>() : BufferOp();
+    bool isWaiting = llvm::isa<WaitOp>(op) || (source && source.getRole() == BufferRole::Packets);
+    if (isWaiting && !llvm::is_contained(table.locations, op->getLoc()))
+      table.locations.push_back(op->getLoc());
   });
   return table;
 }

@@ -41,6 +41,45 @@ uint32_t Interleaving::timeOfEnter(int64_t rank, int64_t call) const {
   return uint32_t(call) * stepsPerCall(rank) + uint32_t(enter - events.begin()) + 1;
 }
 
+bool Interleaving::readsPackets(const Event *event) const {
+  return event && tracer.program().ops[event->op].isMove() &&
+         tracer.program().buffers[event->source.buffer].role == BufferRole::Packets;
+}
+
+void Interleaving::findPuts() {
+  std::vector<int32_t> chunks;
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
+    const Trace &trace = traced.traces[traced.group.orbitOf(rank)];
+    for (auto [i, event] : llvm::enumerate(trace.events)) {
+      uint32_t buffer = event.destination.buffer;
+      if (event.kind != EventKind::Put || tracer.program().buffers[buffer].role != BufferRole::Packets)
+        continue;
+      expandBox(trace, event.destination, tracer.grids()[buffer], chunks);
+      for (int32_t chunk : chunks)
+        puts[{traced.group.move(rank, event.peer), buffer, traced.group.moveChunk(rank, buffer, chunk), event.part}] =
+            Moment{int32_t(rank), uint32_t(i) + 1};
+    }
+  }
+}
+
+std::vector<Moment> Interleaving::putsFor(const Moment &moment) {
+  const Event *event = eventAt(moment);
+  if (!readsPackets(event))
+    return {};
+  if (puts.empty())
+    findPuts();
+  std::vector<int32_t> chunks;
+  uint32_t buffer = event->source.buffer;
+  expandBox(traced.traces[traced.group.orbitOf(moment.rank)], event->source, tracer.grids()[buffer], chunks);
+  std::vector<Moment> result;
+  for (int32_t chunk : chunks) {
+    auto put = puts.find({moment.rank, buffer, traced.group.moveChunk(moment.rank, buffer, chunk), event->part});
+    if (put != puts.end())
+      result.push_back({put->second.rank, put->second.time + uint32_t(callOf(moment)) * stepsPerCall(put->second.rank)});
+  }
+  return result;
+}
+
 void Interleaving::computePast(const Moment &a, const Moment &b) {
   needed.assign(size_t(tracer.numRanks()), 0);
   looked.assign(needed.size(), 0);
@@ -56,6 +95,8 @@ void Interleaving::computePast(const Moment &a, const Moment &b) {
       if (event && event->kind == EventKind::Enter)
         for (size_t other = 0; other < needed.size(); ++other)
           need(int64_t(other), timeOfEnter(int64_t(other), callOf({int32_t(rank), time})));
+      for (const Moment &put : putsFor({int32_t(rank), time}))
+        need(put.rank, put.time + 1);
       if (!event || event->kind != EventKind::Wait)
         continue;
       int64_t sender = traced.group.move(rank, event->peer);
@@ -93,10 +134,14 @@ std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t ma
       for (size_t other = 0; other < done.size(); ++other)
         if (done[other] < timeOfEnter(int64_t(other), callOf(moment)))
           return false;
+    if (llvm::any_of(putsFor(moment), [&](const Moment &put) { return done[size_t(put.rank)] <= put.time; }))
+      return false;
     if (event && event->kind == EventKind::Signal)
       ++sent[channel(event->semaphore, rank, peer)];
     bool isCall = !event && moment.time % stepsPerCall(rank) == 0 && moment.time != 0;
-    if (isCall || (event && (event->kind == EventKind::Wait || event->kind == EventKind::Signal || event->kind == EventKind::Enter))) {
+    bool isOrdering = event && (event->kind == EventKind::Wait || event->kind == EventKind::Signal ||
+                                event->kind == EventKind::Enter || readsPackets(event));
+    if (isCall || isOrdering) {
       Operation *op = opAt(moment);
       steps.push_back({rank, callOf(moment), describe(moment), op ? op->getLoc() : Location(tracer.program().program.getLoc())});
     }
@@ -126,6 +171,7 @@ std::string Interleaving::describe(const Moment &moment) const {
            : callOf(moment) == 0                         ? "its application writes its buffers, before the first call"
                                  : "its application writes its buffers again, between two calls";
   std::string peer = "rank " + std::to_string(traced.group.move(moment.rank, event->peer));
+  std::string packets = readsPackets(event) ? " packets" : "";
   std::string semaphore = "semaphore " + std::to_string(event->semaphore);
   switch (event->kind) {
   case EventKind::Signal:
@@ -135,9 +181,9 @@ std::string Interleaving::describe(const Moment &moment) const {
   case EventKind::Put:
     return "puts to " + peer;
   case EventKind::Copy:
-    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "copies" : "gets from " + peer;
+    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "copies" + packets : "gets from " + peer;
   case EventKind::Reduce:
-    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "reduces" : "reduces from " + peer;
+    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "reduces" + packets : "reduces from " + peer;
   case EventKind::Divide:
     return "divides";
   case EventKind::Flush:

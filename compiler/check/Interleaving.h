@@ -4,6 +4,9 @@
 
 #include "compiler/check/Machine.h"
 
+#include <array>
+#include <map>
+
 namespace kolo {
 
 /// What must have happened before given moments: their common past, and nothing else.
@@ -29,6 +32,10 @@ private:
   const Event *eventAt(const Moment &moment) const;
   void computePast(const Moment &a, const Moment &b);
   void need(int64_t rank, uint32_t numSteps);
+  bool readsPackets(const Event *event) const;
+  void findPuts();
+  /// The puts, in the same call, of the packets that a step reads.
+  std::vector<Moment> putsFor(const Moment &moment);
   uint32_t timeOfEnter(int64_t rank, int64_t call) const;
   uint32_t timeOfSignal(int64_t sender, int64_t receiver, int32_t semaphore, uint64_t number);
 
@@ -37,6 +44,7 @@ private:
   std::vector<uint32_t> needed, looked; // steps of every rank that belong to the past, and those that were looked at
   std::vector<int64_t> pending;         // ranks with steps to look at
   std::vector<llvm::DenseMap<uint64_t, uint64_t>> numWaited;
+  std::map<std::array<int64_t, 4>, Moment> puts; // of packets, in the first call, by owner, buffer, chunk and part
 };
 
 } // namespace kolo

@@ -16,15 +16,20 @@ struct Machine::SharedClock {
 static uint64_t channelKey(int32_t semaphore, int64_t peer) { return uint64_t(uint32_t(semaphore)) << 32 | uint64_t(peer); }
 
 /// How many of a buffer there are, for calls to use in turn.
-static int64_t numTurns(const BufferInfo &buffer) { return buffer.role == BufferRole::Published ? 2 : 1; }
+static int64_t numTurns(const BufferInfo &buffer) {
+  return buffer.role == BufferRole::Published || buffer.role == BufferRole::Packets ? 2 : 1;
+}
 
 Machine::Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
       contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder()), states(traced.traces.size()) {
   for (RankState &state : states) {
     state.clock.assign(size_t(tracer.numRanks()), 0);
-    for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids()))
-      state.cells.emplace_back(size_t(grid.numChunks) * size_t(std::max(grid.numParts, 1)) * size_t(numTurns(buffer)));
+    for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids())) {
+      size_t numPlaces = size_t(grid.numChunks) * size_t(std::max(grid.numParts, 1)) * size_t(numTurns(buffer));
+      state.cells.emplace_back(numPlaces);
+      state.packets.emplace_back(buffer.role == BufferRole::Packets ? numPlaces : 0);
+    }
   }
 }
 
@@ -45,9 +50,15 @@ MachineResult Machine::run() {
     if (event.kind == EventKind::Enter) // others wait for something that will not come, or this would be over
       continue;
     int32_t rank = group.representatives()[orbit];
+    if (event.kind != EventKind::Wait) {
+      result.blocked.push_back({{rank, states[orbit].time}, std::nullopt});
+      continue;
+    }
     uint64_t key = channelKey(event.semaphore, group.moveBack(event.peer, rank));
     result.blocked.push_back({{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
   }
+  if (hasLostPackets) // who waits for them has that conflict to blame
+    result.blocked.clear();
   if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.outOfMemory)
     result.ranksAgreeBitwise = agreeBitwise();
   return std::move(result);
@@ -98,6 +109,8 @@ bool Machine::step(size_t orbit) {
     case EventKind::Copy:
     case EventKind::Reduce:
     case EventKind::Put:
+      if (isPackets(event.source.buffer) && !receivePackets(orbit, event))
+        return false;
       move(orbit, event);
     }
   }
@@ -105,13 +118,17 @@ bool Machine::step(size_t orbit) {
   return true;
 }
 
-void Machine::signal(size_t orbit, const Event &event) {
-  RankState &state = states[orbit];
+std::shared_ptr<const Machine::SharedClock> Machine::shareClock(RankState &state) {
   if (!state.shared)
     state.shared = std::make_shared<const SharedClock>(state.clock, clockBytes);
+  return state.shared;
+}
+
+void Machine::signal(size_t orbit, const Event &event) {
+  RankState &state = states[orbit];
   auto queue = state.putQueues.find(event.peer);
   auto numPuts = queue == state.putQueues.end() ? 0u : uint32_t(queue->second.times.size());
-  state.signals[channelKey(event.semaphore, event.peer)].push_back({state.shared, state.time, numPuts});
+  state.signals[channelKey(event.semaphore, event.peer)].push_back({shareClock(state), state.time, numPuts});
 }
 
 bool Machine::wait(size_t orbit, const Event &event) {
@@ -179,11 +196,50 @@ bool Machine::enter(size_t orbit) {
   return true;
 }
 
-Machine::Cell &Machine::cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
+/// Neither another put of this call, which it could be taken for, nor packets that nobody read yet may be there.
+void Machine::sendPacket(const Event &event, size_t orbit, int32_t chunk) {
+  RankState &state = states[orbit];
+  Packet &packet = packetOf(event.peer, event.destination.buffer, chunk, event.part);
+  auto rank = int32_t(group.moveBack(event.peer, group.representatives()[orbit]));
+  if (packet.call == currentCall || (packet.call >= 0 && !packet.isRead)) {
+    Entry earlier;
+    earlier.rank = packet.rank;
+    earlier.time = packet.time;
+    report(earlier, {orbit, event.peer, event.destination.buffer, true, true}, chunk, true, Order::None);
+    hasLostPackets = true;
+  }
+  packet = {shareClock(state), rank, state.time, currentCall, false};
+  ++state.puts[state.time].numUnread;
+}
+
+/// All packets of a chunk were put in this call, or the rank waits. What their senders had done before is over.
+bool Machine::receivePackets(size_t orbit, const Event &event) {
+  RankState &state = states[orbit];
+  int64_t rank = group.representatives()[orbit];
+  expandBox(traced.traces[orbit], event.source, tracer.grids()[event.source.buffer], sourceChunks);
+  for (int32_t chunk : sourceChunks)
+    if (packetOf(rank, event.source.buffer, chunk, event.part).call != currentCall)
+      return false;
+  for (int32_t chunk : sourceChunks) {
+    Packet &packet = packetOf(rank, event.source.buffer, chunk, event.part);
+    if (packet.isRead)
+      continue;
+    packet.isRead = true;
+    join(state.clock, {packet.clock, packet.time, 0}, packet.rank);
+    packet.clock.reset();
+    PutState &put = states[group.orbitOf(packet.rank)].puts.find(packet.time)->second;
+    if (--put.numUnread == 0)
+      put.waitTime = state.time;
+  }
+  state.shared.reset();
+  return true;
+}
+
+size_t Machine::placeOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
   const Grid &grid = tracer.grids()[buffer];
   int64_t turn = currentCall % numTurns(tracer.program().buffers[buffer]);
   int64_t place = turn * grid.numChunks + group.moveChunkBack(owner, buffer, chunk);
-  return states[group.orbitOf(owner)].cells[buffer][size_t(place * std::max(grid.numParts, 1) + part)];
+  return size_t(place * std::max(grid.numParts, 1) + part);
 }
 
 /// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as seen
@@ -218,7 +274,8 @@ void Machine::access(const Access &access, int64_t chunk, Cell &cell) {
     if (Order order = orderOf(other, access.orbit, access.owner); order != Order::Settled)
       report(other, access, chunk, isWrite, order);
   };
-  check(cell.lastWrite, true);
+  if (access.isWrite || !isPackets(access.buffer)) // packets were waited for: see receivePackets
+    check(cell.lastWrite, true);
   if (!access.isWrite) {
     for (Entry &read : cell.reads)
       if (read.rank == entry.rank && !read.isPut && !entry.isPut) {
@@ -243,7 +300,7 @@ void Machine::report(const Entry &entry, const Access &access, int64_t chunk, bo
     uint32_t position = moment.time % stepsPerCall(orbit), call = moment.time / stepsPerCall(orbit);
     bool isStep = position != 0 && position != stepsPerCall(orbit) - 1;
     uint64_t op = isStep ? traced.traces[orbit].events[position - 1].op : uint64_t(1) << 40 | uint64_t(position != 0);
-    return op << 1 | call;
+    return op << 2 | call;
   };
   auto [place, isNew] = conflictOf.try_emplace({stepOf(earlier), stepOf(later)}, result.conflicts.size());
   if (isNew)

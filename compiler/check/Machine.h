@@ -30,10 +30,10 @@ struct Conflict {
   int64_t chunk;
 };
 
-/// A wait for a signal that is never sent.
+/// A wait for a signal that is never sent, or for packets.
 struct Blocked {
   Moment moment;
-  int64_t numSignals; // that the peer sends
+  std::optional<int64_t> numSignals; // that the peer sends; nothing: of packets
 };
 
 struct WrongOutput {
@@ -58,8 +58,10 @@ public:
   MachineResult run();
 
   uint32_t stepsPerCall(size_t orbit) const { return uint32_t(traced.traces[orbit].events.size()) + 2; }
-  /// Published memory is the same again in the call after the next.
-  static int64_t numCalls(const Tracer &tracer) { return tracer.bufferOf(BufferRole::Published) ? 3 : 2; }
+  /// Published memory, and that of packets, is the same again in the call after the next.
+  static int64_t numCalls(const Tracer &tracer) {
+    return tracer.bufferOf(BufferRole::Published) || tracer.bufferOf(BufferRole::Packets) ? 3 : 2;
+  }
 
 private:
   using Clock = std::vector<uint32_t>; // of every rank, how many of its steps are known to be over
@@ -75,10 +77,19 @@ private:
     uint32_t waitTime = UINT32_MAX;  // of the target
     uint32_t flushTime = UINT32_MAX; // of the sender
     uint32_t hiddenWaitTime = UINT32_MAX; // as waitTime, had the transport kept the order
+    uint32_t numUnread = 0;          // of its packets; once there are none, that is the time of the target's wait
   };
   struct PutQueue {
     std::vector<uint32_t> times;
     size_t numArrived = 0;
+  };
+  /// What a chunk of packets brings beside its content: what its sender, as the owner sees it, knew.
+  struct Packet {
+    std::shared_ptr<const SharedClock> clock; // null: none was put yet
+    int32_t rank = -1;
+    uint32_t time = 0;
+    int64_t call = -1;
+    bool isRead = false;
   };
   struct Entry {
     int32_t rank = -1; // -1: none
@@ -102,6 +113,7 @@ private:
     llvm::DenseMap<uint64_t, uint32_t> numWaited;             // by semaphore and peer
     std::vector<uint32_t> enterTimes;                         // by call: when it came to its `enter`
     std::vector<std::vector<Cell>> cells;                     // [buffer][chunk and part, in every turn]
+    std::vector<std::vector<Packet>> packets;                 // likewise; empty for other buffers
   };
 
   bool advance(size_t orbit);
@@ -110,6 +122,8 @@ private:
   void signal(size_t orbit, const Event &event);
   void flush(size_t orbit);
   bool enter(size_t orbit);
+  bool receivePackets(size_t orbit, const Event &event);
+  void sendPacket(const Event &event, size_t orbit, int32_t chunk);
   void move(size_t orbit, const Event &event);
   void divide(size_t orbit, const Event &event);
   void startCall(size_t orbit, int64_t call);
@@ -123,7 +137,15 @@ private:
     uint32_t buffer;
     bool isWrite, isPut;
   };
-  Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part);
+  size_t placeOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const;
+  Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
+    return states[group.orbitOf(owner)].cells[buffer][placeOf(owner, buffer, chunk, part)];
+  }
+  Packet &packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
+    return states[group.orbitOf(owner)].packets[buffer][placeOf(owner, buffer, chunk, part)];
+  }
+  bool isPackets(uint32_t buffer) const { return tracer.program().buffers[buffer].role == BufferRole::Packets; }
+  std::shared_ptr<const SharedClock> shareClock(RankState &state);
   void access(const Access &access, int64_t chunk, Cell &cell);
   enum class Order { Settled, HiddenByTransport, None };
   Order orderOf(const Entry &entry, size_t orbit, int64_t owner) const;
@@ -147,6 +169,7 @@ private:
   std::vector<RankState> states; // by orbit
   std::vector<int32_t> sourceChunks, destinationChunks; // of the move at hand
   int64_t clockBytes = 0;        // of shared clocks that are alive
+  bool hasLostPackets = false;   // that others took the place of
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, size_t> conflictOf; // by the two ops
   MachineResult result;
 };

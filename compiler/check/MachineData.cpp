@@ -35,6 +35,8 @@ void Machine::move(size_t orbit, const Event &event) {
   for (auto [chunk, content] : llvm::zip_equal(destinationChunks, moved)) {
     Cell &cell = cellOf(destinationOwner, event.destination.buffer, chunk, event.part);
     access(write, chunk, cell);
+    if (isPackets(event.destination.buffer))
+      sendPacket(event, orbit, chunk);
     Contents::Id arrived = contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
     cell.content = event.kind == EventKind::Reduce
                        ? contents.combine(cell.content, arrived, tracer.program().ops[event.op].op)

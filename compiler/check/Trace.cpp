@@ -102,7 +102,7 @@ bool Tracer::startGrids(int64_t rank) {
     for (auto [dim, slot] : llvm::enumerate(buffer.gridSlots)) {
       int64_t extent = code.evaluator.slot(slot);
       // One rank alone may have no slots for what others would send; its program then never touches them.
-      int64_t least = buffer.role == BufferRole::Scratch ? 0 : 1;
+      int64_t least = buffer.role == BufferRole::Scratch || buffer.role == BufferRole::Packets ? 0 : 1;
       if (extent < least || extent > INT32_MAX || grid.numChunks > INT32_MAX / std::max<int64_t>(extent, 1))
         return refuse(UINT32_MAX, "grid dimension " + std::to_string(dim) + " of '" + buffer.name + "' has " +
                                       std::to_string(extent) + " chunks");

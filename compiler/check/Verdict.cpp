@@ -203,8 +203,10 @@ void ProgramCheck::explainDeadlock(const TracedGroup &traced, const std::vector<
   Operation *op = interleaving.opAt(first.moment);
   Refutation &refuted = refute(Property::Deadlock,
                                "rank " + std::to_string(first.moment.rank) + " waits for ever: it " +
-                                   interleaving.describe(first.moment) + ", which sends " + std::to_string(first.numSignals) +
-                                   (first.numSignals == 1 ? " signal" : " signals") + " until it waits itself",
+                                   interleaving.describe(first.moment) +
+                                   (!first.numSignals ? ", of which nobody puts some"
+                                    : ", which sends " + std::to_string(*first.numSignals) +
+                                          (*first.numSignals == 1 ? " signal" : " signals") + " until it waits itself"),
                                op);
   for (const Blocked &each : ArrayRef(blocked).take_front(maxStepsShown)) {
     refuted.ranks.push_back(each.moment.rank);

@@ -11,6 +11,9 @@ using namespace mlir;
 
 namespace kolo {
 
+/// For 16 bytes of data.
+static constexpr int64_t packetsPerUnit = 4;
+
 /// Number of chunks that a block of a buffer without slots is cut into.
 static Value createChunksPerBlock(OpBuilder &builder, Location loc, const BufferShape &buffer) {
   Value product = createConstant(builder, loc, 1);
@@ -64,12 +67,15 @@ private:
   void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
   Value firstChunk(const Cursor &cursor);
   Value boundary(const BufferShape &buffer, Value chunk, Value stride);
+  Value placeIn(const Cursor &cursor, Value element, Value chunk);
   Value cut(Value index, Value parts, Value total);
 
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value add(Value a, Value b) { return createAdd(builder, loc, a, b); }
   Value sub(Value a, Value b) { return createSub(builder, loc, a, b); }
   Value mul(Value a, Value b) { return createMul(builder, loc, a, b); }
+  /// A constant, if it is one: so that one chunk is known to be one.
+  Value product(Value a, Value b) { return builder.createOrFold<arith::MulIOp>(loc, a, b); }
   Value div(Value a, Value b) { return arith::DivUIOp::create(builder, loc, a, b); }
   Value rem(Value a, Value b) { return arith::RemUIOp::create(builder, loc, a, b); }
   Value min(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
@@ -99,7 +105,7 @@ void RangeLoops::mergeRows() {
   rowChunks = constant(1);
   while (source.numDims > 0 && destination.numDims > 0 && isFull(source.slice, source.numDims - 1) &&
          isFull(destination.slice, destination.numDims - 1))
-    rowChunks = mul(rowChunks, source.slice.buffer.grid[--source.numDims]), --destination.numDims;
+    rowChunks = product(rowChunks, source.slice.buffer.grid[--source.numDims]), --destination.numDims;
 }
 
 SmallVector<size_t> RangeLoops::rangedDims(const Cursor &cursor) {
@@ -161,8 +167,9 @@ Value RangeLoops::firstChunk(const Cursor &cursor) {
 
 /// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots, one range per chunk.
 void RangeLoops::buildRows(Value numRows) {
-  Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = mul(numRows, rowChunks);
-  bool hasSlots = source.slice.buffer.cut || destination.slice.buffer.cut;
+  Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = product(numRows, rowChunks);
+  bool hasPackets = source.slice.buffer.isPackets || destination.slice.buffer.isPackets;
+  bool hasSlots = hasPackets || source.slice.buffer.cut || destination.slice.buffer.cut;
   if ((!part.parts && !call.isDense && !hasSlots) || getConstantIntValue(numChunks) == 1)
     return buildRange(sourceChunk, destinationChunk, numChunks);
   Value one = constant(1), numRanges = numChunks, chunksPerRange = one;
@@ -185,12 +192,23 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
   Value measuredChunk = &measured == &source.slice.buffer ? sourceChunk : destinationChunk;
   Value length = sub(boundary(measured, add(measuredChunk, numChunks), {}), boundary(measured, measuredChunk, {}));
   if (!part.parts)
-    return build(builder, sourceBegin, destinationBegin, length);
+    return build(builder, placeIn(source, sourceBegin, sourceChunk), placeIn(destination, destinationBegin, destinationChunk), length);
   // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part only.
   Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, measured)), numChunks);
   Value begin = min(cut(part.part, part.parts, total), length);
   Value end = min(cut(add(part.part, constant(1)), part.parts, total), length);
-  build(builder, add(sourceBegin, begin), add(destinationBegin, begin), sub(end, begin));
+  build(builder, placeIn(source, add(sourceBegin, begin), sourceChunk),
+        placeIn(destination, add(destinationBegin, begin), destinationChunk), sub(end, begin));
+}
+
+/// Of the part at hand, of a chunk, that begins with this element: the element, or its first packet. One that is empty may begin
+/// where 16 bytes do not, behind the last one that is not.
+Value RangeLoops::placeIn(const Cursor &cursor, Value element, Value chunk) {
+  if (!cursor.slice.buffer.isPackets)
+    return element;
+  Value partsBefore = part.parts ? add(mul(chunk, part.parts), part.part) : chunk;
+  Value units = arith::CeilDivUIOp::create(builder, loc, element, call.alignment);
+  return add(mul(units, constant(packetsPerUnit)), partsBefore);
 }
 
 /// First element of a chunk: see kolo.buffer. Without a stride, where blocks follow each other.
@@ -220,8 +238,20 @@ void buildRangeLoops(OpBuilder &builder, Location loc, const CallValues &call, c
   RangeLoops(builder, loc, call, source, destination, part, build).run();
 }
 
+Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer, Value parts) {
+  Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
+  for (Value extent : buffer.grid)
+    numParts = createMul(builder, loc, numParts, extent);
+  Value units = arith::CeilDivUIOp::create(builder, loc, elements, call.alignment);
+  return createAdd(builder, loc, createMul(builder, loc, units, createConstant(builder, loc, packetsPerUnit)), numParts);
+}
+
+Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &call) {
+  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, call.count, call.alignment), call.alignment);
+}
+
 Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
-  Value total = buffer.cut ? createSlotSize(builder, loc, call, buffer.cut) : call.count;
+  Value total = buffer.cut ? createSlotSize(builder, loc, call, buffer.cut) : buffer.stride ? buffer.stride : call.count;
   for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
     total = createMul(builder, loc, total, extent);
   return total;

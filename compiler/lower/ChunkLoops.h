@@ -12,6 +12,7 @@ struct BufferShape {
   unsigned numBlockDims; // leading grid dimensions that enumerate blocks
   mlir::Value cut;       // of slots: number of chunks of the blocks whose chunks they hold; else null
   mlir::Value stride = {}; // elements from one block to the next; null: as many as a block has
+  bool isPackets = false;  // places in it are packets, not elements: see createNumPackets
 };
 
 /// A slice of a buffer, with all of its numbers at hand.
@@ -32,8 +33,8 @@ struct CallValues {
   mlir::Value isDense = {}; // i1: no buffer has other strides than blocks are long; null: always
 };
 
-/// Called with the builder where one range is to be moved: first element in the source's and in the destination's buffer,
-/// and number of elements, which may be 0.
+/// Called with the builder where one range is to be moved: first element in the source's and in the destination's buffer, or
+/// first packet, and number of elements, which may be 0. Into packets, and out of them, a range is at most one chunk.
 using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sourceBegin, mlir::Value destinationBegin,
                                              mlir::Value length)>;
 
@@ -41,6 +42,15 @@ using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sour
 /// both buffers are one range, unless parts cut them or blocks lie apart. At most one of the buffers has slots.
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, RangeBuilder build);
+
+/// Packets that a buffer of them takes: one of 4 bytes for every 4 bytes of data, and one for every part of every chunk, which
+/// says that the part has arrived though it be empty. So the packets of a part begin at those of the data before it, and one for
+/// every part before it.
+mlir::Value createNumPackets(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const BufferShape &buffer,
+                             mlir::Value parts);
+
+/// Elements from one block of packets to the next: a block begins with a packet of its own.
+mlir::Value createPacketStride(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call);
 
 /// Number of elements that a buffer takes, which need not be a multiple of 16 bytes.
 mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,

@@ -93,7 +93,8 @@ void Projector::markPhase(int64_t phase) {
   }
 }
 
-static bool isPublished(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Published; }
+static BufferRole roleOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); }
+static bool isPublished(Value buffer) { return roleOf(buffer) == BufferRole::Published; }
 
 /// After what fills published buffers, which comes first.
 void Projector::placeEnter(ProgramOp program) {
@@ -113,11 +114,13 @@ void Projector::placeEnter(ProgramOp program) {
 
 /// One rank that has all of the data would be the only one to move it.
 bool Projector::isPulled(TransferOp transfer) {
+  if (roleOf(transfer.getDestination()) == BufferRole::Packets)
+    return false;
   if (transfer.getReducing() || transfers == Transfers::Pull || isPublished(transfer.getSource()))
     return true;
   CollectiveKind kind = choreography.getCollective().getKind();
   bool isAtRootOnly = (kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter) &&
-                      transfer.getSource().getDefiningOp<BufferOp>().getRole() == BufferRole::Input;
+                      roleOf(transfer.getSource()) == BufferRole::Input;
   return transfers == Transfers::Auto && isAtRootOnly;
 }
 

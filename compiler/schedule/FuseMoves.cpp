@@ -32,14 +32,19 @@ bool isArithmetic(Operation &op) {
   return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op));
 }
 
-/// Null where an op is something else.
+bool movesPackets(MoveInterface move) {
+  auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
+  return isPackets(move.getSource()) || isPackets(move.getDestination());
+}
+
+/// Null where an op is something else. What packets are read by waits in the middle of its move.
 std::optional<Unit> asUnit(Operation &op) {
   Unit unit;
   unit.op = &op;
   bool isOther = false;
   op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
     if (auto move = dyn_cast<MoveInterface>(inner)) {
-      isOther |= unit.move || !unit.signals.empty();
+      isOther |= unit.move || !unit.signals.empty() || movesPackets(move);
       unit.move = move;
     } else if (isa<WaitOp>(inner)) {
       isOther |= bool(unit.move);
@@ -110,7 +115,8 @@ bool Group::add(const Unit &unit) {
   }
   MoveInterface move = unit.move;
   bool isInto = destinationOf(move) == chunk;
-  if (!isInto && sourceOf(move) != chunk)
+  // fuse_c7: what is combined elsewhere needs what is there too.
+  if (!isInto && (sourceOf(move) != chunk || isa<ChannelReduceOp>(move.getOperation())))
     return false;
   bool overwrites = isInto && !isa<ChannelReduceOp>(move.getOperation());
   if ((isInto && isOut) || (overwrites && (numMoves > 0 || unit.isLoop())))

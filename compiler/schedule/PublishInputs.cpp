@@ -2,12 +2,17 @@
 //   Before:  kolo.transfer %in -> %out to [others] { slices }
 //   After:   kolo.copy %in -> %published ; kolo.transfer %published -> %out to [others] { slices }
 // One round does then, since who has entered has published, and since the next call publishes elsewhere. Nobody reads the
-// caller's own memory. Where only the root has an input, only the root publishes.
+// caller's own memory. Where only the root has an input, only the root publishes; where every other rank is sent what lies at
+// its coordinate, what lies at this rank's own is not published.
 // Requires choreography form, checked. Guarantees that no transfer reads the input.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <optional>
 
 using namespace mlir;
 
@@ -17,10 +22,35 @@ namespace kolo {
 
 namespace {
 
+/// A dimension of the input's grid that has a place for every rank along one of the mesh.
+struct Addressed {
+  unsigned gridDim, meshDim;
+};
+
+bool isAddressed(TransferOp transfer, Addressed dims) {
+  auto slices = cast<SlicesOp>(transfer->getRegion(0).front().getTerminator());
+  auto extent = transfer.getSource().getDefiningOp<BufferOp>().getGrid()[dims.gridDim].getDefiningOp<DimSizeOp>();
+  size_t numMeshDims = transfer.getSteps().size();
+  return extent && extent.getDim() == dims.meshDim &&
+         cast<StepAttr>(transfer.getSteps()[dims.meshDim]).getKind() == StepKind::Others &&
+         slices.getSourceOffsets()[dims.gridDim] == slices->getBlock()->getArgument(unsigned(numMeshDims + dims.meshDim)) &&
+         matchPattern(slices.getSourceSizes()[dims.gridDim], m_One());
+}
+
+/// Dimensions by which all of the transfers take for every receiver what lies at its coordinate.
+std::optional<Addressed> findAddressed(BufferOp input, ArrayRef<TransferOp> transfers, size_t numMeshDims) {
+  for (unsigned gridDim = 0; gridDim < input.getGrid().size(); ++gridDim)
+    for (unsigned meshDim = 0; meshDim < numMeshDims; ++meshDim)
+      if (llvm::all_of(transfers, [&](TransferOp transfer) { return isAddressed(transfer, {gridDim, meshDim}); }))
+        return Addressed{gridDim, meshDim};
+  return std::nullopt;
+}
+
 class Publisher {
 public:
-  Publisher(ChoreographyOp choreography, BufferOp input)
-      : choreography(choreography), input(input), builder(choreography.getContext()), loc(input.getLoc()) {
+  Publisher(ChoreographyOp choreography, BufferOp input, ArrayRef<TransferOp> transfers)
+      : choreography(choreography), input(input), transfers(transfers), builder(choreography.getContext()),
+        loc(input.getLoc()) {
     builder.setInsertionPointAfter(input);
   }
 
@@ -31,6 +61,7 @@ private:
 
   ChoreographyOp choreography;
   BufferOp input;
+  ArrayRef<TransferOp> transfers; // from the input
   OpBuilder builder;
   Location loc;
   SmallVector<Value, 4> dimSizes;
@@ -50,6 +81,11 @@ Value Publisher::publish() {
   SmallVector<Value> offsets(input.getGrid().size()), sizes = llvm::to_vector(input.getGrid());
   for (Value &offset : offsets)
     offset = createConstant(builder, loc, 0);
+  if (std::optional<Addressed> dims = findAddressed(input, transfers, dimSizes.size())) {
+    Value one = createConstant(builder, loc, 1);
+    offsets[dims->gridDim] = createAdd(builder, loc, body.getArgument(dims->meshDim), one);
+    sizes[dims->gridDim] = createSub(builder, loc, sizes[dims->gridDim], one);
+  }
   CollectiveKind kind = choreography.getCollective().getKind();
   bool isAtRootOnly = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter;
   Value condition = isAtRootOnly ? createIsRoot(body) : Value();
@@ -71,21 +107,19 @@ struct PublishInputs : impl::PublishInputsBase<PublishInputs> {
   using PublishInputsBase::PublishInputsBase;
 
   void runOnOperation() override {
-    SmallVector<TransferOp> transfers;
+    llvm::MapVector<Value, SmallVector<TransferOp>> transfers; // the input may have several names
     getOperation().walk([&](TransferOp transfer) {
       if (transfer.getSource().getDefiningOp<BufferOp>().getRole() == BufferRole::Input)
-        transfers.push_back(transfer);
+        transfers[transfer.getSource()].push_back(transfer);
     });
     if (transfers.empty()) {
       getOperation().emitError("protocol slots publishes the input, from which nothing is sent here");
       return signalPassFailure();
     }
-    llvm::SmallDenseMap<Value, Value> published; // the input may have several names
-    for (TransferOp transfer : transfers) {
-      Value &source = published[transfer.getSource()];
-      if (!source)
-        source = Publisher(getOperation(), transfer.getSource().getDefiningOp<BufferOp>()).publish();
-      transfer.getSourceMutable().assign(source);
+    for (auto &[input, sent] : transfers) {
+      Value published = Publisher(getOperation(), input.getDefiningOp<BufferOp>(), sent).publish();
+      for (TransferOp transfer : sent)
+        transfer.getSourceMutable().assign(published);
     }
   }
 };

@@ -60,6 +60,8 @@ private:
   bool strengthen(Choices &choices, const Attempt &refuted);
   void weaken(Choices &choices);
   void elide(ProgramOp program);
+  void elideFlushes(ProgramOp program);
+  void elideSignals(ProgramOp program);
   void moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
   void deferWaits(ProgramOp program);
   bool keepIfProved(OwningOpRef<ProgramOp> &program, OwningOpRef<ProgramOp> changed);
@@ -167,7 +169,18 @@ void replaceBody(ProgramOp program, ProgramOp other) {
   program.setSemaphores(other.getSemaphores());
 }
 
+/// A signal may do what a flush would. Where packets say that data has arrived, signals are what costs: they go first.
 void Inference::elide(ProgramOp program) {
+  bool hasPackets = llvm::any_of(program.getBody().getOps<BufferOp>(),
+                                 [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; });
+  if (hasPackets)
+    elideSignals(program);
+  elideFlushes(program);
+  if (!hasPackets)
+    elideSignals(program);
+}
+
+void Inference::elideFlushes(ProgramOp program) {
   auto numberOf = [](ProgramOp where) {
     int64_t number = 0;
     where.walk([&](FlushOp) { ++number; });
@@ -189,6 +202,9 @@ void Inference::elide(ProgramOp program) {
     else
       replaceBody(program, *copy);
   }
+}
+
+void Inference::elideSignals(ProgramOp program) {
   for (uint64_t semaphore = 0; semaphore < program.getSemaphores();) {
     OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
       SmallVector<Operation *> ends;

@@ -99,9 +99,9 @@ void print(const Candidates &candidates, const std::vector<Cell> &cells, const s
   fmt::print("\n{}\n{:>10}  {:<34} {:>10}  {:<34} {:>7}  {}\n", title, "bytes", "chosen", "us", "next", "slower",
              "left behind");
   for (const Cell &cell : cells) {
-    double chosenUs = cell.measurements[cell.chosen].medianUs();
+    double chosenUs = cell.measurements[cell.chosen].typicalUs();
     std::string next = cell.next ? candidates.all[*cell.next].program() : "-";
-    std::string slower = cell.next ? fmt::format("{:.2f}", cell.measurements[*cell.next].medianUs() / chosenUs) : "-";
+    std::string slower = cell.next ? fmt::format("{:.2f}", cell.measurements[*cell.next].typicalUs() / chosenUs) : "-";
     auto numBehind = std::ranges::count_if(cell.measurements, &Measurement::isLeftBehind);
     fmt::print("{:>10}  {:<34} {:>10.2f}  {:<34} {:>7}  {}\n", cell.bytes, candidates.all[cell.chosen].program(),
                chosenUs, next, slower, numBehind);

@@ -131,6 +131,11 @@ llvm::Error ChannelMachine::reportDeadlock() const {
       error = llvm::joinErrors(std::move(error), lane->scope->fail(lane->current, "waits for all ranks to enter"));
       continue;
     }
+    if (awaitedPackets(*lane)) {
+      error = llvm::joinErrors(std::move(error), lane->scope->fail(lane->current, "waits for packets of invocation " +
+                                                                                     Twine(lane->scope->invocation)));
+      continue;
+    }
     auto wait = cast<WaitOp>(lane->current); // a flush ends at the latest when nothing is pending
     const Semaphore &counter = semaphoreOfWait(*lane, wait);
     error = llvm::joinErrors(std::move(error),

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <tuple>
 
 namespace kolo::reference {
 
@@ -34,7 +35,11 @@ struct Pending {
   mlir::Operation *op;
   PiecePair pieces;
   bool isSignal;
+  int64_t invocation; // in which it was issued
 };
+
+/// A piece of a packets buffer on a rank, in one of its turns: buffer, rank, turn, chunk, part.
+using PacketPlace = std::tuple<mlir::Operation *, int64_t, int64_t, int64_t, int64_t>;
 
 class ChannelMachine {
 public:
@@ -70,6 +75,9 @@ private:
   llvm::Expected<int64_t> peerOf(const Lane &lane, mlir::Operation *op, mlir::Value rank) const;
   llvm::Error deliver(Lane &lane, int64_t peer, const Pending &pending);
   bool isBlocked(const Lane &lane) const;
+  /// What a lane needs of packets to go on with: nothing if it does not read any now.
+  std::optional<PacketPlace> awaitedPackets(const Lane &lane) const;
+  llvm::Error arrivePackets(const Lane &lane, int64_t peer, const Pending &pending);
   Semaphore &semaphore(int64_t number, int64_t from, int64_t to, int64_t lane);
   const Semaphore &semaphoreOfWait(const Lane &lane, WaitOp wait) const;
   std::vector<Pending> &queue(const Lane &lane, int64_t peer);
@@ -85,6 +93,7 @@ private:
   std::vector<Semaphore> semaphores;        // [((number * numRanks + from) * numRanks + to) * numLanes + lane]
   std::vector<std::vector<Pending>> queues; // [lane index * numRanks + peer], in the order of issue
   std::vector<size_t> busyQueues;           // those that are not empty
+  std::map<PacketPlace, int64_t> packets;   // the invocation that the packets there are of
   std::vector<double> speeds;               // of every runner: the lanes, then the applications of all ranks
   double deliveryShare = 0;                 // of the steps that deliver something pending
   std::vector<Bytes> finalOutputs;

@@ -37,11 +37,37 @@ bool ChannelMachine::isBlocked(const Lane &lane) const {
     return llvm::any_of(lanes, [&](const std::unique_ptr<Lane> &other) {
       return other->number == lane.number && other->numEntered < lane.numEntered;
     });
+  if (std::optional<PacketPlace> place = awaitedPackets(lane)) {
+    auto found = packets.find(*place);
+    return found == packets.end() || found->second != lane.scope->invocation;
+  }
   auto wait = dyn_cast_if_present<WaitOp>(lane.current);
   if (!wait)
     return false;
   const Semaphore &counter = semaphoreOfWait(lane, wait);
   return counter.numWaited >= counter.numArrived;
+}
+
+static BufferRole roleOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); }
+
+static PacketPlace placeOf(const Piece &piece, int64_t rank, int64_t invocation) {
+  return {piece.buffer.getDefiningOp(), rank, invocation % 2, piece.chunk, piece.part};
+}
+
+std::optional<PacketPlace> ChannelMachine::awaitedPackets(const Lane &lane) const {
+  auto move = dyn_cast_if_present<MoveInterface>(lane.current);
+  if (!move || roleOf(move.getSource()) != BufferRole::Packets)
+    return std::nullopt;
+  return placeOf(lane.piecesLeft.front().source, lane.rank, lane.scope->invocation);
+}
+
+llvm::Error ChannelMachine::arrivePackets(const Lane &lane, int64_t peer, const Pending &pending) {
+  const Piece &piece = pending.pieces.destination;
+  auto [found, isNew] = packets.try_emplace(placeOf(piece, peer, pending.invocation), pending.invocation);
+  if (!isNew && found->second >= pending.invocation)
+    return lane.scope->fail(pending.op, "puts packets to rank " + Twine(peer) + " where this invocation has put some already");
+  found->second = pending.invocation;
+  return llvm::Error::success();
 }
 
 llvm::Error ChannelMachine::stepLane(Lane &lane) {
@@ -68,7 +94,7 @@ llvm::Error ChannelMachine::begin(Lane &lane, Operation *op) {
     llvm::Expected<int64_t> peer = peerOf(lane, op, signal.getRank());
     if (!peer)
       return peer.takeError();
-    queue(lane, *peer).push_back({op, {}, true});
+    queue(lane, *peer).push_back({op, {}, true, lane.scope->invocation});
     return llvm::Error::success();
   }
   if (isa<EnterOp>(op))
@@ -100,7 +126,7 @@ llvm::Error ChannelMachine::beginMove(Lane &lane, MoveInterface move) {
     return llvm::Error::success();
   }
   for (const PiecePair &pair : *pairs)
-    queue(lane, (*lane.scope)[put.getRank()]).push_back({move, pair, false});
+    queue(lane, (*lane.scope)[put.getRank()]).push_back({move, pair, false, lane.scope->invocation});
   lane.numPendingPuts += int64_t(pairs->size());
   return llvm::Error::success();
 }
@@ -139,10 +165,10 @@ llvm::Error ChannelMachine::movePiece(Lane &lane, Operation *op, const PiecePair
   auto rankOf = [&](Value rank) { return rank ? (*lane.scope)[rank] : lane.rank; };
   int64_t from = move ? rankOf(move.getSourceRank()) : lane.rank;
   int64_t to = move ? rankOf(move.getDestinationRank()) : lane.rank;
-  auto source = memory.at(op, *lane.scope, pieces.source, from, Access::Read);
+  auto source = memory.at(op, *lane.scope, pieces.source, from, lane.scope->invocation, Access::Read);
   if (!source)
     return source.takeError();
-  auto destination = memory.at(op, *lane.scope, pieces.destination, to, Access::Write);
+  auto destination = memory.at(op, *lane.scope, pieces.destination, to, lane.scope->invocation, Access::Write);
   if (!destination)
     return destination.takeError();
   if (isa<DivideOp>(op))
@@ -160,10 +186,13 @@ llvm::Error ChannelMachine::deliver(Lane &lane, int64_t peer, const Pending &pen
     return llvm::Error::success();
   }
   --lane.numPendingPuts;
-  auto source = memory.at(pending.op, *lane.scope, pending.pieces.source, lane.rank, Access::Read);
+  if (roleOf(pending.pieces.destination.buffer) == BufferRole::Packets)
+    if (llvm::Error error = arrivePackets(lane, peer, pending))
+      return error;
+  auto source = memory.at(pending.op, *lane.scope, pending.pieces.source, lane.rank, pending.invocation, Access::Read);
   if (!source)
     return source.takeError();
-  auto destination = memory.at(pending.op, *lane.scope, pending.pieces.destination, peer, Access::Write);
+  auto destination = memory.at(pending.op, *lane.scope, pending.pieces.destination, peer, pending.invocation, Access::Write);
   if (!destination)
     return destination.takeError();
   if (!source->empty())

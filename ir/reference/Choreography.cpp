@@ -109,7 +109,7 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
     return pairs.takeError();
   Message message{sender, rankAt(world, receiver), {}, {}};
   for (const PiecePair &pair : *pairs) {
-    auto source = memory.at(statement, scope, pair.source, sender, Access::Read);
+    auto source = memory.at(statement, scope, pair.source, sender, 0, Access::Read);
     if (!source)
       return source.takeError();
     message.destinations.push_back(pair.destination);
@@ -122,7 +122,7 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
 llvm::Error ChoreographyRun::writeMessages(StatementInterface statement) {
   for (const Message &message : messages)
     for (auto [piece, data] : llvm::zip_equal(message.destinations, message.data)) {
-      auto destination = memory.at(statement, scope, piece, message.receiver, Access::Write);
+      auto destination = memory.at(statement, scope, piece, message.receiver, 0, Access::Write);
       if (!destination)
         return destination.takeError();
       if (statement.isReducing())

@@ -17,7 +17,7 @@ static bool hasTooManyChunks(llvm::ArrayRef<int64_t> grid) {
 }
 
 /// How many of a buffer there are, for invocations to use in turn.
-static int64_t numTurns(BufferRole role) { return role == BufferRole::Published ? 2 : 1; }
+static int64_t numTurns(BufferRole role) { return role == BufferRole::Published || role == BufferRole::Packets ? 2 : 1; }
 
 llvm::Error Memory::add(BufferOp op, const Scope &scope) {
   Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), world.count, elementBytes(world.type)};
@@ -50,7 +50,7 @@ llvm::Expected<std::vector<Piece>> Memory::chunks(Operation *op, const Scope &sc
       return scope.fail(op, "a slice of " + Twine(size) + " chunks in a grid dimension of " + Twine(extent));
   std::vector<Piece> result;
   for (int64_t chunk : layout.chunksOf(offsets, sizes))
-    result.push_back({slice.buffer, layout.chunk(chunk)});
+    result.push_back({slice.buffer, layout.chunk(chunk), chunk});
   return result;
 }
 
@@ -118,6 +118,7 @@ llvm::Expected<std::vector<PiecePair>> Memory::pairs(Operation *op, const Scope 
     if (llvm::Error error = matchSizes(op, scope, left, right))
       return error;
     Range moved = partOfPiece(left, *numbers);
+    left.part = right.part = numbers->first;
     right.elements = {right.elements.begin + moved.begin - left.elements.begin, moved.size};
     left.elements = moved;
     result.push_back({left, right});
@@ -126,7 +127,7 @@ llvm::Expected<std::vector<PiecePair>> Memory::pairs(Operation *op, const Scope 
 }
 
 llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const Scope &scope, const Piece &piece,
-                                                            int64_t rank, Access access) {
+                                                            int64_t rank, int64_t invocation, Access access) {
   Buffer &buffer = buffers.at(piece.buffer.getDefiningOp());
   if (piece.elements.size == 0)
     return llvm::MutableArrayRef<std::byte>();
@@ -137,7 +138,7 @@ llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const
   int64_t turns = numTurns(buffer.role);
   Bytes &bytes = buffer.role == BufferRole::Input    ? world.inputs[rank]
                  : buffer.role == BufferRole::Output ? world.outputs[rank]
-                                                     : buffer.scratch[rank * turns + scope.invocation % turns];
+                                                     : buffer.scratch[rank * turns + invocation % turns];
   int64_t size = buffer.layout.elementBytes;
   return llvm::MutableArrayRef(bytes).slice(piece.elements.begin * size, piece.elements.size * size);
 }

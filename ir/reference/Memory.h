@@ -20,10 +20,11 @@ struct Part {
   mlir::Value part, parts;
 };
 
-/// Elements of one chunk of a buffer, on no rank in particular.
+/// Elements of one chunk of a buffer, on no rank in particular, and which part of which chunk they are.
 struct Piece {
   mlir::Value buffer;
   Range elements;
+  int64_t chunk = 0, part = 0;
 };
 struct PiecePair {
   Piece source, destination;
@@ -47,16 +48,16 @@ public:
   llvm::Expected<std::vector<PiecePair>> pairs(mlir::Operation *op, const Scope &scope, Slice source, Slice destination,
                                                Part part = {}) const;
 
-  /// Where a piece lies on a rank; valid until the next `add`. Errors: writing an input, or touching a buffer that does
-  /// not exist there. `op` and `scope` are whom to blame.
+  /// Where a piece lies on a rank, in an invocation; valid until the next `add`. Errors: writing an input, or touching a buffer
+  /// that does not exist there. `op` and `scope` are whom to blame.
   llvm::Expected<llvm::MutableArrayRef<std::byte>> at(mlir::Operation *op, const Scope &scope, const Piece &piece,
-                                                      int64_t rank, Access access);
+                                                      int64_t rank, int64_t invocation, Access access);
 
 private:
   struct Buffer {
     BufferRole role;
     Layout layout;
-    std::vector<Bytes> scratch; // or published; by rank, then by turn
+    std::vector<Bytes> scratch; // or published, or packets; by rank, then by turn
   };
   const Layout &layoutOf(mlir::Value buffer) const { return buffers.at(buffer.getDefiningOp()).layout; }
   llvm::Expected<std::vector<Piece>> chunks(mlir::Operation *op, const Scope &scope, Slice slice) const;

@@ -45,6 +45,7 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   if (call->info->enters)
     return error(StatusCode::BadPlugin, "program '{}' was compiled for the host alone, where ranks enter together",
                  call->info->name);
+  call->numLanes = options.lanes;
   plan.calls.push_back(*call);
   if (Status status = checkBuffer(rank, call->input, call->inputBytes, "input"); !status.isOk())
     return status;

@@ -145,6 +145,8 @@ void *DeviceState::memoryOf(const DevicePlan &plan, size_t local, size_t role) c
     return plan.calls[local].output;
   case KOLO_SCRATCH:
     return plan.scratch->ranks[local].data();
+  case KOLO_PACKETS:
+    return plan.scratch->packets[local].data();
   }
   return nullptr;
 }

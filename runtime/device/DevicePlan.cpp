@@ -44,6 +44,9 @@ KoloDeviceInvocation describe(const DevicePlan &plan, size_t index, const LocalR
   invocation.semaphores = static_cast<uint64_t *>(counters.semaphores.data());
   invocation.sent = static_cast<uint64_t *>(counters.sent.data());
   invocation.awaited = static_cast<uint64_t *>(counters.awaited.data());
+  const Call &call = plan.calls[index];
+  invocation.packetCalls = static_cast<uint64_t *>(plan.scratch->packetCalls[index].data());
+  invocation.packetBytes = call.hasPackets ? call.packetBytesFor(call.key.count) : 0;
   invocation.abort = addresses.abort;
   invocation.failures =
       static_cast<KoloDeviceFailure *>(plan.failures.data()) + index * static_cast<size_t>(addresses.numLanes);

@@ -37,6 +37,7 @@ struct DeviceCounters {
 /// right back to back with itself.
 struct DeviceScratch {
   std::vector<DeviceMemory> ranks;
+  std::vector<DeviceMemory> packets, packetCalls; // zero at first; see KoloDeviceInvocation
 };
 
 struct DevicePlan {

@@ -19,6 +19,11 @@ Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, 
   return memory;
 }
 
+/// Of both turns.
+size_t packetMemoryBytes(const Call &call) {
+  return call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(call.key.count)) : 0;
+}
+
 } // namespace
 
 bool DeviceState::isFull(const DevicePlan &plan) const {
@@ -28,8 +33,8 @@ bool DeviceState::isFull(const DevicePlan &plan) const {
     return false;
   size_t kept = 0;
   for (const auto &[key, set] : scratch)
-    kept += set->ranks.front().sizeBytes();
-  return kept > 0 && kept + plan.calls.front().scratchBytes > mostScratchBytes;
+    kept += set->ranks.front().sizeBytes() + set->packets.front().sizeBytes();
+  return kept > 0 && kept + plan.calls.front().scratchBytes + packetMemoryBytes(plan.calls.front()) > mostScratchBytes;
 }
 
 /// Once nothing of them runs any more, on any rank.
@@ -91,21 +96,36 @@ Status DeviceState::allocateCounters(DevicePlan &plan) {
   return {};
 }
 
+Status DeviceState::fillScratch(const Call &call, DeviceScratch &set) const {
+  for (const LocalRank &local : locals) {
+    const std::shared_ptr<OpenDevice> &device = devices[local.device];
+    DeviceMemory &own = set.ranks.emplace_back(), &packets = set.packets.emplace_back(), &calls = set.packetCalls.emplace_back();
+    auto reserve = [](DeviceMemory &memory, Result<DeviceMemory> allocated) {
+      if (allocated.isOk())
+        memory = std::move(allocated).value();
+      return allocated.status();
+    };
+    if (call.scratchBytes)
+      if (Status status = reserve(own, DeviceMemory::allocate(device, KOLO_MEMORY_SHARED, call.scratchBytes)); !status.isOk())
+        return status;
+    if (!call.hasPackets)
+      continue;
+    if (Status status = reserve(packets, allocateCleared(device, KOLO_MEMORY_SHARED, packetMemoryBytes(call))); !status.isOk())
+      return status;
+    size_t counterBytes = static_cast<size_t>(options.lanes) * sizeof(uint64_t);
+    if (Status status = reserve(calls, allocateCleared(device, KOLO_MEMORY_PRIVATE, counterBytes)); !status.isOk())
+      return status;
+  }
+  return {};
+}
+
 Status DeviceState::allocateScratch(DevicePlan &plan) {
   std::shared_ptr<DeviceScratch> &set = scratch[scratchKeyOf(plan)];
   if (!set) {
     auto made = std::make_shared<DeviceScratch>();
-    size_t sizeBytes = plan.calls.front().scratchBytes;
-    for (const LocalRank &local : locals) {
-      DeviceMemory &own = made->ranks.emplace_back();
-      if (sizeBytes == 0)
-        continue;
-      Result<DeviceMemory> memory = DeviceMemory::allocate(devices[local.device], KOLO_MEMORY_SHARED, sizeBytes);
-      if (!memory.isOk()) {
-        scratch.erase(scratchKeyOf(plan));
-        return memory.status();
-      }
-      own = std::move(memory).value();
+    if (Status status = fillScratch(plan.calls.front(), *made); !status.isOk()) {
+      scratch.erase(scratchKeyOf(plan));
+      return status;
     }
     set = std::move(made);
   }

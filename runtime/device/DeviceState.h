@@ -75,6 +75,7 @@ private:
   void freePlans();
   Status allocateFor(DevicePlan &plan);
   Status allocateCounters(DevicePlan &plan);
+  Status fillScratch(const Call &call, DeviceScratch &set) const;
   Status allocateScratch(DevicePlan &plan);
   static ScratchKey scratchKeyOf(const DevicePlan &plan);
 

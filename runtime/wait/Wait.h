@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include <concepts>
 #include <cstdint>
 
 namespace kolo::runtime {
@@ -35,8 +36,15 @@ inline void pauseOnce() {
 /// Yields between two calls of `check`, which costs system calls.
 inline constexpr uint32_t yieldsPerCheck = 64;
 
+/// What is waited for: a Counter, or something with the same two functions.
+template <class T>
+concept Awaited = requires(T &awaited, uint64_t target) {
+  { awaited.hasReached(target) } -> std::same_as<bool>;
+  awaited.sleep(target);
+};
+
 /// The first part of every wait. False: not reached yet.
-inline bool spinUntil(const Counter &counter, uint64_t target, const WaitPolicy &policy) {
+template <Awaited T> bool spinUntil(T &counter, uint64_t target, const WaitPolicy &policy) {
   for (uint32_t i = 0; i < policy.numSpins; ++i) {
     pauseOnce();
     if (counter.hasReached(target))
@@ -47,7 +55,7 @@ inline bool spinUntil(const Counter &counter, uint64_t target, const WaitPolicy 
 
 /// The rest, after spinUntil. Blocks until the counter reaches the target, or `check()` returns something other than Reached.
 /// A peer that died or a clock that ran out does not undo a signal that came before, so the counter is looked at once more.
-template <class Check> WaitEnd waitSlowly(Counter &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
+template <Awaited T, class Check> WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   auto finish = [&](WaitEnd end) {
     return end != WaitEnd::Aborted && counter.hasReached(target) ? WaitEnd::Reached : end;
   };
@@ -71,7 +79,7 @@ template <class Check> WaitEnd waitSlowly(Counter &counter, uint64_t target, con
   }
 }
 
-template <class Check> WaitEnd waitUntil(Counter &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
+template <Awaited T, class Check> WaitEnd waitUntil(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   if (counter.hasReached(target) || spinUntil(counter, target, policy))
     return WaitEnd::Reached;
   return waitSlowly(counter, target, policy, check);

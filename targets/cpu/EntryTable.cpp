@@ -42,7 +42,7 @@ private:
 };
 
 Constant *EntryTable::programTable(ArrayRef<std::string> programs) {
-  std::vector<Constant *> entries; // five pointers each: KoloProgram
+  std::vector<Constant *> entries; // six pointers each: KoloProgram
   auto orNull = [&](Constant *value) { return value ? value : null(); };
   for (const std::string &program : programs) {
     entries.push_back(global(ConstantDataArray::getString(context, program), "name." + program));
@@ -50,8 +50,9 @@ Constant *EntryTable::programTable(ArrayRef<std::string> programs) {
     entries.push_back(function(scratchFunctionName(program)));
     entries.push_back(orNull(function(publishFunctionName(program))));
     entries.push_back(orNull(function(publishedFunctionName(program))));
+    entries.push_back(orNull(function(packetsFunctionName(program))));
   }
-  static_assert(sizeof(KoloProgram) == 5 * sizeof(void *));
+  static_assert(sizeof(KoloProgram) == 6 * sizeof(void *));
   return global(pointers(entries), "programs");
 }
 

@@ -117,8 +117,8 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
   Value aroundCaches = storesAroundCaches(buffers.find(deciding.getDestination())->second);
   InvocationAccess access(builder, loc, invocation);
-  bool reduces = llvm::any_of(moves, [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); });
-  if (reduces)
+  bool combines = llvm::any_of(moves, [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); });
+  if (combines)
     access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(),
                        {made.destinations, load(made.numDestinations), made.sources, load(made.numSources), integer(length),
                         aroundCaches});

@@ -1,9 +1,9 @@
 // LowerMoves: from channel programs to functions over the plugin ABI.
 //   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
-//            llvm.func @scratchBytes.p(%shape) -> i64, and the like for published memory
+//            llvm.func @scratchBytes.p(%shape) -> i64, and the like for published memory and packets
 //            llvm.func @publish.p(%invocation) { what comes before kolo.chan.enter } where there is published memory
-// A wait becomes a call of @kolo.wait, whose result LowerWaits looks at. Requires channel form, lanes placed.
+// A wait becomes a call of @kolo.wait, and what reads packets one of @kolo.receive, whose results LowerWaits looks at. Requires channel form, lanes placed.
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
 
@@ -23,15 +23,20 @@ LogicalResult ProgramLowering::run() {
   StringRef name = program.getSymName();
   if (failed(lowerBytes(BufferRole::Scratch, scratchFunctionName(name))))
     return failure();
-  bool publishes = llvm::any_of(program.getBody().getOps<BufferOp>(),
-                                [](BufferOp buffer) { return buffer.getRole() == BufferRole::Published; });
+  bool publishes = hasBuffers(BufferRole::Published);
   if (publishes && failed(lowerBytes(BufferRole::Published, publishedFunctionName(name))))
+    return failure();
+  if (hasBuffers(BufferRole::Packets) && failed(lowerBytes(BufferRole::Packets, packetsFunctionName(name))))
     return failure();
   if (publishes)
     lowerPublish();
   lowerRun();
   program.erase();
   return success();
+}
+
+bool ProgramLowering::hasBuffers(BufferRole role) {
+  return llvm::any_of(program.getBody().getOps<BufferOp>(), [&](BufferOp buffer) { return buffer.getRole() == role; });
 }
 
 /// Adds up the buffers of a role. Their extents may depend on the sizes of the mesh alone, which is all that a KoloShape has.
@@ -43,6 +48,8 @@ LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &na
   callValues.count = shape.loadIndex(offsetof(KoloShape, count));
   elementBytes = shape.loadIndex(offsetof(KoloShape, elementBytes));
   callValues.alignment = createAlignment();
+  packetStride = createPacketStride(builder, loc, callValues);
+  numLanes = shape.loadIndex(offsetof(KoloShape, numLanes));
   Value total = constant(0);
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
     if (buffer.getRole() != role)
@@ -85,14 +92,16 @@ LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
 
 BufferShape ProgramLowering::shapeOf(BufferOp buffer) {
   auto map = [&](Value value) { return mapped(value); };
-  return {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut())};
+  return {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut()),
+          buffer.getRole() == BufferRole::Packets ? packetStride : Value(), buffer.getRole() == BufferRole::Packets};
 }
 
 /// Bytes of one buffer, rounded up so that the next one starts aligned.
 Value ProgramLowering::createSize(BufferRole role, const BufferShape &shape) {
-  Value elements = createNumElements(builder, loc, callValues, shape);
-  Value alignment = constant(alignmentBytesOf(role));
-  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, bytesOf(elements), alignment), alignment);
+  Value number = role == BufferRole::Packets ? createNumPackets(builder, loc, callValues, shape, numLanes)
+                                             : createNumElements(builder, loc, callValues, shape);
+  Value alignment = constant(alignmentBytesOf(role)), bytes = placeOf(int64_t(role), number);
+  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, bytes, alignment), alignment);
 }
 
 /// A function over an invocation, up to where its first op goes.
@@ -111,7 +120,9 @@ void ProgramLowering::startFunction(const std::string &name, Type result) {
     callValues.isDense = createAnd(builder, loc, callValues.isDense, isDense);
     blockElements.push_back(elements);
   }
-  scratchEnd = publishedEnd = constant(0);
+  packetStride = createPacketStride(builder, loc, callValues);
+  numLanes = access.loadIndex(offsetof(KoloInvocation, numLanes));
+  ends.assign(KOLO_NUM_BUFFER_ROLES, constant(0));
 }
 
 void ProgramLowering::lowerPublish() {
@@ -192,7 +203,7 @@ void ProgramLowering::addBuffer(BufferOp buffer) {
     values.shape.stride = blockElements[size_t(role)];
   values.base = InvocationAccess(builder, loc, invocation).localBuffer(int(role));
   if (!isOfCaller(buffer.getRole())) {
-    Value &end = buffer.getRole() == BufferRole::Scratch ? scratchEnd : publishedEnd;
+    Value &end = ends[size_t(role)];
     values.offset = end;
     end = createAdd(builder, loc, end, createSize(buffer.getRole(), values.shape));
   }
@@ -205,6 +216,15 @@ SliceValues ProgramLowering::sliceOf(Value buffer, OperandRange offsets, Operand
   return {values.shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
 }
 
+/// Where the call's buffers exceed the caches: into outputs, and into what is published only to be moved on. A core takes long to
+/// write what a far one has just read, which is the case of published memory whenever it is used again. What is combined, and what
+/// goes to scratch memory, is read again soon, and best from the cache.
+Value ProgramLowering::storesAroundCaches(const BufferValues &destination) {
+  if (destination.role != KOLO_OUTPUT && (destination.role != KOLO_PUBLISHED || reduces))
+    return constantI64(builder, loc, 0);
+  return InvocationAccess(builder, loc, invocation).loadInteger(offsetof(KoloInvocation, aroundCaches));
+}
+
 void ProgramLowering::lowerMove(MoveInterface move) {
   if (lists)
     return listMove(move);
@@ -213,10 +233,16 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
   auto build = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-    Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+    // What is empty arrives too, in a packet.
+    if (destination.role != KOLO_PACKETS && source.role != KOLO_PACKETS) {
+      Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
+      builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+    }
     Value size = integer(bytesOf(length));
+    if (destination.role == KOLO_PACKETS)
+      return call(sendFunction, {invocation, integer(destinationRank), byteOffset(destination, destinationBegin),
+                                 addressOf(source, sourceBegin), size});
     if (destinationRank)
       return call(putFunction, {invocation, integer(destinationRank), constantI64(builder, loc, destination.role),
                                 byteOffset(destination, destinationBegin), addressOf(source, sourceBegin), size,
@@ -229,6 +255,12 @@ void ProgramLowering::lowerMove(MoveInterface move) {
       return call(getFunction, {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
                                 byteOffset(source, sourceBegin), target, size, storesAroundCaches(destination)});
     Value from = addressOf(source, sourceBegin);
+    if (source.role == KOLO_PACKETS) {
+      Value statement = constantI32(builder, loc, statements.numberOf(move.getLoc()));
+      LLVM::CallOp::create(builder, loc, builder.getI32Type(), isReducing ? receiveReduceFunction : receiveFunction,
+                           ValueRange{invocation, target, from, isReducing ? integer(length) : size, statement});
+      return;
+    }
     if (isReducing)
       return call(reduceFunction, {invocation, target, from, integer(length)});
     // An in-place call finds its input where it belongs already.
@@ -291,6 +323,11 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
 
   void runOnOperation() override {
     defineMoveFunctions(getOperation());
+    WalkResult found = getOperation().walk([](BufferOp buffer) {
+      return buffer.getRole() == BufferRole::Packets ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (found.wasInterrupted())
+      definePacketFunctions(getOperation());
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
       if (failed(ProgramLowering(program).run()))
         return signalPassFailure();

@@ -17,7 +17,11 @@ namespace kolo::cpu {
 namespace {
 
 struct LowerWaits : impl::LowerWaitsBase<LowerWaits> {
-  void runOnOperation() override { returnOnFailure(getOperation(), waitFunction); }
+  void runOnOperation() override {
+    returnOnFailure(getOperation(), [](StringRef name) {
+      return name == waitFunction || name == awaitPacketFunction || name == receiveFunction || name == receiveReduceFunction;
+    });
+  }
 };
 
 } // namespace

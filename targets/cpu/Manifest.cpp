@@ -88,13 +88,17 @@ template <typename Kinds> static ordered_json namesOf(const Kinds &kinds) {
   return result;
 }
 
+static const char *nameOf(KoloDeviceFormat format) {
+  return format == KOLO_DEVICE_PTX ? "ptx" : format == KOLO_DEVICE_CUBIN ? "cubin" : "hsaco";
+}
+
 static ordered_json describeImages(ModuleOp module, const DeviceCode &devices) {
   ordered_json result = ordered_json::array();
   for (auto [image, offset] : llvm::zip_equal(devices.images, imageOffsets(devices))) {
     ordered_json &entry = result.emplace_back();
     entry["kind"] = image.kind;
     entry["architecture"] = image.architecture;
-    entry["format"] = image.format == KOLO_DEVICE_PTX ? "ptx" : "hsaco";
+    entry["format"] = nameOf(image.format);
     entry["offset"] = offset;
     entry["bytes"] = image.data.size();
     for (auto [program, resources] : llvm::zip(module.getOps<ProgramOp>(), image.resources))

@@ -13,14 +13,15 @@ namespace kolo::cpu {
 std::string runFunctionName(StringRef program) { return "run." + program.str(); }
 std::string publishFunctionName(StringRef program) { return "publish." + program.str(); }
 std::string publishedFunctionName(StringRef program) { return "publishedBytes." + program.str(); }
+std::string packetsFunctionName(StringRef program) { return "packetBytes." + program.str(); }
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) { return reductionName(type, reduction); }
 std::string kernelSymbol(StringRef cpu, StringRef kernel) { return (cpu + "." + kernel).str(); }
 std::string divideKernelName(KoloType type) { return std::string("divide.") + nameOf(type); }
 
-void declareFunction(OpBuilder &builder, ModuleOp module, StringRef name, ArrayRef<Type> arguments) {
+void declareFunction(OpBuilder &builder, ModuleOp module, StringRef name, ArrayRef<Type> arguments, Type result) {
   builder.setInsertionPointToEnd(module.getBody());
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), arguments);
+  auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(builder.getContext()), arguments);
   auto function = LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type);
   function.setVisibility_(LLVM::Visibility::Hidden);
   function.setNoUnwind(true);

@@ -15,11 +15,12 @@ std::string runFunctionName(llvm::StringRef program);     // int32_t (const Kolo
 std::string scratchFunctionName(llvm::StringRef program); // int64_t (const KoloShape *)
 std::string publishFunctionName(llvm::StringRef program);   // void (const KoloInvocation *); where something is published
 std::string publishedFunctionName(llvm::StringRef program); // int64_t (const KoloShape *); likewise
+std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const KoloShape *); where there are packets
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
 std::string divideKernelName(KoloType type);                          // a KoloDivideKernel
 
 /// Functions that programs call; aroundCaches: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the others
-/// private to every module (MoveFunctions.cpp).
+/// private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";             // (dst, src, sizeBytes, aroundCaches)
 inline constexpr llvm::StringLiteral multicastFunction = "kolo.multicast";   // (dsts, numDsts, src, sizeBytes, aroundCaches)
 inline constexpr llvm::StringLiteral putFunction = "kolo.put";               // (inv, peer, role, offsetBytes, src, sizeBytes, aroundCaches)
@@ -28,13 +29,21 @@ inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce";         // 
 inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // (inv, peer, role, offsetBytes, dst, numElements)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";             // (inv, peer, semaphore, statement) -> status
+/// Packets: see kernels/Packets.cpp for the first two, which never wait. The others return the status of a wait.
+inline constexpr llvm::StringLiteral writePacketsFunction = "kolo.writePackets"; // (packets, src, sizeBytes, sequence)
+inline constexpr llvm::StringLiteral readPacketsFunction = "kolo.readPackets";   // (dst, packets, sizeBytes, sequence) -> bytes read
+inline constexpr llvm::StringLiteral sendFunction = "kolo.send";                 // (inv, peer, offsetBytes, src, sizeBytes)
+inline constexpr llvm::StringLiteral awaitPacketFunction = "kolo.awaitPacket";   // (inv, packet, statement) -> status
+inline constexpr llvm::StringLiteral receiveFunction = "kolo.receive";           // (inv, dst, packets, sizeBytes, statement) -> status
+inline constexpr llvm::StringLiteral receiveReduceFunction = "kolo.receiveReduce"; // (inv, dst, packets, numElements, statement) -> status
 
 /// Adds the private ones to the module, and declares the others; only what is used survives.
 void defineMoveFunctions(mlir::ModuleOp module);
+void definePacketFunctions(mlir::ModuleOp module); // after the others
 
 /// Declares a function that another object file defines.
 void declareFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
-                     llvm::ArrayRef<mlir::Type> arguments);
+                     llvm::ArrayRef<mlir::Type> arguments, mlir::Type result = {});
 
 /// Makes a function at the end of the module and leaves the builder in its entry block. It is unwinding-free, and its loops
 /// stay loops: LLVM may not turn them into calls of memcpy, which a plugin has not.

@@ -19,7 +19,8 @@ class ProgramLowering {
 public:
   explicit ProgramLowering(ProgramOp program)
       : program(program), module(program->getParentOfType<mlir::ModuleOp>()), builder(program.getContext()),
-        loc(program.getLoc()), statements(collectStatements(program)) {}
+        loc(program.getLoc()), statements(collectStatements(program)),
+        reduces(program.walk([](ChannelReduceOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted()) {}
 
   mlir::LogicalResult run();
 
@@ -49,6 +50,7 @@ private:
   void lowerWait(WaitOp wait);
   void lowerLookup(LookupOp lookup);
   void addBuffer(BufferOp buffer);
+  bool hasBuffers(BufferRole role);
 
   mlir::Value mapped(mlir::Value value) { return value ? mapping.lookupOrDefault(value) : mlir::Value(); }
   SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
@@ -61,19 +63,17 @@ private:
   mlir::Value createAlignment() { return mlir::arith::DivUIOp::create(builder, loc, constant(16), elementBytes); }
   mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }
   mlir::Value addressOf(const BufferValues &buffer, mlir::Value firstElement) {
-    mlir::Value offset = createAdd(builder, loc, buffer.offset, bytesOf(firstElement));
-    return advance(builder, loc, buffer.base, integer(offset));
+    return advance(builder, loc, buffer.base, byteOffset(buffer, firstElement));
   }
   mlir::Value byteOffset(const BufferValues &buffer, mlir::Value firstElement) {
-    return integer(createAdd(builder, loc, buffer.offset, bytesOf(firstElement)));
+    return integer(createAdd(builder, loc, buffer.offset, placeOf(buffer.role, firstElement)));
+  }
+  /// Bytes to the place of an element, or of a packet.
+  mlir::Value placeOf(int64_t role, mlir::Value number) {
+    return role == KOLO_PACKETS ? createMul(builder, loc, number, constant(sizeof(uint64_t))) : bytesOf(number);
   }
 
-  /// Only outputs may be too large for the caches to be of use: what goes to scratch memory is read again soon.
-  mlir::Value storesAroundCaches(const BufferValues &destination) {
-    return destination.role == KOLO_OUTPUT
-               ? InvocationAccess(builder, loc, invocation).loadInteger(offsetof(KoloInvocation, aroundCaches))
-               : constantI64(builder, loc, 0);
-  }
+  mlir::Value storesAroundCaches(const BufferValues &destination);
 
   // LowerFuse.cpp
   struct FusedLists;
@@ -90,8 +90,10 @@ private:
   mlir::OpBuilder builder;
   mlir::Location loc;
   StatementTable statements;
+  bool reduces;
   mlir::IRMapping mapping;
-  mlir::Value invocation, elementBytes, scratchEnd, publishedEnd;
+  mlir::Value invocation, elementBytes, packetStride, numLanes;
+  llvm::SmallVector<mlir::Value, KOLO_NUM_BUFFER_ROLES> ends; // by role: where the next buffer begins
   CallValues callValues;
   llvm::SmallVector<mlir::Value, KOLO_MAX_MESH_DIMS> dimSizes;
   llvm::SmallVector<mlir::Value, 2> blockElements; // of input and output

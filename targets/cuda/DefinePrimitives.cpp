@@ -29,6 +29,7 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     defineBarriers(builder);
     defineCounters(builder);
     definePause(builder);
+    defineList(getOperation());
   }
 
 private:
@@ -63,10 +64,12 @@ private:
     intrinsic(builder, "llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {constant(0)});
     giveBack(builder);
     // Whether there is a failure is all that anybody asks for: a barrier that combines one bit of every thread.
-    auto share = definePrimitive(builder, getOperation(), shareFunction);
-    Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, share.getArgument(0), constant(0));
-    Value isAny = intrinsic(builder, "llvm.nvvm.barrier.cta.red.or.aligned.all", builder.getI1Type(), {constant(0), isFailed});
-    giveBack(builder, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isAny));
+    for (StringRef name : {shareFunction, anyFunction}) {
+      auto combine = definePrimitive(builder, getOperation(), name);
+      Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, combine.getArgument(0), constant(0));
+      Value isAny = intrinsic(builder, "llvm.nvvm.barrier.cta.red.or.aligned.all", builder.getI1Type(), {constant(0), isFailed});
+      giveBack(builder, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isAny));
+    }
   }
 
   void defineCounters(OpBuilder &builder) {

@@ -32,9 +32,11 @@ void declarePrimitives(ModuleOp module) {
   for (StringRef name : {barrierFunction, publishFunction, acquireFunction})
     add(name, Type(), {});
   add(shareFunction, i32, {i32});
+  add(anyFunction, i32, {i32});
   add(raiseFunction, Type(), {pointer, i64});
   add(peekFunction, i64, {pointer});
   add(uniformFunction, i64, {i64});
+  add(listFunction, pointerType(builder, blockSpace), {});
   add(pauseFunction, Type(), {i64});
 }
 
@@ -56,6 +58,21 @@ LLVM::LLVMFuncOp definePrimitive(OpBuilder &builder, ModuleOp module, StringRef 
   function.setAlwaysInline(true);
   builder.setInsertionPointToStart(function.addEntryBlock(builder));
   return function;
+}
+
+void defineList(ModuleOp module) {
+  OpBuilder builder(module.getContext());
+  Location loc = module.getLoc();
+  builder.setInsertionPointToStart(module.getBody());
+  auto entries = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(destinationEntries + mostListEntries));
+  constexpr StringLiteral name = "kolo.lists";
+  auto lists = LLVM::GlobalOp::create(builder, loc, entries, /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
+                                      /*alignment=*/8, blockSpace);
+  builder.createBlock(&lists.getInitializerRegion());
+  LLVM::ReturnOp::create(builder, loc, LLVM::PoisonOp::create(builder, loc, entries).getResult());
+  definePrimitive(builder, module, listFunction);
+  Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, blockSpace), name);
+  LLVM::ReturnOp::create(builder, loc, address);
 }
 
 Value toIndex(OpBuilder &builder, Location loc, Value integer) {

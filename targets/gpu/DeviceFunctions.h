@@ -10,8 +10,8 @@
 
 namespace kolo::gpu {
 
-/// Memory of devices and hosts, as far as kernels get at it by address; read-only tables inside an image.
-inline constexpr unsigned globalSpace = 1, constantSpace = 4;
+/// Memory of devices and hosts, as far as kernels get at it by address; read-only tables inside an image; memory of a block.
+inline constexpr unsigned globalSpace = 1, constantSpace = 4, blockSpace = 3;
 mlir::Type pointerType(mlir::OpBuilder &builder, unsigned space = globalSpace);
 
 /// Primitives: LowerPrograms declares and calls them, a target defines them. All threads of a block call those that are said
@@ -25,6 +25,8 @@ inline constexpr llvm::StringLiteral numThreadsFunction = "kolo.threads"; // () 
 inline constexpr llvm::StringLiteral barrierFunction = "kolo.barrier"; // ()
 /// Block: a barrier too; thread 0 brings a value, the others bring 0, and all get 0 if it is 0, else something else.
 inline constexpr llvm::StringLiteral shareFunction = "kolo.share"; // (i32) -> i32
+/// Block: a barrier too; all threads get 0 if all bring 0, else 1.
+inline constexpr llvm::StringLiteral anyFunction = "kolo.any"; // (i32) -> i32
 /// Every thread, before a barrier: makes what it wrote part of what thread 0 then publishes with `raise`.
 inline constexpr llvm::StringLiteral publishFunction = "kolo.publish"; // ()
 /// Writes a counter, system-scope release: after what this thread wrote, and after what the block published.
@@ -34,6 +36,10 @@ inline constexpr llvm::StringLiteral peekFunction = "kolo.peek";       // (ptr<1
 inline constexpr llvm::StringLiteral acquireFunction = "kolo.acquire"; // ()
 /// Every thread: gives what it gets, which is the same for all threads of the block.
 inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) -> i64
+/// Every thread: where the block keeps two lists of addresses, ptr<1>, that LowerFuse gathers: mostListEntries sources, from the
+/// first on, and as many destinations, from entry destinationEntries on.
+inline constexpr llvm::StringLiteral listFunction = "kolo.list"; // () -> ptr<3>
+inline constexpr int64_t mostListEntries = 128, destinationEntries = mostListEntries;
 /// Passes a little time, more when called for the n-th time in a row.
 inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 
@@ -42,16 +48,29 @@ inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, src, sizeBytes)
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (dst, src, numElements, type, reduction)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (dst, numElements, type, numRanks)
+/// From all sources in the lists to the destinations [first, end) in them, which are other memory or the same, element by
+/// element. `difference` has every bit in which two of the addresses differ. Barriers of the block before and after.
+inline constexpr llvm::StringLiteral multicastFunction = "kolo.multicast"; // (first, end, difference, sizeBytes): of one source
+/// (numSources, first, end, difference, numElements, type, reduction): of at least two.
+inline constexpr llvm::StringLiteral combineFunction = "kolo.combine";
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
+/// See PacketFunctions.cpp. A sequence is that of the call; the results are as of kolo.wait.
+inline constexpr llvm::StringLiteral sendFunction = "kolo.send"; // (packets, src, sizeBytes, sequence)
+inline constexpr llvm::StringLiteral receiveFunction = "kolo.receive"; // (invocation, sequence, statement, dst, packets, sizeBytes) -> i32
+/// (invocation, sequence, statement, dst, packets, numElements, type, reduction) -> i32
+inline constexpr llvm::StringLiteral receiveReduceFunction = "kolo.receiveReduce";
+/// What the names of functions begin with that do one move of a program, and give a status.
+inline constexpr llvm::StringLiteral fallibleMovePrefix = "receive.";
 /// Of numbers without a sign that are the same for all threads: LowerDivisions has it called.
 inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
 
 void declarePrimitives(mlir::ModuleOp module);
-/// copy, reduce and divide. The number of threads of a block is a multiple of groupSize.
+/// copy, reduce and divide; multicast and combine where a program fuses. The number of threads of a block is a multiple of groupSize.
 void defineMoves(mlir::ModuleOp module, const DeviceOptions &options, int64_t groupSize);
 void defineWaitAndSignal(mlir::ModuleOp module);
+void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
 void defineQuotient(mlir::ModuleOp module);
 
 enum class Inlining { Never, Always, IfUseful };
@@ -60,6 +79,9 @@ mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp m
                                       mlir::Type result, llvm::ArrayRef<mlir::Type> arguments, Inlining inlining);
 /// Gives a primitive its body, which is to be inlined, and leaves the builder there.
 mlir::LLVM::LLVMFuncOp definePrimitive(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name);
+
+/// Defines the primitive `list`, for targets whose memory of a block is a global of blockSpace.
+void defineList(mlir::ModuleOp module);
 
 /// Small computations; indices are what loops count with, integers are of 64 bits.
 mlir::Value toIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer);

@@ -18,7 +18,11 @@ namespace kolo::gpu {
 namespace {
 
 struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
-  void runOnOperation() override { returnOnFailure(getOperation(), waitFunction); }
+  void runOnOperation() override {
+    returnOnFailure(getOperation(), [](StringRef name) {
+      return name == waitFunction || name == receiveFunction || name == receiveReduceFunction || name.starts_with(fallibleMovePrefix);
+    });
+  }
 };
 
 } // namespace

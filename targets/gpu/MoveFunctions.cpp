@@ -4,6 +4,7 @@
 //
 // Nothing here is said not to alias, to be read only or to be invariant: peers write this memory while a kernel runs.
 #include "ir/IndexArithmetic.h"
+#include "ir/Kolo.h"
 #include "targets/gpu/DeviceFunctions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,7 +25,9 @@ public:
         i64(builder.getI64Type()) {}
 
   void defineCopy();
+  void defineMulticast();
   void defineReduce(const DeviceOptions &options);
+  void defineCombine(const DeviceOptions &options);
   void defineDivide(const DeviceOptions &options);
 
 private:
@@ -43,14 +46,35 @@ private:
     KoloReduction reduction;
     Accumulation accumulation;
   };
+  /// For a function whose last two arguments are the type and the reduction of the call.
+  void buildReductions(LLVM::LLVMFuncOp function, const DeviceOptions &options,
+                       function_ref<void(const Reduction &)> build);
   void reduceElements(LLVM::LLVMFuncOp function, const Reduction &reduction);
+  void combineElements(LLVM::LLVMFuncOp function, const Reduction &reduction);
   void divideElements(LLVM::LLVMFuncOp function, KoloType type);
   /// Builds the body for the one of these numbers that `chosen` is, of type i64; any other is a trap.
   void buildChoice(Value chosen, ArrayRef<int64_t> numbers, function_ref<void(size_t position)> build);
   Split split(Value destination, Value isAlike, Value numElements, int64_t elementBytes);
   void buildElements(Value destination, Value isAlike, Value numElements, KoloType type,
                      int64_t unitsAtOnce, function_ref<void(ArrayRef<Value> offsetsBytes, Type moved)> build);
-  void copyUnits(Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf);
+  /// What one thread stores at once: each value at its offset, of all destinations that there are.
+  using StoreBuilder = function_ref<void(ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment)>;
+  struct CopyEnds {
+    Value source, difference; // i64: the bits in which any two of the addresses differ
+    StoreBuilder store;
+  };
+  void copyBytes(const CopyEnds &ends, Value size);
+  void copyUnits(const CopyEnds &ends, Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf);
+  /// To the destinations in the lists from `first` to `end`.
+  void storeListed(Value first, Value end, ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment);
+  Value listed(Value number) {
+    return loadEntry(builder, loc, pointer, call(builder, loc, listFunction), toInteger(builder, loc, number));
+  }
+  /// Those of a function that all threads call with the same.
+  SmallVector<Value> uniformArguments(LLVM::LLVMFuncOp function) {
+    return llvm::map_to_vector(function.getArguments(), [&](Value argument) { return uniform(argument); });
+  }
+  Value uniform(Value integer) { return call(builder, loc, uniformFunction, {integer}); }
   Value loadAt(Value base, Value offset, Type type, int64_t alignment) {
     return LLVM::LoadOp::create(builder, loc, type, at(base, offset), unsigned(alignment));
   }
@@ -64,9 +88,9 @@ private:
     Value negative = arith::SubIOp::create(builder, loc, constantI64(builder, loc, 0), addressOf(address));
     return toIndex(builder, loc, arith::AndIOp::create(builder, loc, negative, constantI64(builder, loc, alignment - 1)));
   }
-  /// Whether two addresses are at the same distance from a multiple of the alignment.
-  Value areAlike(Value a, Value b, int64_t alignment) {
-    Value difference = arith::XOrIOp::create(builder, loc, addressOf(a), addressOf(b));
+  Value differenceOf(Value a, Value b) { return arith::XOrIOp::create(builder, loc, addressOf(a), addressOf(b)); }
+  /// Whether addresses are at the same distance from a multiple of the alignment.
+  Value areAlike(Value difference, int64_t alignment) {
     Value low = arith::AndIOp::create(builder, loc, difference, constantI64(builder, loc, alignment - 1));
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, low, constantI64(builder, loc, 0));
   }
@@ -116,39 +140,70 @@ void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuild
 }
 
 /// All loads come before the first store.
-void MoveFunctions::copyUnits(Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf) {
-  Value destination = builder.getInsertionBlock()->getParent()->getArgument(0);
-  Value source = builder.getInsertionBlock()->getParent()->getArgument(1);
+void MoveFunctions::copyUnits(const CopyEnds &ends, Value numUnits, Type type, int64_t unitBytes,
+                              function_ref<Value(Value unit)> offsetOf) {
   buildStrided(numUnits, unroll, [&](ArrayRef<Value> units) {
     SmallVector<Value> offsets, values;
     for (Value unit : units)
       offsets.push_back(offsetOf(unit));
     for (Value offset : offsets)
-      values.push_back(loadAt(source, offset, type, unitBytes));
-    for (auto [value, offset] : llvm::zip_equal(values, offsets))
-      storeAt(value, destination, offset, unitBytes);
+      values.push_back(loadAt(ends.source, offset, type, unitBytes));
+    ends.store(values, offsets, unitBytes);
   });
 }
 
-void MoveFunctions::defineCopy() {
-  auto function = createFunction(builder, module, copyFunction, Type(), {pointer, pointer, i64}, Inlining::Never);
-  Value destination = function.getArgument(0), source = function.getArgument(1), zero = constant(0);
+void MoveFunctions::copyBytes(const CopyEnds &ends, Value size) {
+  Value zero = constant(0);
   constexpr int64_t wordBytes = 4;
-  Value isVector = areAlike(destination, source, vectorBytes), isWord = areAlike(destination, source, wordBytes);
-  Value size = toIndex(builder, loc, function.getArgument(2));
-  Value toAlign = select(isVector, bytesToAlign(destination, vectorBytes),
-                         select(isWord, bytesToAlign(destination, wordBytes), zero));
+  Value isVector = areAlike(ends.difference, vectorBytes), isWord = areAlike(ends.difference, wordBytes);
+  Value toAlign = select(isVector, bytesToAlign(ends.source, vectorBytes),
+                         select(isWord, bytesToAlign(ends.source, wordBytes), zero));
   Value head = min(toAlign, size), body = sub(size, head);
   Value numVectors = select(isVector, div(body, vectorBytes), zero);
   Value numWords = select(isVector, zero, select(isWord, div(body, wordBytes), zero));
   Value inUnits = add(mul(numVectors, constant(vectorBytes)), mul(numWords, constant(wordBytes)));
   auto word = builder.getI32Type();
-  copyUnits(numVectors, VectorType::get({vectorBytes / wordBytes}, word), vectorBytes,
+  copyUnits(ends, numVectors, VectorType::get({vectorBytes / wordBytes}, word), vectorBytes,
             [&](Value unit) { return add(head, mul(unit, constant(vectorBytes))); });
-  copyUnits(numWords, word, wordBytes, [&](Value unit) { return add(head, mul(unit, constant(wordBytes))); });
-  copyUnits(sub(size, inUnits), builder.getI8Type(), 1,
+  copyUnits(ends, numWords, word, wordBytes, [&](Value unit) { return add(head, mul(unit, constant(wordBytes))); });
+  copyUnits(ends, sub(size, inUnits), builder.getI8Type(), 1,
             [&](Value byte) { return select(isLess(byte, head), byte, add(byte, inUnits)); });
+}
+
+void MoveFunctions::defineCopy() {
+  auto function = createFunction(builder, module, copyFunction, Type(), {pointer, pointer, i64}, Inlining::Never);
+  Value destination = function.getArgument(0), source = function.getArgument(1);
+  auto store = [&](ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment) {
+    for (auto [value, offset] : llvm::zip_equal(values, offsets))
+      storeAt(value, destination, offset, alignment);
+  };
+  copyBytes({source, differenceOf(destination, source), store}, toIndex(builder, loc, function.getArgument(2)));
   finish();
+}
+
+void MoveFunctions::storeListed(Value first, Value end, ArrayRef<Value> values, ArrayRef<Value> offsets,
+                                int64_t alignment) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto loop = scf::ForOp::create(builder, loc, first, end, constant(1));
+  builder.setInsertionPointToStart(loop.getBody());
+  Value destination = listed(add(loop.getInductionVar(), constant(destinationEntries)));
+  for (auto [value, offset] : llvm::zip_equal(values, offsets))
+    storeAt(value, destination, offset, alignment);
+}
+
+void MoveFunctions::defineMulticast() {
+  auto function = createFunction(builder, module, multicastFunction, Type(), {i64, i64, i64, i64}, Inlining::Never);
+  SmallVector<Value> arguments = uniformArguments(function);
+  Value first = toIndex(builder, loc, arguments[0]), end = toIndex(builder, loc, arguments[1]);
+  call(builder, loc, barrierFunction);
+  auto conditional = scf::IfOp::create(builder, loc, isLess(first, end));
+  call(builder, loc, barrierFunction);
+  finish();
+  builder.setInsertionPointToStart(conditional.thenBlock());
+  auto store = [&](ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment) {
+    storeListed(first, end, values, offsets, alignment);
+  };
+  copyBytes({listed(constant(0)), arguments[2], store}, toIndex(builder, loc, arguments[3]));
 }
 
 MoveFunctions::Split MoveFunctions::split(Value destination, Value isAlike, Value numElements, int64_t elementBytes) {
@@ -194,7 +249,54 @@ void MoveFunctions::reduceElements(LLVM::LLVMFuncOp function, const Reduction &r
       storeAt(value, destination, offset, alignmentOf(moved));
     }
   };
-  buildElements(destination, areAlike(destination, source, vectorBytes), toIndex(builder, loc, function.getArgument(2)),
+  buildElements(destination, areAlike(differenceOf(destination, source), vectorBytes), toIndex(builder, loc, function.getArgument(2)),
+                reduction.type, unroll, build);
+}
+
+/// Sums stay in registers, as bits, which code generators carry best. Two sources at a time, so that twice `unroll` loads are
+/// in flight.
+void MoveFunctions::combineElements(LLVM::LLVMFuncOp function, const Reduction &reduction) {
+  SmallVector<Value> arguments = uniformArguments(function);
+  Value numSources = toIndex(builder, loc, arguments[0]), one = constant(1);
+  Value first = toIndex(builder, loc, arguments[1]), end = toIndex(builder, loc, arguments[2]);
+  auto build = [&](ArrayRef<Value> offsets, Type moved) {
+    int64_t alignment = alignmentOf(moved);
+    Type bits = isa<VectorType>(moved) ? Type(VectorType::get({4}, builder.getI32Type()))
+                                       : builder.getIntegerType(moved.getIntOrFloatBitWidth());
+    auto as = [&](Type type, Value value) -> Value {
+      return value.getType() == type ? value : LLVM::BitcastOp::create(builder, loc, type, value).getResult();
+    };
+    auto loadListed = [&](Value number) {
+      Value source = listed(number);
+      return llvm::map_to_vector<unroll>(offsets, [&](Value offset) { return loadAt(source, offset, bits, alignment); });
+    };
+    auto combine = [&](Value sum, Value value) {
+      return as(bits, createReduction(builder, loc, reduction.type, reduction.reduction, as(moved, sum), as(moved, value),
+                                      reduction.accumulation));
+    };
+    auto addSources = [&](Value from, Value to, int64_t atOnce, ValueRange sums) -> SmallVector<Value> {
+      OpBuilder::InsertionGuard guard(builder);
+      auto loop = scf::ForOp::create(builder, loc, from, to, constant(atOnce), sums);
+      builder.setInsertionPointToStart(loop.getBody());
+      SmallVector<SmallVector<Value, unroll>> loaded;
+      for (int64_t i = 0; i < atOnce; ++i)
+        loaded.push_back(loadListed(add(loop.getInductionVar(), constant(i))));
+      SmallVector<Value> after(loop.getRegionIterArgs());
+      for (const auto &values : loaded)
+        for (auto [sum, value] : llvm::zip_equal(after, values))
+          sum = combine(sum, value);
+      scf::YieldOp::create(builder, loc, after);
+      return llvm::to_vector(ValueRange(loop.getResults()));
+    };
+    SmallVector<Value> sums(loadListed(constant(0)));
+    Value next = one;
+    if (isa<VectorType>(moved) && offsets.size() > 1) { // where most of the time goes
+      next = add(one, mul(div(sub(numSources, one), 2), constant(2)));
+      sums = addSources(one, next, 2, sums);
+    }
+    storeListed(first, end, addSources(next, numSources, 1, sums), offsets, alignment);
+  };
+  buildElements(listed(constant(0)), areAlike(arguments[3], vectorBytes), toIndex(builder, loc, arguments[4]),
                 reduction.type, unroll, build);
 }
 
@@ -235,8 +337,8 @@ static int64_t numberOf(KoloType type, KoloReduction reduction) {
   return int64_t(type) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(reduction);
 }
 
-void MoveFunctions::defineReduce(const DeviceOptions &options) {
-  auto function = createFunction(builder, module, reduceFunction, Type(), {pointer, pointer, i64, i64, i64}, Inlining::Never);
+void MoveFunctions::buildReductions(LLVM::LLVMFuncOp function, const DeviceOptions &options,
+                                    function_ref<void(const Reduction &)> build) {
   std::vector<Reduction> bodies;
   SmallVector<int64_t> numbers;
   for (KoloType type : options.types)
@@ -247,12 +349,26 @@ void MoveFunctions::defineReduce(const DeviceOptions &options) {
       numbers.push_back(numberOf(type, reduction == KOLO_AVERAGE ? KOLO_SUM : reduction));
     }
   // An average is a sum that is divided at the end.
-  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, function.getArgument(4),
+  Value type = uniform(function.getArguments().drop_back().back()), asked = uniform(function.getArguments().back());
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, asked,
                                           constantI64(builder, loc, KOLO_AVERAGE));
-  Value reduction = select(isAverage, constantI64(builder, loc, KOLO_SUM), function.getArgument(4));
-  Value row = arith::MulIOp::create(builder, loc, function.getArgument(3), constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
+  Value reduction = select(isAverage, constantI64(builder, loc, KOLO_SUM), asked);
+  Value row = arith::MulIOp::create(builder, loc, type, constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
   buildChoice(arith::AddIOp::create(builder, loc, row, reduction), numbers,
-              [&](size_t position) { reduceElements(function, bodies[position]); });
+              [&](size_t position) { build(bodies[position]); });
+}
+
+void MoveFunctions::defineReduce(const DeviceOptions &options) {
+  auto function = createFunction(builder, module, reduceFunction, Type(), {pointer, pointer, i64, i64, i64}, Inlining::Never);
+  buildReductions(function, options, [&](const Reduction &reduction) { reduceElements(function, reduction); });
+  finish();
+}
+
+void MoveFunctions::defineCombine(const DeviceOptions &options) {
+  auto function = createFunction(builder, module, combineFunction, Type(), SmallVector<Type>(7, i64), Inlining::Never);
+  call(builder, loc, barrierFunction);
+  buildReductions(function, options, [&](const Reduction &reduction) { combineElements(function, reduction); });
+  call(builder, loc, barrierFunction);
   finish();
 }
 
@@ -273,6 +389,10 @@ void defineMoves(ModuleOp module, const DeviceOptions &options, int64_t groupSiz
   moves.defineCopy();
   moves.defineReduce(options);
   moves.defineDivide(options);
+  if (!module.walk([](FuseOp) { return WalkResult::interrupt(); }).wasInterrupted())
+    return;
+  moves.defineMulticast();
+  moves.defineCombine(options);
 }
 
 } // namespace kolo::gpu

@@ -9,6 +9,7 @@ def LowerPrograms : Pass<"kolo-gpu-lower-programs", "::mlir::ModuleOp"> {
     ListOption<"types", "types", "std::string", "element types that programs which reduce get kernels for">,
     ListOption<"reductions", "reductions", "std::string", "reductions that they get kernels for">,
     Option<"groupSize", "group-size", "int64_t", "64", "what the number of threads of a block is a multiple of">,
+    Option<"listEntries", "list-entries", "int64_t", "128", "addresses that a fuse gathers before it uses them">,
     Option<"nativeAccumulation", "native-accumulation", "bool", "false", "compute with f16 and bf16 in their own types">];
 }
 

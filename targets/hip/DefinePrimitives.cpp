@@ -22,7 +22,6 @@ using namespace kolo::gpu;
 
 namespace {
 
-constexpr unsigned localSpace = 3; // memory of a block
 constexpr StringLiteral sharedName = "kolo.shared";
 
 /// Operand of s_waitcnt on gfx9: vmcnt(0), and no limit to the other counters.
@@ -38,6 +37,7 @@ public:
   void defineNumbers();
   void defineBarrier();
   void defineShare();
+  void defineAny();
   void defineUniform();
   void defineCounters();
   void definePause();
@@ -102,12 +102,31 @@ void Primitives::defineBarrier() {
 void Primitives::defineShare() {
   builder.setInsertionPointToStart(module.getBody());
   auto word = LLVM::GlobalOp::create(builder, loc, builder.getI32Type(), /*isConstant=*/false, LLVM::Linkage::Internal,
-                                     sharedName, Attribute(), /*alignment=*/4, localSpace);
+                                     sharedName, Attribute(), /*alignment=*/4, blockSpace);
   builder.createBlock(&word.getInitializerRegion());
   LLVM::ReturnOp::create(builder, loc, LLVM::PoisonOp::create(builder, loc, builder.getI32Type()).getResult());
   auto function = define(shareFunction);
-  Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, localSpace), sharedName);
+  Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, blockSpace), sharedName);
   buildForLeader(builder, loc, [&] { LLVM::StoreOp::create(builder, loc, function.getArgument(0), address, 4); });
+  barrier();
+  Value value = LLVM::LoadOp::create(builder, loc, builder.getI32Type(), address, 4);
+  barrier();
+  giveBack(value);
+}
+
+/// In the same word, cleared first: whoever has something to say writes the same to it. Its readers are past the last barrier
+/// before it is written again.
+void Primitives::defineAny() {
+  auto function = define(anyFunction);
+  Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, blockSpace), sharedName);
+  buildForLeader(builder, loc, [&] { LLVM::StoreOp::create(builder, loc, constant(0), address, 4); });
+  barrier();
+  Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, function.getArgument(0), constant(0));
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+    LLVM::StoreOp::create(builder, loc, constant(1), address, 4);
+  }
   barrier();
   Value value = LLVM::LoadOp::create(builder, loc, builder.getI32Type(), address, 4);
   barrier();
@@ -160,9 +179,11 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     primitives.defineNumbers();
     primitives.defineBarrier();
     primitives.defineShare();
+    primitives.defineAny();
     primitives.defineUniform();
     primitives.defineCounters();
     primitives.definePause();
+    defineList(getOperation());
   }
 };
 

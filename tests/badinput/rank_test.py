@@ -8,14 +8,15 @@ import unittest
 from tool import KOLO, ToolTest
 
 MISUSE = os.environ["MISUSE"]
-# Runs until something ends it: each message takes milliseconds.
+# Run until something ends them: each message takes milliseconds.
 ENDLESS = ["run", "ringAllReduce", "--mesh", "rank=8", "--bytes", "16M", "--iterations", "1000000"]
+PACKETS = ["run", "ringAllReduce", "--mesh", "rank=8", "--bytes", "2M", "--iterations", "1000000", "--protocol", "packets"]
 
 
 class Processes(ToolTest):
-    def start8(self, *flags):
+    def start8(self, *flags, endless=ENDLESS):
         """kolo with eight ranks that exchange messages, and the ranks' process ids, in order."""
-        process = self.start(*ENDLESS, *flags)
+        process = self.start(*endless, *flags)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -45,6 +46,14 @@ class Processes(ToolTest):
             os.kill(ranks[5], number)
             self.ends(process, 3, 10, "rank 5", f"signal {int(number)}")
             self.assertEqual(self.processes(), [])
+
+    def test_a_rank_that_others_wait_for_packets_of(self):
+        process, ranks = self.start8(endless=PACKETS)
+        os.kill(ranks[5], signal.SIGKILL)
+        self.ends(process, 3, 10, "rank 5", "signal 9")
+        process, ranks = self.start8("--timeout-ms", "2000", endless=PACKETS)
+        os.kill(ranks[3], signal.SIGSTOP)
+        self.ends(process, 3, 15, "rank 3 does not respond", "timed out")
 
     def test_two_killed_ranks(self):
         process, ranks = self.start8()

@@ -1,5 +1,6 @@
 """kolo run: every way to run, on real data, and what it refuses."""
 import itertools
+import json
 import unittest
 
 from tool import ToolTest
@@ -35,6 +36,14 @@ class Ways(ToolTest):
         for algorithm in ("binomialBroadcast", "directReduce", "binomialGather", "directScatter"):
             for root in ("0", "2"):
                 self.succeeds("run", algorithm, *REDUCE[1:], "--root", root)
+
+    def test_packets_of_any_size_in_any_memory(self):
+        self.succeeds("compile", "twoShotAllReduce", "--mesh", "rank=2", "--mesh", "rank=3", "--protocol", "packets", "-o", "p.so")
+        manifest = json.loads(self.succeeds("inspect", "p.so"))
+        self.assertEqual((manifest["programs"][0]["semaphores"], manifest["programs"][0]["shared"]), (0, []))
+        for mesh, size, memory in itertools.product(["rank=2", "rank=3"], ["8", "20000", "3M"], ["windows", "ordinary"]):
+            self.succeeds("run", "p.so", "--mesh", mesh, "--bytes", size, "--memory", memory)
+        self.succeeds("run", "p.so", "--mesh", "rank=2", "--bytes", "1K", "--lanes", "3", "--dtype", "f16", "--in-place")
 
     def test_a_program_that_publishes_an_input_which_peers_read_too(self):
         self.succeeds("compile", self.copy("published.mlir"))

@@ -48,7 +48,7 @@ class Tune(Tables):
             self.assertEqual(ends[:-1], sorted(set(ends[:-1])))
         for title in ("all_gather on rank=2, windows", "broadcast on rank=2, ordinary"):
             self.assertIn(title, said)
-        self.assertEqual(re.findall(r"^ +(\d+)  \w", said, re.M), ["8", "64", "512", "4096"] * 4)
+        self.assertEqual(re.findall(r"^ +(\d+)  \w", said, re.M), ["16", "64", "256", "1024", "4096"] * 4)
         self.assertRegex(said, r"not measured on rank=2: .*ringAllGather\.slots.*: protocol slots publishes the input")
         self.assertIn("left behind", said)
         self.succeeds("compile", "--table", "table.json", "-o", "x.so")

@@ -1,12 +1,14 @@
 // The shipped algorithms, emitted and compiled.
 #include "Support.h"
 
+#include "compiler/Passes.h"
 #include "driver/Compile.h"
 #include "kolo/runtime/PluginAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <cstring>
 #include <fstream>
@@ -57,6 +59,20 @@ mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::st
   std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
   EXPECT_TRUE(recording->diagnostics.empty());
   return dsl::emitChoreography(context, *recording, meshes);
+}
+
+std::vector<std::string> packetAlgorithmNames() {
+  std::vector<std::string> names;
+  for (const std::string &name : algorithmNames()) {
+    std::unique_ptr<mlir::MLIRContext> context = makeContext();
+    mlir::ScopedDiagnosticHandler quiet(context.get(), [](mlir::Diagnostic &) {});
+    mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, {smallMesh(definitionOf(name))});
+    mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
+    manager.nest<ChoreographyOp>().addPass(createPlacePackets());
+    if (succeeded(manager.run(*module)))
+      names.push_back(name);
+  }
+  return names;
 }
 
 TemporaryFolder::TemporaryFolder() {

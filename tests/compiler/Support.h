@@ -27,6 +27,9 @@ std::unique_ptr<mlir::MLIRContext> makeContext();
 mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::string &name,
                                        const std::vector<Sizes> &meshes);
 
+/// Those that can send in packets: none of their transfers goes to slots.
+std::vector<std::string> packetAlgorithmNames();
+
 /// A folder of this test, gone at the end of the scope.
 class TemporaryFolder {
 public:

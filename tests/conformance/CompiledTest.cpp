@@ -182,6 +182,18 @@ TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
     }
 }
 
+TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultOnEveryMesh) {
+  Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Packets});
+  CaseDealer dealer(testSeed() + 7, 1, runner.algorithm.isRooted());
+  for (const Sizes &mesh : meshesOf(runner.definition))
+    for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked}) {
+      std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
+      if (kind == WorldKind::Forked)
+        std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 3 != 0; });
+      runner.run(kind, mesh, cases);
+    }
+}
+
 TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {
   CompiledAlgorithm algorithm("ringAllGather", /*optimize=*/true);
   kolo::runtime::Mesh mesh = namedMesh(definitionOf("ringAllGather"), {2});
@@ -240,6 +252,8 @@ TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultAmongProcessesOnEveryMesh) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(algorithmNames()),
+                         [](const auto &info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPacketAlgorithm, testing::ValuesIn(packetAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPublishingAlgorithm, testing::ValuesIn(publishingAlgorithmNames()),
                          [](const auto &info) { return info.param; });

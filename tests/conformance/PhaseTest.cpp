@@ -163,6 +163,27 @@ TEST_P(EveryPublishingAlgorithm, IsRefusedWhenItPublishesInOnePlaceAndThatIsWron
   EXPECT_TRUE(isRefused || program.getSemaphores() > 0);
 }
 
+TEST_P(EveryPacketAlgorithm, MeansTheSameInBothPhases) {
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Packets}});
+  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+}
+
+TEST_P(EveryPacketAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
+  BothPhases phases(GetParam(), {.optimize = false, .schedule = {.protocol = Protocol::Packets}});
+  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+}
+
+TEST_P(EveryPacketAlgorithm, IsRefusedAndWrongWhereItNeedsWhatPacketsSay) {
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Packets}});
+  ProgramOp program = phases.program();
+  program.walk([](BufferOp buffer) {
+    if (buffer.getRole() == BufferRole::Packets)
+      buffer.setRole(BufferRole::Scratch);
+  });
+  EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
+  EXPECT_NE(firstFailure(phases, program, GetParam()), "");
+}
+
 TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) {
   BothPhases phases(GetParam(), {});
   llvm::SetVector<uint64_t> dataSemaphores;

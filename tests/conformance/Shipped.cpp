@@ -53,6 +53,18 @@ std::vector<std::string> publishingAlgorithmNames() {
   return names;
 }
 
+std::vector<std::string> packetAlgorithmNames() {
+  std::vector<std::string> names;
+  for (const std::string &name : algorithmNames()) {
+    std::string reason;
+    if (takes(definitionOf(name), meshesOf(definitionOf(name)).front(), createPlacePackets(), reason))
+      names.push_back(name);
+    else
+      EXPECT_NE(reason.find("this sends to slots"), std::string::npos) << name << ": " << reason;
+  }
+  return names;
+}
+
 static std::vector<Sizes> candidateMeshes(size_t numDims) {
   switch (numDims) {
   case 1:

@@ -19,6 +19,8 @@ std::vector<std::string> algorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
 /// Those that send something straight from their input, which can be published.
 std::vector<std::string> publishingAlgorithmNames();
+/// Those that can send in packets: none of their transfers goes to slots.
+std::vector<std::string> packetAlgorithmNames();
 
 /// The meshes that an algorithm is tested on: those of its number of dimensions that it allows.
 std::vector<Sizes> meshesOf(const dsl::Definition &definition);
@@ -46,6 +48,7 @@ private:
 };
 
 class EveryPublishingAlgorithm : public testing::TestWithParam<std::string> {};
+class EveryPacketAlgorithm : public testing::TestWithParam<std::string> {};
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::conformance

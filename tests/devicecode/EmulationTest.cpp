@@ -6,6 +6,7 @@
 #include "ir/reference/Oracle.h"
 #include "kolo/dsl/Registry.h"
 #include "targets/cpu/CpuTarget.h"
+#include "targets/gpu/DeviceFunctions.h"
 
 #include <random>
 #include <thread>
@@ -23,15 +24,17 @@ constexpr uint64_t longEnough = uint64_t(1) << 40;
 /// An algorithm in channel form, and compiled.
 class Algorithm {
 public:
-  explicit Algorithm(const std::string &name, const DeviceOptions &options) : name(name), context(makeContext()) {
+  Algorithm(const std::string &name, const DeviceOptions &options, const Schedule &schedule = {},
+            int64_t listEntries = gpu::mostListEntries)
+      : name(name), context(makeContext()) {
     cpu::loadCpuTarget(*context);
     mesh = smallMesh(definitionOf(name));
     module = emit(*context, name, {mesh});
     mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
-    buildChannelPipeline(manager, {.check = false});
+    buildChannelPipeline(manager, {.check = false, .schedule = schedule});
     if (failed(manager.run(*module)))
       llvm::report_fatal_error("no channel program");
-    emulator = std::make_unique<Emulator>(*module, options, groupSize);
+    emulator = std::make_unique<Emulator>(*module, options, groupSize, listEntries);
   }
   ProgramOp program() { return *module->getOps<ProgramOp>().begin(); }
 
@@ -73,6 +76,7 @@ public:
     size_t numCounters = size_t(shape.lanes) * size_t(algorithm.program().getSemaphores()) * numRanks;
     for (auto *table : {&semaphores, &sent, &awaited})
       table->assign(numRanks, std::vector<uint64_t>(numCounters, 0));
+    packetCalls.assign(numRanks, std::vector<uint64_t>(size_t(shape.lanes)));
     for (std::vector<uint64_t> &cells : semaphores)
       peerSemaphores.push_back(cells.data());
     failures.assign(numRanks, std::vector<KoloDeviceFailure>(size_t(shape.lanes)));
@@ -98,7 +102,8 @@ private:
   std::vector<reference::World> worlds; // one per call
   std::vector<Guarded> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> addresses[KOLO_NUM_BUFFER_ROLES];
-  std::vector<std::vector<uint64_t>> semaphores, sent, awaited;
+  size_t packetBytes = 0; // of one turn
+  std::vector<std::vector<uint64_t>> semaphores, sent, awaited, packetCalls;
   std::vector<uint64_t *> peerSemaphores;
 };
 
@@ -111,17 +116,26 @@ void Ranks::place(uint64_t seed) {
     largest = std::max(largest, output.size());
   for (const Bytes &input : world.inputs)
     largest = std::max(largest, input.size());
+  // How much memory of its own a program takes, its host code knows, which is not here.
+  auto isOfPackets = [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; };
+  auto numPackets = size_t(llvm::count_if(algorithm.program().getBody().getOps<BufferOp>(), isOfPackets));
+  size_t mostParts = numRanks * numRanks * numRanks * size_t(shape.lanes);
+  packetBytes = numPackets * (2 * (largest + 64 * numRanks) * numRanks + 8 * mostParts);
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     buffers[role].clear(), addresses[role].clear();
     for (size_t rank = 0; rank < numRanks; ++rank) {
-      // Scratch begins aligned; how much a program takes, its host code knows, which is not here.
-      size_t size = role == KOLO_INPUT    ? world.inputs[rank].size()
-                    : role == KOLO_OUTPUT ? world.outputs[rank].size()
-                                          : (largest + 4096) * (numRanks + 2) * 4;
-      buffers[role].emplace_back(size, elementBytes, role == KOLO_SCRATCH ? 0 : random() % 20);
+      size_t size = role == KOLO_INPUT     ? world.inputs[rank].size()
+                    : role == KOLO_OUTPUT  ? world.outputs[rank].size()
+                    : role == KOLO_PACKETS ? 2 * packetBytes
+                                           : (largest + 4096) * (numRanks + 2) * 4;
+      buffers[role].emplace_back(size, elementBytes, role == KOLO_INPUT || role == KOLO_OUTPUT ? random() % 20 : 0);
     }
     for (Guarded &buffer : buffers[role])
       addresses[role].push_back(buffer.data());
+  }
+  for (size_t rank = 0; rank < numRanks; ++rank) {
+    buffers[KOLO_PACKETS][rank].fill(Bytes(2 * packetBytes));
+    std::ranges::fill(packetCalls[rank], 0);
   }
 }
 
@@ -141,6 +155,7 @@ KoloDeviceInvocation Ranks::describe(size_t rank) {
   invocation.peerSemaphores = peerSemaphores.data();
   invocation.semaphores = semaphores[rank].data(), invocation.sent = sent[rank].data();
   invocation.awaited = awaited[rank].data(), invocation.abort = &abort;
+  invocation.packetCalls = packetCalls[rank].data(), invocation.packetBytes = int64_t(packetBytes);
   invocation.failures = failures[rank].data(), invocation.pollLimit = pollLimit;
   return invocation;
 }
@@ -203,11 +218,11 @@ bool isRooted(CollectiveKind kind) {
 } // namespace
 
 class EmulatedAlgorithm : public testing::TestWithParam<std::string> {};
+class EmulatedPacketAlgorithm : public testing::TestWithParam<std::string> {};
 
-TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  Algorithm algorithm(GetParam(), everything());
-  const int64_t counts[] = {0, 1, 17, 255, 1000, 3001};
-  std::mt19937_64 random(7);
+/// All types, with several counts and reductions each; so many calls back to back.
+void runAllTypes(Algorithm &algorithm, int numCalls, const std::vector<int64_t> &counts, uint64_t seed) {
+  std::mt19937_64 random(seed);
   for (reference::ElementType type : reference::allElementTypes) {
     LaunchShape shape{1 + int64_t(random() % 2), groupSize * (1 + int64_t(random() % 2))};
     Ranks ranks(algorithm, shape);
@@ -217,13 +232,52 @@ TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBac
       ranks.call.reduction = reference::allReductions[random() % std::size(reference::allReductions)];
       if (isRooted(ranks.call.collective.getKind()))
         ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
-      ASSERT_EQ(ranks.run(2, random()), "") << nameOf(type).str() << " " << nameOf(ranks.call.reduction).str() << ", count "
+      ASSERT_EQ(ranks.run(numCalls, random()), "") << nameOf(type).str() << " " << nameOf(ranks.call.reduction).str() << ", count "
                                             << count << ", " << shape.lanes << " lanes of " << shape.threads << " threads";
     }
   }
 }
 
+TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
+  Algorithm algorithm(GetParam(), everything());
+  runAllTypes(algorithm, 2, {0, 1, 17, 255, 1000, 3001}, 7);
+}
+
+/// Five calls: each of the two turns is used again.
+TEST_P(EmulatedPacketAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
+  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::Packets});
+  runAllTypes(algorithm, 5, {0, 1, 17, 255, 1000}, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(packetAlgorithmNames()),
+                         [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(algorithmNames()),
+                         [](const auto &info) { return info.param; });
+
+class EmulatedFuse : public testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedFuse, GivesTheReferencesResultWithMorePeersThanItGathersAtOnce) {
+  std::mt19937_64 random(9);
+  for (int64_t listEntries : {2, 3}) {
+    Algorithm algorithm(GetParam(), {{KOLO_BF16, KOLO_I64}, {KOLO_SUM, KOLO_MAX}}, {}, listEntries);
+    ASSERT_TRUE(algorithm.program().walk([](FuseOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted())
+        << "it fuses nothing";
+    for (reference::ElementType type : {reference::ElementType::BF16, reference::ElementType::I64})
+      for (int64_t count : {0, 1, 17, 1000}) {
+        Ranks ranks(algorithm, {1 + int64_t(random() % 2), 2 * groupSize});
+        ranks.call.type = type;
+        ranks.call.count = count;
+        ranks.call.reduction = random() % 2 ? reference::Reduction::Sum : reference::Reduction::Max;
+        if (isRooted(ranks.call.collective.getKind()))
+          ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
+        ASSERT_EQ(ranks.run(2, random()), "") << nameOf(type).str() << ", count " << count << ", lists of " << listEntries;
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedFuse,
+                         testing::Values("allPairsAllGather", "allPairsReduceScatter", "oneShotAllReduce",
+                                         "stagedTwoShotAllReduce", "twoShotAllReduce"),
                          [](const auto &info) { return info.param; });
 
 TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
@@ -248,6 +302,27 @@ TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
       hasTimedOut |= failure.code == KOLO_DEVICE_TIMEOUT;
     }
   EXPECT_TRUE(isNamed);
+  EXPECT_TRUE(hasTimedOut);
+}
+
+TEST(EmulatedFailure, PacketsOfAMissingRankEndInARecordToo) {
+  Algorithm algorithm("twoShotAllReduce", {}, {.protocol = Protocol::Packets});
+  ASSERT_EQ(algorithm.program().getSemaphores(), 0u);
+  Ranks ranks(algorithm, {2, 2 * groupSize});
+  ranks.call.count = 1000;
+  ranks.pollLimit = 2000;
+  EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank != 3; }), "");
+  EXPECT_EQ(ranks.abort, 1u);
+  bool hasTimedOut = false;
+  for (size_t rank = 0; rank < ranks.numRanks; ++rank)
+    for (const KoloDeviceFailure &failure : ranks.failures[rank]) {
+      EXPECT_EQ(failure.code == KOLO_DEVICE_OK, rank == 3) << rank;
+      if (rank == 3)
+        continue;
+      EXPECT_EQ(failure.peer, KOLO_DEVICE_PACKETS);
+      EXPECT_EQ(failure.expected, 1u);
+      hasTimedOut |= failure.code == KOLO_DEVICE_TIMEOUT;
+    }
   EXPECT_TRUE(hasTimedOut);
 }
 

@@ -11,9 +11,11 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <bit>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,7 @@ struct Block {
   LaunchShape shape;
   std::barrier<> barrier;
   int32_t shared = 0;
+  void *lists[gpu::destinationEntries + gpu::mostListEntries] = {};
 };
 
 thread_local Block *block;
@@ -45,10 +48,21 @@ int32_t share(int32_t value) {
   waitAtBarrier();
   return result;
 }
+int32_t any(int32_t value) {
+  std::atomic_ref(block->shared).store(0);
+  waitAtBarrier();
+  if (value != 0)
+    std::atomic_ref(block->shared).store(1);
+  waitAtBarrier();
+  int32_t result = std::atomic_ref(block->shared).load();
+  waitAtBarrier();
+  return result;
+}
 void doNothing() {}
 void raise(uint64_t *counter, uint64_t value) { std::atomic_ref(*counter).store(value, std::memory_order_release); }
 uint64_t peek(uint64_t *counter) { return std::atomic_ref(*counter).load(std::memory_order_acquire); }
 int64_t uniform(int64_t value) { return value; }
+void **lists() { return block->lists; }
 void pause(int64_t) { std::this_thread::yield(); }
 /// What LLVM calls to round to bf16; the result is in the lowest bits of the register.
 float roundToBfloat16(float value) { return std::bit_cast<float>(uint32_t(reference::bfloat16FromFloat(value))); }
@@ -61,19 +75,21 @@ const std::pair<llvm::StringRef, void *> primitives[] = {
     {gpu::numThreadsFunction, reinterpret_cast<void *>(numThreads)},
     {gpu::barrierFunction, reinterpret_cast<void *>(waitAtBarrier)},
     {gpu::shareFunction, reinterpret_cast<void *>(share)},
+    {gpu::anyFunction, reinterpret_cast<void *>(any)},
     {gpu::publishFunction, reinterpret_cast<void *>(doNothing)},
     {gpu::raiseFunction, reinterpret_cast<void *>(raise)},
     {gpu::peekFunction, reinterpret_cast<void *>(peek)},
     {gpu::acquireFunction, reinterpret_cast<void *>(doNothing)},
     {gpu::uniformFunction, reinterpret_cast<void *>(uniform)},
+    {gpu::listFunction, reinterpret_cast<void *>(lists)},
     {gpu::pauseFunction, reinterpret_cast<void *>(pause)},
     {"__truncsfbf2", reinterpret_cast<void *>(roundToBfloat16)}};
 
 std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp programs, const DeviceOptions &options,
-                                    int64_t groupSize) {
+                                    int64_t groupSize, int64_t listEntries) {
   mlir::OwningOpRef<mlir::ModuleOp> copy(programs.clone());
   mlir::PassManager manager(programs.getContext(), mlir::ModuleOp::getOperationName());
-  gpu::buildGpuPipeline(manager, {}, options, nullptr, groupSize);
+  gpu::buildGpuPipeline(manager, {}, options, nullptr, groupSize, listEntries);
   if (failed(manager.run(*copy)))
     llvm::report_fatal_error("lowering failed");
   return mlir::translateModuleToLLVMIR(*copy, context, "kolo");
@@ -81,12 +97,13 @@ std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp p
 
 } // namespace
 
-Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize) {
+Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize, int64_t listEntries)
+    : listEntries(listEntries) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
   auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code = lower(*context, programs, options, groupSize);
+  std::unique_ptr<llvm::Module> code = lower(*context, programs, options, groupSize, listEntries);
   code->setDataLayout(jit->getDataLayout());
   llvm::orc::SymbolMap symbols;
   for (auto [name, address] : primitives)
@@ -110,6 +127,10 @@ void Emulator::launch(const std::string &kernel, const LaunchShape &shape, const
       });
   }
   threads.clear(); // waits for them; before the blocks go
+  for (const auto &here : blocks)
+    for (int64_t first : {int64_t(0), gpu::destinationEntries})
+      if (!std::all_of(here->lists + first + listEntries, here->lists + first + gpu::mostListEntries, std::logical_not()))
+        llvm::report_fatal_error("a list is longer than it may be");
 }
 
 } // namespace kolo::test

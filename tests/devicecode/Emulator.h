@@ -25,14 +25,15 @@ struct LaunchShape {
 class Emulator {
 public:
   /// Compiles the programs of a module in channel form, which stays as it is. Fails the process when that fails.
-  /// Launches have a multiple of groupSize threads.
-  Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize);
+  /// Launches have a multiple of groupSize threads; a fuse gathers so many addresses.
+  Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize, int64_t listEntries);
   ~Emulator();
 
   /// Returns when all threads have ended. Several ranks may be launched from threads of the caller.
   void launch(const std::string &kernel, const LaunchShape &shape, const KoloDeviceInvocation &invocation);
 
 private:
+  int64_t listEntries;
   std::unique_ptr<llvm::orc::LLJIT> jit;
 };
 

@@ -29,8 +29,15 @@ template <class T> T valueOf(runtime::Result<T> result) {
 
 llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const DeviceOptions &options,
                                             const std::string &architecture) {
-  auto image =
-      isStandIn() ? compileForStandIn(programs, options) : cuda::compileImage(programs, {}, options, architecture);
+  auto compile = [&]() -> llvm::Expected<DeviceImage> {
+    if (isStandIn())
+      return compileForStandIn(programs, options);
+    auto started = cuda::startImage(programs, {}, options, architecture);
+    if (!started)
+      return started.takeError();
+    return (*started)();
+  };
+  auto image = compile();
   if (!image)
     return image.takeError();
   DeviceCode code;
@@ -62,7 +69,8 @@ DeviceOptions everything() {
   return options;
 }
 
-DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions &options, std::string architecture)
+DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions &options, std::string architecture,
+                                 const Schedule &schedule)
     : name(ofName), context(makeContext()) {
   cpu::loadCpuTarget(*context);
   mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, meshes());
@@ -71,7 +79,7 @@ DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions 
   if (architecture.empty())
     architecture = valueOf(runtime::describeDevice(runtime::DeviceKind::Cuda, 0)).architecture;
   auto compile = [&](mlir::ModuleOp programs) { return compileForDevice(programs, options, architecture); };
-  if (llvm::Error problem = cpu::compilePlugin(*module, {}, folder.file("plugin.so"), compile))
+  if (llvm::Error problem = cpu::compilePlugin(*module, {.schedule = schedule}, folder.file("plugin.so"), compile))
     throw std::runtime_error(llvm::toString(std::move(problem)));
   plugin = valueOf(runtime::Plugin::load(folder.file("plugin.so")));
 }

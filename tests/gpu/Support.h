@@ -22,7 +22,8 @@ bool isStandIn();
 /// touched yet, for an architecture of which it runs the code.
 class DeviceAlgorithm {
 public:
-  DeviceAlgorithm(const std::string &name, const DeviceOptions &options, std::string architecture = "");
+  DeviceAlgorithm(const std::string &name, const DeviceOptions &options, std::string architecture = "",
+                  const Schedule &schedule = {});
   std::vector<Sizes> meshes() const;
   reference::Call call(const Sizes &mesh);
   bool isRooted() const;

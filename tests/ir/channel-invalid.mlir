@@ -415,6 +415,22 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
 
 // -----
 
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %own = kolo.buffer scratch "own" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %own[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.get %in[%c0] size [%c1] -> %own[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    // expected-error @below {{fuse_c7: combines the fused slice with something else, and must overwrite it}}
+    kolo.chan.reduce %own[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
 kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -499,4 +515,85 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   %published = kolo.buffer published "published" grid() blocks 0 : !kolo.buffer<0>
   // expected-error @below {{program_c5: writes a published buffer, which only this rank may, and before it enters}}
   kolo.chan.copy %in[] size [] -> %published[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else}}
+  kolo.chan.copy %in[] size [] -> %packets[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  %other = kolo.buffer packets "other" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else}}
+  kolo.chan.put %packets[] size [] -> %other[] size [] to %c0 : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  %own = kolo.buffer scratch "own" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else}}
+  kolo.chan.get %packets[] size [] -> %own[] size [] from %c0 : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  %own = kolo.buffer scratch "own" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.fuse %own[] size [] : !kolo.buffer<0> {
+    // expected-error @below {{program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else}}
+    kolo.chan.copy %packets[] size [] -> %own[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else}}
+  kolo.chan.divide %packets[] size [] : !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  %own = kolo.buffer scratch "own" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c7: accesses other memory of a peer's in a program with packets}}
+  kolo.chan.put %in[] size [] -> %own[] size [] to %c0 : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  %own = kolo.buffer scratch "own" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c7: accesses other memory of a peer's in a program with packets}}
+  kolo.chan.reduce %in[] size [] -> %own[] size [] from %c0 : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c8: moves packets by other parts than lane of num_lanes}}
+  kolo.chan.put %in[] size [] -> %packets[] size [] to %c0 part %c0 of %c2 : !kolo.buffer<0> -> !kolo.buffer<0>
 }

@@ -74,3 +74,69 @@ kolo.chan.program @forgotten #kolo.collective<broadcast over 0> mesh ["rank"] me
     kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
   }
 }
+
+// -----
+
+// One way: nothing tells the sender that the packets of the call before the last were read.
+// expected-note@below {{1. rank 0, call 2: its application writes its buffers again, between two calls}}
+// expected-note@below {{2. rank 0, call 3: its application writes its buffers again, between two calls}}
+kolo.chan.program @ahead #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %me = kolo.chan.coord 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  %root = kolo.root
+  %isRoot = arith.cmpi eq, %me, %root : index
+  %peer = arith.subi %c1, %me : index
+  scf.if %isRoot {
+    kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+    // expected-error-re@below {{nothing orders two accesses to {{.*}}'packets' on rank 1: {{.*}} (first call); {{.*}} (third call) (V7: safe back to back; mesh rank=2, root 0)}}
+    // expected-note-re@below {{3. rank 0, call 1: puts to rank 1, {{.*}}}}
+    // expected-note-re@below {{4. rank 0, call 3: puts to rank 1, {{.*}}}}
+    kolo.chan.put %in[] size [] -> %packets[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+  } else {
+    kolo.chan.copy %packets[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  }
+  kolo.chan.flush
+}
+
+// -----
+
+// Twice in one call: the reader cannot tell which.
+kolo.chan.program @twice #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  // expected-note@below {{the other statement}}
+  // expected-note-re@below {{1. rank 0, call 1: puts to rank 1, {{.*}}}}
+  kolo.chan.put %in[] size [] -> %packets[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+  // expected-error-re@below {{nothing orders two accesses to {{.*}}'packets' on rank 1: {{.*}} (V2: no data race; mesh rank=2)}}
+  // expected-note-re@below {{2. rank 0, call 1: puts to rank 1, {{.*}}}}
+  kolo.chan.put %in[] size [] -> %packets[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.chan.copy %packets[] size [] -> %out[%peer] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.flush
+}
+
+// -----
+
+// Everybody reads before anybody puts.
+kolo.chan.program @unsent #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error@below {{rank 0 waits for ever: it copies packets, of which nobody puts some (V4: no deadlock; mesh rank=2)}}
+  // expected-note@below {{1. rank 0, call 1: waits for ever: copies packets}}
+  kolo.chan.copy %packets[] size [] -> %out[%peer] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.put %in[] size [] -> %packets[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+}

@@ -131,7 +131,9 @@ kolo.chan.program @spread #kolo.collective<all_gather over 0> mesh ["rank"] mesh
 // What is published is written by a function of its own, before the ranks meet.
 // CHECK-LABEL: llvm.func internal @publishedBytes.publishing(%{{.*}}: !llvm.ptr) -> i64
 // CHECK-LABEL: llvm.func internal @publish.publishing(%{{.*}}: !llvm.ptr)
-// CHECK: llvm.call @kolo.copy(
+// CHECK: %[[FIELD:.*]] = llvm.getelementptr %{{.*}}[256]
+// CHECK: %[[AROUND_CACHES:.*]] = llvm.load %[[FIELD]]
+// CHECK: llvm.call @kolo.copy(%{{.*}}, %{{.*}}, %{{.*}}, %[[AROUND_CACHES]])
 // CHECK-NOT: llvm.call @kolo
 // CHECK: llvm.return
 // CHECK-LABEL: llvm.func internal @run.publishing(%{{.*}}: !llvm.ptr) -> i32
@@ -149,4 +151,21 @@ kolo.chan.program @publishing #kolo.collective<broadcast over 0> mesh ["rank"] m
   kolo.chan.copy %in[] size [] -> %published[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.enter
   kolo.chan.get %published[] size [] -> %out[] size [] from %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// What the others combine they read from the caches.
+// CHECK-LABEL: llvm.func internal @publish.combining(%{{.*}}: !llvm.ptr)
+// CHECK: %[[THROUGH_CACHES:.*]] = arith.constant 0 : i64
+// CHECK: llvm.call @kolo.copy(%{{.*}}, %{{.*}}, %{{.*}}, %[[THROUGH_CACHES]])
+kolo.chan.program @combining #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %me = kolo.chan.coord 0
+  %c1 = arith.constant 1 : index
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %published = kolo.buffer published "published" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.copy %in[] size [] -> %published[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.chan.enter
+  kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.chan.reduce %published[] size [] -> %out[] size [] from %peer : !kolo.buffer<0> -> !kolo.buffer<0>
 }

@@ -1,6 +1,9 @@
 // RUN: kolo-opt %s --kolo-gpu-lower-programs --kolo-cuda-define-primitives | FileCheck %s
 // RUN: kolo-opt %s --kolo-cuda | FileCheck %s --check-prefix=ALL
 
+// Lists of addresses are in memory of the block.
+// CHECK: llvm.mlir.global internal @kolo.lists() {addr_space = 3 : i32, alignment = 8 : i64} : !llvm.array<256 x i64>
+
 // Counters are released and acquired at system scope: an empty syncscope is the system.
 // CHECK: llvm.func internal @kolo.barrier() attributes {always_inline, convergent
 // CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -10,6 +13,8 @@
 // CHECK-NEXT: llvm.store %arg1, %arg0 atomic release {alignment = 8 : i64} : i64, !llvm.ptr<1>
 // CHECK: llvm.func internal @kolo.peek(
 // CHECK-NEXT: llvm.load %arg0 atomic acquire {alignment = 8 : i64} : !llvm.ptr<1> -> i64
+// CHECK: llvm.func internal @kolo.list() -> !llvm.ptr<3>
+// CHECK-NEXT: llvm.mlir.addressof @kolo.lists : !llvm.ptr<3>
 // CHECK: llvm.func internal @kolo.pause(
 // CHECK: llvm.call_intrinsic "llvm.nvvm.nanosleep"
 

@@ -84,3 +84,24 @@ kolo.chan.program @inPlace #kolo.collective<all_gather over 0> mesh ["rank"] mes
   kolo.chan.flush
   kolo.chan.wait 1 from %peer
 }
+
+// What arrives is combined elsewhere: that is no copy of it.
+// CHECK-LABEL: kolo.chan.program @combinedElsewhere
+// CHECK-NOT: kolo.chan.fuse
+kolo.chan.program @combinedElsewhere #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid(%c1) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%c1) blocks 0 : !kolo.buffer<1>
+  %work = kolo.buffer scratch "work" grid(%c1) blocks 0 : !kolo.buffer<1>
+  kolo.chan.copy %in[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.signal 0 to %peer
+  kolo.chan.wait 0 from %peer
+  kolo.chan.get %in[%c0] size [%c1] -> %work[%c0] size [%c1] from %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.reduce %work[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
+  kolo.chan.signal 1 to %peer
+  kolo.chan.wait 1 from %peer
+}

@@ -3,8 +3,10 @@
 // RUN: kolo-opt %s --kolo-gpu-lower-programs="types=f16 reductions=max native-accumulation" | FileCheck %s --check-prefix=NATIVE \
 // RUN:   --implicit-check-not=arith.extf
 // RUN: not kolo-opt %s --kolo-gpu-lower-programs=types=f31 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not kolo-opt %s --kolo-gpu-lower-programs=list-entries=1 2>&1 | FileCheck %s --check-prefix=SHORT
 
 // UNKNOWN: 'f31' is no type or reduction
+// SHORT: a list has at least 2 and at most 128 entries, not 1
 // NATIVE: arith.cmpf ogt, {{.*}} : vector<8xf16>
 
 // Primitives are for the targets to define.
@@ -28,6 +30,38 @@
 // CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
 // CHECK: default
 // CHECK-NEXT: llvm.intr.trap
+
+// Lists of addresses are between barriers; one loop over the destinations stores what was loaded once.
+// CHECK-LABEL: llvm.func internal @kolo.multicast(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.list() : () -> !llvm.ptr<3>
+// CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> !llvm.ptr<1>
+// CHECK: scf.for
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-NEXT: scf.for
+// CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> !llvm.ptr<1>
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: llvm.call @kolo.barrier()
+// CHECK-NEXT: llvm.return
+
+// Two sources at a time, then the last if it is left over; sums stay in registers until all are in them.
+// CHECK-LABEL: llvm.func internal @kolo.combine(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: scf.index_switch
+// CHECK: scf.for
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK: scf.for {{.*}} step %c2 iter_args
+// CHECK-NOT: {{arith.addf|llvm.store}}
+// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-8: arith.addf {{.*}} : vector<4xf32>
+// CHECK: scf.yield
+// CHECK: scf.for {{.*}} step %c1 iter_args
+// CHECK-COUNT-4: arith.addf {{.*}} : vector<4xf32>
+// CHECK: scf.yield
+// CHECK: scf.for
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: llvm.call @kolo.barrier()
+// CHECK-NEXT: llvm.return
 
 // One thread signals, after all have published and come to a barrier.
 // CHECK-LABEL: llvm.func internal @kolo.signal(
@@ -115,4 +149,54 @@ kolo.chan.program @moves #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.get %in[%c0] size [%n] -> %out[%c0] size [%n] from %peer part %lane of %lanes
     : !kolo.buffer<1> -> !kolo.buffer<1>
   kolo.chan.divide %out[%c0] size [%n] part %lane of %lanes : !kolo.buffer<1>
+}
+
+// A fuse is one function: it gathers addresses, in the memory of the block, and works off lists that are full.
+// CHECK-LABEL: llvm.func internal @run.fuses(%arg0: !llvm.ptr<1>) -> i32
+// CHECK: llvm.call @move.fuses.0(
+// CHECK-NOT: llvm.call @move.fuses.1(
+// CHECK: llvm.call @kolo.signal(
+
+// CHECK-LABEL: llvm.func internal @move.fuses.0(
+// CHECK: scf.if
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: [[FULL:%.*]] = arith.cmpi eq, {{.*}}, %c128
+// CHECK: scf.if [[FULL]]
+// CHECK: llvm.call @kolo.combine(
+// CHECK: scf.if
+// CHECK: llvm.store {{.*}} : !llvm.ptr<1>, !llvm.ptr<3>
+// CHECK: scf.yield
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.multicast(
+// CHECK: llvm.call @kolo.combine(
+// CHECK: scf.yield
+// CHECK: llvm.call @kolo.multicast(
+// CHECK: llvm.call @kolo.combine(
+// CHECK: llvm.return
+kolo.chan.program @fuses #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+    kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+    scf.for %k = %c1 to %n step %c1 {
+      %up = arith.addi %me, %k : index
+      %peer = arith.remui %up, %n : index
+      kolo.chan.reduce %in[%me] size [%c1] -> %out[%me] size [%c1] from %peer part %lane of %lanes
+        : !kolo.buffer<1> -> !kolo.buffer<1>
+    }
+    scf.for %k = %c1 to %n step %c1 {
+      %up = arith.addi %me, %k : index
+      %peer = arith.remui %up, %n : index
+      kolo.chan.put %out[%me] size [%c1] -> %out[%me] size [%c1] to %peer part %lane of %lanes
+        : !kolo.buffer<1> -> !kolo.buffer<1>
+    }
+  }
+  kolo.chan.signal 0 to %c0
 }

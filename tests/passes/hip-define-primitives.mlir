@@ -24,6 +24,8 @@
 // CHECK-NEXT: llvm.load %arg0 atomic monotonic {alignment = 8 : i64} : !llvm.ptr<1> -> i64
 // CHECK: llvm.func internal @kolo.uniform(
 // CHECK-NEXT: llvm.call_intrinsic "llvm.amdgcn.readfirstlane"
+// CHECK: llvm.func internal @kolo.list() -> !llvm.ptr<3>
+// CHECK: llvm.mlir.addressof @kolo.lists : !llvm.ptr<3>
 
 // ALL-NOT: {{arith|scf|cf|kolo\.chan}}.
 // ALL: llvm.func @waits(

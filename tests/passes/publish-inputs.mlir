@@ -44,14 +44,17 @@ kolo.choreography @direct #kolo.collective<broadcast over 0> mesh ["rank"] meshe
 
 // -----
 
-// Blocks and chunks are published as they are.
+// Blocks and chunks are published as they are, but for this rank's own block, which nobody else reads.
 // CHECK-LABEL: kolo.choreography @scattered
 // CHECK: %[[N:.*]] = kolo.dim_size 0
 // CHECK: %[[IN:.*]] = kolo.buffer input "in" grid(%[[N]]) blocks 1
 // CHECK: %[[PUBLISHED:.*]] = kolo.buffer published "published" grid(%[[N]]) blocks 1
 // CHECK: kolo.copy %[[IN]] -> %[[PUBLISHED]] {
-// CHECK: %[[ZERO:.*]] = arith.constant 0
-// CHECK: kolo.slices from[%[[ZERO]]] size[%[[N]]] to[%[[ZERO]]] size[%[[N]]]
+// CHECK: ^bb0(%[[ME:.*]]: index):
+// CHECK: %[[ONE:.*]] = arith.constant 1
+// CHECK: %[[FIRST:.*]] = arith.addi %[[ME]], %[[ONE]]
+// CHECK: %[[OTHERS:.*]] = arith.subi %[[N]], %[[ONE]]
+// CHECK: kolo.slices from[%[[FIRST]]] size[%[[OTHERS]]] to[%[[FIRST]]] size[%[[OTHERS]]]
 // CHECK: kolo.transfer reducing %[[PUBLISHED]] -> %{{.*}} to [others]
 
 // PROGRAM-LABEL: kolo.chan.program @scattered
@@ -72,6 +75,37 @@ kolo.choreography @scattered #kolo.collective<reduce_scatter over 0> mesh ["rank
   ^bb0(%me: index, %peer: index):
     kolo.slices from [%peer] size [%c1] to [] size []
   } : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// -----
+
+// All of it: what one transfer leaves out another one sends.
+// CHECK-LABEL: kolo.choreography @around
+// CHECK: %[[N:.*]] = kolo.dim_size 0
+// CHECK: kolo.copy %{{.*}} -> %[[PUBLISHED:.*]] {
+// CHECK: %[[ZERO:.*]] = arith.constant 0
+// CHECK: kolo.slices from[%[[ZERO]]] size[%[[N]]] to[%[[ZERO]]] size[%[[N]]]
+// CHECK: kolo.transfer %[[PUBLISHED]] -> %{{.*}} to [others]
+// CHECK: kolo.transfer %[[PUBLISHED]] -> %{{.*}} to [next
+// PROGRAM-LABEL: kolo.chan.program @around
+kolo.choreography @around #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [[4]] {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 1 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %aside = kolo.buffer scratch "aside" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.transfer %in -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%peer] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.transfer %in -> %aside to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
 }
 
 // -----

@@ -113,6 +113,7 @@ constexpr int64_t counts[] = {1, 63, 65537, 131072, 349525, 1048577, 1400003};
 /// Every rank has its input, and its output, in a window or not, as it falls.
 TEST(Staging, OfSomeBuffersOfSomeRanks) {
   (void)testPlugin();
+  ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   for (int numRanks : {2, 3})
     for (int lanes : {1, 2})
       EXPECT_EQ(runWorld(WorldKind::Forked, numRanks, {15000, lanes},
@@ -161,6 +162,7 @@ TEST(Staging, OfCallsInPlace) {
 /// The input lies across the output on one rank only; what a piece writes there is what a later piece would read.
 TEST(Staging, OfAnInputThatOverlapsTheOutput) {
   (void)testPlugin();
+  ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   for (bool inWindow : {false, true})
     EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
                        [&](Communicator &communicator) {
@@ -186,6 +188,7 @@ TEST(Staging, OfAnInputThatOverlapsTheOutput) {
 /// The same call from memory to memory, which the peers need not be told of, and then from windows, and back.
 TEST(Staging, OfBuffersThatMove) {
   (void)testPlugin();
+  ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
                      [](Communicator &communicator) {
                        std::string said;
@@ -204,6 +207,7 @@ TEST(Staging, OfBuffersThatMove) {
 /// Only the root has an input, and only its own is in no window.
 TEST(Staging, OfTheRootsInputAlone) {
   (void)testPlugin();
+  ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   EXPECT_EQ(runWorld(WorldKind::Forked, 4, {},
                      [](Communicator &communicator) -> std::string {
                        int row = communicator.rank() / 2, column = communicator.rank() % 2;
@@ -242,4 +246,40 @@ TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
                        return said + (bytes < 16 << 20 ? "" : std::to_string(bytes) + " bytes mapped");
                      }),
             "");
+}
+
+/// Bytes that a call on ordinary memory takes of the runtime's own, for copies of it.
+static int64_t bytesTaken(Communicator &communicator, const Kind &kind, int64_t count, std::string &said) {
+  Checker checker{communicator, kind, count, 1};
+  Place in(communicator, false, checker.inputBytes()), out(communicator, false, checker.outputBytes());
+  int64_t before = mappedBytes();
+  said += checker.run(in.data(), out.data());
+  return mappedBytes() - before;
+}
+
+/// Where it is left to the runtime: what is only moved is attached from small sizes on, what is combined from large ones.
+TEST(Staging, EndsWhereAttachingIsFaster) {
+  (void)testPlugin();
+  {
+    ScopedVariable memory("KOLO_ORDINARY_MEMORY", "attach");
+    if (!runWorld(WorldKind::Forked, 2, {}, [](Communicator &) { return std::string(); }).empty())
+      GTEST_SKIP() << "processes may not attach to each other here";
+  }
+  struct Case {
+    Kind kind;
+    int64_t count;
+    bool isStaged;
+  };
+  // Among two ranks the larger buffer of an all-gather has twice the count.
+  for (Case each : {Case{kinds[0], (1 << 14) - 1, true}, Case{kinds[0], 1 << 14, false}, Case{kinds[2], (1 << 18) - 1, true},
+                    Case{kinds[2], 1 << 18, false}})
+    EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+                       [&](Communicator &communicator) {
+                         std::string said;
+                         int64_t taken = bytesTaken(communicator, each.kind, each.count, said);
+                         bool isStaged = taken >= std::min<int64_t>(each.count, 1 << 17);
+                         return said + (isStaged == each.isStaged ? "" : std::to_string(taken) + " bytes mapped");
+                       }),
+              "")
+        << each.kind.program << " of " << each.count << " bytes";
 }

@@ -84,10 +84,16 @@ private:
 /// One rank's memory for all sizes: in windows or as malloc gives it.
 class RankMemory {
 public:
-  Status allocate(Communicator &communicator, size_t numBytes, bool useWindows) {
-    if (!useWindows) {
-      ordinary.reset(std::aligned_alloc(4096, (std::max<size_t>(numBytes, 1) + 4095) / 4096 * 4096));
-      return ordinary ? Status() : Status(StatusCode::OutOfMemory, "cannot allocate " + std::to_string(numBytes) + " bytes");
+  Status allocate(Communicator &communicator, size_t numBytes, const RankJob &job) {
+    if (!job.useWindows) {
+      size_t pageBytes = size_t(job.wantsHugePages ? 2048 : 4) << 10;
+      size_t wholeBytes = (std::max<size_t>(numBytes, 1) + pageBytes - 1) / pageBytes * pageBytes;
+      ordinary.reset(std::aligned_alloc(pageBytes, wholeBytes));
+      if (!ordinary)
+        return Status(StatusCode::OutOfMemory, "cannot allocate " + std::to_string(numBytes) + " bytes");
+      if (job.wantsHugePages)
+        (void)madvise(ordinary.get(), wholeBytes, MADV_HUGEPAGE);
+      return Status();
     }
     auto allocated = communicator.allocate(std::max<size_t>(numBytes, 1));
     if (!allocated.isOk())
@@ -136,10 +142,10 @@ private:
     BufferSizes elements = sizesOf(largest);
     size_t elementBytes = runtime::sizeBytes(job.type);
     size_t inputBytes = size_t(elements.inputElements) * elementBytes, outputBytes = size_t(elements.outputElements) * elementBytes;
-    Status status = input.allocate(communicator, job.isInPlace ? std::max(inputBytes, outputBytes) : inputBytes, job.useWindows);
+    Status status = input.allocate(communicator, job.isInPlace ? std::max(inputBytes, outputBytes) : inputBytes, job);
     if (!status.isOk() || job.isInPlace)
       return status;
-    return output.allocate(communicator, outputBytes, job.useWindows);
+    return output.allocate(communicator, outputBytes, job);
   }
 
   BufferSizes sizesOf(int64_t count) const { return bufferSizes(job.info()->collective, count, data.groupSize()); }

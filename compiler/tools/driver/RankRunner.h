@@ -37,6 +37,7 @@ struct RankJob {
   std::vector<SizeJob> sizes;
   std::optional<runtime::DeviceKind> device = {}; // all ranks in this process then, spread over the devices of this kind
   std::optional<runtime::CollectiveKind> collective = {};
+  bool wantsHugePages = false; // advises the kernel so for memory that is in no window
 
   /// The program. Where the plugin selects it, one that it may select: of all that a caller sees, they have the same.
   /// Null when there is none.

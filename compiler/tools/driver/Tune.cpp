@@ -3,16 +3,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace kolo::tools {
 
 namespace {
 
-constexpr int64_t leastBytes = 8, factor = 8;
+constexpr int64_t leastBytes = 16, factor = 4;
 constexpr int firstIterations = 3, mostRounds = 5, mostIterations = 1000;
 constexpr double farBehind = 2;    // times the fastest
 constexpr double asFast = 1.03;    // times the fastest: noise, for which the choice does not change from size to size
 constexpr int timeoutMs = 120'000; // ranks share cores
+
+double medianOf(std::vector<double> values) {
+  std::ranges::sort(values);
+  size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 class Tuner {
 public:
@@ -29,6 +36,7 @@ public:
                                                       true,
                                                       {timeoutMs, 1},
                                                       {}} {
+    job.wantsHugePages = true;
     BufferSizes unit = bufferSizes(job.info()->collective, 1, mesh.numRanks());
     blockBytes = std::max(unit.inputElements, unit.outputElements) * int64_t(runtime::sizeBytes(job.type));
     for (int64_t bytes = leastBytes; bytes / factor < options.maxBytes; bytes *= factor)
@@ -69,14 +77,16 @@ private:
     if (job.sizes.empty())
       return;
     std::vector<Timings> timings = runRanks(job, [](size_t) {});
-    for (size_t number = 0; number < measured.size(); ++number)
-      measured[number]->microseconds.insert(measured[number]->microseconds.end(), timings[number].begin(),
-                                            timings[number].end());
+    for (size_t number = 0; number < measured.size(); ++number) {
+      Measurement &measurement = *measured[number];
+      measurement.microseconds.insert(measurement.microseconds.end(), timings[number].begin(), timings[number].end());
+      measurement.roundsUs.push_back(medianOf(timings[number]));
+    }
   }
 
   /// By its fastest call, so that a disturbance leaves nobody behind.
   static void leaveBehind(Cell &cell) {
-    double fastest = std::ranges::min(cell.measurements, {}, &Measurement::medianUs).medianUs();
+    double fastest = std::ranges::min(cell.measurements, {}, &Measurement::typicalUs).typicalUs();
     for (Measurement &measurement : cell.measurements)
       measurement.isLeftBehind = std::ranges::min(measurement.microseconds) > farBehind * fastest;
   }
@@ -87,7 +97,7 @@ private:
     for (const Measurement &measurement : cell.measurements) {
       for (double time : measurement.microseconds)
         spentUs += time;
-      onceUs += measurement.isLeftBehind ? 0 : measurement.medianUs();
+      onceUs += measurement.isLeftBehind ? 0 : measurement.typicalUs();
     }
     double leftUs = options.secondsPerCell * 1e6 - spentUs;
     if (leftUs < onceUs)
@@ -99,7 +109,7 @@ private:
     std::vector<std::pair<double, size_t>> order; // the fastest first
     for (size_t number = 0; number < cell.measurements.size(); ++number)
       if (!cell.measurements[number].isLeftBehind)
-        order.emplace_back(cell.measurements[number].medianUs(), number);
+        order.emplace_back(cell.measurements[number].typicalUs(), number);
     std::ranges::sort(order);
     auto same =
         std::ranges::find_if(order, [&](const auto &entry) { return before && entry.second == before->chosen; });
@@ -119,11 +129,12 @@ private:
 
 } // namespace
 
-double Measurement::medianUs() const {
-  std::vector<double> sorted = microseconds;
+double Measurement::typicalUs() const {
+  std::vector<double> sorted = roundsUs;
   std::ranges::sort(sorted);
-  size_t half = sorted.size() / 2;
-  return sorted.empty() ? 0 : sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  if (sorted.size() > 1)
+    sorted.pop_back();
+  return sorted.empty() ? 0 : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
 }
 
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,

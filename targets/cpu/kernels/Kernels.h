@@ -13,13 +13,15 @@ namespace kolo::cpu {
 
 /// Adds copyFunction and multicastFunction to the module, with accesses of at most vectorBytes.
 void defineCopies(mlir::ModuleOp module, int64_t vectorBytes);
+/// Adds writePacketsFunction and readPacketsFunction.
+void definePackets(mlir::ModuleOp module);
 /// Adds all reduction and division kernels, likewise.
 void defineReductions(mlir::ModuleOp module, int64_t vectorBytes);
 
 /// One kind of processor, and the kernels for it. The first one is what programs themselves are compiled for.
 struct KernelObject {
   const char *cpu;        // "x86-64-v3"
-  llvm::StringRef object; // ELF. Its symbols, all hidden: kernelSymbol() of every kernel; in the first one also the copies
+  llvm::StringRef object; // ELF. Its symbols, all hidden: kernelSymbol() of every kernel; in the first one also copies and packets
 };
 /// With the thread sanitizer's instrumentation, for the first kind alone, or without.
 llvm::ArrayRef<KernelObject> kernelObjects(bool sanitizeThread);

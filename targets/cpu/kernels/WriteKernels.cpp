@@ -22,6 +22,7 @@ namespace kolo::cpu {
 static OwningOpRef<ModuleOp> makeKernels(MLIRContext &context, int64_t vectorBytes) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   defineCopies(*module, vectorBytes);
+  definePackets(*module);
   defineReductions(*module, vectorBytes);
   PassManager manager(&context, ModuleOp::getOperationName());
   manager.addPass(createCanonicalizerPass());
@@ -49,7 +50,7 @@ static void exportKernels(llvm::Module &code, const CodeOptions &options, bool i
     std::string name = divideKernelName(KoloType(type));
     exportFunction(code, name, kernelSymbol(options.cpu, name));
   }
-  for (llvm::StringRef name : {copyFunction, multicastFunction})
+  for (llvm::StringRef name : {copyFunction, multicastFunction, writePacketsFunction, readPacketsFunction})
     if (isFirst)
       exportFunction(code, name.str(), name.str());
 }

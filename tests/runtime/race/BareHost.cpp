@@ -71,7 +71,8 @@ private:
   static void get(KoloInvocation *invocation, int64_t peer, int32_t, int64_t, void *, int64_t) {
     laneOf(invocation).failure = "asked for a get from rank " + std::to_string(peer) + ", where it has no buffer";
   }
-  static constexpr KoloServices services = {KOLO_ABI_VERSION, signal, wait, put, get};
+  static int32_t awaitPacket(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
+  static constexpr KoloServices services = {KOLO_ABI_VERSION, signal, wait, put, get, awaitPacket};
 
   Counter &counter(int receiver, int lane, int semaphore, int sender) {
     size_t numRanks = job->buffers.size();
@@ -91,6 +92,8 @@ private:
   std::vector<Memory> scratch;          // by rank
   std::vector<Memory> published;        // by turn and rank
   std::vector<void *> publishedBases;   // likewise
+  std::vector<Memory> packets;          // likewise
+  std::vector<void *> packetBases;      // likewise
   std::vector<Counter> entered;         // by rank and lane
   std::vector<void *> peers[KOLO_NUM_BUFFER_ROLES];
 };
@@ -120,21 +123,38 @@ int32_t BareHost::wait(KoloInvocation *invocation, int64_t peer, int32_t semapho
   return 0;
 }
 
+int32_t BareHost::awaitPacket(KoloInvocation *invocation, const uint64_t *packet, int32_t) {
+  Lane &lane = laneOf(invocation);
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (int round = 1; lane.failure.empty(); ++round) {
+    if (static_cast<int64_t>(__atomic_load_n(packet, __ATOMIC_RELAXED) >> 32) == invocation->sequence)
+      return 0;
+    sched_yield();
+    if (round % 256 == 0 && std::chrono::steady_clock::now() > deadline)
+      lane.failure = "timed out waiting for packets";
+  }
+  return 1;
+}
+
 void BareHost::prepare(const Job &newJob) {
   job = &newJob;
   size_t numRanks = job->buffers.size(), numLanes = static_cast<size_t>(job->lanes);
   size_t perLane = static_cast<size_t>(info.numSemaphores) * numRanks;
   counters = std::vector<Counter>(numRanks * numLanes * perLane);
-  KoloShape shape = {{1, 1, 1, 1}, job->shape.count, static_cast<int64_t>(runtime::sizeBytes(job->type))};
+  KoloShape shape = {{1, 1, 1, 1}, job->shape.count, static_cast<int64_t>(runtime::sizeBytes(job->type)), job->lanes};
   std::copy(job->shape.mesh.begin(), job->shape.mesh.end(), shape.dimSizes);
   for (std::vector<void *> &role : peers)
     role.clear();
   scratch.clear();
   published.clear();
   publishedBases.clear();
+  packets.clear();
+  packetBases.clear();
   for (size_t i = 0; i < 2 * numRanks; ++i) {
     published.push_back(allocate(program->publish ? program->publishedBytes(&shape) : 0));
     publishedBases.push_back(published.back().get());
+    packets.push_back(allocate(program->packetBytes ? program->packetBytes(&shape) : 0));
+    packetBases.push_back(packets.back().get());
   }
   entered = std::vector<Counter>(numRanks * numLanes);
   lanes.clear();
@@ -187,9 +207,12 @@ void BareHost::runLane(Lane &lane) {
   if (info.reduces)
     invocation.reduce = table->kernels[0].reduce[static_cast<size_t>(job->type)][KOLO_SUM];
   invocation.blockElements[KOLO_INPUT] = invocation.blockElements[KOLO_OUTPUT] = invocation.count;
-  void **bases = &publishedBases[lane.numCalls++ % 2 * job->buffers.size()];
-  invocation.local[KOLO_PUBLISHED] = bases[lane.rank];
-  invocation.peers[KOLO_PUBLISHED] = bases;
+  size_t turn = lane.numCalls++ % 2 * job->buffers.size();
+  for (auto [role, bases] : {std::pair(KOLO_PUBLISHED, &publishedBases[turn]), std::pair(KOLO_PACKETS, &packetBases[turn])}) {
+    invocation.local[role] = bases[lane.rank];
+    invocation.peers[role] = bases;
+  }
+  invocation.sequence = static_cast<int64_t>(lane.numCalls);
   invocation.tile = lane.tile.get();
   invocation.tileBytes = tileBytes;
   if (program->publish)

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct, a function type or the way to launch in this file changes in any way. */
-#define KOLO_DEVICE_ABI_VERSION 2u
+#define KOLO_DEVICE_ABI_VERSION 3u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
@@ -34,15 +34,17 @@ typedef enum KoloDeviceFailureCode {
   KOLO_DEVICE_ABORTED  /* somebody set *abort */
 } KoloDeviceFailureCode;
 
+#define KOLO_DEVICE_PACKETS (-1)
+
 /* What a lane waited for in vain. A lane that fails writes its own record, `code` last and with a system-scope release, unless
  * `code` is not zero any more: then an earlier call has failed, and its record tells more. */
 typedef struct KoloDeviceFailure {
   uint64_t code;      /* KoloDeviceFailureCode; zero before the launch */
-  int64_t peer;       /* rank of the mesh, row-major */
-  int64_t semaphore;
+  int64_t peer;       /* rank of the mesh, row-major; KOLO_DEVICE_PACKETS: it waited for packets, whoever was to put them */
+  int64_t semaphore;  /* likewise */
   int64_t statement;  /* index into the manifest's statements of the program */
-  uint64_t expected;  /* value of the semaphore that was waited for */
-  uint64_t found;     /* value that was seen last */
+  uint64_t expected;  /* value of the semaphore, or sequence of the packets, that was waited for */
+  uint64_t found;     /* value that was seen last; of packets 0 */
 } KoloDeviceFailure;
 
 /* One rank in one call. Filled before the launch, in memory that the device can read; kernels only read it, and nobody
@@ -68,16 +70,21 @@ typedef struct KoloDeviceInvocation {
   uint64_t *semaphores;                    /* this rank's, which peers raise: [lane][S][R], by sending rank */
   uint64_t *sent;                          /* [lane][S][R], by receiving rank; device memory of this rank alone */
   uint64_t *awaited;                       /* [lane][S][R], by sending rank; device memory of this rank alone */
+  uint64_t *packetCalls;                   /* [lane]: calls so far with this memory for packets; of this rank alone, zero at
+                                            * first. Null where there are no packets */
+  int64_t packetBytes;                     /* from one turn of the memory for packets to the other: KoloProgram.packetBytes */
   uint64_t *abort;                         /* in host memory; non-zero: waiting lanes end. A lane that times out sets it */
   KoloDeviceFailure *failures;             /* [lane], in host memory */
   uint64_t pollLimit;                      /* polls until a wait times out, at least 1; a poll takes up to a microsecond */
 } KoloDeviceInvocation;
 
-/* Bytes of scratch memory are what KoloProgram.scratchBytes says, with the same shape. */
+/* Bytes of scratch memory are what KoloProgram.scratchBytes says, with the same shape. Memory for packets is twice as large as
+ * KoloProgram.packetBytes says, zero at first, and used by calls of one shape alone, on all ranks. */
 
 typedef enum KoloDeviceFormat {
   KOLO_DEVICE_PTX,  /* text for cuModuleLoadData, with a terminating zero that sizeBytes counts */
-  KOLO_DEVICE_HSACO /* a code object for hipModuleLoadData */
+  KOLO_DEVICE_HSACO, /* a code object for hipModuleLoadData */
+  KOLO_DEVICE_CUBIN /* machine code for cuModuleLoadData */
 } KoloDeviceFormat;
 
 /* What programs that reduce have code for, in every image. A launch with any other pair ends in a trap: refuse it before. */
@@ -88,7 +95,7 @@ typedef struct KoloDeviceReduction {
 
 typedef struct KoloDeviceImage {
   const char *kind;         /* "cuda" or "hip" */
-  const char *architecture; /* "sm_90": runs there and, being PTX, on later ones; "gfx90a": runs there only */
+  const char *architecture; /* "sm_90": PTX runs there and on later ones, a cubin there only, as on "gfx90a" */
   const void *data;
   uint64_t sizeBytes;
   uint32_t format; /* KoloDeviceFormat */

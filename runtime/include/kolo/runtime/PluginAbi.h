@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 3u
+#define KOLO_ABI_VERSION 4u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -32,9 +32,13 @@ typedef enum KoloType {
  * bf16), truncation towards zero for integers. */
 typedef enum KoloReduction { KOLO_SUM, KOLO_PRODUCT, KOLO_MIN, KOLO_MAX, KOLO_AVERAGE, KOLO_NUM_REDUCTIONS } KoloReduction;
 
-/* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same call. */
-typedef enum KoloBufferRole { KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_PUBLISHED, KOLO_NUM_BUFFER_ROLES } KoloBufferRole;
-
+/* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same call.
+ * Memory for packets is too. A packet is 8 bytes, aligned, read and written at once: the lower half is data, the upper half the
+ * `sequence` of the call that it was written in. That memory holds nothing but packets, and zeros at first. */
+typedef enum KoloBufferRole {
+  KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_PUBLISHED, KOLO_PACKETS,
+  KOLO_NUM_BUFFER_ROLES
+} KoloBufferRole;
 
 /* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one source;
  * a destination may be a source, but does not overlap one otherwise. `aroundCaches`: see KoloInvocation; then everything
@@ -63,6 +67,8 @@ typedef struct KoloServices {
    * there. A failure is kept in the invocation and reported by the next wait or at the end. */
   void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src, int64_t sizeBytes);
   void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst, int64_t sizeBytes);
+  /* Blocks until a packet in this rank's memory has this invocation's sequence. Returns as `wait` does. */
+  int32_t (*awaitPacket)(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
 } KoloServices;
 
 /* One lane of one rank in one call. Filled by the runtime; generated code only reads it. */
@@ -83,6 +89,8 @@ struct KoloInvocation {
   KoloDivideKernel divide;                    /* null unless the operation is KOLO_AVERAGE */
   void *tile;                                 /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
   int64_t tileBytes;                          /* a multiple of 64, at least 4096 */
+  int64_t sequence;                           /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
+                                               * of any packet that is still in the memory for packets */
   int64_t aroundCaches;                       /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
 };
 
@@ -91,6 +99,7 @@ typedef struct KoloShape {
   int64_t dimSizes[KOLO_MAX_MESH_DIMS];
   int64_t count;
   int64_t elementBytes;
+  int64_t numLanes;
 } KoloShape;
 
 /* One collective. `count` is, as in NCCL: elements per rank of the input of all-gather and gather and of the output of
@@ -109,6 +118,9 @@ typedef struct KoloProgram {
   /* Bytes that it publishes; the same on every rank. A call that publishes much is run in pieces, of fewer elements each, one
    * after the other, in each of which all ranks enter anew. Null as `publish`. */
   int64_t (*publishedBytes)(const KoloShape *shape);
+  /* Bytes of memory for packets, of which there are two, for calls to use in turn; the same on every rank. Null: there are no
+   * packets. */
+  int64_t (*packetBytes)(const KoloShape *shape);
 } KoloProgram;
 
 /* What reduces on one kind of processor. A loader takes the last kind that it knows and that the host is of. */

@@ -1,0 +1,111 @@
+// A statement in two steps.
+#include "compiler/schedule/Stager.h"
+#include "ir/IndexArithmetic.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+void Stager::run(const std::string &name) {
+  createStaging(name);
+  builder.setInsertionPoint(statement);
+  createMoveIn();
+  createMoveOut();
+  statement->erase();
+}
+
+void Stager::createStaging(const std::string &name) {
+  auto buffer = statement.getDestination().getDefiningOp<BufferOp>();
+  assert(!buffer.getCut() && "it would be moved from slot to slot");
+  if (memory.loops.empty())
+    builder.setInsertionPointAfter(buffer);
+  else
+    builder.setInsertionPoint(memory.loops.front());
+  size_t numDims = enclosingProgram(statement).mesh.size();
+  for (size_t dim = 0; dim < numDims; ++dim)
+    dimSizes.push_back(DimSizeOp::create(builder, loc, int64_t(dim)));
+  SmallVector<Value> grid;
+  for (scf::ForOp loop : memory.loops) {
+    Value length = createSub(builder, loc, loop.getUpperBound(), loop.getLowerBound());
+    Value last = createSub(builder, loc, createAdd(builder, loc, length, loop.getStep()), createConstant(builder, loc, 1));
+    Value number = arith::FloorDivSIOp::create(builder, loc, last, loop.getStep());
+    grid.push_back(arith::MaxSIOp::create(builder, loc, number, createConstant(builder, loc, 0)));
+  }
+  for (size_t dim = 0; transfer && memory.keepsSendersApart && dim < numDims; ++dim) {
+    if (!hasManySenders(transfer, dim))
+      continue;
+    slotDims.push_back(dim);
+    grid.push_back(dimSizes[dim]);
+  }
+  llvm::append_range(grid, buffer.getGrid());
+  auto type = BufferType::get(builder.getContext(), unsigned(grid.size()));
+  staging = BufferOp::create(builder, loc, type, memory.role, name, grid,
+                             memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value());
+}
+
+SmallVector<Value> Stager::slotsOf(ValueRange sender) {
+  SmallVector<Value> result;
+  for (scf::ForOp loop : memory.loops) {
+    Value distance = createSub(builder, loc, loop.getInductionVar(), loop.getLowerBound());
+    result.push_back(arith::FloorDivSIOp::create(builder, loc, distance, loop.getStep()));
+  }
+  for (size_t dim : slotDims)
+    result.push_back(sender[dim]);
+  return result;
+}
+
+SmallVector<Value> Stager::ones() {
+  return SmallVector<Value>(memory.loops.size() + slotDims.size(), createConstant(builder, loc, 1));
+}
+
+/// The statement as it was, but into the staging buffer.
+void Stager::createMoveIn() {
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *move;
+  if (transfer)
+    move = TransferOp::create(builder, loc, false, statement.getSource(), staging, transfer.getSteps(),
+                              transfer.getAmounts());
+  else
+    move = CopyOp::create(builder, loc, statement.getSource(), staging);
+  Block &body = move->getRegion(0).emplaceBlock();
+  for (BlockArgument argument : statement.getBody().getArguments())
+    body.addArgument(argument.getType(), argument.getLoc());
+  builder.setInsertionPointToStart(&body);
+  auto sender = body.getArguments().take_front(dimSizes.size()), receiver = body.getArguments().drop_front(dimSizes.size());
+  InlinedSlices slices = inlineBody(builder, statement, sender, receiver, {});
+  SmallVector<Value> offsets = slotsOf(sender), sizes = ones();
+  llvm::append_range(offsets, slices.destinationOffsets);
+  llvm::append_range(sizes, slices.destinationSizes);
+  SlicesOp::create(builder, loc, slices.sourceOffsets, slices.sourceSizes, offsets, sizes, slices.condition);
+}
+
+/// What every rank received, from the staging buffer to where it belongs: once per sender.
+void Stager::createMoveOut() {
+  OpBuilder::InsertionGuard guard(builder);
+  FanIndices fan;
+  if (transfer)
+    fan = openFanLoops(builder, transfer, dimSizes, Direction::ToSenders);
+  Operation *move;
+  if (statement.isReducing())
+    move = ReduceOp::create(builder, loc, staging, statement.getDestination());
+  else
+    move = CopyOp::create(builder, loc, staging, statement.getDestination());
+  Block &body = move->getRegion(0).emplaceBlock();
+  for (size_t dim = 0; dim < dimSizes.size(); ++dim)
+    body.addArgument(builder.getIndexType(), loc);
+  builder.setInsertionPointToStart(&body);
+  SmallVector<Value, 4> me(body.getArguments());
+  PeerCoordinates sender{me, Value()};
+  if (transfer)
+    sender = createPeer(builder, transfer, me, dimSizes, fan, Direction::ToSenders);
+  InlinedSlices slices = inlineBody(builder, statement, sender.coordinates, me, {});
+  SmallVector<Value> offsets = slotsOf(sender.coordinates), sizes = ones();
+  llvm::append_range(offsets, slices.destinationOffsets);
+  llvm::append_range(sizes, slices.destinationSizes);
+  SlicesOp::create(builder, loc, offsets, sizes, slices.destinationOffsets, slices.destinationSizes,
+                   createAnd(builder, loc, sender.condition, slices.condition));
+}
+
+} // namespace kolo

@@ -1,0 +1,117 @@
+// The lowering of one channel program to a kernel. Private to the pass LowerPrograms: LowerMoves.cpp does what moves data,
+// LowerPrograms.cpp all the rest.
+#ifndef KOLO_TARGETS_GPU_KERNELLOWERING_H
+#define KOLO_TARGETS_GPU_KERNELLOWERING_H
+
+#include "compiler/lower/ChunkLoops.h"
+#include "ir/IndexArithmetic.h"
+#include "targets/Statements.h"
+#include "targets/gpu/DeviceFunctions.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace kolo::gpu {
+
+inline bool usesPackets(ProgramOp program) {
+  return llvm::any_of(program.getBody().getOps<BufferOp>(),
+                      [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; });
+}
+
+class KernelLowering {
+public:
+  KernelLowering(ProgramOp program, int64_t listEntries)
+      : listEntries(listEntries), program(program), module(program->getParentOfType<mlir::ModuleOp>()), builder(program.getContext()),
+        loc(program.getLoc()), statements(collectStatements(program)), hasPackets(usesPackets(program)) {}
+
+  void run();
+
+private:
+  struct BufferValues {
+    int64_t role;
+    BufferShape shape;
+    mlir::Value offset; // bytes from the role's base to this buffer, of type index
+    void forEach(llvm::function_ref<void(mlir::Value &)> visit) {
+      llvm::for_each(shape.grid, visit);
+      visit(shape.cut), visit(offset);
+    }
+  };
+  /// What threads of the block may not have done yet with this rank's memory, as far as no barrier settled it.
+  struct Unsettled {
+    bool reads = false, writes = false;
+  };
+
+  std::string createRun();
+  void readShape();
+  void readCall();
+  void lowerBlock(mlir::Block &block);
+  void lowerOp(mlir::Operation &op);
+  void lowerRegions(mlir::Operation &op);
+  void lowerMove(MoveInterface move);
+  /// All that the code of a move depends on, beside its kind.
+  struct MoveValues {
+    struct Side {
+      SliceValues slice;
+      int64_t role;
+      mlir::Value offset, peer; // see BufferValues; null: here
+      mlir::Value base;         // where the role's memory begins, inside of the move's function
+    };
+    Side source, destination;
+    PartValues part;
+    mlir::Value numRanks; // of a division
+    mlir::Value sequence; // of packets
+    void forEach(llvm::function_ref<void(mlir::Value &)> visit);
+  };
+  mlir::Value baseOf(const MoveValues::Side &side);
+  mlir::Value addressIn(const MoveValues::Side &side, mlir::Value firstElement);
+  void outline(const MoveValues &values, bool mayFail, llvm::function_ref<void(const MoveValues &)> build);
+  void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, mlir::Value length);
+  void lowerReceive(MoveInterface move, const MoveValues &values);
+  mlir::Value callCounter();
+  void startPackets();
+  void endPackets();
+  void lowerFuse(FuseOp fuse);
+  void buildFuse(FuseOp fuse);
+  void lowerDivide(DivideOp divide);
+  void lowerSignal(SignalOp signal);
+  void lowerWait(WaitOp wait);
+  void lowerLookup(LookupOp lookup);
+  void addBuffer(BufferOp buffer);
+  void settle(bool isNeeded);
+
+  mlir::Value mapped(mlir::Value value) { return value ? mapping.lookupOrDefault(value) : mlir::Value(); }
+  SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
+  mlir::Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  mlir::Value integer(mlir::Value index) { return toInteger(builder, loc, index); }
+  mlir::Value field(size_t offset) {
+    return toIndex(builder, loc, load(builder, loc, builder.getI64Type(), invocation, int64_t(offset)));
+  }
+  mlir::Value pointerField(size_t offset) { return load(builder, loc, pointerType(builder), invocation, int64_t(offset)); }
+  mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
+  mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }
+  /// Bytes to the place of an element, or of a packet.
+  mlir::Value placeOf(int64_t role, mlir::Value number) {
+    return role == KOLO_PACKETS ? createMul(builder, loc, number, constant(sizeof(uint64_t))) : bytesOf(number);
+  }
+
+  const int64_t listEntries;
+  ProgramOp program;
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  StatementTable statements;
+  mlir::IRMapping mapping;
+  mlir::Value invocation, elementBytes, scratchEnd, type, reduction;
+  // Of a program with packets: calls so far, what this one writes in its packets, elements from block to block of them, and where
+  // the next buffer for them begins, in this call's turn.
+  bool hasPackets;
+  mlir::Value numCalls, sequence, packetStride, packetsEnd;
+  CallValues callValues;
+  llvm::SmallVector<mlir::Value, KOLO_MAX_MESH_DIMS> dimSizes, coordinates;
+  llvm::DenseMap<mlir::Value, BufferValues> buffers;
+  Unsettled unsettled;
+  int numTables = 0, numMoves = 0;
+};
+
+} // namespace kolo::gpu
+
+#endif

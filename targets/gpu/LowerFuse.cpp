@@ -1,0 +1,182 @@
+// The lowering of a fuse: lists of where its elements come from and go to, then one loop over them.
+//   Before:  kolo.chan.fuse %out[%me] { copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
+//   After:   lists of addresses, in memory of the block, made by the same loops; call @kolo.combine, or @kolo.multicast where
+//            there is one source
+// A list has room for so many addresses, and a mesh may have any number of ranks: a list that is full is worked off, into the
+// chunk that all moves have in common, and goes on from there.
+#include "targets/gpu/LowerFuse.h"
+
+#include "ir/IndexArithmetic.h"
+#include "targets/gpu/DeviceFunctions.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+
+namespace {
+
+class FuseLowering {
+public:
+  FuseLowering(FuseOp fuse, const FuseContext &context)
+      : fuse(fuse), context(context), builder(context.builder), loc(context.loc),
+        reduces(llvm::any_of(fuse.getMoves(), [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); })) {}
+
+  void run();
+
+private:
+  /// What is in the lists: the same for all threads. The common chunk is the first destination, and written unless it is the
+  /// only source.
+  struct Lists {
+    Value numSources, numDestinations; // of type index
+    Value hasCommon;                   // of type index: 1 if the first source is the common chunk, else 0
+    Value difference;                  // i64: the bits in which any two addresses differ
+    SmallVector<Value> values() const { return {numSources, numDestinations, hasCommon, difference}; }
+    static Lists of(ValueRange values) { return {values[0], values[1], values[2], values[3]}; }
+  };
+
+  void moveRange(Value begin, Value rangeLength);
+  Lists listBlock(Block &block, Lists lists);
+  Lists listLoop(scf::ForOp loop, const Lists &lists);
+  Lists listMove(MoveInterface move, Lists lists);
+  void append(Value number, int64_t firstEntry, Value address, Lists &lists);
+  Lists workOffIf(Value isFull, const Lists &lists, Value numDestinations);
+  void workOff(const Lists &lists);
+  /// What follows once the lists were worked off.
+  Lists restart(Value numDestinations) {
+    write(0, constant(0), common);
+    return {constant(1), numDestinations, constant(1), constantI64(builder, loc, 0)};
+  }
+  void write(int64_t firstEntry, Value number, Value address);
+
+  Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  Value integer(Value index) { return toInteger(builder, loc, index); }
+  Value isEqual(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b); }
+  Value addressBits(Value address) { return LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), address); }
+
+  FuseOp fuse;
+  const FuseContext &context;
+  OpBuilder &builder;
+  Location loc;
+  bool reduces;
+  Value common, length; // where the common chunk begins, and its elements, of type index
+};
+
+void FuseLowering::run() {
+  SliceValues slice = context.sliceOf(fuse.getBuffer(), fuse.getOffsets(), fuse.getSizes());
+  PartValues part = {context.mapping.lookupOrNull(fuse.getPart()), context.mapping.lookupOrNull(fuse.getParts())};
+  buildRangeLoops(builder, loc, context.call, slice, slice, part,
+                  [&](OpBuilder &, Value begin, Value, Value rangeLength) { moveRange(begin, rangeLength); });
+}
+
+void FuseLowering::moveRange(Value begin, Value rangeLength) {
+  OpBuilder::InsertionGuard guard(builder);
+  length = rangeLength;
+  Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+  common = context.addressOf(fuse.getBuffer(), Value(), begin);
+  MoveInterface first = fuse.getMoves().front();
+  bool isOverwritten = fuse.isInto(first) && !isa<ChannelReduceOp>(first.getOperation());
+  Lists lists = restart(constant(1));
+  write(destinationEntries, constant(0), common);
+  if (isOverwritten)
+    lists.numSources = lists.hasCommon = constant(0);
+  workOff(listBlock(fuse.getBody().front(), lists));
+}
+
+FuseLowering::Lists FuseLowering::listBlock(Block &block, Lists lists) {
+  for (Operation &op : block)
+    if (auto move = dyn_cast<MoveInterface>(op))
+      lists = listMove(move, lists);
+    else if (auto loop = dyn_cast<scf::ForOp>(op))
+      lists = listLoop(loop, lists);
+    else if (!isa<scf::YieldOp>(op))
+      context.lowerArithmetic(op);
+  return lists;
+}
+
+FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) {
+  auto mapped = [&](Value value) { return context.mapping.lookup(value); };
+  auto made = scf::ForOp::create(builder, loc, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()),
+                                 mapped(loop.getStep()), lists.values());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(made.getBody());
+  context.mapping.map(loop.getInductionVar(), made.getInductionVar());
+  Lists after = listBlock(*loop.getBody(), Lists::of(made.getRegionIterArgs()));
+  scf::YieldOp::create(builder, loc, after.values());
+  return Lists::of(made.getResults());
+}
+
+/// The other side of a move than the chunk that all have in common.
+FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
+  bool isInto = fuse.isInto(move);
+  PartValues part = {context.mapping.lookupOrNull(move.getPart()), context.mapping.lookupOrNull(move.getParts())};
+  // One chunk is one range: no loop is built.
+  Value address;
+  buildRangeLoops(builder, loc, context.call,
+                  context.sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+                  context.sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()), part,
+                  [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+                    address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
+                                     : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
+                  });
+  Value room = constant(context.listEntries);
+  if (isInto) { // the only destination is the common chunk yet
+    lists = workOffIf(isEqual(lists.numSources, room), lists, lists.numDestinations);
+    append(lists.numSources, 0, address, lists);
+    lists.numSources = createAdd(builder, loc, lists.numSources, constant(1));
+  } else {
+    lists = workOffIf(isEqual(lists.numDestinations, room), lists, constant(1));
+    append(lists.numDestinations, destinationEntries, address, lists);
+    lists.numDestinations = createAdd(builder, loc, lists.numDestinations, constant(1));
+  }
+  return lists;
+}
+
+void FuseLowering::append(Value number, int64_t firstEntry, Value address, Lists &lists) {
+  write(firstEntry, number, address);
+  Value difference = arith::XOrIOp::create(builder, loc, addressBits(address), addressBits(common));
+  lists.difference = arith::OrIOp::create(builder, loc, lists.difference, difference);
+}
+
+void FuseLowering::write(int64_t firstEntry, Value number, Value address) {
+  Value list = call(builder, loc, listFunction);
+  Value offset = integer(createMul(builder, loc, createAdd(builder, loc, number, constant(firstEntry)), constant(8)));
+  buildForLeader(builder, loc, [&] { LLVM::StoreOp::create(builder, loc, address, advance(builder, loc, list, offset), 8); });
+}
+
+FuseLowering::Lists FuseLowering::workOffIf(Value isFull, const Lists &lists, Value numDestinations) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto choice = scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), isFull, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(builder, loc, lists.values());
+  builder.setInsertionPointToStart(choice.thenBlock());
+  workOff(lists);
+  scf::YieldOp::create(builder, loc, restart(numDestinations).values());
+  return Lists::of(choice.getResults());
+}
+
+/// Both functions begin and end with a barrier: lists are complete, and may be written again.
+void FuseLowering::workOff(const Lists &lists) {
+  OpBuilder::InsertionGuard guard(builder);
+  Value isOnlyCommon = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule, lists.numSources, lists.hasCommon);
+  Value first = integer(arith::SelectOp::create(builder, loc, isOnlyCommon, constant(1), constant(0)));
+  Value end = integer(lists.numDestinations);
+  if (reduces) {
+    auto choice = scf::IfOp::create(builder, loc, isEqual(lists.numSources, constant(1)), /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(choice.elseBlock());
+    call(builder, loc, combineFunction,
+         {integer(lists.numSources), first, end, lists.difference, integer(length), context.type, context.reduction});
+    builder.setInsertionPointToStart(choice.thenBlock());
+  }
+  Value sizeBytes = integer(createMul(builder, loc, length, context.elementBytes));
+  call(builder, loc, multicastFunction, {first, end, lists.difference, sizeBytes});
+}
+
+} // namespace
+
+void lowerFuse(FuseOp fuse, const FuseContext &context) { FuseLowering(fuse, context).run(); }
+
+} // namespace kolo::gpu

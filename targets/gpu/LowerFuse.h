@@ -1,0 +1,30 @@
+// The lowering of a fuse, inside of that of its program. Private to the pass LowerPrograms.
+#ifndef KOLO_TARGETS_GPU_LOWERFUSE_H
+#define KOLO_TARGETS_GPU_LOWERFUSE_H
+
+#include "compiler/lower/ChunkLoops.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace kolo::gpu {
+
+/// What the lowering of a program lends: its builder, in a function for this fuse alone, and what it knows there.
+struct FuseContext {
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  mlir::IRMapping &mapping;
+  const CallValues &call;
+  mlir::Value elementBytes, type, reduction; // of the call; an index, and two i64
+  int64_t listEntries;                       // addresses that are gathered before they are used; at least 2
+  llvm::function_ref<SliceValues(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes)> sliceOf;
+  /// Of an element of a buffer, of a peer, or of this rank for null.
+  llvm::function_ref<mlir::Value(mlir::Value buffer, mlir::Value rank, mlir::Value element)> addressOf;
+  llvm::function_ref<void(mlir::Operation &)> lowerArithmetic;
+};
+
+/// Builds the fuse as lists of addresses and calls of what goes through memory once.
+void lowerFuse(FuseOp fuse, const FuseContext &context);
+
+} // namespace kolo::gpu
+
+#endif

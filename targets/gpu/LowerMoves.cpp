@@ -1,0 +1,235 @@
+// What a program moves: functions over byte ranges, one per move, and calls of them.
+#include "targets/gpu/KernelLowering.h"
+#include "targets/gpu/LowerFuse.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/SaveAndRestore.h"
+
+using namespace mlir;
+
+namespace kolo::gpu {
+
+Value KernelLowering::baseOf(const MoveValues::Side &side) {
+  size_t entry = size_t(side.role) * sizeof(void *);
+  if (!side.peer)
+    return pointerField(offsetof(KoloDeviceInvocation, local) + entry);
+  Value table = pointerField(offsetof(KoloDeviceInvocation, peers) + entry);
+  return loadEntry(builder, loc, pointerType(builder), table, integer(side.peer));
+}
+
+SliceValues KernelLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
+  const BufferValues &values = buffers.find(buffer)->second;
+  auto map = [&](Value value) { return mapped(value); };
+  return {values.shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
+}
+
+void KernelLowering::lowerMove(MoveInterface move) {
+  const BufferValues &source = buffers.find(move.getSource())->second;
+  const BufferValues &destination = buffers.find(move.getDestination())->second;
+  bool isPut = bool(move.getDestinationRank());
+  settle(unsettled.writes || (!isPut && unsettled.reads));
+  MoveValues values = {{sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()), source.role,
+                        source.offset, mapped(move.getSourceRank()), Value()},
+                       {sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
+                        destination.role, destination.offset, mapped(move.getDestinationRank()), Value()},
+                       {mapped(move.getPart()), mapped(move.getParts())},
+                       Value(),
+                       source.role == KOLO_PACKETS || destination.role == KOLO_PACKETS ? sequence : Value()};
+  if (source.role == KOLO_PACKETS)
+    return lowerReceive(move, values);
+  outline(values, /*mayFail=*/false, [&](const MoveValues &inner) {
+    buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.destination.slice, inner.part,
+                    [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+                      Value from = addressIn(inner.source, sourceBegin), to = addressIn(inner.destination, destinationBegin);
+                      if (inner.sequence)
+                        call(builder, loc, sendFunction, {to, from, integer(bytesOf(length)), integer(inner.sequence)});
+                      else
+                        buildRange(move, from, to, length);
+                    });
+  });
+  unsettled.reads = true;
+  unsettled.writes |= !isPut;
+}
+
+/// Its threads have met when it is over.
+void KernelLowering::lowerReceive(MoveInterface move, const MoveValues &values) {
+  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  outline(values, /*mayFail=*/true, [&](const MoveValues &inner) {
+    Value number = constantI64(builder, loc, statements.numberOf(move.getLoc()));
+    buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.destination.slice, inner.part,
+                    [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+                      SmallVector<Value> arguments{invocation, integer(inner.sequence), number,
+                                                   addressIn(inner.destination, destinationBegin),
+                                                   addressIn(inner.source, sourceBegin)};
+                      arguments.push_back(integer(isReducing ? length : bytesOf(length)));
+                      if (isReducing)
+                        llvm::append_values(arguments, type, reduction);
+                      call(builder, loc, isReducing ? receiveReduceFunction : receiveFunction, arguments);
+                    });
+  });
+  unsettled = {};
+}
+
+Value KernelLowering::addressIn(const MoveValues::Side &side, Value firstElement) {
+  return advance(builder, loc, side.base, integer(createAdd(builder, loc, side.offset, placeOf(side.role, firstElement))));
+}
+
+void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (isa<ChannelReduceOp>(move.getOperation())) {
+    call(builder, loc, reduceFunction, {to, from, integer(length), type, reduction});
+    return;
+  }
+  if (!move.getSourceRank() && !move.getDestinationRank()) {
+    // An in-place call finds its input where it belongs already.
+    Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, to, from);
+    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
+  }
+  call(builder, loc, copyFunction, {to, from, integer(bytesOf(length))});
+}
+
+void KernelLowering::lowerDivide(DivideOp divide) {
+  settle(unsettled.reads || unsettled.writes);
+  const BufferValues &buffer = buffers.find(divide.getBuffer())->second;
+  Value numRanks = constant(1);
+  for (int64_t dim : program.getCollective().getGroupDims())
+    numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
+  MoveValues::Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()), buffer.role, buffer.offset,
+                           Value(), Value()};
+  MoveValues values = {side, side, {mapped(divide.getPart()), mapped(divide.getParts())}, numRanks, Value()};
+  OpBuilder::InsertionGuard guard(builder);
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
+                                          constantI64(builder, loc, KOLO_AVERAGE));
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
+  outline(values, /*mayFail=*/false, [&](const MoveValues &inner) {
+    buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.source.slice, inner.part,
+                    [&](OpBuilder &, Value begin, Value, Value length) {
+                      call(builder, loc, divideFunction,
+                           {addressIn(inner.source, begin), integer(length), type, integer(inner.numRanks)});
+                    });
+  });
+  unsettled = {true, true};
+}
+
+void KernelLowering::MoveValues::forEach(function_ref<void(Value &)> visit) {
+  for (Value *value : {&part.part, &part.parts, &numRanks, &sequence})
+    visit(*value);
+  for (Side *side : {&source, &destination}) {
+    for (SmallVectorImpl<Value> *values : {static_cast<SmallVectorImpl<Value> *>(&side->slice.buffer.grid),
+                                           static_cast<SmallVectorImpl<Value> *>(&side->slice.offsets),
+                                           static_cast<SmallVectorImpl<Value> *>(&side->slice.sizes)})
+      llvm::for_each(*values, visit);
+    for (Value *value : {&side->slice.buffer.cut, &side->slice.buffer.stride, &side->offset, &side->peer})
+      visit(*value);
+  }
+}
+
+/// Puts what a move takes into a function of its own, and a call of it here: a program with many moves would otherwise keep
+/// more numbers alive than there are registers. Constants, and which values are the same, stay known in it; fields of the
+/// invocation are read there again. One that may fail gives a status, like a wait.
+void KernelLowering::outline(const MoveValues &values, bool mayFail, function_ref<void(const MoveValues &)> build) {
+  MoveValues inner = values;
+  llvm::SetVector<Value> arguments;
+  inner.forEach([&](Value &value) {
+    if (value && !getConstantIntValue(value))
+      arguments.insert(value);
+  });
+  SmallVector<Value> operands{invocation};
+  for (Value value : arguments)
+    operands.push_back(integer(value));
+  std::string name = (Twine(mayFail ? StringRef(fallibleMovePrefix) : StringRef("move.")) + program.getSymName() + "." + Twine(numMoves++)).str();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    auto function = createFunction(builder, module, name, mayFail ? builder.getI32Type() : Type(),
+                                   llvm::to_vector(ValueRange(operands).getTypes()), Inlining::Never);
+    IRMapping insideOf;
+    for (auto [value, argument] : llvm::zip_equal(arguments, function.getArguments().drop_front()))
+      insideOf.map(value, toIndex(builder, loc, call(builder, loc, uniformFunction, {argument})));
+    inner.forEach([&](Value &value) {
+      if (value)
+        value = insideOf.contains(value) ? insideOf.lookup(value) : constant(*getConstantIntValue(value));
+    });
+    llvm::SaveAndRestore outside(invocation, Value(function.getArgument(0)));
+    llvm::SaveAndRestore outsideCall(callValues, callValues);
+    llvm::SaveAndRestore outsideBytes(elementBytes, elementBytes), outsideType(type, type);
+    llvm::SaveAndRestore outsideReduction(reduction, reduction), outsideStride(packetStride, packetStride);
+    readCall();
+    for (MoveValues::Side *side : {&inner.source, &inner.destination})
+      side->base = baseOf(*side);
+    build(inner);
+    LLVM::ReturnOp::create(builder, loc, mayFail ? ValueRange(arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32))
+                                                 : ValueRange());
+  }
+  call(builder, loc, name, operands);
+}
+
+/// In a function of its own, as a move is, and for the same reason. It settles what it does by barriers of its own.
+void KernelLowering::lowerFuse(FuseOp fuse) {
+  llvm::SetVector<Value> used(fuse->operand_begin(), fuse->operand_end()), numbers;
+  getUsedValuesDefinedAbove(fuse->getRegions(), used);
+  auto forEachNumber = [&](function_ref<void(Value &)> visit) {
+    for (Value value : used) {
+      if (auto buffer = buffers.find(value); buffer != buffers.end()) {
+        buffer->second.forEach(visit);
+        continue;
+      }
+      Value number = mapped(value);
+      visit(number);
+      mapping.map(value, number);
+    }
+  };
+  forEachNumber([&](Value &value) {
+    if (value && !getConstantIntValue(value))
+      numbers.insert(value);
+  });
+  SmallVector<Value> operands{invocation};
+  for (Value value : numbers)
+    operands.push_back(value.getType().isIndex() ? integer(value) : value);
+  std::string name = ("move." + program.getSymName() + "." + Twine(numMoves++)).str();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    auto function = createFunction(builder, module, name, Type(), llvm::to_vector(ValueRange(operands).getTypes()),
+                                   Inlining::Never);
+    IRMapping arguments;
+    for (auto [value, argument] : llvm::zip_equal(numbers, function.getArguments().drop_front()))
+      arguments.map(value, value.getType().isIndex() ? toIndex(builder, loc, call(builder, loc, uniformFunction, {argument}))
+                                                     : Value(argument));
+    llvm::SaveAndRestore outsideBuffers(buffers, buffers);
+    llvm::SaveAndRestore outsideMapping(mapping, mapping);
+    forEachNumber([&](Value &value) {
+      if (std::optional<int64_t> known = value ? getConstantIntValue(value) : std::nullopt)
+        value = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(value.getType(), *known));
+      else if (value)
+        value = arguments.lookup(value);
+    });
+    llvm::SaveAndRestore outside(invocation, Value(function.getArgument(0)));
+    buildFuse(fuse);
+    LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  }
+  call(builder, loc, name, operands);
+}
+
+void KernelLowering::buildFuse(FuseOp fuse) {
+  llvm::SaveAndRestore outsideCall(callValues, callValues);
+  llvm::SaveAndRestore outsideBytes(elementBytes, elementBytes), outsideType(type, type), outsideReduction(reduction, reduction);
+  llvm::SaveAndRestore outsideStride(packetStride, packetStride);
+  llvm::SaveAndRestore outsideSizes(dimSizes, dimSizes), outsideCoordinates(coordinates, coordinates);
+  readShape();
+  readCall();
+  auto slice = [&](Value buffer, OperandRange offsets, OperandRange sizes) { return sliceOf(buffer, offsets, sizes); };
+  auto address = [&](Value buffer, Value rank, Value element) {
+    const BufferValues &values = buffers.find(buffer)->second;
+    MoveValues::Side side = {{}, values.role, values.offset, mapped(rank), Value()};
+    side.base = baseOf(side);
+    return addressIn(side, element);
+  };
+  auto arithmetic = [&](Operation &op) { lowerOp(op); };
+  gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, type, reduction, listEntries, slice, address,
+                        arithmetic});
+}
+
+} // namespace kolo::gpu
