@@ -27,7 +27,7 @@ struct Command {
   Collective collective = Collective::AllReduce;
   int64_t sizeBytes = 0;    // of the whole vector
   double budgetSeconds = 0; // that the timed iterations should take
-  char plugin[1024] = {};   // Kolo only
+  char plugin[1024] = {};   // of programs that take one
 };
 
 /// When one rank entered and left one operation, by CLOCK_MONOTONIC.

@@ -1,7 +1,7 @@
 // Harness: what every compared system is measured with: the same buffers, warm-up, timing rule and check of the result.
 //
 // A program is one system. Rank 0 reads commands from its standard input, one per line:
-//   COLLECTIVE BYTES SECONDS [PLUGIN]
+//   COLLECTIVE BYTES SECONDS [PLUGIN]        in place of PLUGIN, kolo-bench-limits takes the name of a limit
 // and answers each on its standard output with one line:
 //   ok MIN MEDIAN P90 MAX ITERATIONS        microseconds
 //   failed REASON                           after which the program ends
@@ -22,8 +22,8 @@ struct HarnessOptions {
   int64_t maxBytes = int64_t(64) << 20; // of the largest vector
   Pages pages = Pages::Ordinary;
   bool isPinned = false;  // rank r to core r, wrapping
-  int numRanks = 0;       // Kolo only: MPI is told by its launcher
-  bool usesWindows = true; // Kolo only
+  int numRanks = 0;       // of programs that start their ranks themselves: MPI is told by its launcher
+  bool usesWindows = true; // likewise
 };
 
 /// Throws Failure for an option that does not exist.
@@ -39,6 +39,8 @@ public:
   virtual void prepare(const Command &) {}
   /// One operation. Throws Failure.
   virtual void run(const Cell &cell, const float *input, float *output) = 0;
+  /// Whether that gives what the collective has to give.
+  virtual bool hasResult() const { return true; }
 };
 
 /// Memory as malloc gives it for large sizes, or with the advice to use huge pages; touched. Throws Failure.

@@ -14,9 +14,10 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from comparison.plugins import COLLECTIVES, Plugins
+from comparison.limits import ROUND_TRIPS, limits_of, reached
 from comparison.processes import CellFailed, Ranks
 from comparison.report import complete_cell, geometric_mean
-from comparison.systems import SYSTEMS
+from comparison.systems import LIMITS, SYSTEMS
 
 SIZES = {"8": 8, "64K": 65536}
 
@@ -50,6 +51,31 @@ def check_arithmetic() -> None:
     expect(abs(geometric_mean([1.0, 4.0]) - 2.0) < 1e-12, "the mean is geometric")
 
 
+def check_limits() -> None:
+    large = {"collective": "broadcast", "ranks": 4, "bytes": 64_000_000}
+    # 384 MB of 512 MB in twice the time.
+    near = reached(large, [2000.0, 9000.0, 2000.0], {"copy": [1000.0, 4500.0, 1000.0]})
+    expect(near == {"limit": "copy", "limitGBps": 512.0, "share": 0.375}, f"a share is of bytes and of time: {near}")
+    near = reached(large | {"collective": "all_reduce"}, [1000.0], {"sum": [1000.0]})
+    expect(abs(near["share"] - 8 / 6) < 1e-12, f"a sum moves less than an all-reduce: {near}")
+    near = reached({"collective": "broadcast", "ranks": 2, "bytes": 8}, [0.5, 0.7],
+                   {"call": [0.1, 0.3], "signal": [0.2 * 2 * ROUND_TRIPS] * 2})
+    expect(abs(near["signals"] - 2) < 1e-9, f"signals are counted above the call: {near}")
+    expect(reached(large, [1.0], {"copy": []})["share"] is None, "a limit that failed is none")
+    names = [limit.name for cell in (("all_reduce", 2, 8), ("all_reduce", 2, 1024), ("all_gather", 2, 8), ("all_gather", 2, 1 << 24),
+                                     ("all_to_all", 2, 1 << 24), ("all_reduce", 1, 8)) for limit in limits_of(*cell)]
+    expect(names == ["call", "signal", "copy"], f"only these cells have limits: {names}")
+
+
+def measure_limits(build: Path) -> None:
+    for system in LIMITS.values():
+        ranks = Ranks(system.argv(build, 2, 1 << 20, True), {})
+        for name in ("call", "signal", "copy", "sum"):
+            least = float(ranks.ask(f"all_reduce 1048576 0.01 {name}", 60)[0])
+            expect(name == "call" or least > 1, f"a MiB of {name} takes its time: {least}")
+        expect_failure(ranks, "all_reduce 8 0.01 light", "no such limit: light", 60)
+
+
 def check_failures(build: Path, tool: Path) -> None:
     kolo = [str(build / "bin/kolo-bench-kolo"), "--ranks", "2", "--max-bytes", "65536"]
     plugin = Plugins(tool, build / "bench/plugins").compile("ringAllReduce-2", "ringAllReduce", "--mesh", "rank=2")
@@ -71,6 +97,11 @@ def check_comparison(build: Path) -> None:
         page = page_path.read_text(encoding="utf-8")
     found = {(cell["collective"], cell["bytes"]): cell for cell in result["cells"]}
     expect(set(found) == {(name, size) for name in COLLECTIVES for size in SIZES.values()}, "all cells are there")
+    for name in ("all_reduce", "broadcast"):
+        near = found[name, 8].get("reached", {})
+        expect(set(near) == {"kolo", "kolo-ordinary"}, f"8 B of {name} have limits: {near}")
+        expect(all(one["signalUs"] > 0 and one["signals"] for one in near.values()), f"they were measured: {near}")
+    expect("## Limits of the machine" in page, "the page has the limits")
     for key, cell in found.items():
         expect(key[0] in page, f"the page has {key[0]}")
         for name in systems:
@@ -82,6 +113,7 @@ def check_comparison(build: Path) -> None:
 def main() -> int:
     build = Path(sys.argv[1]).resolve()
     check_arithmetic()
+    check_limits()
     if not any(system.is_installed(build) for system in SYSTEMS if not system.is_kolo):
         print("skipped: no MPI library to compare with")
         return 77
@@ -89,6 +121,7 @@ def main() -> int:
     if not tool.exists():
         print(f"skipped: no kolo tool at {tool}")
         return 77
+    measure_limits(build)
     check_failures(build, tool)
     check_comparison(build)
     return 0

@@ -1,6 +1,7 @@
 """The result as a page."""
 
-from .report import markdown_table, rows_of, spread_rows, summary_rows
+from .limits import NOTES as LIMIT_NOTES
+from .report import limit_rows, markdown_table, rows_of, spread_rows, summary_rows
 
 NOTES = """\
 Times are microseconds for one operation, from the first rank's start to the last rank's end: the median of a round, \
@@ -34,9 +35,15 @@ def conditions(result: dict) -> list[str]:
     return lines
 
 
+def outcomes_of(cell: dict) -> list[tuple[str, dict]]:
+    limits = [(f"limit {name} of {memory}", outcome) for memory, found in cell.get("limits", {}).items()
+              for name, outcome in found.items()]
+    return [*cell["systems"].items(), *limits]
+
+
 def failures(cells: list[dict]) -> list[str]:
     return [f"- {cell['collective']}, {cell['ranks']} ranks, {cell['bytes']} bytes, {name}: {outcome['failed']}"
-            for cell in cells for name, outcome in cell["systems"].items() if "failed" in outcome]
+            for cell in cells for name, outcome in outcomes_of(cell) if "failed" in outcome]
 
 
 def page(result: dict) -> str:
@@ -50,6 +57,8 @@ def page(result: dict) -> str:
         chosen = [cell for cell in cells if cell["ranks"] == ranks]
         parts += [f"## {ranks} ranks", markdown_table(rows_of(chosen)), "The fastest iteration; the lowest and highest median of a round:",
                   markdown_table(spread_rows(chosen))]
+    if len(limited := limit_rows(cells)) > 1:
+        parts += ["## Limits of the machine", LIMIT_NOTES, markdown_table(limited)]
     if failed := failures(cells):
         parts += ["## Failures", "\n".join(failed)]
     return "\n\n".join(parts) + "\n"

@@ -3,8 +3,9 @@
 import math
 import statistics
 
+from .limits import WANTED, reached
 from .rounds import Comparison, Outcome
-from .systems import PACKAGED
+from .systems import PACKAGED, SYSTEMS
 
 KOLO_SYSTEMS = ("kolo", "kolo-ordinary")
 SIZE_CLASSES = {"below 64 KiB": (0, 1 << 16), "from 64 KiB": (1 << 16, float("inf"))}
@@ -54,14 +55,26 @@ def complete_cell(cell: dict) -> dict:
     """Adds to a cell all that follows from its rounds."""
     systems = {name: add_times(result) for name, result in cell["systems"].items()}
     ratios = {name: describe_ratios(systems, name) for name in KOLO_SYSTEMS if name in systems}
-    return {**cell, "bestPeer": best_peer(systems, "medianUs"), "ratios": ratios, "systems": systems}
+    complete = {**cell, "bestPeer": best_peer(systems, "medianUs"), "ratios": ratios, "systems": systems}
+    if limits := cell.get("limits"):
+        complete["reached"] = {
+            system.name: reached(cell, times(systems[system.name], "medianUs"),
+                                 {name: times(limit, "medianUs") for name, limit in limits[system.memory].items()})
+            for system in SYSTEMS if system.is_kolo and system.name in systems and system.memory in limits}
+    return complete
 
 
 def describe_cells(comparison: Comparison, ranks: int) -> list[dict]:
     names = [system.name for system in comparison.systems(ranks)]
-    return [complete_cell({"collective": cell.collective, "ranks": cell.ranks, "bytes": cell.size_bytes,
-                           "systems": {name: describe_outcome(comparison.outcomes[cell, name]) for name in names}})
-            for cell in comparison.cells(ranks)]
+    described = []
+    for cell in comparison.cells(ranks):
+        limits = {memory: {name: describe_outcome(outcome) for name, outcome in comparison.limits[cell, memory].items()}
+                  for memory in comparison.limited_memories(ranks) if (cell, memory) in comparison.limits}
+        described.append(complete_cell({
+            "collective": cell.collective, "ranks": cell.ranks, "bytes": cell.size_bytes,
+            "systems": {name: describe_outcome(comparison.outcomes[cell, name]) for name in names},
+            **({"limits": limits} if limits else {})}))
+    return described
 
 
 def geometric_mean(values: list[float]) -> float | None:
@@ -145,6 +158,19 @@ def summary_rows(summary: list[dict]) -> list[list[str]]:
     for row in summary:
         rows.append([str(row["ranks"]), row["cells"], row["system"], show(row["packaged"]), show(row["bestPeer"]),
                      show(row["least"]), show(row["most"]), show(row["bestPeerLeast"]), str(row["numCells"])])
+    return rows
+
+
+def limit_rows(cells: list[dict]) -> list[list[str]]:
+    """Only the heading where no limits were measured."""
+    rows = [["ranks", "collective", "bytes", "system", "us", "limit", "reached", "wanted"]]
+    for cell in cells:
+        for name, near in cell.get("reached", {}).items():
+            kind = "share" if "share" in near else "signals"
+            limit = (f"{near['limit']} {show(near['limitGBps'])} GB/s" if kind == "share" else
+                     f"signal {show(near['signalUs'])} us, call {show(near['callUs'])} us")
+            rows.append([str(cell["ranks"]), cell["collective"], show_size(cell["bytes"]), name,
+                         show_outcome(cell["systems"][name]), limit, f"{show(near[kind])} {kind}", WANTED[kind]])
     return rows
 
 

@@ -6,11 +6,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .limits import Limit, limits_of
 from .machine import Others
 from .plugins import Plugins
 from .processes import CellFailed, Ranks
 from .progress import Progress
-from .systems import System
+from .systems import LIMITS, System
 
 TIMEOUT_SECONDS = 60
 
@@ -49,6 +50,7 @@ class Comparison:
         self.plugins = plugins
         self.progress = progress
         self.outcomes: dict[tuple[Cell, str], Outcome] = {}
+        self.limits: dict[tuple[Cell, str], dict[str, Outcome]] = {}  # by memory, then by limit
         self.others: list[dict] = []
 
     def cells(self, ranks: int) -> list[Cell]:
@@ -58,6 +60,11 @@ class Comparison:
     def systems(self, ranks: int) -> list[System]:
         cores = len(os.sched_getaffinity(0))
         return [system for system in self.settings.systems if ranks <= system.max_ranks_per_core * cores]
+
+    def limited_memories(self, ranks: int) -> list[str]:
+        """Kinds of memory whose limits are measured: where ranks are pinned."""
+        memories = {system.memory for system in self.systems(ranks) if system.is_kolo}
+        return sorted(name for name in memories if is_pinned(ranks) and LIMITS[name].is_installed(self.settings.build))
 
     def run(self, ranks: int) -> None:
         systems = self.systems(ranks)
@@ -73,6 +80,7 @@ class Comparison:
         others = Others(self.settings.wait_quiet_seconds)
         self.progress.note(f"{ranks} ranks, round {number + 1} of {self.settings.num_rounds}")
         processes = {system.name: self._ranks(system, ranks) for system in systems}
+        limits = {memory: self._ranks(LIMITS[memory], ranks) for memory in self.limited_memories(ranks)}
         try:
             for index, cell in enumerate(self.cells(ranks)):
                 first = (number + index) % len(systems)
@@ -82,9 +90,13 @@ class Comparison:
                     others.wait_for_quiet()
                     self._measure(processes[system.name], system, cell)
                     others.look()
+                for memory, limit in itertools.product(limits, limits_of(cell.collective, ranks, cell.size_bytes)):
+                    others.wait_for_quiet()
+                    self._measure_limit(limits[memory], memory, cell, limit)
+                    others.look()
             self.others.append({"ranks": ranks, "round": number, **others.describe()})
         finally:
-            for child in processes.values():
+            for child in [*processes.values(), *limits.values()]:
                 child.close()
 
     def _measure(self, process: Ranks, system: System, cell: Cell) -> None:
@@ -92,8 +104,18 @@ class Comparison:
         if outcome.failure:
             return
         try:
-            plugin = self.plugins.path() if system.is_kolo else None
-            outcome.rounds.append(self._ask(process, cell, plugin, self.settings.seconds_per_cell))
+            words = [str(self.plugins.path())] if system.is_kolo else []
+            outcome.rounds.append(self._ask(process, cell.collective, cell.size_bytes, *words))
+        except CellFailed as failure:
+            outcome.failure = str(failure)
+
+    def _measure_limit(self, process: Ranks, memory: str, cell: Cell, limit: Limit) -> None:
+        outcome = self.limits.setdefault((cell, memory), {}).setdefault(limit.name, Outcome())
+        if outcome.failure:
+            return
+        try:
+            # The collective only says how many elements there are.
+            outcome.rounds.append(self._ask(process, "all_reduce", limit.size_bytes, limit.name))
         except CellFailed as failure:
             outcome.failure = str(failure)
 
@@ -106,17 +128,21 @@ class Comparison:
             except CellFailed as failure:
                 outcome.failure = str(failure)
 
-    def _ask(self, process: Ranks, cell: Cell, plugin: Path | None, seconds: float) -> dict:
+    def _ask(self, process: Ranks, collective: str, size_bytes: int, *words: str) -> dict:
         start = time.monotonic()
-        words = process.ask(" ".join([cell.collective, str(cell.size_bytes), str(seconds), *([str(plugin)] if plugin else [])]),
-                            TIMEOUT_SECONDS)
+        question = " ".join([collective, str(size_bytes), str(self.settings.seconds_per_cell), *words])
+        words = process.ask(question, TIMEOUT_SECONDS)
         least, median, high, most = (float(word) for word in words[:4])
         return {"minUs": least, "medianUs": median, "p90Us": high, "maxUs": most, "iterations": int(words[4]),
                 "seconds": round(time.monotonic() - start, 3)}
 
     def _ranks(self, system: System, ranks: int) -> Ranks:
-        is_pinned = ranks <= len(os.sched_getaffinity(0))
-        return Ranks(system.argv(self.settings.build, ranks, max(self.settings.sizes), is_pinned), system.environment)
+        return Ranks(system.argv(self.settings.build, ranks, max(self.settings.sizes), is_pinned(ranks)), system.environment)
+
+
+def is_pinned(ranks: int) -> bool:
+    """Rank r to core r, where each has one."""
+    return ranks <= len(os.sched_getaffinity(0))
 
 
 def is_wrong(failure: str | None) -> bool:

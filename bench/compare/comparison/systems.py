@@ -65,6 +65,13 @@ SYSTEMS = (
 )
 PACKAGED = "openmpi"
 
+# By the memory of the systems that they limit: see limits.py.
+LIMITS = {
+    "windows": System("limits", "the machine's limits, in shared memory", "kolo-bench-limits"),
+    "ordinary": System("limits-ordinary", "the machine's limits, in private memory on huge pages", "kolo-bench-limits",
+                       ("--ordinary-memory", "--huge-pages")),
+}
+
 
 def find_systems(build: Path, names: list[str] | None) -> list[System]:
     """Those asked for, or all that are installed."""
