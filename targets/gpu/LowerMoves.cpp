@@ -141,7 +141,8 @@ void KernelLowering::outline(const MoveValues &values, bool mayFail, function_re
   SmallVector<Value> operands{invocation};
   for (Value value : arguments)
     operands.push_back(integer(value));
-  std::string name = (Twine(mayFail ? StringRef(fallibleMovePrefix) : StringRef("move.")) + program.getSymName() + "." + Twine(numMoves++)).str();
+  StringRef prefix = mayFail ? StringRef(fallibleMovePrefix) : StringRef("move.");
+  std::string name = (prefix + program.getSymName() + "." + Twine(numMoves++)).str();
   {
     OpBuilder::InsertionGuard guard(builder);
     auto function = createFunction(builder, module, name, mayFail ? builder.getI32Type() : Type(),

@@ -4,6 +4,7 @@
 // Nothing but the packets themselves is ordered by them; relaxed accesses at system scope do.
 #include "ir/IndexArithmetic.h"
 #include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/Timeouts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -17,9 +18,6 @@ namespace {
 
 constexpr int64_t dataBytes = 4, packetBytes = 8, vectorBytes = 16, packetsPerVector = vectorBytes / dataBytes;
 constexpr int64_t sequenceShift = 32;
-
-/// Polls between two looks at the abort flag, which is far away in host memory. A power of two.
-constexpr int64_t pollsPerAbortCheck = 256;
 
 constexpr StringLiteral blockedReceiveFunction = "kolo.receive.blocked", blockedReceiveReduceFunction = "kolo.receiveReduce.blocked";
 
@@ -44,9 +42,7 @@ private:
   };
   Polled poll(Value first, int64_t numPackets, Value status);
   Value chooseReduction(const DeviceOptions &options, function_ref<Value(KoloType, KoloReduction)> build);
-  Value nextCode(Value turn);
   Value elementOf(Value data, Value offset, Type stored);
-  void noteFailure();
   void storePacket(Value packets, Value number, Value data);
   Value restOf(Value source, Value begin, Value end);
   void finishReceive(Value status);
@@ -140,25 +136,6 @@ void PacketFunctions::defineSend() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// Why to give up after this many turns: 0 to go on.
-Value PacketFunctions::nextCode(Value turn) {
-  Value position = arith::AndIOp::create(builder, loc, turn, constantI64(builder, loc, pollsPerAbortCheck - 1));
-  Value isTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, position, constantI64(builder, loc, 0));
-  auto looked = scf::IfOp::create(builder, loc, TypeRange(i64), isTurn, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(looked.thenBlock());
-  Value flag = call(builder, loc, peekFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort))});
-  scf::YieldOp::create(builder, loc, flag);
-  builder.setInsertionPointToStart(looked.elseBlock());
-  scf::YieldOp::create(builder, loc, constantI64(builder, loc, 0));
-  builder.setInsertionPointAfter(looked);
-  Value isAborted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, looked.getResult(0), constantI64(builder, loc, 0));
-  Value isLate = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, turn,
-                                       field(i64, offsetof(KoloDeviceInvocation, pollLimit)));
-  Value ended = arith::OrIOp::create(builder, loc, isAborted, isLate);
-  return arith::ExtUIOp::create(builder, loc, i32, ended);
-}
-
 /// Reads so many packets, side by side, until all are of this call or this thread gives up, which it may have done before.
 PacketFunctions::Polled PacketFunctions::poll(Value first, int64_t numPackets, Value status) {
   OpBuilder::InsertionGuard guard(builder);
@@ -193,7 +170,7 @@ PacketFunctions::Polled PacketFunctions::poll(Value first, int64_t numPackets, V
   scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
   builder.setInsertionPointToStart(late.elseBlock());
   call(builder, loc, pauseFunction, {turn});
-  scf::YieldOp::create(builder, loc, nextCode(turn));
+  scf::YieldOp::create(builder, loc, whyToGiveUp(builder, loc, invocation, turn));
   return {loop.getResult(0), loop.getResult(2)};
 }
 
@@ -222,9 +199,9 @@ Value PacketFunctions::receiveElements(Value destination, Value packets, Value n
   Value numAlone = arith::SelectOp::create(builder, loc, isEmpty, constant(1), constant(0));
   Value status = forUnits(constant(0), numAlone, choice.getResult(0),
                           [&](Value, Value before) { return poll(packets, 1, before).status; });
-  return forUnits(mul(numVectors, constant(perVector)), numElements, status, [&](Value element, Value status) {
+  return forUnits(mul(numVectors, constant(perVector)), numElements, status, [&](Value element, Value before) {
     Value offset = mul(element, constant(elementBytes)), place = at(destination, offset);
-    Polled polled = poll(packetAt(packets, div(offset, dataBytes)), std::max<int64_t>(1, elementBytes / dataBytes), status);
+    Polled polled = poll(packetAt(packets, div(offset, dataBytes)), std::max<int64_t>(1, elementBytes / dataBytes), before);
     Value arrived = elementOf(polled.data, offset, stored);
     LLVM::StoreOp::create(builder, loc, combine(arrived, place, elementBytes), place, unsigned(elementBytes));
     return polled.status;
@@ -245,35 +222,8 @@ Value PacketFunctions::elementOf(Value data, Value offset, Type stored) {
   return low.getType() == stored ? low : Value(arith::BitcastOp::create(builder, loc, stored, low));
 }
 
-/// Fills this lane's KoloDeviceFailure, unless an earlier call did, and lets a timeout end the other lanes too.
-void PacketFunctions::noteFailure() {
-  OpBuilder::InsertionGuard guard(builder);
-  Value zero = constantI64(builder, loc, 0);
-  Value lane = call(builder, loc, laneFunction);
-  Value offset = arith::MulIOp::create(builder, loc, lane, constantI64(builder, loc, sizeof(KoloDeviceFailure)));
-  Value record = advance(builder, loc, field(pointer, offsetof(KoloDeviceInvocation, failures)), offset);
-  Value abort = field(pointer, offsetof(KoloDeviceInvocation, abort));
-  Value isAborted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, call(builder, loc, peekFunction, {abort}), zero);
-  Value why = arith::SelectOp::create(builder, loc, isAborted, constantI64(builder, loc, KOLO_DEVICE_ABORTED),
-                                      constantI64(builder, loc, KOLO_DEVICE_TIMEOUT));
-  Value noted = LLVM::LoadOp::create(builder, loc, i64, record, 8);
-  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, noted, zero);
-  auto first = scf::IfOp::create(builder, loc, isFirst);
-  builder.setInsertionPointToStart(first.thenBlock());
-  auto store = [&](size_t field, Value value) {
-    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, record, constantI64(builder, loc, int64_t(field))), 8);
-  };
-  store(offsetof(KoloDeviceFailure, peer), constantI64(builder, loc, KOLO_DEVICE_PACKETS));
-  store(offsetof(KoloDeviceFailure, semaphore), constantI64(builder, loc, KOLO_DEVICE_PACKETS));
-  store(offsetof(KoloDeviceFailure, statement), statement);
-  store(offsetof(KoloDeviceFailure, expected), sequence);
-  store(offsetof(KoloDeviceFailure, found), zero);
-  call(builder, loc, raiseFunction, {record, why});
-  builder.setInsertionPointAfter(first);
-  call(builder, loc, raiseFunction, {abort, constantI64(builder, loc, 1)});
-}
-
-/// All threads of the block learn whether one has given up.
+/// All threads of the block learn whether one has given up. Which of them did is forgotten by then, and why; the host knows which
+/// packets by the statement.
 void PacketFunctions::finishReceive(Value status) {
   Value any = call(builder, loc, anyFunction, {status});
   Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, any, code(KOLO_DEVICE_OK));
@@ -281,7 +231,13 @@ void PacketFunctions::finishReceive(Value status) {
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(conditional.thenBlock());
-    buildForLeader(builder, loc, [&] { noteFailure(); });
+    buildForLeader(builder, loc, [&] {
+      Value zero = constantI64(builder, loc, 0), packets = constantI64(builder, loc, KOLO_DEVICE_PACKETS);
+      Value flag = call(builder, loc, peekFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort))});
+      Value isAborted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, flag, zero);
+      Value why = arith::SelectOp::create(builder, loc, isAborted, code(KOLO_DEVICE_ABORTED), code(KOLO_DEVICE_TIMEOUT));
+      noteFailure(builder, loc, invocation, {why, packets, packets, statement, sequence, zero});
+    });
   }
   LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, any));
 }

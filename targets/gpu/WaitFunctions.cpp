@@ -1,5 +1,6 @@
 // Signals and waits of a block. Thread 0 does them; see DeviceAbi.h for the counters.
 #include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/Timeouts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,9 +10,6 @@ using namespace mlir;
 namespace kolo::gpu {
 
 namespace {
-
-/// Polls between two looks at the abort flag, which is far away in host memory. A power of two.
-constexpr int64_t pollsPerAbortCheck = 256;
 
 constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked";
 
@@ -30,8 +28,6 @@ private:
     Value value, code; // what the semaphore was last; 0, or why nothing is waited for any more
   };
   Polled poll(Value cell, Value target);
-  Value nextCode(Value turn);
-  void report(const Polled &polled, Value target);
 
   Value field(Type type, size_t offset) { return load(builder, loc, type, invocation, int64_t(offset)); }
   Value constant(int64_t value) { return constantI64(builder, loc, value); }
@@ -41,7 +37,6 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
-  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
   /// Number of a counter in a table [lane][semaphore][rank].
   Value counterIndex(Value rank) {
     Value row = add(mul(call(builder, loc, laneFunction), numSemaphores), semaphore);
@@ -77,24 +72,6 @@ void WaitFunctions::defineSignal() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// Why to end the wait after this many turns: 0 to go on.
-Value WaitFunctions::nextCode(Value turn) {
-  Value position = arith::AndIOp::create(builder, loc, turn, constant(pollsPerAbortCheck - 1));
-  Value isTurn = compare(arith::CmpIPredicate::eq, position, constant(0));
-  auto looked = scf::IfOp::create(builder, loc, TypeRange(i64), isTurn, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(looked.thenBlock());
-    Value flag = call(builder, loc, peekFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort))});
-    scf::YieldOp::create(builder, loc, flag);
-    builder.setInsertionPointToStart(looked.elseBlock());
-    scf::YieldOp::create(builder, loc, constant(0));
-  }
-  Value isAborted = compare(arith::CmpIPredicate::ne, looked.getResult(0), constant(0));
-  Value isLate = compare(arith::CmpIPredicate::uge, turn, field(i64, offsetof(KoloDeviceInvocation, pollLimit)));
-  return select(isAborted, code(KOLO_DEVICE_ABORTED), select(isLate, code(KOLO_DEVICE_TIMEOUT), code(KOLO_DEVICE_OK)));
-}
-
 /// while (value < target && code == 0) { pause; turn += 1; code = ...; value = peek }
 WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   OpBuilder::InsertionGuard guard(builder);
@@ -110,35 +87,9 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
   call(builder, loc, pauseFunction, {body->getArgument(1)});
   Value turn = add(body->getArgument(1), constant(1));
-  Value ended = nextCode(turn);
+  Value ended = whyToGiveUp(builder, loc, invocation, turn);
   scf::YieldOp::create(builder, loc, ValueRange{call(builder, loc, peekFunction, {cell}), turn, ended});
   return {loop.getResult(0), loop.getResult(2)};
-}
-
-/// Fills this lane's KoloDeviceFailure, unless an earlier call did, and lets a timeout end the other lanes too.
-void WaitFunctions::report(const Polled &polled, Value target) {
-  OpBuilder::InsertionGuard guard(builder);
-  Value lane = call(builder, loc, laneFunction);
-  Value failures = field(pointer, offsetof(KoloDeviceInvocation, failures));
-  Value record = advance(builder, loc, failures, mul(lane, constant(sizeof(KoloDeviceFailure))));
-  Value noted = LLVM::LoadOp::create(builder, loc, i64, record, 8);
-  Value isFirst = compare(arith::CmpIPredicate::eq, noted, constant(KOLO_DEVICE_OK));
-  auto first = scf::IfOp::create(builder, loc, isFirst);
-  builder.setInsertionPointToStart(first.thenBlock());
-  auto store = [&](size_t offset, Value value) {
-    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, record, constant(int64_t(offset))), 8);
-  };
-  store(offsetof(KoloDeviceFailure, peer), peer);
-  store(offsetof(KoloDeviceFailure, semaphore), semaphore);
-  store(offsetof(KoloDeviceFailure, statement), statement);
-  store(offsetof(KoloDeviceFailure, expected), target);
-  store(offsetof(KoloDeviceFailure, found), polled.value);
-  static_assert(offsetof(KoloDeviceFailure, code) == 0);
-  call(builder, loc, raiseFunction, {record, arith::ExtUIOp::create(builder, loc, i64, polled.code)});
-  builder.setInsertionPointAfter(first);
-  Value isLate = compare(arith::CmpIPredicate::eq, polled.code, code(KOLO_DEVICE_TIMEOUT));
-  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isLate).thenBlock());
-  call(builder, loc, raiseFunction, {field(pointer, offsetof(KoloDeviceInvocation, abort)), constant(1)});
 }
 
 void WaitFunctions::defineWait() {
@@ -162,7 +113,7 @@ void WaitFunctions::defineWait() {
   call(builder, loc, acquireFunction);
   scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
   builder.setInsertionPointToStart(outcome.elseBlock());
-  report(polled, target);
+  noteFailure(builder, loc, invocation, {polled.code, peer, semaphore, statement, target, polled.value});
   scf::YieldOp::create(builder, loc, polled.code);
 
   builder.setInsertionPointToEnd(&function.getBody().front());
