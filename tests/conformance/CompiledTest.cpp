@@ -170,9 +170,9 @@ TEST_P(EveryAlgorithm, GivesTheReferencesResultWithCreditsOnly) {
   runSpread(runner, testSeed() + 5);
 }
 
-TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
-  Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Slots});
-  CaseDealer dealer(testSeed() + 6, 1, runner.algorithm.isRooted());
+/// Every case among threads, and a spread of them among processes, on every mesh.
+static void runInBothWorlds(Runner &runner, uint64_t seed) {
+  CaseDealer dealer(seed, 1, runner.algorithm.isRooted());
   for (const Sizes &mesh : meshesOf(runner.definition))
     for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked}) {
       std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
@@ -182,16 +182,14 @@ TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
     }
 }
 
+TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
+  Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Slots});
+  runInBothWorlds(runner, testSeed() + 6);
+}
+
 TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultOnEveryMesh) {
   Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Packets});
-  CaseDealer dealer(testSeed() + 7, 1, runner.algorithm.isRooted());
-  for (const Sizes &mesh : meshesOf(runner.definition))
-    for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked}) {
-      std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
-      if (kind == WorldKind::Forked)
-        std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 3 != 0; });
-      runner.run(kind, mesh, cases);
-    }
+  runInBothWorlds(runner, testSeed() + 7);
 }
 
 TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {

@@ -41,29 +41,24 @@ static bool takes(const dsl::Definition &definition, const Sizes &sizes, std::un
   return mlir::succeeded(manager.run(*module));
 }
 
-std::vector<std::string> publishingAlgorithmNames() {
+/// Those that a pass takes; it must refuse all others for this reason.
+static std::vector<std::string> namesTakenBy(std::unique_ptr<mlir::Pass> (*createPass)(), const std::string &refusal) {
   std::vector<std::string> names;
   for (const std::string &name : algorithmNames()) {
     std::string reason;
-    if (takes(definitionOf(name), meshesOf(definitionOf(name)).front(), createPublishInputs(), reason))
+    if (takes(definitionOf(name), meshesOf(definitionOf(name)).front(), createPass(), reason))
       names.push_back(name);
     else
-      EXPECT_NE(reason.find("from which nothing is sent here"), std::string::npos) << name << ": " << reason;
+      EXPECT_NE(reason.find(refusal), std::string::npos) << name << ": " << reason;
   }
   return names;
 }
 
-std::vector<std::string> packetAlgorithmNames() {
-  std::vector<std::string> names;
-  for (const std::string &name : algorithmNames()) {
-    std::string reason;
-    if (takes(definitionOf(name), meshesOf(definitionOf(name)).front(), createPlacePackets(), reason))
-      names.push_back(name);
-    else
-      EXPECT_NE(reason.find("this sends to slots"), std::string::npos) << name << ": " << reason;
-  }
-  return names;
+std::vector<std::string> publishingAlgorithmNames() {
+  return namesTakenBy(createPublishInputs, "from which nothing is sent here");
 }
+
+std::vector<std::string> packetAlgorithmNames() { return namesTakenBy(createPlacePackets, "this sends to slots"); }
 
 static std::vector<Sizes> candidateMeshes(size_t numDims) {
   switch (numDims) {
