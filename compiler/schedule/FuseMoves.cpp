@@ -1,12 +1,14 @@
-// FuseMoves: one pass over memory for moves that have a chunk in common.
+// FuseMoves: one pass over memory for moves that have a slice in common, chunk by chunk.
 //   Before:  copy %in[%me] -> %out[%me]; for %p { wait 0; reduce %in[%me] -> %out[%me] from %p }; for %p { put %out[%me]; signal 1 }
 //   After:   for %p { wait 0 }; fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; for %p { signal 1 }
+//   Where the slice is of several chunks, %out[0] size [%n]: for %i = 0 to %n { fuse %out[%i] { ... } }
 // Waits come before all of the moves then, and signals after, so nothing can go wrong but that ranks wait for each other
 // in a circle; the checker is asked, and where it says no the program stays as it was.
 // Requires channel form with lanes placed, cleaned up so that equal values are one value.
 #include "compiler/Passes.h"
 #include "compiler/check/Budget.h"
 #include "compiler/check/Verdict.h"
+#include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Verifier.h"
@@ -62,32 +64,86 @@ std::optional<Unit> asUnit(Operation &op) {
   return unit;
 }
 
-/// One chunk of this rank's memory.
-struct Chunk {
+/// A slice of this rank's memory.
+struct Slice {
   Value buffer;
   SmallVector<Value, 4> offsets, sizes;
 
-  bool operator==(const Chunk &) const = default;
+  bool operator==(const Slice &) const = default;
 };
 
-std::optional<Chunk> chunkOf(Value buffer, Value rank, OperandRange offsets, OperandRange sizes) {
-  if (rank || hasSlots(buffer) || llvm::any_of(sizes, isRanged))
+std::optional<Slice> sliceOf(Value buffer, Value rank, OperandRange offsets, OperandRange sizes) {
+  if (rank || hasSlots(buffer))
     return std::nullopt;
-  return Chunk{buffer, llvm::to_vector<4>(offsets), llvm::to_vector<4>(sizes)};
+  return Slice{buffer, llvm::to_vector<4>(offsets), llvm::to_vector<4>(sizes)};
 }
 
-std::optional<Chunk> sourceOf(MoveInterface move) {
-  return chunkOf(move.getSource(), move.getSourceRank(), move.getSourceOffsets(), move.getSourceSizes());
+std::optional<Slice> sourceOf(MoveInterface move) {
+  return sliceOf(move.getSource(), move.getSourceRank(), move.getSourceOffsets(), move.getSourceSizes());
 }
 
-std::optional<Chunk> destinationOf(MoveInterface move) {
-  return chunkOf(move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(), move.getDestinationSizes());
+std::optional<Slice> destinationOf(MoveInterface move) {
+  return sliceOf(move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(), move.getDestinationSizes());
 }
 
-/// Units that follow each other and have a chunk in common.
+/// Loops over the ranged dimensions of a slice, and what they make of the slices that are moved to it or from it: one chunk
+/// each. These have as many ranged dimensions, which are paired in their order. Equal slices become equal values.
+class ChunkLoops {
+public:
+  /// Leaves the builder in the innermost loop; where it was if nothing is ranged.
+  ChunkLoops(OpBuilder &builder, Location loc, ArrayRef<Value> sizes);
+
+  /// One slice of an op.
+  void narrow(Operation *op, OperandRange offsets, OperandRange sizes);
+
+private:
+  Value advance(Value offset, Value step);
+
+  scf::ForOp innermost;
+  Value one;
+  SmallVector<Value> steps;
+  llvm::DenseMap<std::pair<Value, Value>, Value> advanced;
+};
+
+ChunkLoops::ChunkLoops(OpBuilder &builder, Location loc, ArrayRef<Value> sizes) {
+  if (llvm::none_of(sizes, isRanged))
+    return;
+  Value zero = createConstant(builder, loc, 0);
+  one = createConstant(builder, loc, 1);
+  for (Value size : llvm::make_filter_range(sizes, isRanged)) {
+    innermost = scf::ForOp::create(builder, loc, zero, size, one);
+    builder.setInsertionPointToStart(innermost.getBody());
+    steps.push_back(innermost.getInductionVar());
+  }
+}
+
+/// As soon as both are known.
+Value ChunkLoops::advance(Value offset, Value step) {
+  Value &sum = advanced[{offset, step}];
+  if (sum)
+    return sum;
+  OpBuilder builder = OpBuilder::atBlockBegin(innermost.getBody());
+  if (innermost->isAncestor(offset.getParentBlock()->getParentOp()))
+    builder.setInsertionPointAfterValue(offset);
+  return sum = createAdd(builder, offset.getLoc(), offset, step);
+}
+
+void ChunkLoops::narrow(Operation *op, OperandRange offsets, OperandRange sizes) {
+  if (sizes.empty())
+    return;
+  unsigned firstOffset = offsets.getBeginOperandIndex(), firstSize = sizes.getBeginOperandIndex();
+  size_t number = 0;
+  for (unsigned dim = 0; dim < sizes.size(); ++dim)
+    if (isRanged(op->getOperand(firstSize + dim))) {
+      op->setOperand(firstOffset + dim, advance(op->getOperand(firstOffset + dim), steps[number++]));
+      op->setOperand(firstSize + dim, one);
+    }
+}
+
+/// Units that follow each other and have a slice in common.
 class Group {
 public:
-  explicit Group(Chunk chunk) : chunk(std::move(chunk)) {}
+  explicit Group(Slice slice) : slice(std::move(slice)) {}
 
   /// False when the unit cannot go with those before.
   bool add(const Unit &unit);
@@ -98,7 +154,7 @@ private:
   /// Copies of the units, with only those of their ops that `isWanted`.
   void cloneUnits(OpBuilder &builder, function_ref<bool(Operation *)> isWanted);
 
-  Chunk chunk;
+  Slice slice;
   Value part, parts;
   SmallVector<Unit> units;
   int numMoves = 0;
@@ -114,17 +170,17 @@ bool Group::add(const Unit &unit) {
     return true;
   }
   MoveInterface move = unit.move;
-  bool isInto = destinationOf(move) == chunk;
+  bool isInto = destinationOf(move) == slice;
   // fuse_c7: what is combined elsewhere needs what is there too.
-  if (!isInto && (sourceOf(move) != chunk || isa<ChannelReduceOp>(move.getOperation())))
+  if (!isInto && (sourceOf(move) != slice || isa<ChannelReduceOp>(move.getOperation())))
     return false;
   bool overwrites = isInto && !isa<ChannelReduceOp>(move.getOperation());
   if ((isInto && isOut) || (overwrites && (numMoves > 0 || unit.isLoop())))
     return false;
-  // The chunk must be known before the loop.
+  // The slice must be known before the loop.
   auto loop = dyn_cast<scf::ForOp>(unit.op);
   auto isInside = [&](Value value) { return loop && loop->isAncestor(value.getParentBlock()->getParentOp()); };
-  if (llvm::any_of(chunk.offsets, isInside) || llvm::any_of(chunk.sizes, isInside))
+  if (llvm::any_of(slice.offsets, isInside) || llvm::any_of(slice.sizes, isInside))
     return false;
   if (numMoves > 0 && (move.getPart() != part || move.getParts() != parts))
     return false;
@@ -160,23 +216,33 @@ void Group::fuse() {
   // Everything that the units use is computed before the last of them.
   OpBuilder builder(units.back().op);
   cloneUnits(builder, [](Operation *op) { return isa<WaitOp>(op); });
-  auto fuse = FuseOp::create(builder, units.front().move.getLoc(), chunk.buffer, chunk.offsets, chunk.sizes, part, parts);
-  OpBuilder inside = OpBuilder::atBlockBegin(&fuse.getBody().emplaceBlock());
-  cloneUnits(inside, [](Operation *op) { return isa<MoveInterface>(op); });
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    Location loc = units.front().move.getLoc();
+    ChunkLoops loops(builder, loc, slice.sizes);
+    auto fuse = FuseOp::create(builder, loc, slice.buffer, slice.offsets, slice.sizes, part, parts);
+    loops.narrow(fuse, fuse.getOffsets(), fuse.getSizes());
+    builder.createBlock(&fuse.getBody());
+    cloneUnits(builder, [](Operation *op) { return isa<MoveInterface>(op); });
+    fuse.getBody().walk([&](MoveInterface move) {
+      loops.narrow(move, move.getSourceOffsets(), move.getSourceSizes());
+      loops.narrow(move, move.getDestinationOffsets(), move.getDestinationSizes());
+    });
+  }
   cloneUnits(builder, [](Operation *op) { return isa<SignalOp>(op); });
   for (const Unit &unit : units)
     unit.op->erase();
 }
 
-/// The longest group of units from an op on, with a chunk of its move.
+/// The longest group of units from an op on, with a slice of its move.
 std::optional<Group> findGroup(Operation &start) {
   std::optional<Unit> first = asUnit(start);
   if (!first || !first->move)
     return std::nullopt;
-  for (const std::optional<Chunk> &chunk : {destinationOf(first->move), sourceOf(first->move)}) {
-    if (!chunk)
+  for (const std::optional<Slice> &slice : {destinationOf(first->move), sourceOf(first->move)}) {
+    if (!slice)
       continue;
-    Group group(*chunk);
+    Group group(*slice);
     for (Operation *op = &start; op; op = op->getNextNode()) {
       if (isArithmetic(*op))
         continue;

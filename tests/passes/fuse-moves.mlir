@@ -105,3 +105,51 @@ kolo.chan.program @combinedElsewhere #kolo.collective<all_reduce over 0> mesh ["
   kolo.chan.signal 1 to %peer
   kolo.chan.wait 1 from %peer
 }
+
+// A slice of several chunks is fused chunk by chunk; what is not ranged stays, and so does what is moved to another place.
+// CHECK-LABEL: kolo.chan.program @ranged
+// CHECK-DAG: [[ME:%.*]] = kolo.chan.coord 0
+// CHECK-DAG: [[N:%.*]] = kolo.dim_size 0
+// CHECK-DAG: [[OUT:%.*]] = kolo.buffer output
+// CHECK: kolo.chan.wait 0
+// CHECK: scf.for [[I:%.*]] = {{%.*}} to [[N]]
+// CHECK-NEXT: kolo.chan.fuse [[OUT]]{{\[}}[[ME]], [[I]]] size
+// CHECK-NEXT: kolo.chan.copy {{%.*}}{{\[}}[[ME]], [[I]]] size{{.*}} -> [[OUT]]{{\[}}[[ME]], [[I]]] size
+// CHECK: scf.for
+// CHECK: kolo.chan.reduce {{%.*}}{{\[}}[[ME]], [[I]]] size{{.*}} -> [[OUT]]{{\[}}[[ME]], [[I]]] size
+// CHECK: scf.for
+// CHECK: kolo.chan.put [[OUT]]{{\[}}[[ME]], [[I]]] size{{.*}} -> [[OUT]]{{\[}}[[ME]], [[I]]] size
+// CHECK: kolo.chan.signal 1
+kolo.chan.program @ranged #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2], [3]] semaphores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %in = kolo.buffer input "in" grid(%n, %n) blocks 0 : !kolo.buffer<2>
+  %out = kolo.buffer output "out" grid(%n, %n) blocks 0 : !kolo.buffer<2>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.signal 0 to %peer
+  }
+  kolo.chan.copy %in[%me, %c0] size [%c1, %n] -> %out[%me, %c0] size [%c1, %n] : !kolo.buffer<2> -> !kolo.buffer<2>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.wait 0 from %peer
+    kolo.chan.reduce %in[%me, %c0] size [%c1, %n] -> %out[%me, %c0] size [%c1, %n] from %peer : !kolo.buffer<2> -> !kolo.buffer<2>
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.put %out[%me, %c0] size [%c1, %n] -> %out[%me, %c0] size [%c1, %n] to %peer : !kolo.buffer<2> -> !kolo.buffer<2>
+    kolo.chan.signal 1 to %peer
+  }
+  kolo.chan.flush
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.wait 1 from %peer
+  }
+  kolo.chan.divide %out[%c0, %c0] size [%n, %n] : !kolo.buffer<2>
+}
