@@ -42,6 +42,7 @@ private:
 
   std::string createRun();
   void readShape();
+  llvm::SmallVector<mlir::Value> shapeValues();
   void readCall();
   void lowerBlock(mlir::Block &block);
   void lowerOp(mlir::Operation &op);
@@ -63,7 +64,9 @@ private:
   };
   mlir::Value baseOf(const MoveValues::Side &side);
   mlir::Value addressIn(const MoveValues::Side &side, mlir::Value firstElement);
-  void outline(const MoveValues &values, bool mayFail, llvm::function_ref<void(const MoveValues &)> build);
+  void outline(bool mayFail, llvm::function_ref<void(llvm::function_ref<void(mlir::Value &)>)> forEachValue,
+               llvm::function_ref<void()> build);
+  void outlineMove(const MoveValues &values, bool mayFail, llvm::function_ref<void(const MoveValues &)> build);
   void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, mlir::Value length);
   void lowerReceive(MoveInterface move, const MoveValues &values);
   mlir::Value callCounter();
@@ -82,9 +85,8 @@ private:
   SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
   mlir::Value constant(int64_t value) { return createConstant(builder, loc, value); }
   mlir::Value integer(mlir::Value index) { return toInteger(builder, loc, index); }
-  mlir::Value field(size_t offset) {
-    return toIndex(builder, loc, load(builder, loc, builder.getI64Type(), invocation, int64_t(offset)));
-  }
+  mlir::Value readField(size_t offset) { return load(builder, loc, builder.getI64Type(), invocation, int64_t(offset)); }
+  mlir::Value field(size_t offset) { return toIndex(builder, loc, readField(offset)); }
   mlir::Value pointerField(size_t offset) { return load(builder, loc, pointerType(builder), invocation, int64_t(offset)); }
   mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
   mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }
@@ -107,6 +109,7 @@ private:
   mlir::Value numCalls, sequence, packetStride, packetsEnd;
   CallValues callValues;
   llvm::SmallVector<mlir::Value, KOLO_MAX_MESH_DIMS> dimSizes, coordinates;
+  mlir::Value lane, numLanes;
   llvm::DenseMap<mlir::Value, BufferValues> buffers;
   Unsettled unsettled;
   int numTables = 0, numMoves = 0;

@@ -167,8 +167,9 @@ void FuseLowering::workOff(const Lists &lists) {
   if (reduces) {
     auto choice = scf::IfOp::create(builder, loc, isEqual(lists.numSources, constant(1)), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.elseBlock());
+    auto [type, reduction] = context.readReduction();
     call(builder, loc, combineFunction,
-         {integer(lists.numSources), first, end, lists.difference, integer(length), context.type, context.reduction});
+         {integer(lists.numSources), first, end, lists.difference, integer(length), type, reduction});
     builder.setInsertionPointToStart(choice.thenBlock());
   }
   Value sizeBytes = integer(createMul(builder, loc, length, context.elementBytes));

@@ -14,8 +14,10 @@ struct FuseContext {
   mlir::Location loc;
   mlir::IRMapping &mapping;
   const CallValues &call;
-  mlir::Value elementBytes, type, reduction; // of the call; an index, and two i64
-  int64_t listEntries;                       // addresses that are gathered before they are used; at least 2
+  mlir::Value elementBytes; // of the call, an index
+  int64_t listEntries;      // addresses that are gathered before they are used; at least 2
+  /// The call's type and its reduction, i64, read anew: in loops over peers there are few registers to keep them in.
+  llvm::function_ref<std::pair<mlir::Value, mlir::Value>()> readReduction;
   llvm::function_ref<SliceValues(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes)> sliceOf;
   /// Of an element of a buffer, of a peer, or of this rank for null.
   llvm::function_ref<mlir::Value(mlir::Value buffer, mlir::Value rank, mlir::Value element)> addressOf;

@@ -2,6 +2,7 @@
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 
+#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -41,7 +42,7 @@ void KernelLowering::lowerMove(MoveInterface move) {
                        source.role == KOLO_PACKETS || destination.role == KOLO_PACKETS ? sequence : Value()};
   if (source.role == KOLO_PACKETS)
     return lowerReceive(move, values);
-  outline(values, /*mayFail=*/false, [&](const MoveValues &inner) {
+  outlineMove(values, /*mayFail=*/false, [&](const MoveValues &inner) {
     buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.destination.slice, inner.part,
                     [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
                       Value from = addressIn(inner.source, sourceBegin), to = addressIn(inner.destination, destinationBegin);
@@ -58,7 +59,7 @@ void KernelLowering::lowerMove(MoveInterface move) {
 /// Its threads have met when it is over.
 void KernelLowering::lowerReceive(MoveInterface move, const MoveValues &values) {
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
-  outline(values, /*mayFail=*/true, [&](const MoveValues &inner) {
+  outlineMove(values, /*mayFail=*/true, [&](const MoveValues &inner) {
     Value number = constantI64(builder, loc, statements.numberOf(move.getLoc()));
     buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.destination.slice, inner.part,
                     [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
@@ -102,10 +103,11 @@ void KernelLowering::lowerDivide(DivideOp divide) {
                            Value(), Value()};
   MoveValues values = {side, side, {mapped(divide.getPart()), mapped(divide.getParts())}, numRanks, Value()};
   OpBuilder::InsertionGuard guard(builder);
-  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
+  // Read here, not kept since the beginning.
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, readField(offsetof(KoloDeviceInvocation, reduction)),
                                           constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
-  outline(values, /*mayFail=*/false, [&](const MoveValues &inner) {
+  outlineMove(values, /*mayFail=*/false, [&](const MoveValues &inner) {
     buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.source.slice, inner.part,
                     [&](OpBuilder &, Value begin, Value, Value length) {
                       call(builder, loc, divideFunction,
@@ -128,51 +130,96 @@ void KernelLowering::MoveValues::forEach(function_ref<void(Value &)> visit) {
   }
 }
 
-/// Puts what a move takes into a function of its own, and a call of it here: a program with many moves would otherwise keep
-/// more numbers alive than there are registers. Constants, and which values are the same, stay known in it; fields of the
-/// invocation are read there again. One that may fail gives a status, like a wait.
-void KernelLowering::outline(const MoveValues &values, bool mayFail, function_ref<void(const MoveValues &)> build) {
-  MoveValues inner = values;
-  llvm::SetVector<Value> arguments;
-  inner.forEach([&](Value &value) {
-    if (value && !getConstantIntValue(value))
-      arguments.insert(value);
+/// What every function finds out by itself.
+SmallVector<Value> KernelLowering::shapeValues() {
+  SmallVector<Value> values{lane, numLanes};
+  values.append(dimSizes.begin(), dimSizes.end());
+  values.append(coordinates.begin(), coordinates.end());
+  return values;
+}
+
+/// Puts what is built into a function of its own, and a call of it here: a program with many moves would otherwise keep more
+/// numbers alive than there are registers. What is built from is replaced by what the function gets; constants, and which values
+/// are the same, stay known in it, and fields of the invocation are read there again. One that may fail gives a status, like a wait.
+void KernelLowering::outline(bool mayFail, function_ref<void(function_ref<void(Value &)>)> forEachValue, function_ref<void()> build) {
+  SmallVector<Value> shape = shapeValues();
+  llvm::SetVector<Value> passed;
+  forEachValue([&](Value &value) {
+    if (value && !getConstantIntValue(value) && !llvm::is_contained(shape, value))
+      passed.insert(value);
   });
   SmallVector<Value> operands{invocation};
-  for (Value value : arguments)
-    operands.push_back(integer(value));
+  for (Value value : passed)
+    operands.push_back(value.getType().isIndex() ? integer(value) : value);
   StringRef prefix = mayFail ? StringRef(fallibleMovePrefix) : StringRef("move.");
   std::string name = (prefix + program.getSymName() + "." + Twine(numMoves++)).str();
   {
     OpBuilder::InsertionGuard guard(builder);
     auto function = createFunction(builder, module, name, mayFail ? builder.getI32Type() : Type(),
                                    llvm::to_vector(ValueRange(operands).getTypes()), Inlining::Never);
-    IRMapping insideOf;
-    for (auto [value, argument] : llvm::zip_equal(arguments, function.getArguments().drop_front()))
-      insideOf.map(value, toIndex(builder, loc, call(builder, loc, uniformFunction, {argument})));
-    inner.forEach([&](Value &value) {
-      if (value)
-        value = insideOf.contains(value) ? insideOf.lookup(value) : constant(*getConstantIntValue(value));
-    });
     llvm::SaveAndRestore outside(invocation, Value(function.getArgument(0)));
     llvm::SaveAndRestore outsideCall(callValues, callValues);
     llvm::SaveAndRestore outsideBytes(elementBytes, elementBytes), outsideType(type, type);
     llvm::SaveAndRestore outsideReduction(reduction, reduction), outsideStride(packetStride, packetStride);
+    llvm::SaveAndRestore outsideSizes(dimSizes, dimSizes), outsideCoordinates(coordinates, coordinates);
+    llvm::SaveAndRestore outsideLane(lane, lane), outsideLanes(numLanes, numLanes);
+    readShape();
     readCall();
-    for (MoveValues::Side *side : {&inner.source, &inner.destination})
-      side->base = baseOf(*side);
-    build(inner);
+    IRMapping inside;
+    inside.map(shape, shapeValues());
+    for (auto [value, argument] : llvm::zip_equal(passed, function.getArguments().drop_front()))
+      inside.map(value, value.getType().isIndex() ? toIndex(builder, loc, call(builder, loc, uniformFunction, {argument}))
+                                                  : Value(argument));
+    forEachValue([&](Value &value) {
+      if (std::optional<int64_t> known = value ? getConstantIntValue(value) : std::nullopt)
+        value = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(value.getType(), *known));
+      else if (value)
+        value = inside.lookup(value);
+    });
+    build();
     LLVM::ReturnOp::create(builder, loc, mayFail ? ValueRange(arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32))
                                                  : ValueRange());
   }
   call(builder, loc, name, operands);
 }
 
-/// In a function of its own, as a move is, and for the same reason. It settles what it does by barriers of its own.
+void KernelLowering::outlineMove(const MoveValues &values, bool mayFail, function_ref<void(const MoveValues &)> build) {
+  MoveValues inner = values;
+  outline(
+      mayFail, [&](function_ref<void(Value &)> visit) { inner.forEach(visit); },
+      [&] {
+        for (MoveValues::Side *side : {&inner.source, &inner.destination})
+          side->base = baseOf(*side);
+        build(inner);
+      });
+}
+
+/// The arithmetic above an op that it depends on, in an order in which it can be done again, and what that depends on in turn.
+static llvm::SetVector<Operation *> arithmeticAbove(Operation *op, llvm::SetVector<Value> &used) {
+  used.insert(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), used);
+  llvm::SetVector<Operation *> arithmetic;
+  llvm::SetVector<Value> others;
+  for (size_t i = 0; i < used.size(); ++i) {
+    Operation *definition = used[i].getDefiningOp();
+    bool isArithmetic = definition && definition->getNumRegions() == 0 && !isa<BufferOp, LookupOp>(definition);
+    if (!isArithmetic) {
+      others.insert(used[i]);
+      continue;
+    }
+    arithmetic.insert(definition);
+    used.insert(definition->operand_begin(), definition->operand_end());
+  }
+  used = others;
+  return topologicalSort(arithmetic);
+}
+
+/// In a function of its own, as a move is, with the arithmetic that it depends on done again there. It settles what it does by
+/// barriers of its own.
 void KernelLowering::lowerFuse(FuseOp fuse) {
-  llvm::SetVector<Value> used(fuse->operand_begin(), fuse->operand_end()), numbers;
-  getUsedValuesDefinedAbove(fuse->getRegions(), used);
-  auto forEachNumber = [&](function_ref<void(Value &)> visit) {
+  llvm::SetVector<Value> used;
+  llvm::SetVector<Operation *> arithmetic = arithmeticAbove(fuse, used);
+  auto forEachValue = [&](function_ref<void(Value &)> visit) {
     for (Value value : used) {
       if (auto buffer = buffers.find(value); buffer != buffers.end()) {
         buffer->second.forEach(visit);
@@ -183,44 +230,16 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
       mapping.map(value, number);
     }
   };
-  forEachNumber([&](Value &value) {
-    if (value && !getConstantIntValue(value))
-      numbers.insert(value);
-  });
-  SmallVector<Value> operands{invocation};
-  for (Value value : numbers)
-    operands.push_back(value.getType().isIndex() ? integer(value) : value);
-  std::string name = ("move." + program.getSymName() + "." + Twine(numMoves++)).str();
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    auto function = createFunction(builder, module, name, Type(), llvm::to_vector(ValueRange(operands).getTypes()),
-                                   Inlining::Never);
-    IRMapping arguments;
-    for (auto [value, argument] : llvm::zip_equal(numbers, function.getArguments().drop_front()))
-      arguments.map(value, value.getType().isIndex() ? toIndex(builder, loc, call(builder, loc, uniformFunction, {argument}))
-                                                     : Value(argument));
-    llvm::SaveAndRestore outsideBuffers(buffers, buffers);
-    llvm::SaveAndRestore outsideMapping(mapping, mapping);
-    forEachNumber([&](Value &value) {
-      if (std::optional<int64_t> known = value ? getConstantIntValue(value) : std::nullopt)
-        value = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(value.getType(), *known));
-      else if (value)
-        value = arguments.lookup(value);
-    });
-    llvm::SaveAndRestore outside(invocation, Value(function.getArgument(0)));
+  llvm::SaveAndRestore outsideBuffers(buffers, buffers);
+  llvm::SaveAndRestore outsideMapping(mapping, mapping);
+  outline(/*mayFail=*/false, forEachValue, [&] {
+    for (Operation *above : arithmetic)
+      lowerOp(*above);
     buildFuse(fuse);
-    LLVM::ReturnOp::create(builder, loc, ValueRange{});
-  }
-  call(builder, loc, name, operands);
+  });
 }
 
 void KernelLowering::buildFuse(FuseOp fuse) {
-  llvm::SaveAndRestore outsideCall(callValues, callValues);
-  llvm::SaveAndRestore outsideBytes(elementBytes, elementBytes), outsideType(type, type), outsideReduction(reduction, reduction);
-  llvm::SaveAndRestore outsideStride(packetStride, packetStride);
-  llvm::SaveAndRestore outsideSizes(dimSizes, dimSizes), outsideCoordinates(coordinates, coordinates);
-  readShape();
-  readCall();
   auto slice = [&](Value buffer, OperandRange offsets, OperandRange sizes) { return sliceOf(buffer, offsets, sizes); };
   auto address = [&](Value buffer, Value rank, Value element) {
     const BufferValues &values = buffers.find(buffer)->second;
@@ -229,8 +248,8 @@ void KernelLowering::buildFuse(FuseOp fuse) {
     return addressIn(side, element);
   };
   auto arithmetic = [&](Operation &op) { lowerOp(op); };
-  gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, type, reduction, listEntries, slice, address,
-                        arithmetic});
+  auto readReduction = [&] { return std::pair(readField(offsetof(KoloDeviceInvocation, type)), readField(offsetof(KoloDeviceInvocation, reduction))); };
+  gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, listEntries, readReduction, slice, address, arithmetic});
 }
 
 } // namespace kolo::gpu

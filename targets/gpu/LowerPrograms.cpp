@@ -77,9 +77,10 @@ void KernelLowering::endPackets() {
   });
 }
 
-/// What the call says of ranks: in the function at hand.
+/// What the call says of ranks and lanes: in the function at hand.
 void KernelLowering::readShape() {
   dimSizes.clear(), coordinates.clear();
+  lane = primitive(laneFunction), numLanes = primitive(numLanesFunction);
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
     dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
     coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
@@ -112,8 +113,8 @@ void KernelLowering::lowerOp(Operation &op) {
       .Case([&](DimSizeOp size) { mapping.map(size.getResult(), dimSizes[size.getDim()]); })
       .Case([&](CoordOp coord) { mapping.map(coord.getResult(), coordinates[coord.getDim()]); })
       .Case([&](RootOp root) { mapping.map(root.getResult(), field(offsetof(KoloDeviceInvocation, root))); })
-      .Case([&](LaneOp lane) { mapping.map(lane.getResult(), primitive(laneFunction)); })
-      .Case([&](NumLanesOp lanes) { mapping.map(lanes.getResult(), primitive(numLanesFunction)); })
+      .Case([&](LaneOp op) { mapping.map(op.getResult(), lane); })
+      .Case([&](NumLanesOp op) { mapping.map(op.getResult(), numLanes); })
       .Case([&](BufferOp buffer) { addBuffer(buffer); })
       .Case([&](LookupOp lookup) { lowerLookup(lookup); })
       .Case([&](MoveInterface move) { lowerMove(move); })
@@ -166,7 +167,7 @@ void KernelLowering::addBuffer(BufferOp buffer) {
     Value &end = role == KOLO_PACKETS ? packetsEnd : scratchEnd;
     values.offset = end;
     Value number = role == KOLO_PACKETS
-                       ? createNumPackets(builder, loc, callValues, values.shape, primitive(numLanesFunction))
+                       ? createNumPackets(builder, loc, callValues, values.shape, numLanes)
                        : createNumElements(builder, loc, callValues, values.shape);
     Value bytes = placeOf(role, number);
     Value units = arith::CeilDivUIOp::create(builder, loc, bytes, constant(scratchAlignmentBytes));
