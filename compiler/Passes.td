@@ -30,6 +30,7 @@ def PublishInputs : Pass<"kolo-publish-inputs", "::kolo::ChoreographyOp"> {
 def PlacePackets : Pass<"kolo-place-packets", "::kolo::ChoreographyOp"> {
   let summary = "what is sent goes in packets, which carry the number of the call, and on from there";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let options = [Option<"lines", "lines", "bool", "false", "packets of 128 bytes, 120 of them data, not of 8 and 4">];
 }
 
 def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {

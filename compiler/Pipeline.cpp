@@ -30,8 +30,11 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   if (options.schedule.protocol == Protocol::Slots)
     choreography.addPass(createPublishInputs());
   // Before hazards are looked for: what arrives in packets overwrites nothing.
-  if (options.schedule.protocol == Protocol::Packets)
-    choreography.addPass(createPlacePackets());
+  if (usesPackets(options.schedule.protocol)) {
+    PlacePacketsOptions packets;
+    packets.lines = options.schedule.protocol == Protocol::Lines;
+    choreography.addPass(createPlacePackets(packets));
+  }
   // While a statement is still one op: whether it reads what it writes is a question about all ranks.
   choreography.addPass(createPlaceStaging());
 

@@ -27,10 +27,13 @@ enum class Entry {
 
 /// How data goes from rank to rank.
 enum class Protocol {
-  Bulk, // from buffer to buffer
-  Slots, // every rank publishes its input as it enters, and reads what it wants of the others'
-  Packets // every few bytes with the number of the call beside them: they say themselves that they have arrived
+  Bulk,    // from buffer to buffer
+  Slots,   // every rank publishes its input as it enters, and reads what it wants of the others'
+  Packets, // every few bytes with the number of the call beside them: they say themselves that they have arrived
+  Lines    // packets of 128 bytes, 120 of them data
 };
+
+inline bool usesPackets(Protocol protocol) { return protocol == Protocol::Packets || protocol == Protocol::Lines; }
 
 struct Schedule {
   int64_t slices = 1; // of every chunk, that go through the phases of the program one behind the other; 1 to maxSlices

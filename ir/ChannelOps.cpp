@@ -35,8 +35,12 @@ static LogicalResult verifyPublished(ProgramOp program) {
 }
 
 static LogicalResult verifyPackets(ProgramOp program) {
-  if (llvm::none_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return isPackets(buffer); }))
+  auto buffers = llvm::make_filter_range(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return isPackets(buffer); });
+  if (buffers.empty())
     return success();
+  for (BufferOp buffer : buffers)
+    if (buffer.getLines() != (*buffers.begin()).getLines())
+      return buffer.emitOpError("program_c9: some packets are lines, and some are not");
   WalkResult result = program.walk([](Operation *op) {
     auto move = dyn_cast<MoveInterface>(op);
     auto divide = dyn_cast<DivideOp>(op);

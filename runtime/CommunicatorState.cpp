@@ -28,7 +28,8 @@ CommunicatorState::~CommunicatorState() {
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
       ranks->keepForPeers(memory);
   for (std::shared_ptr<Segment> memory : {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
-                                          std::shared_ptr<Segment>(packets.release())})
+                                          std::shared_ptr<Segment>(packets.release()),
+                                          std::shared_ptr<Segment>(lines.release())})
     if (memory)
       ranks->keepForPeers(memory);
 }

@@ -79,7 +79,7 @@ private:
   PeerSegments peers;
   Arena arena;
   std::unique_ptr<Segment> published; // for what slots do not hold: publishedBytesPerTurn, twice
-  Arena packets;                      // holds nothing else: what looks like one would be taken for one
+  Arena packets, lines;               // hold nothing else: what looks like one would be taken for one
   uint64_t numPacketRuns = 0;         // so far; equal on all ranks
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;

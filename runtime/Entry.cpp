@@ -25,6 +25,7 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
     plan = *agreed;
     arena.dropReplaced();
     packets.dropReplaced();
+    lines.dropReplaced();
     if (plan->call.publishes)
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
@@ -133,7 +134,7 @@ Status CommunicatorState::reservePackets(Plan &plan) {
   auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
   if (sizeBytes == 0)
     return {};
-  Result<std::byte *> reserved = packets.reserve(*segments, sizeBytes);
+  Result<std::byte *> reserved = (plan.call.info->sendsLines ? lines : packets).reserve(*segments, sizeBytes);
   if (!reserved.isOk())
     return reserved.status();
   plan.buffers.local[KOLO_PACKETS] = *reserved;

@@ -7,12 +7,25 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace kolo {
 
-/// For 16 bytes of data.
-static constexpr int64_t packetsPerUnit = 4;
+std::optional<PacketFormat> packetFormatOf(BufferOp buffer) {
+  if (buffer.getRole() != BufferRole::Packets)
+    return std::nullopt;
+  return buffer.getLines() ? linePackets : wordPackets;
+}
+
+/// Packets that so many units of 16 bytes of data fill, rounded down.
+static Value createPacketsOf(OpBuilder &builder, Location loc, const PacketFormat &format, Value units) {
+  constexpr int64_t unitBytes = 16;
+  int64_t common = std::gcd(unitBytes, format.dataBytes), divisor = format.dataBytes / common;
+  Value product = createMul(builder, loc, units, createConstant(builder, loc, unitBytes / common));
+  return divisor == 1 ? product : arith::DivUIOp::create(builder, loc, product, createConstant(builder, loc, divisor));
+}
 
 /// Number of chunks that a block of a buffer without slots is cut into.
 static Value createChunksPerBlock(OpBuilder &builder, Location loc, const BufferShape &buffer) {
@@ -168,7 +181,7 @@ Value RangeLoops::firstChunk(const Cursor &cursor) {
 /// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots, one range per chunk.
 void RangeLoops::buildRows(Value numRows) {
   Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = product(numRows, rowChunks);
-  bool hasPackets = source.slice.buffer.isPackets || destination.slice.buffer.isPackets;
+  bool hasPackets = source.slice.buffer.packets || destination.slice.buffer.packets;
   bool hasSlots = hasPackets || source.slice.buffer.cut || destination.slice.buffer.cut;
   if ((!part.parts && !call.isDense && !hasSlots) || getConstantIntValue(numChunks) == 1)
     return buildRange(sourceChunk, destinationChunk, numChunks);
@@ -204,11 +217,12 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
 /// Of the part at hand, of a chunk, that begins with this element: the element, or its first packet. One that is empty may begin
 /// where 16 bytes do not, behind the last one that is not.
 Value RangeLoops::placeIn(const Cursor &cursor, Value element, Value chunk) {
-  if (!cursor.slice.buffer.isPackets)
+  const std::optional<PacketFormat> &packets = cursor.slice.buffer.packets;
+  if (!packets)
     return element;
   Value partsBefore = part.parts ? add(mul(chunk, part.parts), part.part) : chunk;
   Value units = arith::CeilDivUIOp::create(builder, loc, element, call.alignment);
-  return add(mul(units, constant(packetsPerUnit)), partsBefore);
+  return add(createPacketsOf(builder, loc, *packets, units), partsBefore);
 }
 
 /// First element of a chunk: see kolo.buffer. Without a stride, where blocks follow each other.
@@ -243,7 +257,7 @@ Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call,
   for (Value extent : buffer.grid)
     numParts = createMul(builder, loc, numParts, extent);
   Value units = arith::CeilDivUIOp::create(builder, loc, elements, call.alignment);
-  return createAdd(builder, loc, createMul(builder, loc, units, createConstant(builder, loc, packetsPerUnit)), numParts);
+  return createAdd(builder, loc, createPacketsOf(builder, loc, *buffer.packets, units), numParts);
 }
 
 Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &call) {

@@ -2,7 +2,10 @@
 #ifndef KOLO_COMPILER_LOWER_CHUNKLOOPS_H
 #define KOLO_COMPILER_LOWER_CHUNKLOOPS_H
 
+#include "compiler/lower/PacketFormat.h"
 #include "ir/Kolo.h"
+
+#include <optional>
 
 namespace kolo {
 
@@ -12,8 +15,11 @@ struct BufferShape {
   unsigned numBlockDims; // leading grid dimensions that enumerate blocks
   mlir::Value cut;       // of slots: number of chunks of the blocks whose chunks they hold; else null
   mlir::Value stride = {}; // elements from one block to the next; null: as many as a block has
-  bool isPackets = false;  // places in it are packets, not elements: see createNumPackets
+  std::optional<PacketFormat> packets = {}; // then places in it are packets, not elements: see createNumPackets
 };
+
+/// Nothing where the buffer holds elements.
+std::optional<PacketFormat> packetFormatOf(BufferOp buffer);
 
 /// A slice of a buffer, with all of its numbers at hand.
 struct SliceValues {
@@ -43,9 +49,10 @@ using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sour
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, RangeBuilder build);
 
-/// Packets that a buffer of them takes: one of 4 bytes for every 4 bytes of data, and one for every part of every chunk, which
-/// says that the part has arrived though it be empty. So the packets of a part begin at those of the data before it, and one for
-/// every part before it.
+/// Packets that a buffer of them takes: as many as its data fills, rounded down, and one for every part of every chunk, which
+/// says that the part has arrived though it be empty, or takes the end of its data. The packets of a part begin at those that the
+/// data before it fills, and one for every part before it: no two parts have one in common, since a part of x packets' data, from
+/// the data of b packets on, has max(1, ceil(x)) <= floor(b + x) - floor(b) + 1.
 mlir::Value createNumPackets(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const BufferShape &buffer,
                              mlir::Value parts);
 

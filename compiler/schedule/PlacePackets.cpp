@@ -138,6 +138,8 @@ FailureOr<Apart> findApart(ChoreographyOp choreography) {
 }
 
 struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
+  using PlacePacketsBase::PlacePacketsBase;
+
   void runOnOperation() override {
     ChoreographyOp choreography = getOperation();
     FailureOr<Apart> apart = findApart(choreography);
@@ -152,19 +154,20 @@ struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
       if (failed(checkTransfer(transfer, loops)))
         return signalPassFailure();
       Stager(cast<StatementInterface>(transfer.getOperation()),
-             {BufferRole::Packets, loops, apart->senders.contains(transfer)})
+             {BufferRole::Packets, loops, apart->senders.contains(transfer), lines})
           .run("packets" + std::to_string(number));
     }
   }
 
 private:
-  static LogicalResult checkTransfer(TransferOp transfer, ArrayRef<scf::ForOp> loops) {
+  LogicalResult checkTransfer(TransferOp transfer, ArrayRef<scf::ForOp> loops) {
+    const char *protocol = lines ? "protocol lines: " : "protocol packets: ";
     if (transfer.getDestination().getDefiningOp<BufferOp>().getCut())
-      return transfer.emitError("protocol packets: this sends to slots, which say nothing of how much they hold");
+      return transfer.emitError(protocol) << "this sends to slots, which say nothing of how much they hold";
     for (scf::ForOp loop : loops)
       for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
         if (loops.front()->isAncestor(bound.getParentRegion()->getParentOp()))
-          return transfer.emitError("protocol packets: the bounds of a loop around this depend on a loop around that one");
+          return transfer.emitError(protocol) << "the bounds of a loop around this depend on a loop around that one";
     return success();
   }
 };

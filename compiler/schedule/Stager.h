@@ -21,6 +21,7 @@ struct StagingMemory {
   /// they start from, end at and step by is known outside of it.
   llvm::ArrayRef<mlir::scf::ForOp> loops = {};
   bool keepsSendersApart = true; // that one rank receives from
+  bool isOfLines = false;        // of packets
 };
 
 /// Rewrites one statement. Its memory is shaped like the destination, which has no slots, as often as has to be kept apart.

@@ -62,8 +62,9 @@ void ScheduleOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--protocol", protocol, "bulk: from buffer to buffer; slots: every rank publishes its input, piece by\n"
                                              "piece, in memory of the runtime's; packets: every few bytes with the number\n"
-                                             "of the call beside them, for what is small")
-      ->check(CLI::IsMember({"bulk", "slots", "packets"}))
+                                             "of the call beside them, for what is small; lines: packets of 128 bytes, 120\n"
+                                             "of them data, for hosts and CUDA devices")
+      ->check(CLI::IsMember({"bulk", "slots", "packets", "lines"}))
       ->capture_default_str();
 }
 

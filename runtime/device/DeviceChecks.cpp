@@ -27,6 +27,8 @@ Status DeviceState::check(DevicePlan &plan) const {
     if (!image.isOk())
       return image.status();
     plan.images.push_back(std::move(image).value());
+    if (Status status = call.info->sendsLines ? checkLines(plan, device) : Status(); !status.isOk())
+      return status;
     if (Status status = checkResidency(plan, device); !status.isOk())
       return status;
   }
@@ -74,6 +76,23 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
   if (sizeBytes > range.sizeBytes - offset)
     return error(StatusCode::InvalidArgument, "{} has {} bytes, and only {} are left in its memory", name, sizeBytes,
                  range.sizeBytes - offset);
+  return {};
+}
+
+/// A line has to arrive at once wherever it is sent to.
+Status DeviceState::checkLines(const DevicePlan &plan, size_t device) const {
+  const OpenDevice &on = *devices[device];
+  for (size_t rank = 0; rank < deviceOfRank.size(); ++rank) {
+    int32_t keepsLines = 0;
+    int32_t code = on.driver().keepsLines(on.ordinal(), deviceOfRank[rank].data(), &keepsLines);
+    if (Status status = on.status(code, fmt::format("looking for the device of rank {}", rank)); !status.isOk())
+      return status;
+    if (!keepsLines)
+      return error(StatusCode::InvalidArgument,
+                   "program '{}' sends packets in lines, which arrive whole on one device and over NVLink alone: device {} "
+                   "has no NVLink to that of rank {}",
+                   plan.calls.front().info->name, on.ordinal(), rank);
+  }
   return {};
 }
 

@@ -98,6 +98,8 @@ Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const in
   std::iota(numbers.begin(), numbers.end(), 0);
   if (Status status = state->open(ordinals, numbers); !status.isOk())
     return status;
+  for (const LocalRank &local : state->locals)
+    state->deviceOfRank.push_back(std::to_array(state->devices[local.device]->description().uuid));
   return state;
 }
 
@@ -137,6 +139,7 @@ Status DeviceState::agreeOnOptions() {
     const DeviceRecord &record = meeting->heard(peer);
     bool isHere = record.pid == getpid();
     processes.push_back(isHere ? -1 : record.pid);
+    deviceOfRank.push_back(std::to_array(record.uuid));
     ranksOnDevice.front() += std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
     if (isHere && record.device != own.ordinal() && connected.isOk())
       connected = own.status(own.driver().enablePeer(own.ordinal(), record.device),

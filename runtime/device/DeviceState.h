@@ -16,6 +16,8 @@
 
 namespace kolo::runtime {
 
+using DeviceId = std::array<uint8_t, 16>; // a KoloDriverDevice's uuid
+
 struct DeviceBufferState {
   DeviceMemory memory;
 };
@@ -70,6 +72,7 @@ private:
   Status check(DevicePlan &plan) const;
   Status checkRank(DevicePlan &plan, size_t local) const;
   Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const;
+  Status checkLines(const DevicePlan &plan, size_t device) const;
   Status checkResidency(const DevicePlan &plan, size_t device) const;
   bool isFull(const DevicePlan &plan) const;
   void freePlans();
@@ -98,6 +101,7 @@ private:
   std::vector<int> rankNumbers;
   std::vector<LocalRank> locals;
   std::vector<std::shared_ptr<OpenDevice>> devices;
+  std::vector<DeviceId> deviceOfRank;   // of the whole world
   std::vector<int> ranksOnDevice;       // by device: of the whole world, as far as known
   std::optional<DeviceMeeting> meeting; // where not all ranks are here
   std::optional<DevicePeers> peers;     // likewise

@@ -17,7 +17,10 @@ namespace kolo::cpu {
 #include "targets/cpu/Passes.h.inc"
 
 /// Buffers of the program's own follow each other, each at a multiple of this. What is published is best in few cache lines.
-static int64_t alignmentBytesOf(BufferRole role) { return role == BufferRole::Published ? 8 : 64; }
+static int64_t alignmentBytesOf(BufferRole role, const BufferShape &shape) {
+  int64_t leastBytes = role == BufferRole::Published ? 8 : 64;
+  return shape.packets ? std::max(leastBytes, shape.packets->bytes) : leastBytes;
+}
 
 LogicalResult ProgramLowering::run() {
   StringRef name = program.getSymName();
@@ -93,14 +96,14 @@ LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
 BufferShape ProgramLowering::shapeOf(BufferOp buffer) {
   auto map = [&](Value value) { return mapped(value); };
   return {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut()),
-          buffer.getRole() == BufferRole::Packets ? packetStride : Value(), buffer.getRole() == BufferRole::Packets};
+          buffer.getRole() == BufferRole::Packets ? packetStride : Value(), packetFormatOf(buffer)};
 }
 
 /// Bytes of one buffer, rounded up so that the next one starts aligned.
 Value ProgramLowering::createSize(BufferRole role, const BufferShape &shape) {
-  Value number = role == BufferRole::Packets ? createNumPackets(builder, loc, callValues, shape, numLanes)
-                                             : createNumElements(builder, loc, callValues, shape);
-  Value alignment = constant(alignmentBytesOf(role)), bytes = placeOf(int64_t(role), number);
+  Value number = shape.packets ? createNumPackets(builder, loc, callValues, shape, numLanes)
+                               : createNumElements(builder, loc, callValues, shape);
+  Value alignment = constant(alignmentBytesOf(role, shape)), bytes = placeOf(shape, number);
   return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, bytes, alignment), alignment);
 }
 
@@ -241,8 +244,9 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     }
     Value size = integer(bytesOf(length));
     if (destination.role == KOLO_PACKETS)
-      return call(sendFunction, {invocation, integer(destinationRank), byteOffset(destination, destinationBegin),
-                                 addressOf(source, sourceBegin), size});
+      return call(functionsOf(*destination.shape.packets).send,
+                  {invocation, integer(destinationRank), byteOffset(destination, destinationBegin),
+                   addressOf(source, sourceBegin), size});
     if (destinationRank)
       return call(putFunction, {invocation, integer(destinationRank), constantI64(builder, loc, destination.role),
                                 byteOffset(destination, destinationBegin), addressOf(source, sourceBegin), size,
@@ -257,7 +261,8 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     Value from = addressOf(source, sourceBegin);
     if (source.role == KOLO_PACKETS) {
       Value statement = constantI32(builder, loc, statements.numberOf(move.getLoc()));
-      LLVM::CallOp::create(builder, loc, builder.getI32Type(), isReducing ? receiveReduceFunction : receiveFunction,
+      const PacketFunctionNames &names = functionsOf(*source.shape.packets);
+      LLVM::CallOp::create(builder, loc, builder.getI32Type(), isReducing ? names.receiveReduce : names.receive,
                            ValueRange{invocation, target, from, isReducing ? integer(length) : size, statement});
       return;
     }
@@ -323,11 +328,13 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
 
   void runOnOperation() override {
     defineMoveFunctions(getOperation());
-    WalkResult found = getOperation().walk([](BufferOp buffer) {
-      return buffer.getRole() == BufferRole::Packets ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (found.wasInterrupted())
-      definePacketFunctions(getOperation());
+    for (const PacketFormat &format : {wordPackets, linePackets}) {
+      WalkResult found = getOperation().walk([&](BufferOp buffer) {
+        return packetFormatOf(buffer) == format ? WalkResult::interrupt() : WalkResult::advance();
+      });
+      if (found.wasInterrupted())
+        definePacketFunctions(getOperation(), format);
+    }
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
       if (failed(ProgramLowering(program).run()))
         return signalPassFailure();

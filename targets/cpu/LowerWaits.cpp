@@ -19,7 +19,8 @@ namespace {
 struct LowerWaits : impl::LowerWaitsBase<LowerWaits> {
   void runOnOperation() override {
     returnOnFailure(getOperation(), [](StringRef name) {
-      return name == waitFunction || name == awaitPacketFunction || name == receiveFunction || name == receiveReduceFunction;
+      auto receives = [&](const PacketFunctionNames &names) { return name == names.receive || name == names.receiveReduce; };
+      return name == waitFunction || name == awaitPacketFunction || receives(wordFunctions) || receives(lineFunctions);
     });
   }
 };

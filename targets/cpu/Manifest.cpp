@@ -73,6 +73,8 @@ static ordered_json describeProgram(ProgramOp program) {
   program.walk([&](ChannelReduceOp) { reduces = true; });
   result["reduces"] = reduces;
   result["enters"] = !program.getBody().getOps<EnterOp>().empty();
+  auto sendsLines = [](BufferOp buffer) { return buffer.getLines(); };
+  result["lines"] = llvm::any_of(program.getBody().getOps<BufferOp>(), sendsLines);
   result["shared"] = namesOfShared(program);
   // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
   auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");

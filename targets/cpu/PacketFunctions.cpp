@@ -1,4 +1,4 @@
-// The private functions that send and receive packets: what waits in them is a call of the runtime's.
+// The private functions that send and receive packets of a format: what waits in them is a call of the runtime's.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/ProgramFunctions.h"
@@ -15,15 +15,16 @@ namespace {
 
 class PacketFunctions {
 public:
-  explicit PacketFunctions(ModuleOp module)
+  PacketFunctions(ModuleOp module, const PacketFormat &format)
       : module(module), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
-        i64(builder.getI64Type()), i32(builder.getI32Type()) {}
+        i64(builder.getI64Type()), i32(builder.getI32Type()), format(format), names(functionsOf(format)) {}
 
   void define() {
-    declareFunction(builder, module, writePacketsFunction, {pointer, pointer, i64, i64});
-    declareFunction(builder, module, readPacketsFunction, {pointer, pointer, i64, i64}, i64);
+    declareFunction(builder, module, names.write, {pointer, pointer, i64, i64});
+    declareFunction(builder, module, names.read, {pointer, pointer, i64, i64}, i64);
     defineSend();
-    defineAwait();
+    if (!module.lookupSymbol(awaitPacketFunction))
+      defineAwait();
     defineReceive();
     defineReceiveReduce();
   }
@@ -43,7 +44,15 @@ private:
     return LLVM::CallOp::create(builder, loc, TypeRange(result), name, arguments).getResult();
   }
   Value sequence() { return InvocationAccess(builder, loc, argument(0)).loadInteger(offsetof(KoloInvocation, sequence)); }
-  Value twice(Value bytes) { return arith::AddIOp::create(builder, loc, bytes, bytes); }
+  /// The packet that begins with so many bytes of data before it; the word of a packet that says whether it is there.
+  Value packetAt(Value packets, Value dataBytes) {
+    Value number = arith::DivUIOp::create(builder, loc, dataBytes, constantI64(builder, loc, format.dataBytes));
+    Value offset = arith::MulIOp::create(builder, loc, number, constantI64(builder, loc, format.bytes));
+    return advance(builder, loc, packets, offset);
+  }
+  Value wordOf(Value packet) {
+    return advance(builder, loc, packet, constantI64(builder, loc, format.bytes - int64_t(sizeof(uint64_t))));
+  }
   void succeed() {
     builder.setInsertionPointToEnd(&function.getBody().back());
     LLVM::ReturnOp::create(builder, loc, constantI32(builder, loc, 0));
@@ -53,14 +62,16 @@ private:
   OpBuilder builder;
   Location loc;
   Type pointer, i64, i32;
+  PacketFormat format;
+  const PacketFunctionNames &names;
   LLVM::LLVMFuncOp function;
 };
 
 /// Memory for packets is mapped everywhere.
 void PacketFunctions::defineSend() {
-  create(sendFunction, Type(), {pointer, i64, i64, pointer, i64});
+  create(names.send, Type(), {pointer, i64, i64, pointer, i64});
   Value base = InvocationAccess(builder, loc, argument(0)).peerBuffer(constantI64(builder, loc, KOLO_PACKETS), argument(1));
-  LLVM::CallOp::create(builder, loc, TypeRange(), writePacketsFunction,
+  LLVM::CallOp::create(builder, loc, TypeRange(), names.write,
                        ValueRange{advance(builder, loc, base, argument(2)), argument(3), argument(4), sequence()});
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
@@ -74,44 +85,45 @@ void PacketFunctions::defineAwait() {
 
 /// done = 0; while (done += readPackets(the rest), done < size) await the packet at done. What is empty has one packet too.
 void PacketFunctions::defineReceive() {
-  create(receiveFunction, i32, {pointer, pointer, pointer, i64, i32});
+  create(names.receive, i32, {pointer, pointer, pointer, i64, i32});
   Value destination = argument(1), packets = argument(2), size = argument(3), number = sequence();
   Value isEmpty = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, size, constantI64(builder, loc, 0));
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isEmpty).thenBlock());
-    call(awaitPacketFunction, i32, {argument(0), packets, argument(4)});
+    call(awaitPacketFunction, i32, {argument(0), wordOf(packets), argument(4)});
   }
   auto loop = scf::WhileOp::create(builder, loc, i64, ValueRange{constantI64(builder, loc, 0)});
   Block *before = builder.createBlock(&loop.getBefore(), {}, i64, loc);
   Value done = before->getArgument(0);
-  Value read = call(readPacketsFunction, i64,
-                    {advance(builder, loc, destination, done), advance(builder, loc, packets, twice(done)),
+  Value read = call(names.read, i64,
+                    {advance(builder, loc, destination, done), packetAt(packets, done),
                      arith::SubIOp::create(builder, loc, size, done), number});
   Value next = arith::AddIOp::create(builder, loc, done, read);
   Value isMore = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, next, size);
   scf::ConditionOp::create(builder, loc, isMore, ValueRange{next});
   Block *after = builder.createBlock(&loop.getAfter(), {}, i64, loc);
   Value missing = after->getArgument(0);
-  call(awaitPacketFunction, i32, {argument(0), advance(builder, loc, packets, twice(missing)), argument(4)});
+  call(awaitPacketFunction, i32, {argument(0), wordOf(packetAt(packets, missing)), argument(4)});
   scf::YieldOp::create(builder, loc, missing);
   succeed();
 }
 
-/// Through this lane's tile, piece by piece.
+/// Through this lane's tile, in pieces of whole packets.
 void PacketFunctions::defineReceiveReduce() {
-  create(receiveReduceFunction, i32, {pointer, pointer, pointer, i64, i32});
+  create(names.receiveReduce, i32, {pointer, pointer, pointer, i64, i32});
   InvocationAccess invocation(builder, loc, argument(0));
   Value destination = argument(1), packets = argument(2), count = argument(3);
   Value elementBytes = invocation.loadInteger(offsetof(KoloInvocation, elementBytes));
   Value tile = invocation.loadPointer(offsetof(KoloInvocation, tile));
   Value tileBytes = invocation.loadInteger(offsetof(KoloInvocation, tileBytes));
-  Value perTile = arith::DivUIOp::create(builder, loc, tileBytes, elementBytes);
+  Value leftOver = arith::RemUIOp::create(builder, loc, tileBytes, constantI64(builder, loc, format.dataBytes));
+  Value perTile = arith::DivUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, tileBytes, leftOver), elementBytes);
   Value isEmpty = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, count, constantI64(builder, loc, 0));
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isEmpty).thenBlock());
-    call(receiveFunction, i32, {argument(0), destination, packets, count, argument(4)});
+    call(names.receive, i32, {argument(0), destination, packets, count, argument(4)});
   }
   auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, 0), toIndex(builder, loc, count),
                                  toIndex(builder, loc, perTile));
@@ -119,8 +131,8 @@ void PacketFunctions::defineReceiveReduce() {
   Value first = toInteger(builder, loc, loop.getInductionVar());
   Value length = arith::MinSIOp::create(builder, loc, perTile, arith::SubIOp::create(builder, loc, count, first));
   Value firstByte = arith::MulIOp::create(builder, loc, first, elementBytes);
-  call(receiveFunction, i32, {argument(0), tile, advance(builder, loc, packets, twice(firstByte)),
-                              arith::MulIOp::create(builder, loc, length, elementBytes), argument(4)});
+  call(names.receive, i32, {argument(0), tile, packetAt(packets, firstByte),
+                            arith::MulIOp::create(builder, loc, length, elementBytes), argument(4)});
   LLVM::CallOp::create(builder, loc, TypeRange(), reduceFunction,
                        ValueRange{argument(0), advance(builder, loc, destination, firstByte), tile, length});
   succeed();
@@ -128,6 +140,6 @@ void PacketFunctions::defineReceiveReduce() {
 
 } // namespace
 
-void definePacketFunctions(ModuleOp module) { PacketFunctions(module).define(); }
+void definePacketFunctions(ModuleOp module, const PacketFormat &format) { PacketFunctions(module, format).define(); }
 
 } // namespace kolo::cpu

@@ -2,6 +2,7 @@
 #ifndef KOLO_TARGETS_CPU_PROGRAMFUNCTIONS_H
 #define KOLO_TARGETS_CPU_PROGRAMFUNCTIONS_H
 
+#include "compiler/lower/PacketFormat.h"
 #include "kolo/runtime/PluginAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -29,17 +30,26 @@ inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce";         // 
 inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // (inv, peer, role, offsetBytes, dst, numElements)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";             // (inv, peer, semaphore, statement) -> status
-/// Packets: see kernels/Packets.cpp for the first two, which never wait. The others return the status of a wait.
-inline constexpr llvm::StringLiteral writePacketsFunction = "kolo.writePackets"; // (packets, src, sizeBytes, sequence)
-inline constexpr llvm::StringLiteral readPacketsFunction = "kolo.readPackets";   // (dst, packets, sizeBytes, sequence) -> bytes read
-inline constexpr llvm::StringLiteral sendFunction = "kolo.send";                 // (inv, peer, offsetBytes, src, sizeBytes)
-inline constexpr llvm::StringLiteral awaitPacketFunction = "kolo.awaitPacket";   // (inv, packet, statement) -> status
-inline constexpr llvm::StringLiteral receiveFunction = "kolo.receive";           // (inv, dst, packets, sizeBytes, statement) -> status
-inline constexpr llvm::StringLiteral receiveReduceFunction = "kolo.receiveReduce"; // (inv, dst, packets, numElements, statement) -> status
+inline constexpr llvm::StringLiteral awaitPacketFunction = "kolo.awaitPacket"; // (inv, packet, statement) -> status
+/// Of packets of one format: see kernels/Packets.cpp and kernels/Lines.cpp for the first two, which never wait.
+struct PacketFunctionNames {
+  llvm::StringLiteral write;         // (packets, src, sizeBytes, sequence)
+  llvm::StringLiteral read;          // (dst, packets, sizeBytes, sequence) -> bytes read
+  llvm::StringLiteral send;          // (inv, peer, offsetBytes, src, sizeBytes)
+  llvm::StringLiteral receive;       // (inv, dst, packets, sizeBytes, statement) -> status of a wait
+  llvm::StringLiteral receiveReduce; // (inv, dst, packets, numElements, statement) -> status of a wait
+};
+inline constexpr PacketFunctionNames wordFunctions = {"kolo.writePackets", "kolo.readPackets", "kolo.send", "kolo.receive",
+                                                      "kolo.receiveReduce"};
+inline constexpr PacketFunctionNames lineFunctions = {"kolo.writeLines", "kolo.readLines", "kolo.sendLines", "kolo.receiveLines",
+                                                      "kolo.receiveReduceLines"};
+inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
+  return format == linePackets ? lineFunctions : wordFunctions;
+}
 
 /// Adds the private ones to the module, and declares the others; only what is used survives.
 void defineMoveFunctions(mlir::ModuleOp module);
-void definePacketFunctions(mlir::ModuleOp module); // after the others
+void definePacketFunctions(mlir::ModuleOp module, const PacketFormat &format); // after the others
 
 /// Declares a function that another object file defines.
 void declareFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,

@@ -66,11 +66,11 @@ private:
     return advance(builder, loc, buffer.base, byteOffset(buffer, firstElement));
   }
   mlir::Value byteOffset(const BufferValues &buffer, mlir::Value firstElement) {
-    return integer(createAdd(builder, loc, buffer.offset, placeOf(buffer.role, firstElement)));
+    return integer(createAdd(builder, loc, buffer.offset, placeOf(buffer.shape, firstElement)));
   }
   /// Bytes to the place of an element, or of a packet.
-  mlir::Value placeOf(int64_t role, mlir::Value number) {
-    return role == KOLO_PACKETS ? createMul(builder, loc, number, constant(sizeof(uint64_t))) : bytesOf(number);
+  mlir::Value placeOf(const BufferShape &buffer, mlir::Value number) {
+    return buffer.packets ? createMul(builder, loc, number, constant(buffer.packets->bytes)) : bytesOf(number);
   }
 
   mlir::Value storesAroundCaches(const BufferValues &destination);

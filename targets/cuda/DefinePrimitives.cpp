@@ -4,6 +4,10 @@
 // Runs right after LowerPrograms, which declares them. The counters follow the PTX memory model: a block barrier and a
 // release at system scope are cumulative, so that one thread publishes what the whole block wrote, and an acquire before a
 // block barrier serves the whole block.
+//
+// What PTX does not promise, and NVIDIA's hardware does: 128 bytes at a multiple of that, which one instruction of a warp stores,
+// arrive in the memory of the same device, and over NVLink, at once, and one instruction loads them so. The threads of a group
+// therefore meet right before. The runtime refuses lines over other ways.
 #include "targets/cuda/Passes.h"
 #include "targets/gpu/DeviceFunctions.h"
 
@@ -29,6 +33,7 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     defineBarriers(builder);
     defineCounters(builder);
     definePause(builder);
+    defineLines(builder);
     defineList(getOperation());
   }
 
@@ -87,6 +92,46 @@ private:
     auto peek = definePrimitive(builder, getOperation(), peekFunction);
     giveBack(builder, LLVM::LoadOp::create(builder, loc, builder.getI64Type(), peek.getArgument(0), 8, false, false, false,
                                            false, LLVM::AtomicOrdering::acquire, ""));
+  }
+
+  /// The threads of this one's group, as bits of its warp.
+  Value groupMask(OpBuilder &builder) {
+    constexpr int64_t warpThreads = 32, groupBits = (1 << threadsPerLine) - 1;
+    Location loc = getOperation().getLoc();
+    auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+    Value thread = intrinsic(builder, "llvm.nvvm.read.ptx.sreg.tid.x", builder.getI32Type());
+    Value first = arith::AndIOp::create(builder, loc, thread, constant(warpThreads - threadsPerLine));
+    return arith::ShLIOp::create(builder, loc, constant(groupBits), first);
+  }
+
+  void defineLines(OpBuilder &builder) {
+    Location loc = getOperation().getLoc();
+    Type i32 = builder.getI32Type(), i64 = builder.getI64Type(), part = VectorType::get({2}, i64);
+    constexpr unsigned partBytes = 16;
+    auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+    auto meet = [&] { intrinsic(builder, "llvm.nvvm.bar.warp.sync", Type(), {groupMask(builder)}); };
+    auto store = definePrimitive(builder, getOperation(), storeLineFunction);
+    Value halves = LLVM::PoisonOp::create(builder, loc, part);
+    for (int64_t half : {0, 1})
+      halves = LLVM::InsertElementOp::create(builder, loc, halves, store.getArgument(unsigned(1 + half)), constant(half));
+    meet();
+    LLVM::StoreOp::create(builder, loc, halves, store.getArgument(0), partBytes, /*isVolatile=*/true);
+    giveBack(builder);
+
+    auto load = definePrimitive(builder, getOperation(), loadLineFunction);
+    meet();
+    halves = LLVM::LoadOp::create(builder, loc, part, load.getArgument(0), partBytes, /*isVolatile=*/true);
+    Value result = LLVM::PoisonOp::create(builder, loc, LLVM::LLVMStructType::getLiteral(&getContext(), {i64, i64}));
+    for (int64_t half : {0, 1})
+      result = LLVM::InsertValueOp::create(builder, loc, result,
+                                           LLVM::ExtractElementOp::create(builder, loc, halves, constant(half)), half);
+    giveBack(builder, result);
+
+    // From the last of every eight lanes: the lane of the first of them is kept, the other bits are those of 7.
+    constexpr int64_t keptLanes = 32 - threadsPerLine, lastLane = threadsPerLine - 1, bounds = keptLanes << 8 | 31;
+    auto fromLast = definePrimitive(builder, getOperation(), fromLastFunction);
+    Value arguments[] = {groupMask(builder), fromLast.getArgument(0), constant(lastLane), constant(bounds)};
+    giveBack(builder, intrinsic(builder, "llvm.nvvm.shfl.sync.idx.i32", i32, arguments));
   }
 
   void definePause(OpBuilder &builder) {

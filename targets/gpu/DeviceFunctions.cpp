@@ -38,6 +38,9 @@ void declarePrimitives(ModuleOp module) {
   add(uniformFunction, i64, {i64});
   add(listFunction, pointerType(builder, blockSpace), {});
   add(pauseFunction, Type(), {i64});
+  add(storeLineFunction, Type(), {pointer, i64, i64});
+  add(loadLineFunction, LLVM::LLVMStructType::getLiteral(module.getContext(), {i64, i64}), {pointer});
+  add(fromLastFunction, i32, {i32});
 }
 
 LLVM::LLVMFuncOp createFunction(OpBuilder &builder, ModuleOp module, StringRef name, Type result,

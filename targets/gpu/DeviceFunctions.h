@@ -2,6 +2,7 @@
 #ifndef KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
 #define KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
 
+#include "compiler/lower/PacketFormat.h"
 #include "targets/DeviceCode.h"
 #include "targets/Elements.h"
 
@@ -40,6 +41,13 @@ inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) 
 /// first on, and as many destinations, from entry destinationEntries on.
 inline constexpr llvm::StringLiteral listFunction = "kolo.list"; // () -> ptr<3>
 inline constexpr int64_t mostListEntries = 128, destinationEntries = mostListEntries;
+/// Lines of packets, 128 bytes at a multiple of that: threads 8k to 8k + 7 of a block are a group, all of which call these three
+/// at the same place, and whose j-th thread has bytes 16 j to 16 j + 15 of a line, at the address that it gives. Where memory of
+/// another device is reached by a way that the target names, whoever finds the last 8 bytes that a group stored finds all 128.
+inline constexpr int64_t threadsPerLine = 8;
+inline constexpr llvm::StringLiteral storeLineFunction = "kolo.storeLine"; // (ptr<1>, i64 low, i64 high)
+inline constexpr llvm::StringLiteral loadLineFunction = "kolo.loadLine";   // (ptr<1>) -> {i64 low, i64 high}
+inline constexpr llvm::StringLiteral fromLastFunction = "kolo.fromLast";   // (i32) -> i32: what the group's last thread brings
 /// Passes a little time, more when called for the n-th time in a row.
 inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 
@@ -56,11 +64,22 @@ inline constexpr llvm::StringLiteral combineFunction = "kolo.combine";
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
-/// See PacketFunctions.cpp. A sequence is that of the call; the results are as of kolo.wait.
-inline constexpr llvm::StringLiteral sendFunction = "kolo.send"; // (packets, src, sizeBytes, sequence)
-inline constexpr llvm::StringLiteral receiveFunction = "kolo.receive"; // (invocation, sequence, statement, dst, packets, sizeBytes) -> i32
-/// (invocation, sequence, statement, dst, packets, numElements, type, reduction) -> i32
-inline constexpr llvm::StringLiteral receiveReduceFunction = "kolo.receiveReduce";
+/// Of packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. A sequence is that of the call; statuses are as of
+/// kolo.wait, and count as the same for all threads only where nothing says "blocked".
+struct PacketFunctionNames {
+  llvm::StringLiteral send;    // (packets, src, sizeBytes, sequence)
+  llvm::StringLiteral receive; // (invocation, sequence, statement, dst, packets, sizeBytes) -> i32
+  /// (invocation, sequence, statement, dst, packets, numElements, type, reduction) -> i32
+  llvm::StringLiteral receiveReduce;
+  llvm::StringLiteral blockedReceive, blockedReceiveReduce;
+};
+inline constexpr PacketFunctionNames wordFunctions = {"kolo.send", "kolo.receive", "kolo.receiveReduce", "kolo.receive.blocked",
+                                                      "kolo.receiveReduce.blocked"};
+inline constexpr PacketFunctionNames lineFunctions = {"kolo.sendLines", "kolo.receiveLines", "kolo.receiveReduceLines",
+                                                      "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
+inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
+  return format == linePackets ? lineFunctions : wordFunctions;
+}
 /// What the names of functions begin with that do one move of a program, and give a status.
 inline constexpr llvm::StringLiteral fallibleMovePrefix = "receive.";
 /// Of numbers without a sign that are the same for all threads: LowerDivisions has it called.
@@ -71,6 +90,7 @@ void declarePrimitives(mlir::ModuleOp module);
 void defineMoves(mlir::ModuleOp module, const DeviceOptions &options, int64_t groupSize);
 void defineWaitAndSignal(mlir::ModuleOp module);
 void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
+void defineLines(mlir::ModuleOp module, const DeviceOptions &options);
 void defineQuotient(mlir::ModuleOp module);
 
 enum class Inlining { Never, Always, IfUseful };

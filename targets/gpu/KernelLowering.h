@@ -12,16 +12,19 @@
 
 namespace kolo::gpu {
 
-inline bool usesPackets(ProgramOp program) {
-  return llvm::any_of(program.getBody().getOps<BufferOp>(),
-                      [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; });
+/// Nothing where there are no packets.
+inline std::optional<PacketFormat> packetFormatOf(ProgramOp program) {
+  for (auto buffer : program.getBody().getOps<BufferOp>())
+    if (std::optional<PacketFormat> format = kolo::packetFormatOf(buffer))
+      return format;
+  return std::nullopt;
 }
 
 class KernelLowering {
 public:
   KernelLowering(ProgramOp program, int64_t listEntries)
       : listEntries(listEntries), program(program), module(program->getParentOfType<mlir::ModuleOp>()), builder(program.getContext()),
-        loc(program.getLoc()), statements(collectStatements(program)), hasPackets(usesPackets(program)) {}
+        loc(program.getLoc()), statements(collectStatements(program)), hasPackets(packetFormatOf(program).has_value()) {}
 
   void run();
 
@@ -91,8 +94,8 @@ private:
   mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
   mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }
   /// Bytes to the place of an element, or of a packet.
-  mlir::Value placeOf(int64_t role, mlir::Value number) {
-    return role == KOLO_PACKETS ? createMul(builder, loc, number, constant(sizeof(uint64_t))) : bytesOf(number);
+  mlir::Value placeOf(const BufferShape &buffer, mlir::Value number) {
+    return buffer.packets ? createMul(builder, loc, number, constant(buffer.packets->bytes)) : bytesOf(number);
   }
 
   const int64_t listEntries;

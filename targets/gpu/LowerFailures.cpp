@@ -20,7 +20,8 @@ namespace {
 struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
   void runOnOperation() override {
     returnOnFailure(getOperation(), [](StringRef name) {
-      return name == waitFunction || name == receiveFunction || name == receiveReduceFunction || name.starts_with(fallibleMovePrefix);
+      auto receives = [&](const PacketFunctionNames &names) { return name == names.receive || name == names.receiveReduce; };
+      return name == waitFunction || receives(wordFunctions) || receives(lineFunctions) || name.starts_with(fallibleMovePrefix);
     });
   }
 };

@@ -47,7 +47,8 @@ void KernelLowering::lowerMove(MoveInterface move) {
                     [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
                       Value from = addressIn(inner.source, sourceBegin), to = addressIn(inner.destination, destinationBegin);
                       if (inner.sequence)
-                        call(builder, loc, sendFunction, {to, from, integer(bytesOf(length)), integer(inner.sequence)});
+                        call(builder, loc, functionsOf(*destination.shape.packets).send,
+                             {to, from, integer(bytesOf(length)), integer(inner.sequence)});
                       else
                         buildRange(move, from, to, length);
                     });
@@ -59,6 +60,7 @@ void KernelLowering::lowerMove(MoveInterface move) {
 /// Its threads have met when it is over.
 void KernelLowering::lowerReceive(MoveInterface move, const MoveValues &values) {
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  const PacketFunctionNames &names = functionsOf(*values.source.slice.buffer.packets);
   outlineMove(values, /*mayFail=*/true, [&](const MoveValues &inner) {
     Value number = constantI64(builder, loc, statements.numberOf(move.getLoc()));
     buildRangeLoops(builder, loc, callValues, inner.source.slice, inner.destination.slice, inner.part,
@@ -69,14 +71,14 @@ void KernelLowering::lowerReceive(MoveInterface move, const MoveValues &values) 
                       arguments.push_back(integer(isReducing ? length : bytesOf(length)));
                       if (isReducing)
                         llvm::append_values(arguments, type, reduction);
-                      call(builder, loc, isReducing ? receiveReduceFunction : receiveFunction, arguments);
+                      call(builder, loc, isReducing ? names.receiveReduce : names.receive, arguments);
                     });
   });
   unsettled = {};
 }
 
 Value KernelLowering::addressIn(const MoveValues::Side &side, Value firstElement) {
-  return advance(builder, loc, side.base, integer(createAdd(builder, loc, side.offset, placeOf(side.role, firstElement))));
+  return advance(builder, loc, side.base, integer(createAdd(builder, loc, side.offset, placeOf(side.slice.buffer, firstElement))));
 }
 
 void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {

@@ -21,8 +21,11 @@ namespace kolo::gpu {
 #define GEN_PASS_DEF_LOWERPROGRAMS
 #include "targets/gpu/Passes.h.inc"
 
-/// Scratch buffers follow each other, each at a multiple of this: as KoloProgram.scratchBytes counts them.
-static constexpr int64_t scratchAlignmentBytes = 64;
+/// Buffers of the program's own follow each other, each at a multiple of this: as KoloProgram's functions count them.
+static int64_t alignmentBytesOf(const BufferShape &shape) {
+  constexpr int64_t leastBytes = 64;
+  return shape.packets ? std::max(leastBytes, shape.packets->bytes) : leastBytes;
+}
 
 void KernelLowering::run() {
   std::string run = createRun();
@@ -161,17 +164,17 @@ void KernelLowering::addBuffer(BufferOp buffer) {
   int64_t role = int64_t(buffer.getRole());
   BufferValues values{role,
                       {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut()),
-                       buffer.getRole() == BufferRole::Packets ? packetStride : Value(), buffer.getRole() == BufferRole::Packets},
+                       buffer.getRole() == BufferRole::Packets ? packetStride : Value(), kolo::packetFormatOf(buffer)},
                       constant(0)};
   if (!isOfCaller(buffer.getRole())) {
     Value &end = role == KOLO_PACKETS ? packetsEnd : scratchEnd;
     values.offset = end;
-    Value number = role == KOLO_PACKETS
+    Value number = values.shape.packets
                        ? createNumPackets(builder, loc, callValues, values.shape, numLanes)
                        : createNumElements(builder, loc, callValues, values.shape);
-    Value bytes = placeOf(role, number);
-    Value units = arith::CeilDivUIOp::create(builder, loc, bytes, constant(scratchAlignmentBytes));
-    end = createAdd(builder, loc, end, createMul(builder, loc, units, constant(scratchAlignmentBytes)));
+    Value bytes = placeOf(values.shape, number), alignment = constant(alignmentBytesOf(values.shape));
+    Value units = arith::CeilDivUIOp::create(builder, loc, bytes, alignment);
+    end = createAdd(builder, loc, end, createMul(builder, loc, units, alignment));
   }
   buffers[buffer] = std::move(values);
 }
@@ -224,8 +227,14 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     declarePrimitives(module);
     defineMoves(module, *options, groupSize);
     defineWaitAndSignal(module);
-    if (llvm::any_of(module.getOps<ProgramOp>(), usesPackets)) // a good part of the time that a device's code takes
+    // Where they are used: they are a good part of the time that a device's code takes.
+    auto isUsed = [&](const PacketFormat &format) {
+      return llvm::any_of(module.getOps<ProgramOp>(), [&](ProgramOp program) { return packetFormatOf(program) == format; });
+    };
+    if (isUsed(wordPackets))
       definePackets(module, *options);
+    if (isUsed(linePackets))
+      defineLines(module, *options);
     defineQuotient(module);
     for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {
       KernelLowering(program, listEntries).run();

@@ -3,6 +3,7 @@
 #include "targets/hip/Internal.h"
 #include "targets/hip/Passes.h"
 
+#include "ir/Kolo.h"
 #include "targets/Linker.h"
 #include "targets/gpu/EmitCode.h"
 
@@ -42,6 +43,10 @@ llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &
                                         StringRef architecture) {
   if (!isSupported(architecture))
     return gpu::makeError("the hip target generates code for gfx90a and gfx942, not for '" + architecture + "'");
+  for (auto program : module.getOps<ProgramOp>())
+    if (llvm::any_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return buffer.getLines(); }))
+      return gpu::makeError("protocol lines is for hosts and CUDA devices: nothing says of AMD devices that what some threads of "
+                            "a wave store arrives at once");
   LLVMInitializeAMDGPUTargetInfo();
   LLVMInitializeAMDGPUTarget();
   LLVMInitializeAMDGPUTargetMC();

@@ -164,24 +164,26 @@ TEST_P(EveryPublishingAlgorithm, IsRefusedWhenItPublishesInOnePlaceAndThatIsWron
 }
 
 TEST_P(EveryPacketAlgorithm, MeansTheSameInBothPhases) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Packets}});
-  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+  BothPhases phases(name(), {.schedule = schedule()});
+  EXPECT_EQ(firstFailure(phases, phases.program(), name()), "");
 }
 
 TEST_P(EveryPacketAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
-  BothPhases phases(GetParam(), {.optimize = false, .schedule = {.protocol = Protocol::Packets}});
-  EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
+  BothPhases phases(name(), {.optimize = false, .schedule = schedule()});
+  EXPECT_EQ(firstFailure(phases, phases.program(), name()), "");
 }
 
 TEST_P(EveryPacketAlgorithm, IsRefusedAndWrongWhereItNeedsWhatPacketsSay) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Packets}});
+  BothPhases phases(name(), {.schedule = schedule()});
   ProgramOp program = phases.program();
   program.walk([](BufferOp buffer) {
-    if (buffer.getRole() == BufferRole::Packets)
+    if (buffer.getRole() == BufferRole::Packets) {
       buffer.setRole(BufferRole::Scratch);
+      buffer.setLines(false);
+    }
   });
-  EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
-  EXPECT_NE(firstFailure(phases, program, GetParam()), "");
+  EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(name())).front()).refutation.has_value());
+  EXPECT_NE(firstFailure(phases, program, name()), "");
 }
 
 TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) {

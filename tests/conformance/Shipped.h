@@ -48,7 +48,12 @@ private:
 };
 
 class EveryPublishingAlgorithm : public testing::TestWithParam<std::string> {};
-class EveryPacketAlgorithm : public testing::TestWithParam<std::string> {};
+/// With every format of packets.
+class EveryPacketAlgorithm : public testing::TestWithParam<std::tuple<std::string, Protocol>> {
+protected:
+  const std::string &name() const { return std::get<0>(GetParam()); }
+  Schedule schedule() const { return {.protocol = std::get<1>(GetParam())}; }
+};
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::conformance

@@ -3,6 +3,7 @@
 #include "Emulator.h"
 
 #include "compiler/Pipeline.h"
+#include "compiler/lower/PacketFormat.h"
 #include "ir/reference/Oracle.h"
 #include "kolo/dsl/Registry.h"
 #include "targets/cpu/CpuTarget.h"
@@ -26,7 +27,7 @@ class Algorithm {
 public:
   Algorithm(const std::string &name, const DeviceOptions &options, const Schedule &schedule = {},
             int64_t listEntries = gpu::mostListEntries)
-      : name(name), context(makeContext()) {
+      : name(name), format(schedule.protocol == Protocol::Lines ? linePackets : wordPackets), context(makeContext()) {
     cpu::loadCpuTarget(*context);
     mesh = smallMesh(definitionOf(name));
     module = emit(*context, name, {mesh});
@@ -39,6 +40,7 @@ public:
   ProgramOp program() { return *module->getOps<ProgramOp>().begin(); }
 
   std::string name;
+  PacketFormat format; // where there are packets
   std::unique_ptr<mlir::MLIRContext> context;
   Sizes mesh;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -120,7 +122,8 @@ void Ranks::place(uint64_t seed) {
   auto isOfPackets = [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; };
   auto numPackets = size_t(llvm::count_if(algorithm.program().getBody().getOps<BufferOp>(), isOfPackets));
   size_t mostParts = numRanks * numRanks * numRanks * size_t(shape.lanes);
-  packetBytes = numPackets * (2 * (largest + 64 * numRanks) * numRanks + 8 * mostParts);
+  const PacketFormat &format = algorithm.format;
+  packetBytes = numPackets * size_t(format.bytes) * ((largest + 64 * numRanks) * numRanks / size_t(format.dataBytes) + mostParts);
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     buffers[role].clear(), addresses[role].clear();
     for (size_t rank = 0; rank < numRanks; ++rank) {
@@ -219,12 +222,14 @@ bool isRooted(CollectiveKind kind) {
 
 class EmulatedAlgorithm : public testing::TestWithParam<std::string> {};
 class EmulatedPacketAlgorithm : public testing::TestWithParam<std::string> {};
+class EmulatedLineAlgorithm : public testing::TestWithParam<std::string> {};
 
 /// All types, with several counts and reductions each; so many calls back to back.
 void runAllTypes(Algorithm &algorithm, int numCalls, const std::vector<int64_t> &counts, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (reference::ElementType type : reference::allElementTypes) {
-    LaunchShape shape{1 + int64_t(random() % 2), groupSize * (1 + int64_t(random() % 2))};
+    int64_t multiple = algorithm.format == linePackets ? gpu::threadsPerLine : groupSize;
+    LaunchShape shape{1 + int64_t(random() % 2), multiple * (1 + int64_t(random() % 2))};
     Ranks ranks(algorithm, shape);
     ranks.call.type = type;
     for (int64_t count : counts) {
@@ -249,6 +254,14 @@ TEST_P(EmulatedPacketAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCou
   runAllTypes(algorithm, 5, {0, 1, 17, 255, 1000}, 8);
 }
 
+TEST_P(EmulatedLineAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
+  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::Lines});
+  runAllTypes(algorithm, 5, {0, 1, 31, 1000}, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLineAlgorithm,
+                         testing::Values("binomialBroadcast", "ringAllGather", "ringReduceScatter", "twoShotAllReduce"),
+                         [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(packetAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(algorithmNames()),
@@ -305,10 +318,12 @@ TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
   EXPECT_TRUE(hasTimedOut);
 }
 
-TEST(EmulatedFailure, PacketsOfAMissingRankEndInARecordToo) {
-  Algorithm algorithm("twoShotAllReduce", {}, {.protocol = Protocol::Packets});
+class EmulatedPacketFailure : public testing::TestWithParam<Protocol> {};
+
+TEST_P(EmulatedPacketFailure, PacketsOfAMissingRankEndInARecordToo) {
+  Algorithm algorithm("twoShotAllReduce", {}, {.protocol = GetParam()});
   ASSERT_EQ(algorithm.program().getSemaphores(), 0u);
-  Ranks ranks(algorithm, {2, 2 * groupSize});
+  Ranks ranks(algorithm, {2, gpu::threadsPerLine});
   ranks.call.count = 1000;
   ranks.pollLimit = 2000;
   EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank != 3; }), "");
@@ -325,6 +340,9 @@ TEST(EmulatedFailure, PacketsOfAMissingRankEndInARecordToo) {
     }
   EXPECT_TRUE(hasTimedOut);
 }
+
+INSTANTIATE_TEST_SUITE_P(Protocols, EmulatedPacketFailure, testing::Values(Protocol::Packets, Protocol::Lines),
+                         [](const auto &info) { return info.param == Protocol::Packets ? "Packets" : "Lines"; });
 
 TEST(EmulatedFailure, AnAbortEndsTheWaitsOfAllLanes) {
   Algorithm algorithm("ringAllGather", {});

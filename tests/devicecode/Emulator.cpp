@@ -22,12 +22,20 @@
 namespace kolo::test {
 namespace {
 
+/// Threads that have a line together.
+struct Group {
+  std::barrier<> barrier{gpu::threadsPerLine};
+  int32_t shared = 0;
+};
+
 struct Block {
-  explicit Block(int64_t lane, const LaunchShape &shape) : lane(lane), shape(shape), barrier(shape.threads) {}
+  explicit Block(int64_t lane, const LaunchShape &shape)
+      : lane(lane), shape(shape), barrier(shape.threads), groups(size_t(shape.threads / gpu::threadsPerLine)) {}
   int64_t lane;
   LaunchShape shape;
   std::barrier<> barrier;
   int32_t shared = 0;
+  std::vector<Group> groups;
   void *lists[gpu::destinationEntries + gpu::mostListEntries] = {};
 };
 
@@ -58,6 +66,38 @@ int32_t any(int32_t value) {
   waitAtBarrier();
   return result;
 }
+/// What one thread has of a line.
+struct Part {
+  uint64_t low, high;
+};
+Group &group() { return block->groups[size_t(thread / gpu::threadsPerLine)]; }
+bool isLast() { return thread % gpu::threadsPerLine == gpu::threadsPerLine - 1; }
+/// The others' parts, relaxed, before the last one's: with release and acquire they are there when that is.
+void storeLine(Part *part, uint64_t low, uint64_t high) {
+  if (isLast())
+    group().barrier.arrive_and_wait();
+  std::atomic_ref(part->low).store(low, std::memory_order_relaxed);
+  std::atomic_ref(part->high).store(high, std::memory_order_release);
+  if (!isLast())
+    group().barrier.arrive_and_wait();
+}
+Part loadLine(Part *part) {
+  if (!isLast())
+    group().barrier.arrive_and_wait();
+  uint64_t high = std::atomic_ref(part->high).load(std::memory_order_acquire);
+  Part found = {std::atomic_ref(part->low).load(std::memory_order_relaxed), high};
+  if (isLast())
+    group().barrier.arrive_and_wait();
+  return found;
+}
+int32_t fromLast(int32_t value) {
+  if (isLast())
+    group().shared = value;
+  group().barrier.arrive_and_wait();
+  int32_t result = group().shared;
+  group().barrier.arrive_and_wait();
+  return result;
+}
 void doNothing() {}
 void raise(uint64_t *counter, uint64_t value) { std::atomic_ref(*counter).store(value, std::memory_order_release); }
 uint64_t peek(uint64_t *counter) { return std::atomic_ref(*counter).load(std::memory_order_acquire); }
@@ -82,6 +122,9 @@ const std::pair<llvm::StringRef, void *> primitives[] = {
     {gpu::acquireFunction, reinterpret_cast<void *>(doNothing)},
     {gpu::uniformFunction, reinterpret_cast<void *>(uniform)},
     {gpu::listFunction, reinterpret_cast<void *>(lists)},
+    {gpu::storeLineFunction, reinterpret_cast<void *>(storeLine)},
+    {gpu::loadLineFunction, reinterpret_cast<void *>(loadLine)},
+    {gpu::fromLastFunction, reinterpret_cast<void *>(fromLast)},
     {gpu::pauseFunction, reinterpret_cast<void *>(pause)},
     {"__truncsfbf2", reinterpret_cast<void *>(roundToBfloat16)}};
 

@@ -114,6 +114,30 @@ class Text(unittest.TestCase):
                     self.assertTrue(any(line.startswith("s_barrier") for line in found[name]))
                 self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text))
 
+    def test_lines_are_written_and_read_by_groups_at_once(self):
+        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", [f"cuda:{one}" for one in CUDA], "--protocol", "lines")
+        self.assertEqual(compiled.manifest["programs"][0]["semaphores"], 0)
+        for architecture in CUDA:
+            with self.subTest(architecture=architecture):
+                text = compiled.image(architecture).read_text()
+                found = functions(text, r"\.func .*?kolo_\$_([\w$]+)\($", r"^}")
+                store, load = r"st\.volatile\.global\.v2\.b64", r"ld\.volatile\.global\.v2\.b64"
+                for name, access in (("sendLines", store), ("receiveLines_$_blocked", load), ("receiveReduceLines_$_blocked", load)):
+                    code = [line for line in found[name] if not re.match(r"(add|mad|shl|mov|selp|cvt|or)\.|//|$", line)]
+                    places = [i for i, line in enumerate(code) if re.match(access, line)]
+                    self.assertGreaterEqual(len(places), 5)
+                    for place in places:
+                        self.assertRegex(code[place - 1], r"bar\.warp\.sync", "the group meets right before")
+                    self.assertGreaterEqual(longest_run(code, access, r"setp|ld\.global|st\.global|shfl"), 4, "four lines in flight")
+                for name in ("receiveLines_$_blocked", "receiveReduceLines_$_blocked"):
+                    self.assertRegex("\n".join(found[name]), r"shfl\.sync\.idx\.b32\s.*, 7, 6175, ", "the last of eight says whether")
+                    self.assertRegex("\n".join(found[name]), r"bar\.red\.or\.pred", "all threads learn of a failure")
+                self.assertIsNone(re.search(r"ld\.global\.nc|\s(atom|red)\.|\.local|\.extern", text))
+
+    def test_lines_are_refused_for_devices_of_which_nothing_is_known(self):
+        with self.assertRaisesRegex(AssertionError, "exit code 2\nkolo: protocol lines is for hosts and CUDA devices: "):
+            Compiled(self.folder, "twoShotAllReduce", "rank=8", ["hip:gfx90a"], "--protocol", "lines")
+
     def check_ptx(self, compiled, text):
         for absent, why in ((r"ld\.global\.nc", "memory that peers write is not coherent there"),
                             (r"\s(atom|red)\.", "nobody adds to memory of others"), (r"\.extern", "nothing defines it"),
@@ -224,16 +248,17 @@ def check_with_ptxas(names):
         print("skipped: there is no ptxas")
         return SKIPPED
     wrong = False
-    print(f"{'algorithm':<34} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
-    for name, dims in algorithms(names):
+    print(f"{'algorithm':<34} {'protocol':<8} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
+    bulk = [(name, dims, "bulk") for name, dims in algorithms(names)]
+    for name, dims, protocol in bulk + [("twoShotAllReduce", ["rank"], protocol) for protocol in ("packets", "lines")]:
         with tempfile.TemporaryDirectory(prefix="kolo-code-") as folder:
-            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA], "--ptxas", ptxas)
+            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA], "--ptxas", ptxas, "--protocol", protocol)
             cubins = [image for image in compiled.manifest["devices"]["images"] if image["format"] == "cubin"]
             wrong |= [cubin["architecture"] for cubin in cubins] != list(CUDA)
             for cubin in cubins:
                 registers, shared, spilled, stack = (cubin["resources"][name][kind] for kind in
                                                      ("registers", "sharedBytes", "spilledBytes", "stackBytes"))
-                print(f"{name:<34} {cubin['architecture']:<12} {registers:>9} {shared:>7} {spilled:>8} {stack:>6}", flush=True)
+                print(f"{name:<34} {protocol:<8} {cubin['architecture']:<12} {registers:>9} {shared:>7} {spilled:>8} {stack:>6}", flush=True)
                 wrong |= registers == 0 or registers > 128 or spilled != 0 or stack != 0
     return int(wrong)
 

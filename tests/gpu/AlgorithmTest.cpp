@@ -1,6 +1,9 @@
 // Every shipped algorithm, with 2, 4 and 8 ranks that share one device: all types, awkward counts, several calls back
 // to back.
+#include "../runtime/World.h"
 #include "Support.h"
+
+#include "targets/gpu/DeviceFunctions.h"
 
 #include <random>
 
@@ -63,6 +66,56 @@ TEST_P(PacketAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackT
   runAllTypes(algorithm, 5, {0, 1, 17, 255, 1000}, 12);
 }
 
+/// On the stand-in driver with as many threads as a line takes, which is slow there.
+class LineAlgorithms : public DeviceAlgorithms {
+protected:
+  StandInThreads threads{gpu::threadsPerLine};
+};
+
+TEST_P(LineAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
+  constexpr const char *few[] = {"directBroadcast", "ringReduceScatter", "twoShotAllReduce"};
+  if (isStandIn() && !llvm::is_contained(few, GetParam()))
+    GTEST_SKIP() << "that is for devices";
+  DeviceAlgorithm algorithm(GetParam(), everything(), "", {.protocol = Protocol::Lines});
+  runAllTypes(algorithm, 5, {0, 1, 17, 255, 1000}, 13);
+}
+
+TEST_P(LineAlgorithms, GiveTheRightResultForLargeBuffers) {
+  if (isStandIn())
+    GTEST_SKIP() << "that is for devices";
+  DeviceAlgorithm algorithm(GetParam(), {}, "", {.protocol = Protocol::Lines});
+  for (const Sizes &mesh : algorithm.meshes()) {
+    DeviceRanks ranks(algorithm, mesh, {.lanes = 16});
+    reference::Call call = algorithm.call(mesh);
+    call.count = (1 << 20) + 3;
+    EXPECT_EQ(ranks.run(call, 5, 6), "") << reference::numRanks(call) << " ranks";
+  }
+}
+
+TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
+  if (!isStandIn())
+    GTEST_SKIP() << "its devices are made up";
+  DeviceAlgorithm algorithm("ringAllGather", {}, "", {.protocol = Protocol::Lines});
+  auto run = [&](std::vector<int> devices) {
+    auto communicator = runtime::DeviceCommunicator::createLocal(devices, {.lanes = 1, .threads = 64});
+    EXPECT_TRUE(communicator.isOk()) << communicator.status().message();
+    runtime::CallArguments arguments;
+    arguments.mesh = *runtime::Mesh::create({{"rank", 2}});
+    std::vector<runtime::RankBuffers> buffers(2);
+    std::vector<runtime::StreamHandle> streams(2);
+    runtime::Status status = communicator->run(*algorithm.plugin, arguments, buffers, streams);
+    return status.isOk() ? communicator->synchronize().message() : status.message();
+  };
+  StandInThreads threads(gpu::threadsPerLine);
+  EXPECT_EQ(run({0, 1}), "");
+  ScopedVariable none("KOLO_STANDIN_NVLINK", "0");
+  EXPECT_EQ(run({0, 0}), "") << "a device reaches itself";
+  EXPECT_EQ(run({0, 1}), "program 'ringAllGather' sends packets in lines, which arrive whole on one device and over NVLink "
+                         "alone: device 0 has no NVLink to that of rank 1");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LineAlgorithms, testing::ValuesIn(packetAlgorithmNames()),
+                         [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(All, PacketAlgorithms, testing::ValuesIn(packetAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(All, DeviceAlgorithms, testing::ValuesIn(algorithmNames()),

@@ -3,6 +3,7 @@
 #include "Support.h"
 
 #include "../runtime/World.h"
+#include "targets/gpu/DeviceFunctions.h"
 
 #include <csignal>
 
@@ -114,4 +115,24 @@ TEST(DeviceProcesses, RanksReachEachOthersMemoryUntilOneIsKilled) {
   if (said[0].starts_with("no device"))
     GTEST_SKIP() << said[0];
   EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9", ""}));
+}
+
+TEST(DeviceProcesses, SendLinesUnlessSomeDevicesHaveNoNvlink) {
+  if (!isStandIn())
+    GTEST_SKIP() << "its devices are made up";
+  DeviceAlgorithm algorithm("ringAllGather", {{KOLO_I32}, {KOLO_SUM}, kolo::Accumulation::F32}, "sm_70",
+                            {.protocol = kolo::Protocol::Lines});
+  StandInThreads threads(kolo::gpu::threadsPerLine);
+  auto body = [&](int, Communicator host) {
+    Member member(std::move(host), *algorithm.plugin);
+    std::string wrong = member.run(0);
+    return wrong.empty() ? member.run(1) + member.run(2) : wrong;
+  };
+  EXPECT_EQ(inProcesses(body), std::vector<std::string>(numRanks));
+  ScopedVariable none("KOLO_STANDIN_NVLINK", "0");
+  std::vector<std::string> said = inProcesses(body);
+  for (const std::string &text : said)
+    EXPECT_NE(text.find("program 'ringAllGather' sends packets in lines, which arrive whole on one device and over NVLink alone"),
+              std::string::npos)
+        << text;
 }

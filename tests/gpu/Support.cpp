@@ -14,8 +14,9 @@ namespace {
 
 constexpr size_t guardBytes = 64;
 
+bool chooseThreads(int64_t number) { return setenv("KOLO_STANDIN_THREADS", std::to_string(number).c_str(), 1) == 0; }
 /// Before the stand-in driver, if it is that one, launches anything.
-const int threadsAreChosen = setenv("KOLO_STANDIN_THREADS", std::to_string(standInThreads).c_str(), 1);
+const bool areThreadsChosen = chooseThreads(standInThreads);
 
 void expectOk(const runtime::Status &status) {
   if (!status.isOk())
@@ -47,6 +48,9 @@ llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const Devic
 }
 
 } // namespace
+
+StandInThreads::StandInThreads(int64_t number) { chooseThreads(number); }
+StandInThreads::~StandInThreads() { chooseThreads(standInThreads); }
 
 bool isStandIn() {
   const char *path = std::getenv("KOLO_CUDA_DRIVER");

@@ -18,6 +18,15 @@ namespace kolo::test {
 std::string whyNoDevice();
 bool isStandIn();
 
+/// How many threads of the host the stand-in driver has for a block, for a scope: otherwise standInThreads.
+class StandInThreads {
+public:
+  explicit StandInThreads(int64_t number);
+  ~StandInThreads();
+  StandInThreads(const StandInThreads &) = delete;
+  StandInThreads &operator=(const StandInThreads &) = delete;
+};
+
 /// An algorithm, compiled for its meshes of 2, 4 and 8 ranks and for the device that there is; or, if that must not be
 /// touched yet, for an architecture of which it runs the code.
 class DeviceAlgorithm {

@@ -597,3 +597,11 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   // expected-error @below {{program_c8: moves packets by other parts than lane of num_lanes}}
   kolo.chan.put %in[] size [] -> %packets[] size [] to %c0 part %c0 of %c2 : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{program_c9: some packets are lines, and some are not}}
+  %lines = kolo.buffer packets "lines" grid() blocks 0 lines : !kolo.buffer<0>
+}

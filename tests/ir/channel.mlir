@@ -66,3 +66,11 @@ kolo.chan.program @all #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   // CHECK: kolo.chan.divide [[OUT]]{{\[}}[[ME]]] size{{\[}}[[ONE]]] part [[LANE]] of [[LANES]] : <1>
   kolo.chan.divide %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1>
 }
+
+// CHECK-LABEL: kolo.chan.program @packets
+// GENERIC-LABEL: sym_name = "packets"
+kolo.chan.program @packets #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  // CHECK: kolo.buffer packets "packets" grid() blocks 0 lines : <0>
+  // GENERIC: "kolo.buffer"() <{blocks = 0 : i64, lines, name = "packets"
+  %packets = kolo.buffer packets "packets" grid() blocks 0 lines : !kolo.buffer<0>
+}

@@ -118,3 +118,10 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 // expected-error @below {{dim_size_c1: the mesh has no dimension 0}}
 %n = kolo.dim_size 0
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
+  // expected-error @below {{buffer_c6: only packets are lines, not the scratch}}
+  %b = kolo.buffer scratch "b" grid() blocks 0 lines : !kolo.buffer<0>
+}

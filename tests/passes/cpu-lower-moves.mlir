@@ -1,4 +1,5 @@
 // RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s
+// RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s --check-prefix=LINES
 
 // A program becomes a function of an invocation, and one that sizes its scratch memory from a shape. A put becomes loops
 // over contiguous ranges of bytes with one call in the middle, for ranges that are not empty; a wait is a call whose result
@@ -168,4 +169,41 @@ kolo.chan.program @combining #kolo.collective<all_reduce over 0> mesh ["rank"] m
   kolo.chan.enter
   kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.reduce %published[] size [] -> %out[] size [] from %peer : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// What is waited for is the word after a line's data; what is combined comes in whole lines.
+// LINES-LABEL: llvm.func internal @kolo.receiveLines(
+// LINES: scf.if
+// LINES: %[[WORD:.*]] = llvm.getelementptr %arg2[120]
+// LINES: llvm.call @kolo.awaitPacket(%arg0, %[[WORD]], %arg4)
+// LINES: scf.while
+// LINES: llvm.call @kolo.readLines(
+// LINES: %[[LINE:.*]] = llvm.getelementptr %arg2[%{{.*}}]
+// LINES: %[[WORD:.*]] = llvm.getelementptr %[[LINE]][120]
+// LINES: llvm.call @kolo.awaitPacket(%arg0, %[[WORD]], %arg4)
+// LINES-LABEL: llvm.func internal @kolo.receiveReduceLines(
+// LINES: %[[REST:.*]] = arith.remui %[[TILE:.*]], %c120_i64
+// LINES: arith.subi %[[TILE]], %[[REST]]
+
+// Two lines for every 15 units of 16 bytes of data, rounded down, and one for every part of every chunk.
+// LINES-LABEL: llvm.func internal @packetBytes.lines(%{{.*}}: !llvm.ptr) -> i64
+// LINES: %[[TWICE:.*]] = arith.muli %{{.*}}, %c2
+// LINES: %[[FILLED:.*]] = arith.divui %[[TWICE]], %c15
+// LINES: %[[LINES:.*]] = arith.addi %[[FILLED]], %{{.*}}
+// LINES: arith.muli %[[LINES]], %c128
+// LINES-LABEL: llvm.func internal @run.lines(%{{.*}}: !llvm.ptr) -> i32
+// LINES: llvm.call @kolo.sendLines(
+// LINES: llvm.call @kolo.receiveReduceLines(
+// LINES: llvm.call @kolo.receiveLines(
+kolo.chan.program @lines #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %me = kolo.chan.coord 0
+  %n = kolo.dim_size 0
+  %c1 = arith.constant 1 : index
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid(%n) blocks 1 lines : !kolo.buffer<1>
+  kolo.chan.put %in[] size [] -> %packets[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.reduce %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+  kolo.chan.copy %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
 }

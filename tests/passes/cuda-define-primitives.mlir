@@ -18,6 +18,16 @@
 // CHECK: llvm.func internal @kolo.pause(
 // CHECK: llvm.call_intrinsic "llvm.nvvm.nanosleep"
 
+// The threads of a group meet, then access a line by one instruction, 16 bytes each.
+// CHECK: llvm.func internal @kolo.storeLine(
+// CHECK: llvm.call_intrinsic "llvm.nvvm.bar.warp.sync"
+// CHECK-NEXT: llvm.store volatile %{{.*}}, %arg0 {alignment = 16 : i64} : vector<2xi64>, !llvm.ptr<1>
+// CHECK: llvm.func internal @kolo.loadLine(
+// CHECK: llvm.call_intrinsic "llvm.nvvm.bar.warp.sync"
+// CHECK-NEXT: llvm.load volatile %arg0 {alignment = 16 : i64} : !llvm.ptr<1> -> vector<2xi64>
+// CHECK: llvm.func internal @kolo.fromLast(
+// CHECK: llvm.call_intrinsic "llvm.nvvm.shfl.sync.idx.i32"
+
 // ALL-NOT: {{arith|scf|cf|kolo\.chan}}.
 // ALL: llvm.func @waits(
 kolo.chan.program @waits #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {

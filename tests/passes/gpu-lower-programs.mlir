@@ -4,6 +4,7 @@
 // RUN:   --implicit-check-not=arith.extf
 // RUN: not kolo-opt %s --kolo-gpu-lower-programs=types=f31 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not kolo-opt %s --kolo-gpu-lower-programs=list-entries=1 2>&1 | FileCheck %s --check-prefix=SHORT
+// RUN: kolo-opt %s --kolo-gpu-lower-programs="types=f32 reductions=sum" --canonicalize --cse | FileCheck %s --check-prefix=LINES
 
 // UNKNOWN: 'f31' is no type or reduction
 // SHORT: a list has at least 2 and at most 128 entries, not 1
@@ -199,4 +200,53 @@ kolo.chan.program @fuses #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
     }
   }
   kolo.chan.signal 0 to %c0
+}
+
+// A group of eight threads stores a line, the number of the call in the last one's upper half; what is empty, or not aligned, comes
+// a line at a time.
+// LINES-LABEL: llvm.func internal @kolo.sendLines(
+// LINES: %[[WORD:.*]] = arith.shli %arg3, %c32_i64
+// LINES: scf.for
+// LINES-COUNT-4: llvm.call @kolo.storeLine(
+// LINES: scf.for
+// LINES: llvm.call @kolo.storeLine(
+// LINES-NOT: llvm.call @kolo.storeLine(
+// LINES: scf.for
+// LINES: llvm.call @kolo.storeLine(
+// LINES-NOT: llvm.call @kolo.storeLine(
+// LINES: llvm.return
+
+// It loads four together; all of it learn from the last one whether they are there, and whether to give up.
+// LINES-LABEL: llvm.func internal @kolo.receiveLines.blocked(
+// LINES: scf.while
+// LINES-COUNT-4: llvm.call @kolo.loadLine(
+// LINES-COUNT-4: llvm.call @kolo.fromLast(
+// LINES: llvm.call @kolo.pause(
+// LINES: %[[WHY:.*]] = scf.if
+// LINES: llvm.call @kolo.fromLast(%[[WHY]])
+// LINES: scf.while
+// LINES: scf.while
+// LINES: llvm.call @kolo.any(
+
+// LINES-LABEL: llvm.func internal @kolo.receiveReduceLines.blocked(
+// LINES: vector.bitcast %{{.*}} : vector<1xi64> to vector<2xf32>
+// LINES: arith.addf %{{.*}} : vector<2xf32>
+
+// LINES-LABEL: llvm.func internal @run.lines(%arg0: !llvm.ptr<1>) -> i32
+// LINES: llvm.call @move.lines.0(
+// LINES: llvm.call @receive.lines.1(
+// LINES-LABEL: llvm.func internal @move.lines.0(
+// LINES: llvm.call @kolo.sendLines(
+// LINES-LABEL: llvm.func internal @receive.lines.1(
+// LINES: llvm.call @kolo.receiveReduceLines(
+kolo.chan.program @lines #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %me = kolo.chan.coord 0
+  %n = kolo.dim_size 0
+  %c1 = arith.constant 1 : index
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid(%n) blocks 1 lines : !kolo.buffer<1>
+  kolo.chan.put %in[] size [] -> %packets[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.reduce %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
 }

@@ -1,5 +1,6 @@
 // RUN: kolo-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets))' | FileCheck %s
 // RUN: kolo-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets,kolo-place-staging),kolo-project,kolo.chan.program(kolo-infer-synchronisation,kolo-place-lanes),canonicalize,cse,kolo.chan.program(kolo-check-program))' | FileCheck %s --check-prefix=PROGRAM
+// RUN: not kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets{lines=true}))' 2>&1 | FileCheck %s --check-prefix=LINES
 
 // Senders put to different places. Packets say that they have arrived: there is no signal, and that is proved.
 
@@ -9,6 +10,9 @@
 // CHECK: kolo.transfer %{{.*}} -> %[[PACKETS]] to [others]
 // CHECK: scf.for
 // CHECK: kolo.copy %[[PACKETS]] -> %[[OUT]]
+
+// LINES-LABEL: kolo.choreography @gather
+// LINES: kolo.buffer packets "packets0" grid(%{{.*}}) blocks 1 lines
 
 // PROGRAM-LABEL: kolo.chan.program @gather
 // PROGRAM-SAME: semaphores 0

@@ -15,7 +15,7 @@ namespace {
 constexpr const char *synchronisations[] = {"least", "handshake"};
 constexpr const char *transfers[] = {"auto", "push", "pull"};
 constexpr const char *entries[] = {"auto", "together", "credits"};
-constexpr const char *protocols[] = {"bulk", "slots", "packets"};
+constexpr const char *protocols[] = {"bulk", "slots", "packets", "lines"};
 
 /// Calls `visit(name, names, value)` for every field that has names.
 template <class AnySchedule, class Visit> void forEachChoice(AnySchedule &schedule, Visit visit) {
@@ -64,8 +64,10 @@ Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &
     fail(where,
          "protocol slots: all of the input is published at once as all ranks enter, and read; not with pipeline, "
          "transfers push or entry credits");
-  if (schedule.protocol == Protocol::Packets && (schedule.slices > 1 || schedule.transfers == Transfers::Pull))
-    fail(where, "protocol packets: everything is written by its sender, a packet at a time; not with pipeline or transfers pull");
+  if (usesPackets(schedule.protocol) && (schedule.slices > 1 || schedule.transfers == Transfers::Pull))
+    fail(where, fmt::format("protocol {}: everything is written by its sender, a packet at a time; not with pipeline or "
+                            "transfers pull",
+                            protocols[size_t(schedule.protocol)]));
   return schedule;
 }
 

@@ -18,6 +18,7 @@ namespace kolo::device {
   X(cuDeviceGetAttribute, "cuDeviceGetAttribute")                                                                      \
   X(cuDeviceTotalMem, "cuDeviceTotalMem_v2")                                                                           \
   X(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer")                                                                    \
+  X(cuDeviceGetP2PAttribute, "cuDeviceGetP2PAttribute")                                                                \
   X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")                                                              \
   X(cuCtxPushCurrent, "cuCtxPushCurrent_v2")                                                                           \
   X(cuCtxPopCurrent, "cuCtxPopCurrent_v2")                                                                             \

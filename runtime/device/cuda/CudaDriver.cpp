@@ -66,6 +66,28 @@ int32_t enablePeer(int32_t device, int32_t peer) {
                                                           : check(result, "cuCtxEnablePeerAccess");
 }
 
+/// On the device itself and over NVLink, of which atomics that the link carries are the sign: PCIe has none between devices.
+int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer) {
+  *answer = 0;
+  CUdevice own = 0;
+  KOLO_CUDA(cuDeviceGet, &own, device);
+  int count = 0;
+  KOLO_CUDA(cuDeviceGetCount, &count);
+  for (int number = 0; number < count; ++number) {
+    CUdevice peer = 0;
+    KOLO_CUDA(cuDeviceGet, &peer, number);
+    CUuuid theirs = {};
+    KOLO_CUDA(cuDeviceGetUuid, &theirs, peer);
+    if (std::memcmp(theirs.bytes, uuid, sizeof(theirs.bytes)) != 0)
+      continue;
+    if (number == device)
+      *answer = 1;
+    else
+      KOLO_CUDA(cuDeviceGetP2PAttribute, answer, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, own, peer);
+  }
+  return KOLO_DRIVER_OK;
+}
+
 int32_t copy(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream) {
   KOLO_CURRENT(device);
   KOLO_CUDA(cuMemcpyAsync, toDevice(dst), toDevice(src), sizeBytes, toStream(stream));
@@ -220,6 +242,7 @@ constexpr KoloDeviceDriver driver = {
     .countDevices = countDevices,
     .openDevice = openDevice,
     .enablePeer = enablePeer,
+    .keepsLines = keepsLines,
     .allocate = allocate,
     .release = release,
     .locate = locate,

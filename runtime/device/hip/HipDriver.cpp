@@ -43,6 +43,12 @@ int32_t enablePeer(int32_t device, int32_t peer) {
                                                     : check(result, "hipDeviceEnablePeerAccess");
 }
 
+/// There is no code that sends any.
+int32_t keepsLines(int32_t, const uint8_t *, int32_t *answer) {
+  *answer = 0;
+  return KOLO_DRIVER_OK;
+}
+
 int32_t copy(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream) {
   KOLO_CURRENT(device);
   KOLO_HIP(hipMemcpyAsync, dst, src, sizeBytes, hipMemcpyDefault, static_cast<hipStream_t>(stream));
@@ -193,6 +199,7 @@ constexpr KoloDeviceDriver driver = {
     .countDevices = countDevices,
     .openDevice = openDevice,
     .enablePeer = enablePeer,
+    .keepsLines = keepsLines,
     .allocate = allocate,
     .release = release,
     .locate = locate,

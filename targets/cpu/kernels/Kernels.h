@@ -13,8 +13,9 @@ namespace kolo::cpu {
 
 /// Adds copyFunction and multicastFunction to the module, with accesses of at most vectorBytes.
 void defineCopies(mlir::ModuleOp module, int64_t vectorBytes);
-/// Adds writePacketsFunction and readPacketsFunction.
+/// Adds what writes and reads packets of words, and of lines; the latter after copies, and with such accesses.
 void definePackets(mlir::ModuleOp module);
+void defineLines(mlir::ModuleOp module, int64_t vectorBytes);
 /// Adds all reduction and division kernels, likewise.
 void defineReductions(mlir::ModuleOp module, int64_t vectorBytes);
 

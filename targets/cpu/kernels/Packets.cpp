@@ -1,4 +1,5 @@
 // Packets: 4 bytes of data and the sequence number of a call, read and written as one word. See kolo/runtime/PluginAbi.h.
+#include "compiler/lower/PacketFormat.h"
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/kernels/Kernels.h"
@@ -12,7 +13,7 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t dataBytes = 4, packetBytes = 8, sequenceShift = 32;
+constexpr int64_t dataBytes = wordPackets.dataBytes, packetBytes = wordPackets.bytes, sequenceShift = 32;
 
 class Packets {
 public:
@@ -75,7 +76,7 @@ Value Packets::createRest(Value source, Value begin, Value end) {
 
 /// (packets, src, sizeBytes, sequence): sizeBytes / 4 packets, rounded up, and one at least.
 void Packets::defineWrite() {
-  auto function = createFunction(builder, module, writePacketsFunction, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
+  auto function = createFunction(builder, module, wordFunctions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value packets = function.getArgument(0), source = function.getArgument(1), upper = shifted(function.getArgument(3));
   Value size = toIndex(builder, loc, function.getArgument(2));
@@ -140,7 +141,7 @@ Value Packets::readRest(Value destination, Value source, Value whole, Value size
 
 /// (dst, packets, sizeBytes, sequence) -> i64: the bytes up to the first packet that is not there yet. Never waits.
 void Packets::defineRead() {
-  auto function = createFunction(builder, module, readPacketsFunction, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
+  auto function = createFunction(builder, module, wordFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value destination = function.getArgument(0), source = function.getArgument(1), sequence = function.getArgument(3);
   Value size = toIndex(builder, loc, function.getArgument(2));

@@ -23,6 +23,7 @@ static OwningOpRef<ModuleOp> makeKernels(MLIRContext &context, int64_t vectorByt
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   defineCopies(*module, vectorBytes);
   definePackets(*module);
+  defineLines(*module, vectorBytes);
   defineReductions(*module, vectorBytes);
   PassManager manager(&context, ModuleOp::getOperationName());
   manager.addPass(createCanonicalizerPass());
@@ -50,7 +51,8 @@ static void exportKernels(llvm::Module &code, const CodeOptions &options, bool i
     std::string name = divideKernelName(KoloType(type));
     exportFunction(code, name, kernelSymbol(options.cpu, name));
   }
-  for (llvm::StringRef name : {copyFunction, multicastFunction, writePacketsFunction, readPacketsFunction})
+  for (llvm::StringRef name : {copyFunction, multicastFunction, wordFunctions.write, wordFunctions.read, lineFunctions.write,
+                               lineFunctions.read})
     if (isFirst)
       exportFunction(code, name.str(), name.str());
 }

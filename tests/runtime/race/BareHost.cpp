@@ -127,7 +127,7 @@ int32_t BareHost::awaitPacket(KoloInvocation *invocation, const uint64_t *packet
   Lane &lane = laneOf(invocation);
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   for (int round = 1; lane.failure.empty(); ++round) {
-    if (static_cast<int64_t>(__atomic_load_n(packet, __ATOMIC_RELAXED) >> 32) == invocation->sequence)
+    if (static_cast<int64_t>(__atomic_load_n(packet, __ATOMIC_ACQUIRE) >> 32) == invocation->sequence)
       return 0;
     sched_yield();
     if (round % 256 == 0 && std::chrono::steady_clock::now() > deadline)

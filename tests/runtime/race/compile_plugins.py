@@ -3,7 +3,8 @@
 
 usage: compile_plugins.py KOLO FOLDER
 
-FOLDER/*.so      what ships, by its own credits, with ranks that enter together, with inputs published, and in packets; must have no races
+FOLDER/*.so      what ships, by its own credits, with ranks that enter together, with inputs published, in packets, and some in
+                 lines; must have no races
 FOLDER/racy/     programs that lack a signal or a credit inside of a call
 FOLDER/eager/    programs that lack a credit for the entry to a call
 """
@@ -28,12 +29,16 @@ def compile_to(kolo, path, *arguments):
 
 SCHEDULES = {"": ["--entry", "credits"], ".together": ["--entry", "together"], ".slots": ["--protocol", "slots"],
              ".packets": ["--entry", "credits", "--protocol", "packets"]}
+# Of these alone, since memory is used again in the same order as with packets: a ring, many senders, and one that needs credits.
+LINES = {"ringAllReduce", "allPairsAllGather", "binomialBroadcast"}
 
 
 def compile_shipped(kolo, folder, name, dims):
     """Returns the number of plugins."""
-    return sum(compile_schedule(kolo, folder / f"{name}{suffix}.so", name, dims, options)
-               for suffix, options in SCHEDULES.items())
+    schedules = dict(SCHEDULES)
+    if name in LINES:
+        schedules[".lines"] = ["--entry", "credits", "--protocol", "lines"]
+    return sum(compile_schedule(kolo, folder / f"{name}{suffix}.so", name, dims, options) for suffix, options in schedules.items())
 
 
 def compile_schedule(kolo, path, name, dims, options):

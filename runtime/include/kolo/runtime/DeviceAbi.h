@@ -79,7 +79,7 @@ typedef struct KoloDeviceInvocation {
 } KoloDeviceInvocation;
 
 /* Bytes of scratch memory are what KoloProgram.scratchBytes says, with the same shape. Memory for packets is twice as large as
- * KoloProgram.packetBytes says, zero at first, and used by calls of one shape alone, on all ranks. */
+ * KoloProgram.packetBytes says, aligned to 128 bytes, zero at first, and used by calls of one shape alone, on all ranks. */
 
 typedef enum KoloDeviceFormat {
   KOLO_DEVICE_PTX,  /* text for cuModuleLoadData, with a terminating zero that sizeBytes counts */

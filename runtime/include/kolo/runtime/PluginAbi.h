@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 4u
+#define KOLO_ABI_VERSION 5u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -34,7 +34,10 @@ typedef enum KoloReduction { KOLO_SUM, KOLO_PRODUCT, KOLO_MIN, KOLO_MAX, KOLO_AV
 
 /* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same call.
  * Memory for packets is too. A packet is 8 bytes, aligned, read and written at once: the lower half is data, the upper half the
- * `sequence` of the call that it was written in. That memory holds nothing but packets, and zeros at first. */
+ * `sequence` of the call that it was written in. That memory holds nothing but packets, and zeros at first.
+ * Or it is a line, 128 bytes, aligned: 120 of data, then a word of 8 whose upper half is the sequence, and whose lower half is 0.
+ * Whoever reads the word of a call finds that call's data. The packets of a program are either lines or not, which the manifest
+ * says, and the two never share memory: data in a line may look like any word. */
 typedef enum KoloBufferRole {
   KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_PUBLISHED, KOLO_PACKETS,
   KOLO_NUM_BUFFER_ROLES
@@ -67,7 +70,8 @@ typedef struct KoloServices {
    * there. A failure is kept in the invocation and reported by the next wait or at the end. */
   void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src, int64_t sizeBytes);
   void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst, int64_t sizeBytes);
-  /* Blocks until a packet in this rank's memory has this invocation's sequence. Returns as `wait` does. */
+  /* Blocks until a packet in this rank's memory, or the last word of a line, has this invocation's sequence, which it loads with
+   * acquire. Returns as `wait` does. */
   int32_t (*awaitPacket)(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
 } KoloServices;
 

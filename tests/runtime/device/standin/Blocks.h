@@ -5,15 +5,25 @@
 #include "Kernel.h"
 
 #include <barrier>
+#include <vector>
 
 namespace kolo::standin {
 
+/// Threads that have a line of packets together.
+inline constexpr int threadsPerLine = 8;
+struct Group {
+  std::barrier<> barrier{threadsPerLine};
+  int32_t shared = 0;
+};
+
 struct Block {
-  Block(const StandInBlock &which, int number) : place(which), numThreads(number), barrier(number) {}
+  Block(const StandInBlock &which, int number)
+      : place(which), numThreads(number), barrier(number), groups(static_cast<size_t>(number / threadsPerLine)) {}
   StandInBlock place;
   int numThreads;
   std::barrier<> barrier;
   int32_t shared = 0;
+  std::vector<Group> groups; // of programs that have lines: numThreads is a multiple then
   void *lists[2 * 128] = {}; // as much as code for devices asks for
 };
 

@@ -18,6 +18,16 @@ void offerPrimitives() {
     dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL); // loaded already: only makes it visible
 }
 
+namespace {
+
+/// What one thread has of a line.
+struct Part {
+  uint64_t low, high;
+};
+Group &group() { return currentBlock->groups[static_cast<size_t>(currentThread / threadsPerLine)]; }
+bool isLast() { return currentThread % threadsPerLine == threadsPerLine - 1; }
+
+} // namespace
 } // namespace kolo::standin
 
 using namespace kolo::standin;
@@ -60,6 +70,32 @@ PRIMITIVE(uint64_t, peek, "kolo.peek", uint64_t *counter) {
 PRIMITIVE(void, acquire, "kolo.acquire") {}
 PRIMITIVE(int64_t, uniform, "kolo.uniform", int64_t value) { return value; }
 PRIMITIVE(void **, lists, "kolo.list") { return currentBlock->lists; }
+/// The others' parts, relaxed, before the last one's: with release and acquire they are there when that is.
+PRIMITIVE(void, storeLine, "kolo.storeLine", Part *part, uint64_t low, uint64_t high) {
+  if (isLast())
+    group().barrier.arrive_and_wait();
+  std::atomic_ref(part->low).store(low, std::memory_order_relaxed);
+  std::atomic_ref(part->high).store(high, std::memory_order_release);
+  if (!isLast())
+    group().barrier.arrive_and_wait();
+}
+PRIMITIVE(Part, loadLine, "kolo.loadLine", Part *part) {
+  if (!isLast())
+    group().barrier.arrive_and_wait();
+  uint64_t high = std::atomic_ref(part->high).load(std::memory_order_acquire);
+  Part found = {std::atomic_ref(part->low).load(std::memory_order_relaxed), high};
+  if (isLast())
+    group().barrier.arrive_and_wait();
+  return found;
+}
+PRIMITIVE(int32_t, fromLast, "kolo.fromLast", int32_t value) {
+  if (isLast())
+    group().shared = value;
+  group().barrier.arrive_and_wait();
+  int32_t result = group().shared;
+  group().barrier.arrive_and_wait();
+  return result;
+}
 PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) { sched_yield(); }
 
 /// What LLVM calls to round to bf16, to the nearest and ties to even; the result is in the lowest bits of the register.

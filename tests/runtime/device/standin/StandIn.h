@@ -1,7 +1,7 @@
 // A stand-in for the CUDA driver: the functions that libkolo_cuda uses, on memory and threads of the host, for tests
 // where there is no GPU. It is stricter than the real one: what that one may let pass is an error here. Devices are
 // made up by the environment: KOLO_STANDIN_DEVICES (2), KOLO_STANDIN_ARCHITECTURE (90), KOLO_STANDIN_RESIDENT (64:
-// blocks per device).
+// blocks per device), KOLO_STANDIN_NVLINK (1: between all of them).
 #pragma once
 
 #include <cuda.h>

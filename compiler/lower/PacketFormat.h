@@ -1,0 +1,18 @@
+// How packets lie in memory; what they say is in kolo/runtime/PluginAbi.h. Shared by all targets.
+#ifndef KOLO_COMPILER_LOWER_PACKETFORMAT_H
+#define KOLO_COMPILER_LOWER_PACKETFORMAT_H
+
+#include <cstdint>
+
+namespace kolo {
+
+/// A packet lies at a multiple of its size; the sequence number follows the data.
+struct PacketFormat {
+  int64_t bytes, dataBytes;
+  bool operator==(const PacketFormat &) const = default;
+};
+inline constexpr PacketFormat wordPackets{8, 4}, linePackets{128, 120};
+
+} // namespace kolo
+
+#endif

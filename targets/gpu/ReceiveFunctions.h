@@ -1,0 +1,76 @@
+// What functions that receive packets have in common, whatever the format. Private to the device targets.
+#ifndef KOLO_TARGETS_GPU_RECEIVEFUNCTIONS_H
+#define KOLO_TARGETS_GPU_RECEIVEFUNCTIONS_H
+
+#include "ir/IndexArithmetic.h"
+#include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/Timeouts.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace kolo::gpu {
+
+class ReceiveFunctions {
+protected:
+  ReceiveFunctions(mlir::ModuleOp module, const PacketFunctionNames &names)
+      : names(names), module(module), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
+        i64(builder.getI64Type()), i32(builder.getI32Type()) {}
+
+  /// Computes what is to be stored, of a vector or of one element, from what has arrived and where it belongs.
+  using Combine = llvm::function_ref<mlir::Value(mlir::Value arrived, mlir::Value place, int64_t alignment)>;
+  /// Builds the receiving of so many elements, of type index, of a type in memory; gives this thread's status.
+  using Receive = llvm::function_ref<mlir::Value(mlir::Value destination, mlir::Value packets, mlir::Value numElements,
+                                                 mlir::Type stored, Combine combine)>;
+  void defineReceive(Receive receive);
+  void defineReceiveReduce(const DeviceOptions &options, Receive receive);
+
+  /// One look at packets: what is in them, and whether, i1, all are of this call.
+  struct Attempt {
+    llvm::SmallVector<mlir::Value> data;
+    mlir::Value areThere;
+  };
+  struct Polled {
+    llvm::SmallVector<mlir::Value> data;
+    mlir::Value status;
+  };
+  /// Looks again and again, until all are there, or, after so many turns, i64, there is a reason to give up: a status. There may
+  /// have been one before.
+  Polled poll(mlir::TypeRange types, mlir::Value status, llvm::function_ref<Attempt()> read,
+              llvm::function_ref<mlir::Value(mlir::Value turn)> giveUp);
+
+  mlir::Value isAligned(mlir::Value address, int64_t bytes);
+  /// The bytes [begin, end) of the source, as the lowest of an integer, which holds them.
+  mlir::Value bytesOf(mlir::Type integer, mlir::Value source, mlir::Value begin, mlir::Value end);
+  /// The element at a byte of an integer.
+  mlir::Value elementAt(mlir::Value integer, mlir::Value byte, mlir::Type stored);
+
+  mlir::Value at(mlir::Value base, mlir::Value offset) { return advance(builder, loc, base, toInteger(builder, loc, offset)); }
+  mlir::Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  mlir::Value add(mlir::Value a, mlir::Value b) { return createAdd(builder, loc, a, b); }
+  mlir::Value mul(mlir::Value a, mlir::Value b) { return createMul(builder, loc, a, b); }
+  mlir::Value div(mlir::Value a, int64_t b) { return mlir::arith::DivUIOp::create(builder, loc, a, constant(b)); }
+  mlir::Value min(mlir::Value a, mlir::Value b) { return mlir::arith::MinSIOp::create(builder, loc, a, b); }
+  mlir::Value max(mlir::Value a, mlir::Value b) { return mlir::arith::MaxSIOp::create(builder, loc, a, b); }
+  mlir::Value code(KoloDeviceFailureCode value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 32); }
+  mlir::Value boolean(bool value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 1); }
+  /// Of a packet, in the upper half of its word.
+  mlir::Value sequenceIn(mlir::Value word);
+  mlir::Value wordOf(mlir::Value sequence);
+
+  const PacketFunctionNames &names;
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::Type pointer, i64, i32;
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::Value invocation, sequence, statement; // of the function at hand
+
+private:
+  void finishReceive(mlir::Value status);
+  void defineUniform(llvm::StringRef name, llvm::StringRef blocked);
+  mlir::Value chooseReduction(const DeviceOptions &options, llvm::function_ref<mlir::Value(KoloType, KoloReduction)> build);
+};
+
+} // namespace kolo::gpu
+
+#endif
