@@ -9,6 +9,7 @@
 #include "targets/gpu/DeviceFunctions.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace kolo::gpu {
 
@@ -33,10 +34,11 @@ private:
     int64_t role;
     BufferShape shape;
     mlir::Value offset; // bytes from the role's base to this buffer, of type index
-    void forEach(llvm::function_ref<void(mlir::Value &)> visit) {
-      llvm::for_each(shape.grid, visit);
-      visit(shape.cut), visit(offset);
-    }
+  };
+  /// A slice on one side of a move.
+  struct Side {
+    SliceValues slice;
+    mlir::Value begin; // where its buffer begins
   };
   /// What threads of the block may not have done yet with this rank's memory, as far as no barrier settled it.
   struct Unsettled {
@@ -45,35 +47,23 @@ private:
 
   std::string createRun();
   void readShape();
-  llvm::SmallVector<mlir::Value> shapeValues();
   void readCall();
   void lowerBlock(mlir::Block &block);
   void lowerOp(mlir::Operation &op);
   void lowerRegions(mlir::Operation &op);
   void lowerMove(MoveInterface move);
-  /// All that the code of a move depends on, beside its kind.
-  struct MoveValues {
-    struct Side {
-      SliceValues slice;
-      int64_t role;
-      mlir::Value offset, peer; // see BufferValues; null: here
-      mlir::Value base;         // where the role's memory begins, inside of the move's function
-    };
-    Side source, destination;
-    PartValues part;
-    mlir::Value numRanks; // of a division
-    mlir::Value sequence; // of packets
-    void forEach(llvm::function_ref<void(mlir::Value &)> visit);
-  };
-  mlir::Value baseOf(const MoveValues::Side &side);
-  mlir::Value addressIn(const MoveValues::Side &side, mlir::Value firstElement);
-  void outline(bool mayFail, llvm::function_ref<void(llvm::function_ref<void(mlir::Value &)>)> forEachValue,
-               llvm::function_ref<void()> build);
-  void outlineMove(const MoveValues &values, bool mayFail, llvm::function_ref<void(const MoveValues &)> build);
+  void lowerReceive(MoveInterface move);
+  void outline(mlir::Operation *op, bool mayFail, llvm::function_ref<void()> build);
+  llvm::SmallVector<mlir::Operation *> arithmeticAbove(mlir::Operation *op, llvm::SetVector<mlir::Value> &passed);
+  SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
+  Side sourceOf(MoveInterface move);
+  Side destinationOf(MoveInterface move);
+  mlir::Value beginOf(mlir::Value buffer, mlir::Value rank);
+  mlir::Value addressIn(const Side &side, mlir::Value firstElement);
   void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, mlir::Value length);
-  void lowerReceive(MoveInterface move, const MoveValues &values);
   mlir::Value callCounter();
   void startPackets();
+  void placePackets();
   void endPackets();
   void lowerFuse(FuseOp fuse);
   void buildFuse(FuseOp fuse);
@@ -85,11 +75,12 @@ private:
   void settle(bool isNeeded);
 
   mlir::Value mapped(mlir::Value value) { return value ? mapping.lookupOrDefault(value) : mlir::Value(); }
-  SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
   mlir::Value constant(int64_t value) { return createConstant(builder, loc, value); }
   mlir::Value integer(mlir::Value index) { return toInteger(builder, loc, index); }
   mlir::Value readField(size_t offset) { return load(builder, loc, builder.getI64Type(), invocation, int64_t(offset)); }
-  mlir::Value field(size_t offset) { return toIndex(builder, loc, readField(offset)); }
+  mlir::Value field(size_t offset) {
+    return toIndex(builder, loc, call(builder, loc, uniformFunction, {readField(offset)}));
+  }
   mlir::Value pointerField(size_t offset) { return load(builder, loc, pointerType(builder), invocation, int64_t(offset)); }
   mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
   mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }

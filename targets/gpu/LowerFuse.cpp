@@ -112,6 +112,9 @@ FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) 
 /// The other side of a move than the chunk that all have in common.
 FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   bool isInto = fuse.isInto(move);
+  // Before anything is computed that the call would have to keep. While moves go in, the common chunk is the only destination.
+  Value &number = isInto ? lists.numSources : lists.numDestinations;
+  lists = workOffIf(isEqual(number, constant(context.listEntries)), lists, isInto ? lists.numDestinations : constant(1));
   PartValues part = {context.mapping.lookupOrNull(move.getPart()), context.mapping.lookupOrNull(move.getParts())};
   // One chunk is one range: no loop is built.
   Value address;
@@ -122,16 +125,8 @@ FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
                     address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
                                      : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
                   });
-  Value room = constant(context.listEntries);
-  if (isInto) { // the only destination is the common chunk yet
-    lists = workOffIf(isEqual(lists.numSources, room), lists, lists.numDestinations);
-    append(lists.numSources, 0, address, lists);
-    lists.numSources = createAdd(builder, loc, lists.numSources, constant(1));
-  } else {
-    lists = workOffIf(isEqual(lists.numDestinations, room), lists, constant(1));
-    append(lists.numDestinations, destinationEntries, address, lists);
-    lists.numDestinations = createAdd(builder, loc, lists.numDestinations, constant(1));
-  }
+  append(number, isInto ? 0 : destinationEntries, address, lists);
+  number = createAdd(builder, loc, number, constant(1));
   return lists;
 }
 

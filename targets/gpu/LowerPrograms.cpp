@@ -41,10 +41,8 @@ std::string KernelLowering::createRun() {
   std::string name = ("run." + program.getSymName()).str();
   auto function = createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
   invocation = function.getArgument(0);
-  // All fields once, here: a store may hit any memory, so that nothing would be known of them later.
+  // Once, here: a store may hit any memory, so that nothing would be known of them later.
   readShape();
-  readCall();
-  scratchEnd = constant(0);
   startPackets();
   lowerBlock(program.getBody().front());
   endPackets();
@@ -58,12 +56,15 @@ Value KernelLowering::callCounter() {
   return advance(builder, loc, pointerField(offsetof(KoloDeviceInvocation, packetCalls)), offset);
 }
 
-/// Which packets are of this call: those with its number, in its turn of the memory.
 void KernelLowering::startPackets() {
   if (!hasPackets)
     return;
   Value counter = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), callCounter(), 8);
   numCalls = toIndex(builder, loc, call(builder, loc, uniformFunction, {counter}));
+}
+
+/// Which packets are of this call: those with its number, in its turn of the memory.
+void KernelLowering::placePackets() {
   constexpr int64_t numSequences = (int64_t(1) << 32) - 1;
   sequence = createAdd(builder, loc, arith::RemUIOp::create(builder, loc, numCalls, constant(numSequences)), constant(1));
   Value turn = arith::AndIOp::create(builder, loc, numCalls, constant(1));
@@ -86,6 +87,9 @@ void KernelLowering::readShape() {
   lane = primitive(laneFunction), numLanes = primitive(numLanesFunction);
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
     dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
+    // Divisions by it need not look at its sign then.
+    LLVM::AssumeOp::create(builder, loc,
+                           arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, dimSizes.back(), constant(0)));
     coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
   }
 }
@@ -118,7 +122,7 @@ void KernelLowering::lowerOp(Operation &op) {
       .Case([&](RootOp root) { mapping.map(root.getResult(), field(offsetof(KoloDeviceInvocation, root))); })
       .Case([&](LaneOp op) { mapping.map(op.getResult(), lane); })
       .Case([&](NumLanesOp op) { mapping.map(op.getResult(), numLanes); })
-      .Case([&](BufferOp buffer) { addBuffer(buffer); })
+      .Case([](BufferOp) {}) // in the functions of the moves
       .Case([&](LookupOp lookup) { lowerLookup(lookup); })
       .Case([&](MoveInterface move) { lowerMove(move); })
       .Case([&](DivideOp divide) { lowerDivide(divide); })
