@@ -103,11 +103,15 @@ TEST(DeviceProcesses, RanksReachEachOthersMemoryUntilOneIsKilled) {
     std::string wrong;
     for (int turn = 0; turn < 5; ++turn)
       wrong += member.run(turn);
+    // Whoever begins another call has seen all others end theirs; that one may end before it is missed that somebody is gone.
+    Status status = member.start();
     if (rank == 2)
       raise(SIGKILL);
-    Status status = member.start();
-    if (status.isOk())
+    for (int call = 0; call < 3 && status.isOk(); ++call) {
       status = member.finish();
+      if (status.isOk())
+        status = member.start();
+    }
     bool isKnown = status.code() == StatusCode::PeerLost || status.code() == StatusCode::Aborted;
     return wrong +
            (isKnown && status.message().find("rank 2") != std::string::npos ? "" : "not missed: " + status.message());
