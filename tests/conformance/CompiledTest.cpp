@@ -194,7 +194,12 @@ TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
 
 TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultOnEveryMesh) {
   Runner runner(name(), /*optimize=*/true, schedule());
-  runInBothWorlds(runner, testSeed() + 7, schedule().protocol == kolo::Protocol::Packets ? 1 : 3);
+  runInBothWorlds(runner, testSeed() + 7, /*oneIn=*/3);
+}
+
+TEST_P(EveryPacketAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) {
+  Runner runner(name(), /*optimize=*/true, schedule());
+  runInBothWorlds(runner, testSeed() + 8);
 }
 
 /// Data that was sent in lines is chosen to look like packets of the call after the next, which uses the same turn of the memory.
