@@ -9,11 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
 #endif
 
 namespace kolo::runtime {
@@ -32,8 +36,8 @@ Status checkAvailable(size_t neededBytes, size_t sizeBytes) {
                neededBytes, usable);
 }
 
-/// Touches a range where the kernel lacks MADV_POPULATE_WRITE. A memfd is allocated first, because to touch a page of it
-/// that cannot be had is a fatal signal rather than an error.
+/// Touches a range where the kernel lacks MADV_POPULATE_WRITE. A memfd is allocated first, because to touch a page of
+/// it that cannot be had is a fatal signal rather than an error.
 Status populateByHand(std::byte *begin, size_t sizeBytes, int fd, size_t offset) {
   if (fd >= 0 && fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(sizeBytes)) != 0)
     return systemError("fallocate", errno);
@@ -43,6 +47,16 @@ Status populateByHand(std::byte *begin, size_t sizeBytes, int fd, size_t offset)
   return {};
 }
 
+/// Puts whole huge pages under a range of a memfd. A kernel whose setting for shared memory is "never", which is what
+/// most have, gives it none on advice, but does when asked to collapse small pages, which have to be there: to allocate
+/// them is cheap, since nothing clears them yet. Not an error where there are no huge pages, or no such request (before
+/// Linux 6.1).
+void collapseIntoHugePages(std::byte *begin, size_t sizeBytes, int fd, size_t offset) {
+  size_t wholeBytes = sizeBytes / hugePageBytes * hugePageBytes;
+  if (wholeBytes > 0 && fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(wholeBytes)) == 0)
+    (void)madvise(begin, wholeBytes, MADV_COLLAPSE);
+}
+
 /// Touches everything, step by step, looking at what is left before each step: neither fallocate nor a page fault ever
 /// says no, they go on until the kernel kills a process.
 Status populate(const Memory &memory) {
@@ -50,6 +64,8 @@ Status populate(const Memory &memory) {
     size_t step = std::min(populateStepBytes, memory.sizeBytes() - at);
     if (Status status = checkAvailable(step, memory.sizeBytes()); !status.isOk())
       return status;
+    if (memory.fd() >= 0)
+      collapseIntoHugePages(memory.data() + at, step, memory.fd(), at);
     if (madvise(memory.data() + at, step, MADV_POPULATE_WRITE) == 0)
       continue;
     if (errno != EINVAL)
@@ -59,6 +75,23 @@ Status populate(const Memory &memory) {
       return status;
   }
   return {};
+}
+
+/// Addresses for `sizeBytes` that begin where a huge page can; nothing is mapped there yet.
+Result<std::byte *> reserveForHugePages(size_t sizeBytes) {
+  const auto pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t neededBytes = (sizeBytes + pageBytes - 1) / pageBytes * pageBytes;
+  const size_t reservedBytes = neededBytes + hugePageBytes;
+  void *reserved = mmap(nullptr, reservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED)
+    return systemError(fmt::format("reserving addresses for {} bytes", sizeBytes), errno);
+  auto *begin = static_cast<std::byte *>(reserved);
+  const size_t before = (hugePageBytes - reinterpret_cast<uintptr_t>(begin) % hugePageBytes) % hugePageBytes;
+  const size_t after = hugePageBytes - before;
+  if (before > 0)
+    munmap(begin, before);
+  munmap(begin + before + neededBytes, after);
+  return begin + before;
 }
 
 } // namespace
@@ -77,12 +110,24 @@ void Memory::swap(Memory &other) noexcept {
 }
 
 Status Memory::map(size_t sizeBytes, int flags, int mappedFd) {
-  void *address = mmap(nullptr, sizeBytes, PROT_READ | PROT_WRITE, flags, mappedFd, 0);
-  if (address == MAP_FAILED)
-    return systemError(fmt::format("mapping {} bytes", sizeBytes), errno);
+  const bool isLarge = sizeBytes >= hugePageBytes;
+  std::byte *place = nullptr;
+  if (isLarge) {
+    Result<std::byte *> reserved = reserveForHugePages(sizeBytes);
+    if (!reserved.isOk())
+      return reserved.status();
+    place = *reserved;
+  }
+  void *address = mmap(place, sizeBytes, PROT_READ | PROT_WRITE, flags | (isLarge ? MAP_FIXED : 0), mappedFd, 0);
+  if (address == MAP_FAILED) {
+    Status status = systemError(fmt::format("mapping {} bytes", sizeBytes), errno);
+    if (isLarge)
+      munmap(place, sizeBytes);
+    return status;
+  }
   base = static_cast<std::byte *>(address);
   size = sizeBytes;
-  if (size >= hugePageBytes)
+  if (isLarge)
     (void)madvise(base, size, MADV_HUGEPAGE); // advice: no huge pages is no error
   return {};
 }

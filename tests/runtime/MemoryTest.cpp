@@ -4,8 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 using namespace kolo::test;
 using namespace kolo::runtime;
@@ -15,6 +22,36 @@ namespace {
 const Plugin &testPlugin() {
   static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
   return *plugin;
+}
+
+/// Whether the kernel makes huge pages of the small ones of shared memory: Linux 6.1 or later, unless told to deny it.
+bool canCollapse() {
+  constexpr size_t hugeBytes = size_t(2) << 20;
+  int fd = memfd_create("kolo-test", MFD_CLOEXEC);
+  void *reserved = mmap(nullptr, 2 * hugeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uintptr_t aligned = (reinterpret_cast<uintptr_t>(reserved) + hugeBytes - 1) / hugeBytes * hugeBytes;
+  bool can = fd >= 0 && ftruncate(fd, hugeBytes) == 0 && fallocate(fd, 0, 0, hugeBytes) == 0 &&
+             mmap(reinterpret_cast<void *>(aligned), hugeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                  0) != MAP_FAILED &&
+             madvise(reinterpret_cast<void *>(aligned), hugeBytes, 25 /* MADV_COLLAPSE */) == 0;
+  munmap(reserved, 2 * hugeBytes);
+  close(fd);
+  return can;
+}
+
+/// How much of the mapping that begins at the address this process reaches through huge pages.
+size_t hugeBytesAt(const void *address) {
+  std::ifstream maps("/proc/self/smaps");
+  std::ostringstream begins;
+  begins << std::hex << reinterpret_cast<uintptr_t>(address) << '-';
+  bool isInside = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' '))
+      isInside = line.starts_with(begins.str());
+    else if (isInside && line.starts_with("ShmemPmdMapped:"))
+      return size_t(std::stoul(line.substr(line.find(':') + 1))) << 10;
+  }
+  return 0;
 }
 
 } // namespace
@@ -36,6 +73,28 @@ TEST(Window, IsZeroedPageAlignedAndOfTheSizeAskedFor) {
                          return expectStatus(communicator.allocate(0).status(), StatusCode::InvalidArgument);
                        }),
               "");
+}
+
+TEST(Window, OfTwoMebibytesOrMoreIsOnHugePagesHereAndAtThePeer) {
+  if (!canCollapse())
+    GTEST_SKIP() << "this kernel makes no huge pages of shared memory";
+  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+                     [](Communicator &communicator) -> std::string {
+                       const size_t bytes = (size_t(8) << 20) + 12345;
+                       auto window = communicator.allocate(bytes);
+                       if (!window.isOk())
+                         return window.status().message();
+                       auto remote = communicator.exchange(*window);
+                       if (!remote.isOk())
+                         return remote.status().message();
+                       const RemoteWindow &peers = (*remote)[static_cast<size_t>(1 - communicator.rank())];
+                       static_cast<char *>(peers.data())[bytes - 1] = 1;
+                       size_t here = hugeBytesAt(window->data()), there = hugeBytesAt(peers.data());
+                       return here == size_t(8) << 20 && there == here
+                                  ? ""
+                                  : std::to_string(here) + " bytes here, " + std::to_string(there) + " at the peer";
+                     }),
+            "");
 }
 
 TEST(Window, TooLargeIsOutOfMemoryWithSizes) {
@@ -66,7 +125,8 @@ TEST(Memory, ScratchThatGrowsIsReplacedEverywhere) {
                      [](Communicator &communicator) -> std::string {
                        int most = 0;
                        for (int64_t count = 1; count < int64_t(1) << 20; count *= 2) {
-                         std::vector<uint8_t> in(static_cast<size_t>(count), static_cast<uint8_t>(communicator.rank() + 3));
+                         std::vector<uint8_t> in(static_cast<size_t>(count),
+                                                 static_cast<uint8_t>(communicator.rank() + 3));
                          std::vector<uint8_t> out(in.size());
                          CallArguments arguments{"scratchAllReduce", *Mesh::parse("rank=2"), count, DataType::U8};
                          arguments.input = in.data();
