@@ -10,7 +10,7 @@ namespace kolo::tools {
 namespace {
 
 constexpr int64_t leastBytes = 16, factor = 4;
-constexpr int firstIterations = 3, mostRounds = 5, mostIterations = 1000;
+constexpr int firstRounds = 2, firstIterations = 3, mostRounds = 6, mostIterations = 1000;
 constexpr double farBehind = 2;    // times the fastest
 constexpr double asFast = 1.03;    // times the fastest: noise, for which the choice does not change from size to size
 constexpr int timeoutMs = 120'000; // ranks share cores
@@ -44,11 +44,13 @@ public:
   }
 
   std::vector<Cell> run() {
-    measure([](const Cell &) { return firstIterations; });
+    for (int round = 0; round < firstRounds; ++round) {
+      measure([](const Cell &) { return firstIterations; });
+      job.check = false;
+    }
     for (Cell &cell : cells)
       leaveBehind(cell);
-    job.check = false;
-    for (int round = 1; round < mostRounds; ++round)
+    for (int round = firstRounds; round < mostRounds; ++round)
       measure([&](const Cell &cell) { return iterationsFor(cell, round); });
     for (size_t number = 0; number < cells.size(); ++number)
       choose(cells[number], number > 0 ? &cells[number - 1] : nullptr);
@@ -84,7 +86,7 @@ private:
     }
   }
 
-  /// By its fastest call, so that a disturbance leaves nobody behind.
+  /// By its fastest call in all rounds so far, so that a disturbance leaves nobody behind.
   static void leaveBehind(Cell &cell) {
     double fastest = std::ranges::min(cell.measurements, {}, &Measurement::typicalUs).typicalUs();
     for (Measurement &measurement : cell.measurements)
@@ -101,7 +103,7 @@ private:
     }
     double leftUs = options.secondsPerCell * 1e6 - spentUs;
     if (leftUs < onceUs)
-      return round == 1 ? 1 : 0;
+      return round == firstRounds ? 1 : 0;
     return int(std::clamp(leftUs / (mostRounds - round) / onceUs, 1.0, double(mostIterations)));
   }
 
