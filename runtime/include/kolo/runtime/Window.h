@@ -13,9 +13,10 @@ class CommunicatorState;
 struct WindowState;
 struct RemoteWindowState;
 
-/// Made by Communicator::allocate. Owns the memory, which starts zeroed, is aligned to a page, is already touched, and is on huge
-/// pages from 2 MiB on where the kernel has them. Pointers anywhere into it may be passed to Communicator::run. It may outlive its
-/// communicator. Destroy it only while no call that uses it is running on any rank: after `run` or `barrier` returned.
+/// Made by Communicator::allocate. Owns the memory, which starts zeroed, is aligned to a page, is already touched, and
+/// is on huge pages from 2 MiB on where the kernel has them. Pointers anywhere into it may be passed to
+/// Communicator::run. It may outlive its communicator. Destroy it only while no call that uses it is running on any
+/// rank: after `run` or `barrier` returned.
 class KOLO_RUNTIME_API Window {
 public:
   Window(Window &&) noexcept;
