@@ -59,7 +59,7 @@ SYSTEMS = (
            launcher=("mpirun.mpich",), max_ranks_per_core=1),
     System("mpich-huge", "MPICH, buffers on huge pages; never more ranks than cores", "kolo-bench-mpich",
            ("--huge-pages",), ("mpirun.mpich",), max_ranks_per_core=1),
-    System("kolo", "Kolo, buffers in windows", "kolo-bench-kolo"),
+    System("kolo", "Kolo, buffers in windows, which are on huge pages", "kolo-bench-kolo"),
     System("kolo-ordinary", "Kolo, ordinary buffers on huge pages, in no window", "kolo-bench-kolo",
            ("--ordinary-memory", "--huge-pages")),
 )
@@ -67,7 +67,7 @@ PACKAGED = "openmpi"
 
 # By the memory of the systems that they limit: see limits.py.
 LIMITS = {
-    "windows": System("limits", "the machine's limits, in shared memory", "kolo-bench-limits"),
+    "windows": System("limits", "the machine's limits, in shared memory on huge pages", "kolo-bench-limits"),
     "ordinary": System("limits-ordinary", "the machine's limits, in private memory on huge pages", "kolo-bench-limits",
                        ("--ordinary-memory", "--huge-pages")),
 }
