@@ -1,5 +1,6 @@
-// Blocks of the stand-in driver: KOLO_STANDIN_THREADS (1) threads of the host each, whatever the launch says. One is
-// enough for kernels written by hand; compiled ones ask for their number.
+// Blocks on the host, and the primitives that compiled kernels call in them. The stand-in driver gives each
+// KOLO_STANDIN_THREADS (1) threads, whatever the launch says: one is enough for kernels written by hand, compiled ones ask
+// for their number.
 #pragma once
 
 #include "Kernel.h"
@@ -24,7 +25,8 @@ struct Block {
   std::barrier<> barrier;
   int32_t shared = 0;
   std::vector<Group> groups; // of programs that have lines: numThreads is a multiple then
-  void *lists[2 * 128] = {}; // as much as code for devices asks for
+  static constexpr int numListEntries = 2 * 128; // as much as code for devices asks for
+  void *lists[numListEntries] = {};
 };
 
 /// Of the thread that runs a kernel.

@@ -1,4 +1,4 @@
-// The primitives that compiled kernels call, under the names that the compiler gives them.
+// The primitives, under the names that the compiler gives them.
 #include "Blocks.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ bool isLast() { return currentThread % threadsPerLine == threadsPerLine - 1; }
 using namespace kolo::standin;
 
 #define PRIMITIVE(result, function, symbol, ...)                                                                       \
-  extern "C" result function(__VA_ARGS__) __asm__(symbol);                                                             \
+  extern "C" [[gnu::visibility("default")]] result function(__VA_ARGS__) __asm__(symbol);                              \
   extern "C" result function(__VA_ARGS__)
 
 PRIMITIVE(int64_t, laneNumber, "kolo.lane") { return currentBlock->place.x; }
