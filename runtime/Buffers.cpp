@@ -179,7 +179,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     if (sizes[role] == 0 && wholeBytes && isShared)
       buffers.remote[role] = locateForPeers(segments, whole, wholeBytes);
   }
-  buffers.mustStreamOutput = call.inputBytes + call.outputBytes > rules.cachedBytes;
+  buffers.mustStreamOutput = call.accessedBytes() > rules.cachedBytes;
   buffers.exceedCaches = buffers.mustStreamOutput;
   if (buffers.isCopied[KOLO_OUTPUT])
     buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;

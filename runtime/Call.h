@@ -57,6 +57,8 @@ struct Call {
     output = static_cast<std::byte *>(arguments.output);
   }
   Overlap overlap() const;
+  /// Of input and output together; what is both counts once.
+  size_t accessedBytes() const;
   /// Where what this rank uses lies.
   MemoryKind memoryKind(const SegmentTable &segments) const;
   /// Whether input and output overlap in a way that the program does not support.

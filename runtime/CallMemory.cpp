@@ -18,6 +18,10 @@ Overlap Call::overlap() const {
   return static_cast<int64_t>(in - out) == inPlaceOffset * unitBytes() ? Overlap::InPlace : Overlap::Other;
 }
 
+size_t Call::accessedBytes() const {
+  return overlap() == Overlap::None ? inputBytes + outputBytes : std::max(inputBytes, outputBytes);
+}
+
 bool Call::mustCopyInput() const {
   Overlap found = overlap();
   return found == Overlap::Other || (found == Overlap::InPlace && info->inPlace != InPlace::Direct);
