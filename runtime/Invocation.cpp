@@ -247,10 +247,10 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
-  std::vector<void *> &published = plan.published[exchange.nextTurn()];
+  std::vector<void *> &turn = plan.published[exchange.nextTurn()];
   for (Lane &lane : plan.lanes) {
-    lane.invocation.local[KOLO_PUBLISHED] = published[static_cast<size_t>(ranks->rank())];
-    lane.invocation.peers[KOLO_PUBLISHED] = published.data();
+    lane.invocation.local[KOLO_PUBLISHED] = turn[static_cast<size_t>(ranks->rank())];
+    lane.invocation.peers[KOLO_PUBLISHED] = turn.data();
     // Copied aside later: slower peers may still be at work in the runtime's memory.
     if (buffers.isInputAside && piece == 0)
       lane.invocation.local[KOLO_INPUT] = plan.call.input;

@@ -31,10 +31,9 @@ struct RankJob {
   bool isInPlace = false;
   bool useWindows = true;   // false: memory as malloc gives it
   bool useProcesses = true; // false: threads of this process
-  bool check =
-      true; // every byte of every output, once per size, before anything is timed; else data is never looked at
-  runtime::CommunicatorOptions options;
-  std::vector<SizeJob> sizes;
+  bool check = true;        // every byte of every output, once per size, before anything is timed; else data is never looked at
+  runtime::CommunicatorOptions options = {};
+  std::vector<SizeJob> sizes = {};
   std::optional<runtime::DeviceKind> device = {}; // all ranks in this process then, spread over the devices of this kind
   std::optional<runtime::CollectiveKind> collective = {};
   bool wantsHugePages = false; // advises the kernel so for memory that is in no window
