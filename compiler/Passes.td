@@ -73,6 +73,12 @@ def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
                         "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
 }
 
+def FuseDivision : Pass<"kolo-fuse-division", "::kolo::ProgramOp"> {
+  let summary = "the division that ends an average becomes part of the pass over memory that makes the sum";
+  let options = [Option<"budget", "budget", "int64_t", "1 << 13",
+                        "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
+}
+
 def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   let summary = "refuses a program that is not proved right, with the shortest interleaving that breaks it";
   let description = [{

@@ -69,6 +69,9 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
     // After the clean-up, by which equal slices are known; on the final text, since it moves waits and signals.
     manager.addNestedPass<ProgramOp>(createFuseMoves());
     cleanUp(manager, options);
+    // Only a sum that is made in one pass is divided in it.
+    manager.addNestedPass<ProgramOp>(createFuseDivision());
+    cleanUp(manager, options);
   }
 
   // Last: what is proved must be what the target gets.

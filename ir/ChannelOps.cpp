@@ -138,6 +138,15 @@ SmallVector<MoveInterface> FuseOp::getMoves() {
   return moves;
 }
 
+bool FuseOp::isReducing() {
+  return getBody().walk([](ChannelReduceOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+DivideOp FuseOp::getDivision() {
+  auto divisions = getBody().getOps<DivideOp>();
+  return divisions.empty() ? DivideOp() : *divisions.begin();
+}
+
 /// One side of a move.
 struct MoveSide {
   Value buffer, rank;
@@ -185,10 +194,24 @@ static bool areSameChunk(const MoveSide &a, const MoveSide &b) {
          llvm::equal(a.offsets, b.offsets);
 }
 
+/// Whether a division is of the fused slice, in no loop.
+static bool isDivisionOf(FuseOp fuse, DivideOp divide) {
+  return divide->getParentOp() == fuse &&
+         isSliceOf(fuse, {divide.getBuffer(), Value(), divide.getOffsets(), divide.getSizes()}) &&
+         divide.getPart() == fuse.getPart() && divide.getParts() == fuse.getParts();
+}
+
 LogicalResult FuseOp::verifyRegions() {
-  bool hasMoved = false, isOut = false;
+  bool hasMoved = false, hasCombined = false, isOut = false;
   SmallVector<MoveSide> read, written;
   WalkResult result = getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
+    if (auto divide = dyn_cast<DivideOp>(op)) {
+      if (isOut || !hasCombined || !isDivisionOf(*this, divide))
+        return op->emitOpError("fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is "
+                               "combined into it and what goes out of it");
+      isOut = true;
+      return WalkResult::advance();
+    }
     auto move = dyn_cast<MoveInterface>(op);
     if (!move) {
       bool isAllowed = isa<scf::ForOp>(op) ? op->getNumResults() == 0 : op->getNumRegions() == 0 && isMemoryEffectFree(op);
@@ -204,6 +227,7 @@ LogicalResult FuseOp::verifyRegions() {
     if (isInto && !isa<ChannelReduceOp>(op) && (hasMoved || op->getParentOp() != getOperation()))
       return op->emitOpError("fuse_c5: only the first move, in no loop, may overwrite the fused slice");
     hasMoved = true;
+    hasCombined |= isa<ChannelReduceOp>(op);
     read.push_back(sourceOf(move));
     written.push_back(destinationOf(move));
     return WalkResult::advance();

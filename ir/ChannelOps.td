@@ -177,13 +177,15 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
 
     fuse_c1: one offset and one size per grid dimension; `part` and `of` come together.
     fuse_c2: the slice is one chunk of a buffer without slots.
-    fuse_c3: nothing inside but moves, loops without results, and arithmetic.
+    fuse_c3: nothing inside but moves, a division, loops without results, and arithmetic.
     fuse_c4: every move has the slice, with its part, as its source or destination in this rank's memory; the moves out of it
     come after those into it.
     fuse_c5: a move that overwrites the slice is the first, and in no loop.
     fuse_c6: memory that is written is read in no other chunk than the one that is written. Input and output are one memory
     if the program is called in place (`kolo.in_place = "direct"`).
     fuse_c7: what goes out of the slice overwrites: it is the same everywhere.
+    fuse_c8: a division is of the slice, with its part, once and in no loop, after the moves into it, of which one combines, and
+    before those out of it.
   }];
   let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
                    Optional<Index>:$parts);
@@ -198,13 +200,17 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
     bool isInto(::kolo::MoveInterface move);
     /// The moves in the order of the text, each once however often it is run.
     ::llvm::SmallVector<::kolo::MoveInterface> getMoves();
+    /// Whether any of them combines.
+    bool isReducing();
+    /// Null if there is none.
+    ::kolo::DivideOp getDivision();
   }];
 }
 
 def DivideOp : ChannelOp<"divide", [AttrSizedOperandSegments]> {
   let summary = "ends an average: divides a slice by the number of ranks in the group, if the call's operation is average";
   let description = [{
-    Example: `kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>`.
+    Example: `kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>`. Inside a `fuse` too.
 
     divide_c1: one offset and one size per grid dimension. divide_c2: `part` and `of` come together.
     divide_c3: the buffer has no slots.

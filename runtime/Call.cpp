@@ -107,8 +107,8 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   call.key.reduction = static_cast<int32_t>(reduction);
   call.reduce = plugin.kernels->reduce[type][reduction];
   if (arguments.reduction == Reduction::Average)
-    call.divide = plugin.kernels->divide[type];
-  if (!call.reduce || (arguments.reduction == Reduction::Average && !call.divide))
+    call.average = plugin.kernels->average[type];
+  if (!call.reduce || (arguments.reduction == Reduction::Average && !call.average))
     return error(StatusCode::BadPlugin, "{}: has no code for {} of {}", plugin.path, toString(arguments.reduction),
                  toString(arguments.type));
   return {};

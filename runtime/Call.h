@@ -32,7 +32,7 @@ struct Call {
   int64_t elementBytes = 0;
   int64_t root = 0;
   KoloReduceKernel reduce = nullptr;
-  KoloDivideKernel divide = nullptr;
+  KoloAverageKernel average = nullptr;
 
   Extent extent;             // of this rank
   Extent largest;            // of any rank

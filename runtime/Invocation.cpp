@@ -178,7 +178,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
     result.peers[role] = plan.peerBuffers[role].data();
   }
   result.reduce = plan.call.reduce;
-  result.divide = plan.call.divide;
+  result.average = plan.call.average;
   result.tile = tile;
   result.tileBytes = tileBytes;
   result.aroundCaches = plan.buffers.exceedCaches;

@@ -94,11 +94,23 @@ Value createReduction(OpBuilder &builder, Location loc, KoloType type, KoloReduc
                 combineFloats(builder, loc, reduction, widen(builder, loc, left), widen(builder, loc, right)), stored);
 }
 
-Value createDivisor(OpBuilder &builder, Location loc, KoloType type, Value numRanks) {
+Value hasExactInverse(OpBuilder &builder, Location loc, Value numRanks) {
+  Type type = numRanks.getType();
+  Value one = arith::ConstantIntOp::create(builder, loc, type, 1), zero = arith::ConstantIntOp::create(builder, loc, type, 0);
+  Value below = arith::SubIOp::create(builder, loc, numRanks, one);
+  Value common = arith::AndIOp::create(builder, loc, numRanks, below);
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, common, zero);
+}
+
+Divisor createDivisor(OpBuilder &builder, Location loc, KoloType type, Value numRanks, bool isInverse) {
   if (!isFloat(type))
-    return numRanks;
-  Type wide = type == KOLO_F64 ? builder.getF64Type() : builder.getF32Type();
-  return arith::SIToFPOp::create(builder, loc, wide, numRanks);
+    return {numRanks};
+  FloatType wide = type == KOLO_F64 ? builder.getF64Type() : builder.getF32Type();
+  Value number = arith::SIToFPOp::create(builder, loc, wide, numRanks);
+  if (!isInverse)
+    return {number};
+  Value one = arith::ConstantOp::create(builder, loc, builder.getFloatAttr(wide, 1));
+  return {arith::DivFOp::create(builder, loc, one, number), true};
 }
 
 /// Towards zero, in 64 bits, so that any number of ranks divides any type.
@@ -113,13 +125,16 @@ static Value divideIntegers(OpBuilder &builder, Location loc, KoloType type, Val
   return isWide ? dividend : arith::TruncIOp::create(builder, loc, stored, dividend).getResult();
 }
 
-Value createQuotient(OpBuilder &builder, Location loc, KoloType type, Value dividend, Value divisor) {
+Value createQuotient(OpBuilder &builder, Location loc, KoloType type, Value dividend, const Divisor &divisor) {
   if (!isFloat(type))
-    return divideIntegers(builder, loc, type, dividend, divisor);
+    return divideIntegers(builder, loc, type, dividend, divisor.value);
   Type stored = dividend.getType();
+  Value wide = widen(builder, loc, dividend), number = divisor.value;
   if (auto vector = dyn_cast<VectorType>(stored))
-    divisor = vector::BroadcastOp::create(builder, loc, VectorType::get(vector.getShape(), divisor.getType()), divisor);
-  return narrow(builder, loc, arith::DivFOp::create(builder, loc, widen(builder, loc, dividend), divisor), stored);
+    number = vector::BroadcastOp::create(builder, loc, VectorType::get(vector.getShape(), number.getType()), number);
+  Value quotient = divisor.isInverse ? arith::MulFOp::create(builder, loc, wide, number).getResult()
+                                     : arith::DivFOp::create(builder, loc, wide, number).getResult();
+  return narrow(builder, loc, quotient, stored);
 }
 
 } // namespace kolo

@@ -24,11 +24,20 @@ const char *nameOf(KoloReduction reduction);
 /// left op right, of stored elements; an average combines as a sum.
 mlir::Value createReduction(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, KoloReduction reduction,
                             mlir::Value left, mlir::Value right, Accumulation accumulation = Accumulation::F32);
-/// What createQuotient divides by, from a number of ranks of type i64.
-mlir::Value createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks);
+/// What createQuotient divides by, or multiplies by.
+struct Divisor {
+  mlir::Value value;
+  bool isInverse = false;
+};
+
+/// Whether an average of floating-point numbers over so many ranks, an i64, may as well be multiplied by the inverse: a power
+/// of two has an exact one, so that the result is the same to the last bit. Division takes several times as long.
+mlir::Value hasExactInverse(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value numRanks);
+/// From a number of ranks of type i64. The inverse is for floating-point types.
+Divisor createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks, bool isInverse = false);
 /// Of a stored element, or of a vector of floating-point ones: IEEE division, in f32 for f16 and bf16; integers towards zero.
 mlir::Value createQuotient(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value dividend,
-                           mlir::Value divisor);
+                           const Divisor &divisor);
 
 } // namespace kolo
 

@@ -82,7 +82,7 @@ Status chooseKernels(PluginState &state) {
   const KoloPlugin &table = *state.table;
   for (uint64_t index = 0; index < table.numKernels; ++index) {
     const KoloKernels &kernels = table.kernels[index];
-    if (!kernels.cpu || !kernels.reduce || !kernels.divide)
+    if (!kernels.cpu || !kernels.reduce || !kernels.average)
       return error(StatusCode::BadPlugin, "its reduction kernels number {} are incomplete", index);
     if (checkCpu(kernels.cpu).isOk())
       state.kernels = &kernels;

@@ -69,15 +69,15 @@ Constant *EntryTable::kernelsTable(bool sanitizeThread) {
   std::vector<Constant *> sets;
   for (const KernelObject &object : kernelObjects(sanitizeThread)) {
     std::string cpu = object.cpu;
-    std::vector<Constant *> reductions, divisions;
+    std::vector<Constant *> reductions, averages;
     for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
       for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
         reductions.push_back(kernel(cpu, reduceKernelName(KoloType(type), KoloReduction(reduction))));
-      divisions.push_back(kernel(cpu, divideKernelName(KoloType(type))));
+      averages.push_back(kernel(cpu, averageKernelName(KoloType(type))));
     }
     sets.push_back(structure({global(ConstantDataArray::getString(context, cpu), "cpu." + cpu),
                               global(pointers(reductions), "reduceKernels." + cpu),
-                              global(pointers(divisions), "divideKernels." + cpu)}));
+                              global(pointers(averages), "averageKernels." + cpu)}));
   }
   static_assert(sizeof(KoloKernels) == 3 * sizeof(void *));
   return global(ConstantArray::get(ArrayType::get(sets.front()->getType(), sets.size()), sets), "kernels");

@@ -1,6 +1,7 @@
 // The lowering of a fuse: lists of where its elements come from and go to, then one function that goes through memory once.
 //   Before:  kolo.chan.fuse %out[%me] { copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
-//   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations
+//   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations,
+//            which divides the sum if the fuse does and the call wants an average
 // Where a peer's memory has no address here, the moves are made one after the other instead.
 #include "targets/cpu/ProgramLowering.h"
 
@@ -116,15 +117,26 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
   Value aroundCaches = storesAroundCaches(buffers.find(deciding.getDestination())->second);
+  FuseOp fuse = made.fuse;
+  if (!fuse.isReducing())
+    return call(multicastFunction, {made.destinations, load(made.numDestinations),
+                                    loadEntry(builder, loc, made.sources, constant(0)), integer(bytesOf(length)), aroundCaches});
   InvocationAccess access(builder, loc, invocation);
-  bool combines = llvm::any_of(moves, [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); });
-  if (combines)
-    access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(),
-                       {made.destinations, load(made.numDestinations), made.sources, load(made.numSources), integer(length),
-                        aroundCaches});
-  else
-    call(multicastFunction, {made.destinations, load(made.numDestinations),
-                             loadEntry(builder, loc, made.sources, constant(0)), integer(bytesOf(length)), aroundCaches});
+  SmallVector<Value> arguments = {made.destinations, load(made.numDestinations), made.sources, load(made.numSources),
+                                  integer(length), aroundCaches};
+  auto combine = [&] { access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(), arguments); };
+  if (!fuse.getDivision())
+    return combine();
+  OpBuilder::InsertionGuard guard(builder);
+  Value average = access.loadPointer(offsetof(KoloInvocation, average));
+  Value isAverage = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, average,
+                                         LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
+  auto choice = scf::IfOp::create(builder, loc, isAverage, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.elseBlock());
+  combine();
+  builder.setInsertionPointToStart(choice.thenBlock());
+  arguments.push_back(integer(groupSize()));
+  access.callPointer(average, Type(), arguments);
 }
 
 } // namespace kolo::cpu

@@ -279,11 +279,18 @@ void ProgramLowering::lowerMove(MoveInterface move) {
                   {mapped(move.getPart()), mapped(move.getParts())}, build);
 }
 
-void ProgramLowering::lowerDivide(DivideOp divide) {
-  const BufferValues &buffer = buffers.find(divide.getBuffer())->second;
+Value ProgramLowering::groupSize() {
   Value numRanks = constant(1);
   for (int64_t dim : program.getCollective().getGroupDims())
     numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
+  return numRanks;
+}
+
+void ProgramLowering::lowerDivide(DivideOp divide) {
+  if (lists)
+    return; // comes with the moves that are being listed
+  const BufferValues &buffer = buffers.find(divide.getBuffer())->second;
+  Value numRanks = groupSize();
   SliceValues slice = sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes());
   buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(divide.getPart()), mapped(divide.getParts())},
                   [&](OpBuilder &, Value begin, Value, Value length) {

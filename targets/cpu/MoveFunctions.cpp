@@ -127,10 +127,13 @@ void MoveFunctions::defineReduceFrom() {
 void MoveFunctions::defineDivide() {
   create(divideFunction, Type(), {pointer, pointer, i64, i64});
   InvocationAccess invocation(builder, loc, argument(0));
-  Value kernel = invocation.loadPointer(offsetof(KoloInvocation, divide));
+  Value kernel = invocation.loadPointer(offsetof(KoloInvocation, average));
+  Value list = LLVM::AllocaOp::create(builder, loc, pointer, pointer, constantI64(builder, loc, 1));
   auto conditional = scf::IfOp::create(builder, loc, isNull(kernel), /*withElseRegion=*/true);
   builder.setInsertionPointToStart(conditional.elseBlock());
-  invocation.callPointer(kernel, Type(), {argument(1), argument(2), argument(3)});
+  storeEntry(builder, loc, list, constant(0), argument(1));
+  Value one = constantI64(builder, loc, 1);
+  invocation.callPointer(kernel, Type(), {list, one, list, one, argument(2), constantI64(builder, loc, 0), argument(3)});
   finish();
 }
 

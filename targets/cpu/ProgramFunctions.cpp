@@ -17,7 +17,7 @@ std::string packetsFunctionName(StringRef program) { return "packetBytes." + pro
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) { return reductionName(type, reduction); }
 std::string kernelSymbol(StringRef cpu, StringRef kernel) { return (cpu + "." + kernel).str(); }
-std::string divideKernelName(KoloType type) { return std::string("divide.") + nameOf(type); }
+std::string averageKernelName(KoloType type) { return std::string("average.") + nameOf(type); }
 
 void declareFunction(OpBuilder &builder, ModuleOp module, StringRef name, ArrayRef<Type> arguments, Type result) {
   builder.setInsertionPointToEnd(module.getBody());

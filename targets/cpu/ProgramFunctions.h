@@ -18,7 +18,7 @@ std::string publishFunctionName(llvm::StringRef program);   // void (const KoloI
 std::string publishedFunctionName(llvm::StringRef program); // int64_t (const KoloShape *); likewise
 std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const KoloShape *); where there are packets
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
-std::string divideKernelName(KoloType type);                          // a KoloDivideKernel
+std::string averageKernelName(KoloType type);                          // a KoloAverageKernel
 
 /// Functions that programs call; aroundCaches: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the others
 /// private to every module (MoveFunctions.cpp, PacketFunctions.cpp).

@@ -74,6 +74,8 @@ private:
   }
 
   mlir::Value storesAroundCaches(const BufferValues &destination);
+  /// Ranks that an average is of.
+  mlir::Value groupSize();
 
   // LowerFuse.cpp
   struct FusedLists;

@@ -66,8 +66,8 @@ private:
   void placePackets();
   void endPackets();
   void lowerFuse(FuseOp fuse);
-  void buildFuse(FuseOp fuse);
   void lowerDivide(DivideOp divide);
+  mlir::Value groupSize();
   void lowerSignal(SignalOp signal);
   void lowerWait(WaitOp wait);
   void lowerLookup(LookupOp lookup);

@@ -3,7 +3,7 @@
 //   After:   lists of addresses, in memory of the block, made by the same loops; call @kolo.combine, or @kolo.multicast where
 //            there is one source
 // A list has room for so many addresses, and a mesh may have any number of ranks: a list that is full is worked off, into the
-// chunk that all moves have in common, and goes on from there.
+// chunk that all moves have in common, and goes on from there. So it is before a division, if the call asks for an average.
 #include "targets/gpu/LowerFuse.h"
 
 #include "ir/IndexArithmetic.h"
@@ -21,8 +21,7 @@ namespace {
 class FuseLowering {
 public:
   FuseLowering(FuseOp fuse, const FuseContext &context)
-      : fuse(fuse), context(context), builder(context.builder), loc(context.loc),
-        reduces(llvm::any_of(fuse.getMoves(), [](MoveInterface move) { return isa<ChannelReduceOp>(move.getOperation()); })) {}
+      : fuse(fuse), context(context), builder(context.builder), loc(context.loc) {}
 
   void run();
 
@@ -41,6 +40,7 @@ private:
   Lists listBlock(Block &block, Lists lists);
   Lists listLoop(scf::ForOp loop, const Lists &lists);
   Lists listMove(MoveInterface move, Lists lists);
+  Lists divideIfAverage(const Lists &lists);
   void append(Value number, int64_t firstEntry, Value address, Lists &lists);
   Lists workOffIf(Value isFull, const Lists &lists, Value numDestinations);
   void workOff(const Lists &lists);
@@ -60,7 +60,6 @@ private:
   const FuseContext &context;
   OpBuilder &builder;
   Location loc;
-  bool reduces;
   Value common, length; // where the common chunk begins, and its elements, of type index
 };
 
@@ -92,6 +91,8 @@ FuseLowering::Lists FuseLowering::listBlock(Block &block, Lists lists) {
       lists = listMove(move, lists);
     else if (auto loop = dyn_cast<scf::ForOp>(op))
       lists = listLoop(loop, lists);
+    else if (isa<DivideOp>(op))
+      lists = divideIfAverage(lists);
     else if (!isa<scf::YieldOp>(op))
       context.lowerArithmetic(op);
   return lists;
@@ -153,13 +154,29 @@ FuseLowering::Lists FuseLowering::workOffIf(Value isFull, const Lists &lists, Va
   return Lists::of(choice.getResults());
 }
 
+/// The common chunk is the only destination so far.
+FuseLowering::Lists FuseLowering::divideIfAverage(const Lists &lists) {
+  auto [type, reduction] = context.readReduction();
+  Value isAverage = isEqual(reduction, constantI64(builder, loc, KOLO_AVERAGE));
+  OpBuilder::InsertionGuard guard(builder);
+  auto choice = scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), isAverage, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(builder, loc, lists.values());
+  builder.setInsertionPointToStart(choice.thenBlock());
+  workOff(lists);
+  call(builder, loc, divideFunction, {common, integer(length), type, integer(context.groupSize())});
+  call(builder, loc, barrierFunction);
+  scf::YieldOp::create(builder, loc, restart(constant(1)).values());
+  return Lists::of(choice.getResults());
+}
+
 /// Both functions begin and end with a barrier: lists are complete, and may be written again.
 void FuseLowering::workOff(const Lists &lists) {
   OpBuilder::InsertionGuard guard(builder);
   Value isOnlyCommon = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule, lists.numSources, lists.hasCommon);
   Value first = integer(arith::SelectOp::create(builder, loc, isOnlyCommon, constant(1), constant(0)));
   Value end = integer(lists.numDestinations);
-  if (reduces) {
+  if (fuse.isReducing()) {
     auto choice = scf::IfOp::create(builder, loc, isEqual(lists.numSources, constant(1)), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.elseBlock());
     auto [type, reduction] = context.readReduction();

@@ -22,6 +22,8 @@ struct FuseContext {
   /// Of an element of a buffer, of a peer, or of this rank for null.
   llvm::function_ref<mlir::Value(mlir::Value buffer, mlir::Value rank, mlir::Value element)> addressOf;
   llvm::function_ref<void(mlir::Operation &)> lowerArithmetic;
+  /// Ranks that an average is of.
+  llvm::function_ref<mlir::Value()> groupSize;
 };
 
 /// Builds the fuse as lists of addresses and calls of what goes through memory once.

@@ -96,6 +96,13 @@ void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value 
   call(builder, loc, copyFunction, {to, from, integer(bytesOf(length))});
 }
 
+Value KernelLowering::groupSize() {
+  Value numRanks = constant(1);
+  for (int64_t dim : program.getCollective().getGroupDims())
+    numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
+  return numRanks;
+}
+
 void KernelLowering::lowerDivide(DivideOp divide) {
   settle(unsettled.reads || unsettled.writes);
   OpBuilder::InsertionGuard guard(builder);
@@ -104,9 +111,7 @@ void KernelLowering::lowerDivide(DivideOp divide) {
                                           constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
   outline(divide, /*mayFail=*/false, [&] {
-    Value numRanks = constant(1);
-    for (int64_t dim : program.getCollective().getGroupDims())
-      numRanks = createMul(builder, loc, numRanks, dimSizes[size_t(dim)]);
+    Value numRanks = groupSize();
     Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()), beginOf(divide.getBuffer(), Value())};
     buildRangeLoops(builder, loc, callValues, side.slice, side.slice, {mapped(divide.getPart()), mapped(divide.getParts())},
                     [&](OpBuilder &, Value begin, Value, Value length) {
@@ -127,7 +132,8 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
     return std::pair(readField(offsetof(KoloDeviceInvocation, type)), readField(offsetof(KoloDeviceInvocation, reduction)));
   };
   outline(fuse, /*mayFail=*/false, [&] {
-    gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, listEntries, readReduction, slice, address, arithmetic});
+    gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, listEntries, readReduction, slice, address, arithmetic,
+                          [&] { return groupSize(); }});
   });
 }
 

@@ -301,21 +301,31 @@ void MoveFunctions::combineElements(LLVM::LLVMFuncOp function, const Reduction &
 }
 
 void MoveFunctions::divideElements(LLVM::LLVMFuncOp function, KoloType type) {
-  Value destination = function.getArgument(0);
-  Value divisor = createDivisor(builder, loc, type, function.getArgument(3));
-  // No device divides vectors of integers.
-  Value useVectors = arith::ConstantIntOp::create(builder, loc, isFloat(type), 1);
-  auto build = [&](ArrayRef<Value> offsets, Type moved) {
-    if (isa<VectorType>(moved) && !isFloat(type))
-      return;
-    SmallVector<Value> values;
-    for (Value offset : offsets)
-      values.push_back(loadAt(destination, offset, moved, alignmentOf(moved)));
-    for (auto [offset, value] : llvm::zip_equal(offsets, values))
-      storeAt(createQuotient(builder, loc, type, value, divisor), destination, offset, alignmentOf(moved));
+  Value destination = function.getArgument(0), numRanks = function.getArgument(3);
+  auto divideBy = [&](const Divisor &divisor) {
+    // No device divides vectors of integers.
+    Value useVectors = arith::ConstantIntOp::create(builder, loc, isFloat(type), 1);
+    auto build = [&](ArrayRef<Value> offsets, Type moved) {
+      if (isa<VectorType>(moved) && !isFloat(type))
+        return;
+      SmallVector<Value> values;
+      for (Value offset : offsets)
+        values.push_back(loadAt(destination, offset, moved, alignmentOf(moved)));
+      for (auto [offset, value] : llvm::zip_equal(offsets, values))
+        storeAt(createQuotient(builder, loc, type, value, divisor), destination, offset, alignmentOf(moved));
+    };
+    // Divisions take long: several loads in flight would not make them faster, but the code longer.
+    buildElements(destination, useVectors, toIndex(builder, loc, function.getArgument(1)), type,
+                  divisor.isInverse ? unroll : 1, build);
   };
-  // Divisions take long: several loads in flight would not make them faster, but the code longer.
-  buildElements(destination, useVectors, toIndex(builder, loc, function.getArgument(1)), type, 1, build);
+  if (!isFloat(type))
+    return divideBy(createDivisor(builder, loc, type, numRanks));
+  OpBuilder::InsertionGuard guard(builder);
+  auto choice = scf::IfOp::create(builder, loc, hasExactInverse(builder, loc, numRanks), /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  divideBy(createDivisor(builder, loc, type, numRanks, /*isInverse=*/true));
+  builder.setInsertionPointToStart(choice.elseBlock());
+  divideBy(createDivisor(builder, loc, type, numRanks));
 }
 
 void MoveFunctions::buildChoice(Value chosen, ArrayRef<int64_t> numbers, function_ref<void(size_t)> build) {

@@ -605,3 +605,82 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   // expected-error @below {{program_c9: some packets are lines, and some are not}}
   %lines = kolo.buffer packets "lines" grid() blocks 0 lines : !kolo.buffer<0>
 }
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    kolo.chan.divide %out[%c1] size [%c1] : !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.copy %in[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.put %out[%c0] size [%c1] -> %out[%c0] size [%c1] to %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
+    scf.for %k = %c0 to %n step %c1 {
+      // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+      kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
+    }
+  }
+}

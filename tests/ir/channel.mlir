@@ -60,6 +60,14 @@ kolo.chan.program @all #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   kolo.chan.fuse %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
     kolo.chan.put %out[%me] size [%c1] -> %out[%me] size [%c1] to %c0 part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
   }
+  // CHECK: kolo.chan.fuse [[OUT]]{{\[}}[[ME]]] size{{\[}}[[ONE]]] : <1> {
+  // CHECK-NEXT: kolo.chan.reduce
+  // CHECK-NEXT: kolo.chan.divide [[OUT]]{{\[}}[[ME]]] size{{\[}}[[ONE]]] : <1>
+  // CHECK-NEXT: }
+  kolo.chan.fuse %out[%me] size [%c1] : !kolo.buffer<1> {
+    kolo.chan.reduce %in[] size [] -> %out[%me] size [%c1] from %c0 : !kolo.buffer<0> -> !kolo.buffer<1>
+    kolo.chan.divide %out[%me] size [%c1] : !kolo.buffer<1>
+  }
   // CHECK: kolo.chan.divide [[OUT]]{{\[}}[[ZERO]]] size{{\[}}[[N]]] : <1>
   // GENERIC: "kolo.chan.divide"({{.*}}) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}>
   kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>

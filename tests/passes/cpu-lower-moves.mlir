@@ -129,6 +129,36 @@ kolo.chan.program @spread #kolo.collective<all_gather over 0> mesh ["rank"] mesh
   }
 }
 
+// A sum that is divided goes to a function of its own if the call wants an average: it has one argument more.
+// CHECK-LABEL: llvm.func internal @run.average(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.call @kolo.reduceFrom(
+// CHECK: llvm.call @kolo.divide(
+// CHECK: llvm.call @kolo.put(
+// CHECK: } else {
+// CHECK: [[DIVIDES:%.*]] = llvm.icmp "ne"
+// CHECK: scf.if [[DIVIDES]] {
+// CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, !llvm.ptr, i64, i64, i64, i64) -> ()
+// CHECK: } else {
+// CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, !llvm.ptr, i64, i64, i64) -> ()
+kolo.chan.program @average #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+    kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.reduce %in[%me] size [%c1] -> %out[%me] size [%c1] from %peer part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.divide %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1>
+    kolo.chan.put %out[%me] size [%c1] -> %out[%me] size [%c1] to %peer part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
 // What is published is written by a function of its own, before the ranks meet.
 // CHECK-LABEL: llvm.func internal @publishedBytes.publishing(%{{.*}}: !llvm.ptr) -> i64
 // CHECK-LABEL: llvm.func internal @publish.publishing(%{{.*}}: !llvm.ptr)

@@ -202,6 +202,43 @@ kolo.chan.program @fuses #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.signal 0 to %c0
 }
 
+// If the call wants an average, what is in the list is worked off before the division, and divided in the common chunk.
+// CHECK-LABEL: llvm.func internal @move.averages.0(
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: [[AVERAGE:%.*]] = arith.cmpi eq, {{.*}}, %c4_i64
+// CHECK: scf.if [[AVERAGE]]
+// CHECK: llvm.call @kolo.combine(
+// CHECK: llvm.call @kolo.divide(
+// CHECK-NEXT: llvm.call @kolo.barrier()
+// CHECK: scf.for {{.*}} iter_args
+kolo.chan.program @averages #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+    kolo.chan.copy %in[%me] size [%c1] -> %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+    scf.for %k = %c1 to %n step %c1 {
+      %up = arith.addi %me, %k : index
+      %peer = arith.remui %up, %n : index
+      kolo.chan.reduce %in[%me] size [%c1] -> %out[%me] size [%c1] from %peer part %lane of %lanes
+        : !kolo.buffer<1> -> !kolo.buffer<1>
+    }
+    kolo.chan.divide %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1>
+    scf.for %k = %c1 to %n step %c1 {
+      %up = arith.addi %me, %k : index
+      %peer = arith.remui %up, %n : index
+      kolo.chan.put %out[%me] size [%c1] -> %out[%me] size [%c1] to %peer part %lane of %lanes
+        : !kolo.buffer<1> -> !kolo.buffer<1>
+    }
+  }
+  kolo.chan.signal 0 to %c0
+}
+
 // A group of eight threads stores a line, the number of the call in the last one's upper half; what is empty, or not aligned, comes
 // a line at a time.
 // LINES-LABEL: llvm.func internal @kolo.sendLines(

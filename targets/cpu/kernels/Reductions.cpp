@@ -9,6 +9,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
+
 using namespace mlir;
 
 namespace kolo::cpu {
@@ -23,9 +25,15 @@ public:
       : module(module), builder(module.getContext()), loc(module.getLoc()), vectorBytes(vectorBytes) {}
 
   void defineReduce(KoloType type, KoloReduction reduction);
-  void defineDivide(KoloType type);
+  void defineAverage(KoloType type);
 
 private:
+  /// What is done with elements.
+  struct Combination {
+    KoloType type;
+    KoloReduction reduction;
+    std::optional<Divisor> divisor = std::nullopt; // of the result
+  };
   /// What every function that reduces begins with.
   struct ReduceArguments {
     Value destinations, numDestinations, sources, numSources; // lists, and numbers of type index
@@ -42,7 +50,8 @@ private:
     Value begin, end;
     int64_t step;
   };
-  void buildLoop(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Range range, bool isAroundCaches);
+  void buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range, bool isAroundCaches);
+  void buildBody(LLVM::LLVMFuncOp function, const Combination &combination);
   /// Elements of the widest vector that is computed with: of f32 for f16 and bf16.
   int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(carriedType(type))); }
   int64_t blockElements(KoloType type) { return vectorElements(type) * vectorsPerIteration; }
@@ -51,13 +60,10 @@ private:
   Type carriedType(KoloType type) { return isNarrow(type) ? Type(builder.getI16Type()) : storedType(builder, type); }
   static bool isNarrow(KoloType type) { return type == KOLO_F16 || type == KOLO_BF16; }
   static unsigned sizeBytes(Type stored) { return stored.getIntOrFloatBitWidth() / 8; }
-  /// Builds a loop over blocks of vectors, if wanted, one over the rest, and the return; `build` moves `unroll` values of a type, from
-  /// element `first` on.
-  void buildLoops(Value numElements, Type stored, bool useVectors,
-                  function_ref<void(Value first, Type type, int64_t unroll)> build);
   Value addressOf(Value base, Value first, Type stored, Type type, int64_t number);
   Value withElement(Value value, Type element);
   Value combine(KoloType type, KoloReduction reduction, Value left, Value right);
+  Value divide(KoloType type, Value dividend, const Divisor &divisor);
 
   ModuleOp module;
   OpBuilder builder;
@@ -79,23 +85,9 @@ Value Reductions::combine(KoloType type, KoloReduction reduction, Value left, Va
   return withElement(combined, carriedType(type));
 }
 
-void Reductions::buildLoops(Value numElements, Type stored, bool useVectors,
-                         function_ref<void(Value first, Type type, int64_t unroll)> build) {
-  Value count = toIndex(builder, loc, numElements), zero = createConstant(builder, loc, 0);
-  int64_t lanes = vectorBytes * 8 / stored.getIntOrFloatBitWidth();
-  constexpr int64_t unroll = 2; // divisions take long enough
-  Value block = createConstant(builder, loc, lanes * unroll);
-  Value blocks = createMul(builder, loc, arith::DivUIOp::create(builder, loc, count, block), block);
-  auto buildLoop = [&](Value begin, Value end, Value step, Type type, int64_t number) {
-    OpBuilder::InsertionGuard guard(builder);
-    auto loop = scf::ForOp::create(builder, loc, begin, end, step);
-    builder.setInsertionPointToStart(loop.getBody());
-    build(toInteger(builder, loc, loop.getInductionVar()), type, number);
-  };
-  if (useVectors)
-    buildLoop(zero, blocks, block, VectorType::get({lanes}, stored), unroll);
-  buildLoop(useVectors ? blocks : zero, count, createConstant(builder, loc, 1), stored, 1);
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+Value Reductions::divide(KoloType type, Value dividend, const Divisor &divisor) {
+  Value quotient = createQuotient(builder, loc, type, withElement(dividend, storedType(builder, type)), divisor);
+  return withElement(quotient, carriedType(type));
 }
 
 Value Reductions::addressOf(Value base, Value first, Type stored, Type type, int64_t number) {
@@ -143,26 +135,29 @@ void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> valu
 }
 
 /// One loop: the combination of all sources, in registers until it is stored to all destinations.
-void Reductions::buildLoop(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Range range, bool isAroundCaches) {
+void Reductions::buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range, bool isAroundCaches) {
   bool isVector = range.step > 1;
+  KoloType type = combination.type;
   Type stored = carriedType(type), moved = isVector ? Type(VectorType::get({vectorElements(type)}, stored)) : stored;
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, range.begin, range.end, createConstant(builder, loc, range.step));
   builder.setInsertionPointToStart(loop.getBody());
   Value first = toInteger(builder, loc, loop.getInductionVar());
-  SmallVector<Value> combined = combineSources(arguments, type, reduction, first, moved, isVector ? vectorsPerIteration : 1);
+  SmallVector<Value> combined =
+      combineSources(arguments, type, combination.reduction, first, moved, isVector ? vectorsPerIteration : 1);
+  if (combination.divisor)
+    for (Value &value : combined)
+      value = divide(type, value, *combination.divisor);
   storeAll(arguments, combined, first, stored, isAroundCaches);
 }
 
 /// Blocks of vectors from where the first destination is aligned, and what is left on both sides one by one.
-void Reductions::defineReduce(KoloType type, KoloReduction reduction) {
-  if (module.lookupSymbol(reduceKernelName(type, reduction)))
-    return; // shared with the signed type
-  Type pointer = pointerType(builder), i64 = builder.getI64Type();
-  auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
-                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combination) {
+  KoloType type = combination.type;
   ReduceArguments arguments = argumentsOf(function);
   Value count = function.getArgument(4), zero = createConstant(builder, loc, 0);
+  if (combination.divisor && !isFloat(type)) // no CPU divides vectors of integers
+    return buildLoop(arguments, combination, {zero, toIndex(builder, loc, count), 1}, /*isAroundCaches=*/false);
   Value elementBytes = constantI64(builder, loc, sizeBytes(carriedType(type)));
   Value block = constantI64(builder, loc, blockElements(type));
   Value first = loadEntry(builder, loc, arguments.destinations, zero);
@@ -180,33 +175,46 @@ void Reductions::defineReduce(KoloType type, KoloReduction reduction) {
   isAround = arith::AndIOp::create(
       builder, loc, isAround, areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
 
-  buildLoop(arguments, type, reduction, {zero, blocksBegin, 1}, /*isAroundCaches=*/false);
+  buildLoop(arguments, combination, {zero, blocksBegin, 1}, /*isAroundCaches=*/false);
   auto blocks = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(blocks.elseBlock());
-  buildLoop(arguments, type, reduction, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/false);
+  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/false);
   builder.setInsertionPointToStart(blocks.thenBlock());
-  buildLoop(arguments, type, reduction, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/true);
+  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/true);
   createStoreFence(builder, loc);
   builder.setInsertionPointAfter(blocks);
-  buildLoop(arguments, type, reduction, {blocksEnd, toIndex(builder, loc, count), 1}, /*isAroundCaches=*/false);
+  buildLoop(arguments, combination, {blocksEnd, toIndex(builder, loc, count), 1}, /*isAroundCaches=*/false);
+}
+
+void Reductions::defineReduce(KoloType type, KoloReduction reduction) {
+  if (module.lookupSymbol(reduceKernelName(type, reduction)))
+    return; // shared with the signed type
+  Type pointer = pointerType(builder), i64 = builder.getI64Type();
+  auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
+                                 {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
+  buildBody(function, {type, reduction});
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-void Reductions::defineDivide(KoloType type) {
-  Type pointer = pointerType(builder), stored = carriedType(type), i64 = builder.getI64Type();
-  auto function = createFunction(builder, module, divideKernelName(type), Type(), {pointer, i64, i64},
-                                 /*isExported=*/false);
-  Value divisor = createDivisor(builder, loc, type, function.getArgument(2));
-  unsigned alignment = sizeBytes(stored);
-  // No CPU divides vectors of integers.
-  buildLoops(function.getArgument(1), stored, isFloat(type), [&](Value first, Type moved, int64_t unroll) {
-    for (int64_t i = 0; i < unroll; ++i) {
-      Value address = addressOf(function.getArgument(0), first, stored, moved, i);
-      Value value = LLVM::LoadOp::create(builder, loc, moved, address, alignment);
-      Value quotient = createQuotient(builder, loc, type, withElement(value, storedType(builder, type)), divisor);
-      LLVM::StoreOp::create(builder, loc, withElement(quotient, stored), address, alignment);
-    }
-  });
+void Reductions::defineAverage(KoloType type) {
+  Type pointer = pointerType(builder), i64 = builder.getI64Type();
+  auto function = createFunction(builder, module, averageKernelName(type), Type(),
+                                 {pointer, i64, pointer, i64, i64, i64, i64}, /*isExported=*/false);
+  Value numRanks = function.getArgument(6);
+  auto average = [&](bool isInverse) {
+    buildBody(function, {type, KOLO_SUM, createDivisor(builder, loc, type, numRanks, isInverse)});
+  };
+  if (isFloat(type)) {
+    auto choice = scf::IfOp::create(builder, loc, hasExactInverse(builder, loc, numRanks), /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(choice.thenBlock());
+    average(/*isInverse=*/true);
+    builder.setInsertionPointToStart(choice.elseBlock());
+    average(/*isInverse=*/false);
+    builder.setInsertionPointAfter(choice);
+  } else {
+    average(/*isInverse=*/false);
+  }
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
 } // namespace
@@ -216,7 +224,7 @@ void defineReductions(ModuleOp module, int64_t vectorBytes) {
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
     for (int reduction = KOLO_SUM; reduction < KOLO_AVERAGE; ++reduction)
       kernels.defineReduce(KoloType(type), KoloReduction(reduction));
-    kernels.defineDivide(KoloType(type));
+    kernels.defineAverage(KoloType(type));
   }
 }
 

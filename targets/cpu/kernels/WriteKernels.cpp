@@ -48,7 +48,7 @@ static void exportKernels(llvm::Module &code, const CodeOptions &options, bool i
       std::string name = reduceKernelName(KoloType(type), KoloReduction(reduction));
       exportFunction(code, name, kernelSymbol(options.cpu, name));
     }
-    std::string name = divideKernelName(KoloType(type));
+    std::string name = averageKernelName(KoloType(type));
     exportFunction(code, name, kernelSymbol(options.cpu, name));
   }
   for (llvm::StringRef name : {copyFunction, multicastFunction, wordFunctions.write, wordFunctions.read, lineFunctions.write,

@@ -104,8 +104,10 @@ static int32_t pullAllReduce(In in) {
       }
       combine(in, out + at * e, src, n);
     }
-    if (in->divide)
-      in->divide(out + at * e, n, size);
+    if (in->average) {
+      void *const sum = out + at * e;
+      in->average(&sum, 1, (const void *const *)&sum, 1, n, 0, size);
+    }
   }
   return meetAll(in, 2, 3);
 }
@@ -203,9 +205,12 @@ static int64_t slotPerRank(const KoloShape *shape) {
 KERNEL(sumF32, float, +)
 KERNEL(sumI32, int32_t, +)
 KERNEL(sumU8, uint8_t, +)
-static void divideF32(void *dst, int64_t n, int64_t ranks) {
-  for (int64_t i = 0; i < n; ++i)
-    ((float *)dst)[i] /= (float)ranks;
+static void averageF32(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
+                       int64_t around, int64_t ranks) {
+  sumF32(dsts, numDsts, srcs, numSrcs, n, around);
+  for (int64_t d = 0; d < numDsts; ++d)
+    for (int64_t i = 0; i < n; ++i)
+      ((float *)dsts[d])[i] /= (float)ranks;
 }
 
 static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS] = {
@@ -214,7 +219,7 @@ static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS]
     [KOLO_U8] = {[KOLO_SUM] = sumU8},
 };
 static const KoloReduceKernel wrongKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS];
-static const KoloDivideKernel divideKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = divideF32};
+static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = averageF32};
 
 #define PROGRAM(function, scratch)                                                                                     \
   { .name = #function, .run = function, .scratchBytes = scratch }
@@ -229,9 +234,9 @@ static const KoloProgram programs[] = {
 #define THIS_CPU "generic-aarch64"
 #endif
 /* The last one that the host can execute is taken: not one for a kind that no host is of. */
-static const KoloKernels kernels[] = {{"another", wrongKernels, divideKernels},
-                                      {THIS_CPU, reduceKernels, divideKernels},
-                                      {"a later one", wrongKernels, divideKernels}};
+static const KoloKernels kernels[] = {{"another", wrongKernels, averageKernels},
+                                      {THIS_CPU, reduceKernels, averageKernels},
+                                      {"a later one", wrongKernels, averageKernels}};
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs,
                                   sizeof(kernels) / sizeof(kernels[0]), kernels};
 

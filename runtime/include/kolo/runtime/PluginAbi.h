@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 5u
+#define KOLO_ABI_VERSION 6u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -48,8 +48,9 @@ typedef enum KoloBufferRole {
  * is visible to whoever sees what is stored afterwards, all the same. */
 typedef void (*KoloReduceKernel)(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs,
                                  int64_t numElements, int64_t aroundCaches);
-/* dst[i] = dst[i] / numRanks for i < numElements: the last step of an average. */
-typedef void (*KoloDivideKernel)(void *dst, int64_t numElements, int64_t numRanks);
+/* The same for a sum that is divided by numRanks before it is stored: what an average ends with. */
+typedef void (*KoloAverageKernel)(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs,
+                                  int64_t numElements, int64_t aroundCaches, int64_t numRanks);
 
 typedef struct KoloInvocation KoloInvocation;
 
@@ -90,7 +91,7 @@ struct KoloInvocation {
   void *local[KOLO_NUM_BUFFER_ROLES];         /* this rank's buffers, by KoloBufferRole; may be null when empty */
   void *const *peers[KOLO_NUM_BUFFER_ROLES];  /* [role][rank]: that rank's buffer as mapped here; null: use put and get */
   KoloReduceKernel reduce;                    /* for this call's type and operation; null when the program reduces nothing */
-  KoloDivideKernel divide;                    /* null unless the operation is KOLO_AVERAGE */
+  KoloAverageKernel average;                  /* null unless the operation is KOLO_AVERAGE */
   void *tile;                                 /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
   int64_t tileBytes;                          /* a multiple of 64, at least 4096 */
   int64_t sequence;                           /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
@@ -131,7 +132,7 @@ typedef struct KoloProgram {
 typedef struct KoloKernels {
   const char *cpu;                                       /* "x86-64-v3": as `target.cpu` in the manifest */
   const KoloReduceKernel (*reduce)[KOLO_NUM_REDUCTIONS]; /* [KoloType][KoloReduction]; the KOLO_AVERAGE column holds the sum */
-  const KoloDivideKernel *divide;                        /* [KoloType] */
+  const KoloAverageKernel *average;                       /* [KoloType] */
 } KoloKernels;
 
 typedef struct KoloPlugin {

@@ -22,7 +22,8 @@ static int64_t slotPerRank(const KoloShape *shape) {
 }
 static void reduceNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
                       int64_t around) {}
-static void divideNot(void *dst, int64_t n, int64_t ranks) {}
+static void averageNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
+                       int64_t around, int64_t ranks) {}
 
 /* The host has code for more than the devices. */
 static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS] = {
@@ -30,16 +31,16 @@ static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS]
     [KOLO_F64] = {[KOLO_SUM] = reduceNot},
     [KOLO_I32] = {[KOLO_SUM] = reduceNot},
 };
-static const KoloDivideKernel divideKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = divideNot};
+static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = averageNot};
 
 static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "pullAllReduce", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "scratchAllReduce", .run = runNot, .scratchBytes = slotPerRank},
                                        {.name = "hang", .run = runNot, .scratchBytes = noScratch}};
 #if defined(__x86_64__)
-static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, divideKernels}};
+static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKernels}};
 #else
-static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, divideKernels}};
+static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, averageKernels}};
 #endif
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 

@@ -1,0 +1,86 @@
+// FuseDivision: divides an average where its sum is made, before the sum goes to other ranks, instead of everywhere at
+// the end.
+//   Before:  fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; ...; divide %out[0] size [%n]
+//   After:   fuse %out[%me] { copy; for %p { reduce }; divide %out[%me]; for %p { put } }; ...
+// Which sum is the last one is a question about all ranks: the checker is asked, which knows what has been divided, and
+// where it says no the program stays as it was. Requires channel form with its moves fused.
+#include "compiler/Passes.h"
+#include "compiler/check/Budget.h"
+#include "compiler/check/Verdict.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace kolo {
+#define GEN_PASS_DEF_FUSEDIVISION
+#include "compiler/Passes.h.inc"
+
+namespace {
+
+/// The division that is in no fuse; null if there is none, or more than one.
+DivideOp divisionOf(ProgramOp program) {
+  SmallVector<DivideOp> found;
+  program.walk([&](DivideOp divide) {
+    if (!divide->getParentOfType<FuseOp>())
+      found.push_back(divide);
+  });
+  return found.size() == 1 ? found.front() : DivideOp();
+}
+
+/// Those that combine, in the order of the text.
+SmallVector<FuseOp> sumsOf(ProgramOp program) {
+  SmallVector<FuseOp> sums;
+  program.walk([&](FuseOp fuse) {
+    if (fuse.isReducing())
+      sums.push_back(fuse);
+  });
+  return sums;
+}
+
+void divideIn(FuseOp fuse) {
+  Block &body = fuse.getBody().front();
+  Operation *last = nullptr; // into the slice, or the loop around it
+  for (MoveInterface move : fuse.getMoves())
+    if (fuse.isInto(move))
+      last = body.findAncestorOpInBlock(*move);
+  OpBuilder builder(fuse.getContext());
+  builder.setInsertionPointAfter(last);
+  DivideOp::create(builder, fuse.getLoc(), fuse.getBuffer(), fuse.getOffsets(), fuse.getSizes(), fuse.getPart(),
+                   fuse.getParts());
+}
+
+struct FuseDivision : impl::FuseDivisionBase<FuseDivision> {
+  using FuseDivisionBase::FuseDivisionBase;
+
+  void runOnOperation() override {
+    size_t numSums = sumsOf(getOperation()).size();
+    if (!divisionOf(getOperation()) || numSums == 0)
+      return;
+    // Of several sums the last, most likely; or all, which variants of a stripe are.
+    for (size_t number = numSums; number-- > 0;)
+      if (tryIn([&](size_t sum) { return sum == number; }))
+        return;
+    if (numSums > 1)
+      (void)tryIn([](size_t) { return true; });
+  }
+
+private:
+  bool tryIn(function_ref<bool(size_t sum)> isChosen) {
+    OwningOpRef<ProgramOp> changed(getOperation().clone());
+    for (auto [number, fuse] : llvm::enumerate(sumsOf(*changed)))
+      if (isChosen(number))
+        divideIn(fuse);
+    divisionOf(*changed).erase();
+    CheckOptions options;
+    setBudget(options, budget);
+    options.wantSteps = false;
+    if (!isProvedOnItsMeshes(*changed, options))
+      return false;
+    getOperation().getBody().takeBody(changed->getBody());
+    return true;
+  }
+};
+
+} // namespace
+} // namespace kolo
