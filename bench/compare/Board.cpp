@@ -54,7 +54,7 @@ void Board::barrier() {
       pauseOnce();
     else
       sched_yield();
-    if (shared->hasFailed.load(std::memory_order_relaxed))
+    if (shared->hasFailed.load(std::memory_order_acquire))
       throw Failure(shared->failure);
   }
 }
@@ -69,7 +69,7 @@ Command Board::await() {
   while (shared->numCommands.load(std::memory_order_acquire) == numCommandsSeen) {
     timespec slice = {1, 0};
     syscall(SYS_futex, wordOf(shared->numCommands), FUTEX_WAIT, numCommandsSeen, &slice, nullptr, 0);
-    if (shared->hasFailed.load(std::memory_order_relaxed))
+    if (shared->hasFailed.load(std::memory_order_acquire))
       throw Failure(shared->failure);
   }
   ++numCommandsSeen;
@@ -77,11 +77,14 @@ Command Board::await() {
 }
 
 void Board::fail(const std::string &reason) {
-  static std::atomic_flag isTold = ATOMIC_FLAG_INIT;
-  if (isTold.test_and_set() || shared->hasFailed.load())
+  if (shared->isFailing.exchange(1) == 0) {
+    std::snprintf(shared->failure, sizeof(shared->failure), "%s", reason.c_str());
+    shared->hasFailed.store(1);
     return;
-  std::snprintf(shared->failure, sizeof(shared->failure), "%s", reason.c_str());
-  shared->hasFailed.store(1);
+  }
+  // Another rank's words come first, and are whole only then; that rank may have been killed.
+  for (int milliseconds = 0; milliseconds < 1000 && !shared->hasFailed.load(); ++milliseconds)
+    usleep(1000);
 }
 
 int createBoardFile() {

@@ -40,7 +40,8 @@ struct BoardMemory {
   alignas(64) std::atomic<uint32_t> arrived;
   alignas(64) std::atomic<uint32_t> phase;
   alignas(64) std::atomic<uint32_t> numCommands;
-  alignas(64) std::atomic<uint32_t> hasFailed;
+  alignas(64) std::atomic<uint32_t> isFailing; // somebody writes the failure
+  std::atomic<uint32_t> hasFailed;             // it is written
   std::atomic<uint32_t> isReported; // rank 0 has told the driver of the failure
   char failure[1024];
   alignas(64) Command command;
