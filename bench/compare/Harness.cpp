@@ -15,6 +15,10 @@
 #include <sstream>
 #include <vector>
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 namespace kolo::bench {
 namespace {
 
@@ -228,17 +232,32 @@ HarnessOptions parseOptions(int argc, char **argv) {
   return options;
 }
 
-void *allocatePages(size_t sizeBytes, Pages pages) {
-  constexpr size_t hugePageBytes = size_t(2) << 20;
-  size_t mappedBytes = sizeBytes + hugePageBytes;
-  void *mapped = mmap(nullptr, mappedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+constexpr size_t hugePageBytes = size_t(2) << 20;
+
+/// Memory that begins where a huge page can. The kernel gets the advice about its pages, then they are touched.
+static char *mapAligned(size_t sizeBytes, int flags, int advice) {
+  constexpr int onlyAddresses = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *reserved = mmap(nullptr, sizeBytes + hugePageBytes, PROT_NONE, onlyAddresses, -1, 0);
+  if (reserved == MAP_FAILED)
+    throw Failure(std::string("reserving addresses: ") + std::strerror(errno));
+  auto address = (reinterpret_cast<uintptr_t>(reserved) + hugePageBytes - 1) / hugePageBytes * hugePageBytes;
+  void *mapped = mmap(reinterpret_cast<void *>(address), sizeBytes, PROT_READ | PROT_WRITE,
+                      flags | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (mapped == MAP_FAILED)
     throw Failure(std::string("mmap: ") + std::strerror(errno));
-  auto address = (reinterpret_cast<uintptr_t>(mapped) + hugePageBytes - 1) / hugePageBytes * hugePageBytes;
-  auto *begin = reinterpret_cast<char *>(address);
-  if (pages == Pages::Huge)
-    (void)madvise(begin, sizeBytes, MADV_HUGEPAGE);
-  std::memset(begin, 1, sizeBytes);
+  (void)madvise(mapped, sizeBytes, advice);
+  std::memset(mapped, 1, sizeBytes);
+  return static_cast<char *>(mapped);
+}
+
+void *allocatePages(size_t sizeBytes, Pages pages) {
+  return mapAligned(sizeBytes, MAP_PRIVATE, pages == Pages::Huge ? MADV_HUGEPAGE : MADV_NORMAL);
+}
+
+void *allocateShared(size_t sizeBytes) {
+  char *begin = mapAligned(sizeBytes, MAP_SHARED, MADV_HUGEPAGE);
+  if (size_t wholeBytes = sizeBytes / hugePageBytes * hugePageBytes; wholeBytes > 0)
+    (void)madvise(begin, wholeBytes, MADV_COLLAPSE);
   return begin;
 }
 

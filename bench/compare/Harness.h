@@ -45,6 +45,9 @@ public:
 
 /// Memory as malloc gives it for large sizes, or with the advice to use huge pages; touched. Throws Failure.
 void *allocatePages(size_t sizeBytes, Pages pages);
+/// Memory that processes forked later share, as a window is: on huge pages where the kernel makes them of small ones; touched.
+/// Throws Failure.
+void *allocateShared(size_t sizeBytes);
 
 /// Serves commands until the end of the input. Returns the exit status.
 int serve(System &system, Board &board, const HarnessOptions &options);

@@ -1,5 +1,5 @@
-// What the machine can do at most, measured like a compared system: the same harness, the same kind of memory. The last
-// word of a command is the limit:
+// What the machine can do at most, measured like a compared system: the same harness, the same kind of memory. The last word of
+// a command is the limit:
 //   call     nothing is done: what the harness itself takes
 //   signal   ranks 0 and 1 hand each other a cache line, there and back once for every element
 //   copy     every rank copies its input to its output, around the caches
@@ -7,20 +7,13 @@
 #include "ForkRanks.h"
 #include "Harness.h"
 
-#include <sys/mman.h>
-
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
 
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 using namespace kolo::bench;
 
@@ -31,24 +24,6 @@ constexpr int64_t lineElements = 16; // floats in a cache line
 struct Line {
   alignas(64) std::atomic<int64_t> value;
 };
-
-/// In memory that peers could map, and on huge pages where the kernel can make them of small ones, as a window is.
-void *mapShared(size_t sizeBytes) {
-  constexpr size_t hugePageBytes = size_t(2) << 20;
-  void *reserved =
-      mmap(nullptr, sizeBytes + hugePageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED)
-    throw Failure("cannot reserve addresses");
-  auto aligned = (reinterpret_cast<uintptr_t>(reserved) + hugePageBytes - 1) / hugePageBytes * hugePageBytes;
-  void *begin = mmap(reinterpret_cast<void *>(aligned), sizeBytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (begin == MAP_FAILED)
-    throw Failure("cannot map memory");
-  std::memset(begin, 1, sizeBytes);
-  if (size_t wholeBytes = sizeBytes / hugePageBytes * hugePageBytes; wholeBytes > 0)
-    (void)madvise(begin, wholeBytes, MADV_COLLAPSE);
-  return begin;
-}
 
 /// Stores first[i], or first[i] + second[i] where there is a second, to whole lines of the output.
 void stream(float *output, const float *first, const float *second, int64_t numElements) {
@@ -73,7 +48,7 @@ public:
       : options(harness), rank(ownRank), lines(sharedLines) {}
 
   void *allocate(size_t sizeBytes) override {
-    return options.usesWindows ? mapShared(sizeBytes) : allocatePages(sizeBytes, options.pages);
+    return options.usesWindows ? allocateShared(sizeBytes) : allocatePages(sizeBytes, options.pages);
   }
 
   void prepare(const Command &command) override {
@@ -122,7 +97,7 @@ private:
 int main(int argc, char **argv) {
   try {
     HarnessOptions options = parseOptions(argc, argv);
-    auto *lines = static_cast<Line *>(mapShared(2 * sizeof(Line)));
+    auto *lines = static_cast<Line *>(allocateShared(2 * sizeof(Line)));
     lines[0].value = lines[1].value = 0;
     return forkRanks(options, [&](Board &board) {
       Limits limits(options, board.rank(), lines);

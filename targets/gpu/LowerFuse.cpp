@@ -42,7 +42,7 @@ private:
   Lists listMove(MoveInterface move, Lists lists);
   Lists divideIfAverage(const Lists &lists);
   void append(Value number, int64_t firstEntry, Value address, Lists &lists);
-  Lists workOffIf(Value isFull, const Lists &lists, Value numDestinations);
+  Lists workOffIf(Value condition, const Lists &lists, Value numDestinations, function_ref<void()> buildAfterwards = [] {});
   void workOff(const Lists &lists);
   /// What follows once the lists were worked off.
   Lists restart(Value numDestinations) {
@@ -143,31 +143,27 @@ void FuseLowering::write(int64_t firstEntry, Value number, Value address) {
   buildForLeader(builder, loc, [&] { LLVM::StoreOp::create(builder, loc, address, advance(builder, loc, list, offset), 8); });
 }
 
-FuseLowering::Lists FuseLowering::workOffIf(Value isFull, const Lists &lists, Value numDestinations) {
+FuseLowering::Lists FuseLowering::workOffIf(Value condition, const Lists &lists, Value numDestinations,
+                                            function_ref<void()> buildAfterwards) {
   OpBuilder::InsertionGuard guard(builder);
-  auto choice = scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), isFull, /*withElseRegion=*/true);
+  auto choice = scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), condition, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(choice.elseBlock());
   scf::YieldOp::create(builder, loc, lists.values());
   builder.setInsertionPointToStart(choice.thenBlock());
   workOff(lists);
+  buildAfterwards();
   scf::YieldOp::create(builder, loc, restart(numDestinations).values());
   return Lists::of(choice.getResults());
 }
 
 /// The common chunk is the only destination so far.
 FuseLowering::Lists FuseLowering::divideIfAverage(const Lists &lists) {
-  auto [type, reduction] = context.readReduction();
-  Value isAverage = isEqual(reduction, constantI64(builder, loc, KOLO_AVERAGE));
-  OpBuilder::InsertionGuard guard(builder);
-  auto choice = scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), isAverage, /*withElseRegion=*/true);
-  builder.setInsertionPointToStart(choice.elseBlock());
-  scf::YieldOp::create(builder, loc, lists.values());
-  builder.setInsertionPointToStart(choice.thenBlock());
-  workOff(lists);
-  call(builder, loc, divideFunction, {common, integer(length), type, integer(context.groupSize())});
-  call(builder, loc, barrierFunction);
-  scf::YieldOp::create(builder, loc, restart(constant(1)).values());
-  return Lists::of(choice.getResults());
+  Value isAverage = isEqual(context.readReduction().second, constantI64(builder, loc, KOLO_AVERAGE));
+  return workOffIf(isAverage, lists, constant(1), [&] {
+    Value numRanks = integer(context.groupSize());
+    call(builder, loc, divideFunction, {common, integer(length), context.readReduction().first, numRanks});
+    call(builder, loc, barrierFunction);
+  });
 }
 
 /// Both functions begin and end with a barrier: lists are complete, and may be written again.
