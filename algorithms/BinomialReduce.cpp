@@ -15,7 +15,6 @@ KOLO_COLLECTIVE(binomialReduce, Reduce, Mesh("rank")) {
   c.loop(tree.numRounds(), [&](Index round) {
     Index reach = tree.reachUpwards(round);
     c.when(tree.isChildOfRoot(reach), [&] { c.send(partial).to(tree.parent(reach)).at(out).reduce(); });
-    c.when(tree.isChild(reach) && !tree.isChildOfRoot(reach),
-           [&] { c.send(partial).to(tree.parent(reach)).reduce(); });
+    c.when(tree.isChild(reach) && !tree.isChildOfRoot(reach), [&] { c.send(partial).to(tree.parent(reach)).reduce(); });
   });
 }

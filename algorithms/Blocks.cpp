@@ -75,9 +75,7 @@ Condition BinomialTree::isParent(const Index &reach) const {
 
 Condition BinomialTree::isChild(const Index &reach) const { return distance % (2 * reach) == reach; }
 
-Selector BinomialTree::subtree(const Index &reach) const {
-  return range(me[dim], min(reach, dim.size() - distance));
-}
+Selector BinomialTree::subtree(const Index &reach) const { return range(me[dim], min(reach, dim.size() - distance)); }
 
 Selector BinomialTree::subtreeOfChild(const Index &reach) const {
   return range(me[dim] + reach, min(reach, dim.size() - distance - reach));

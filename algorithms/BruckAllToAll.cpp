@@ -18,8 +18,9 @@ KOLO_COLLECTIVE(bruckAllToAll, AllToAll, Mesh("rank")) {
     auto lengthOf = [&](Index run) { return min(bit, n - run * period - bit); };
     auto unpacked = [&](Index run) { return out[range(me - run * period - bit - lengthOf(run) + 1, lengthOf(run))]; };
     c.loop(numRuns, [&](Index run) { c.copy(unpacked(run), packed[range(run * bit, lengthOf(run))]); });
-    c.send(packed[range(0, (numRuns - 1) * bit + lengthOf(numRuns - 1))]).to(c.rank().next(d, bit)).at(
-        arrived[range(0, (numRuns - 1) * bit + lengthOf(numRuns - 1))]);
+    c.send(packed[range(0, (numRuns - 1) * bit + lengthOf(numRuns - 1))])
+        .to(c.rank().next(d, bit))
+        .at(arrived[range(0, (numRuns - 1) * bit + lengthOf(numRuns - 1))]);
     c.loop(numRuns, [&](Index run) { c.copy(arrived[range(run * bit, lengthOf(run))], unpacked(run)); });
   });
 }

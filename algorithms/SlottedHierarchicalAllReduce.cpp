@@ -1,7 +1,7 @@
 // Slotted hierarchical all-reduce: as HierarchicalAllReduce, but all data is pushed, into slots where it is combined.
 // Steps 2 + 2(N-1).  Bytes sent per rank 2 S (G-1)/G in node, 2 S/G (N-1)/N by network.  Scratch S + S/G (N-1)/N.
 // (N nodes of G, S bytes of input)
-// Use when bandwidth-bound and writes to peers are faster than reads.  Not when memory is short: see HierarchicalAllReduce.
+// Use when bandwidth-bound and puts are faster than gets.  Not when memory is short: see HierarchicalAllReduce.
 // Source: Cho et al., BlueConnect, MLSys 2019.
 #include "algorithms/Blocks.h"
 
@@ -16,8 +16,8 @@ KOLO_COLLECTIVE(slottedHierarchicalAllReduce, AllReduce, Mesh("node", "gpu")) {
   Blocks ownShare = [&](Selector i) { return out[{me[gpu], i}]; };
 
   c.copy(in[{me[gpu], all}], share(me[gpu]));
-  slottedAllPairsReduceScatter(c, gpu, [&](Selector i) { return in[{i, all}]; }, share,
-                               [&](Selector i) { return fromNode[{i, all}]; });
+  slottedAllPairsReduceScatter(
+      c, gpu, [&](Selector i) { return in[{i, all}]; }, share, [&](Selector i) { return fromNode[{i, all}]; });
   slottedRingReduceScatter(c, node, ownShare, fromRail);
   ringAllGather(c, node, ownShare);
   allPairsAllGather(c, gpu, share);

@@ -20,7 +20,7 @@ enum class Transfers {
 
 /// How a rank knows that others have come to the collective too, and may be written to.
 enum class Entry {
-  Auto,     // Together where the host runs the ranks, since its runtime has them agree on every call anyway; else Credits
+  Auto, // Together where the host runs the ranks, since its runtime has them agree on every call anyway; else Credits
   Together, // every rank first waits for all others
   Credits   // a rank waits for those that it has to do with, where it must
 };

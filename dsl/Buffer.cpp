@@ -12,8 +12,9 @@ Slice::Slice(const Buffer &whole) : buffer(whole.number) {}
 RecordedSlice SliceAccess::get(const Slice &slice) {
   RecordedSlice result{slice.buffer, slice.selectors.empty(), {}};
   for (const Selector &selector : slice.selectors)
-    result.axes.push_back(selector.start ? RecordedSlice::Axis{selector.start->expression(), selector.length->expression()}
-                                         : RecordedSlice::Axis{});
+    result.axes.push_back(selector.start
+                              ? RecordedSlice::Axis{selector.start->expression(), selector.length->expression()}
+                              : RecordedSlice::Axis{});
   return result;
 }
 

@@ -67,8 +67,8 @@ private:
       return;
     }
     if (!slice.isWhole && slice.axes.size() != buffer.grid.size())
-      mistake("the " + std::string(what) + " slice has " + std::to_string(slice.axes.size()) + " indices, the grid of '" +
-              buffer.name + "' has " + std::to_string(buffer.grid.size()) + " dimensions");
+      mistake("the " + std::string(what) + " slice has " + std::to_string(slice.axes.size()) +
+              " indices, the grid of '" + buffer.name + "' has " + std::to_string(buffer.grid.size()) + " dimensions");
     for (const RecordedSlice::Axis &axis : slice.axes) {
       if (!axis.start)
         continue;
@@ -91,9 +91,9 @@ private:
     const RecordedBuffer &from = recording.buffers[size_t(statement.source.buffer)],
                          &into = recording.buffers[size_t(statement.destination.buffer)];
     if (from.slotsFor >= 0 && into.slotsFor >= 0)
-      mistake("goes from a slot of '" + from.name + "' to a slot of '" + into.name + "'; one side must be a chunk of '" +
-              recording.buffers[size_t(into.slotsFor)].name + "', or of another buffer that is cut like it, which says " +
-              "how much there is to move");
+      mistake("goes from a slot of '" + from.name + "' to a slot of '" + into.name +
+              "'; one side must be a chunk of '" + recording.buffers[size_t(into.slotsFor)].name +
+              "', or of another buffer that is cut like it, which says " + "how much there is to move");
     size_t source = countRanged(statement.source), destination = countRanged(statement.destination);
     if (source != destination)
       mistake("the source slice has " + std::to_string(source) + " ranged dimensions, the destination slice " +
@@ -145,8 +145,8 @@ static void checkSize(Recording &recording, RecordedBuffer &buffer) {
   if (buffer.role != RecordedBuffer::Role::Scratch || buffer.isMistaken || !isMistaken)
     return;
   buffer.isMistaken = true;
-  recording.report(buffer.location, "the grid of '" + buffer.name + "' depends on the root; that of scratch memory is the " +
-                                        "same at every call");
+  recording.report(buffer.location, "the grid of '" + buffer.name +
+                                        "' depends on the root; that of scratch memory is the " + "same at every call");
 }
 
 /// Takes over from other buffers what is known of them only now: grids, and the sizes of slots.

@@ -101,8 +101,7 @@ Buffer Choreography::slots(const std::string &name, const Buffer &like, std::ini
 
 static size_t append(Recording &recording, RecordedStatement statement) {
   for (const ExpressionRef &condition : recording.openConditions)
-    statement.condition =
-        statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;
+    statement.condition = statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;
   statement.loops = recording.openLoops;
   statement.variant = recording.openVariant;
   recording.statements.push_back(std::move(statement));

@@ -75,9 +75,9 @@ OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
     sizes.push_back(builder.getDenseI64ArrayAttr(mesh));
   SmallVector<int64_t> groupDims(recording.groupDims.begin(), recording.groupDims.end());
   auto kind = kolo::CollectiveKind(int(definition.collective.kind)); // the same cases in the same order
-  auto choreography = ChoreographyOp::create(
-      builder, loc, builder.getStringAttr(definition.name), CollectiveAttr::get(builder.getContext(), kind, groupDims),
-      builder.getStrArrayAttr(names), builder.getArrayAttr(sizes));
+  auto choreography = ChoreographyOp::create(builder, loc, builder.getStringAttr(definition.name),
+                                             CollectiveAttr::get(builder.getContext(), kind, groupDims),
+                                             builder.getStrArrayAttr(names), builder.getArrayAttr(sizes));
   builder.setInsertionPointToStart(&choreography.getBody().emplaceBlock());
 
   for (size_t dim = 0; dim < names.size(); ++dim)
@@ -160,8 +160,8 @@ void Emitter::emitTransfer(const RecordedStatement &statement, Value source, Val
     if (step.amount)
       amounts.push_back(emitExpression(step.amount));
   }
-  auto transfer = TransferOp::create(builder, loc, statement.isReducing, source, destination,
-                                     builder.getArrayAttr(steps), amounts);
+  auto transfer =
+      TransferOp::create(builder, loc, statement.isReducing, source, destination, builder.getArrayAttr(steps), amounts);
   emitBody(statement, transfer.getBody());
 }
 

@@ -12,14 +12,29 @@ struct Relation;
 
 struct Expression {
   enum class Kind {
-    Constant,   // value
-    DimSize,    // value: number of the dimension
-    Coordinate, // of the executing rank; value: number of the dimension
+    Constant,       // value
+    DimSize,        // value: number of the dimension
+    Coordinate,     // of the executing rank; value: number of the dimension
     PeerCoordinate, // of the peers of `relation`; value: number of the dimension
-    Root,       // number of the root in its group
-    LoopIndex,  // value: number of the loop
-    Add, Sub, Mul, FloorDiv, Mod, Xor, Min, Max, Pow2, Log2,
-    Equal, NotEqual, Less, LessEqual, And, Or, Not
+    Root,           // number of the root in its group
+    LoopIndex,      // value: number of the loop
+    Add,
+    Sub,
+    Mul,
+    FloorDiv,
+    Mod,
+    Xor,
+    Min,
+    Max,
+    Pow2,
+    Log2,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    And,
+    Or,
+    Not
   };
   Kind kind;
   int64_t value = 0;

@@ -17,7 +17,7 @@ struct Step {
 };
 
 struct Relation {
-  std::vector<Step> steps;          // one per mesh dimension
+  std::vector<Step> steps;           // one per mesh dimension
   std::vector<std::string> mistakes; // reported by the statement that uses the relation
 };
 
@@ -30,9 +30,10 @@ struct RecordedBuffer {
   bool isGridFixed = false;        // by the author
   int sameGridAs = -1;             // buffer whose grid this one takes
   int slotsFor = -1;               // of slots: the buffer whose chunks they hold, which has no slots itself
-  std::vector<ExpressionRef> slotCut = {}; // of slots: what cuts a block of that buffer into chunks; known once recorded
-  bool isMistaken = false;         // its grid is, and was reported
-  Location location = {};          // of the call that made or cut it; none for an input or output that is not cut
+  std::vector<ExpressionRef> slotCut =
+      {};                  // of slots: what cuts a block of that buffer into chunks; known once recorded
+  bool isMistaken = false; // its grid is, and was reported
+  Location location = {};  // of the call that made or cut it; none for an input or output that is not cut
 };
 
 struct RecordedSlice {
@@ -76,12 +77,12 @@ struct Diagnostic {
 
 struct Recording {
   Definition definition;
-  std::vector<int> groupDims; // in increasing order
+  std::vector<int> groupDims;          // in increasing order
   std::vector<RecordedBuffer> buffers; // 0: input, 1: output
   std::vector<RecordedStatement> statements;
   std::vector<RecordedItem> body;
   std::vector<Diagnostic> diagnostics; // sorted by line, each once, when recorded
-  int numVariants = 0;        // of every stripe: parts that every chunk is cut into; 0: there is no stripe
+  int numVariants = 0;                 // of every stripe: parts that every chunk is cut into; 0: there is no stripe
   Location firstStripe = {};
 
   // While the body runs:
@@ -98,8 +99,8 @@ struct Recording {
 /// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic.
 std::unique_ptr<Recording> record(const Definition &definition);
 
-/// What an expression inside these loops uses that does not exist there ("uses ..."); empty when all is well. Coordinates
-/// are not looked at.
+/// What an expression inside these loops uses that does not exist there ("uses ..."); empty when all is well.
+/// Coordinates are not looked at.
 std::string findMisuse(const Recording &recording, const ExpressionRef &expression, const std::vector<int> &loops);
 
 /// Checks a finished recording and completes it: default destinations, grids taken from other buffers, sizes of slots.

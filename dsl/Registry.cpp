@@ -41,8 +41,8 @@ static RecordedBuffer makeBuffer(const Recording &recording, RecordedBuffer::Rol
   using enum CollectiveKind;
   CollectiveKind kind = recording.definition.collective.kind;
   bool isInput = role == RecordedBuffer::Role::Input;
-  bool hasBlocks = kind == AllToAll || (isInput ? kind == ReduceScatter || kind == Scatter
-                                                : kind == AllGather || kind == Gather);
+  bool hasBlocks =
+      kind == AllToAll || (isInput ? kind == ReduceScatter || kind == Scatter : kind == AllGather || kind == Gather);
   RecordedBuffer buffer{.role = role, .name = isInput ? "input" : "output", .hasBlockPerRank = hasBlocks, .grid = {}};
   if (hasBlocks)
     for (int dim : recording.groupDims)

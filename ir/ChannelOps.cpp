@@ -35,7 +35,8 @@ static LogicalResult verifyPublished(ProgramOp program) {
 }
 
 static LogicalResult verifyPackets(ProgramOp program) {
-  auto buffers = llvm::make_filter_range(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return isPackets(buffer); });
+  auto buffers =
+      llvm::make_filter_range(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return isPackets(buffer); });
   if (buffers.empty())
     return success();
   for (BufferOp buffer : buffers)
@@ -50,7 +51,8 @@ static LogicalResult verifyPackets(ProgramOp program) {
                      (writes && (!isa<PutOp>(op) || op->getParentOfType<FuseOp>())) ||
                      (divide && isPackets(divide.getBuffer())) || (fuse && isPackets(fuse.getBuffer()));
     if (isMisused) {
-      op->emitOpError("program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else");
+      op->emitOpError(
+          "program_c6: packets are put, then copied or reduced by the rank that owns them, and nothing else");
       return WalkResult::interrupt();
     }
     if ((reads || writes) && move.getPart() &&
@@ -184,7 +186,8 @@ static bool mayAlias(FuseOp fuse, Value a, Value b) {
   if (!isOfCaller(roleOf(a)) || !isOfCaller(roleOf(b)))
     return false;
   auto inPlace = fuse->getParentOfType<ProgramOp>()->getAttrOfType<StringAttr>("kolo.in_place");
-  return roleOf(a) == roleOf(b) || (inPlace && inPlace.getValue() == "direct"); // two names of the input or the output, or both
+  return roleOf(a) == roleOf(b) ||
+         (inPlace && inPlace.getValue() == "direct"); // two names of the input or the output, or both
 }
 
 /// Whether slices of two buffers that may be one memory are the same chunk: of buffers that are cut alike.
@@ -207,14 +210,16 @@ LogicalResult FuseOp::verifyRegions() {
   WalkResult result = getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
     if (auto divide = dyn_cast<DivideOp>(op)) {
       if (isOut || !hasCombined || !isDivisionOf(*this, divide))
-        return op->emitOpError("fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is "
-                               "combined into it and what goes out of it");
+        return op->emitOpError(
+            "fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is "
+            "combined into it and what goes out of it");
       isOut = true;
       return WalkResult::advance();
     }
     auto move = dyn_cast<MoveInterface>(op);
     if (!move) {
-      bool isAllowed = isa<scf::ForOp>(op) ? op->getNumResults() == 0 : op->getNumRegions() == 0 && isMemoryEffectFree(op);
+      bool isAllowed =
+          isa<scf::ForOp>(op) ? op->getNumResults() == 0 : op->getNumRegions() == 0 && isMemoryEffectFree(op);
       return isAllowed ? WalkResult::advance() : op->emitOpError("fuse_c3: may not be fused");
     }
     bool isInto = this->isInto(move);

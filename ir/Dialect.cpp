@@ -12,8 +12,8 @@ using namespace mlir;
 #define GET_ATTRDEF_CLASSES
 #include "KoloAttributes.cpp.inc"
 #define GET_TYPEDEF_CLASSES
-#include "KoloTypes.cpp.inc"
 #include "KoloInterfaces.cpp.inc"
+#include "KoloTypes.cpp.inc"
 
 namespace kolo {
 

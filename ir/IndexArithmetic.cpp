@@ -10,9 +10,15 @@ namespace kolo {
 Value createConstant(OpBuilder &builder, Location loc, int64_t value) {
   return arith::ConstantIndexOp::create(builder, loc, value);
 }
-Value createAdd(OpBuilder &builder, Location loc, Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
-Value createSub(OpBuilder &builder, Location loc, Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
-Value createMul(OpBuilder &builder, Location loc, Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
+Value createAdd(OpBuilder &builder, Location loc, Value a, Value b) {
+  return arith::AddIOp::create(builder, loc, a, b);
+}
+Value createSub(OpBuilder &builder, Location loc, Value a, Value b) {
+  return arith::SubIOp::create(builder, loc, a, b);
+}
+Value createMul(OpBuilder &builder, Location loc, Value a, Value b) {
+  return arith::MulIOp::create(builder, loc, a, b);
+}
 
 Value createModulo(OpBuilder &builder, Location loc, Value value, Value divisor) {
   Value zero = createConstant(builder, loc, 0);

@@ -13,13 +13,13 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "KoloEnums.h.inc"
 #include "KoloDialect.h.inc"
+#include "KoloEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "KoloAttributes.h.inc"
 #define GET_TYPEDEF_CLASSES
-#include "KoloTypes.h.inc"
 #include "KoloInterfaces.h.inc"
+#include "KoloTypes.h.inc"
 #define GET_OP_CLASSES
 #include "KoloOps.h.inc"
 

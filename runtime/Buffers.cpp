@@ -13,8 +13,9 @@ namespace {
 constexpr size_t alignmentBytes = 4096;
 // What the buffers of one piece may take. Less means more signals; more, and the copies do not stay in the near caches.
 constexpr int64_t pieceBytes = int64_t(512) << 10;
-// Attach makes a system call for every transfer, and walks pages in it; staging copies on each side, and what one core has just
-// written another has to take from its cache. Below this, staging wins. What is combined goes through a tile besides.
+// Attach makes a system call for every transfer, and walks pages in it; staging copies on each side, and what one core
+// has just written another has to take from its cache. Below this, staging wins. What is combined goes through a tile
+// besides.
 constexpr int64_t leastMovedBytes = int64_t(1) << 15, leastCombinedBytes = int64_t(1) << 18;
 
 size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
@@ -30,8 +31,8 @@ Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t
   return location;
 }
 
-/// Whether a staged call copies a buffer: a piece of fewer elements than the others is a call of another shape, which needs all
-/// ranks to have left the one before.
+/// Whether a staged call copies a buffer: a piece of fewer elements than the others is a call of another shape, which
+/// needs all ranks to have left the one before.
 bool isCopied(const Call &call, size_t role) {
   return !call.info->enters || (role == KOLO_INPUT ? call.info->sharesInput : call.info->sharesOutput);
 }
@@ -62,9 +63,9 @@ Pieces cut(const Call &call, Staging staging) {
   // To the program they are calls: what the proof is about.
   if (staging != Staging::Pieces || !call.isProved || count == 0)
     return {1, count};
-  int64_t copied = (isCopied(call, KOLO_INPUT) ? call.largest.input : 0) + (isCopied(call, KOLO_OUTPUT) ? call.largest.output : 0);
-  int64_t elementBytes = copied * call.elementBytes +
-                         (static_cast<int64_t>(call.scratchBytes) + count - 1) / count;
+  int64_t copied =
+      (isCopied(call, KOLO_INPUT) ? call.largest.input : 0) + (isCopied(call, KOLO_OUTPUT) ? call.largest.output : 0);
+  int64_t elementBytes = copied * call.elementBytes + (static_cast<int64_t>(call.scratchBytes) + count - 1) / count;
   int64_t most = std::max<int64_t>(1, pieceBytes / elementBytes);
   if (count <= most)
     return {1, count};
@@ -132,8 +133,8 @@ Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryR
   // By the largest buffer of any rank, so that ranks do not attach and stage in one call.
   int64_t largestBytes = std::max(call.largest.input, call.largest.output) * call.unitBytes();
   bool isLarge = largestBytes >= (call.info->reduces ? leastCombinedBytes : leastMovedBytes);
-  bool isAttached = rules.ordinaryMemory == OrdinaryMemory::Attach ||
-                    (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
+  bool isAttached =
+      rules.ordinaryMemory == OrdinaryMemory::Attach || (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
   if (isReachable || isAttached || !call.isShared())
     return call.mustCopyInput() ? Staging::Aside : Staging::None;
   return call.overlap() == Overlap::Other ? Staging::Whole : Staging::Pieces;
@@ -151,20 +152,22 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     if (!pieces.isOk())
       return pieces.status();
     buffers.pieces = *pieces;
-    buffers.publishesMuch = call.publishedBytesFor(call.key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
+    buffers.publishesMuch =
+        call.publishedBytesFor(call.key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
   }
   int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);
   if (scratchBytes < 0)
-    return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name, scratchBytes);
+    return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name,
+                 scratchBytes);
   size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, static_cast<size_t>(scratchBytes)}; // in the arena
-  constexpr size_t addressBits = 56; // no processor has more for programs
+  constexpr size_t addressBits = 56;                                               // no processor has more for programs
   if (isStaged(buffers.staging) && (call.inputBytes | call.outputBytes) >> addressBits)
     return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
   auto blockBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
   buffers.isInputAside = call.mustCopyInput() && !(isStaged(buffers.staging) && isCopied(call, KOLO_INPUT));
   if (call.overlap() == Overlap::Other && !buffers.isInputAside && buffers.pieces.number > 1)
-    return error(StatusCode::InvalidArgument, "input and output overlap, and program '{}' publishes them piece by piece",
-                 call.info->name);
+    return error(StatusCode::InvalidArgument,
+                 "input and output overlap, and program '{}' publishes them piece by piece", call.info->name);
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
     bool isInput = role == KOLO_INPUT, isShared = isInput ? call.info->sharesInput : call.info->sharesOutput;
     size_t wholeBytes = isInput ? call.inputBytes : call.outputBytes;

@@ -9,9 +9,10 @@
 
 namespace kolo::runtime {
 
-/// Memory of the runtime's own that peers access: scratch, and copies of ordinary memory. Grows, and is then a new segment.
-/// A call that has returned here may still be read from there by slower peers: programs keep scratch apart from call to call,
-/// not from its end. So the old segment stays, and nothing is written to the new one, until all peers have entered the call.
+/// Memory of the runtime's own that peers access: scratch, and copies of ordinary memory. Grows, and is then a new
+/// segment. A call that has returned here may still be read from there by slower peers: programs keep scratch apart
+/// from call to call, not from its end. So the old segment stays, and nothing is written to the new one, until all
+/// peers have entered the call.
 class Arena {
 public:
   /// At least sizeBytes (> 0) bytes. What they held before is lost. OutOfMemory, SystemError.
@@ -33,9 +34,10 @@ struct MemoryRules {
   size_t cachedBytes = 0;
 };
 
-/// The parts in which a call runs that is staged, or that publishes much. Where all ranks enter each of them, they are to the
-/// program what calls are, and the last one ends where the caller's buffers do. Otherwise they have to be what calls of one
-/// shape are: all of one size, and the last may go beyond the end, with whatever is in the runtime's memory there.
+/// The parts in which a call runs that is staged, or that publishes much. Where all ranks enter each of them, they are
+/// to the program what calls are, and the last one ends where the caller's buffers do. Otherwise they have to be what
+/// calls of one shape are: all of one size, and the last may go beyond the end, with whatever is in the runtime's
+/// memory there.
 struct Pieces {
   int64_t number = 1;
   int64_t count = 0; // of each
@@ -49,8 +51,8 @@ struct Buffers {
   Location remote[KOLO_NUM_BUFFER_ROLES];  // for the peers
   Staging staging = Staging::None;
   Staging wanted = Staging::None; // what this rank alone would have
-  bool isCopied[2] = {};          // input, output: through the runtime's memory, since peers access it or the pieces ask for it
-  bool isInputAside = false;      // not staged, but to be copied from the caller's memory before the peers are told
+  bool isCopied[2] = {}; // input, output: through the runtime's memory, since peers access it or the pieces ask for it
+  bool isInputAside = false; // not staged, but to be copied from the caller's memory before the peers are told
   Pieces pieces;
   bool publishesMuch = false;    // more than the slots of the exchange hold
   bool exceedCaches = false;     // those that the program works on
@@ -60,8 +62,9 @@ struct Buffers {
   void copyIn(const Call &call, int64_t piece) const;
   void copyOut(const Call &call, int64_t piece) const;
 
-  /// Whether, where ranks enter together, they have to do so once more after `copyIn`: from then on peers may read the copy, or
-  /// write to what an input was copied aside from. The same on all ranks. A program with credits tells peers itself.
+  /// Whether, where ranks enter together, they have to do so once more after `copyIn`: from then on peers may read the
+  /// copy, or write to what an input was copied aside from. The same on all ranks. A program with credits tells peers
+  /// itself.
   bool mustMeetAfterCopy(const Call &call) const {
     return (staging == Staging::Aside && call.isShared()) || (isStaged(staging) && call.info->sharesInput);
   }

@@ -228,7 +228,8 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
     return error(StatusCode::BadPlugin, "{}: program '{}' publishes {} bytes", plugin.path, call.info->name,
                  call.publishedBytesFor(arguments.count));
   call.hasPackets = call.program->packetBytes != nullptr;
-  if (call.hasPackets && (call.packetBytesFor(arguments.count) < 0 || call.packetBytesFor(arguments.count) > INT64_MAX / 2))
+  if (call.hasPackets &&
+      (call.packetBytesFor(arguments.count) < 0 || call.packetBytesFor(arguments.count) > INT64_MAX / 2))
     return error(StatusCode::BadPlugin, "{}: program '{}' asks for {} bytes of memory for packets", plugin.path,
                  call.info->name, call.packetBytesFor(arguments.count));
   return call;

@@ -34,10 +34,10 @@ struct Call {
   KoloReduceKernel reduce = nullptr;
   KoloAverageKernel average = nullptr;
 
-  Extent extent;             // of this rank
-  Extent largest;            // of any rank
-  int64_t inPlaceOffset = 0; // of the input in the output, in multiples of count, when a call is in place
-  bool isProved = false;     // on this mesh
+  Extent extent;                           // of this rank
+  Extent largest;                          // of any rank
+  int64_t inPlaceOffset = 0;               // of the input in the output, in multiples of count, when a call is in place
+  bool isProved = false;                   // on this mesh
   MemoryKind memory = MemoryKind::Windows; // that it was selected by, if it was
 
   // What this rank reads and writes; a size is 0 where the collective does not use the buffer on this rank.

@@ -27,9 +27,9 @@ CommunicatorState::~CommunicatorState() {
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
       ranks->keepForPeers(memory);
-  for (std::shared_ptr<Segment> memory : {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
-                                          std::shared_ptr<Segment>(packets.release()),
-                                          std::shared_ptr<Segment>(lines.release())})
+  for (std::shared_ptr<Segment> memory :
+       {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
+        std::shared_ptr<Segment>(packets.release()), std::shared_ptr<Segment>(lines.release())})
     if (memory)
       ranks->keepForPeers(memory);
 }
@@ -59,8 +59,8 @@ Status CommunicatorState::exchangeRecords() {
   return status;
 }
 
-/// The second round, only when some record named a new segment: nobody goes on before all have mapped it, so its owner may
-/// finish, and even free it, without leaving a slower peer with a name for nothing.
+/// The second round, only when some record named a new segment: nobody goes on before all have mapped it, so its owner
+/// may finish, and even free it, without leaving a slower peer with a name for nothing.
 Status CommunicatorState::confirmNews(Status own, std::span<const Location> named) {
   Record &record = nextRecord(Operation::Confirm);
   if (!own.isOk())

@@ -87,7 +87,8 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
 }
 
 /// All of this rank's own part: no peer is involved.
-Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan) {
+Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Staging least,
+                                  Plan &plan) {
   plan.call = {};
   Result<Call> planned = planCall(plugin, arguments, *segments, ranks->rank(), ranks->size());
   if (!planned.isOk())
@@ -187,7 +188,8 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
     plan.published[turn].clear();
     plan.packets[turn].clear();
   }
-  size_t packetBytes = plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
+  size_t packetBytes =
+      plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     plan.peerBuffers[role].resize(static_cast<size_t>(ranks->size()));
     plan.peerLocations[role].resize(static_cast<size_t>(ranks->size()));

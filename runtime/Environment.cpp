@@ -53,8 +53,7 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
   }
   if (Status status = readChoice("KOLO_WAIT", waitNames, "auto, spin, yield, sleep", settings.wait); !status.isOk())
     return status;
-  if (Status status =
-          readChoice("KOLO_ORDINARY_MEMORY", memoryNames, "auto, attach, staged", settings.ordinaryMemory);
+  if (Status status = readChoice("KOLO_ORDINARY_MEMORY", memoryNames, "auto, attach, staged", settings.ordinaryMemory);
       !status.isOk())
     return status;
   return settings;

@@ -28,7 +28,8 @@ inline Status systemError(std::string_view what, int errnoValue) {
                strerrordesc_np(errnoValue) ? strerrordesc_np(errnoValue) : "unknown error");
 }
 
-/// Calls `body`, whose result a Status converts to, and turns what it throws into a Status. Around every public function.
+/// Calls `body`, whose result a Status converts to, and turns what it throws into a Status. Around every public
+/// function.
 template <class Body> auto guarded(Body &&body) -> decltype(body()) {
   try {
     return body();

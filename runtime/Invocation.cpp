@@ -41,8 +41,8 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
   if (spinUntil(cell, target, world.policy()))
     return 0;
   Clock::time_point start = Clock::now(); // not before, since it takes as long as a signal
-  WaitEnd end = waitSlowly(cell, target, world.policy(),
-                           [&] { return world.checkWait(static_cast<int>(peer), start); });
+  WaitEnd end =
+      waitSlowly(cell, target, world.policy(), [&] { return world.checkWait(static_cast<int>(peer), start); });
   if (end == WaitEnd::Reached)
     return 0;
   if (end == WaitEnd::Aborted)
@@ -153,10 +153,12 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
     return 0;
   if (end == WaitEnd::Aborted)
     return lane.fail(world.abortCause());
-  std::string what = fmt::format("rank {} waited {} ms for packets (lane {}; {})", world.rank(), millisecondsSince(start),
-                                 lane.number, describeStatement(*lane.plan->call.info, statement));
-  return lane.fail(end == WaitEnd::PeerLost ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended or left", what, lost)
-                                            : error(StatusCode::Timeout, "{}: timed out", what));
+  std::string what =
+      fmt::format("rank {} waited {} ms for packets (lane {}; {})", world.rank(), millisecondsSince(start), lane.number,
+                  describeStatement(*lane.plan->call.info, statement));
+  return lane.fail(end == WaitEnd::PeerLost
+                       ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended or left", what, lost)
+                       : error(StatusCode::Timeout, "{}: timed out", what));
 }
 
 constexpr KoloServices services = {KOLO_ABI_VERSION, signalPeer, waitForPeer, putToPeer, getFromPeer, awaitPacket};
@@ -215,8 +217,8 @@ void runLane(void *plan, int number) {
   Lane &lane = static_cast<Plan *>(plan)->lanes[static_cast<size_t>(number)];
   int32_t code = lane.plan->call.program->run(&lane.invocation);
   if (code != 0 && !lane.hasFailed) [[unlikely]]
-    (void)lane.fail(error(StatusCode::BadPlugin, "program {} returned {} though nothing failed",
-                          lane.plan->call.info->name, code));
+    (void)lane.fail(
+        error(StatusCode::BadPlugin, "program {} returned {} though nothing failed", lane.plan->call.info->name, code));
 }
 
 void publishLane(void *plan, int number) {
@@ -234,7 +236,8 @@ static void startPiece(Plan &plan, int64_t piece) {
   for (int32_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
     if (!plan.isWhole(role))
       continue;
-    std::transform(plan.peerBuffers[role].begin(), plan.peerBuffers[role].end(), plan.peerPieces[role].begin(), shifted);
+    std::transform(plan.peerBuffers[role].begin(), plan.peerBuffers[role].end(), plan.peerPieces[role].begin(),
+                   shifted);
     for (Lane &lane : plan.lanes) {
       lane.invocation.local[role] = shifted(buffers.local[role]);
       lane.invocation.peers[role] = plan.peerPieces[role].data();

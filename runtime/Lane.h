@@ -24,7 +24,8 @@ struct Lane {
   int32_t fail(const Status &cause);
 };
 
-/// Makes the lanes of a plan whose buffers are all resolved. `tiles` has tileBytes for each lane. May throw std::bad_alloc.
+/// Makes the lanes of a plan whose buffers are all resolved. `tiles` has tileBytes for each lane. May throw
+/// std::bad_alloc.
 void makeLanes(Plan &plan, World &world, std::byte *tiles);
 
 /// A job for LanePool: this lane's part of a call, or of one piece of it. The context is the Plan.

@@ -32,8 +32,8 @@ struct Plan {
   std::vector<Lane> lanes;
 
   uint64_t generation = 0; // of the segment table: the plan is good for nothing in any other
-  // The agreement of all ranks on it, counted from 1; 0: none. Equal numbers on all ranks are one agreement, since every rank
-  // counts the same exchanges, and keeps with each number what it said then.
+  // The agreement of all ranks on it, counted from 1; 0: none. Equal numbers on all ranks are one agreement, since
+  // every rank counts the same exchanges, and keeps with each number what it said then.
   uint64_t agreement = 0;
 
   bool isFor(const PluginState &plugin, const CallArguments &other) const;
@@ -46,8 +46,8 @@ struct Plan {
 /// The last few plans of a communicator. Addresses stay valid while the cache lives.
 class PlanCache {
 public:
-  /// A plan that all ranks agreed on, that still holds, and that peers cannot tell from this call; it then has the pointers
-  /// of this call. Null when there is none. Allocates nothing.
+  /// A plan that all ranks agreed on, that still holds, and that peers cannot tell from this call; it then has the
+  /// pointers of this call. Null when there is none. Allocates nothing.
   Plan *find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
              const MemoryRules &rules);
 

@@ -47,8 +47,8 @@ private:
   uint64_t *sent = nullptr, *awaited = nullptr;
 };
 
-/// One Cell per (semaphore, sending rank, receiving rank, lane), in memory of the receiving rank. Made at the first call of
-/// a program and kept: the counters only grow, and both ends count along privately, so calls need no reset.
+/// One Cell per (semaphore, sending rank, receiving rank, lane), in memory of the receiving rank. Made at the first
+/// call of a program and kept: the counters only grow, and both ends count along privately, so calls need no reset.
 class Semaphores {
 public:
   Semaphores(int semaphores, int ranks, int lanes) : numSemaphores(semaphores), numRanks(ranks), numLanes(lanes) {}
@@ -62,8 +62,8 @@ public:
   /// The cells of all ranks as mapped here.
   void connect(std::vector<Cell *> cells) { peerCells = std::move(cells); }
 
-  /// Lanes outermost, so that the private counts of two lanes are rarely in one cache line. Once connected; valid as long
-  /// as this is.
+  /// Lanes outermost, so that the private counts of two lanes are rarely in one cache line. Once connected; valid as
+  /// long as this is.
   LaneSemaphores ofLane(int lane, int self) {
     size_t first = static_cast<size_t>(lane) * static_cast<size_t>(numSemaphores) * static_cast<size_t>(numRanks);
     return {own, peerCells.data(), sent.data(), awaited.data(), first, numSemaphores, numRanks, self};

@@ -17,9 +17,9 @@ constexpr TypeEntry typeTable[] = {{"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 
 constexpr const char *reductionNames[] = {"sum", "product", "min", "max", "average"};
 constexpr const char *collectiveNames[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
                                            "reduce",     "gather",         "scatter",    "all_to_all"};
-constexpr const char *codeNames[] = {"Ok",        "InvalidArgument", "Mismatch",        "Timeout",
-                                     "PeerLost",  "Aborted",         "OutOfMemory",     "BadPlugin",
-                                     "UnsupportedMesh", "UnsupportedCpu",  "SystemError",     "DeviceError"};
+constexpr const char *codeNames[] = {"Ok",          "InvalidArgument", "Mismatch",  "Timeout",         "PeerLost",
+                                     "Aborted",     "OutOfMemory",     "BadPlugin", "UnsupportedMesh", "UnsupportedCpu",
+                                     "SystemError", "DeviceError"};
 static_assert(std::size(typeTable) == KOLO_NUM_TYPES && std::size(reductionNames) == KOLO_NUM_REDUCTIONS);
 
 template <class Enum, size_t N> const char *nameOf(const char *const (&names)[N], Enum value) {

@@ -1,4 +1,5 @@
-// What a plugin carries for devices: kernels, and images that hold their code. Passed from the device targets to the packing.
+// What a plugin carries for devices: kernels, and images that hold their code. Passed from the device targets to the
+// packing.
 #ifndef KOLO_TARGETS_DEVICECODE_H
 #define KOLO_TARGETS_DEVICECODE_H
 
@@ -17,8 +18,8 @@ enum class Accumulation {
   Native // in their own type
 };
 
-/// What programs that reduce have code for. Each pair takes its time to compile: those that most applications use are the
-/// default.
+/// What programs that reduce have code for. Each pair takes its time to compile: those that most applications use are
+/// the default.
 struct DeviceOptions {
   std::vector<KoloType> types = {KOLO_F16, KOLO_BF16, KOLO_F32};
   std::vector<KoloReduction> reductions = {KOLO_SUM, KOLO_AVERAGE};

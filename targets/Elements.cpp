@@ -96,7 +96,8 @@ Value createReduction(OpBuilder &builder, Location loc, KoloType type, KoloReduc
 
 Value hasExactInverse(OpBuilder &builder, Location loc, Value numRanks) {
   Type type = numRanks.getType();
-  Value one = arith::ConstantIntOp::create(builder, loc, type, 1), zero = arith::ConstantIntOp::create(builder, loc, type, 0);
+  Value one = arith::ConstantIntOp::create(builder, loc, type, 1),
+        zero = arith::ConstantIntOp::create(builder, loc, type, 0);
   Value below = arith::SubIOp::create(builder, loc, numRanks, one);
   Value common = arith::AndIOp::create(builder, loc, numRanks, below);
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, common, zero);

@@ -1,4 +1,5 @@
-// What reductions, and the division that ends an average, do with elements, or with vectors of them. Shared by the targets.
+// What reductions, and the division that ends an average, do with elements, or with vectors of them. Shared by the
+// targets.
 #ifndef KOLO_TARGETS_ELEMENTS_H
 #define KOLO_TARGETS_ELEMENTS_H
 
@@ -30,12 +31,14 @@ struct Divisor {
   bool isInverse = false;
 };
 
-/// Whether an average of floating-point numbers over so many ranks, an i64, may as well be multiplied by the inverse: a power
-/// of two has an exact one, so that the result is the same to the last bit. Division takes several times as long.
+/// Whether an average of floating-point numbers over so many ranks, an i64, may as well be multiplied by the inverse: a
+/// power of two has an exact one, so that the result is the same to the last bit. Division takes several times as long.
 mlir::Value hasExactInverse(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value numRanks);
 /// From a number of ranks of type i64. The inverse is for floating-point types.
-Divisor createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks, bool isInverse = false);
-/// Of a stored element, or of a vector of floating-point ones: IEEE division, in f32 for f16 and bf16; integers towards zero.
+Divisor createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks,
+                      bool isInverse = false);
+/// Of a stored element, or of a vector of floating-point ones: IEEE division, in f32 for f16 and bf16; integers towards
+/// zero.
 mlir::Value createQuotient(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value dividend,
                            const Divisor &divisor);
 

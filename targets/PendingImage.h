@@ -9,7 +9,8 @@
 
 namespace kolo {
 
-/// The rest of an image's compilation, which may go on beside that of others, on any thread, while nothing changes the programs.
+/// The rest of an image's compilation, which may go on beside that of others, on any thread, while nothing changes the
+/// programs.
 using PendingImage = llvm::unique_function<llvm::Expected<DeviceImage>()>;
 
 } // namespace kolo

@@ -1,5 +1,5 @@
-// Board: memory that the ranks of one system share: the barrier, the command, the times. Every system is measured on it,
-// so that none pays for its own barrier.
+// Board: memory that the ranks of one system share: the barrier, the command, the times. Every system is measured on
+// it, so that none pays for its own barrier.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,7 @@ struct BoardMemory {
   alignas(64) std::atomic<uint32_t> numCommands;
   alignas(64) std::atomic<uint32_t> isFailing; // somebody writes the failure
   std::atomic<uint32_t> hasFailed;             // it is written
-  std::atomic<uint32_t> isReported; // rank 0 has told the driver of the failure
+  std::atomic<uint32_t> isReported;            // rank 0 has told the driver of the failure
   char failure[1024];
   alignas(64) Command command;
   int64_t numIterations; // written by rank 0 before a barrier, read after it

@@ -12,13 +12,13 @@ namespace kolo::bench {
 /// One collective call as one rank sees it. Elements are f32.
 struct Cell {
   Collective collective;
-  int64_t count;          // as NCCL and the MPI calls count: per rank or per pair where the collective does
-  int64_t numInput;       // elements this rank reads
-  int64_t numOutput;      // elements this rank holds afterwards
+  int64_t count;     // as NCCL and the MPI calls count: per rank or per pair where the collective does
+  int64_t numInput;  // elements this rank reads
+  int64_t numOutput; // elements this rank holds afterwards
 };
 
-/// A vector of sizeBytes is the larger of input and output; it is rounded up to one element per rank where the collective
-/// cuts it.
+/// A vector of sizeBytes is the larger of input and output; it is rounded up to one element per rank where the
+/// collective cuts it.
 Cell shapeOf(Collective collective, int64_t sizeBytes, int numRanks);
 
 std::optional<Collective> parseCollective(const std::string &name);

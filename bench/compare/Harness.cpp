@@ -169,7 +169,8 @@ void announce(Board &board) {
 
 void serveCommands(System &system, Board &board, const HarnessOptions &options) {
   auto sizeBytes = static_cast<size_t>(options.maxBytes);
-  Buffers buffers = {static_cast<float *>(system.allocate(sizeBytes)), static_cast<float *>(system.allocate(sizeBytes))};
+  Buffers buffers = {static_cast<float *>(system.allocate(sizeBytes)),
+                     static_cast<float *>(system.allocate(sizeBytes))};
   fillInput(buffers.input, options.maxBytes / static_cast<int64_t>(sizeof(float)), board.rank());
   announce(board);
   while (true) {

@@ -21,8 +21,8 @@ enum class Pages : uint8_t { Ordinary, Huge };
 struct HarnessOptions {
   int64_t maxBytes = int64_t(64) << 20; // of the largest vector
   Pages pages = Pages::Ordinary;
-  bool isPinned = false;  // rank r to core r, wrapping
-  int numRanks = 0;       // of programs that start their ranks themselves: MPI is told by its launcher
+  bool isPinned = false;   // rank r to core r, wrapping
+  int numRanks = 0;        // of programs that start their ranks themselves: MPI is told by its launcher
   bool usesWindows = true; // likewise
 };
 
@@ -45,8 +45,8 @@ public:
 
 /// Memory as malloc gives it for large sizes, or with the advice to use huge pages; touched. Throws Failure.
 void *allocatePages(size_t sizeBytes, Pages pages);
-/// Memory that processes forked later share, as a window is: on huge pages where the kernel makes them of small ones; touched.
-/// Throws Failure.
+/// Memory that processes forked later share, as a window is: on huge pages where the kernel makes them of small ones;
+/// touched. Throws Failure.
 void *allocateShared(size_t sizeBytes);
 
 /// Serves commands until the end of the input. Returns the exit status.

@@ -1,5 +1,5 @@
-// What the machine can do at most, measured like a compared system: the same harness, the same kind of memory. The last word of
-// a command is the limit:
+// What the machine can do at most, measured like a compared system: the same harness, the same kind of memory. The last
+// word of a command is the limit:
 //   call     nothing is done: what the harness itself takes
 //   signal   ranks 0 and 1 hand each other a cache line, there and back once for every element
 //   copy     every rank copies its input to its output, around the caches

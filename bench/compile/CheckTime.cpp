@@ -1,5 +1,5 @@
-// kolo-bench-check: how long the proof of every shipped algorithm takes: on all meshes of up to 64 ranks together, and on
-// larger ones, to show how the cost grows. Programs are compiled once, for the meshes that they are checked on.
+// kolo-bench-check: how long the proof of every shipped algorithm takes: on all meshes of up to 64 ranks together, and
+// on larger ones, to show how the cost grows. Programs are compiled once, for the meshes that they are checked on.
 #include "Programs.h"
 
 #include "compiler/check/Verdict.h"
@@ -47,7 +47,8 @@ std::vector<Sizes> allMeshes(const dsl::Definition &definition, int64_t maxRanks
     }
     partial = std::move(longer);
   }
-  std::ranges::copy_if(partial, std::back_inserter(result), [&](const Sizes &sizes) { return allows(definition, sizes); });
+  std::ranges::copy_if(partial, std::back_inserter(result),
+                       [&](const Sizes &sizes) { return allows(definition, sizes); });
   return result;
 }
 

@@ -1,6 +1,6 @@
-// kolo-bench-compile: how long it takes from a choreography to a plugin, and how large the plugin is, by number of ranks.
-// Prints a table in markdown: median wall time of several compilations in one process, the first one, which pays for
-// start-up, not counted.
+// kolo-bench-compile: how long it takes from a choreography to a plugin, and how large the plugin is, by number of
+// ranks. Prints a table in markdown: median wall time of several compilations in one process, the first one, which pays
+// for start-up, not counted.
 #include "driver/Compile.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t numRanks[] = {8, 64, 512, 8192};
 
-/// The mesh with this many ranks: up to eight in the innermost dimension, two in a middle one, the rest in the outermost.
+/// The mesh with this many ranks: up to eight in the innermost dimension, two in a middle one, the rest in the
+/// outermost.
 runtime::Mesh meshOf(const dsl::Definition &definition, int64_t ranks) {
   std::vector<runtime::MeshDim> dims;
   for (const std::string &name : definition.mesh.dims)

@@ -1,6 +1,7 @@
-// kolo-bench-sync: what the synchronisation that the checker removed gains. Every algorithm is compiled twice, with the least
-// synchronisation and with a handshake per transfer, everything else being equal, and both are run in turn: rounds alternate,
-// each the median of many calls. Prints, in markdown, the median over the rounds of both, and of their ratio in one round.
+// kolo-bench-sync: what the synchronisation that the checker removed gains. Every algorithm is compiled twice, with the
+// least synchronisation and with a handshake per transfer, everything else being equal, and both are run in turn:
+// rounds alternate, each the median of many calls. Prints, in markdown, the median over the rounds of both, and of
+// their ratio in one round.
 #include "driver/Compile.h"
 #include "driver/RankRunner.h"
 #include "driver/TemporaryFile.h"
@@ -65,9 +66,10 @@ void printRows(const std::string &name, const runtime::Mesh &mesh, int rounds) {
     }
   }
   for (size_t size = 0; size < measured.size(); ++size)
-    fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.2f} to {:.2f} |\n", name, mesh.toString(), sizesInBytes[size],
-               median(measured[size].least), median(measured[size].handshake), median(measured[size].ratios),
-               std::ranges::min(measured[size].ratios), std::ranges::max(measured[size].ratios));
+    fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.2f} to {:.2f} |\n", name, mesh.toString(),
+               sizesInBytes[size], median(measured[size].least), median(measured[size].handshake),
+               median(measured[size].ratios), std::ranges::min(measured[size].ratios),
+               std::ranges::max(measured[size].ratios));
   std::fflush(stdout);
 }
 
@@ -79,8 +81,8 @@ int run(int argc, char **argv) {
   }
   fmt::print("| algorithm | mesh | bytes | least, us | handshake, us | gain | over rounds |\n|-|-|-|-|-|-|-|\n");
   auto flat = [](int64_t ranks) { return runtime::Mesh::create({{"rank", ranks}}).value(); };
-  for (const char *name : {"ringAllGather", "allPairsAllGather", "ringAllReduce", "twoShotAllReduce", "pushTwoShotAllReduce",
-                           "slottedRecursiveDoublingAllReduce", "twoSlotRingAllReduce"})
+  for (const char *name : {"ringAllGather", "allPairsAllGather", "ringAllReduce", "twoShotAllReduce",
+                           "pushTwoShotAllReduce", "slottedRecursiveDoublingAllReduce", "twoSlotRingAllReduce"})
     for (int64_t ranks : {2, 4})
       printRows(name, flat(ranks), rounds);
   auto twoLevels = runtime::Mesh::create({{"node", 2}, {"gpu", 2}}).value();

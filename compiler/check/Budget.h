@@ -14,8 +14,8 @@ inline constexpr int64_t largestBudget = int64_t(1) << 44; // bytes; the work in
 inline void setBudget(CheckOptions &options, int64_t numBytes) {
   const CheckOptions defaults;
   options.maxBytes = numBytes;
-  options.maxWork = std::max<int64_t>(
-      int64_t(double(defaults.maxWork) / double(defaults.maxBytes) * double(numBytes)), 1);
+  options.maxWork =
+      std::max<int64_t>(int64_t(double(defaults.maxWork) / double(defaults.maxBytes) * double(numBytes)), 1);
 }
 
 } // namespace kolo

@@ -1,7 +1,8 @@
 // CheckChoreography: refuses a choreography that is not what it says.
-//   Runs all ranks over symbolic chunks: a chunk's content is the input chunk that it descends from and the set of ranks
-//   whose contribution it holds. Changes nothing but the attribute kolo.checked, [mesh, mesh looked at] per mesh.
-// Requires choreography form. Runs first: everything after it may rely on slices in range and on paired chunks of equal size.
+//   Runs all ranks over symbolic chunks: a chunk's content is the input chunk that it descends from and the set of
+//   ranks whose contribution it holds. Changes nothing but the attribute kolo.checked, [mesh, mesh looked at] per mesh.
+// Requires choreography form. Runs first: everything after it may rely on slices in range and on paired chunks of equal
+// size.
 #include "compiler/Passes.h"
 #include "compiler/check/ChunkState.h"
 
@@ -30,7 +31,8 @@ public:
   /// Reports a statement's mistake once: those in `mistaken` are not executed, and new ones are added to it.
   Checker(ChoreographyOp choreography, IndexEvaluator &evaluator, std::string mesh,
           llvm::SmallPtrSetImpl<Operation *> &mistaken)
-      : choreography(choreography), evaluator(evaluator), unfold(evaluator), mesh(std::move(mesh)), mistaken(mistaken) {}
+      : choreography(choreography), evaluator(evaluator), unfold(evaluator), mesh(std::move(mesh)), mistaken(mistaken) {
+  }
 
   LogicalResult run(int64_t root, bool checkResult);
 
@@ -130,8 +132,8 @@ LogicalResult Checker::read(StatementInterface statement, const ConcreteMove &mo
     if (!state->haveEqualSize(statement.getSource(), source, statement.getDestination(), destination))
       return statement->emitError() << "chunks of different size: " << state->describe(statement.getSource(), source)
                                     << " and " << state->describe(statement.getDestination(), destination)
-                                    << state->describeCuts(statement.getSource(), statement.getDestination()) << " (mesh "
-                                    << mesh << ")";
+                                    << state->describeCuts(statement.getSource(), statement.getDestination())
+                                    << " (mesh " << mesh << ")";
     const ChunkContent &content = state->at(move.sender, statement.getSource(), source);
     if (!content.isDefined())
       return statement->emitError() << "rank " << move.sender << " reads "

@@ -1,6 +1,7 @@
-// CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that breaks.
-//   Changes nothing but attributes: kolo.proved, [mesh, mesh run through] per proved mesh; kolo.unproved where the option
-//   `unproved` lets a program pass that is not proved on all of its meshes.
+// CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that
+// breaks.
+//   Changes nothing but attributes: kolo.proved, [mesh, mesh run through] per proved mesh; kolo.unproved where the
+//   option `unproved` lets a program pass that is not proved on all of its meshes.
 // Requires channel form, wherever it comes from. Runs last: what is proved is what the target gets.
 #include "compiler/Passes.h"
 #include "compiler/check/Budget.h"

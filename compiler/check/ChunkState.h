@@ -34,8 +34,8 @@ public:
   ChunkContent &at(int64_t rank, mlir::Value buffer, int64_t chunk);
   /// Numbers of the chunks in a box, in row-major order of the box.
   static llvm::SmallVector<int64_t> chunksOf(const GridBox &box);
-  /// Whether two chunks that are moved one to the other have equal sizes. A slot has that of any chunk of the blocks that it
-  /// is for.
+  /// Whether two chunks that are moved one to the other have equal sizes. A slot has that of any chunk of the blocks
+  /// that it is for.
   bool haveEqualSize(mlir::Value bufferA, int64_t chunkA, mlir::Value bufferB, int64_t chunkB) const;
   /// Whether a content that comes from a chunk or slot of the same cut is as long as this chunk; a slot takes any.
   bool isAsLongAs(const ChunkContent &content, mlir::Value buffer, int64_t chunk) const;

@@ -76,8 +76,10 @@ bool CodeBuilder::addLoop(scf::ForOp loop) {
   if (loop.getNumRegionIterArgs() != 0)
     return refuse(loop, "values carried out of a loop or a branch cannot be checked");
   uint32_t begin = here();
-  Code::Line line{Code::Kind::ForBegin, 0, slot(loop.getInductionVar()), slot(loop.getLowerBound()),
-                  slot(loop.getUpperBound()), slot(loop.getStep()), uint32_t(code.loops.size())};
+  Code::Line line{Code::Kind::ForBegin,         0,
+                  slot(loop.getInductionVar()), slot(loop.getLowerBound()),
+                  slot(loop.getUpperBound()),   slot(loop.getStep()),
+                  uint32_t(code.loops.size())};
   code.loops.push_back(loop.getLoc());
   code.lines.push_back(line);
   if (!addBlock(*loop.getBody()))
@@ -167,9 +169,7 @@ bool CodeBuilder::addEvent(Operation &op) {
 }
 
 bool CodeBuilder::addMove(MoveInterface move, OpInfo &info) {
-  info.kind = isa<PutOp>(move)             ? EventKind::Put
-              : isa<ChannelReduceOp>(move) ? EventKind::Reduce
-                                           : EventKind::Copy;
+  info.kind = isa<PutOp>(move) ? EventKind::Put : isa<ChannelReduceOp>(move) ? EventKind::Reduce : EventKind::Copy;
   if (Value rank = move.getSourceRank() ? move.getSourceRank() : move.getDestinationRank())
     info.peerSlot = slot(rank);
   info.source = slice(move.getSource(), move.getSourceOffsets(), move.getSourceSizes());
@@ -196,9 +196,7 @@ static bool isPartOfLane(Value part) {
   auto sum = part.getDefiningOp<arith::AddIOp>();
   if (!sum)
     return false;
-  auto isSum = [](Value slice, Value lane) {
-    return lane.getDefiningOp<LaneOp>() && factorOfLanes(slice).has_value();
-  };
+  auto isSum = [](Value slice, Value lane) { return lane.getDefiningOp<LaneOp>() && factorOfLanes(slice).has_value(); };
   return isSum(sum.getLhs(), sum.getRhs()) || isSum(sum.getRhs(), sum.getLhs());
 }
 

@@ -1,5 +1,5 @@
-// A channel program, flattened once into instructions that are fast to run through for every rank of every mesh. Used by
-// Trace.
+// A channel program, flattened once into instructions that are fast to run through for every rank of every mesh. Used
+// by Trace.
 //
 // One lane stands for all: where every move takes part `lane` of `lanes` of every chunk, or part s * lanes + lane of
 // k * lanes, and nothing else depends on the lane, two lanes of a rank never touch the same bytes and never signal each
@@ -43,9 +43,9 @@ struct SliceSlots {
 struct OpInfo {
   mlir::Operation *op;
   EventKind kind;
-  std::optional<unsigned> peerSlot;   // of Signal, Wait, Put, and of a Copy or Reduce that reads a peer's memory
+  std::optional<unsigned> peerSlot; // of Signal, Wait, Put, and of a Copy or Reduce that reads a peer's memory
   int32_t semaphore = -1;
-  SliceSlots source, destination;     // Divide has a destination only
+  SliceSlots source, destination; // Divide has a destination only
   std::optional<unsigned> partSlot, partsSlot;
   bool isMove() const { return kind == EventKind::Copy || kind == EventKind::Reduce || kind == EventKind::Put; }
 };
@@ -55,9 +55,9 @@ public:
   enum class Kind : uint8_t { Compute, ForBegin, ForNext, JumpUnless, Jump, Event };
   struct Line {
     Kind kind;
-    uint32_t target = 0;                             // of a jump: line number
-    unsigned a = 0, b = 0, c = 0, d = 0;             // slots: condition; or induction variable, lower, upper bound, step
-    uint32_t number = 0;                             // of Compute: instruction; of Event: op; of ForBegin: loop
+    uint32_t target = 0;                 // of a jump: line number
+    unsigned a = 0, b = 0, c = 0, d = 0; // slots: condition; or induction variable, lower, upper bound, step
+    uint32_t number = 0;                 // of Compute: instruction; of Event: op; of ForBegin: loop
   };
 
   /// Fails with what keeps the program from being run through.

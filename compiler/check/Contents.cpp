@@ -82,14 +82,16 @@ uint32_t Contents::internOrder(uint32_t a, uint32_t b) {
 Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
   BitVector ranks{unsigned(group.numRanks())};
   ranks.set(unsigned(rank));
-  return intern({int8_t(call), false, uint32_t(chunk), internRanks(std::move(ranks)), internOrder(UINT32_MAX, uint32_t(rank))});
+  return intern(
+      {int8_t(call), false, uint32_t(chunk), internRanks(std::move(ranks)), internOrder(UINT32_MAX, uint32_t(rank))});
 }
 
 Contents::Id Contents::combine(Id a, Id b, Operation *op) {
   const Node left = nodes[a], right = nodes[b];
   if (left.call == mistakeCall || right.call == mistakeCall)
     return left.call == mistakeCall ? a : b;
-  bool fits = left.call >= 0 && left.call == right.call && !left.isDivided && !right.isDivided && left.chunk == right.chunk;
+  bool fits =
+      left.call >= 0 && left.call == right.call && !left.isDivided && !right.isDivided && left.chunk == right.chunk;
   if (!fits)
     return makeMistake("combines " + describe(a) + " with " + describe(b), op);
   auto [known, isNew] = unions.try_emplace({left.ranks, right.ranks}, UINT32_MAX);

@@ -33,8 +33,8 @@ private:
 std::string ordinal(int64_t call);
 
 /// Contents are numbers; equal contents have equal numbers. With `tracksOrder`, contents also differ when the same
-/// contributions were combined in another order: a combination has no order of its two operands, since the reductions are
-/// commutative, bitwise, but which two were combined first counts.
+/// contributions were combined in another order: a combination has no order of its two operands, since the reductions
+/// are commutative, bitwise, but which two were combined first counts.
 class Contents {
 public:
   Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder);
@@ -46,12 +46,16 @@ public:
   /// A mistake when the two do not belong together, or share a contribution. `op` is who combines.
   Id combine(Id a, Id b, mlir::Operation *op);
   Id divide(Id a, mlir::Operation *op);
-  /// What a slot held, once it lies in the chunk with this number in its block: a mistake when it came from another, which may
-  /// be longer.
+  /// What a slot held, once it lies in the chunk with this number in its block: a mistake when it came from another,
+  /// which may be longer.
   Id leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, mlir::Operation *op);
   /// The content of the same place after all ranks have been moved by an element of the group, or its inverse.
-  Id move(int64_t element, Id content) { return group.isRepresentative(element) ? content : translate(element, content, false); }
-  Id moveBack(int64_t element, Id content) { return group.isRepresentative(element) ? content : translate(element, content, true); }
+  Id move(int64_t element, Id content) {
+    return group.isRepresentative(element) ? content : translate(element, content, false);
+  }
+  Id moveBack(int64_t element, Id content) {
+    return group.isRepresentative(element) ? content : translate(element, content, true);
+  }
 
   /// The contributions, whatever their order, are those that are wanted, in this call.
   bool isWanted(Id content, const WantedContent &wanted, int64_t call, const llvm::BitVector &groupMembers) const;
@@ -92,8 +96,8 @@ private:
   std::vector<std::pair<uint32_t, uint32_t>> orders; // two earlier orders, or UINT32_MAX and a rank
   Numbering<Pair> orderNumbers;
   std::vector<Mistake> mistakes;
-  llvm::DenseMap<Pair, uint32_t> unions;                              // of two sets; UINT32_MAX: not disjoint
-  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets, movedOrders;  // by element and direction, and what is moved
+  llvm::DenseMap<Pair, uint32_t> unions;                             // of two sets; UINT32_MAX: not disjoint
+  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets, movedOrders; // by element and direction, and what is moved
 };
 
 } // namespace kolo

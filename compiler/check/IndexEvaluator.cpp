@@ -91,48 +91,67 @@ FailureOr<IndexEvaluator::Instruction> IndexEvaluator::encode(Operation *op) con
       *slot = found->second;
   auto comparison = [](CmpIPredicate predicate) -> std::optional<Opcode> {
     switch (predicate) {
-    case CmpIPredicate::eq: return Opcode::Equal;
-    case CmpIPredicate::ne: return Opcode::NotEqual;
-    case CmpIPredicate::slt: return Opcode::Less;
-    case CmpIPredicate::sle: return Opcode::LessEqual;
-    case CmpIPredicate::sgt: return Opcode::Greater;
-    case CmpIPredicate::sge: return Opcode::GreaterEqual;
-    default: return std::nullopt;
+    case CmpIPredicate::eq:
+      return Opcode::Equal;
+    case CmpIPredicate::ne:
+      return Opcode::NotEqual;
+    case CmpIPredicate::slt:
+      return Opcode::Less;
+    case CmpIPredicate::sle:
+      return Opcode::LessEqual;
+    case CmpIPredicate::sgt:
+      return Opcode::Greater;
+    case CmpIPredicate::sge:
+      return Opcode::GreaterEqual;
+    default:
+      return std::nullopt;
     }
   };
   auto opcode = llvm::TypeSwitch<Operation *, std::optional<Opcode>>(op)
-      .Case([&](arith::ConstantOp constant) -> std::optional<Opcode> {
-        auto number = dyn_cast<IntegerAttr>(constant.getValue());
-        if (!number)
-          return std::nullopt;
-        result.immediate = number.getType().isInteger(1) ? int64_t(number.getValue().getBoolValue())
-                                                         : number.getValue().getSExtValue();
-        return Opcode::Constant;
-      })
-      .Case([&](DimSizeOp size) { result.immediate = int64_t(size.getDim()); return Opcode::DimSize; })
-      .Case([&](CoordOp coord) { result.immediate = int64_t(coord.getDim()); return Opcode::Coord; })
-      // One lane of one: see Code.h for why it stands for all.
-      .Case([&](LaneOp) { result.immediate = 0; return Opcode::Constant; })
-      .Case([&](NumLanesOp) { result.immediate = 1; return Opcode::Constant; })
-      .Case([](RootOp) { return Opcode::Root; })
-      .Case([](LookupOp) { return Opcode::Lookup; })
-      .Case([](arith::AddIOp) { return Opcode::Add; })
-      .Case([](arith::SubIOp) { return Opcode::Sub; })
-      .Case([](arith::MulIOp) { return Opcode::Mul; })
-      .Case([](arith::FloorDivSIOp) { return Opcode::FloorDiv; })
-      .Case<arith::DivSIOp, arith::DivUIOp>([](auto) { return Opcode::Div; })
-      .Case<arith::RemSIOp, arith::RemUIOp>([](auto) { return Opcode::Rem; })
-      .Case([](arith::MinSIOp) { return Opcode::Min; })
-      .Case([](arith::MaxSIOp) { return Opcode::Max; })
-      .Case([](arith::AndIOp) { return Opcode::And; })
-      .Case([](arith::OrIOp) { return Opcode::Or; })
-      .Case([](arith::XOrIOp) { return Opcode::Xor; })
-      .Case([](arith::ShLIOp) { return Opcode::Shl; })
-      .Case([](math::CountLeadingZerosOp) { return Opcode::Ctlz; })
-      .Case<arith::IndexCastOp, arith::IndexCastUIOp>([](auto) { return Opcode::Cast; })
-      .Case([](arith::SelectOp) { return Opcode::Select; })
-      .Case([&](arith::CmpIOp compare) { return comparison(compare.getPredicate()); })
-      .Default([](Operation *) { return std::nullopt; });
+                    .Case([&](arith::ConstantOp constant) -> std::optional<Opcode> {
+                      auto number = dyn_cast<IntegerAttr>(constant.getValue());
+                      if (!number)
+                        return std::nullopt;
+                      result.immediate = number.getType().isInteger(1) ? int64_t(number.getValue().getBoolValue())
+                                                                       : number.getValue().getSExtValue();
+                      return Opcode::Constant;
+                    })
+                    .Case([&](DimSizeOp size) {
+                      result.immediate = int64_t(size.getDim());
+                      return Opcode::DimSize;
+                    })
+                    .Case([&](CoordOp coord) {
+                      result.immediate = int64_t(coord.getDim());
+                      return Opcode::Coord;
+                    })
+                    // One lane of one: see Code.h for why it stands for all.
+                    .Case([&](LaneOp) {
+                      result.immediate = 0;
+                      return Opcode::Constant;
+                    })
+                    .Case([&](NumLanesOp) {
+                      result.immediate = 1;
+                      return Opcode::Constant;
+                    })
+                    .Case([](RootOp) { return Opcode::Root; })
+                    .Case([](LookupOp) { return Opcode::Lookup; })
+                    .Case([](arith::AddIOp) { return Opcode::Add; })
+                    .Case([](arith::SubIOp) { return Opcode::Sub; })
+                    .Case([](arith::MulIOp) { return Opcode::Mul; })
+                    .Case([](arith::FloorDivSIOp) { return Opcode::FloorDiv; })
+                    .Case<arith::DivSIOp, arith::DivUIOp>([](auto) { return Opcode::Div; })
+                    .Case<arith::RemSIOp, arith::RemUIOp>([](auto) { return Opcode::Rem; })
+                    .Case([](arith::MinSIOp) { return Opcode::Min; })
+                    .Case([](arith::MaxSIOp) { return Opcode::Max; })
+                    .Case([](arith::AndIOp) { return Opcode::And; })
+                    .Case([](arith::OrIOp) { return Opcode::Or; })
+                    .Case([](arith::XOrIOp) { return Opcode::Xor; })
+                    .Case([](arith::ShLIOp) { return Opcode::Shl; })
+                    .Case([](math::CountLeadingZerosOp) { return Opcode::Ctlz; })
+                    .Case<arith::IndexCastOp, arith::IndexCastUIOp>([](auto) { return Opcode::Cast; })
+                    .Case([](arith::SelectOp) { return Opcode::Select; })
+                    .Case([&](arith::CmpIOp compare) { return comparison(compare.getPredicate()); })
+                    .Default([](Operation *) { return std::nullopt; });
   if (!opcode) {
     op->emitError() << "'" << op->getName() << "' is not index arithmetic that a choreography may use";
     return failure();
@@ -145,10 +164,18 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
   int64_t a = slots[instruction.a], b = slots[instruction.b];
   int64_t &result = slots[instruction.result];
   switch (instruction.opcode) {
-  case Opcode::Constant: result = instruction.immediate; break;
-  case Opcode::DimSize: result = dimSizes[size_t(instruction.immediate)]; break;
-  case Opcode::Coord: result = coordinates[size_t(instruction.immediate)]; break;
-  case Opcode::Root: result = root; break;
+  case Opcode::Constant:
+    result = instruction.immediate;
+    break;
+  case Opcode::DimSize:
+    result = dimSizes[size_t(instruction.immediate)];
+    break;
+  case Opcode::Coord:
+    result = coordinates[size_t(instruction.immediate)];
+    break;
+  case Opcode::Root:
+    result = root;
+    break;
   case Opcode::Lookup: {
     ArrayRef<int64_t> table = cast<LookupOp>(instruction.op).getTable();
     if (a < 0 || a >= int64_t(table.size()))
@@ -156,9 +183,15 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
     result = table[size_t(a)];
     break;
   }
-  case Opcode::Add: result = a + b; break;
-  case Opcode::Sub: result = a - b; break;
-  case Opcode::Mul: result = a * b; break;
+  case Opcode::Add:
+    result = a + b;
+    break;
+  case Opcode::Sub:
+    result = a - b;
+    break;
+  case Opcode::Mul:
+    result = a * b;
+    break;
   case Opcode::FloorDiv:
   case Opcode::Div:
   case Opcode::Rem:
@@ -168,11 +201,21 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
              : instruction.opcode == Opcode::Rem ? a % b
                                                  : llvm::divideFloorSigned(a, b);
     break;
-  case Opcode::Min: result = std::min(a, b); break;
-  case Opcode::Max: result = std::max(a, b); break;
-  case Opcode::And: result = a & b; break;
-  case Opcode::Or: result = a | b; break;
-  case Opcode::Xor: result = a ^ b; break;
+  case Opcode::Min:
+    result = std::min(a, b);
+    break;
+  case Opcode::Max:
+    result = std::max(a, b);
+    break;
+  case Opcode::And:
+    result = a & b;
+    break;
+  case Opcode::Or:
+    result = a | b;
+    break;
+  case Opcode::Xor:
+    result = a ^ b;
+    break;
   case Opcode::Shl:
     if (b < 0 || b > 62)
       return instruction.op->emitError() << "2 to the power of " << b << " on this mesh; the exponent must be 0 to 62";
@@ -183,14 +226,30 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
       return instruction.op->emitError() << "logarithm of " << a << " on this mesh";
     result = std::countl_zero(uint64_t(a));
     break;
-  case Opcode::Cast: result = a; break;
-  case Opcode::Equal: result = a == b; break;
-  case Opcode::NotEqual: result = a != b; break;
-  case Opcode::Less: result = a < b; break;
-  case Opcode::LessEqual: result = a <= b; break;
-  case Opcode::Greater: result = a > b; break;
-  case Opcode::GreaterEqual: result = a >= b; break;
-  case Opcode::Select: result = a ? b : slots[instruction.c]; break;
+  case Opcode::Cast:
+    result = a;
+    break;
+  case Opcode::Equal:
+    result = a == b;
+    break;
+  case Opcode::NotEqual:
+    result = a != b;
+    break;
+  case Opcode::Less:
+    result = a < b;
+    break;
+  case Opcode::LessEqual:
+    result = a <= b;
+    break;
+  case Opcode::Greater:
+    result = a > b;
+    break;
+  case Opcode::GreaterEqual:
+    result = a >= b;
+    break;
+  case Opcode::Select:
+    result = a ? b : slots[instruction.c];
+    break;
   }
   return success();
 }

@@ -22,16 +22,40 @@ public:
   int64_t get(mlir::Value value) const { return slots[slotOf.at(value)]; }
   void set(mlir::Value value, int64_t number) { slots[slotOf.at(value)] = number; }
 
-  /// Executes one arithmetic op; does nothing for an op that computes no index. Fails, with a diagnostic, on a division by
-  /// zero, a shift by an impossible amount, or an index outside of a table.
+  /// Executes one arithmetic op; does nothing for an op that computes no index. Fails, with a diagnostic, on a division
+  /// by zero, a shift by an impossible amount, or an index outside of a table.
   mlir::LogicalResult execute(mlir::Operation *op);
   /// Executes the arithmetic of a statement's body, its arguments being set.
   mlir::LogicalResult execute(mlir::Block &body);
 
   // For those who execute ops in an order of their own, over and over: everything looked up once.
   enum class Opcode {
-    Constant, DimSize, Coord, Root, Lookup, Add, Sub, Mul, FloorDiv, Div, Rem, Min, Max, And, Or, Xor, Shl, Ctlz, Cast,
-    Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Select
+    Constant,
+    DimSize,
+    Coord,
+    Root,
+    Lookup,
+    Add,
+    Sub,
+    Mul,
+    FloorDiv,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Ctlz,
+    Cast,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Select
   };
   struct Instruction {
     Opcode opcode;

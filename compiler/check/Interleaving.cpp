@@ -75,7 +75,8 @@ std::vector<Moment> Interleaving::putsFor(const Moment &moment) {
   for (int32_t chunk : chunks) {
     auto put = puts.find({moment.rank, buffer, traced.group.moveChunk(moment.rank, buffer, chunk), event->part});
     if (put != puts.end())
-      result.push_back({put->second.rank, put->second.time + uint32_t(callOf(moment)) * stepsPerCall(put->second.rank)});
+      result.push_back(
+          {put->second.rank, put->second.time + uint32_t(callOf(moment)) * stepsPerCall(put->second.rank)});
   }
   return result;
 }
@@ -143,7 +144,8 @@ std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t ma
                                 event->kind == EventKind::Enter || readsPackets(event));
     if (isCall || isOrdering) {
       Operation *op = opAt(moment);
-      steps.push_back({rank, callOf(moment), describe(moment), op ? op->getLoc() : Location(tracer.program().program.getLoc())});
+      steps.push_back(
+          {rank, callOf(moment), describe(moment), op ? op->getLoc() : Location(tracer.program().program.getLoc())});
     }
     ++done[size_t(rank)];
     return true;
@@ -157,7 +159,8 @@ std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t ma
   if (steps.size() > maxSteps) {
     size_t numLeftOut = steps.size() - maxSteps + 1;
     Step first = steps[numLeftOut - 1];
-    first.text = "(" + std::to_string(numLeftOut) + " steps up to here, this one by rank " + std::to_string(first.rank) + ") " + first.text;
+    first.text = "(" + std::to_string(numLeftOut) + " steps up to here, this one by rank " +
+                 std::to_string(first.rank) + ") " + first.text;
     steps.erase(steps.begin(), steps.begin() + ptrdiff_t(numLeftOut));
     steps.insert(steps.begin(), first);
   }
@@ -168,8 +171,8 @@ std::string Interleaving::describe(const Moment &moment) const {
   const Event *event = eventAt(moment);
   if (!event)
     return moment.time % stepsPerCall(moment.rank) != 0 ? "its application reads its output"
-           : callOf(moment) == 0                         ? "its application writes its buffers, before the first call"
-                                 : "its application writes its buffers again, between two calls";
+           : callOf(moment) == 0                        ? "its application writes its buffers, before the first call"
+                                                        : "its application writes its buffers again, between two calls";
   std::string peer = "rank " + std::to_string(traced.group.move(moment.rank, event->peer));
   std::string packets = readsPackets(event) ? " packets" : "";
   std::string semaphore = "semaphore " + std::to_string(event->semaphore);
@@ -183,7 +186,8 @@ std::string Interleaving::describe(const Moment &moment) const {
   case EventKind::Copy:
     return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "copies" + packets : "gets from " + peer;
   case EventKind::Reduce:
-    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "reduces" + packets : "reduces from " + peer;
+    return event->peer == traced.group.moveBack(moment.rank, moment.rank) ? "reduces" + packets
+                                                                          : "reduces from " + peer;
   case EventKind::Divide:
     return "divides";
   case EventKind::Flush:

@@ -13,7 +13,9 @@ struct Machine::SharedClock {
   int64_t &totalBytes;
 };
 
-static uint64_t channelKey(int32_t semaphore, int64_t peer) { return uint64_t(uint32_t(semaphore)) << 32 | uint64_t(peer); }
+static uint64_t channelKey(int32_t semaphore, int64_t peer) {
+  return uint64_t(uint32_t(semaphore)) << 32 | uint64_t(peer);
+}
 
 /// How many of a buffer there are, for calls to use in turn.
 static int64_t numTurns(const BufferInfo &buffer) {
@@ -55,7 +57,8 @@ MachineResult Machine::run() {
       continue;
     }
     uint64_t key = channelKey(event.semaphore, group.moveBack(event.peer, rank));
-    result.blocked.push_back({{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
+    result.blocked.push_back(
+        {{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
   }
   if (hasLostPackets) // who waits for them has that conflict to blame
     result.blocked.clear();
@@ -242,8 +245,8 @@ size_t Machine::placeOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t p
   return size_t(place * std::max(grid.numParts, 1) + part);
 }
 
-/// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as seen
-/// by the owner's representative.
+/// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as
+/// seen by the owner's representative.
 Machine::Order Machine::orderOf(const Entry &entry, size_t orbit, int64_t owner) const {
   const RankState &state = states[orbit];
   int64_t rank = group.move(owner, entry.rank);

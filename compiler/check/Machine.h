@@ -1,8 +1,8 @@
-// Follows one rank of every orbit through a few calls, back to back, with vector clocks: what happened before what, in every
-// interleaving, and what every chunk holds. Used by the checker.
+// Follows one rank of every orbit through a few calls, back to back, with vector clocks: what happened before what, in
+// every interleaving, and what every chunk holds. Used by the checker.
 //
-// Semaphores have one sender and one receiver each and are never reset, so that the k-th wait belongs to the k-th signal in
-// every interleaving: the order of events is the same in all, and one run decides about all of them.
+// Semaphores have one sender and one receiver each and are never reset, so that the k-th wait belongs to the k-th
+// signal in every interleaving: the order of events is the same in all, and one run decides about all of them.
 #ifndef KOLO_COMPILER_CHECK_MACHINE_H
 #define KOLO_COMPILER_CHECK_MACHINE_H
 
@@ -13,8 +13,8 @@
 
 namespace kolo {
 
-/// A moment in a rank's life. Every call has the steps of its trace, with the application's before and after: at first it
-/// writes its input and spoils its output, at last it reads its output.
+/// A moment in a rank's life. Every call has the steps of its trace, with the application's before and after: at first
+/// it writes its input and spoils its output, at last it reads its output.
 struct Moment {
   int32_t rank;
   uint32_t time;
@@ -24,8 +24,8 @@ struct Moment {
 struct Conflict {
   Moment earlier, later; // in the order in which this run met them
   bool isEarlierWrite, isLaterWrite;
-  bool isOrderedByPuts;  // it would be settled if the transport kept the order of puts and signals
-  int64_t owner;         // whose chunk it is
+  bool isOrderedByPuts; // it would be settled if the transport kept the order of puts and signals
+  int64_t owner;        // whose chunk it is
   uint32_t buffer;
   int64_t chunk;
 };
@@ -74,10 +74,10 @@ private:
   /// When a put's accesses are over: known to those who know of one of these moments.
   struct PutState {
     int32_t target;
-    uint32_t waitTime = UINT32_MAX;  // of the target
-    uint32_t flushTime = UINT32_MAX; // of the sender
+    uint32_t waitTime = UINT32_MAX;       // of the target
+    uint32_t flushTime = UINT32_MAX;      // of the sender
     uint32_t hiddenWaitTime = UINT32_MAX; // as waitTime, had the transport kept the order
-    uint32_t numUnread = 0;          // of its packets; once there are none, that is the time of the target's wait
+    uint32_t numUnread = 0;               // of its packets; once there are none, that is the time of the target's wait
   };
   struct PutQueue {
     std::vector<uint32_t> times;
@@ -105,15 +105,15 @@ private:
     Clock clock;
     std::shared_ptr<const SharedClock> shared; // a copy, as long as it is up to date
     uint32_t time = 0;
-    size_t numFlushed = 0;                     // of `putTimes`
+    size_t numFlushed = 0; // of `putTimes`
     std::vector<uint32_t> putTimes;
-    llvm::DenseMap<uint32_t, PutState> puts;   // by time
-    llvm::DenseMap<int32_t, PutQueue> putQueues;              // by peer
-    llvm::DenseMap<uint64_t, std::vector<Signal>> signals;    // by semaphore and peer
-    llvm::DenseMap<uint64_t, uint32_t> numWaited;             // by semaphore and peer
-    std::vector<uint32_t> enterTimes;                         // by call: when it came to its `enter`
-    std::vector<std::vector<Cell>> cells;                     // [buffer][chunk and part, in every turn]
-    std::vector<std::vector<Packet>> packets;                 // likewise; empty for other buffers
+    llvm::DenseMap<uint32_t, PutState> puts;               // by time
+    llvm::DenseMap<int32_t, PutQueue> putQueues;           // by peer
+    llvm::DenseMap<uint64_t, std::vector<Signal>> signals; // by semaphore and peer
+    llvm::DenseMap<uint64_t, uint32_t> numWaited;          // by semaphore and peer
+    std::vector<uint32_t> enterTimes;                      // by call: when it came to its `enter`
+    std::vector<std::vector<Cell>> cells;                  // [buffer][chunk and part, in every turn]
+    std::vector<std::vector<Packet>> packets;              // likewise; empty for other buffers
   };
 
   bool advance(size_t orbit);
@@ -166,10 +166,10 @@ private:
   const int64_t calls;
   int64_t currentCall = 0; // that the step at hand belongs to
   Contents contents;
-  std::vector<RankState> states; // by orbit
-  std::vector<int32_t> sourceChunks, destinationChunks; // of the move at hand
-  int64_t clockBytes = 0;        // of shared clocks that are alive
-  bool hasLostPackets = false;   // that others took the place of
+  std::vector<RankState> states;                                    // by orbit
+  std::vector<int32_t> sourceChunks, destinationChunks;             // of the move at hand
+  int64_t clockBytes = 0;                                           // of shared clocks that are alive
+  bool hasLostPackets = false;                                      // that others took the place of
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, size_t> conflictOf; // by the two ops
   MachineResult result;
 };

@@ -37,7 +37,8 @@ void Machine::move(size_t orbit, const Event &event) {
     access(write, chunk, cell);
     if (isPackets(event.destination.buffer))
       sendPacket(event, orbit, chunk);
-    Contents::Id arrived = contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
+    Contents::Id arrived =
+        contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
     cell.content = event.kind == EventKind::Reduce
                        ? contents.combine(cell.content, arrived, tracer.program().ops[event.op].op)
                        : arrived;
@@ -118,7 +119,8 @@ void Machine::endCall(size_t orbit, int64_t call) {
         continue;
       std::string text = "input chunk " + std::to_string(wanted.inputChunk) + " of " +
                          (wanted.rank < 0 ? "all ranks in the group" : "rank " + std::to_string(wanted.rank)) +
-                         (call == 0 ? "" : " in the " + ordinal(call) + " call") + (wanted.isDivided ? ", divided for an average" : "");
+                         (call == 0 ? "" : " in the " + ordinal(call) + " call") +
+                         (wanted.isDivided ? ", divided for an average" : "");
       result.wrongOutput = {rank, call, chunk, contents.describe(cell.content), text, contents.mistakeOf(cell.content)};
     }
   }

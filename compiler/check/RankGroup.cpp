@@ -44,8 +44,8 @@ int32_t RankGroup::shift(size_t dim, int32_t value, int32_t amount, bool isBack)
 template <bool isBack> int64_t RankGroup::translate(int64_t element, int64_t rank) const {
   int64_t result = 0;
   for (size_t dim = 0; dim < sizes.size(); ++dim)
-    result = result * sizes[dim] +
-             shift(dim, coordinates[size_t(rank)][dim], coordinates[size_t(element)][dim], isBack);
+    result =
+        result * sizes[dim] + shift(dim, coordinates[size_t(rank)][dim], coordinates[size_t(element)][dim], isBack);
   return result;
 }
 template int64_t RankGroup::translate<false>(int64_t, int64_t) const;
@@ -139,7 +139,8 @@ bool RankGroup::isMoved(const Trace &representative, const Trace &other, int64_t
          });
 }
 
-/// Whether the dimensions that enumerate a buffer's blocks, one per rank of the group, are translated as those ranks are.
+/// Whether the dimensions that enumerate a buffer's blocks, one per rank of the group, are translated as those ranks
+/// are.
 bool RankGroup::moveBlocksLikeRanks(uint32_t buffer) const {
   ArrayRef<int64_t> groupDims = tracer.program().program.getCollective().getGroupDims();
   size_t numBlockDims = tracer.program().buffers[buffer].numBlockDims;
@@ -169,7 +170,9 @@ std::optional<size_t> RankGroup::dimAgainstCollective(bool rootMoves) const {
     if (!rootMoves && isRooted(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
       return size_t(dim); // the root is one rank of the group, and stays where it is
   const auto &buffers = tracer.program().buffers;
-  auto innerDims = [&](uint32_t buffer) { return ArrayRef(chunkDims[buffer]).drop_front(buffers[buffer].numBlockDims); };
+  auto innerDims = [&](uint32_t buffer) {
+    return ArrayRef(chunkDims[buffer]).drop_front(buffers[buffer].numBlockDims);
+  };
   for (uint32_t buffer : {*input, *output})
     if (buffers[buffer].numBlockDims != 0 && !moveBlocksLikeRanks(buffer))
       return last;
@@ -198,7 +201,8 @@ public:
     for (auto [eventA, eventB] : llvm::zip_equal(a.events, b.events)) {
       if (eventA.op != eventB.op)
         return false;
-      bool hasSource = eventA.kind == EventKind::Copy || eventA.kind == EventKind::Reduce || eventA.kind == EventKind::Put;
+      bool hasSource =
+          eventA.kind == EventKind::Copy || eventA.kind == EventKind::Reduce || eventA.kind == EventKind::Put;
       if (hasSource && !look(a, eventA.source, b, eventB.source))
         return false;
       if ((hasSource || eventA.kind == EventKind::Divide) && !look(a, eventA.destination, b, eventB.destination))
@@ -298,7 +302,8 @@ bool rootsAreAlike(Code &code, ArrayRef<int64_t> mesh, bool isInPlace, int64_t m
   for (int64_t root = 1; root < stride; ++root) {
     Tracer other(code, mesh, root, isInPlace);
     for (int64_t rank = 0; rank < base.numRanks(); ++rank)
-      if (!other.run(rank, trace) || !group.isMoved(traces[size_t(group.moveBack(rankOfRoot(root), rank))], trace, rankOfRoot(root)))
+      if (!other.run(rank, trace) ||
+          !group.isMoved(traces[size_t(group.moveBack(rankOfRoot(root), rank))], trace, rankOfRoot(root)))
         return false;
     for (auto [a, b] : llvm::zip_equal(base.grids(), other.grids()))
       if (a.numParts != b.numParts)
@@ -321,7 +326,7 @@ private:
   std::optional<int64_t> verify(TracedGroup &traced);
 
   Tracer &tracer;
-  Trace first;                 // of rank 0
+  Trace first;                   // of rank 0
   std::vector<Trace> neighbours; // of rank 0, one step along every dimension
 };
 
@@ -383,7 +388,8 @@ std::optional<TracedGroup> GroupFinder::run() {
   while (true) {
     std::optional<RankGroup> group;
     if (!makeGroup(kinds, group)) { // guesses for several dimensions contradict each other
-      *llvm::find_if(llvm::reverse(kinds), [](Translation kind) { return kind != Translation::None; }) = Translation::None;
+      *llvm::find_if(llvm::reverse(kinds), [](Translation kind) { return kind != Translation::None; }) =
+          Translation::None;
       continue;
     }
     TracedGroup traced{std::move(*group), {}};

@@ -10,8 +10,8 @@ namespace kolo {
 /// How translations act along one mesh dimension: not at all, by addition modulo the size, or by exclusive or.
 enum class Translation : uint8_t { None, Cyclic, Xor };
 
-/// A group of translations. An element is named by the rank that it takes its orbit's representative to; representatives
-/// have coordinate 0 along all dimensions that are translated.
+/// A group of translations. An element is named by the rank that it takes its orbit's representative to;
+/// representatives have coordinate 0 along all dimensions that are translated.
 class RankGroup {
 public:
   RankGroup(const Tracer &tracer, llvm::ArrayRef<Translation> kinds);
@@ -30,11 +30,11 @@ public:
   /// Neighbours of a representative whose elements generate the group.
   std::vector<int64_t> generators() const;
 
-  /// A mesh dimension whose translations do not carry what the collective wants of one rank to what it wants of another.
-  /// `rootMoves`: the root is translated with the ranks.
+  /// A mesh dimension whose translations do not carry what the collective wants of one rank to what it wants of
+  /// another. `rootMoves`: the root is translated with the ranks.
   std::optional<size_t> dimAgainstCollective(bool rootMoves = false) const;
-  /// Finds out how chunks are translated along a mesh dimension, from the traces of rank 0 and of its neighbour there. False
-  /// when they contradict a translation of the dimension's kind.
+  /// Finds out how chunks are translated along a mesh dimension, from the traces of rank 0 and of its neighbour there.
+  /// False when they contradict a translation of the dimension's kind.
   bool findChunkDims(size_t dim, const Trace &first, const Trace &neighbour);
   /// Whether `other`, the trace of rank `element`, is the trace of its representative, moved.
   bool isMoved(const Trace &representative, const Trace &other, int64_t element) const;
@@ -65,8 +65,8 @@ private:
   std::vector<int32_t> representativeRanks;
 };
 
-/// Whether a rooted program with another root is the same program with all ranks translated: what is proved for root 0 then
-/// holds for every root. Compares the traces of all ranks for all roots.
+/// Whether a rooted program with another root is the same program with all ranks translated: what is proved for root 0
+/// then holds for every root. Compares the traces of all ranks for all roots.
 bool rootsAreAlike(Code &code, llvm::ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxEvents);
 
 /// The traces of one rank per orbit, under the largest group of translations that was found and verified on the traces

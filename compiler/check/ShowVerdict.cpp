@@ -24,8 +24,8 @@ std::string describe(ProgramOp program, const Verdict &verdict) {
   if (verdict.tooLarge)
     return "mesh " + describeMesh(program, verdict.mesh) + " cannot be checked: " + *verdict.tooLarge;
   const Refutation &refutation = *verdict.refutation;
-  std::string text = refutation.message + " (" + shortName(refutation.property) + ": " + title(refutation.property).str() +
-                     "; mesh " + describeMesh(program, refutation.mesh);
+  std::string text = refutation.message + " (" + shortName(refutation.property) + ": " +
+                     title(refutation.property).str() + "; mesh " + describeMesh(program, refutation.mesh);
   if (ArrayRef(refutation.mesh) != ArrayRef(verdict.mesh))
     text += ", which stands for " + describeMesh(program, verdict.mesh);
   if (isRooted(program.getCollective().getKind()))
@@ -81,7 +81,8 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
   if (property != Property::Order || !isReducing(program.getCollective().getKind()))
     return "";
   if (!verdict.ranksAgreeBitwise)
-    return "whether all ranks combine in the same order is looked at for up to " + std::to_string(maxRanksForOrder) + " ranks";
+    return "whether all ranks combine in the same order is looked at for up to " + std::to_string(maxRanksForOrder) +
+           " ranks";
   return *verdict.ranksAgreeBitwise ? "all ranks combine in the same order" : "ranks may differ in the last bit";
 }
 
@@ -112,12 +113,8 @@ static ordered_json toJson(const SyncCounts &counts) {
   ordered_json credits = ordered_json::object();
   for (const auto &[kind, number] : counts.creditWaits)
     credits[kind] = number;
-  return {{"dataSignals", counts.dataSignals},
-          {"dataWaits", counts.dataWaits},
-          {"creditWaits", credits},
-          {"flushes", counts.flushes},
-          {"enters", counts.enters},
-          {"waits", counts.waits()}};
+  return {{"dataSignals", counts.dataSignals}, {"dataWaits", counts.dataWaits}, {"creditWaits", credits},
+          {"flushes", counts.flushes},         {"enters", counts.enters},       {"waits", counts.waits()}};
 }
 
 ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,

@@ -1,4 +1,5 @@
-// How a verdict reads: as a line, as the remarks that explain it, as JSON. Used by the pass CheckProgram and by `kolo check`.
+// How a verdict reads: as a line, as the remarks that explain it, as JSON. Used by the pass CheckProgram and by `kolo
+// check`.
 #ifndef KOLO_COMPILER_CHECK_SHOWVERDICT_H
 #define KOLO_COMPILER_CHECK_SHOWVERDICT_H
 
@@ -12,13 +13,14 @@ namespace kolo {
 /// "node=2,gpu=4".
 std::string describeMesh(ProgramOp program, llvm::ArrayRef<int64_t> sizes);
 
-/// Why the program is not proved, in one line without the place: "MESSAGE (V2: no data race; mesh node=2,gpu=4, root 1, in
-/// place)". The verdict must not be one of a proved program.
+/// Why the program is not proved, in one line without the place: "MESSAGE (V2: no data race; mesh node=2,gpu=4, root 1,
+/// in place)". The verdict must not be one of a proved program.
 std::string describe(ProgramOp program, const Verdict &verdict);
 /// The place that line belongs to.
 mlir::Location locationOf(ProgramOp program, const Verdict &verdict);
 
-/// What is said after that line, about another place: the other statement, then the steps of the interleaving by number.
+/// What is said after that line, about another place: the other statement, then the steps of the interleaving by
+/// number.
 struct Remark {
   mlir::Location loc;
   std::string text;
@@ -29,12 +31,12 @@ enum class PropertyState { Proved, Refuted, NotDecided };
 /// "not decided".
 llvm::StringRef toString(PropertyState state);
 PropertyState stateOf(const Verdict &verdict, Property property);
-/// What a proof of this property says beyond "proved", or nothing: the reason why the transport keeps the order, whether
-/// all ranks combine in the same order.
+/// What a proof of this property says beyond "proved", or nothing: the reason why the transport keeps the order,
+/// whether all ranks combine in the same order.
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport);
 
-/// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge (likewise)
-/// and synchronisation (null when the program cannot be run through). Calls count from 1, as in the text.
+/// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
+/// (likewise) and synchronisation (null when the program cannot be run through). Calls count from 1, as in the text.
 nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
                               const Transport &transport);
 

@@ -93,7 +93,8 @@ bool Tracer::startGrids(int64_t rank) {
     const Code::Line &line = code.lines[i];
     if (line.kind == Code::Kind::Compute && failed(code.evaluator.run(code.instructions[line.number])))
       return false;
-    bool isJump = line.kind == Code::Kind::ForBegin || line.kind == Code::Kind::JumpUnless || line.kind == Code::Kind::Jump;
+    bool isJump =
+        line.kind == Code::Kind::ForBegin || line.kind == Code::Kind::JumpUnless || line.kind == Code::Kind::Jump;
     i = isJump ? line.target : i + 1;
   }
   bufferGrids.clear();
@@ -148,7 +149,8 @@ bool Tracer::findAlias() {
   return alias || refuse(UINT32_MAX, "calls in place cannot be checked, since input and output are cut differently");
 }
 
-/// Where the outer buffer does not exist, as the output of a reduce elsewhere than at the root, nothing lies inside of it.
+/// Where the outer buffer does not exist, as the output of a reduce elsewhere than at the root, nothing lies inside of
+/// it.
 bool Tracer::liesInside(int64_t rank, uint32_t buffer) const {
   return alias && alias->inner == buffer && exists(rank, code.buffers[alias->outer].role);
 }
@@ -164,7 +166,8 @@ static SmallVector<int32_t, 4> blockIndices(const Grid &grid, size_t numBlockDim
 std::pair<uint32_t, int64_t> Tracer::resolve(int64_t rank, uint32_t buffer, int64_t chunk) const {
   if (!liesInside(rank, buffer))
     return {buffer, chunk};
-  return {alias->outer, alias->isOwnBlock ? numberInGroup(rank) * bufferGrids[alias->outer].chunksPerBlock + chunk : chunk};
+  return {alias->outer,
+          alias->isOwnBlock ? numberInGroup(rank) * bufferGrids[alias->outer].chunksPerBlock + chunk : chunk};
 }
 
 bool Tracer::run(int64_t rank, Trace &trace) {
@@ -237,8 +240,8 @@ bool Tracer::addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trac
   if (info.isMove() && !addMove(info, op, rank, event, trace))
     return false;
   if (info.kind == EventKind::Divide &&
-      (!addBox(info.destination, op, rank, event.destination, trace) || !checkAccess(op, info.destination.buffer, rank, true) ||
-       !setPart(info, op, event.destination.buffer, event)))
+      (!addBox(info.destination, op, rank, event.destination, trace) ||
+       !checkAccess(op, info.destination.buffer, rank, true) || !setPart(info, op, event.destination.buffer, event)))
     return false;
   trace.events.push_back(event);
   return true;
@@ -260,7 +263,8 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
   if (liesInside(owner, slice.buffer)) {
     box.buffer = alias->outer;
     if (alias->isOwnBlock)
-      for (int32_t index : blockIndices(bufferGrids[alias->outer], code.buffers[alias->outer].numBlockDims, numberInGroup(owner))) {
+      for (int32_t index :
+           blockIndices(bufferGrids[alias->outer], code.buffers[alias->outer].numBlockDims, numberInGroup(owner))) {
         trace.numbers.push_back(index);
         trace.numbers.push_back(1);
       }
@@ -268,8 +272,9 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
   for (auto [dim, extent] : llvm::enumerate(grid.extents)) {
     int64_t offset = code.evaluator.slot(slice.offsets[dim]), size = code.evaluator.slot(slice.sizes[dim]);
     if (size < 0 || size > extent)
-      return refuse(op, "a slice takes " + std::to_string(size) + " chunks along dimension " + std::to_string(dim) + " of '" +
-                            code.buffers[slice.buffer].name + "', which has " + std::to_string(extent) + " there");
+      return refuse(op, "a slice takes " + std::to_string(size) + " chunks along dimension " + std::to_string(dim) +
+                            " of '" + code.buffers[slice.buffer].name + "', which has " + std::to_string(extent) +
+                            " there");
     trace.numbers.push_back(extent ? int32_t(modulo(offset, extent)) : 0);
     trace.numbers.push_back(int32_t(size));
   }
@@ -277,9 +282,9 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
 }
 
 bool Tracer::checkPair(const OpInfo &info, uint32_t op, const Event &event, const Trace &trace) {
-  bool haveEqualShapes = llvm::equal(info.source.rangedSizes, info.destination.rangedSizes, [&](unsigned a, unsigned b) {
-    return code.evaluator.slot(a) == code.evaluator.slot(b);
-  });
+  bool haveEqualShapes =
+      llvm::equal(info.source.rangedSizes, info.destination.rangedSizes,
+                  [&](unsigned a, unsigned b) { return code.evaluator.slot(a) == code.evaluator.slot(b); });
   if (!haveEqualShapes) {
     auto shape = [&](const SliceSlots &slice) {
       return llvm::map_to_vector(slice.rangedSizes, [&](unsigned size) { return code.evaluator.slot(size); });
@@ -302,8 +307,9 @@ bool Tracer::checkSizes(uint32_t op, const Event &event, const Trace &trace) {
     return refuse(op, "moves from slots to slots, so that nothing says how much");
   if (source.chunksPerBlock != destination.chunksPerBlock)
     return refuse(op, "chunks of different size: a block of '" + code.buffers[event.source.buffer].name + "' has " +
-                          std::to_string(source.chunksPerBlock) + ", one of '" + code.buffers[event.destination.buffer].name +
-                          "' " + std::to_string(destination.chunksPerBlock));
+                          std::to_string(source.chunksPerBlock) + ", one of '" +
+                          code.buffers[event.destination.buffer].name + "' " +
+                          std::to_string(destination.chunksPerBlock));
   if (source.isSlots || destination.isSlots || source.chunksPerBlock == 1)
     return true;
   // Mostly the dimensions inside of blocks are the same on both sides.
@@ -313,7 +319,8 @@ bool Tracer::checkSizes(uint32_t op, const Event &event, const Trace &trace) {
   };
   size_t sourceBlocks = code.buffers[event.source.buffer].numBlockDims;
   size_t destinationBlocks = code.buffers[event.destination.buffer].numBlockDims;
-  if (ArrayRef(source.extents).drop_front(sourceBlocks) == ArrayRef(destination.extents).drop_front(destinationBlocks) &&
+  if (ArrayRef(source.extents).drop_front(sourceBlocks) ==
+          ArrayRef(destination.extents).drop_front(destinationBlocks) &&
       inner(event.source, source) == inner(event.destination, destination))
     return true;
   std::vector<int32_t> from, to;
@@ -321,8 +328,8 @@ bool Tracer::checkSizes(uint32_t op, const Event &event, const Trace &trace) {
   expandBox(trace, event.destination, destination, to);
   for (auto [a, b] : llvm::zip_equal(from, to))
     if (a % source.chunksPerBlock != b % destination.chunksPerBlock)
-      return refuse(op, "chunks of different size: number " + std::to_string(a % source.chunksPerBlock) + " of a block of '" +
-                            code.buffers[event.source.buffer].name + "' and number " +
+      return refuse(op, "chunks of different size: number " + std::to_string(a % source.chunksPerBlock) +
+                            " of a block of '" + code.buffers[event.source.buffer].name + "' and number " +
                             std::to_string(b % destination.chunksPerBlock) + " of one of '" +
                             code.buffers[event.destination.buffer].name + "'");
   return true;
@@ -332,8 +339,8 @@ bool Tracer::checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWri
   const BufferInfo &info = code.buffers[buffer];
   if (isWrite && info.role == BufferRole::Input)
     return refuse(op, "writes to the input '" + info.name + "'");
-  return exists(owner, info.role) || refuse(op, "rank " + std::to_string(owner) + " has no '" + info.name +
-                                                    "', which exists at the root only");
+  return exists(owner, info.role) ||
+         refuse(op, "rank " + std::to_string(owner) + " has no '" + info.name + "', which exists at the root only");
 }
 
 bool Tracer::setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event) {

@@ -34,8 +34,8 @@ struct Trace {
 struct Grid {
   llvm::SmallVector<int32_t, 4> extents;
   int64_t numChunks = 1, chunksPerBlock = 1;
-  bool isSlots = false;  // chunksPerBlock is then that of what the slots hold
-  int32_t numParts = 0;  // that every chunk is moved in; 0: not moved yet
+  bool isSlots = false; // chunksPerBlock is then that of what the slots hold
+  int32_t numParts = 0; // that every chunk is moved in; 0: not moved yet
 };
 
 /// Why a trace could not be made: a step that no rank may take.
@@ -72,7 +72,8 @@ public:
   }
   llvm::ArrayRef<Grid> grids() const { return bufferGrids; }
   llvm::SmallVector<int64_t, 4> coordinatesOf(int64_t rank) const;
-  /// The chunk, in the buffer that it lies inside of, of a chunk of an aliased buffer. The same chunk for other buffers.
+  /// The chunk, in the buffer that it lies inside of, of a chunk of an aliased buffer. The same chunk for other
+  /// buffers.
   std::pair<uint32_t, int64_t> resolve(int64_t rank, uint32_t buffer, int64_t chunk) const;
   /// Whether the collective gives this rank such a buffer.
   bool exists(int64_t rank, BufferRole role) const;

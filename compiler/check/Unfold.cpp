@@ -126,8 +126,8 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
     int64_t mask = evaluator.get(amountOf(transfer, dim)), other = coordinate ^ mask;
     if (other >= 0 && other < size)
       return Coordinates{other};
-    return transfer.emitError() << "flip(" << name.getValue() << ", " << mask << ") leads from coordinate " << coordinate
-                                << " to " << other << ", but " << name.getValue() << " has " << size
+    return transfer.emitError() << "flip(" << name.getValue() << ", " << mask << ") leads from coordinate "
+                                << coordinate << " to " << other << ", but " << name.getValue() << " has " << size
                                 << " ranks; the size must be a power of two";
   }
   case StepKind::Others: {
@@ -139,8 +139,8 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
   case StepKind::At: {
     int64_t fixed = evaluator.get(amountOf(transfer, dim));
     if (fixed < 0 || fixed >= size)
-      return transfer.emitError() << "at(" << name.getValue() << ", " << fixed << "), but " << name.getValue() << " has "
-                                  << size << " ranks";
+      return transfer.emitError() << "at(" << name.getValue() << ", " << fixed << "), but " << name.getValue()
+                                  << " has " << size << " ranks";
     if (!backwards)
       return Coordinates{fixed};
     return coordinate == fixed ? llvm::to_vector<4>(llvm::seq<int64_t>(0, size)) : Coordinates{};

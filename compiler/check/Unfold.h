@@ -19,10 +19,11 @@ bool overlaps(const GridBox &a, const GridBox &b);
 /// Whether a collective has a root.
 bool isRooted(CollectiveKind kind);
 
-/// The mesh itself, or, if it has more than `maxRanks` ranks, a smaller one of the same kind: powers of two stay powers of
-/// two, and a dimension that a table is mapped along keeps its size. What is found out on it is recorded as such: see the
-/// attribute kolo.checked.
-llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh, int64_t maxRanks);
+/// The mesh itself, or, if it has more than `maxRanks` ranks, a smaller one of the same kind: powers of two stay powers
+/// of two, and a dimension that a table is mapped along keeps its size. What is found out on it is recorded as such:
+/// see the attribute kolo.checked.
+llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh,
+                                              int64_t maxRanks);
 
 /// Makes the largest dimension that may shrink smaller, in the same way. False when there is none.
 bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);
@@ -39,8 +40,8 @@ struct ConcreteMove {
   GridBox source, destination;
 };
 
-/// Runs through a choreography on the evaluator's mesh. Diagnostics carry the author's location; all functions fail once
-/// one was emitted.
+/// Runs through a choreography on the evaluator's mesh. Diagnostics carry the author's location; all functions fail
+/// once one was emitted.
 class Unfold {
 public:
   explicit Unfold(IndexEvaluator &evaluator) : evaluator(evaluator) {}

@@ -123,7 +123,8 @@ bool ProgramCheck::checkBalance(const TracedGroup &traced) {
     Operation *op = nullptr;
     int64_t from = 0, to = 0;
   };
-  std::map<std::tuple<int32_t, int64_t, int64_t>, Ends> channels; // semaphore, sender, receiver, moved to a representative
+  std::map<std::tuple<int32_t, int64_t, int64_t>, Ends>
+      channels; // semaphore, sender, receiver, moved to a representative
   for (auto [orbit, trace] : llvm::enumerate(traced.traces)) {
     int64_t rank = group.representatives()[orbit];
     for (const Event &event : trace.events) {
@@ -131,7 +132,8 @@ bool ProgramCheck::checkBalance(const TracedGroup &traced) {
         continue;
       bool isSignal = event.kind == EventKind::Signal;
       int64_t sender = isSignal ? rank : event.peer, receiver = isSignal ? event.peer : rank;
-      Ends &ends = channels[{event.semaphore, group.representatives()[group.orbitOf(sender)], group.moveBack(sender, receiver)}];
+      Ends &ends =
+          channels[{event.semaphore, group.representatives()[group.orbitOf(sender)], group.moveBack(sender, receiver)}];
       ++(isSignal ? ends.numSignals : ends.numWaits);
       ends.op = tracer.program().ops[event.op].op;
       ends.from = sender;
@@ -142,9 +144,9 @@ bool ProgramCheck::checkBalance(const TracedGroup &traced) {
     if (ends.numSignals != ends.numWaits) {
       Refutation &unbalanced =
           refute(Property::Balance,
-                 "rank " + std::to_string(ends.from) + " signals semaphore " + std::to_string(std::get<0>(key)) + " of rank " +
-                     std::to_string(ends.to) + " " + std::to_string(ends.numSignals) + " times in a call, which waits " +
-                     std::to_string(ends.numWaits) + " times",
+                 "rank " + std::to_string(ends.from) + " signals semaphore " + std::to_string(std::get<0>(key)) +
+                     " of rank " + std::to_string(ends.to) + " " + std::to_string(ends.numSignals) +
+                     " times in a call, which waits " + std::to_string(ends.numWaits) + " times",
                  ends.op);
       unbalanced.ranks = {ends.from, ends.to};
       return false;
@@ -169,15 +171,16 @@ void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<
                                                 : Property::Race;
   auto describe = [&](const Moment &moment, bool isWrite) {
     Operation *op = interleaving.opAt(moment);
-    std::string text = op ? "rank " + std::to_string(moment.rank) + " " + interleaving.describe(moment)
-                          : "the application of rank " + std::to_string(moment.rank) + (isWrite ? " writes it" : " reads it");
+    std::string text =
+        op ? "rank " + std::to_string(moment.rank) + " " + interleaving.describe(moment)
+           : "the application of rank " + std::to_string(moment.rank) + (isWrite ? " writes it" : " reads it");
     if (op)
       text += isWrite ? ", which writes it" : ", which reads it";
     return text + " (" + ordinal(interleaving.callOf(moment)) + " call)";
   };
   std::string chunk = describeChunk(shortest->owner, shortest->buffer, shortest->chunk);
-  std::string message = "nothing orders two accesses to " + chunk + ": " + describe(a, shortest->isEarlierWrite) + "; " +
-                        describe(b, shortest->isLaterWrite);
+  std::string message = "nothing orders two accesses to " + chunk + ": " + describe(a, shortest->isEarlierWrite) +
+                        "; " + describe(b, shortest->isLaterWrite);
   if (shortest->isOrderedByPuts)
     message += "; " + options.transport.reason;
   Refutation &refuted = refute(property, std::move(message), opB ? opB : opA);
@@ -191,9 +194,10 @@ void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<
   refuted.steps = interleaving.past(a, b, maxStepsShown);
   for (const auto &[moment, isWrite] : {std::pair(a, shortest->isEarlierWrite), std::pair(b, shortest->isLaterWrite)}) {
     Operation *op = interleaving.opAt(moment);
-    refuted.steps.push_back({moment.rank, interleaving.callOf(moment),
-                             interleaving.describe(moment) + (op ? isWrite ? ", writing " + chunk : ", reading " + chunk : ""),
-                             op ? op->getLoc() : refuted.loc});
+    refuted.steps.push_back(
+        {moment.rank, interleaving.callOf(moment),
+         interleaving.describe(moment) + (op ? isWrite ? ", writing " + chunk : ", reading " + chunk : ""),
+         op ? op->getLoc() : refuted.loc});
   }
 }
 
@@ -201,13 +205,13 @@ void ProgramCheck::explainDeadlock(const TracedGroup &traced, const std::vector<
   Interleaving interleaving(tracer, traced);
   const Blocked &first = blocked.front();
   Operation *op = interleaving.opAt(first.moment);
-  Refutation &refuted = refute(Property::Deadlock,
-                               "rank " + std::to_string(first.moment.rank) + " waits for ever: it " +
-                                   interleaving.describe(first.moment) +
-                                   (!first.numSignals ? ", of which nobody puts some"
-                                    : ", which sends " + std::to_string(*first.numSignals) +
-                                          (*first.numSignals == 1 ? " signal" : " signals") + " until it waits itself"),
-                               op);
+  Refutation &refuted = refute(
+      Property::Deadlock,
+      "rank " + std::to_string(first.moment.rank) + " waits for ever: it " + interleaving.describe(first.moment) +
+          (!first.numSignals ? ", of which nobody puts some"
+                             : ", which sends " + std::to_string(*first.numSignals) +
+                                   (*first.numSignals == 1 ? " signal" : " signals") + " until it waits itself"),
+      op);
   for (const Blocked &each : ArrayRef(blocked).take_front(maxStepsShown)) {
     refuted.ranks.push_back(each.moment.rank);
     refuted.steps.push_back({each.moment.rank, interleaving.callOf(each.moment),
@@ -219,7 +223,8 @@ void ProgramCheck::explainDeadlock(const TracedGroup &traced, const std::vector<
 void ProgramCheck::explainOutput(const WrongOutput &wrong) {
   uint32_t output = *tracer.bufferOf(BufferRole::Output);
   std::string chunk = describeChunk(wrong.rank, output, wrong.chunk);
-  Refutation &refuted = refute(Property::Result, chunk + " ends as " + wrong.held + " instead of " + wrong.wanted, wrong.op);
+  Refutation &refuted =
+      refute(Property::Result, chunk + " ends as " + wrong.held + " instead of " + wrong.wanted, wrong.op);
   refuted.ranks = {wrong.rank};
   refuted.chunk = chunk;
 }
@@ -238,8 +243,9 @@ void ProgramCheck::run(Verdict &verdict) {
     return;
   std::optional<TracedGroup> traced = tracer.mistake ? std::nullopt : traceAll(tracer);
   if (tracer.mistake) {
-    Refutation &refuted = refute(Property::Bounds, tracer.mistake->message,
-                                 tracer.mistake->op == UINT32_MAX ? nullptr : tracer.program().ops[tracer.mistake->op].op);
+    Refutation &refuted =
+        refute(Property::Bounds, tracer.mistake->message,
+               tracer.mistake->op == UINT32_MAX ? nullptr : tracer.program().ops[tracer.mistake->op].op);
     refuted.loc = tracer.mistake->loc;
     refuted.ranks = {tracer.mistake->rank};
   } else if (checkBalance(*traced)) {
@@ -255,7 +261,8 @@ void ProgramCheck::run(Verdict &verdict) {
     }
     MachineResult result = Machine(tracer, *traced, options).run();
     if (result.outOfMemory)
-      verdict.tooLarge = "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks; --budget raises that";
+      verdict.tooLarge =
+          "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks; --budget raises that";
     explain(*traced, result);
     if (result.ranksAgreeBitwise)
       verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;

@@ -1,5 +1,5 @@
-// What the checker of channel programs is asked, and what it answers. Used by the pass that infers synchronisation, by the
-// tools, and by tests. See compiler/check/README.md for the model.
+// What the checker of channel programs is asked, and what it answers. Used by the pass that infers synchronisation, by
+// the tools, and by tests. See compiler/check/README.md for the model.
 #ifndef KOLO_COMPILER_CHECK_VERDICT_H
 #define KOLO_COMPILER_CHECK_VERDICT_H
 
@@ -36,21 +36,21 @@ llvm::StringRef title(Property property);
 /// What a transport promises about the order of what one lane sends to one peer.
 struct Transport {
   std::string name;
-  /// A put arrives before the signals that follow it. False where a put is striped over NICs and a signal takes one: then
-  /// only a flush in between orders them.
+  /// A put arrives before the signals that follow it. False where a put is striped over NICs and a signal takes one:
+  /// then only a flush in between orders them.
   bool ordersPutBeforeSignal;
   std::string reason; // why, for messages: "release and acquire", "a put is striped over 4 NICs, a signal takes one"
 };
-/// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K). Nothing when it is none
-/// of these.
+/// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K). Nothing when it is
+/// none of these.
 std::optional<Transport> parseTransport(llvm::StringRef text);
 
 struct CheckOptions {
   Transport transport = *parseTransport("shared");
   int64_t maxSemaphores = 1 << 16; // per lane
   int64_t maxLanes = 1 << 10;
-  /// Of one run over a mesh: bytes of clocks and chunks kept, and machine steps times ranks. A larger mesh is replaced by
-  /// a representative one, unless `mayReplaceMesh` is false: then the verdict is `tooLarge`.
+  /// Of one run over a mesh: bytes of clocks and chunks kept, and machine steps times ranks. A larger mesh is replaced
+  /// by a representative one, unless `mayReplaceMesh` is false: then the verdict is `tooLarge`.
   int64_t maxBytes = int64_t(1) << 30;
   int64_t maxWork = int64_t(1) << 33;
   bool mayReplaceMesh = true;
@@ -69,12 +69,12 @@ struct Step {
 /// Why a program is refused.
 struct Refutation {
   Property property;
-  std::string message;                // one line, without the places
-  mlir::Location loc;                 // of the first statement
-  std::optional<mlir::Location> other = {}; // of the second one, if there are two
+  std::string message;                               // one line, without the places
+  mlir::Location loc;                                // of the first statement
+  std::optional<mlir::Location> other = {};          // of the second one, if there are two
   mlir::Operation *op = nullptr, *otherOp = nullptr; // null: the application, or the program as a whole
-  std::vector<int64_t> ranks = {};    // that take part
-  std::string chunk = {};             // "chunk [3] of 'out' on rank 2"; may be empty
+  std::vector<int64_t> ranks = {};                   // that take part
+  std::string chunk = {};                            // "chunk [3] of 'out' on rank 2"; may be empty
   std::vector<int64_t> mesh = {};
   int64_t root = 0;
   bool isInPlace = false;
@@ -83,8 +83,8 @@ struct Refutation {
 
 inline constexpr int64_t maxRanksForOrder = 64;
 
-/// What is found out about one program on one mesh: all roots, and calls in place where the program says that they may run
-/// as they are.
+/// What is found out about one program on one mesh: all roots, and calls in place where the program says that they may
+/// run as they are.
 struct Verdict {
   std::vector<int64_t> mesh;
   std::vector<int64_t> checkedOn;       // the same mesh, or the representative that took its place
@@ -111,8 +111,8 @@ inline constexpr char creditName[] = "kolo.credit";
 
 /// Checks a program on one mesh. Never emits diagnostics. The program must verify; it may be hand-written.
 Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const CheckOptions &options = {});
-/// Whether the checker refutes the program on none of the meshes that it is compiled for; one that is too large for the options
-/// is represented by a smaller one.
+/// Whether the checker refutes the program on none of the meshes that it is compiled for; one that is too large for the
+/// options is represented by a smaller one.
 bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
 
 /// Empty when the program cannot be run through on this mesh.

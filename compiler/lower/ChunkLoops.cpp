@@ -38,8 +38,8 @@ static Value createChunksPerBlock(OpBuilder &builder, Location loc, const Buffer
 /// Elements from one slot to the next, for chunks of blocks that are cut into so many: see kolo.buffer.
 static Value createSlotSize(OpBuilder &builder, Location loc, const CallValues &call, Value chunksPerBlock) {
   Value one = createConstant(builder, loc, 1);
-  Value quotient = arith::CeilDivUIOp::create(builder, loc, call.count,
-                                              arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
+  Value quotient =
+      arith::CeilDivUIOp::create(builder, loc, call.count, arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
   Value padded = createAdd(builder, loc, quotient, createSub(builder, loc, call.alignment, one));
   return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, padded, call.alignment), call.alignment);
 }
@@ -55,7 +55,8 @@ struct Cursor {
 
 bool isFull(const SliceValues &slice, size_t dim) {
   bool startsAtZero = getConstantIntValue(slice.offsets[dim]) == 0;
-  std::optional<int64_t> size = getConstantIntValue(slice.sizes[dim]), extent = getConstantIntValue(slice.buffer.grid[dim]);
+  std::optional<int64_t> size = getConstantIntValue(slice.sizes[dim]),
+                         extent = getConstantIntValue(slice.buffer.grid[dim]);
   return startsAtZero && (slice.sizes[dim] == slice.buffer.grid[dim] || (size && size == extent));
 }
 
@@ -138,7 +139,8 @@ void RangeLoops::wrapFixedDims(Cursor &cursor) {
     cursor.position.push_back(isRanged(cursor.slice.sizes[dim]) ? Value() : wrap(cursor, dim, constant(0)));
 }
 
-/// One loop per pair of ranged dimensions; the innermost advances by runs where its steps are contiguous in both buffers.
+/// One loop per pair of ranged dimensions; the innermost advances by runs where its steps are contiguous in both
+/// buffers.
 void RangeLoops::openLoops() {
   SmallVector<size_t> sourceDims = rangedDims(source), destinationDims = rangedDims(destination);
   for (auto [i, sourceDim, destinationDim] : llvm::enumerate(sourceDims, destinationDims)) {
@@ -178,9 +180,11 @@ Value RangeLoops::firstChunk(const Cursor &cursor) {
   return mul(createLinear(builder, loc, cursor.position, grid.take_front(cursor.numDims)), rowChunks);
 }
 
-/// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots, one range per chunk.
+/// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots, one range per
+/// chunk.
 void RangeLoops::buildRows(Value numRows) {
-  Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination), numChunks = product(numRows, rowChunks);
+  Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination),
+        numChunks = product(numRows, rowChunks);
   bool hasPackets = source.slice.buffer.packets || destination.slice.buffer.packets;
   bool hasSlots = hasPackets || source.slice.buffer.cut || destination.slice.buffer.cut;
   if ((!part.parts && !call.isDense && !hasSlots) || getConstantIntValue(numChunks) == 1)
@@ -205,8 +209,10 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
   Value measuredChunk = &measured == &source.slice.buffer ? sourceChunk : destinationChunk;
   Value length = sub(boundary(measured, add(measuredChunk, numChunks), {}), boundary(measured, measuredChunk, {}));
   if (!part.parts)
-    return build(builder, placeIn(source, sourceBegin, sourceChunk), placeIn(destination, destinationBegin, destinationChunk), length);
-  // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part only.
+    return build(builder, placeIn(source, sourceBegin, sourceChunk),
+                 placeIn(destination, destinationBegin, destinationChunk), length);
+  // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part
+  // only.
   Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, measured)), numChunks);
   Value begin = min(cut(part.part, part.parts, total), length);
   Value end = min(cut(add(part.part, constant(1)), part.parts, total), length);
@@ -214,8 +220,8 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
         placeIn(destination, add(destinationBegin, begin), destinationChunk), sub(end, begin));
 }
 
-/// Of the part at hand, of a chunk, that begins with this element: the element, or its first packet. One that is empty may begin
-/// where 16 bytes do not, behind the last one that is not.
+/// Of the part at hand, of a chunk, that begins with this element: the element, or its first packet. One that is empty
+/// may begin where 16 bytes do not, behind the last one that is not.
 Value RangeLoops::placeIn(const Cursor &cursor, Value element, Value chunk) {
   const std::optional<PacketFormat> &packets = cursor.slice.buffer.packets;
   if (!packets)
@@ -252,7 +258,8 @@ void buildRangeLoops(OpBuilder &builder, Location loc, const CallValues &call, c
   RangeLoops(builder, loc, call, source, destination, part, build).run();
 }
 
-Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer, Value parts) {
+Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                       Value parts) {
   Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
   for (Value extent : buffer.grid)
     numParts = createMul(builder, loc, numParts, extent);
@@ -265,7 +272,9 @@ Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &cal
 }
 
 Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
-  Value total = buffer.cut ? createSlotSize(builder, loc, call, buffer.cut) : buffer.stride ? buffer.stride : call.count;
+  Value total = buffer.cut      ? createSlotSize(builder, loc, call, buffer.cut)
+                : buffer.stride ? buffer.stride
+                                : call.count;
   for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
     total = createMul(builder, loc, total, extent);
   return total;

@@ -2,10 +2,10 @@
 //   Before:  kolo.transfer %b -> %b to [next %k] { slices }
 //   After:   put to (me + k); signal 0 to (me + k); flush; wait 0 from (me - k)
 //            Pulled: signal 0 to (me + k); wait 0 from (me - k); get from (me - k), or reduce from (me - k)
-// A reducing transfer is pulled, since no two ranks may combine into one place at a time. Of others the schedule decides.
-// What this rank sends follows from the relation, what it receives from the inverse relation. Requires choreography form,
-// staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too early, but for an `enter`
-// before everything that concerns peers, where wanted or where something is published.
+// A reducing transfer is pulled, since no two ranks may combine into one place at a time. Of others the schedule
+// decides. What this rank sends follows from the relation, what it receives from the inverse relation. Requires
+// choreography form, staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too
+// early, but for an `enter` before everything that concerns peers, where wanted or where something is published.
 #include "compiler/Passes.h"
 #include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
@@ -42,7 +42,8 @@ private:
   Value mapped(Value value) { return mapping.lookupOrDefault(value); }
 
   /// Builds, for every peer in one direction, what `build` builds, under the statement's condition.
-  void forEachPeer(TransferOp transfer, Direction direction, function_ref<void(const InlinedSlices &, Value rank)> build);
+  void forEachPeer(TransferOp transfer, Direction direction,
+                   function_ref<void(const InlinedSlices &, Value rank)> build);
 
   ChoreographyOp choreography;
   Transfers transfers;
@@ -57,9 +58,9 @@ void Projector::run() {
   int64_t numTransfers = 0;
   choreography.walk([&](TransferOp) { ++numTransfers; });
   builder.setInsertionPoint(choreography);
-  auto program = ProgramOp::create(builder, choreography.getLoc(), choreography.getSymNameAttr(),
-                                   choreography.getCollective(), choreography.getMesh(), choreography.getMeshes(),
-                                   uint64_t(numTransfers));
+  auto program =
+      ProgramOp::create(builder, choreography.getLoc(), choreography.getSymNameAttr(), choreography.getCollective(),
+                        choreography.getMesh(), choreography.getMeshes(), uint64_t(numTransfers));
   program->setDiscardableAttrs(choreography->getDiscardableAttrDictionary());
   program->setAttr(needsHandshakeName, builder.getUnitAttr());
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
@@ -136,8 +137,8 @@ void Projector::projectOp(Operation &op) {
     return;
   }
   OpBuilder::InsertionGuard guard(builder);
-  auto projected = scf::ForOp::create(builder, loop.getLoc(), mapped(loop.getLowerBound()), mapped(loop.getUpperBound()),
-                                      mapped(loop.getStep()));
+  auto projected = scf::ForOp::create(builder, loop.getLoc(), mapped(loop.getLowerBound()),
+                                      mapped(loop.getUpperBound()), mapped(loop.getStep()));
   mapping.map(loop.getInductionVar(), projected.getInductionVar());
   builder.setInsertionPointToStart(projected.getBody());
   projectBlock(*loop.getBody());
@@ -192,16 +193,14 @@ void Projector::projectPush(TransferOp transfer, int64_t semaphore) {
     SignalOp::create(builder, loc, uint64_t(semaphore), rank);
   });
   FlushOp::create(builder, loc);
-  forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &, Value rank) {
-    WaitOp::create(builder, loc, uint64_t(semaphore), rank);
-  });
+  forEachPeer(transfer, Direction::ToSenders,
+              [&](const InlinedSlices &, Value rank) { WaitOp::create(builder, loc, uint64_t(semaphore), rank); });
 }
 
 void Projector::projectPull(TransferOp transfer, int64_t semaphore) {
   Location loc = transfer.getLoc();
-  forEachPeer(transfer, Direction::ToReceivers, [&](const InlinedSlices &, Value rank) {
-    SignalOp::create(builder, loc, uint64_t(semaphore), rank);
-  });
+  forEachPeer(transfer, Direction::ToReceivers,
+              [&](const InlinedSlices &, Value rank) { SignalOp::create(builder, loc, uint64_t(semaphore), rank); });
   forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &slices, Value rank) {
     WaitOp::create(builder, loc, uint64_t(semaphore), rank);
     Value source = mapped(transfer.getSource()), destination = mapped(transfer.getDestination());

@@ -27,8 +27,8 @@ FanIndices openFanLoops(OpBuilder &builder, TransferOp transfer, ArrayRef<Value>
     fan.push_back(Value());
     if (!start)
       continue;
-    auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, *start), size,
-                                   createConstant(builder, loc, 1));
+    auto loop =
+        scf::ForOp::create(builder, loc, createConstant(builder, loc, *start), size, createConstant(builder, loc, 1));
     builder.setInsertionPointToStart(loop.getBody());
     fan.back() = loop.getInductionVar();
   }
@@ -49,7 +49,8 @@ PeerCoordinates createPeer(OpBuilder &builder, TransferOp transfer, ArrayRef<Val
   auto amount = transfer.getAmounts().begin();
   bool isForward = direction == Direction::ToReceivers;
   auto rotate = [&](Value coordinate, Value distance, Value size) {
-    Value moved = isForward ? createAdd(builder, loc, coordinate, distance) : createSub(builder, loc, coordinate, distance);
+    Value moved =
+        isForward ? createAdd(builder, loc, coordinate, distance) : createSub(builder, loc, coordinate, distance);
     return createModulo(builder, loc, moved, size);
   };
   for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>())) {

@@ -1,5 +1,5 @@
-// The peers that a relation leads to, as index arithmetic: forwards from a sender to its receivers, and backwards, by the
-// inverse relation, from a receiver to its senders.
+// The peers that a relation leads to, as index arithmetic: forwards from a sender to its receivers, and backwards, by
+// the inverse relation, from a receiver to its senders.
 #ifndef KOLO_COMPILER_PROJECT_RELATIONS_H
 #define KOLO_COMPILER_PROJECT_RELATIONS_H
 

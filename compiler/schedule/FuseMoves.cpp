@@ -1,10 +1,11 @@
 // FuseMoves: one pass over memory for moves that have a slice in common, chunk by chunk.
-//   Before:  copy %in[%me] -> %out[%me]; for %p { wait 0; reduce %in[%me] -> %out[%me] from %p }; for %p { put %out[%me]; signal 1 }
+//   Before:  copy %in[%me] -> %out[%me]; for %p { wait 0; reduce %in[%me] -> %out[%me] from %p };
+//            for %p { put %out[%me]; signal 1 }
 //   After:   for %p { wait 0 }; fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; for %p { signal 1 }
 //   Where the slice is of several chunks, %out[0] size [%n]: for %i = 0 to %n { fuse %out[%i] { ... } }
-// Waits come before all of the moves then, and signals after, so nothing can go wrong but that ranks wait for each other
-// in a circle; the checker is asked, and where it says no the program stays as it was.
-// Requires channel form with lanes placed, cleaned up so that equal values are one value.
+// Waits come before all of the moves then, and signals after, so nothing can go wrong but that ranks wait for each
+// other in a circle; the checker is asked, and where it says no the program stays as it was. Requires channel form with
+// lanes placed, cleaned up so that equal values are one value.
 #include "compiler/Passes.h"
 #include "compiler/check/Budget.h"
 #include "compiler/check/Verdict.h"
@@ -30,9 +31,7 @@ struct Unit {
   bool isLoop() const { return isa<scf::ForOp>(op); }
 };
 
-bool isArithmetic(Operation &op) {
-  return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op));
-}
+bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
 bool movesPackets(MoveInterface move) {
   auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
@@ -83,11 +82,12 @@ std::optional<Slice> sourceOf(MoveInterface move) {
 }
 
 std::optional<Slice> destinationOf(MoveInterface move) {
-  return sliceOf(move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(), move.getDestinationSizes());
+  return sliceOf(move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(),
+                 move.getDestinationSizes());
 }
 
-/// Loops over the ranged dimensions of a slice, and what they make of the slices that are moved to it or from it: one chunk
-/// each. These have as many ranged dimensions, which are paired in their order. Equal slices become equal values.
+/// Loops over the ranged dimensions of a slice, and what they make of the slices that are moved to it or from it: one
+/// chunk each. These have as many ranged dimensions, which are paired in their order. Equal slices become equal values.
 class ChunkLoops {
 public:
   /// Leaves the builder in the innermost loop; where it was if nothing is ranged.
@@ -195,8 +195,9 @@ bool Group::add(const Unit &unit) {
 
 void Group::cloneUnits(OpBuilder &builder, function_ref<bool(Operation *)> isWanted) {
   for (const Unit &unit : units) {
-    bool hasAny = unit.op->walk([&](Operation *op) { return isWanted(op) ? WalkResult::interrupt() : WalkResult::advance(); })
-                      .wasInterrupted();
+    bool hasAny =
+        unit.op->walk([&](Operation *op) { return isWanted(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+            .wasInterrupted();
     if (!hasAny)
       continue;
     Operation *copy = builder.clone(*unit.op);

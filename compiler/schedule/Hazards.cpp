@@ -10,7 +10,8 @@ namespace kolo {
 
 namespace {
 
-/// Coefficients of a value that is linear in the sender's coordinates, then the receiver's, one per mesh dimension each.
+/// Coefficients of a value that is linear in the sender's coordinates, then the receiver's, one per mesh dimension
+/// each.
 using Coefficients = SmallVector<int64_t, 8>;
 
 bool isConstant(const Coefficients &coefficients) {
@@ -80,8 +81,8 @@ LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, 
   });
 }
 
-/// The dimensions along which all ranks see the same picture, shifted: neither the pattern of peers nor the distance between
-/// what is read and what is written depends on the coordinate.
+/// The dimensions along which all ranks see the same picture, shifted: neither the pattern of peers nor the distance
+/// between what is read and what is written depends on the coordinate.
 SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
   size_t numDims = evaluator.mesh().size();
   Block &body = statement.getBody().front();
@@ -105,8 +106,8 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
     if (!read || !written)
       return none;
     for (size_t dim = 0; dim < numDims; ++dim) {
-      // A receiver's coordinate is the sender's and a distance, but modulo the mesh's size: the two may only be added up, or
-      // cancel out, where the grid wraps at the same place.
+      // A receiver's coordinate is the sender's and a distance, but modulo the mesh's size: the two may only be added
+      // up, or cancel out, where the grid wraps at the same place.
       bool isUsed = false;
       int64_t distance = 0;
       for (size_t argument = dim; argument < body.getNumArguments(); argument += numDims) {

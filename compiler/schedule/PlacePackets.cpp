@@ -1,10 +1,10 @@
 // PlacePackets: what one rank sends another goes in packets, which say themselves that they have arrived.
 //   Before:  kolo.transfer %b -> %b to [next %k] { slices }
 //   After:   kolo.transfer %b -> %packets to [next %k] { the same place in %packets } ; kolo.copy %packets -> %b
-// The packets are shaped like the destination; where several would be put in one place, once per sender that a rank receives from,
-// and once per iteration of the loops around: sequence numbers count calls, and each packet is put once in a call.
-// InferSynchronisation then finds most signals to be of no use.
-// Requires choreography form, checked. Guarantees that all transfers go to packets.
+// The packets are shaped like the destination; where several would be put in one place, once per sender that a rank
+// receives from, and once per iteration of the loops around: sequence numbers count calls, and each packet is put once
+// in a call. InferSynchronisation then finds most signals to be of no use. Requires choreography form, checked.
+// Guarantees that all transfers go to packets.
 #include "compiler/Passes.h"
 #include "compiler/check/Unfold.h"
 #include "compiler/schedule/Stager.h"
@@ -95,7 +95,8 @@ LogicalResult RepeatFinder::findSenders() {
       return success();
     std::set<Place> places;
     bool isRepeating = false;
-    LogicalResult result = forEachPlace(transfer, [&](const Place &place) { isRepeating |= !places.insert(place).second; });
+    LogicalResult result =
+        forEachPlace(transfer, [&](const Place &place) { isRepeating |= !places.insert(place).second; });
     if (isRepeating)
       apart.senders.insert(transfer);
     return result;
@@ -110,7 +111,8 @@ LogicalResult RepeatFinder::findIterations() {
       return success();
     bool isRepeating = false;
     std::set<Place> &known = places[transfer];
-    LogicalResult result = forEachPlace(transfer, [&](const Place &place) { isRepeating |= !known.insert(place).second; });
+    LogicalResult result =
+        forEachPlace(transfer, [&](const Place &place) { isRepeating |= !known.insert(place).second; });
     if (isRepeating)
       apart.iterations.insert(transfer);
     return result;

@@ -1,12 +1,11 @@
 // PlacePipeline: cuts every chunk into slices that go through the phases of a program one behind the other.
 //   Before:  phase 0 ; phase 1
 //   After:   for t in 0 .. slices: if (0 <= t - 1 < slices) phase 1 of slice t - 1 ; if (t < slices) phase 0 of slice t
-// A phase is what a statement or a loop at the top level of the choreography became. While a slice is on its way in one phase
-// the next slice is in the phase before, so that the links of both are busy. Slices are parts of chunks, cut again into the
-// lanes': part slice * lanes + lane of slices * lanes. Every phase keeps its number, for InferSynchronisation to leave the waits
-// at its end to the next phase.
-// Requires channel form as Project leaves it, and what it says of phases. Runs before synchronisation is inferred, which finds
-// out what slices need of each other.
+// A phase is what a statement or a loop at the top level of the choreography became. While a slice is on its way in one
+// phase the next slice is in the phase before, so that the links of both are busy. Slices are parts of chunks, cut
+// again into the lanes': part slice * lanes + lane of slices * lanes. Every phase keeps its number, for
+// InferSynchronisation to leave the waits at its end to the next phase. Requires channel form as Project leaves it, and
+// what it says of phases. Runs before synchronisation is inferred, which finds out what slices need of each other.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 
@@ -53,7 +52,8 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
     Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
     Value numSlices = createConstant(builder, loc, slices);
     Value parts = arith::MulIOp::create(builder, loc, numSlices, lanes);
-    auto loop = scf::ForOp::create(builder, loc, zero, createConstant(builder, loc, slices + int64_t(phases.size()) - 1), one);
+    auto loop =
+        scf::ForOp::create(builder, loc, zero, createConstant(builder, loc, slices + int64_t(phases.size()) - 1), one);
     builder.setInsertionPointToStart(loop.getBody());
     for (size_t number = phases.size(); number-- > 0;) {
       OpBuilder::InsertionGuard guard(builder);

@@ -2,10 +2,10 @@
 //   Before:  kolo.transfer reducing %b -> %b to [flip %m] { slices }
 //   After:   kolo.transfer %b -> %staging to [flip %m] { the same place in %staging } ;
 //            kolo.reduce %staging -> %b { what the sender at (me xor m) would have written }
-// A statement reads all its sources before it writes; without a hazard it may move data in one step. The staging buffer is
-// shaped like the destination, once per sender that one rank receives from. Also says, in the attribute kolo.in_place,
-// whether a call whose input lies inside its output may run as it is ("direct") or needs a copy of the input ("copyInput").
-// Requires choreography form, checked. Guarantees that no statement has a hazard.
+// A statement reads all its sources before it writes; without a hazard it may move data in one step. The staging buffer
+// is shaped like the destination, once per sender that one rank receives from. Also says, in the attribute
+// kolo.in_place, whether a call whose input lies inside its output may run as it is ("direct") or needs a copy of the
+// input ("copyInput"). Requires choreography form, checked. Guarantees that no statement has a hazard.
 #include "compiler/Passes.h"
 #include "compiler/schedule/Hazards.h"
 #include "compiler/schedule/Stager.h"
@@ -21,8 +21,8 @@ namespace kolo {
 
 namespace {
 
-/// Whether a statement from input to output moves every element to where it is already, on every rank that has an input,
-/// when the call is in place.
+/// Whether a statement from input to output moves every element to where it is already, on every rank that has an
+/// input, when the call is in place.
 bool movesInputHome(StatementInterface statement, const ProgramShape &shape) {
   // Another rank's input would be overwritten, but in a broadcast there is none.
   if (!isa<CopyOp>(statement) && shape.collective.getKind() != CollectiveKind::Broadcast)
@@ -43,19 +43,20 @@ bool movesInputHome(StatementInterface statement, const ProgramShape &shape) {
   case CollectiveKind::Scatter:
     return slices.getDestinationOffsets().empty() && isMyBlock(slices.getSourceOffsets());
   default: // input and output have one size; the same place is home, and "everything" starts at constants 0
-    return llvm::equal(slices.getSourceSizes(), slices.getDestinationSizes(), [](Value a, Value b) {
-             return a == b || (a.getDefiningOp() && b.getDefiningOp() &&
-                               OperationEquivalence::isEquivalentTo(a.getDefiningOp(), b.getDefiningOp(),
-                                                                    OperationEquivalence::IgnoreLocations));
-           }) &&
+    return llvm::equal(slices.getSourceSizes(), slices.getDestinationSizes(),
+                       [](Value a, Value b) {
+                         return a == b || (a.getDefiningOp() && b.getDefiningOp() &&
+                                           OperationEquivalence::isEquivalentTo(a.getDefiningOp(), b.getDefiningOp(),
+                                                                                OperationEquivalence::IgnoreLocations));
+                       }) &&
            llvm::equal(slices.getSourceOffsets(), slices.getDestinationOffsets(), [](Value a, Value b) {
              return a == b || (getConstantIntValue(a) && getConstantIntValue(a) == getConstantIntValue(b));
            });
   }
 }
 
-/// An in-place call may run as it is if nothing reads the input once anything of the output was overwritten. Statements in
-/// a loop count as simultaneous.
+/// An in-place call may run as it is if nothing reads the input once anything of the output was overwritten. Statements
+/// in a loop count as simultaneous.
 bool mayRunInPlace(ChoreographyOp choreography) {
   bool isOverwritten = false, isDirect = true;
   for (Operation &op : choreography.getBody().front()) {
@@ -85,7 +86,8 @@ struct PlaceStaging : impl::PlaceStagingBase<PlaceStaging> {
     for (Operation *statement : *hazards)
       Stager(cast<StatementInterface>(statement), {BufferRole::Scratch}).run("staging" + std::to_string(number++));
     Builder builder(&getContext());
-    getOperation()->setAttr("kolo.in_place", builder.getStringAttr(mayRunInPlace(getOperation()) ? "direct" : "copyInput"));
+    getOperation()->setAttr("kolo.in_place",
+                            builder.getStringAttr(mayRunInPlace(getOperation()) ? "direct" : "copyInput"));
   }
 };
 

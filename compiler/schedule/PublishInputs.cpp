@@ -1,10 +1,10 @@
 // PublishInputs: every rank publishes its input as it enters, instead of having it read or sent.
 //   Before:  kolo.transfer %in -> %out to [others] { slices }
 //   After:   kolo.copy %in -> %published ; kolo.transfer %published -> %out to [others] { slices }
-// One round does then, since who has entered has published, and since the next call publishes elsewhere. Nobody reads the
-// caller's own memory. Where only the root has an input, only the root publishes; where every other rank is sent what lies at
-// its coordinate, what lies at this rank's own is not published.
-// Requires choreography form, checked. Guarantees that no transfer reads the input.
+// One round does then, since who has entered has published, and since the next call publishes elsewhere. Nobody reads
+// the caller's own memory. Where only the root has an input, only the root publishes; where every other rank is sent
+// what lies at its coordinate, what lies at this rank's own is not published. Requires choreography form, checked.
+// Guarantees that no transfer reads the input.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 
@@ -33,7 +33,8 @@ bool isAddressed(TransferOp transfer, Addressed dims) {
   size_t numMeshDims = transfer.getSteps().size();
   return extent && extent.getDim() == dims.meshDim &&
          cast<StepAttr>(transfer.getSteps()[dims.meshDim]).getKind() == StepKind::Others &&
-         slices.getSourceOffsets()[dims.gridDim] == slices->getBlock()->getArgument(unsigned(numMeshDims + dims.meshDim)) &&
+         slices.getSourceOffsets()[dims.gridDim] ==
+             slices->getBlock()->getArgument(unsigned(numMeshDims + dims.meshDim)) &&
          matchPattern(slices.getSourceSizes()[dims.gridDim], m_One());
 }
 

@@ -29,7 +29,8 @@ void Stager::createStaging(const std::string &name) {
   SmallVector<Value> grid;
   for (scf::ForOp loop : memory.loops) {
     Value length = createSub(builder, loc, loop.getUpperBound(), loop.getLowerBound());
-    Value last = createSub(builder, loc, createAdd(builder, loc, length, loop.getStep()), createConstant(builder, loc, 1));
+    Value last =
+        createSub(builder, loc, createAdd(builder, loc, length, loop.getStep()), createConstant(builder, loc, 1));
     Value number = arith::FloorDivSIOp::create(builder, loc, last, loop.getStep());
     grid.push_back(arith::MaxSIOp::create(builder, loc, number, createConstant(builder, loc, 0)));
   }
@@ -73,7 +74,8 @@ void Stager::createMoveIn() {
   for (BlockArgument argument : statement.getBody().getArguments())
     body.addArgument(argument.getType(), argument.getLoc());
   builder.setInsertionPointToStart(&body);
-  auto sender = body.getArguments().take_front(dimSizes.size()), receiver = body.getArguments().drop_front(dimSizes.size());
+  auto sender = body.getArguments().take_front(dimSizes.size()),
+       receiver = body.getArguments().drop_front(dimSizes.size());
   InlinedSlices slices = inlineBody(builder, statement, sender, receiver, {});
   SmallVector<Value> offsets = slotsOf(sender), sizes = ones();
   llvm::append_range(offsets, slices.destinationOffsets);

@@ -1,4 +1,5 @@
-// A statement in two steps: into memory of its own, and from there to where it belongs. Used by PlaceStaging and PlacePackets.
+// A statement in two steps: into memory of its own, and from there to where it belongs. Used by PlaceStaging and
+// PlacePackets.
 #ifndef KOLO_COMPILER_SCHEDULE_STAGER_H
 #define KOLO_COMPILER_SCHEDULE_STAGER_H
 
@@ -17,14 +18,15 @@ inline bool hasManySenders(TransferOp transfer, size_t dim) {
 /// What a statement is staged in.
 struct StagingMemory {
   BufferRole role;
-  /// Those around the statement for whose iterations memory is kept apart, the outermost first, which is at the top level; what
-  /// they start from, end at and step by is known outside of it.
+  /// Those around the statement for whose iterations memory is kept apart, the outermost first, which is at the top
+  /// level; what they start from, end at and step by is known outside of it.
   llvm::ArrayRef<mlir::scf::ForOp> loops = {};
   bool keepsSendersApart = true; // that one rank receives from
   bool isOfLines = false;        // of packets
 };
 
-/// Rewrites one statement. Its memory is shaped like the destination, which has no slots, as often as has to be kept apart.
+/// Rewrites one statement. Its memory is shaped like the destination, which has no slots, as often as has to be kept
+/// apart.
 class Stager {
 public:
   Stager(StatementInterface statement, const StagingMemory &memory)

@@ -1,15 +1,15 @@
 // InferSynchronisation: adds the weakest credits with which the program is proved, and drops what is not needed.
 //   Before:  put to %r; signal 0 to %r; flush; wait 0 from %s
 //   After:   signal 1 to %s (once, at the start); ...; wait 1 from %r; put to %r; signal 0 to %r; wait 0 from %s
-// Guided by counterexamples: starts with data signals only; as long as the checker refutes the program, gives a transfer of
-// the refutation the next stronger credit (see PlaceCredit.h). Then elides: tries weaker credits, transfer by transfer, and
-// drops flushes and data signals, keeping what the checker still proves. At last the signals and waits for data move as
-// far apart as the checker agrees: what may be fetched is said early, what has arrived is waited for late, in a pipeline in
-// the next phase. The strongest credits together are InferHandshake's, which are sound, so the search ends.
-// Works on meshes as small as the checker needs them for speed; what it finds is then checked on larger ones, and where one
-// of those refutes it, inferred again with that one. The proof on all meshes, in full, is CheckProgram's, at the end.
-// Requires channel form as Project leaves it, and leaves other programs alone: their authors wrote all of their
-// synchronisation. One text for all meshes.
+// Guided by counterexamples: starts with data signals only; as long as the checker refutes the program, gives a
+// transfer of the refutation the next stronger credit (see PlaceCredit.h). Then elides: tries weaker credits, transfer
+// by transfer, and drops flushes and data signals, keeping what the checker still proves. At last the signals and waits
+// for data move as far apart as the checker agrees: what may be fetched is said early, what has arrived is waited for
+// late, in a pipeline in the next phase. The strongest credits together are InferHandshake's, which are sound, so the
+// search ends. Works on meshes as small as the checker needs them for speed; what it finds is then checked on larger
+// ones, and where one of those refutes it, inferred again with that one. The proof on all meshes, in full, is
+// CheckProgram's, at the end. Requires channel form as Project leaves it, and leaves other programs alone: their
+// authors wrote all of their synchronisation. One text for all meshes.
 #include "compiler/Passes.h"
 #include "compiler/check/Budget.h"
 #include "compiler/sync/MoveEnds.h"
@@ -42,7 +42,8 @@ public:
     for (auto mesh : base.getMeshes().getAsRange<DenseI64ArrayAttr>())
       meshes.emplace_back(mesh.asArrayRef());
     // A counterexample is found soonest on the smallest mesh.
-    llvm::sort(meshes, [](const auto &a, const auto &b) { return std::pair(numRanks(a), a) < std::pair(numRanks(b), b); });
+    llvm::sort(meshes,
+               [](const auto &a, const auto &b) { return std::pair(numRanks(a), a) < std::pair(numRanks(b), b); });
   }
 
   /// The synchronised program, or, if not even the strongest credits will do, that one with its refutation.
@@ -90,8 +91,8 @@ Attempt Inference::attempt(const Choices &choices) {
   return {std::move(program), std::move(refutation)};
 }
 
-/// Gives the next stronger credit to a transfer that the refutation names: first of those whose puts come too early, then
-/// of those who are read too late, then of any. False when all are strongest.
+/// Gives the next stronger credit to a transfer that the refutation names: first of those whose puts come too early,
+/// then of those who are read too late, then of any. False when all are strongest.
 bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
   auto isStrongest = [&](size_t number) { return choices[number] + 1 == possible[number].size(); };
   SmallVector<size_t, 4> candidates;

@@ -15,9 +15,8 @@ static bool isArithmetic(Operation &op) {
 static Operation *loneNestOf(Operation *end) {
   Operation *nest = end;
   while (!isa<ProgramOp>(nest->getParentOp())) {
-    bool isAlone = llvm::all_of(*nest->getBlock(), [&](Operation &op) {
-      return &op == nest || isArithmetic(op) || isa<scf::YieldOp>(op);
-    });
+    bool isAlone = llvm::all_of(
+        *nest->getBlock(), [&](Operation &op) { return &op == nest || isArithmetic(op) || isa<scf::YieldOp>(op); });
     if (!isAlone)
       break;
     nest = nest->getParentOp();
@@ -39,9 +38,8 @@ static bool touches(Operation &op, Value buffer) {
 
 /// Whether anything but arithmetic stands from one op to another one that comes later, or to the end of the block.
 static bool standsBetween(Block::iterator from, Block::iterator to) {
-  return llvm::any_of(llvm::make_range(from, to), [](Operation &op) {
-    return !isArithmetic(op) && !op.hasTrait<OpTrait::IsTerminator>();
-  });
+  return llvm::any_of(llvm::make_range(from, to),
+                      [](Operation &op) { return !isArithmetic(op) && !op.hasTrait<OpTrait::IsTerminator>(); });
 }
 
 bool sinkWait(const ProjectedTransfer &transfer, size_t place) {

@@ -128,7 +128,8 @@ private:
     Block *block = builder.getInsertionBlock(), *definingBlock = value.getParentBlock();
     Operation *definition = value.getDefiningOp();
     if (block == definingBlock)
-      return !definition || builder.getInsertionPoint() == block->end() || definition->isBeforeInBlock(&*builder.getInsertionPoint());
+      return !definition || builder.getInsertionPoint() == block->end() ||
+             definition->isBeforeInBlock(&*builder.getInsertionPoint());
     Operation *ancestor = definingBlock->findAncestorOpInBlock(*block->getParentOp());
     return ancestor && (!definition || definition->isBeforeInBlock(ancestor));
   }
@@ -251,9 +252,12 @@ void Placement::placeStatement() {
 void Placement::placeEntry() {
   Block &body = program.getBody().front();
   auto first = std::find_if(afterEnter(program), body.end(), [](Operation &op) {
-    return op.walk([](Operation *inner) {
-             return isa<MoveInterface, SignalOp, WaitOp, FlushOp, DivideOp>(inner) ? WalkResult::interrupt() : WalkResult::advance();
-           }).wasInterrupted();
+    return op
+        .walk([](Operation *inner) {
+          return isa<MoveInterface, SignalOp, WaitOp, FlushOp, DivideOp>(inner) ? WalkResult::interrupt()
+                                                                                : WalkResult::advance();
+        })
+        .wasInterrupted();
   });
   NestBuilder give(OpBuilder(&body, first));
   give.enter(without(nestOf(transfer.wait, program)));
@@ -308,9 +312,9 @@ void eraseWithEmptyNest(Operation *op) {
   while (op) {
     Operation *parent = op->getParentOp();
     op->erase();
-    bool isEmpty = isa<scf::ForOp, scf::IfOp>(parent) && llvm::all_of(parent->getRegion(0).front(), [](Operation &inner) {
-                     return isa<scf::YieldOp>(inner) || isPure(&inner);
-                   });
+    bool isEmpty = isa<scf::ForOp, scf::IfOp>(parent) &&
+                   llvm::all_of(parent->getRegion(0).front(),
+                                [](Operation &inner) { return isa<scf::YieldOp>(inner) || isPure(&inner); });
     op = isEmpty ? parent : nullptr;
   }
 }

@@ -36,7 +36,8 @@ CheckOptions CheckCommand::makeOptions() const {
   CheckOptions options;
   std::optional<Transport> parsed = parseTransport(transport);
   if (!parsed)
-    throw ToolError(ExitCode::Usage, "--transport: '" + transport + "' is none of shared, peer, network, network:nics=4");
+    throw ToolError(ExitCode::Usage,
+                    "--transport: '" + transport + "' is none of shared, peer, network, network:nics=4");
   options.transport = *parsed;
   options.mayReplaceMesh = !noSampling;
   if (std::optional<int64_t> numBytes = parseBudget())
@@ -175,8 +176,8 @@ void judge(llvm::ArrayRef<Report> reports) {
   std::string tooLarge;
   for (const Report &report : reports)
     if (report.verdict.tooLarge)
-      tooLarge += (tooLarge.empty() ? "" : "\n") + nameOf(report.program) + ": " +
-                  describe(report.program, report.verdict);
+      tooLarge +=
+          (tooLarge.empty() ? "" : "\n") + nameOf(report.program) + ": " + describe(report.program, report.verdict);
   if (llvm::any_of(reports, [](const Report &report) { return report.verdict.refutation.has_value(); }))
     throw ToolError(ExitCode::Refused, tooLarge);
   if (!tooLarge.empty())
@@ -203,9 +204,12 @@ void addCheckCommand(CLI::App &app) {
   options->addTo(*command);
   command->add_flag("--json", options->asJson, "as JSON: an array of one object per program and mesh");
   command->add_flag("-v,--verbose", options->isVerbose, "also what synchronisation a rank does in one call");
-  command->add_option("--transport", options->transport, "what puts and signals travel on: shared, peer, network or network:nics=4")
+  command
+      ->add_option("--transport", options->transport,
+                   "what puts and signals travel on: shared, peer, network or network:nics=4")
       ->capture_default_str();
-  command->add_flag("--no-sampling", options->noSampling, "never check a smaller mesh in the place of one beyond the budget");
+  command->add_flag("--no-sampling", options->noSampling,
+                    "never check a smaller mesh in the place of one beyond the budget");
   command->callback([options] { check(*options); });
 }
 

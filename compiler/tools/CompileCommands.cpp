@@ -17,7 +17,8 @@
 namespace kolo::tools {
 
 static std::string collectiveName(const dsl::Collective &collective) {
-  std::string name = runtime::toString(runtime::CollectiveKind(int(collective.kind))); // the same cases in the same order
+  std::string name =
+      runtime::toString(runtime::CollectiveKind(int(collective.kind))); // the same cases in the same order
   for (size_t i = 0; i < collective.dims.size(); ++i)
     name += (i ? "," : " over ") + collective.dims[i];
   return name;
@@ -79,7 +80,8 @@ static void printProofs(const std::string &plugin) {
       if (proof == proofs.end())
         fmt::print("{}: {} is not proved\n", name, describe(names, mesh));
       else if ((*proof)["on"] != mesh)
-        fmt::print("{}: {} was proved on {} in its place\n", name, describe(names, mesh), describe(names, (*proof)["on"]));
+        fmt::print("{}: {} was proved on {} in its place\n", name, describe(names, mesh),
+                   describe(names, (*proof)["on"]));
     }
 }
 
@@ -118,7 +120,8 @@ static void compileCommand(const CompileOptions &options) {
       throw ToolError(ExitCode::Usage, "--ptxas: there is no PTX without a target such as cuda:sm_90");
     request.ptxas = findPtxas(*options.ptxas);
   }
-  request.deviceOptions = {parseTypes(options.types, "--device-types"), parseReductions(options.reductions, "--device-ops"),
+  request.deviceOptions = {parseTypes(options.types, "--device-types"),
+                           parseReductions(options.reductions, "--device-ops"),
                            options.accumulate == "native" ? Accumulation::Native : Accumulation::F32};
   auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
   std::vector<std::string> warnings = compile(request);
@@ -142,21 +145,26 @@ void addCompileCommand(CLI::App &app) {
     table->excludes(command->get_option(own));
   command->add_option("--target", options->target, "what to generate code for: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();
-  command->add_option("--ptxas", options->ptxas, "also pack machine code for every cuda target, assembled by this program of\n"
-                                                 "the CUDA toolkit, a path, or auto to look for it; without it, drivers\n"
-                                                 "compile the PTX when they load it");
+  command->add_option("--ptxas", options->ptxas,
+                      "also pack machine code for every cuda target, assembled by this program of\n"
+                      "the CUDA toolkit, a path, or auto to look for it; without it, drivers\n"
+                      "compile the PTX when they load it");
   command->add_option("--device-types", options->types, "element types that devices reduce; all: all ten")
       ->capture_default_str();
-  command->add_option("--device-ops", options->reductions, "reductions that devices know, among sum, product, min, max,\n"
-                                                           "average; all: all five")
+  command
+      ->add_option("--device-ops", options->reductions,
+                   "reductions that devices know, among sum, product, min, max,\n"
+                   "average; all: all five")
       ->capture_default_str();
   command->add_option("--accumulate", options->accumulate, "what devices compute with f16 and bf16 in: f32, or native")
       ->check(CLI::IsMember({"f32", "native"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
   command->add_flag("--unproved", options->unproved, "pack what is not proved too; the plugin then says so");
-  command->add_option("--sanitize", options->sanitizer, "instruments the code, to test Kolo itself: only a process under that\n"
-                                                        "sanitizer loads such a plugin")
+  command
+      ->add_option("--sanitize", options->sanitizer,
+                   "instruments the code, to test Kolo itself: only a process under that\n"
+                   "sanitizer loads such a plugin")
       ->check(CLI::IsMember({"thread"}));
   command->callback([options] { compileCommand(*options); });
 }

@@ -25,8 +25,8 @@ int64_t parseSize(const std::string &text, const std::string &flag) {
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit(end, text.data() + text.size());
   std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  static const std::map<std::string, int> shifts = {{"", 0},    {"b", 0},   {"k", 10},   {"kb", 10}, {"kib", 10},
-                                                    {"m", 20},  {"mb", 20}, {"mib", 20}, {"g", 30},  {"gb", 30},
+  static const std::map<std::string, int> shifts = {{"", 0},     {"b", 0},   {"k", 10},   {"kb", 10}, {"kib", 10},
+                                                    {"m", 20},   {"mb", 20}, {"mib", 20}, {"g", 30},  {"gb", 30},
                                                     {"gib", 30}, {"t", 40},  {"tb", 40},  {"tib", 40}};
   auto shift = shifts.find(unit);
   if (problem != std::errc() || number < 0 || shift == shifts.end() || number > (INT64_MAX >> shift->second))
@@ -48,22 +48,30 @@ void ScheduleOptions::addTo(CLI::App &command) {
   command.add_option("--pipeline", slices, "slices of every chunk that go through the phases one behind the other")
       ->check(CLI::Range(int64_t(1), maxSlices))
       ->capture_default_str();
-  command.add_option("--synchronisation", synchronisation, "least: what the checker proves that is needed;\n"
-                                                           "handshake: every transfer waits for both of its sides")
+  command
+      .add_option("--synchronisation", synchronisation,
+                  "least: what the checker proves that is needed;\n"
+                  "handshake: every transfer waits for both of its sides")
       ->check(CLI::IsMember({"least", "handshake"}))
       ->capture_default_str();
-  command.add_option("--transfers", transfers, "who moves what is not combined; push: the sender writes; pull: the\n"
-                                               "receiver reads; auto: pull what exists at a root only, else push")
+  command
+      .add_option("--transfers", transfers,
+                  "who moves what is not combined; push: the sender writes; pull: the\n"
+                  "receiver reads; auto: pull what exists at a root only, else push")
       ->check(CLI::IsMember({"auto", "push", "pull"}))
       ->capture_default_str();
-  command.add_option("--entry", entry, "together: all ranks wait for each other at first; credits: a rank waits for those\n"
-                                       "it has to do with, where it must; auto: together if only the host gets code")
+  command
+      .add_option("--entry", entry,
+                  "together: all ranks wait for each other at first; credits: a rank waits for those\n"
+                  "it has to do with, where it must; auto: together if only the host gets code")
       ->check(CLI::IsMember({"auto", "together", "credits"}))
       ->capture_default_str();
-  command.add_option("--protocol", protocol, "bulk: from buffer to buffer; slots: every rank publishes its input, piece by\n"
-                                             "piece, in memory of the runtime's; packets: every few bytes with the number\n"
-                                             "of the call beside them, for what is small; lines: packets of 128 bytes, 120\n"
-                                             "of them data, for hosts and CUDA devices")
+  command
+      .add_option("--protocol", protocol,
+                  "bulk: from buffer to buffer; slots: every rank publishes its input, piece by\n"
+                  "piece, in memory of the runtime's; packets: every few bytes with the number\n"
+                  "of the call beside them, for what is small; lines: packets of 128 bytes, 120\n"
+                  "of them data, for hosts and CUDA devices")
       ->check(CLI::IsMember({"bulk", "slots", "packets", "lines"}))
       ->capture_default_str();
 }

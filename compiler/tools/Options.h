@@ -35,7 +35,8 @@ struct ScheduleOptions {
 /// Flags of the commands that run ranks.
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
-  std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows", device;
+  std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows",
+                                         device;
   int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false;
   ScheduleOptions scheduleOptions;

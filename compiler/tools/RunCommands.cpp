@@ -86,9 +86,10 @@ std::string describePlace(const RankJob &job) {
 }
 
 std::string describe(const RankJob &job) {
-  return fmt::format("{} on {}: {}, {}{}, {} memory, {} {} per rank", job.name(), job.mesh.toString(), describePlace(job),
-                     runtime::toString(job.type), job.info()->reduces ? std::string(" ") + runtime::toString(job.reduction) : "",
-                     memoryOf(job), job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
+  return fmt::format("{} on {}: {}, {}{}, {} memory, {} {} per rank", job.name(), job.mesh.toString(),
+                     describePlace(job), runtime::toString(job.type),
+                     job.info()->reduces ? std::string(" ") + runtime::toString(job.reduction) : "", memoryOf(job),
+                     job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
 }
 
 void run(const RunCommand &command) {
@@ -105,8 +106,10 @@ void run(const RunCommand &command) {
   if (job.collective)
     fmt::print("the plugin selects {}\n", row.program);
   fmt::print("{} bytes ({} elements): every byte is right\n", row.bytes, row.count);
-  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth {:.2f} GB/s\n",
-             row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps, row.bandwidths.busGBps);
+  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth "
+             "{:.2f} GB/s\n",
+             row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps,
+             row.bandwidths.busGBps);
 }
 
 nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) {
@@ -155,13 +158,14 @@ void write(const std::string &path, const std::string &text) {
 std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
   int64_t first = parseSize(command.first, "--min-bytes"), last = parseSize(command.last, "--max-bytes");
   if (first < 1 || first > last)
-    throw ToolError(ExitCode::Usage, "--min-bytes: " + command.first + " must be at least 1 and at most --max-bytes, " +
-                                         command.last);
+    throw ToolError(ExitCode::Usage,
+                    "--min-bytes: " + command.first + " must be at least 1 and at most --max-bytes, " + command.last);
   std::vector<SizeJob> sizes;
   for (int64_t bytes = first; bytes <= last; bytes *= command.factor) {
     int64_t count = countFor(job, bytes);
     // Large messages tell enough with fewer repetitions.
-    int iterations = bytes >= (16 << 20) ? std::min(command.iterations, std::max(3, command.iterations / 4)) : command.iterations;
+    int iterations =
+        bytes >= (16 << 20) ? std::min(command.iterations, std::max(3, command.iterations / 4)) : command.iterations;
     if (count > 0 && (sizes.empty() || count != sizes.back().count))
       sizes.push_back({count, command.warmUps, iterations});
     if (bytes > INT64_MAX / command.factor)
@@ -175,11 +179,12 @@ std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
 
 void printTable(const RankJob &job, const std::vector<Row> &rows) {
   fmt::print("# {}\n# {}; every size checked against the reference\n", describe(job),
-             job.device ? "time by the devices' events, of the slowest" : "time from the first rank's start to the last one's end");
-  fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "size", "count", "type", "redop", "root",
-             "min", "median", "max", "algbw", "busbw");
-  fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "(B)", "(elements)", "", "", "", "(us)",
-             "(us)", "(us)", "(GB/s)", "(GB/s)");
+             job.device ? "time by the devices' events, of the slowest"
+                        : "time from the first rank's start to the last one's end");
+  fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "size", "count", "type", "redop",
+             "root", "min", "median", "max", "algbw", "busbw");
+  fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "(B)", "(elements)", "", "", "",
+             "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)");
   bool reduces = job.info()->reduces;
   for (const Row &row : rows)
     fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}{}{}\n", row.bytes,

@@ -23,7 +23,9 @@ void RunOptions::addTo(CLI::App &command) {
   command.add_option("--op", reduction, "sum product min max average")->capture_default_str();
   command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
   CLI::Option *onDevices =
-      command.add_option("--device", device, "cuda or hip: on devices of this kind, all ranks in one process; several may\nshare one")
+      command
+          .add_option("--device", device,
+                      "cuda or hip: on devices of this kind, all ranks in one process; several may\nshare one")
           ->check(CLI::IsMember({"cuda", "hip"}))
           ->excludes(selected);
   command.add_option("--ranks-as", ranksAs, "processes or threads")
@@ -61,7 +63,8 @@ static runtime::Plugin compileShipped(const std::string &name, CompileRequest re
 }
 
 /// Has the request made for the first device too, with code for this type and reduction alone.
-static void addDevice(CompileRequest &request, runtime::DeviceKind kind, runtime::DataType type, runtime::Reduction reduction) {
+static void addDevice(CompileRequest &request, runtime::DeviceKind kind, runtime::DataType type,
+                      runtime::Reduction reduction) {
   auto info = runtime::describeDevice(kind, 0);
   if (!info.isOk())
     throw ToolError(ExitCode::Usage, "--device: " + info.status().message());
@@ -81,7 +84,8 @@ static void checkRoot(const RankJob &job) {
   auto kind = job.info()->collective;
   bool isRooted = kind == Broadcast || kind == Reduce || kind == Gather || kind == Scatter;
   if (isRooted && (job.root < 0 || job.root >= groupSizeOf(job)))
-    throw ToolError(ExitCode::Usage, "--root: " + std::to_string(job.root) + " is none of the ranks that take part, 0 to " +
+    throw ToolError(ExitCode::Usage, "--root: " + std::to_string(job.root) +
+                                         " is none of the ranks that take part, 0 to " +
                                          std::to_string(groupSizeOf(job) - 1));
 }
 
@@ -107,11 +111,13 @@ void RunOptions::chooseProgram(RankJob &job) const {
   std::string names;
   for (const runtime::ProgramInfo &info : programs)
     names += (names.empty() ? "" : ", ") + info.name;
-  throw ToolError(ExitCode::Usage, (program.empty() ? "--program is needed" : "--program: there is no '" + program + "'") +
-                                       "; " + what + " has " + names);
+  throw ToolError(ExitCode::Usage,
+                  (program.empty() ? "--program is needed" : "--program: there is no '" + program + "'") + "; " + what +
+                      " has " + names);
 }
 
-/// Refuses, or warns, of a program that is not proved on the mesh that it is to run on. The runtime itself never prints.
+/// Refuses, or warns, of a program that is not proved on the mesh that it is to run on. The runtime itself never
+/// prints.
 static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64_t> &sizes, const runtime::Mesh &mesh) {
   if (info.isProved(sizes))
     return;
@@ -133,7 +139,8 @@ void RunOptions::checkMesh(const RankJob &job) const {
     auto compiled = runtime::Mesh::create(std::move(dims));
     known += (known.empty() ? "" : " or ") + (compiled.isOk() ? compiled->toString() : "?");
   }
-  throw ToolError(ExitCode::Usage, "--mesh: " + info.name + " was compiled for " + known + ", not for " + job.mesh.toString());
+  throw ToolError(ExitCode::Usage,
+                  "--mesh: " + info.name + " was compiled for " + known + ", not for " + job.mesh.toString());
 }
 
 RankJob RunOptions::makeJob() const {
@@ -155,8 +162,18 @@ RankJob RunOptions::makeJob() const {
   if (deviceKind() && !isFile)
     addDevice(request, *deviceKind(), *parsedType, *parsedReduction);
   RankJob job{isFile ? loadPlugin(what) : compileShipped(what, request),
-              program, parsedMesh, *parsedType, *parsedReduction, root, isInPlace, memory == "windows",
-              ranksAs == "processes", true, {}, {}, deviceKind()};
+              program,
+              parsedMesh,
+              *parsedType,
+              *parsedReduction,
+              root,
+              isInPlace,
+              memory == "windows",
+              ranksAs == "processes",
+              true,
+              {},
+              {},
+              deviceKind()};
   chooseProgram(job);
   checkMesh(job);
   checkRoot(job);

@@ -14,8 +14,9 @@ void SourceOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm, FILE.cpp or FILE.mlir")->required();
   command.add_option("--mesh", meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
-  command.add_option("--budget", budget, "bytes, and time in proportion, that the check of one mesh may take; a larger mesh\n"
-                                        "is represented by a smaller one");
+  command.add_option("--budget", budget,
+                     "bytes, and time in proportion, that the check of one mesh may take; a larger mesh\n"
+                     "is represented by a smaller one");
   command.add_flag("--no-optimization", noOptimization, "required passes only");
   scheduleOptions.addTo(command);
 }
@@ -30,8 +31,8 @@ static std::vector<dsl::Definition> chooseDefinitions(const SourceOptions &optio
     names.push_back(definition.name);
   std::erase_if(all, [&](const dsl::Definition &definition) { return definition.name != options.program; });
   if (all.empty())
-    throw ToolError(ExitCode::Usage, fmt::format("--program: there is no '{}'; {} has {}", options.program, options.what,
-                                                 fmt::join(names, ", ")));
+    throw ToolError(ExitCode::Usage, fmt::format("--program: there is no '{}'; {} has {}", options.program,
+                                                 options.what, fmt::join(names, ", ")));
   return all;
 }
 
@@ -58,7 +59,8 @@ CompileRequest SourceOptions::makeRequest() const {
   std::string extension = std::filesystem::path(what).extension();
   bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir";
   if (!isSource && !isIr && what.find_first_of("./") != std::string::npos)
-    throw ToolError(ExitCode::Usage, what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx or .mlir");
+    throw ToolError(ExitCode::Usage,
+                    what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx or .mlir");
   if (isIr && !meshes.empty())
     throw ToolError(ExitCode::Usage, "--mesh: not with " + what + "; IR names its meshes itself");
   if (isIr && !program.empty())

@@ -24,7 +24,8 @@ static void checkCommand(const CLI::App &app, int argc, char **argv) {
     throw ToolError(ExitCode::Usage, "a command is missing, one of " + all + " (kolo --help)");
   std::string word = argv[1];
   if (!word.starts_with('-') && !std::ranges::count(names, word))
-    throw ToolError(ExitCode::Usage, "there is no command '" + word + "'" + didYouMean(word, names) + " (one of " + all + ")");
+    throw ToolError(ExitCode::Usage,
+                    "there is no command '" + word + "'" + didYouMean(word, names) + " (one of " + all + ")");
 }
 
 /// How to ask for help about the command that was chosen.
@@ -42,8 +43,9 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles, runs and measures collectives.", "kolo");
   app.require_subcommand(1);
   app.set_version_flag("--version", "kolo " KOLO_VERSION);
-  app.footer("Exit codes: 0 success; 1 the program has mistakes, is refuted, or its result is wrong; 2 a flag, a file or the\n"
-             "environment is not as it must be; 3 ranks could not run to the end.");
+  app.footer(
+      "Exit codes: 0 success; 1 the program has mistakes, is refuted, or its result is wrong; 2 a flag, a file or the\n"
+      "environment is not as it must be; 3 ranks could not run to the end.");
   addListCommand(app);
   addCompileCommand(app);
   addCheckCommand(app);

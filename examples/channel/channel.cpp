@@ -1,5 +1,5 @@
-// Two ranks play ping-pong through windows and channels, and check every value: as threads, or as processes when they are
-// started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
+// Two ranks play ping-pong through windows and channels, and check every value: as threads, or as processes when they
+// are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
 //
 //   ./channel
 //   export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500; RANK=0 ./channel & RANK=1 ./channel; wait
@@ -51,7 +51,8 @@ Status play(Communicator &communicator) {
 
 int report(Communicator &communicator) {
   auto start = std::chrono::steady_clock::now();
-  Status status = communicator.size() == 2 ? play(communicator) : Status(StatusCode::InvalidArgument, "needs two ranks");
+  Status status =
+      communicator.size() == 2 ? play(communicator) : Status(StatusCode::InvalidArgument, "needs two ranks");
   std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
   if (!status.isOk())
     return std::fprintf(stderr, "rank %d: %s: %s\n", communicator.rank(), toString(status.code()),

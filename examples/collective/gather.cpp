@@ -40,8 +40,8 @@ Status gather(Communicator &communicator, const Plugin &plugin, const Mesh &mesh
   for (int rank = 0; rank < communicator.size(); ++rank)
     for (int64_t i = 0; i < count; ++i)
       if (gathered[rank * count + i] != valueOf(rank, i))
-        return Status(StatusCode::SystemError, "element " + std::to_string(i) + " of rank " + std::to_string(rank) +
-                                                   " is wrong");
+        return Status(StatusCode::SystemError,
+                      "element " + std::to_string(i) + " of rank " + std::to_string(rank) + " is wrong");
   return Status();
 }
 

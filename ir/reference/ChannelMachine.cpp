@@ -133,7 +133,7 @@ llvm::Error ChannelMachine::reportDeadlock() const {
     }
     if (awaitedPackets(*lane)) {
       error = llvm::joinErrors(std::move(error), lane->scope->fail(lane->current, "waits for packets of invocation " +
-                                                                                     Twine(lane->scope->invocation)));
+                                                                                      Twine(lane->scope->invocation)));
       continue;
     }
     auto wait = cast<WaitOp>(lane->current); // a flush ends at the latest when nothing is pending

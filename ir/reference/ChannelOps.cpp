@@ -65,7 +65,8 @@ llvm::Error ChannelMachine::arrivePackets(const Lane &lane, int64_t peer, const 
   const Piece &piece = pending.pieces.destination;
   auto [found, isNew] = packets.try_emplace(placeOf(piece, peer, pending.invocation), pending.invocation);
   if (!isNew && found->second >= pending.invocation)
-    return lane.scope->fail(pending.op, "puts packets to rank " + Twine(peer) + " where this invocation has put some already");
+    return lane.scope->fail(pending.op,
+                            "puts packets to rank " + Twine(peer) + " where this invocation has put some already");
   found->second = pending.invocation;
   return llvm::Error::success();
 }
@@ -192,7 +193,8 @@ llvm::Error ChannelMachine::deliver(Lane &lane, int64_t peer, const Pending &pen
   auto source = memory.at(pending.op, *lane.scope, pending.pieces.source, lane.rank, pending.invocation, Access::Read);
   if (!source)
     return source.takeError();
-  auto destination = memory.at(pending.op, *lane.scope, pending.pieces.destination, peer, pending.invocation, Access::Write);
+  auto destination =
+      memory.at(pending.op, *lane.scope, pending.pieces.destination, peer, pending.invocation, Access::Write);
   if (!destination)
     return destination.takeError();
   if (!source->empty())

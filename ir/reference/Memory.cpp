@@ -17,7 +17,9 @@ static bool hasTooManyChunks(llvm::ArrayRef<int64_t> grid) {
 }
 
 /// How many of a buffer there are, for invocations to use in turn.
-static int64_t numTurns(BufferRole role) { return role == BufferRole::Published || role == BufferRole::Packets ? 2 : 1; }
+static int64_t numTurns(BufferRole role) {
+  return role == BufferRole::Published || role == BufferRole::Packets ? 2 : 1;
+}
 
 llvm::Error Memory::add(BufferOp op, const Scope &scope) {
   Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), world.count, elementBytes(world.type)};
@@ -34,7 +36,8 @@ llvm::Error Memory::add(BufferOp op, const Scope &scope) {
                                           : scope.fail(op, "the buffer is not the same on every rank");
   Buffer buffer{op.getRole(), layout, {}};
   if (!isOfCaller(op.getRole()))
-    buffer.scratch.assign(numRanks(world) * numTurns(op.getRole()), Bytes(layout.numElements() * layout.elementBytes, poison));
+    buffer.scratch.assign(numRanks(world) * numTurns(op.getRole()),
+                          Bytes(layout.numElements() * layout.elementBytes, poison));
   buffers.emplace(op, std::move(buffer));
   return llvm::Error::success();
 }

@@ -43,13 +43,13 @@ public:
 
   /// The pieces that an op touches, chunk by chunk, row-major. The buffer has no slots.
   llvm::Expected<std::vector<Piece>> pieces(mlir::Operation *op, const Scope &scope, Slice slice, Part part) const;
-  /// The same for the pairs of chunks that an op moves; of a slot, as much as the chunk that it is paired with. Errors: the
-  /// slices differ in shape, or two chunks in size, or a slot is not one for such chunks.
+  /// The same for the pairs of chunks that an op moves; of a slot, as much as the chunk that it is paired with. Errors:
+  /// the slices differ in shape, or two chunks in size, or a slot is not one for such chunks.
   llvm::Expected<std::vector<PiecePair>> pairs(mlir::Operation *op, const Scope &scope, Slice source, Slice destination,
                                                Part part = {}) const;
 
-  /// Where a piece lies on a rank, in an invocation; valid until the next `add`. Errors: writing an input, or touching a buffer
-  /// that does not exist there. `op` and `scope` are whom to blame.
+  /// Where a piece lies on a rank, in an invocation; valid until the next `add`. Errors: writing an input, or touching
+  /// a buffer that does not exist there. `op` and `scope` are whom to blame.
   llvm::Expected<llvm::MutableArrayRef<std::byte>> at(mlir::Operation *op, const Scope &scope, const Piece &piece,
                                                       int64_t rank, int64_t invocation, Access access);
 

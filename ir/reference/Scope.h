@@ -13,8 +13,8 @@ llvm::Error errorAt(mlir::Operation *op, const llvm::Twine &message);
 
 class Scope {
 public:
-  /// `rank` and `lane` are what kolo.chan.coord and kolo.chan.lane are about; -1 in a choreography. Invocations are numbered
-  /// from 0.
+  /// `rank` and `lane` are what kolo.chan.coord and kolo.chan.lane are about; -1 in a choreography. Invocations are
+  /// numbered from 0.
   explicit Scope(const World &world, int64_t rank = -1, int64_t lane = -1, int64_t invocation = 0)
       : invocation(invocation), world(world), rank(rank), lane(lane),
         coordinates(rank < 0 ? std::vector<int64_t>() : coordinatesOf(world, rank)) {}

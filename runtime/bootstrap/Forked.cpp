@@ -40,7 +40,8 @@ Result<std::unique_ptr<CommunicatorState>> joinProcesses(std::shared_ptr<Control
   return state;
 }
 
-Result<Communicator> Communicator::createForked(const ForkedWorld &world, int rank, const CommunicatorOptions &options) {
+Result<Communicator> Communicator::createForked(const ForkedWorld &world, int rank,
+                                                const CommunicatorOptions &options) {
   return guarded([&]() -> Result<Communicator> {
     Result<Settings> settings = readSettings(options);
     if (!settings.isOk())

@@ -38,7 +38,9 @@ private:
   Status admit(const Guest &guest);
   Status missing() const;
   void answer(const Welcome &welcome);
-  bool isComplete() const { return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; }); }
+  bool isComplete() const {
+    return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
+  }
 
   const Place &place;
   int timeoutMs;
@@ -81,9 +83,10 @@ Status Host::admit(const Guest &guest) {
     return rankError(StatusCode::Mismatch, hello.rank, "two processes have RANK={}: {} and {}", hello.rank, pid,
                      hello.pid);
   if (hello.host != currentHost())
-    return rankError(StatusCode::SystemError, hello.rank,
-                     "rank {} runs on another host, or in another container, than rank 0: there is no network transport",
-                     hello.rank);
+    return rankError(
+        StatusCode::SystemError, hello.rank,
+        "rank {} runs on another host, or in another container, than rank 0: there is no network transport",
+        hello.rank);
   pid = hello.pid;
   return {};
 }

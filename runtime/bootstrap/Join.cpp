@@ -15,10 +15,11 @@ Status compareSettings(const World &world) {
   for (int peer = 1; peer < world.size(); ++peer) {
     const JoinInfo &other = world.block(peer).join;
     if (other.lanes != first.lanes)
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}", first.lanes,
-                       peer, other.lanes);
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}",
+                       first.lanes, peer, other.lanes);
     if (other.ordinaryMemory != first.ordinaryMemory)
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
                        toString(static_cast<OrdinaryMemory>(first.ordinaryMemory)), peer,
                        toString(static_cast<OrdinaryMemory>(other.ordinaryMemory)));
   }
@@ -59,8 +60,8 @@ Status CommunicatorState::join() {
   Record &record = nextRecord(Operation::Join);
   record.canAttach = probed.isOk();
   if (wanted == OrdinaryMemory::Attach && !probed.isOk())
-    setFailure(record, error(StatusCode::SystemError, "KOLO_ORDINARY_MEMORY=attach is not possible: {}",
-                             probed.message()));
+    setFailure(record,
+               error(StatusCode::SystemError, "KOLO_ORDINARY_MEMORY=attach is not possible: {}", probed.message()));
   if (Status status = exchange.perform(); !status.isOk())
     return status;
   if (Status status = exchange.firstRefusal(); !status.isOk())

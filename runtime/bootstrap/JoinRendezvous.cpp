@@ -81,7 +81,8 @@ Result<std::shared_ptr<ControlMemory>> joinRendezvous(const Place &place, const 
       return welcome.status();
     if (isOver)
       return rankError(StatusCode::Timeout, 0, "rank {} waited {} ms for rank 0 at {}:{}: timed out; last attempt: {}",
-                       place.rank, settings.timeoutMs, place.master.host, place.master.port, welcome.status().message());
+                       place.rank, settings.timeoutMs, place.master.host, place.master.port,
+                       welcome.status().message());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

@@ -1,7 +1,8 @@
 // Rendezvous: processes that only know RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
 //
-// Every other rank connects to rank 0 and says Hello. Rank 0 answers all at once, when all have come or when something is
-// wrong: with a Welcome that says where the control segment is, or why there is none. Nothing else goes over the network.
+// Every other rank connects to rank 0 and says Hello. Rank 0 answers all at once, when all have come or when something
+// is wrong: with a Welcome that says where the control segment is, or why there is none. Nothing else goes over the
+// network.
 #pragma once
 
 #include "Environment.h"

@@ -37,7 +37,8 @@ struct Address {
   std::string port;
 };
 
-/// Listens, non-blocking. SystemError: the address is not this host's, or the port is taken. InvalidArgument: no such name.
+/// Listens, non-blocking. SystemError: the address is not this host's, or the port is taken. InvalidArgument: no such
+/// name.
 Result<Socket> listenAt(const Address &address);
 /// One attempt. SystemError, Timeout, InvalidArgument as above.
 Result<Socket> connectTo(const Address &address, Clock::time_point deadline);

@@ -88,10 +88,11 @@ Status DeviceState::checkLines(const DevicePlan &plan, size_t device) const {
     if (Status status = on.status(code, fmt::format("looking for the device of rank {}", rank)); !status.isOk())
       return status;
     if (!keepsLines)
-      return error(StatusCode::InvalidArgument,
-                   "program '{}' sends packets in lines, which arrive whole on one device and over NVLink alone: device {} "
-                   "has no NVLink to that of rank {}",
-                   plan.calls.front().info->name, on.ordinal(), rank);
+      return error(
+          StatusCode::InvalidArgument,
+          "program '{}' sends packets in lines, which arrive whole on one device and over NVLink alone: device {} "
+          "has no NVLink to that of rank {}",
+          plan.calls.front().info->name, on.ordinal(), rank);
   }
   return {};
 }

@@ -83,8 +83,8 @@ typedef struct KoloDeviceDriver {
   int32_t (*openDevice)(int32_t device, KoloDriverDevice *description);
   /* Kernels of `device` may then use memory of `peer`; not an error when they may already. */
   int32_t (*enablePeer)(int32_t device, int32_t peer);
-  /* Whether a line of packets that `device` stores arrives at once in memory of the device with this uuid (16 bytes), which may
-   * be itself: see targets/gpu/DeviceFunctions.h. No, where this is not known. */
+  /* Whether a line of packets that `device` stores arrives at once in memory of the device with this uuid (16 bytes),
+   * which may be itself: see targets/gpu/DeviceFunctions.h. No, where this is not known. */
   int32_t (*keepsLines)(int32_t device, const uint8_t *uuid, int32_t *answer);
 
   /* Aligned to 256 bytes at least. Contents are undefined. */

@@ -28,7 +28,9 @@ std::optional<int> suitability(const KoloDeviceImage &image, std::string_view ar
   case KOLO_DEVICE_PTX:
     return isParticular ? exact - 1 : needed && given && *needed <= *given ? needed : std::nullopt;
   case KOLO_DEVICE_CUBIN:
-    return isParticular ? std::optional(particular) : image.architecture == architecture ? std::optional(exact) : std::nullopt;
+    return isParticular                         ? std::optional(particular)
+           : image.architecture == architecture ? std::optional(exact)
+                                                : std::nullopt;
   case KOLO_DEVICE_HSACO:
     return processor(image.architecture) == processor(architecture) ? std::optional(exact) : std::nullopt;
   default: // of a later compiler

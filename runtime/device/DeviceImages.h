@@ -13,8 +13,8 @@ namespace kolo::runtime {
 /// The plugin's table for devices. BadPlugin: it has none, or one that this runtime does not understand.
 Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin);
 
-/// The best image for a device: a cubin or a code object for exactly this architecture, else PTX for the latest one that is
-/// not later. BadPlugin: there is none; the message says which there are.
+/// The best image for a device: a cubin or a code object for exactly this architecture, else PTX for the latest one
+/// that is not later. BadPlugin: there is none; the message says which there are.
 Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::string_view kind,
                                             std::string_view architecture);
 

@@ -99,18 +99,21 @@ Status DeviceState::allocateCounters(DevicePlan &plan) {
 Status DeviceState::fillScratch(const Call &call, DeviceScratch &set) const {
   for (const LocalRank &local : locals) {
     const std::shared_ptr<OpenDevice> &device = devices[local.device];
-    DeviceMemory &own = set.ranks.emplace_back(), &packets = set.packets.emplace_back(), &calls = set.packetCalls.emplace_back();
+    DeviceMemory &own = set.ranks.emplace_back(), &packets = set.packets.emplace_back(),
+                 &calls = set.packetCalls.emplace_back();
     auto reserve = [](DeviceMemory &memory, Result<DeviceMemory> allocated) {
       if (allocated.isOk())
         memory = std::move(allocated).value();
       return allocated.status();
     };
     if (call.scratchBytes)
-      if (Status status = reserve(own, DeviceMemory::allocate(device, KOLO_MEMORY_SHARED, call.scratchBytes)); !status.isOk())
+      if (Status status = reserve(own, DeviceMemory::allocate(device, KOLO_MEMORY_SHARED, call.scratchBytes));
+          !status.isOk())
         return status;
     if (!call.hasPackets)
       continue;
-    if (Status status = reserve(packets, allocateCleared(device, KOLO_MEMORY_SHARED, packetMemoryBytes(call))); !status.isOk())
+    if (Status status = reserve(packets, allocateCleared(device, KOLO_MEMORY_SHARED, packetMemoryBytes(call)));
+        !status.isOk())
       return status;
     size_t counterBytes = static_cast<size_t>(options.lanes) * sizeof(uint64_t);
     if (Status status = reserve(calls, allocateCleared(device, KOLO_MEMORY_PRIVATE, counterBytes)); !status.isOk())

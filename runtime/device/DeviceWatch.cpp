@@ -81,9 +81,9 @@ Status DeviceState::failureOnDevice(const Status &otherwise) const {
   std::string end = isLost ? otherwise.message() : "timed out";
   int culprit = isLost ? otherwise.rank() : static_cast<int>(found->peer);
   if (found->peer == KOLO_DEVICE_PACKETS)
-    return rankError(otherwise.code(), culprit, "rank {} waited for packets on device {} (lane {}; {}): {}", locals[rank].rank,
-                     devices[locals[rank].device]->ordinal(), lane, describeStatement(*of->calls.front().info, found->statement),
-                     end);
+    return rankError(otherwise.code(), culprit, "rank {} waited for packets on device {} (lane {}; {}): {}",
+                     locals[rank].rank, devices[locals[rank].device]->ordinal(), lane,
+                     describeStatement(*of->calls.front().info, found->statement), end);
   return rankError(otherwise.code(), culprit, "rank {} waited for rank {} on device {} (semaphore {}, lane {}; {}): {}",
                    locals[rank].rank, found->peer, devices[locals[rank].device]->ordinal(), found->semaphore, lane,
                    describeStatement(*of->calls.front().info, found->statement), end);

@@ -25,13 +25,17 @@ struct Feature {
 
 // x86-64 psABI, section "Micro-architecture levels"; bits as in the processors' manuals.
 constexpr Feature features[] = {
-    {2, "CMPXCHG16B", 1, Ecx, 13},       {2, "LAHF-SAHF", 0x80000001, Ecx, 0}, {2, "POPCNT", 1, Ecx, 23},
-    {2, "SSE3", 1, Ecx, 0},              {2, "SSE4.1", 1, Ecx, 19},            {2, "SSE4.2", 1, Ecx, 20},
-    {2, "SSSE3", 1, Ecx, 9},             {3, "AVX", 1, Ecx, 28},               {3, "AVX2", 7, Ebx, 5},
-    {3, "BMI1", 7, Ebx, 3},              {3, "BMI2", 7, Ebx, 8},               {3, "F16C", 1, Ecx, 29},
-    {3, "FMA", 1, Ecx, 12},              {3, "LZCNT", 0x80000001, Ecx, 5},     {3, "MOVBE", 1, Ecx, 22},
-    {3, "OSXSAVE", 1, Ecx, 27},          {4, "AVX512F", 7, Ebx, 16},           {4, "AVX512BW", 7, Ebx, 30},
-    {4, "AVX512CD", 7, Ebx, 28},         {4, "AVX512DQ", 7, Ebx, 17},          {4, "AVX512VL", 7, Ebx, 31},
+    {2, "CMPXCHG16B", 1, Ecx, 13}, {2, "LAHF-SAHF", 0x80000001, Ecx, 0},
+    {2, "POPCNT", 1, Ecx, 23},     {2, "SSE3", 1, Ecx, 0},
+    {2, "SSE4.1", 1, Ecx, 19},     {2, "SSE4.2", 1, Ecx, 20},
+    {2, "SSSE3", 1, Ecx, 9},       {3, "AVX", 1, Ecx, 28},
+    {3, "AVX2", 7, Ebx, 5},        {3, "BMI1", 7, Ebx, 3},
+    {3, "BMI2", 7, Ebx, 8},        {3, "F16C", 1, Ecx, 29},
+    {3, "FMA", 1, Ecx, 12},        {3, "LZCNT", 0x80000001, Ecx, 5},
+    {3, "MOVBE", 1, Ecx, 22},      {3, "OSXSAVE", 1, Ecx, 27},
+    {4, "AVX512F", 7, Ebx, 16},    {4, "AVX512BW", 7, Ebx, 30},
+    {4, "AVX512CD", 7, Ebx, 28},   {4, "AVX512DQ", 7, Ebx, 17},
+    {4, "AVX512VL", 7, Ebx, 31},
 };
 
 bool hasFeature(const Feature &feature) {
@@ -68,8 +72,8 @@ Status checkCpu(std::string_view cpu) {
   constexpr uint32_t avxStates = 0x6, avx512States = 0xe6;
   uint32_t needed = level >= 4 ? avx512States : level == 3 ? avxStates : 0;
   if (needed && (savedStates() & needed) != needed)
-    return error(StatusCode::UnsupportedCpu, "it is built for cpu '{}', whose registers this host's kernel does not save",
-                 cpu);
+    return error(StatusCode::UnsupportedCpu,
+                 "it is built for cpu '{}', whose registers this host's kernel does not save", cpu);
   return {};
 }
 

@@ -114,7 +114,8 @@ Result<Manifest> parseManifest(std::string_view text) {
   ManifestReader reader;
   Manifest manifest;
   if (int abi = reader.integer(root, "abi", ""); reader.status().isOk() && abi != int(KOLO_ABI_VERSION))
-    return error(StatusCode::BadPlugin, "its manifest is for ABI version {}, this runtime has {}", abi, KOLO_ABI_VERSION);
+    return error(StatusCode::BadPlugin, "its manifest is for ABI version {}, this runtime has {}", abi,
+                 KOLO_ABI_VERSION);
   reader.text(root, "kolo", "");
   const json &target = reader.field(root, "target", "", json::value_t::object);
   manifest.targetKind = reader.text(target, "kind", "target.");

@@ -18,8 +18,8 @@ struct Manifest {
   std::vector<SelectionEntry> selection;
 };
 
-/// BadPlugin: not JSON, or a field is missing, has another type or an impossible value; the message names the field, not
-/// the file. Unknown fields are ignored.
+/// BadPlugin: not JSON, or a field is missing, has another type or an impossible value; the message names the field,
+/// not the file. Unknown fields are ignored.
 Result<Manifest> parseManifest(std::string_view text);
 
 } // namespace kolo::runtime

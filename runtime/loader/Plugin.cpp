@@ -115,7 +115,8 @@ Status checkTable(const KoloPlugin *table, const Manifest &manifest) {
   }
   for (size_t index = 0; index < manifest.programs.size(); ++index)
     if (!table->programs[index].publish != !table->programs[index].publishedBytes)
-      return error(StatusCode::BadPlugin, "program '{}' publishes without saying how much", table->programs[index].name);
+      return error(StatusCode::BadPlugin, "program '{}' publishes without saying how much",
+                   table->programs[index].name);
   return {};
 }
 

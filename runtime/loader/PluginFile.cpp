@@ -80,15 +80,16 @@ Result<PluginFile> readPluginFile(const std::string &path) {
   size_t bodyBytes = file.bytes.size() - sizeof(footer);
   std::memcpy(&footer, file.bytes.data() + bodyBytes, sizeof(footer));
   if (std::memcmp(footer.magic, KOLO_PLUGIN_MAGIC, sizeof(footer.magic)) != 0)
-    return error(StatusCode::BadPlugin, "{}: does not end like a Kolo plugin: another kind of file, or truncated", path);
+    return error(StatusCode::BadPlugin, "{}: does not end like a Kolo plugin: another kind of file, or truncated",
+                 path);
   if (Status status = checkFooter(footer, file.bytes.size()); !status.isOk())
     return error(status.code(), "{}: {}", path, status.message());
   if (uint64_t found = fnv1a(std::string_view(file.bytes).substr(0, bodyBytes)); found != footer.checksum)
     return error(StatusCode::BadPlugin, "{}: its checksum is {:016x}, its content has {:016x}: damaged", path,
                  footer.checksum, found);
   if (footer.abiVersion != KOLO_ABI_VERSION)
-    return error(StatusCode::BadPlugin, "{}: was built for ABI version {}, this runtime has {}", path, footer.abiVersion,
-                 KOLO_ABI_VERSION);
+    return error(StatusCode::BadPlugin, "{}: was built for ABI version {}, this runtime has {}", path,
+                 footer.abiVersion, KOLO_ABI_VERSION);
   file.elfBytes = footer.elfBytes;
   file.manifestBytes = footer.manifestBytes;
   file.checksum = footer.checksum;

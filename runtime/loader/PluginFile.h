@@ -20,7 +20,8 @@ struct PluginFile {
   std::string_view manifest() const { return std::string_view(bytes).substr(elfBytes, manifestBytes); }
 };
 
-/// Reads the file, checks magic, sizes, checksum and ABI version. BadPlugin, SystemError; the message begins with the path.
+/// Reads the file, checks magic, sizes, checksum and ABI version. BadPlugin, SystemError; the message begins with the
+/// path.
 Result<PluginFile> readPluginFile(const std::string &path);
 
 /// Checks that these bytes are a shared library for this kind of processor, with all its segments inside.

@@ -17,7 +17,7 @@ struct PluginState {
   std::string manifestText;
   Manifest manifest;
   uint64_t identity = 0;
-  const KoloPlugin *table = nullptr; // table->programs is in the order of manifest.programs
+  const KoloPlugin *table = nullptr;    // table->programs is in the order of manifest.programs
   const KoloKernels *kernels = nullptr; // for this host; null when nothing reduces
   void *library = nullptr;
   // Stays open while the library is loaded: its number is in the name that the dynamic loader knows the library by, and

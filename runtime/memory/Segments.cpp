@@ -94,8 +94,7 @@ Result<std::byte *> PeerSegments::resolve(int peer, const Location &location) {
     return nullptr;
   auto [entry, isNew] = mapped.try_emplace({peer, location.segmentId});
   if (isNew) {
-    Result<Memory> memory =
-        Memory::openPeer(world.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
+    Result<Memory> memory = Memory::openPeer(world.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
     if (!memory.isOk()) {
       mapped.erase(entry);
       return memory.status();

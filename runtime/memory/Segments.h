@@ -57,8 +57,8 @@ public:
   /// Moves ids of segments that ended, and that peers still map, into the record; what does not fit waits for the next.
   void takeReleased(Record &record);
 
-  /// Changes whenever something that was found out here may be true no more: a segment came or went, or peers have yet to be
-  /// told that one went.
+  /// Changes whenever something that was found out here may be true no more: a segment came or went, or peers have yet
+  /// to be told that one went.
   uint64_t generation() const { return changes.load(std::memory_order_acquire); }
 
 private:
@@ -79,7 +79,8 @@ class PeerSegments {
 public:
   explicit PeerSegments(const World &owner) : world(owner) {}
 
-  /// The address of a peer's location here; null for Empty and Attach. Maps it when it is new. SystemError, OutOfMemory.
+  /// The address of a peer's location here; null for Empty and Attach. Maps it when it is new. SystemError,
+  /// OutOfMemory.
   Result<std::byte *> resolve(int peer, const Location &location);
   /// The mapping that holds a location of kind Segment, once resolved.
   std::shared_ptr<const Memory> mapping(int peer, const Location &location) const;

@@ -68,7 +68,7 @@ struct Record {
   bool hasNews = false;   // a location names a segment that the peers have not confirmed yet
   bool canAttach = false; // when joining: cross-memory attach to every peer works
   uint8_t numReleased = 0;
-  Staging staging = Staging::None; // of the buffers below
+  Staging staging = Staging::None;  // of the buffers below
   StatusCode code = StatusCode::Ok; // this rank's own validation; then `message`
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
@@ -86,8 +86,8 @@ struct JoinInfo {
   cpu_set_t cores = {};
 };
 
-/// How far a rank is in the sequence of exchanges, and what it said: in short, and what its program publishes, of which the
-/// first bytes are in the same cache line.
+/// How far a rank is in the sequence of exchanges, and what it said: in short, and what its program publishes, of which
+/// the first bytes are in the same cache line.
 struct alignas(cacheLineBytes) Announcement : Counter {
   uint64_t plan; // the number of an agreed plan, or 0: see the record of the same slot
   static constexpr size_t maxPublishedBytes = 8192 - sizeof(Counter) - sizeof(plan);

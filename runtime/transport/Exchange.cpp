@@ -67,7 +67,8 @@ Status Exchange::perform() {
   }
   for (int peer = 1; peer < world.size(); ++peer)
     if (heard(peer).operation != heard(0).operation)
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
                        toString(heard(0).operation), peer, toString(heard(peer).operation));
   return {};
 }

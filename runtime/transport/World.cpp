@@ -98,7 +98,8 @@ Status World::abort(const Status &cause) {
 Status World::abortCause() const {
   const AbortRecord &record = control().abort();
   // The writer may be about to finish; or it died half way, and then nobody will.
-  for (int attempt = 0; attempt < 100 && record.state.load(std::memory_order_acquire) != AbortState::Published; ++attempt)
+  for (int attempt = 0; attempt < 100 && record.state.load(std::memory_order_acquire) != AbortState::Published;
+       ++attempt)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (record.state.load(std::memory_order_acquire) != AbortState::Published)
     return error(StatusCode::PeerLost, "a rank failed, and ended before it could say why");

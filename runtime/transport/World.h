@@ -24,8 +24,8 @@ enum class WorldKind : uint8_t { Threads, Processes };
 struct ControlMemory {
   Memory memory;
   Control control;
-  // Among threads: semaphores of ranks that have left. A peer's last look at a semaphore may come after its owner saw the
-  // signal and left, so they go with the last rank.
+  // Among threads: semaphores of ranks that have left. A peer's last look at a semaphore may come after its owner saw
+  // the signal and left, so they go with the last rank.
   std::mutex mutex;
   std::vector<std::shared_ptr<void>> kept;
 };
@@ -49,7 +49,8 @@ public:
   const WaitPolicy &policy() const { return waitPolicy; }
   void setPolicy(const WaitPolicy &newPolicy) { waitPolicy = newPolicy; }
 
-  /// Takes hold of every peer's process; from now on a death is noticed even if its number is used again. After the join.
+  /// Takes hold of every peer's process; from now on a death is noticed even if its number is used again. After the
+  /// join.
   void watchPeers();
   /// Has the peer ended, or left? Costs a system call.
   bool isLost(int peer) const;

@@ -18,8 +18,8 @@ struct WaitPolicy {
   bool maySleep = true;
 };
 
-/// `hasOwnCore`: every lane of every rank has a core to itself. Auto then spins for long, else hardly at all: a rank that
-/// spins on a core that its peer needs costs a time slice.
+/// `hasOwnCore`: every lane of every rank has a core to itself. Auto then spins for long, else hardly at all: a rank
+/// that spins on a core that its peer needs costs a time slice.
 WaitPolicy choosePolicy(WaitMode mode, bool hasOwnCore);
 
 /// Why a wait ended.
@@ -53,9 +53,11 @@ template <Awaited T> bool spinUntil(T &counter, uint64_t target, const WaitPolic
   return false;
 }
 
-/// The rest, after spinUntil. Blocks until the counter reaches the target, or `check()` returns something other than Reached.
-/// A peer that died or a clock that ran out does not undo a signal that came before, so the counter is looked at once more.
-template <Awaited T, class Check> WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
+/// The rest, after spinUntil. Blocks until the counter reaches the target, or `check()` returns something other than
+/// Reached. A peer that died or a clock that ran out does not undo a signal that came before, so the counter is looked
+/// at once more.
+template <Awaited T, class Check>
+WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   auto finish = [&](WaitEnd end) {
     return end != WaitEnd::Aborted && counter.hasReached(target) ? WaitEnd::Reached : end;
   };
@@ -79,7 +81,8 @@ template <Awaited T, class Check> WaitEnd waitSlowly(T &counter, uint64_t target
   }
 }
 
-template <Awaited T, class Check> WaitEnd waitUntil(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
+template <Awaited T, class Check>
+WaitEnd waitUntil(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   if (counter.hasReached(target) || spinUntil(counter, target, policy))
     return WaitEnd::Reached;
   return waitSlowly(counter, target, policy, check);

@@ -84,8 +84,8 @@ Constant *DeviceTable::images(const DeviceCode &devices) {
   std::vector<Constant *> rows;
   for (auto [image, offset] : zip_equal(devices.images, offsets)) {
     Constant *data = ConstantExpr::getInBoundsGetElementPtr(Type::getInt8Ty(context), all, i64(offset));
-    rows.push_back(structure({text(image.kind), text(image.architecture), data, i64(image.data.size()), i32(image.format),
-                              i32(0)}));
+    rows.push_back(structure(
+        {text(image.kind), text(image.architecture), data, i64(image.data.size()), i32(image.format), i32(0)}));
   }
   return table(rows, "deviceImageTable");
 }
@@ -94,12 +94,12 @@ void DeviceTable::add(ArrayRef<std::string> programs, const DeviceCode &devices)
   static_assert(offsetof(KoloDevicePlugin, kernels) == 8 && offsetof(KoloDevicePlugin, numReductions) == 16 &&
                 offsetof(KoloDevicePlugin, reductions) == 24 && sizeof(KoloDevicePlugin) == 40);
   int64_t numReductions = int64_t(devices.options.types.size() * devices.options.reductions.size());
-  Constant *plugin =
-      global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs), i32(numReductions),
-                        i32(int64_t(devices.images.size())), reductions(devices.options), images(devices)}),
-             "devicePlugin");
-  auto *entry = Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL,
-                                 module);
+  Constant *plugin = global(
+      structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs), i32(numReductions),
+                 i32(int64_t(devices.images.size())), reductions(devices.options), images(devices)}),
+      "devicePlugin");
+  auto *entry =
+      Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL, module);
   entry->setDoesNotThrow();
   IRBuilder<> builder(BasicBlock::Create(context, "entry", entry));
   builder.CreateRet(plugin);

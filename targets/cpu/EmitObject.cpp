@@ -75,8 +75,8 @@ static std::string findUnseenAccess(const Module &module) {
   return "";
 }
 
-/// Makes all functions call the thread sanitizer at every access. Last, so that no access is added or widened afterwards.
-/// There is no module constructor: the process that loads the plugin has started the sanitizer long before.
+/// Makes all functions call the thread sanitizer at every access. Last, so that no access is added or widened
+/// afterwards. There is no module constructor: the process that loads the plugin has started the sanitizer long before.
 static Error instrumentModule(Module &module, TargetMachine &machine) {
   if (std::string problem = findUnseenAccess(module); !problem.empty())
     return makeError("the thread sanitizer cannot see all of the code: " + problem);

@@ -84,13 +84,15 @@ Constant *EntryTable::kernelsTable(bool sanitizeThread) {
 }
 
 void EntryTable::add(ArrayRef<std::string> programs, bool reduces, bool sanitizeThread) {
-  static_assert(offsetof(KoloPlugin, programs) == 8 && offsetof(KoloPlugin, numKernels) == 16 && sizeof(KoloPlugin) == 32);
-  Constant *numKernels = ConstantInt::get(Type::getInt64Ty(context), reduces ? kernelObjects(sanitizeThread).size() : 0);
-  Constant *plugin = global(structure({number(KOLO_ABI_VERSION), number(programs.size()), programTable(programs), numKernels,
-                                       reduces ? kernelsTable(sanitizeThread) : null()}),
+  static_assert(offsetof(KoloPlugin, programs) == 8 && offsetof(KoloPlugin, numKernels) == 16 &&
+                sizeof(KoloPlugin) == 32);
+  Constant *numKernels =
+      ConstantInt::get(Type::getInt64Ty(context), reduces ? kernelObjects(sanitizeThread).size() : 0);
+  Constant *plugin = global(structure({number(KOLO_ABI_VERSION), number(programs.size()), programTable(programs),
+                                       numKernels, reduces ? kernelsTable(sanitizeThread) : null()}),
                             "plugin");
-  auto *entry = Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_PLUGIN_SYMBOL,
-                                 module);
+  auto *entry =
+      Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_PLUGIN_SYMBOL, module);
   entry->setDoesNotThrow();
   IRBuilder<> builder(BasicBlock::Create(context, "entry", entry));
   builder.CreateRet(plugin);

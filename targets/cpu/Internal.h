@@ -27,7 +27,8 @@ llvm::Expected<std::string> writeManifest(mlir::ModuleOp module, const PipelineO
 
 /// Adds the table of entry points, for programs of these names, and the function that returns it; with all kernels, if
 /// some program reduces.
-void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, bool reduces, const PipelineOptions &options);
+void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, bool reduces,
+                   const PipelineOptions &options);
 
 /// Adds the images of devices, their table, and the function that returns it: see DeviceAbi.h.
 void addDeviceTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, const DeviceCode &devices);
@@ -46,8 +47,8 @@ llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, cons
 void addControlFlowConversions(mlir::OpPassManager &manager);
 void addLlvmConversions(mlir::OpPassManager &manager);
 
-/// Links an object, and the kernels, to a shared library that needs no other, and writes it with its manifest as a plugin.
-/// Where code is instrumented, the library needs the sanitizer's functions of the process that loads it.
+/// Links an object, and the kernels, to a shared library that needs no other, and writes it with its manifest as a
+/// plugin. Where code is instrumented, the library needs the sanitizer's functions of the process that loads it.
 llvm::Error linkPlugin(llvm::ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options,
                        llvm::StringRef path);
 

@@ -88,7 +88,8 @@ Value InvocationAccess::peerBuffer(Value role, Value peer) {
   Value eight = constantI64(builder, loc, sizeof(void *));
   auto scaled = [&](Value value) -> Value { return arith::MulIOp::create(builder, loc, value, eight); };
   Value tables = advance(builder, loc, invocation, constantI64(builder, loc, offsetof(KoloInvocation, peers)));
-  Value table = LLVM::LoadOp::create(builder, loc, pointerType(builder), advance(builder, loc, tables, scaled(role)), 8);
+  Value table =
+      LLVM::LoadOp::create(builder, loc, pointerType(builder), advance(builder, loc, tables, scaled(role)), 8);
   return LLVM::LoadOp::create(builder, loc, pointerType(builder), advance(builder, loc, table, scaled(peer)), 8);
 }
 

@@ -1,4 +1,5 @@
-// Reads of the plugin ABI's structs in generated code. The layout comes from the C header that the runtime is built with.
+// Reads of the plugin ABI's structs in generated code. The layout comes from the C header that the runtime is built
+// with.
 #ifndef KOLO_TARGETS_CPU_INVOCATIONACCESS_H
 #define KOLO_TARGETS_CPU_INVOCATIONACCESS_H
 
@@ -48,12 +49,14 @@ mlir::Value advance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value ba
 
 /// Entry of a list of pointers; number of type index.
 mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number);
-void storeEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number, mlir::Value pointer);
+void storeEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number,
+                mlir::Value pointer);
 
 mlir::Value isNotZero(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer); // of 64 bits
 /// Bytes from an address to the next multiple of a power of two, of type i64.
 mlir::Value createMisalignment(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value address, int64_t multiple);
-/// Whether the entries of a list, of which there are `number`, of type index, at least one, are all as far from a multiple.
+/// Whether the entries of a list, of which there are `number`, of type index, at least one, are all as far from a
+/// multiple.
 mlir::Value areAlignedAlike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number,
                             int64_t multiple);
 /// Makes stores around the caches visible before what is stored later: the processor does not order them by itself.

@@ -45,9 +45,8 @@ Error linkPlugin(ArrayRef<char> object, const std::string &manifest, const Pipel
   SmallVector<StringRef> objects{StringRef(object.data(), object.size())};
   for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))
     objects.push_back(kernels.object);
-  auto library = linkShared(objects,
-                            {"-z", options.sanitizeThread ? "undefs" : "defs", "-z", "now", "--hash-style=gnu",
-                             "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so"});
+  auto library = linkShared(objects, {"-z", options.sanitizeThread ? "undefs" : "defs", "-z", "now", "--hash-style=gnu",
+                                      "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so"});
   if (!library)
     return library.takeError();
   std::string body = ((*library)->getBuffer() + manifest).str();

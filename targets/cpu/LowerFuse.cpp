@@ -1,5 +1,7 @@
-// The lowering of a fuse: lists of where its elements come from and go to, then one function that goes through memory once.
-//   Before:  kolo.chan.fuse %out[%me] { copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
+// The lowering of a fuse: lists of where its elements come from and go to, then one function that goes through memory
+// once.
+//   Before:  kolo.chan.fuse %out[%me] {
+//              copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
 //   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations,
 //            which divides the sum if the fuse does and the call wants an average
 // Where a peer's memory has no address here, the moves are made one after the other instead.
@@ -14,7 +16,7 @@ namespace kolo::cpu {
 /// Lists of addresses, in this lane's tile, and how long they are.
 struct ProgramLowering::FusedLists {
   FuseOp fuse;
-  Value sources, destinations;                        // lists of pointers
+  Value sources, destinations;                          // lists of pointers
   Value numSources, numDestinations, numWithoutAddress; // variables of type i64
 };
 
@@ -26,7 +28,9 @@ Value ProgramLowering::createVariable() {
   return LLVM::AllocaOp::create(builder, loc, pointerType(builder), builder.getI64Type(), constantI64(builder, loc, 1));
 }
 
-Value ProgramLowering::load(Value variable) { return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), variable); }
+Value ProgramLowering::load(Value variable) {
+  return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), variable);
+}
 
 void ProgramLowering::store(Value variable, Value value) { LLVM::StoreOp::create(builder, loc, value, variable); }
 
@@ -44,7 +48,8 @@ void ProgramLowering::listMove(MoveInterface move) {
   auto add = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
     Value begin = isInto ? sourceBegin : destinationBegin, base = other.base;
     if (rank) {
-      base = InvocationAccess(builder, loc, invocation).peerBuffer(constantI64(builder, loc, other.role), integer(rank));
+      base =
+          InvocationAccess(builder, loc, invocation).peerBuffer(constantI64(builder, loc, other.role), integer(rank));
       Value isMissing = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, base,
                                              LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
       Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isMissing);
@@ -53,8 +58,7 @@ void ProgramLowering::listMove(MoveInterface move) {
     append(isInto ? lists->sources : lists->destinations, isInto ? lists->numSources : lists->numDestinations,
            advance(builder, loc, base, byteOffset(other, begin)));
   };
-  buildRangeLoops(builder, loc, callValues,
-                  sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+  buildRangeLoops(builder, loc, callValues, sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
                   sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
                   {mapped(move.getPart()), mapped(move.getParts())}, add);
 }
@@ -112,18 +116,19 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
   // What is also stored to scratch memory is read again soon.
-  auto toScratch = llvm::find_if(moves, [&](MoveInterface move) {
-    return buffers.find(move.getDestination())->second.role != KOLO_OUTPUT;
-  });
+  auto toScratch = llvm::find_if(
+      moves, [&](MoveInterface move) { return buffers.find(move.getDestination())->second.role != KOLO_OUTPUT; });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
   Value aroundCaches = storesAroundCaches(buffers.find(deciding.getDestination())->second);
   FuseOp fuse = made.fuse;
   if (!fuse.isReducing())
-    return call(multicastFunction, {made.destinations, load(made.numDestinations),
-                                    loadEntry(builder, loc, made.sources, constant(0)), integer(bytesOf(length)), aroundCaches});
+    return call(multicastFunction,
+                {made.destinations, load(made.numDestinations), loadEntry(builder, loc, made.sources, constant(0)),
+                 integer(bytesOf(length)), aroundCaches});
   InvocationAccess access(builder, loc, invocation);
-  SmallVector<Value> arguments = {made.destinations, load(made.numDestinations), made.sources, load(made.numSources),
-                                  integer(length), aroundCaches};
+  SmallVector<Value> arguments = {made.destinations, load(made.numDestinations),
+                                  made.sources,      load(made.numSources),
+                                  integer(length),   aroundCaches};
   auto combine = [&] { access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(), arguments); };
   if (!fuse.getDivision())
     return combine();

@@ -3,7 +3,8 @@
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
 //            llvm.func @scratchBytes.p(%shape) -> i64, and the like for published memory and packets
 //            llvm.func @publish.p(%invocation) { what comes before kolo.chan.enter } where there is published memory
-// A wait becomes a call of @kolo.wait, and what reads packets one of @kolo.receive, whose results LowerWaits looks at. Requires channel form, lanes placed.
+// A wait becomes a call of @kolo.wait, and what reads packets one of @kolo.receive, whose results LowerWaits looks at.
+// Requires channel form, lanes placed.
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
 
@@ -16,7 +17,8 @@ namespace kolo::cpu {
 #define GEN_PASS_DEF_LOWERMOVES
 #include "targets/cpu/Passes.h.inc"
 
-/// Buffers of the program's own follow each other, each at a multiple of this. What is published is best in few cache lines.
+/// Buffers of the program's own follow each other, each at a multiple of this. What is published is best in few cache
+/// lines.
 static int64_t alignmentBytesOf(BufferRole role, const BufferShape &shape) {
   int64_t leastBytes = role == BufferRole::Published ? 8 : 64;
   return shape.packets ? std::max(leastBytes, shape.packets->bytes) : leastBytes;
@@ -42,9 +44,11 @@ bool ProgramLowering::hasBuffers(BufferRole role) {
   return llvm::any_of(program.getBody().getOps<BufferOp>(), [&](BufferOp buffer) { return buffer.getRole() == role; });
 }
 
-/// Adds up the buffers of a role. Their extents may depend on the sizes of the mesh alone, which is all that a KoloShape has.
+/// Adds up the buffers of a role. Their extents may depend on the sizes of the mesh alone, which is all that a
+/// KoloShape has.
 LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &name) {
-  auto function = createFunction(builder, module, name, builder.getI64Type(), {pointerType(builder)}, /*isExported=*/false);
+  auto function =
+      createFunction(builder, module, name, builder.getI64Type(), {pointerType(builder)}, /*isExported=*/false);
   InvocationAccess shape(builder, loc, function.getArgument(0));
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
     dimSizes.push_back(shape.loadIndex(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
@@ -219,9 +223,9 @@ SliceValues ProgramLowering::sliceOf(Value buffer, OperandRange offsets, Operand
   return {values.shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
 }
 
-/// Where the call's buffers exceed the caches: into outputs, and into what is published only to be moved on. A core takes long to
-/// write what a far one has just read, which is the case of published memory whenever it is used again. What is combined, and what
-/// goes to scratch memory, is read again soon, and best from the cache.
+/// Where the call's buffers exceed the caches: into outputs, and into what is published only to be moved on. A core
+/// takes long to write what a far one has just read, which is the case of published memory whenever it is used again.
+/// What is combined, and what goes to scratch memory, is read again soon, and best from the cache.
 Value ProgramLowering::storesAroundCaches(const BufferValues &destination) {
   if (destination.role != KOLO_OUTPUT && (destination.role != KOLO_PUBLISHED || reduces))
     return constantI64(builder, loc, 0);
@@ -273,8 +277,7 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
     call(copyFunction, {target, from, size, storesAroundCaches(destination)});
   };
-  buildRangeLoops(builder, loc, callValues,
-                  sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+  buildRangeLoops(builder, loc, callValues, sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
                   sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
                   {mapped(move.getPart()), mapped(move.getParts())}, build);
 }

@@ -19,7 +19,9 @@ namespace {
 struct LowerWaits : impl::LowerWaitsBase<LowerWaits> {
   void runOnOperation() override {
     returnOnFailure(getOperation(), [](StringRef name) {
-      auto receives = [&](const PacketFunctionNames &names) { return name == names.receive || name == names.receiveReduce; };
+      auto receives = [&](const PacketFunctionNames &names) {
+        return name == names.receive || name == names.receiveReduce;
+      };
       return name == waitFunction || name == awaitPacketFunction || receives(wordFunctions) || receives(lineFunctions);
     });
   }

@@ -32,8 +32,8 @@ static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
   if (auto pairs = program->getAttrOfType<ArrayAttr>("kolo.proved"))
     for (auto pair : pairs.getAsRange<ArrayAttr>())
-      result.push_back({{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))},
-                        {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
+      result.push_back(
+          {{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))}, {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
   return result;
 }
 

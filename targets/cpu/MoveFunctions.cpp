@@ -80,7 +80,8 @@ void MoveFunctions::defineRemote(StringRef name, size_t service, bool isPut) {
   invocation.callService(service, Type(), {peer, role32, offset, local, size});
   builder.setInsertionPointToStart(conditional.elseBlock());
   Value remote = advance(builder, loc, base, offset);
-  call(copyFunction, isPut ? ValueRange{remote, local, size, aroundCaches} : ValueRange{local, remote, size, aroundCaches});
+  call(copyFunction,
+       isPut ? ValueRange{remote, local, size, aroundCaches} : ValueRange{local, remote, size, aroundCaches});
   finish();
 }
 
@@ -111,7 +112,8 @@ void MoveFunctions::defineReduceFrom() {
   Value tile = invocation.loadPointer(offsetof(KoloInvocation, tile));
   Value tileBytes = invocation.loadInteger(offsetof(KoloInvocation, tileBytes));
   Value perTile = arith::DivUIOp::create(builder, loc, tileBytes, elementBytes);
-  auto loop = scf::ForOp::create(builder, loc, constant(0), toIndex(builder, loc, count), toIndex(builder, loc, perTile));
+  auto loop =
+      scf::ForOp::create(builder, loc, constant(0), toIndex(builder, loc, count), toIndex(builder, loc, perTile));
   builder.setInsertionPointToStart(loop.getBody());
   Value first = toInteger(builder, loc, loop.getInductionVar());
   Value length = arith::MinSIOp::create(builder, loc, perTile, arith::SubIOp::create(builder, loc, count, first));
@@ -133,15 +135,16 @@ void MoveFunctions::defineDivide() {
   builder.setInsertionPointToStart(conditional.elseBlock());
   storeEntry(builder, loc, list, constant(0), argument(1));
   Value one = constantI64(builder, loc, 1);
-  invocation.callPointer(kernel, Type(), {list, one, list, one, argument(2), constantI64(builder, loc, 0), argument(3)});
+  invocation.callPointer(kernel, Type(),
+                         {list, one, list, one, argument(2), constantI64(builder, loc, 0), argument(3)});
   finish();
 }
 
 void MoveFunctions::defineWait() {
   create(waitFunction, i32, {pointer, i64, i32, i32});
   InvocationAccess invocation(builder, loc, argument(0));
-  Value status = invocation.callService(offsetof(KoloServices, wait), i32, {argument(1), argument(2), argument(3)})
-                     .getResult();
+  Value status =
+      invocation.callService(offsetof(KoloServices, wait), i32, {argument(1), argument(2), argument(3)}).getResult();
   LLVM::ReturnOp::create(builder, loc, status);
 }
 

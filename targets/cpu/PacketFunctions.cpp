@@ -43,7 +43,9 @@ private:
   Value call(StringRef name, Type result, ValueRange arguments) {
     return LLVM::CallOp::create(builder, loc, TypeRange(result), name, arguments).getResult();
   }
-  Value sequence() { return InvocationAccess(builder, loc, argument(0)).loadInteger(offsetof(KoloInvocation, sequence)); }
+  Value sequence() {
+    return InvocationAccess(builder, loc, argument(0)).loadInteger(offsetof(KoloInvocation, sequence));
+  }
   /// The packet that begins with so many bytes of data before it; the word of a packet that says whether it is there.
   Value packetAt(Value packets, Value dataBytes) {
     Value number = arith::DivUIOp::create(builder, loc, dataBytes, constantI64(builder, loc, format.dataBytes));
@@ -70,7 +72,8 @@ private:
 /// Memory for packets is mapped everywhere.
 void PacketFunctions::defineSend() {
   create(names.send, Type(), {pointer, i64, i64, pointer, i64});
-  Value base = InvocationAccess(builder, loc, argument(0)).peerBuffer(constantI64(builder, loc, KOLO_PACKETS), argument(1));
+  Value base =
+      InvocationAccess(builder, loc, argument(0)).peerBuffer(constantI64(builder, loc, KOLO_PACKETS), argument(1));
   LLVM::CallOp::create(builder, loc, TypeRange(), names.write,
                        ValueRange{advance(builder, loc, base, argument(2)), argument(3), argument(4), sequence()});
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
@@ -79,11 +82,13 @@ void PacketFunctions::defineSend() {
 void PacketFunctions::defineAwait() {
   create(awaitPacketFunction, i32, {pointer, pointer, i32});
   InvocationAccess invocation(builder, loc, argument(0));
-  LLVM::ReturnOp::create(builder, loc, invocation.callService(offsetof(KoloServices, awaitPacket), i32,
-                                                              {argument(1), argument(2)}).getResult());
+  LLVM::ReturnOp::create(
+      builder, loc,
+      invocation.callService(offsetof(KoloServices, awaitPacket), i32, {argument(1), argument(2)}).getResult());
 }
 
-/// done = 0; while (done += readPackets(the rest), done < size) await the packet at done. What is empty has one packet too.
+/// done = 0; while (done += readPackets(the rest), done < size) await the packet at done. What is empty has one packet
+/// too.
 void PacketFunctions::defineReceive() {
   create(names.receive, i32, {pointer, pointer, pointer, i64, i32});
   Value destination = argument(1), packets = argument(2), size = argument(3), number = sequence();
@@ -118,7 +123,8 @@ void PacketFunctions::defineReceiveReduce() {
   Value tile = invocation.loadPointer(offsetof(KoloInvocation, tile));
   Value tileBytes = invocation.loadInteger(offsetof(KoloInvocation, tileBytes));
   Value leftOver = arith::RemUIOp::create(builder, loc, tileBytes, constantI64(builder, loc, format.dataBytes));
-  Value perTile = arith::DivUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, tileBytes, leftOver), elementBytes);
+  Value perTile =
+      arith::DivUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, tileBytes, leftOver), elementBytes);
   Value isEmpty = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, count, constantI64(builder, loc, 0));
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -131,8 +137,9 @@ void PacketFunctions::defineReceiveReduce() {
   Value first = toInteger(builder, loc, loop.getInductionVar());
   Value length = arith::MinSIOp::create(builder, loc, perTile, arith::SubIOp::create(builder, loc, count, first));
   Value firstByte = arith::MulIOp::create(builder, loc, first, elementBytes);
-  call(names.receive, i32, {argument(0), tile, packetAt(packets, firstByte),
-                            arith::MulIOp::create(builder, loc, length, elementBytes), argument(4)});
+  call(names.receive, i32,
+       {argument(0), tile, packetAt(packets, firstByte), arith::MulIOp::create(builder, loc, length, elementBytes),
+        argument(4)});
   LLVM::CallOp::create(builder, loc, TypeRange(), reduceFunction,
                        ValueRange{argument(0), advance(builder, loc, destination, firstByte), tile, length});
   succeed();

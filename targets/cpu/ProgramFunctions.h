@@ -14,22 +14,26 @@ namespace kolo::cpu {
 
 std::string runFunctionName(llvm::StringRef program);     // int32_t (const KoloInvocation *)
 std::string scratchFunctionName(llvm::StringRef program); // int64_t (const KoloShape *)
-std::string publishFunctionName(llvm::StringRef program);   // void (const KoloInvocation *); where something is published
+std::string publishFunctionName(llvm::StringRef program); // void (const KoloInvocation *); where something is published
 std::string publishedFunctionName(llvm::StringRef program); // int64_t (const KoloShape *); likewise
 std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const KoloShape *); where there are packets
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
-std::string averageKernelName(KoloType type);                          // a KoloAverageKernel
+std::string averageKernelName(KoloType type);                         // a KoloAverageKernel
 
-/// Functions that programs call; aroundCaches: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the others
-/// private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
-inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";             // (dst, src, sizeBytes, aroundCaches)
-inline constexpr llvm::StringLiteral multicastFunction = "kolo.multicast";   // (dsts, numDsts, src, sizeBytes, aroundCaches)
-inline constexpr llvm::StringLiteral putFunction = "kolo.put";               // (inv, peer, role, offsetBytes, src, sizeBytes, aroundCaches)
-inline constexpr llvm::StringLiteral getFunction = "kolo.get";               // (inv, peer, role, offsetBytes, dst, sizeBytes, aroundCaches)
-inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce";         // (inv, dst, src, numElements)
-inline constexpr llvm::StringLiteral reduceFromFunction = "kolo.reduceFrom"; // (inv, peer, role, offsetBytes, dst, numElements)
-inline constexpr llvm::StringLiteral divideFunction = "kolo.divide";         // (inv, dst, numElements, numRanks)
-inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";             // (inv, peer, semaphore, statement) -> status
+/// Functions that programs call; aroundCaches: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the
+/// others private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
+inline constexpr llvm::StringLiteral copyFunction = "kolo.copy"; // (dst, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral multicastFunction =
+    "kolo.multicast"; // (dsts, numDsts, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral putFunction =
+    "kolo.put"; // (inv, peer, role, offsetBytes, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral getFunction =
+    "kolo.get"; // (inv, peer, role, offsetBytes, dst, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (inv, dst, src, numElements)
+inline constexpr llvm::StringLiteral reduceFromFunction =
+    "kolo.reduceFrom";                                               // (inv, peer, role, offsetBytes, dst, numElements)
+inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (inv, dst, numElements, numRanks)
+inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";     // (inv, peer, semaphore, statement) -> status
 inline constexpr llvm::StringLiteral awaitPacketFunction = "kolo.awaitPacket"; // (inv, packet, statement) -> status
 /// Of packets of one format: see kernels/Packets.cpp and kernels/Lines.cpp for the first two, which never wait.
 struct PacketFunctionNames {
@@ -39,10 +43,10 @@ struct PacketFunctionNames {
   llvm::StringLiteral receive;       // (inv, dst, packets, sizeBytes, statement) -> status of a wait
   llvm::StringLiteral receiveReduce; // (inv, dst, packets, numElements, statement) -> status of a wait
 };
-inline constexpr PacketFunctionNames wordFunctions = {"kolo.writePackets", "kolo.readPackets", "kolo.send", "kolo.receive",
-                                                      "kolo.receiveReduce"};
-inline constexpr PacketFunctionNames lineFunctions = {"kolo.writeLines", "kolo.readLines", "kolo.sendLines", "kolo.receiveLines",
-                                                      "kolo.receiveReduceLines"};
+inline constexpr PacketFunctionNames wordFunctions = {"kolo.writePackets", "kolo.readPackets", "kolo.send",
+                                                      "kolo.receive", "kolo.receiveReduce"};
+inline constexpr PacketFunctionNames lineFunctions = {"kolo.writeLines", "kolo.readLines", "kolo.sendLines",
+                                                      "kolo.receiveLines", "kolo.receiveReduceLines"};
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == linePackets ? lineFunctions : wordFunctions;
 }
@@ -55,8 +59,8 @@ void definePacketFunctions(mlir::ModuleOp module, const PacketFormat &format); /
 void declareFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
                      llvm::ArrayRef<mlir::Type> arguments, mlir::Type result = {});
 
-/// Makes a function at the end of the module and leaves the builder in its entry block. It is unwinding-free, and its loops
-/// stay loops: LLVM may not turn them into calls of memcpy, which a plugin has not.
+/// Makes a function at the end of the module and leaves the builder in its entry block. It is unwinding-free, and its
+/// loops stay loops: LLVM may not turn them into calls of memcpy, which a plugin has not.
 mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
                                       mlir::Type result, llvm::ArrayRef<mlir::Type> arguments, bool isExported);
 

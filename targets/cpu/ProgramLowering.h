@@ -1,13 +1,13 @@
-// The lowering of one channel program to functions over the plugin ABI. Private to the pass LowerMoves: LowerFuse.cpp does
-// what has a chunk in common, LowerMoves.cpp all the rest.
+// The lowering of one channel program to functions over the plugin ABI. Private to the pass LowerMoves: LowerFuse.cpp
+// does what has a chunk in common, LowerMoves.cpp all the rest.
 #ifndef KOLO_TARGETS_CPU_PROGRAMLOWERING_H
 #define KOLO_TARGETS_CPU_PROGRAMLOWERING_H
 
 #include "compiler/lower/ChunkLoops.h"
 #include "ir/IndexArithmetic.h"
+#include "targets/Statements.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/ProgramFunctions.h"
-#include "targets/Statements.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -10,8 +10,8 @@
 
 namespace kolo::cuda {
 
-/// Begins to compile every program of a module in channel form, which stays as it is, for an architecture: "sm_70" or later, or
-/// "sm_90a" and the like.
+/// Begins to compile every program of a module in channel form, which stays as it is, for an architecture: "sm_70" or
+/// later, or "sm_90a" and the like.
 llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOptions &options,
                                         const DeviceOptions &device, llvm::StringRef architecture);
 

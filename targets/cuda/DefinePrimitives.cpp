@@ -2,12 +2,12 @@
 //   Before:  llvm.func @kolo.barrier()
 //   After:   llvm.func internal @kolo.barrier() { llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.all"(...) }
 // Runs right after LowerPrograms, which declares them. The counters follow the PTX memory model: a block barrier and a
-// release at system scope are cumulative, so that one thread publishes what the whole block wrote, and an acquire before a
-// block barrier serves the whole block.
+// release at system scope are cumulative, so that one thread publishes what the whole block wrote, and an acquire
+// before a block barrier serves the whole block.
 //
-// What PTX does not promise, and NVIDIA's hardware does: 128 bytes at a multiple of that, which one instruction of a warp stores,
-// arrive in the memory of the same device, and over NVLink, at once, and one instruction loads them so. The threads of a group
-// therefore meet right before. The runtime refuses lines over other ways.
+// What PTX does not promise, and NVIDIA's hardware does: 128 bytes at a multiple of that, which one instruction of a
+// warp stores, arrive in the memory of the same device, and over NVLink, at once, and one instruction loads them so.
+// The threads of a group therefore meet right before. The runtime refuses lines over other ways.
 #include "targets/cuda/Passes.h"
 #include "targets/gpu/DeviceFunctions.h"
 
@@ -71,8 +71,10 @@ private:
     // Whether there is a failure is all that anybody asks for: a barrier that combines one bit of every thread.
     for (StringRef name : {shareFunction, anyFunction}) {
       auto combine = definePrimitive(builder, getOperation(), name);
-      Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, combine.getArgument(0), constant(0));
-      Value isAny = intrinsic(builder, "llvm.nvvm.barrier.cta.red.or.aligned.all", builder.getI1Type(), {constant(0), isFailed});
+      Value isFailed =
+          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, combine.getArgument(0), constant(0));
+      Value isAny =
+          intrinsic(builder, "llvm.nvvm.barrier.cta.red.or.aligned.all", builder.getI1Type(), {constant(0), isFailed});
       giveBack(builder, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isAny));
     }
   }
@@ -90,8 +92,8 @@ private:
                           LLVM::AtomicOrdering::release, "");
     giveBack(builder);
     auto peek = definePrimitive(builder, getOperation(), peekFunction);
-    giveBack(builder, LLVM::LoadOp::create(builder, loc, builder.getI64Type(), peek.getArgument(0), 8, false, false, false,
-                                           false, LLVM::AtomicOrdering::acquire, ""));
+    giveBack(builder, LLVM::LoadOp::create(builder, loc, builder.getI64Type(), peek.getArgument(0), 8, false, false,
+                                           false, false, LLVM::AtomicOrdering::acquire, ""));
   }
 
   /// The threads of this one's group, as bits of its warp.
@@ -113,7 +115,8 @@ private:
     auto store = definePrimitive(builder, getOperation(), storeLineFunction);
     Value halves = LLVM::PoisonOp::create(builder, loc, part);
     for (int64_t half : {0, 1})
-      halves = LLVM::InsertElementOp::create(builder, loc, halves, store.getArgument(unsigned(1 + half)), constant(half));
+      halves =
+          LLVM::InsertElementOp::create(builder, loc, halves, store.getArgument(unsigned(1 + half)), constant(half));
     meet();
     LLVM::StoreOp::create(builder, loc, halves, store.getArgument(0), partBytes, /*isVolatile=*/true);
     giveBack(builder);
@@ -139,7 +142,8 @@ private:
     auto pause = definePrimitive(builder, getOperation(), pauseFunction);
     Value longest = arith::ConstantIntOp::create(builder, loc, longestPauseNs, 64);
     Value time = arith::MinUIOp::create(builder, loc, pause.getArgument(0), longest);
-    intrinsic(builder, "llvm.nvvm.nanosleep", Type(), {arith::TruncIOp::create(builder, loc, builder.getI32Type(), time)});
+    intrinsic(builder, "llvm.nvvm.nanosleep", Type(),
+              {arith::TruncIOp::create(builder, loc, builder.getI32Type(), time)});
     giveBack(builder);
   }
 };

@@ -69,8 +69,9 @@ void defineList(ModuleOp module) {
   builder.setInsertionPointToStart(module.getBody());
   auto entries = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(destinationEntries + mostListEntries));
   constexpr StringLiteral name = "kolo.lists";
-  auto lists = LLVM::GlobalOp::create(builder, loc, entries, /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
-                                      /*alignment=*/8, blockSpace);
+  auto lists =
+      LLVM::GlobalOp::create(builder, loc, entries, /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
+                             /*alignment=*/8, blockSpace);
   builder.createBlock(&lists.getInitializerRegion());
   LLVM::ReturnOp::create(builder, loc, LLVM::PoisonOp::create(builder, loc, entries).getResult());
   definePrimitive(builder, module, listFunction);
@@ -94,7 +95,8 @@ Value advance(OpBuilder &builder, Location loc, Value base, Value offsetBytes) {
 }
 
 Value load(OpBuilder &builder, Location loc, Type type, Value base, int64_t offsetBytes) {
-  return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, base, constantI64(builder, loc, offsetBytes)), 8);
+  return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, base, constantI64(builder, loc, offsetBytes)),
+                              8);
 }
 
 Value loadEntry(OpBuilder &builder, Location loc, Type type, Value table, Value index) {

@@ -1,4 +1,5 @@
-// The functions that kernels consist of: their names, and what each device target has to define. Private to the device targets.
+// The functions that kernels consist of: their names, and what each device target has to define. Private to the device
+// targets.
 #ifndef KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
 #define KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
 
@@ -11,16 +12,17 @@
 
 namespace kolo::gpu {
 
-/// Memory of devices and hosts, as far as kernels get at it by address; read-only tables inside an image; memory of a block.
+/// Memory of devices and hosts, as far as kernels get at it by address; read-only tables inside an image; memory of a
+/// block.
 inline constexpr unsigned globalSpace = 1, constantSpace = 4, blockSpace = 3;
 mlir::Type pointerType(mlir::OpBuilder &builder, unsigned space = globalSpace);
 
-/// Primitives: LowerPrograms declares and calls them, a target defines them. All threads of a block call those that are said
-/// to be for the block, at the same place of the program; the others are for one thread by itself.
-inline constexpr llvm::StringLiteral laneFunction = "kolo.lane";       // () -> i64: this block's lane
-inline constexpr llvm::StringLiteral numLanesFunction = "kolo.lanes";  // () -> i64
-inline constexpr llvm::StringLiteral entryFunction = "kolo.entry";     // () -> i64: which invocation of the launch
-inline constexpr llvm::StringLiteral threadFunction = "kolo.thread";   // () -> i64: number of this thread in its block
+/// Primitives: LowerPrograms declares and calls them, a target defines them. All threads of a block call those that are
+/// said to be for the block, at the same place of the program; the others are for one thread by itself.
+inline constexpr llvm::StringLiteral laneFunction = "kolo.lane";      // () -> i64: this block's lane
+inline constexpr llvm::StringLiteral numLanesFunction = "kolo.lanes"; // () -> i64
+inline constexpr llvm::StringLiteral entryFunction = "kolo.entry";    // () -> i64: which invocation of the launch
+inline constexpr llvm::StringLiteral threadFunction = "kolo.thread";  // () -> i64: number of this thread in its block
 inline constexpr llvm::StringLiteral numThreadsFunction = "kolo.threads"; // () -> i64: of a block
 /// Block: returns when all threads have come; what they wrote is then visible to the block.
 inline constexpr llvm::StringLiteral barrierFunction = "kolo.barrier"; // ()
@@ -32,40 +34,45 @@ inline constexpr llvm::StringLiteral anyFunction = "kolo.any"; // (i32) -> i32
 inline constexpr llvm::StringLiteral publishFunction = "kolo.publish"; // ()
 /// Writes a counter, system-scope release: after what this thread wrote, and after what the block published.
 inline constexpr llvm::StringLiteral raiseFunction = "kolo.raise"; // (ptr<1>, i64)
-/// Reads a counter that others raise. Together with a later `acquire` a system-scope acquire, for the block after a barrier.
+/// Reads a counter that others raise. Together with a later `acquire` a system-scope acquire, for the block after a
+/// barrier.
 inline constexpr llvm::StringLiteral peekFunction = "kolo.peek";       // (ptr<1>) -> i64
 inline constexpr llvm::StringLiteral acquireFunction = "kolo.acquire"; // ()
 /// Every thread: gives what it gets, which is the same for all threads of the block.
 inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) -> i64
-/// Every thread: where the block keeps two lists of addresses, ptr<1>, that LowerFuse gathers: mostListEntries sources, from the
-/// first on, and as many destinations, from entry destinationEntries on.
+/// Every thread: where the block keeps two lists of addresses, ptr<1>, that LowerFuse gathers: mostListEntries sources,
+/// from the first on, and as many destinations, from entry destinationEntries on.
 inline constexpr llvm::StringLiteral listFunction = "kolo.list"; // () -> ptr<3>
 inline constexpr int64_t mostListEntries = 128, destinationEntries = mostListEntries;
-/// Lines of packets, 128 bytes at a multiple of that: threads 8k to 8k + 7 of a block are a group, all of which call these three
-/// at the same place, and whose j-th thread has bytes 16 j to 16 j + 15 of a line, at the address that it gives. Where memory of
-/// another device is reached by a way that the target names, whoever finds the last 8 bytes that a group stored finds all 128.
+/// Lines of packets, 128 bytes at a multiple of that: threads 8k to 8k + 7 of a block are a group, all of which call
+/// these three at the same place, and whose j-th thread has bytes 16 j to 16 j + 15 of a line, at the address that it
+/// gives. Where memory of another device is reached by a way that the target names, whoever finds the last 8 bytes that
+/// a group stored finds all 128.
 inline constexpr int64_t threadsPerLine = 8;
 inline constexpr llvm::StringLiteral storeLineFunction = "kolo.storeLine"; // (ptr<1>, i64 low, i64 high)
 inline constexpr llvm::StringLiteral loadLineFunction = "kolo.loadLine";   // (ptr<1>) -> {i64 low, i64 high}
-inline constexpr llvm::StringLiteral fromLastFunction = "kolo.fromLast";   // (i32) -> i32: what the group's last thread brings
+inline constexpr llvm::StringLiteral fromLastFunction =
+    "kolo.fromLast"; // (i32) -> i32: what the group's last thread brings
 /// Passes a little time, more when called for the n-th time in a row.
 inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 
-/// What LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp. One copy of each is in a module:
-/// next to what they do a call costs little, and programs stay small and quick to compile. Types and reductions are numbers.
+/// What LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp. One copy of each is in a
+/// module: next to what they do a call costs little, and programs stay small and quick to compile. Types and reductions
+/// are numbers.
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, src, sizeBytes)
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (dst, src, numElements, type, reduction)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (dst, numElements, type, numRanks)
-/// From all sources in the lists to the destinations [first, end) in them, which are other memory or the same, element by
-/// element. `difference` has every bit in which two of the addresses differ. Barriers of the block before and after.
-inline constexpr llvm::StringLiteral multicastFunction = "kolo.multicast"; // (first, end, difference, sizeBytes): of one source
+/// From all sources in the lists to the destinations [first, end) in them, which are other memory or the same, element
+/// by element. `difference` has every bit in which two of the addresses differ. Barriers of the block before and after.
+inline constexpr llvm::StringLiteral multicastFunction =
+    "kolo.multicast"; // (first, end, difference, sizeBytes): of one source
 /// (numSources, first, end, difference, numElements, type, reduction): of at least two.
 inline constexpr llvm::StringLiteral combineFunction = "kolo.combine";
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
-/// Of packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. A sequence is that of the call; statuses are as of
-/// kolo.wait, and count as the same for all threads only where nothing says "blocked".
+/// Of packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. A sequence is that of the call; statuses
+/// are as of kolo.wait, and count as the same for all threads only where nothing says "blocked".
 struct PacketFunctionNames {
   llvm::StringLiteral send;    // (packets, src, sizeBytes, sequence)
   llvm::StringLiteral receive; // (invocation, sequence, statement, dst, packets, sizeBytes) -> i32
@@ -73,8 +80,8 @@ struct PacketFunctionNames {
   llvm::StringLiteral receiveReduce;
   llvm::StringLiteral blockedReceive, blockedReceiveReduce;
 };
-inline constexpr PacketFunctionNames wordFunctions = {"kolo.send", "kolo.receive", "kolo.receiveReduce", "kolo.receive.blocked",
-                                                      "kolo.receiveReduce.blocked"};
+inline constexpr PacketFunctionNames wordFunctions = {"kolo.send", "kolo.receive", "kolo.receiveReduce",
+                                                      "kolo.receive.blocked", "kolo.receiveReduce.blocked"};
 inline constexpr PacketFunctionNames lineFunctions = {"kolo.sendLines", "kolo.receiveLines", "kolo.receiveReduceLines",
                                                       "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
@@ -86,7 +93,8 @@ inline constexpr llvm::StringLiteral fallibleMovePrefix = "receive.";
 inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
 
 void declarePrimitives(mlir::ModuleOp module);
-/// copy, reduce and divide; multicast and combine where a program fuses. The number of threads of a block is a multiple of groupSize.
+/// copy, reduce and divide; multicast and combine where a program fuses. The number of threads of a block is a multiple
+/// of groupSize.
 void defineMoves(mlir::ModuleOp module, const DeviceOptions &options, int64_t groupSize);
 void defineWaitAndSignal(mlir::ModuleOp module);
 void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
@@ -111,7 +119,8 @@ mlir::Value constantI64(mlir::OpBuilder &builder, mlir::Location loc, int64_t va
 mlir::Value advance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value base, mlir::Value offsetBytes);
 mlir::Value load(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value base, int64_t offsetBytes);
 /// table[index], for entries of 8 bytes.
-mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value table, mlir::Value index);
+mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value table,
+                      mlir::Value index);
 /// Calls a function of the module; no value for one that returns nothing.
 mlir::Value call(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::ValueRange arguments = {});
 /// Builds what thread 0 alone does.

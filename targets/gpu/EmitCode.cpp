@@ -57,8 +57,8 @@ static void optimizeModule(Module &module, TargetMachine &machine, OptimizationL
   passes.run(module, modules);
 }
 
-/// Loops that matter have several loads in flight already. Assemblers would unroll them once more, which no load can make use
-/// of, since it may not pass the stores before it; but registers, and time to assemble, are lost.
+/// Loops that matter have several loads in flight already. Assemblers would unroll them once more, which no load can
+/// make use of, since it may not pass the stores before it; but registers, and time to assemble, are lost.
 static void keepLoops(Module &module) {
   for (Function &function : module) {
     if (function.isDeclaration())
@@ -70,8 +70,9 @@ static void keepLoops(Module &module) {
   }
 }
 
-static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::ModuleOp module, const PipelineOptions &options,
-                                               const DeviceOptions &device, const DeviceTarget &target) {
+static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::ModuleOp module,
+                                               const PipelineOptions &options, const DeviceOptions &device,
+                                               const DeviceTarget &target) {
   mlir::OwningOpRef<mlir::ModuleOp> copy(module.clone());
   mlir::PassManager manager(module.getContext(), mlir::ModuleOp::getOperationName());
   buildGpuPipeline(manager, options, device, target.createDefinePrimitives());

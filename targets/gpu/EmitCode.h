@@ -1,4 +1,5 @@
-// From programs in channel form to a device's code, with LLVM's own optimizer and code generators. Used by the device targets.
+// From programs in channel form to a device's code, with LLVM's own optimizer and code generators. Used by the device
+// targets.
 #ifndef KOLO_TARGETS_GPU_EMITCODE_H
 #define KOLO_TARGETS_GPU_EMITCODE_H
 
@@ -17,7 +18,7 @@ namespace kolo::gpu {
 
 /// What is particular to a device target.
 struct DeviceTarget {
-  llvm::StringRef name;         // "cuda"
+  llvm::StringRef name; // "cuda"
   llvm::StringRef triple, architecture, features;
   std::function<std::unique_ptr<mlir::Pass>()> createDefinePrimitives;
   std::function<void(llvm::Function &)> markKernel; // makes a function one that can be launched
@@ -27,10 +28,10 @@ struct DeviceTarget {
 /// Gives assembly text or an object file. On any thread, with others at work beside it: it knows no MLIR.
 using PendingCode = llvm::unique_function<llvm::Expected<std::string>()>;
 
-/// Lowers all programs of a module in channel form, which stays as it is, and leaves to the caller what takes longest. An
-/// architecture that LLVM does not know is an error.
-llvm::Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
-                                      const DeviceTarget &target);
+/// Lowers all programs of a module in channel form, which stays as it is, and leaves to the caller what takes longest.
+/// An architecture that LLVM does not know is an error.
+llvm::Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options,
+                                      const DeviceOptions &device, const DeviceTarget &target);
 
 llvm::Error makeError(const llvm::Twine &message);
 

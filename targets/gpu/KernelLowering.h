@@ -1,5 +1,5 @@
-// The lowering of one channel program to a kernel. Private to the pass LowerPrograms: LowerMoves.cpp does what moves data,
-// LowerPrograms.cpp all the rest.
+// The lowering of one channel program to a kernel. Private to the pass LowerPrograms: LowerMoves.cpp does what moves
+// data, LowerPrograms.cpp all the rest.
 #ifndef KOLO_TARGETS_GPU_KERNELLOWERING_H
 #define KOLO_TARGETS_GPU_KERNELLOWERING_H
 
@@ -24,8 +24,9 @@ inline std::optional<PacketFormat> packetFormatOf(ProgramOp program) {
 class KernelLowering {
 public:
   KernelLowering(ProgramOp program, int64_t listEntries)
-      : listEntries(listEntries), program(program), module(program->getParentOfType<mlir::ModuleOp>()), builder(program.getContext()),
-        loc(program.getLoc()), statements(collectStatements(program)), hasPackets(packetFormatOf(program).has_value()) {}
+      : listEntries(listEntries), program(program), module(program->getParentOfType<mlir::ModuleOp>()),
+        builder(program.getContext()), loc(program.getLoc()), statements(collectStatements(program)),
+        hasPackets(packetFormatOf(program).has_value()) {}
 
   void run();
 
@@ -81,7 +82,9 @@ private:
   mlir::Value field(size_t offset) {
     return toIndex(builder, loc, call(builder, loc, uniformFunction, {readField(offset)}));
   }
-  mlir::Value pointerField(size_t offset) { return load(builder, loc, pointerType(builder), invocation, int64_t(offset)); }
+  mlir::Value pointerField(size_t offset) {
+    return load(builder, loc, pointerType(builder), invocation, int64_t(offset));
+  }
   mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
   mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }
   /// Bytes to the place of an element, or of a packet.
@@ -97,8 +100,8 @@ private:
   StatementTable statements;
   mlir::IRMapping mapping;
   mlir::Value invocation, elementBytes, scratchEnd, type, reduction;
-  // Of a program with packets: calls so far, what this one writes in its packets, elements from block to block of them, and where
-  // the next buffer for them begins, in this call's turn.
+  // Of a program with packets: calls so far, what this one writes in its packets, elements from block to block of them,
+  // and where the next buffer for them begins, in this call's turn.
   bool hasPackets;
   mlir::Value numCalls, sequence, packetStride, packetsEnd;
   CallValues callValues;

@@ -1,8 +1,9 @@
-// How a block sends and receives lines: packets of 120 bytes of data and a word with the sequence number of a call. Eight threads
-// are a group, which stores and loads a line at once, 16 bytes a thread; the upper 8 of the last one's are the word.
+// How a block sends and receives lines: packets of 120 bytes of data and a word with the sequence number of a call.
+// Eight threads are a group, which stores and loads a line at once, 16 bytes a thread; the upper 8 of the last one's
+// are the word.
 //
-// That a line arrives at once is what the primitives say of it. All threads of a group go the same way: they give up together too,
-// when the last one does.
+// That a line arrives at once is what the primitives say of it. All threads of a group go the same way: they give up
+// together too, when the last one does.
 #include "targets/gpu/ReceiveFunctions.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -14,7 +15,8 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr int64_t lineBytes = linePackets.bytes, dataBytes = linePackets.dataBytes, halfBytes = 8, threadBytes = 2 * halfBytes;
+constexpr int64_t lineBytes = linePackets.bytes, dataBytes = linePackets.dataBytes, halfBytes = 8,
+                  threadBytes = 2 * halfBytes;
 static_assert(threadsPerLine * threadBytes == lineBytes && dataBytes == lineBytes - halfBytes);
 
 /// Of a group: loads are under way together, stores follow each other.
@@ -70,7 +72,8 @@ private:
   Value group, place, numGroups, isLast; // of this thread, in the function at hand: the group, and the number in it
 };
 
-/// Group g of G takes lines begin + g, begin + g + G, ..., several at once as long as there are so many. A status goes on.
+/// Group g of G takes lines begin + g, begin + g + G, ..., several at once as long as there are so many. A status goes
+/// on.
 Value LineFunctions::forLines(Value begin, Value end, int64_t mostAtOnce, Value status, BuildLines build) {
   Value next = add(begin, group);
   for (int64_t atOnce = mostAtOnce; atOnce > 0; atOnce = atOnce > 1) {
@@ -105,7 +108,8 @@ LineFunctions::Halves LineFunctions::loadData(Value source, Value number, Value 
 /// (lines, src, sizeBytes, sequence)
 void LineFunctions::defineSend() {
   function = createFunction(builder, module, names.send, Type(), {pointer, pointer, i64, i64}, Inlining::Never);
-  Value lines = function.getArgument(0), source = function.getArgument(1), size = toIndex(builder, loc, function.getArgument(2));
+  Value lines = function.getArgument(0), source = function.getArgument(1),
+        size = toIndex(builder, loc, function.getArgument(2));
   startFunction();
   Value word = wordOf(function.getArgument(3)), none = code(KOLO_DEVICE_OK); // nothing can fail
   auto send = [&](bool isWhole) {
@@ -120,7 +124,8 @@ void LineFunctions::defineSend() {
       return status;
     };
   };
-  Value numWhole = arith::SelectOp::create(builder, loc, isAligned(source, halfBytes), div(size, dataBytes), constant(0));
+  Value numWhole =
+      arith::SelectOp::create(builder, loc, isAligned(source, halfBytes), div(size, dataBytes), constant(0));
   // What is empty arrives too.
   Value numLines = max(div(add(size, constant(dataBytes - 1)), dataBytes), constant(1));
   forLines(constant(0), numWhole, linesAtOnce, none, send(/*isWhole=*/true));
@@ -128,7 +133,8 @@ void LineFunctions::defineSend() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// Reads so many lines, side by side, until all are of this call or the group gives up. Data: both halves of one after the other.
+/// Reads so many lines, side by side, until all are of this call or the group gives up. Data: both halves of one after
+/// the other.
 ReceiveFunctions::Polled LineFunctions::pollLines(Value lines, ArrayRef<Value> numbers, Value status) {
   auto read = [&]() -> Attempt {
     Attempt attempt{{}, boolean(true)};
@@ -159,7 +165,8 @@ ReceiveFunctions::Polled LineFunctions::pollLines(Value lines, ArrayRef<Value> n
   return poll(SmallVector<Type>(2 * numbers.size(), i64), status, read, giveUp);
 }
 
-/// Halves at once, where a line is full and its place aligned to halves; else an element at a time. Gives this thread's status.
+/// Halves at once, where a line is full and its place aligned to halves; else an element at a time. Gives this thread's
+/// status.
 Value LineFunctions::receiveElements(Value destination, Value lines, Value numElements, Type stored, Combine combine) {
   startFunction();
   Value size = mul(numElements, constant(stored.getIntOrFloatBitWidth() / 8));
@@ -176,7 +183,8 @@ Value LineFunctions::receiveElements(Value destination, Value lines, Value numEl
       return polled.status;
     };
   };
-  Value numWhole = arith::SelectOp::create(builder, loc, isAligned(destination, halfBytes), div(size, dataBytes), constant(0));
+  Value numWhole =
+      arith::SelectOp::create(builder, loc, isAligned(destination, halfBytes), div(size, dataBytes), constant(0));
   Value numLines = max(div(add(size, constant(dataBytes - 1)), dataBytes), constant(1));
   Value status = forLines(constant(0), numWhole, linesAtOnce, code(KOLO_DEVICE_OK), receive(/*isWhole=*/true));
   return forLines(numWhole, numLines, 1, status, receive(/*isWhole=*/false));
@@ -196,10 +204,12 @@ void LineFunctions::combineWhole(Value destination, Value number, const Halves &
 }
 
 /// What `size` bytes leave for this thread's part of a line.
-void LineFunctions::combineRest(Value destination, Value number, Value size, const Halves &arrived, Type stored, Combine combine) {
+void LineFunctions::combineRest(Value destination, Value number, Value size, const Halves &arrived, Type stored,
+                                Combine combine) {
   OpBuilder::InsertionGuard guard(builder);
   int64_t elementBytes = stored.getIntOrFloatBitWidth() / 8;
-  Value first = firstByte(number), bytes = arith::SelectOp::create(builder, loc, isLast, constant(halfBytes), constant(threadBytes));
+  Value first = firstByte(number),
+        bytes = arith::SelectOp::create(builder, loc, isLast, constant(halfBytes), constant(threadBytes));
   Value end = min(add(first, bytes), size);
   auto loop = scf::ForOp::create(builder, loc, first, end, constant(elementBytes));
   builder.setInsertionPointToStart(loop.getBody());

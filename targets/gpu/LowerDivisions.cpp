@@ -69,7 +69,8 @@ static void defineDivideFar(ModuleOp module) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
   auto function = createFunction(builder, module, divideFarFunction, i64, {i64, i64}, Inlining::Never);
   Value a = function.getArgument(0), b = function.getArgument(1);
-  Value high = arith::ShRUIOp::create(builder, loc, arith::OrIOp::create(builder, loc, a, b), constantI64(builder, loc, 32));
+  Value high =
+      arith::ShRUIOp::create(builder, loc, arith::OrIOp::create(builder, loc, a, b), constantI64(builder, loc, 32));
   Value isShort = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, high, constantI64(builder, loc, 0));
   auto choice = scf::IfOp::create(builder, loc, TypeRange(i64), isShort, /*withElseRegion=*/true);
   LLVM::ReturnOp::create(builder, loc, choice.getResult(0));

@@ -1,8 +1,8 @@
 // LowerFailures: makes a kernel end at once when a wait fails.
 //   Before:  %s = llvm.call @kolo.wait(...) ; ...
 //   After:   %s = llvm.call @kolo.wait(...) ; cf.cond_br (%s != 0), ^failed(%s), ^next ; ^next: ...
-// A rank whose peer is lost must not touch that peer's memory any more. All threads of a block see the same outcome, so that
-// none is left behind at a barrier. Runs once loops are blocks and branches.
+// A rank whose peer is lost must not touch that peer's memory any more. All threads of a block see the same outcome, so
+// that none is left behind at a barrier. Runs once loops are blocks and branches.
 #include "targets/ReturnOnFailure.h"
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/gpu/Passes.h"
@@ -20,8 +20,11 @@ namespace {
 struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
   void runOnOperation() override {
     returnOnFailure(getOperation(), [](StringRef name) {
-      auto receives = [&](const PacketFunctionNames &names) { return name == names.receive || name == names.receiveReduce; };
-      return name == waitFunction || receives(wordFunctions) || receives(lineFunctions) || name.starts_with(fallibleMovePrefix);
+      auto receives = [&](const PacketFunctionNames &names) {
+        return name == names.receive || name == names.receiveReduce;
+      };
+      return name == waitFunction || receives(wordFunctions) || receives(lineFunctions) ||
+             name.starts_with(fallibleMovePrefix);
     });
   }
 };

@@ -1,9 +1,11 @@
 // The lowering of a fuse: lists of where its elements come from and go to, then one loop over them.
-//   Before:  kolo.chan.fuse %out[%me] { copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
-//   After:   lists of addresses, in memory of the block, made by the same loops; call @kolo.combine, or @kolo.multicast where
-//            there is one source
-// A list has room for so many addresses, and a mesh may have any number of ranks: a list that is full is worked off, into the
-// chunk that all moves have in common, and goes on from there. So it is before a division, if the call asks for an average.
+//   Before:  kolo.chan.fuse %out[%me] {
+//              copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
+//   After:   lists of addresses, in memory of the block, made by the same loops;
+//            call @kolo.combine, or @kolo.multicast where there is one source
+// A list has room for so many addresses, and a mesh may have any number of ranks: a list that is full is worked off,
+// into the chunk that all moves have in common, and goes on from there. So it is before a division, if the call asks
+// for an average.
 #include "targets/gpu/LowerFuse.h"
 
 #include "ir/IndexArithmetic.h"
@@ -26,8 +28,8 @@ public:
   void run();
 
 private:
-  /// What is in the lists: the same for all threads. The common chunk is the first destination, and written unless it is the
-  /// only source.
+  /// What is in the lists: the same for all threads. The common chunk is the first destination, and written unless it
+  /// is the only source.
   struct Lists {
     Value numSources, numDestinations; // of type index
     Value hasCommon;                   // of type index: 1 if the first source is the common chunk, else 0
@@ -42,7 +44,8 @@ private:
   Lists listMove(MoveInterface move, Lists lists);
   Lists divideIfAverage(const Lists &lists);
   void append(Value number, int64_t firstEntry, Value address, Lists &lists);
-  Lists workOffIf(Value condition, const Lists &lists, Value numDestinations, function_ref<void()> buildAfterwards = [] {});
+  Lists
+  workOffIf(Value condition, const Lists &lists, Value numDestinations, function_ref<void()> buildAfterwards = [] {});
   void workOff(const Lists &lists);
   /// What follows once the lists were worked off.
   Lists restart(Value numDestinations) {
@@ -113,19 +116,21 @@ FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) 
 /// The other side of a move than the chunk that all have in common.
 FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   bool isInto = fuse.isInto(move);
-  // Before anything is computed that the call would have to keep. While moves go in, the common chunk is the only destination.
+  // Before anything is computed that the call would have to keep. While moves go in, the common chunk is the only
+  // destination.
   Value &number = isInto ? lists.numSources : lists.numDestinations;
-  lists = workOffIf(isEqual(number, constant(context.listEntries)), lists, isInto ? lists.numDestinations : constant(1));
+  lists =
+      workOffIf(isEqual(number, constant(context.listEntries)), lists, isInto ? lists.numDestinations : constant(1));
   PartValues part = {context.mapping.lookupOrNull(move.getPart()), context.mapping.lookupOrNull(move.getParts())};
   // One chunk is one range: no loop is built.
   Value address;
-  buildRangeLoops(builder, loc, context.call,
-                  context.sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
-                  context.sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()), part,
-                  [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
-                    address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
-                                     : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
-                  });
+  buildRangeLoops(
+      builder, loc, context.call, context.sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+      context.sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()), part,
+      [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+        address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
+                         : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
+      });
   append(number, isInto ? 0 : destinationEntries, address, lists);
   number = createAdd(builder, loc, number, constant(1));
   return lists;
@@ -140,13 +145,15 @@ void FuseLowering::append(Value number, int64_t firstEntry, Value address, Lists
 void FuseLowering::write(int64_t firstEntry, Value number, Value address) {
   Value list = call(builder, loc, listFunction);
   Value offset = integer(createMul(builder, loc, createAdd(builder, loc, number, constant(firstEntry)), constant(8)));
-  buildForLeader(builder, loc, [&] { LLVM::StoreOp::create(builder, loc, address, advance(builder, loc, list, offset), 8); });
+  buildForLeader(builder, loc,
+                 [&] { LLVM::StoreOp::create(builder, loc, address, advance(builder, loc, list, offset), 8); });
 }
 
 FuseLowering::Lists FuseLowering::workOffIf(Value condition, const Lists &lists, Value numDestinations,
                                             function_ref<void()> buildAfterwards) {
   OpBuilder::InsertionGuard guard(builder);
-  auto choice = scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), condition, /*withElseRegion=*/true);
+  auto choice =
+      scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), condition, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(choice.elseBlock());
   scf::YieldOp::create(builder, loc, lists.values());
   builder.setInsertionPointToStart(choice.thenBlock());
@@ -169,7 +176,8 @@ FuseLowering::Lists FuseLowering::divideIfAverage(const Lists &lists) {
 /// Both functions begin and end with a barrier: lists are complete, and may be written again.
 void FuseLowering::workOff(const Lists &lists) {
   OpBuilder::InsertionGuard guard(builder);
-  Value isOnlyCommon = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule, lists.numSources, lists.hasCommon);
+  Value isOnlyCommon =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule, lists.numSources, lists.hasCommon);
   Value first = integer(arith::SelectOp::create(builder, loc, isOnlyCommon, constant(1), constant(0)));
   Value end = integer(lists.numDestinations);
   if (fuse.isReducing()) {

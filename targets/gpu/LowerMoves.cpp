@@ -20,8 +20,8 @@ SliceValues KernelLowering::sliceOf(Value buffer, OperandRange offsets, OperandR
 Value KernelLowering::beginOf(Value buffer, Value rank) {
   const BufferValues &values = buffers.find(buffer)->second;
   size_t entry = size_t(values.role) * sizeof(void *);
-  Value base = rank ? loadEntry(builder, loc, pointerType(builder), pointerField(offsetof(KoloDeviceInvocation, peers) + entry),
-                                integer(mapped(rank)))
+  Value base = rank ? loadEntry(builder, loc, pointerType(builder),
+                                pointerField(offsetof(KoloDeviceInvocation, peers) + entry), integer(mapped(rank)))
                     : pointerField(offsetof(KoloDeviceInvocation, local) + entry);
   return advance(builder, loc, base, integer(values.offset));
 }
@@ -49,14 +49,15 @@ void KernelLowering::lowerMove(MoveInterface move) {
     return lowerReceive(move);
   outline(move, /*mayFail=*/false, [&] {
     Side source = sourceOf(move), destination = destinationOf(move);
-    buildRangeLoops(builder, loc, callValues, source.slice, destination.slice, {mapped(move.getPart()), mapped(move.getParts())},
-                    [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-                      Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
-                      if (std::optional<PacketFormat> format = destination.slice.buffer.packets)
-                        call(builder, loc, functionsOf(*format).send, {to, from, integer(bytesOf(length)), integer(sequence)});
-                      else
-                        buildRange(move, from, to, length);
-                    });
+    buildRangeLoops(
+        builder, loc, callValues, source.slice, destination.slice, {mapped(move.getPart()), mapped(move.getParts())},
+        [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+          Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
+          if (std::optional<PacketFormat> format = destination.slice.buffer.packets)
+            call(builder, loc, functionsOf(*format).send, {to, from, integer(bytesOf(length)), integer(sequence)});
+          else
+            buildRange(move, from, to, length);
+        });
   });
   unsettled.reads = true;
   unsettled.writes |= !isPut;
@@ -69,15 +70,16 @@ void KernelLowering::lowerReceive(MoveInterface move) {
     Side source = sourceOf(move), destination = destinationOf(move);
     const PacketFunctionNames &names = functionsOf(*source.slice.buffer.packets);
     Value number = constantI64(builder, loc, statements.numberOf(move.getLoc()));
-    buildRangeLoops(builder, loc, callValues, source.slice, destination.slice, {mapped(move.getPart()), mapped(move.getParts())},
-                    [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-                      SmallVector<Value> arguments{invocation, integer(sequence), number, addressIn(destination, destinationBegin),
-                                                   addressIn(source, sourceBegin)};
-                      arguments.push_back(integer(isReducing ? length : bytesOf(length)));
-                      if (isReducing)
-                        llvm::append_values(arguments, type, reduction);
-                      call(builder, loc, isReducing ? names.receiveReduce : names.receive, arguments);
-                    });
+    buildRangeLoops(
+        builder, loc, callValues, source.slice, destination.slice, {mapped(move.getPart()), mapped(move.getParts())},
+        [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+          SmallVector<Value> arguments{invocation, integer(sequence), number, addressIn(destination, destinationBegin),
+                                       addressIn(source, sourceBegin)};
+          arguments.push_back(integer(isReducing ? length : bytesOf(length)));
+          if (isReducing)
+            llvm::append_values(arguments, type, reduction);
+          call(builder, loc, isReducing ? names.receiveReduce : names.receive, arguments);
+        });
   });
   unsettled = {};
 }
@@ -107,16 +109,19 @@ void KernelLowering::lowerDivide(DivideOp divide) {
   settle(unsettled.reads || unsettled.writes);
   OpBuilder::InsertionGuard guard(builder);
   // Read here: not kept since the beginning.
-  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, readField(offsetof(KoloDeviceInvocation, reduction)),
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                          readField(offsetof(KoloDeviceInvocation, reduction)),
                                           constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
   outline(divide, /*mayFail=*/false, [&] {
     Value numRanks = groupSize();
-    Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()), beginOf(divide.getBuffer(), Value())};
-    buildRangeLoops(builder, loc, callValues, side.slice, side.slice, {mapped(divide.getPart()), mapped(divide.getParts())},
-                    [&](OpBuilder &, Value begin, Value, Value length) {
-                      call(builder, loc, divideFunction, {addressIn(side, begin), integer(length), type, integer(numRanks)});
-                    });
+    Side side = {sliceOf(divide.getBuffer(), divide.getOffsets(), divide.getSizes()),
+                 beginOf(divide.getBuffer(), Value())};
+    buildRangeLoops(
+        builder, loc, callValues, side.slice, side.slice, {mapped(divide.getPart()), mapped(divide.getParts())},
+        [&](OpBuilder &, Value begin, Value, Value length) {
+          call(builder, loc, divideFunction, {addressIn(side, begin), integer(length), type, integer(numRanks)});
+        });
   });
   unsettled = {true, true};
 }
@@ -129,16 +134,17 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
   };
   auto arithmetic = [&](Operation &op) { lowerOp(op); };
   auto readReduction = [&] {
-    return std::pair(readField(offsetof(KoloDeviceInvocation, type)), readField(offsetof(KoloDeviceInvocation, reduction)));
+    return std::pair(readField(offsetof(KoloDeviceInvocation, type)),
+                     readField(offsetof(KoloDeviceInvocation, reduction)));
   };
   outline(fuse, /*mayFail=*/false, [&] {
-    gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, listEntries, readReduction, slice, address, arithmetic,
-                          [&] { return groupSize(); }});
+    gpu::lowerFuse(fuse, {builder, loc, mapping, callValues, elementBytes, listEntries, readReduction, slice, address,
+                          arithmetic, [&] { return groupSize(); }});
   });
 }
 
-/// In the order of the text: all buffers, and the arithmetic that they and an op depend on. What that depends on in turn has to
-/// be passed.
+/// In the order of the text: all buffers, and the arithmetic that they and an op depend on. What that depends on in
+/// turn has to be passed.
 SmallVector<Operation *> KernelLowering::arithmeticAbove(Operation *op, llvm::SetVector<Value> &passed) {
   llvm::SetVector<Value> used(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), used);
@@ -164,9 +170,9 @@ SmallVector<Operation *> KernelLowering::arithmeticAbove(Operation *op, llvm::Se
   return ordered;
 }
 
-/// Puts what an op does into a function of its own, and a call of it here: a program with many moves would otherwise keep more
-/// numbers alive than there are registers. For the same reason the function computes again what the op depends on, as far as it
-/// can. One that may fail gives a status, like a wait.
+/// Puts what an op does into a function of its own, and a call of it here: a program with many moves would otherwise
+/// keep more numbers alive than there are registers. For the same reason the function computes again what the op
+/// depends on, as far as it can. One that may fail gives a status, like a wait.
 void KernelLowering::outline(Operation *op, bool mayFail, function_ref<void()> build) {
   llvm::SetVector<Value> passed;
   SmallVector<Operation *> arithmetic = arithmeticAbove(op, passed);
@@ -206,8 +212,9 @@ void KernelLowering::outline(Operation *op, bool mayFail, function_ref<void()> b
       else
         lowerOp(*above);
     build();
-    LLVM::ReturnOp::create(builder, loc, mayFail ? ValueRange(arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32))
-                                                 : ValueRange());
+    LLVM::ReturnOp::create(builder, loc,
+                           mayFail ? ValueRange(arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32))
+                                   : ValueRange());
   }
   call(builder, loc, name, operands);
 }

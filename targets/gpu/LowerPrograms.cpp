@@ -3,9 +3,9 @@
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.copy(...) } ... }
 //            llvm.func @p(%invocations) { call @run.p(%invocations + kolo.entry) }
 // All threads of a block run the same text: what decides where they go is the same for all, and only the functions that
-// move, signal and wait tell them apart. The element type and the reduction are numbers of the call, as on the host, so that a
-// program is one kernel. A wait becomes a call of @kolo.wait, whose result LowerFailures looks at. Requires channel form, lanes
-// placed.
+// move, signal and wait tell them apart. The element type and the reduction are numbers of the call, as on the host, so
+// that a program is one kernel. A wait becomes a call of @kolo.wait, whose result LowerFailures looks at. Requires
+// channel form, lanes placed.
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 #include "targets/gpu/Passes.h"
@@ -39,7 +39,8 @@ void KernelLowering::run() {
 
 std::string KernelLowering::createRun() {
   std::string name = ("run." + program.getSymName()).str();
-  auto function = createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
+  auto function =
+      createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
   invocation = function.getArgument(0);
   // Once, here: a store may hit any memory, so that nothing would be known of them later.
   readShape();
@@ -52,7 +53,8 @@ std::string KernelLowering::createRun() {
 
 /// Of this lane.
 Value KernelLowering::callCounter() {
-  Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, laneFunction), constantI64(builder, loc, sizeof(uint64_t)));
+  Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, laneFunction),
+                                       constantI64(builder, loc, sizeof(uint64_t)));
   return advance(builder, loc, pointerField(offsetof(KoloDeviceInvocation, packetCalls)), offset);
 }
 
@@ -66,7 +68,8 @@ void KernelLowering::startPackets() {
 /// Which packets are of this call: those with its number, in its turn of the memory.
 void KernelLowering::placePackets() {
   constexpr int64_t numSequences = (int64_t(1) << 32) - 1;
-  sequence = createAdd(builder, loc, arith::RemUIOp::create(builder, loc, numCalls, constant(numSequences)), constant(1));
+  sequence =
+      createAdd(builder, loc, arith::RemUIOp::create(builder, loc, numCalls, constant(numSequences)), constant(1));
   Value turn = arith::AndIOp::create(builder, loc, numCalls, constant(1));
   packetsEnd = createMul(builder, loc, turn, field(offsetof(KoloDeviceInvocation, packetBytes)));
 }
@@ -88,8 +91,8 @@ void KernelLowering::readShape() {
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
     dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
     // Divisions by it need not look at its sign then.
-    LLVM::AssumeOp::create(builder, loc,
-                           arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, dimSizes.back(), constant(0)));
+    LLVM::AssumeOp::create(
+        builder, loc, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, dimSizes.back(), constant(0)));
     coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
   }
 }
@@ -104,7 +107,8 @@ void KernelLowering::readCall() {
   reduction = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, reduction));
   // Elements in 16 bytes; their size is a power of two.
   Value places = LLVM::CountTrailingZerosOp::create(builder, loc, i64, bytes, /*is_zero_poison=*/true);
-  callValues.alignment = toIndex(builder, loc, arith::ShRUIOp::create(builder, loc, constantI64(builder, loc, 16), places));
+  callValues.alignment =
+      toIndex(builder, loc, arith::ShRUIOp::create(builder, loc, constantI64(builder, loc, 16), places));
   if (!hasPackets)
     return;
   packetStride = createPacketStride(builder, loc, callValues);
@@ -167,15 +171,15 @@ void KernelLowering::addBuffer(BufferOp buffer) {
   auto map = [&](Value value) { return mapped(value); };
   int64_t role = int64_t(buffer.getRole());
   BufferValues values{role,
-                      {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()), mapped(buffer.getCut()),
-                       buffer.getRole() == BufferRole::Packets ? packetStride : Value(), kolo::packetFormatOf(buffer)},
+                      {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()),
+                       mapped(buffer.getCut()), buffer.getRole() == BufferRole::Packets ? packetStride : Value(),
+                       kolo::packetFormatOf(buffer)},
                       constant(0)};
   if (!isOfCaller(buffer.getRole())) {
     Value &end = role == KOLO_PACKETS ? packetsEnd : scratchEnd;
     values.offset = end;
-    Value number = values.shape.packets
-                       ? createNumPackets(builder, loc, callValues, values.shape, numLanes)
-                       : createNumElements(builder, loc, callValues, values.shape);
+    Value number = values.shape.packets ? createNumPackets(builder, loc, callValues, values.shape, numLanes)
+                                        : createNumElements(builder, loc, callValues, values.shape);
     Value bytes = placeOf(values.shape, number), alignment = constant(alignmentBytesOf(values.shape));
     Value units = arith::CeilDivUIOp::create(builder, loc, bytes, alignment);
     end = createAdd(builder, loc, end, createMul(builder, loc, units, alignment));
@@ -233,7 +237,8 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     defineWaitAndSignal(module);
     // Where they are used: they are a good part of the time that a device's code takes.
     auto isUsed = [&](const PacketFormat &format) {
-      return llvm::any_of(module.getOps<ProgramOp>(), [&](ProgramOp program) { return packetFormatOf(program) == format; });
+      return llvm::any_of(module.getOps<ProgramOp>(),
+                          [&](ProgramOp program) { return packetFormatOf(program) == format; });
     };
     if (isUsed(wordPackets))
       definePackets(module, *options);
@@ -255,7 +260,8 @@ private:
     options.accumulation = nativeAccumulation ? Accumulation::Native : Accumulation::F32;
     return options;
   }
-  template <typename Names, typename Kind> LogicalResult readNames(const Names &names, Kind end, std::vector<Kind> &kinds) {
+  template <typename Names, typename Kind>
+  LogicalResult readNames(const Names &names, Kind end, std::vector<Kind> &kinds) {
     if (!names.empty())
       kinds.clear();
     for (const std::string &name : names) {
@@ -278,7 +284,8 @@ private:
       bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
                           llvm::all_of(name, [](char letter) { return llvm::isAlnum(letter) || letter == '_'; });
       if (!isIdentifier)
-        return program.emitError() << "a program for a device needs a name of letters, digits and '_', not '" << name << "'";
+        return program.emitError() << "a program for a device needs a name of letters, digits and '_', not '" << name
+                                   << "'";
     }
     return success();
   }

@@ -1,6 +1,6 @@
-// How a block moves bytes and combines elements: in units of 16 bytes, neighbours next to each other in memory, each thread
-// with `unroll` loads in flight before it uses the first. Those are at constant distances, which saves registers. What is not
-// aligned alike in source and destination goes in smaller units, and so do the ends.
+// How a block moves bytes and combines elements: in units of 16 bytes, neighbours next to each other in memory, each
+// thread with `unroll` loads in flight before it uses the first. Those are at constant distances, which saves
+// registers. What is not aligned alike in source and destination goes in smaller units, and so do the ends.
 //
 // Nothing here is said not to alias, to be read only or to be invariant: peers write this memory while a kernel runs.
 #include "ir/IndexArithmetic.h"
@@ -21,8 +21,8 @@ constexpr int64_t unroll = 4, vectorBytes = 16;
 class MoveFunctions {
 public:
   MoveFunctions(ModuleOp module, int64_t groupSize)
-      : module(module), groupSize(groupSize), builder(module.getContext()), loc(module.getLoc()), pointer(pointerType(builder)),
-        i64(builder.getI64Type()) {}
+      : module(module), groupSize(groupSize), builder(module.getContext()), loc(module.getLoc()),
+        pointer(pointerType(builder)), i64(builder.getI64Type()) {}
 
   void defineCopy();
   void defineMulticast();
@@ -34,7 +34,8 @@ private:
   /// Called with the numbers of the units that one thread handles at once.
   using UnitsBuilder = function_ref<void(ArrayRef<Value> units)>;
   void buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build);
-  /// Elements before the first, and after the last, whole vector of [destination, destination + numElements) go one by one.
+  /// Elements before the first, and after the last, whole vector of [destination, destination + numElements) go one by
+  /// one.
   struct Split {
     Value numVectors; // of type index, as are all
     Value head;       // elements before the first vector
@@ -55,8 +56,8 @@ private:
   /// Builds the body for the one of these numbers that `chosen` is, of type i64; any other is a trap.
   void buildChoice(Value chosen, ArrayRef<int64_t> numbers, function_ref<void(size_t position)> build);
   Split split(Value destination, Value isAlike, Value numElements, int64_t elementBytes);
-  void buildElements(Value destination, Value isAlike, Value numElements, KoloType type,
-                     int64_t unitsAtOnce, function_ref<void(ArrayRef<Value> offsetsBytes, Type moved)> build);
+  void buildElements(Value destination, Value isAlike, Value numElements, KoloType type, int64_t unitsAtOnce,
+                     function_ref<void(ArrayRef<Value> offsetsBytes, Type moved)> build);
   /// What one thread stores at once: each value at its offset, of all destinations that there are.
   using StoreBuilder = function_ref<void(ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment)>;
   struct CopyEnds {
@@ -64,7 +65,8 @@ private:
     StoreBuilder store;
   };
   void copyBytes(const CopyEnds &ends, Value size);
-  void copyUnits(const CopyEnds &ends, Value numUnits, Type type, int64_t unitBytes, function_ref<Value(Value unit)> offsetOf);
+  void copyUnits(const CopyEnds &ends, Value numUnits, Type type, int64_t unitBytes,
+                 function_ref<Value(Value unit)> offsetOf);
   /// To the destinations in the lists from `first` to `end`.
   void storeListed(Value first, Value end, ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment);
   Value listed(Value number) {
@@ -86,7 +88,8 @@ private:
   /// Bytes from an address to the next multiple of the alignment, as index.
   Value bytesToAlign(Value address, int64_t alignment) {
     Value negative = arith::SubIOp::create(builder, loc, constantI64(builder, loc, 0), addressOf(address));
-    return toIndex(builder, loc, arith::AndIOp::create(builder, loc, negative, constantI64(builder, loc, alignment - 1)));
+    return toIndex(builder, loc,
+                   arith::AndIOp::create(builder, loc, negative, constantI64(builder, loc, alignment - 1)));
   }
   Value differenceOf(Value a, Value b) { return arith::XOrIOp::create(builder, loc, addressOf(a), addressOf(b)); }
   /// Whether addresses are at the same distance from a multiple of the alignment.
@@ -111,9 +114,9 @@ private:
   Type pointer, i64;
 };
 
-/// One unit at a time: thread t of T takes units t, t + T, ... Else threads come in groups, which take a tile of consecutive
-/// units each, then the tile that is so many tiles further as there are groups; thread t of a group of G takes units t, t + G,
-/// t + 2G, ... of the tile. All threads share what is no whole tile.
+/// One unit at a time: thread t of T takes units t, t + T, ... Else threads come in groups, which take a tile of
+/// consecutive units each, then the tile that is so many tiles further as there are groups; thread t of a group of G
+/// takes units t, t + G, t + 2G, ... of the tile. All threads share what is no whole tile.
 void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
@@ -221,20 +224,24 @@ void MoveFunctions::buildElements(Value destination, Value isAlike, Value numEle
   Split parts = split(destination, isAlike, numElements, elementBytes);
   Value headBytes = mul(parts.head, constant(elementBytes));
   buildStrided(parts.numVectors, unitsAtOnce, [&](ArrayRef<Value> units) {
-    build(llvm::map_to_vector<unroll>(units, [&](Value unit) { return add(headBytes, mul(unit, constant(vectorBytes))); }),
+    build(llvm::map_to_vector<unroll>(units,
+                                      [&](Value unit) { return add(headBytes, mul(unit, constant(vectorBytes))); }),
           VectorType::get({vectorBytes / elementBytes}, stored));
   });
   buildStrided(parts.single, unitsAtOnce, [&](ArrayRef<Value> units) {
     build(llvm::map_to_vector<unroll>(units,
                                       [&](Value unit) {
-                                        Value element = select(isLess(unit, parts.head), unit, add(unit, parts.inVectors));
+                                        Value element =
+                                            select(isLess(unit, parts.head), unit, add(unit, parts.inVectors));
                                         return mul(element, constant(elementBytes));
                                       }),
           stored);
   });
 }
 
-static int64_t alignmentOf(Type moved) { return isa<VectorType>(moved) ? vectorBytes : moved.getIntOrFloatBitWidth() / 8; }
+static int64_t alignmentOf(Type moved) {
+  return isa<VectorType>(moved) ? vectorBytes : moved.getIntOrFloatBitWidth() / 8;
+}
 
 void MoveFunctions::reduceElements(LLVM::LLVMFuncOp function, const Reduction &reduction) {
   Value destination = function.getArgument(0), source = function.getArgument(1);
@@ -249,12 +256,12 @@ void MoveFunctions::reduceElements(LLVM::LLVMFuncOp function, const Reduction &r
       storeAt(value, destination, offset, alignmentOf(moved));
     }
   };
-  buildElements(destination, areAlike(differenceOf(destination, source), vectorBytes), toIndex(builder, loc, function.getArgument(2)),
-                reduction.type, unroll, build);
+  buildElements(destination, areAlike(differenceOf(destination, source), vectorBytes),
+                toIndex(builder, loc, function.getArgument(2)), reduction.type, unroll, build);
 }
 
-/// Sums stay in registers, as bits, which code generators carry best. Two sources at a time, so that twice `unroll` loads are
-/// in flight.
+/// Sums stay in registers, as bits, which code generators carry best. Two sources at a time, so that twice `unroll`
+/// loads are in flight.
 void MoveFunctions::combineElements(LLVM::LLVMFuncOp function, const Reduction &reduction) {
   SmallVector<Value> arguments = uniformArguments(function);
   Value numSources = toIndex(builder, loc, arguments[0]), one = constant(1);
@@ -268,11 +275,12 @@ void MoveFunctions::combineElements(LLVM::LLVMFuncOp function, const Reduction &
     };
     auto loadListed = [&](Value number) {
       Value source = listed(number);
-      return llvm::map_to_vector<unroll>(offsets, [&](Value offset) { return loadAt(source, offset, bits, alignment); });
+      return llvm::map_to_vector<unroll>(offsets,
+                                         [&](Value offset) { return loadAt(source, offset, bits, alignment); });
     };
     auto combine = [&](Value sum, Value value) {
-      return as(bits, createReduction(builder, loc, reduction.type, reduction.reduction, as(moved, sum), as(moved, value),
-                                      reduction.accumulation));
+      return as(bits, createReduction(builder, loc, reduction.type, reduction.reduction, as(moved, sum),
+                                      as(moved, value), reduction.accumulation));
     };
     auto addSources = [&](Value from, Value to, int64_t atOnce, ValueRange sums) -> SmallVector<Value> {
       OpBuilder::InsertionGuard guard(builder);
@@ -330,8 +338,8 @@ void MoveFunctions::divideElements(LLVM::LLVMFuncOp function, KoloType type) {
 
 void MoveFunctions::buildChoice(Value chosen, ArrayRef<int64_t> numbers, function_ref<void(size_t)> build) {
   OpBuilder::InsertionGuard guard(builder);
-  auto choice = scf::IndexSwitchOp::create(builder, loc, TypeRange(), toIndex(builder, loc, chosen), numbers,
-                                           numbers.size());
+  auto choice =
+      scf::IndexSwitchOp::create(builder, loc, TypeRange(), toIndex(builder, loc, chosen), numbers, numbers.size());
   for (auto [position, region] : llvm::enumerate(choice.getCaseRegions())) {
     builder.createBlock(&region);
     build(position);
@@ -360,8 +368,8 @@ void MoveFunctions::buildReductions(LLVM::LLVMFuncOp function, const DeviceOptio
     }
   // An average is a sum that is divided at the end.
   Value type = uniform(function.getArguments().drop_back().back()), asked = uniform(function.getArguments().back());
-  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, asked,
-                                          constantI64(builder, loc, KOLO_AVERAGE));
+  Value isAverage =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, asked, constantI64(builder, loc, KOLO_AVERAGE));
   Value reduction = select(isAverage, constantI64(builder, loc, KOLO_SUM), asked);
   Value row = arith::MulIOp::create(builder, loc, type, constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
   buildChoice(arith::AddIOp::create(builder, loc, row, reduction), numbers,
@@ -369,7 +377,8 @@ void MoveFunctions::buildReductions(LLVM::LLVMFuncOp function, const DeviceOptio
 }
 
 void MoveFunctions::defineReduce(const DeviceOptions &options) {
-  auto function = createFunction(builder, module, reduceFunction, Type(), {pointer, pointer, i64, i64, i64}, Inlining::Never);
+  auto function =
+      createFunction(builder, module, reduceFunction, Type(), {pointer, pointer, i64, i64, i64}, Inlining::Never);
   buildReductions(function, options, [&](const Reduction &reduction) { reduceElements(function, reduction); });
   finish();
 }

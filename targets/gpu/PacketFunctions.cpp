@@ -1,5 +1,5 @@
-// How a block sends and receives packets: 4 bytes of data and the sequence number of a call, read and written as one word of 8
-// bytes, so that no signal is needed. A thread sends, or polls for, the four packets of 16 bytes at once.
+// How a block sends and receives packets: 4 bytes of data and the sequence number of a call, read and written as one
+// word of 8 bytes, so that no signal is needed. A thread sends, or polls for, the four packets of 16 bytes at once.
 //
 // Nothing but the packets themselves is ordered by them; relaxed accesses at system scope do.
 #include "compiler/lower/PacketFormat.h"
@@ -44,7 +44,8 @@ private:
 };
 
 /// Thread t of T takes units begin + t, begin + t + T, ... A status goes from unit to unit.
-Value PacketFunctions::forUnits(Value begin, Value end, Value status, function_ref<Value(Value unit, Value status)> build) {
+Value PacketFunctions::forUnits(Value begin, Value end, Value status,
+                                function_ref<Value(Value unit, Value status)> build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
   Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
@@ -72,7 +73,8 @@ void PacketFunctions::defineSend() {
   auto sendVectors = [&](int64_t alignment) {
     forUnits(constant(0), numVectors, none, [&](Value unit, Value status) {
       Value from = at(source, mul(unit, constant(vectorBytes)));
-      Value vector = LLVM::LoadOp::create(builder, loc, VectorType::get({packetsPerVector}, i32), from, unsigned(alignment));
+      Value vector =
+          LLVM::LoadOp::create(builder, loc, VectorType::get({packetsPerVector}, i32), from, unsigned(alignment));
       Value first = mul(unit, constant(packetsPerVector));
       for (int64_t i = 0; i < packetsPerVector; ++i)
         storePacket(packets, add(first, constant(i)), vector::ExtractOp::create(builder, loc, vector, i));
@@ -96,14 +98,15 @@ void PacketFunctions::defineSend() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// Reads so many packets, side by side, until all are of this call or this thread gives up, which it may have done before.
+/// Reads so many packets, side by side, until all are of this call or this thread gives up, which it may have done
+/// before.
 PacketFunctions::PolledVector PacketFunctions::pollPackets(Value first, int64_t numPackets, Value status) {
   auto vectorType = VectorType::get({numPackets}, i32);
   auto read = [&]() -> Attempt {
     SmallVector<Value> packets, data;
     for (int64_t i = 0; i < numPackets; ++i)
-      packets.push_back(LLVM::LoadOp::create(builder, loc, i64, packetAt(first, constant(i)), packetBytes, false, false, false,
-                                             false, LLVM::AtomicOrdering::monotonic, ""));
+      packets.push_back(LLVM::LoadOp::create(builder, loc, i64, packetAt(first, constant(i)), packetBytes, false, false,
+                                             false, false, LLVM::AtomicOrdering::monotonic, ""));
     Value areThere = boolean(true);
     for (Value packet : packets) {
       Value isThere = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, sequenceIn(packet), sequence);
@@ -112,25 +115,30 @@ PacketFunctions::PolledVector PacketFunctions::pollPackets(Value first, int64_t 
     }
     return {{vector::FromElementsOp::create(builder, loc, vectorType, data)}, areThere};
   };
-  Polled polled = poll(vectorType, status, read, [&](Value turn) { return whyToGiveUp(builder, loc, invocation, turn); });
+  Polled polled =
+      poll(vectorType, status, read, [&](Value turn) { return whyToGiveUp(builder, loc, invocation, turn); });
   return {polled.data.front(), polled.status};
 }
 
 /// Vectors of 16 bytes, then what is left, an element of at most 8 bytes at a time. Gives this thread's status.
-Value PacketFunctions::receiveElements(Value destination, Value packets, Value numElements, Type stored, Combine combine) {
+Value PacketFunctions::receiveElements(Value destination, Value packets, Value numElements, Type stored,
+                                       Combine combine) {
   int64_t elementBytes = stored.getIntOrFloatBitWidth() / 8, perVector = vectorBytes / elementBytes;
   Value numVectors = div(numElements, perVector);
   auto receiveVectors = [&](int64_t alignment) {
     return forUnits(constant(0), numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value status) {
-      PolledVector polled = pollPackets(packetAt(packets, mul(unit, constant(packetsPerVector))), packetsPerVector, status);
+      PolledVector polled =
+          pollPackets(packetAt(packets, mul(unit, constant(packetsPerVector))), packetsPerVector, status);
       Value arrived = vector::BitCastOp::create(builder, loc, VectorType::get({perVector}, stored), polled.data);
       Value place = at(destination, mul(unit, constant(vectorBytes)));
       LLVM::StoreOp::create(builder, loc, combine(arrived, place, alignment), place, unsigned(alignment));
       return polled.status;
     });
   };
-  auto choice = scf::IfOp::create(builder, loc, TypeRange(i32), isAligned(destination, vectorBytes), /*withElseRegion=*/true);
-  for (auto [block, alignment] : {std::pair(choice.thenBlock(), vectorBytes), std::pair(choice.elseBlock(), elementBytes)}) {
+  auto choice =
+      scf::IfOp::create(builder, loc, TypeRange(i32), isAligned(destination, vectorBytes), /*withElseRegion=*/true);
+  for (auto [block, alignment] :
+       {std::pair(choice.thenBlock(), vectorBytes), std::pair(choice.elseBlock(), elementBytes)}) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
     Value status = receiveVectors(alignment);

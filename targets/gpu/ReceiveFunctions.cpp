@@ -28,9 +28,11 @@ ReceiveFunctions::Polled ReceiveFunctions::poll(TypeRange dataTypes, Value statu
   SmallVector<Location> locations(types.size(), loc);
   auto loop = scf::WhileOp::create(builder, loc, types, first);
   Block *before = builder.createBlock(&loop.getBefore(), {}, types, locations);
-  Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, before->getArgument(0), code(KOLO_DEVICE_OK));
+  Value isWaiting =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, before->getArgument(0), code(KOLO_DEVICE_OK));
   Value isMissing = arith::XOrIOp::create(builder, loc, before->getArgument(2), boolean(true));
-  scf::ConditionOp::create(builder, loc, arith::AndIOp::create(builder, loc, isWaiting, isMissing), before->getArguments());
+  scf::ConditionOp::create(builder, loc, arith::AndIOp::create(builder, loc, isWaiting, isMissing),
+                           before->getArguments());
 
   Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
   Attempt attempt = read();
@@ -60,7 +62,8 @@ Value ReceiveFunctions::bytesOf(Type integer, Value source, Value begin, Value e
   builder.setInsertionPointToStart(loop.getBody());
   Value position = loop.getInductionVar();
   Value byte = LLVM::LoadOp::create(builder, loc, builder.getI8Type(), at(source, position), 1);
-  Value places = arith::IndexCastOp::create(builder, loc, integer, mul(createSub(builder, loc, position, begin), constant(8)));
+  Value places =
+      arith::IndexCastOp::create(builder, loc, integer, mul(createSub(builder, loc, position, begin), constant(8)));
   Value placed = arith::ShLIOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, integer, byte), places);
   scf::YieldOp::create(builder, loc, arith::OrIOp::create(builder, loc, loop.getRegionIterArg(0), placed).getResult());
   return loop.getResult(0);
@@ -75,8 +78,8 @@ Value ReceiveFunctions::elementAt(Value integer, Value byte, Type stored) {
   return low.getType() == stored ? low : Value(arith::BitcastOp::create(builder, loc, stored, low));
 }
 
-/// All threads of the block learn whether one has given up. Which of them did is forgotten by then, and why; the host knows which
-/// packets by the statement.
+/// All threads of the block learn whether one has given up. Which of them did is forgotten by then, and why; the host
+/// knows which packets by the statement.
 void ReceiveFunctions::finishReceive(Value status) {
   Value any = call(builder, loc, anyFunction, {status});
   Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, any, code(KOLO_DEVICE_OK));
@@ -89,7 +92,8 @@ void ReceiveFunctions::finishReceive(Value status) {
       Value abort = load(builder, loc, pointer, invocation, offsetof(KoloDeviceInvocation, abort));
       Value flag = call(builder, loc, peekFunction, {abort});
       Value isAborted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, flag, zero);
-      Value why = arith::SelectOp::create(builder, loc, isAborted, code(KOLO_DEVICE_ABORTED), code(KOLO_DEVICE_TIMEOUT));
+      Value why =
+          arith::SelectOp::create(builder, loc, isAborted, code(KOLO_DEVICE_ABORTED), code(KOLO_DEVICE_TIMEOUT));
       noteFailure(builder, loc, invocation, {why, packets, packets, statement, sequence, zero});
     });
   }
@@ -98,17 +102,19 @@ void ReceiveFunctions::finishReceive(Value status) {
 
 /// (invocation, sequence, statement, dst, packets, sizeBytes)
 void ReceiveFunctions::defineReceive(Receive receive) {
-  function = createFunction(builder, module, names.blockedReceive, i64, {pointer, i64, i64, pointer, pointer, i64}, Inlining::Never);
+  function = createFunction(builder, module, names.blockedReceive, i64, {pointer, i64, i64, pointer, pointer, i64},
+                            Inlining::Never);
   invocation = function.getArgument(0), sequence = function.getArgument(1), statement = function.getArgument(2);
-  finishReceive(receive(function.getArgument(3), function.getArgument(4), toIndex(builder, loc, function.getArgument(5)),
-                        builder.getI8Type(), [](Value arrived, Value, int64_t) { return arrived; }));
+  finishReceive(receive(function.getArgument(3), function.getArgument(4),
+                        toIndex(builder, loc, function.getArgument(5)), builder.getI8Type(),
+                        [](Value arrived, Value, int64_t) { return arrived; }));
   defineUniform(names.receive, names.blockedReceive);
 }
 
 /// (invocation, sequence, statement, dst, packets, numElements, type, reduction)
 void ReceiveFunctions::defineReceiveReduce(const DeviceOptions &options, Receive receive) {
-  function = createFunction(builder, module, names.blockedReceiveReduce, i64, {pointer, i64, i64, pointer, pointer, i64, i64, i64},
-                            Inlining::Never);
+  function = createFunction(builder, module, names.blockedReceiveReduce, i64,
+                            {pointer, i64, i64, pointer, pointer, i64, i64, i64}, Inlining::Never);
   invocation = function.getArgument(0), sequence = function.getArgument(1), statement = function.getArgument(2);
   Value count = toIndex(builder, loc, function.getArgument(5));
   finishReceive(chooseReduction(options, [&](KoloType type, KoloReduction reduction) {
@@ -122,7 +128,8 @@ void ReceiveFunctions::defineReceiveReduce(const DeviceOptions &options, Receive
 }
 
 /// Of the call's type and reduction. An average is a sum that is divided at the end.
-Value ReceiveFunctions::chooseReduction(const DeviceOptions &options, function_ref<Value(KoloType, KoloReduction)> build) {
+Value ReceiveFunctions::chooseReduction(const DeviceOptions &options,
+                                        function_ref<Value(KoloType, KoloReduction)> build) {
   OpBuilder::InsertionGuard guard(builder);
   std::vector<std::pair<KoloType, KoloReduction>> pairs;
   SmallVector<int64_t> numbers;
@@ -137,8 +144,10 @@ Value ReceiveFunctions::chooseReduction(const DeviceOptions &options, function_r
     }
   Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, function.getArgument(7),
                                           constantI64(builder, loc, KOLO_AVERAGE));
-  Value reduction = arith::SelectOp::create(builder, loc, isAverage, constantI64(builder, loc, KOLO_SUM), function.getArgument(7));
-  Value row = arith::MulIOp::create(builder, loc, function.getArgument(6), constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
+  Value reduction =
+      arith::SelectOp::create(builder, loc, isAverage, constantI64(builder, loc, KOLO_SUM), function.getArgument(7));
+  Value row =
+      arith::MulIOp::create(builder, loc, function.getArgument(6), constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
   Value chosen = toIndex(builder, loc, arith::AddIOp::create(builder, loc, row, reduction));
   auto choice = scf::IndexSwitchOp::create(builder, loc, TypeRange(i32), chosen, numbers, numbers.size());
   for (auto [pair, region] : llvm::zip_equal(pairs, choice.getCaseRegions())) {
@@ -156,7 +165,8 @@ Value ReceiveFunctions::chooseReduction(const DeviceOptions &options, function_r
 /// What a function gives counts as different from thread to thread, unless it is said that it is not.
 void ReceiveFunctions::defineUniform(StringRef name, StringRef blocked) {
   auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(blocked);
-  auto uniform = createFunction(builder, module, name, i32, llvm::to_vector(callee.getArgumentTypes()), Inlining::Always);
+  auto uniform =
+      createFunction(builder, module, name, i32, llvm::to_vector(callee.getArgumentTypes()), Inlining::Always);
   Value status = call(builder, loc, uniformFunction, {call(builder, loc, blocked, uniform.getArguments())});
   LLVM::ReturnOp::create(builder, loc, arith::TruncIOp::create(builder, loc, i32, status));
 }

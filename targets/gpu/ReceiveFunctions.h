@@ -33,8 +33,8 @@ protected:
     llvm::SmallVector<mlir::Value> data;
     mlir::Value status;
   };
-  /// Looks again and again, until all are there, or, after so many turns, i64, there is a reason to give up: a status. There may
-  /// have been one before.
+  /// Looks again and again, until all are there, or, after so many turns, i64, there is a reason to give up: a status.
+  /// There may have been one before.
   Polled poll(mlir::TypeRange types, mlir::Value status, llvm::function_ref<Attempt()> read,
               llvm::function_ref<mlir::Value(mlir::Value turn)> giveUp);
 
@@ -44,7 +44,9 @@ protected:
   /// The element at a byte of an integer.
   mlir::Value elementAt(mlir::Value integer, mlir::Value byte, mlir::Type stored);
 
-  mlir::Value at(mlir::Value base, mlir::Value offset) { return advance(builder, loc, base, toInteger(builder, loc, offset)); }
+  mlir::Value at(mlir::Value base, mlir::Value offset) {
+    return advance(builder, loc, base, toInteger(builder, loc, offset));
+  }
   mlir::Value constant(int64_t value) { return createConstant(builder, loc, value); }
   mlir::Value add(mlir::Value a, mlir::Value b) { return createAdd(builder, loc, a, b); }
   mlir::Value mul(mlir::Value a, mlir::Value b) { return createMul(builder, loc, a, b); }
@@ -68,7 +70,8 @@ protected:
 private:
   void finishReceive(mlir::Value status);
   void defineUniform(llvm::StringRef name, llvm::StringRef blocked);
-  mlir::Value chooseReduction(const DeviceOptions &options, llvm::function_ref<mlir::Value(KoloType, KoloReduction)> build);
+  mlir::Value chooseReduction(const DeviceOptions &options,
+                              llvm::function_ref<mlir::Value(KoloType, KoloReduction)> build);
 };
 
 } // namespace kolo::gpu

@@ -44,12 +44,14 @@ void noteFailure(OpBuilder &builder, Location loc, Value invocation, const Failu
   Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, laneFunction),
                                        constantI64(builder, loc, sizeof(KoloDeviceFailure)));
   Value record = advance(builder, loc, failures, offset);
-  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, LLVM::LoadOp::create(builder, loc, i64, record, 8),
-                                        constantI64(builder, loc, KOLO_DEVICE_OK));
+  Value isFirst =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, LLVM::LoadOp::create(builder, loc, i64, record, 8),
+                            constantI64(builder, loc, KOLO_DEVICE_OK));
   auto first = scf::IfOp::create(builder, loc, isFirst);
   builder.setInsertionPointToStart(first.thenBlock());
   auto store = [&](size_t field, Value value) {
-    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, record, constantI64(builder, loc, int64_t(field))), 8);
+    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, record, constantI64(builder, loc, int64_t(field))),
+                          8);
   };
   store(offsetof(KoloDeviceFailure, peer), failure.peer);
   store(offsetof(KoloDeviceFailure, semaphore), failure.semaphore);
@@ -60,7 +62,8 @@ void noteFailure(OpBuilder &builder, Location loc, Value invocation, const Failu
   call(builder, loc, raiseFunction, {record, arith::ExtUIOp::create(builder, loc, i64, failure.code)});
 
   builder.setInsertionPointAfter(first);
-  Value isLate = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, failure.code, code(builder, loc, KOLO_DEVICE_TIMEOUT));
+  Value isLate = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, failure.code,
+                                       code(builder, loc, KOLO_DEVICE_TIMEOUT));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isLate).thenBlock());
   Value abort = load(builder, loc, pointer, invocation, offsetof(KoloDeviceInvocation, abort));
   call(builder, loc, raiseFunction, {abort, constantI64(builder, loc, 1)});

@@ -65,7 +65,8 @@ void WaitFunctions::defineSignal() {
   call(builder, loc, barrierFunction);
   buildForLeader(builder, loc, [&] {
     Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
-    Value cells = loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
+    Value cells =
+        loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
     Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
     call(builder, loc, raiseFunction, {entry(cells, counterIndex(me)), count});
   });
@@ -93,7 +94,8 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
 }
 
 void WaitFunctions::defineWait() {
-  auto function = createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never);
+  auto function =
+      createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never);
   invocation = function.getArgument(0), peer = function.getArgument(1), semaphore = function.getArgument(2);
   numSemaphores = function.getArgument(3), statement = function.getArgument(4);
   Value isLeader = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), constant(0));
@@ -124,7 +126,8 @@ void WaitFunctions::defineWait() {
 /// What a function gives counts as different from thread to thread, unless it is said that it is not.
 void WaitFunctions::defineUniformWait() {
   auto function = createFunction(builder, module, waitFunction, i32, {pointer, i64, i64, i64, i64}, Inlining::Always);
-  Value status = call(builder, loc, uniformFunction, {call(builder, loc, blockedWaitFunction, function.getArguments())});
+  Value status =
+      call(builder, loc, uniformFunction, {call(builder, loc, blockedWaitFunction, function.getArguments())});
   LLVM::ReturnOp::create(builder, loc, arith::TruncIOp::create(builder, loc, i32, status));
 }
 

@@ -3,9 +3,10 @@
 //   After:   llvm.func internal @kolo.barrier() { fence ; llvm.call_intrinsic "llvm.amdgcn.s.barrier"() ; fence }
 // Runs right after LowerPrograms, which declares them.
 //
-// Two things that LLVM 22 does not do by itself. A barrier of the block does not wait for the stores of its waves to arrive:
-// every thread therefore releases at agent scope before the barrier of a signal (publish). And the wait after the write-back of
-// a cache, before the barrier or the store of a flag, is dropped where LLVM takes it for superfluous: it is written out.
+// Two things that LLVM 22 does not do by itself. A barrier of the block does not wait for the stores of its waves to
+// arrive: every thread therefore releases at agent scope before the barrier of a signal (publish). And the wait after
+// the write-back of a cache, before the barrier or the store of a flag, is dropped where LLVM takes it for superfluous:
+// it is written out.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/hip/Passes.h"
 
@@ -47,7 +48,9 @@ private:
   Value intrinsic(StringRef name, Type result, ValueRange arguments = {});
   void fence(LLVM::AtomicOrdering ordering, StringRef scope) { LLVM::FenceOp::create(builder, loc, ordering, scope); }
   void barrier();
-  void giveBack(Value value = Value()) { LLVM::ReturnOp::create(builder, loc, value ? ValueRange(value) : ValueRange()); }
+  void giveBack(Value value = Value()) {
+    LLVM::ReturnOp::create(builder, loc, value ? ValueRange(value) : ValueRange());
+  }
   Value constant(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
   Value widen(Value number) { return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), number); }
   void waitForStores() { intrinsic("llvm.amdgcn.s.waitcnt", Type(), {constant(waitForMemory)}); }
@@ -114,8 +117,8 @@ void Primitives::defineShare() {
   giveBack(value);
 }
 
-/// In the same word, cleared first: whoever has something to say writes the same to it. Its readers are past the last barrier
-/// before it is written again.
+/// In the same word, cleared first: whoever has something to say writes the same to it. Its readers are past the last
+/// barrier before it is written again.
 void Primitives::defineAny() {
   auto function = define(anyFunction);
   Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, blockSpace), sharedName);

@@ -24,7 +24,8 @@ static void markKernel(llvm::Function &kernel) {
 /// The waits that DefinePrimitives writes out are those of the gfx9 family; what its tests look at is these two.
 static bool isSupported(StringRef architecture) { return architecture == "gfx90a" || architecture == "gfx942"; }
 
-static llvm::Expected<DeviceImage> makeImage(llvm::Expected<std::string> object, ModuleOp programs, std::string architecture) {
+static llvm::Expected<DeviceImage> makeImage(llvm::Expected<std::string> object, ModuleOp programs,
+                                             std::string architecture) {
   if (!object)
     return object.takeError();
   // -z defs: nothing would define at load time what is undefined now.
@@ -45,26 +46,33 @@ llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &
     return gpu::makeError("the hip target generates code for gfx90a and gfx942, not for '" + architecture + "'");
   for (auto program : module.getOps<ProgramOp>())
     if (llvm::any_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return buffer.getLines(); }))
-      return gpu::makeError("protocol lines is for hosts and CUDA devices: nothing says of AMD devices that what some threads of "
-                            "a wave store arrives at once");
+      return gpu::makeError(
+          "protocol lines is for hosts and CUDA devices: nothing says of AMD devices that what some threads of "
+          "a wave store arrives at once");
   LLVMInitializeAMDGPUTargetInfo();
   LLVMInitializeAMDGPUTarget();
   LLVMInitializeAMDGPUTargetMC();
   LLVMInitializeAMDGPUAsmPrinter();
-  gpu::DeviceTarget target{"hip", "amdgcn-amd-amdhsa", architecture, "", createDefinePrimitives, markKernel,
+  gpu::DeviceTarget target{"hip",
+                           "amdgcn-amd-amdhsa",
+                           architecture,
+                           "",
+                           createDefinePrimitives,
+                           markKernel,
                            llvm::CodeGenFileType::ObjectFile};
   auto code = gpu::startCode(module, options, device, target);
   if (!code)
     return code.takeError();
-  return [code = std::move(*code), module, name = architecture.str()]() mutable { return makeImage(code(), module, name); };
+  return [code = std::move(*code), module, name = architecture.str()]() mutable {
+    return makeImage(code(), module, name);
+  };
 }
 
 void registerHipPasses() {
   registerKoloHipPasses();
-  PassPipelineRegistration<>("kolo-hip", "from channel form to the LLVM dialect, for AMD devices",
-                             [](OpPassManager &manager) {
-                               gpu::buildGpuPipeline(manager, {}, {}, createDefinePrimitives());
-                             });
+  PassPipelineRegistration<>(
+      "kolo-hip", "from channel form to the LLVM dialect, for AMD devices",
+      [](OpPassManager &manager) { gpu::buildGpuPipeline(manager, {}, {}, createDefinePrimitives()); });
 }
 
 } // namespace kolo::hip

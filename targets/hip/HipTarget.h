@@ -10,7 +10,8 @@
 
 namespace kolo::hip {
 
-/// Begins to compile every program of a module in channel form, which stays as it is, for an architecture: "gfx90a" or "gfx942".
+/// Begins to compile every program of a module in channel form, which stays as it is, for an architecture: "gfx90a" or
+/// "gfx942".
 llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOptions &options,
                                         const DeviceOptions &device, llvm::StringRef architecture);
 

@@ -75,6 +75,4 @@ TEST(Registry, HoldsAnAlgorithmForEveryFileThatDefinesOne) {
   EXPECT_GE(names.size(), 30u);
 }
 
-TEST(Registry, HoldsEveryNameOnce) {
-  EXPECT_EQ(algorithmNames().size(), kolo::dsl::registeredChoreographies().size());
-}
+TEST(Registry, HoldsEveryNameOnce) { EXPECT_EQ(algorithmNames().size(), kolo::dsl::registeredChoreographies().size()); }

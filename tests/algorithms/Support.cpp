@@ -55,8 +55,7 @@ std::vector<Sizes> testMeshes(size_t numDims) {
 Algorithm::Algorithm(const std::string &name) : context(mlir::MLIRContext::Threading::DISABLED) {
   std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
   for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
-    ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": "
-                  << diagnostic.message;
+    ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": " << diagnostic.message;
   module = dsl::emitChoreography(context, *recording, testMeshes(recording->definition.mesh.dims.size()));
   EXPECT_TRUE(mlir::succeeded(mlir::verify(*module)));
 }
@@ -78,9 +77,8 @@ World Algorithm::world(const Sizes &mesh, int64_t count, int64_t root, ElementTy
 
 std::vector<int64_t> Algorithm::testRoots(const Sizes &mesh) {
   CollectiveKind kind = choreography().getCollective().getKind();
-  if (!llvm::is_contained({CollectiveKind::Broadcast, CollectiveKind::Reduce, CollectiveKind::Gather,
-                           CollectiveKind::Scatter},
-                          kind))
+  if (!llvm::is_contained(
+          {CollectiveKind::Broadcast, CollectiveKind::Reduce, CollectiveKind::Gather, CollectiveKind::Scatter}, kind))
     return {0};
   int64_t size = groupSize(world(mesh, 0, 0, ElementType::I32, Reduction::Sum));
   std::set<int64_t> roots = {0, 1 % size, size / 2, size - 1};

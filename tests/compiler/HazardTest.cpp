@@ -125,9 +125,12 @@ public:
            "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n%c2 = arith.constant 2 : index\n"
            "%c3 = arith.constant 3 : index\n%c5 = arith.constant 5 : index\n%n = kolo.dim_size 0\n"
            "%twice = arith.muli %n, %c2 : index\n"
-           "%b = kolo.buffer scratch \"b\" grid(" + grid + ") blocks 0 : !kolo.buffer<1>\n"
+           "%b = kolo.buffer scratch \"b\" grid(" +
+           grid +
+           ") blocks 0 : !kolo.buffer<1>\n"
            "scf.for %i = %c0 to %c2 step %c1 {\n"
-           "kolo.transfer %b -> %b to [" + relation() + "] {\n^bb0(%me: index, %peer: index):\n" + body(grid) +
+           "kolo.transfer %b -> %b to [" +
+           relation() + "] {\n^bb0(%me: index, %peer: index):\n" + body(grid) +
            "} : !kolo.buffer<1> -> !kolo.buffer<1>\n}\n}\n";
   }
 
@@ -157,8 +160,10 @@ private:
     std::string lines = expression("from", int(random() % 3)) + expression("to", int(random() % 3));
     std::string size = "%c1", condition;
     if (random() % 4 == 0) {
-      lines += expression("wide", 1) + "%rest = arith.remsi %wide, %c2 : index\n%wanted = arith.addi %rest, %c1 : index\n"
-               "%atLeast = arith.maxsi %wanted, %c1 : index\n%size = arith.minsi %atLeast, " + grid + " : index\n";
+      lines += expression("wide", 1) +
+               "%rest = arith.remsi %wide, %c2 : index\n%wanted = arith.addi %rest, %c1 : index\n"
+               "%atLeast = arith.maxsi %wanted, %c1 : index\n%size = arith.minsi %atLeast, " +
+               grid + " : index\n";
       size = "%size";
     }
     if (random() % 3 == 0) {
@@ -185,7 +190,8 @@ TEST(Hazards, OfRandomStatementsAreThoseThatEnumerationFinds) {
       std::optional<Statements> expected = enumerateHazards(choreography, {size});
       ASSERT_TRUE(expected) << text;
       numHazards += int(expected->size());
-      ASSERT_EQ(findOn(choreography, {size}).size(), expected->size()) << "seed " << seed << ", " << size << " ranks\n" << text;
+      ASSERT_EQ(findOn(choreography, {size}).size(), expected->size()) << "seed " << seed << ", " << size << " ranks\n"
+                                                                       << text;
     }
   }
   EXPECT_GT(numHazards, 1000);

@@ -60,54 +60,58 @@ void expectReport(const Definition &definition, const std::vector<std::string> &
 } // namespace
 
 TEST(Mistakes, OfTheLanguageAreAllReportedAtOnce) {
-  expectReport(define(AllGather, Mesh("node", "gpu"), [](Choreography &c) {
-                 auto [node, gpu] = c.dims<2>();
-                 Rank me = c.rank();
-                 Buffer in = c.input(), out = c.output();
-                 c.copy(in, out[me]);
-                 mistakeBelow("the source slice has 1 indices, the grid of 'output' has 2 dimensions");
-                 c.send(out[me[gpu]]).to(me.next(gpu)).at(out[me]);
-                 mistakeBelow("send() without to(): it does not say where");
-                 c.send(out[me]);
-                 mistakeBelow("the input may not be written; use inPlace() or a scratch buffer");
-                 c.send(out[me]).to(me.next(node)).at(in);
-                 mistakeBelow("this collective has no reduction; reduce() belongs to");
-                 c.send(out[me]).to(me.next(node)).reduce();
-               }),
+  expectReport(define(AllGather, Mesh("node", "gpu"),
+                      [](Choreography &c) {
+                        auto [node, gpu] = c.dims<2>();
+                        Rank me = c.rank();
+                        Buffer in = c.input(), out = c.output();
+                        c.copy(in, out[me]);
+                        mistakeBelow("the source slice has 1 indices, the grid of 'output' has 2 dimensions");
+                        c.send(out[me[gpu]]).to(me.next(gpu)).at(out[me]);
+                        mistakeBelow("send() without to(): it does not say where");
+                        c.send(out[me]);
+                        mistakeBelow("the input may not be written; use inPlace() or a scratch buffer");
+                        c.send(out[me]).to(me.next(node)).at(in);
+                        mistakeBelow("this collective has no reduction; reduce() belongs to");
+                        c.send(out[me]).to(me.next(node)).reduce();
+                      }),
                {"node=2,gpu=2"});
 }
 
 TEST(Mistakes, ThatNeedAMeshAreAllReportedAtOnce) {
-  expectReport(define(AllReduce, Mesh("rank"), [](Choreography &c) {
-                 auto [d] = c.dims<1>();
-                 Rank me = c.rank();
-                 Buffer out = c.inPlace().grid(d), work = c.scratch("work", out);
-                 mistakeBelow("a slice takes 4 chunks along dimension 0 of 'output', which has 3 there (mesh rank=3)");
-                 c.copy(out[range(0, d.size() + 1)], work[range(0, d.size() + 1)]);
-                 mistakeBelow("rank 0 reads chunk [0] of 'work' before anything wrote it (mesh rank=3)");
-                 c.send(work[0]).to(me.next(d)).at(out[0]);
-                 mistakeBelow("flip(rank, 1) leads from coordinate 2 to 3, but rank has 3 ranks");
-                 c.send(out[me[d]]).to(me.flip(d, 1)).reduce();
-                 mistakeBelow("several senders write chunk [0] of 'output' on rank");
-                 c.send(out[0]).to(me.others(d));
-               }),
+  expectReport(define(AllReduce, Mesh("rank"),
+                      [](Choreography &c) {
+                        auto [d] = c.dims<1>();
+                        Rank me = c.rank();
+                        Buffer out = c.inPlace().grid(d), work = c.scratch("work", out);
+                        mistakeBelow(
+                            "a slice takes 4 chunks along dimension 0 of 'output', which has 3 there (mesh rank=3)");
+                        c.copy(out[range(0, d.size() + 1)], work[range(0, d.size() + 1)]);
+                        mistakeBelow("rank 0 reads chunk [0] of 'work' before anything wrote it (mesh rank=3)");
+                        c.send(work[0]).to(me.next(d)).at(out[0]);
+                        mistakeBelow("flip(rank, 1) leads from coordinate 2 to 3, but rank has 3 ranks");
+                        c.send(out[me[d]]).to(me.flip(d, 1)).reduce();
+                        mistakeBelow("several senders write chunk [0] of 'output' on rank");
+                        c.send(out[0]).to(me.others(d));
+                      }),
                {"rank=3"});
 }
 
 TEST(Mistakes, OfBothKindsAreReportedTogether) {
-  expectReport(define(AllReduce, Mesh("rank"), [](Choreography &c) {
-                 auto [d] = c.dims<1>();
-                 Rank me = c.rank();
-                 Buffer out = c.inPlace().grid(d);
-                 mistakeBelow("send() without to(): it does not say where");
-                 c.send(out[me[d]]);
-                 mistakeBelow("at(rank, 7), but rank has 4 ranks");
-                 c.send(out[me[d]]).to(me.at(d, 7));
-                 mistakeBelow("the table mapped along rank has 2 entries, but rank has 4 ranks");
-                 c.send(out[me[d]]).to(me.mapped(d, {1, 0}));
-                 mistakeBelow("divides by zero on this mesh");
-                 c.send(out[me[d] / (d.size() - 4)]).to(me.next(d)).reduce();
-               }),
+  expectReport(define(AllReduce, Mesh("rank"),
+                      [](Choreography &c) {
+                        auto [d] = c.dims<1>();
+                        Rank me = c.rank();
+                        Buffer out = c.inPlace().grid(d);
+                        mistakeBelow("send() without to(): it does not say where");
+                        c.send(out[me[d]]);
+                        mistakeBelow("at(rank, 7), but rank has 4 ranks");
+                        c.send(out[me[d]]).to(me.at(d, 7));
+                        mistakeBelow("the table mapped along rank has 2 entries, but rank has 4 ranks");
+                        c.send(out[me[d]]).to(me.mapped(d, {1, 0}));
+                        mistakeBelow("divides by zero on this mesh");
+                        c.send(out[me[d] / (d.size() - 4)]).to(me.next(d)).reduce();
+                      }),
                {"rank=4"});
 }
 
@@ -115,23 +119,25 @@ TEST(Mistakes, InTheResultAreReportedAtTheDefinition) {
   Definition definition = define(AllReduce, Mesh("rank"), [](Choreography &c) { c.inPlace(); });
   std::vector<std::string> report = reportOf(definition, {"rank=2"});
   ASSERT_EQ(report.size(), 1u);
-  EXPECT_EQ(report[0], std::to_string(definition.location.line()) +
-                           ": error: the result is not all_reduce: on rank 0, chunk 0 of the output holds input chunk 0 of "
-                           "rank 0 instead of input chunk 0 of ranks 0 1 (mesh rank=2)");
+  EXPECT_EQ(report[0],
+            std::to_string(definition.location.line()) +
+                ": error: the result is not all_reduce: on rank 0, chunk 0 of the output holds input chunk 0 of "
+                "rank 0 instead of input chunk 0 of ranks 0 1 (mesh rank=2)");
 }
 
 TEST(Mistakes, OnOneOfTheMeshesAreEnough) {
-  expectReport(define(AllGather, Mesh("rank"), [](Choreography &c) {
-                 auto [d] = c.dims<1>();
-                 Rank me = c.rank();
-                 Buffer out = c.output();
-                 c.copy(c.input(), out[me]);
-                 c.loop(log2(d), [&, d = d](Index step) {
-                   Index have = pow2(step);
-                   mistakeBelow("flip(rank, 2) leads from coordinate 4 to 6, but rank has 6 ranks");
-                   c.send(out[range(me[d] / have * have, have)]).to(me.flip(d, have));
-                 });
-               }),
+  expectReport(define(AllGather, Mesh("rank"),
+                      [](Choreography &c) {
+                        auto [d] = c.dims<1>();
+                        Rank me = c.rank();
+                        Buffer out = c.output();
+                        c.copy(c.input(), out[me]);
+                        c.loop(log2(d), [&, d = d](Index step) {
+                          Index have = pow2(step);
+                          mistakeBelow("flip(rank, 2) leads from coordinate 4 to 6, but rank has 6 ranks");
+                          c.send(out[range(me[d] / have * have, have)]).to(me.flip(d, have));
+                        });
+                      }),
                {"rank=4", "rank=6", "rank=8"});
 }
 

@@ -1,4 +1,5 @@
-// The size of the IR and of the code does not depend on the number of ranks: both are the same, but for the lists of meshes.
+// The size of the IR and of the code does not depend on the number of ranks: both are the same, but for the lists of
+// meshes.
 #include "Support.h"
 
 #include "mlir/Pass/PassManager.h"

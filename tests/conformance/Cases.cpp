@@ -62,7 +62,8 @@ std::string CaseDealer::missingPairs(size_t numCounts) const {
       for (size_t i = 0; i < limits[a]; ++i)
         for (size_t j = 0; j < limits[b]; ++j)
           if (!seen.contains({a, i, b, j}))
-            missing += std::string(names[a]) + " " + std::to_string(i) + " with " + names[b] + " " + std::to_string(j) + "; ";
+            missing +=
+                std::string(names[a]) + " " + std::to_string(i) + " with " + names[b] + " " + std::to_string(j) + "; ";
   return missing;
 }
 
@@ -109,9 +110,10 @@ std::string Caller::compare(Memory &memory, const Region &region, const char *na
   if (wanted == region.before.end())
     return "";
   auto at = size_t(wanted - region.before.begin());
-  std::string place = at < region.begin                 ? "in front of the " + std::string(name)
-                      : at >= region.begin + region.size ? "behind the " + std::string(name)
-                                                         : "byte " + std::to_string(at - region.begin) + " of the " + name;
+  std::string place = at < region.begin ? "in front of the " + std::string(name)
+                      : at >= region.begin + region.size
+                          ? "behind the " + std::string(name)
+                          : "byte " + std::to_string(at - region.begin) + " of the " + name;
   return place + " is " + std::to_string(int(*found)) + ", not " + std::to_string(int(*wanted));
 }
 

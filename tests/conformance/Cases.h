@@ -1,5 +1,5 @@
-// The calls that a compiled algorithm is tested with, their data, and one rank's part in one of them. Shared by the tests
-// of this folder.
+// The calls that a compiled algorithm is tested with, their data, and one rank's part in one of them. Shared by the
+// tests of this folder.
 #ifndef KOLO_TESTS_CONFORMANCE_CASES_H
 #define KOLO_TESTS_CONFORMANCE_CASES_H
 
@@ -32,7 +32,8 @@ struct Case {
 /// Draws the choices that are not given, so that all pairs of choices soon occurred.
 class CaseDealer {
 public:
-  CaseDealer(uint64_t seed, int64_t groupSize, bool isRooted) : random(seed), groupSize(groupSize), isRooted(isRooted) {}
+  CaseDealer(uint64_t seed, int64_t groupSize, bool isRooted)
+      : random(seed), groupSize(groupSize), isRooted(isRooted) {}
   void setGroup(int64_t newSize) { groupSize = newSize; }
 
   Case deal(reference::ElementType type, size_t countNumber, int64_t count);
@@ -60,8 +61,8 @@ struct PreparedCase {
 };
 PreparedCase prepare(const Case &choices, CollectiveAttr collective, const Sizes &mesh, uint64_t salt);
 
-/// One rank that makes calls one after the other in the same memory, with guards around every buffer, anywhere in memory
-/// that the element type allows.
+/// One rank that makes calls one after the other in the same memory, with guards around every buffer, anywhere in
+/// memory that the element type allows.
 class Caller {
 public:
   Caller(runtime::Communicator &communicator, const runtime::Plugin &plugin, const runtime::Mesh &mesh, uint64_t seed)

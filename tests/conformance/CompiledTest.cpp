@@ -93,7 +93,8 @@ std::vector<Case> dealCases(CaseDealer &dealer, CompiledAlgorithm &algorithm, co
 /// Every combination of everything, with up to four roots.
 std::vector<Case> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool inWindow) {
   std::vector<Case> cases;
-  auto reductions = algorithm.info().reduces ? llvm::ArrayRef(allReductions) : llvm::ArrayRef(allReductions).take_front();
+  auto reductions =
+      algorithm.info().reduces ? llvm::ArrayRef(allReductions) : llvm::ArrayRef(allReductions).take_front();
   int64_t size = algorithm.isRooted() ? algorithm.groupSize(mesh) : 1;
   std::set<int64_t> roots = {0, 1 % size, size / 2, size - 1};
   for (ElementType type : allElementTypes)
@@ -202,7 +203,8 @@ TEST_P(EveryPacketAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) {
   runInBothWorlds(runner, testSeed() + 8);
 }
 
-/// Data that was sent in lines is chosen to look like packets of the call after the next, which uses the same turn of the memory.
+/// Data that was sent in lines is chosen to look like packets of the call after the next, which uses the same turn of
+/// the memory.
 TEST(PacketsOfBothFormats, AreNotTakenForEachOther) {
   CompiledAlgorithm words("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::Packets});
   CompiledAlgorithm lines("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::Lines});
@@ -232,7 +234,8 @@ TEST(PacketsOfBothFormats, AreNotTakenForEachOther) {
 TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {
   CompiledAlgorithm algorithm("ringAllGather", /*optimize=*/true);
   kolo::runtime::Mesh mesh = namedMesh(definitionOf("ringAllGather"), {2});
-  PreparedCase right = prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
+  PreparedCase right =
+      prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
   size_t numBytes = right.expected[0]->size();
   for (size_t wrongByte = 0; wrongByte <= numBytes; ++wrongByte) { // the last time, all are right
     PreparedCase prepared = right;
@@ -252,7 +255,8 @@ TEST(Caller, NoticesWritesOutsideOfItsBuffers) {
   CompiledAlgorithm algorithm("ringAllGather", /*optimize=*/true);
   kolo::runtime::Mesh mesh = namedMesh(definitionOf("ringAllGather"), {2});
   // Data for one element less than the call has.
-  PreparedCase prepared = prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
+  PreparedCase prepared =
+      prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
   for (size_t rank : {0u, 1u}) {
     prepared.world.outputs[rank].resize(prepared.world.outputs[rank].size() - 4);
     prepared.expected[rank]->resize(prepared.expected[rank]->size() - 4);

@@ -24,7 +24,8 @@ constexpr int64_t numInvocations = 3; // what is published in one call is overwr
 /// One algorithm in both phases.
 class BothPhases {
 public:
-  BothPhases(const std::string &name, const PipelineOptions &options) : context(mlir::MLIRContext::Threading::DISABLED) {
+  BothPhases(const std::string &name, const PipelineOptions &options)
+      : context(mlir::MLIRContext::Threading::DISABLED) {
     context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
     std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
     module = dsl::emitChoreography(context, *recording, meshesOf(definitionOf(name)));
@@ -59,8 +60,8 @@ struct Invocations {
   }
 };
 
-/// What is wrong with one interleaving, empty if nothing is. Between two invocations every application writes new inputs
-/// and poisons its outputs, as soon as its own rank is through.
+/// What is wrong with one interleaving, empty if nothing is. Between two invocations every application writes new
+/// inputs and poisons its outputs, as soon as its own rank is through.
 std::string runInterleaving(ProgramOp program, const Invocations &calls, uint64_t seed) {
   World world = calls.before.front();
   std::string failure;

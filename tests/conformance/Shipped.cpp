@@ -31,7 +31,8 @@ const dsl::Definition &definitionOf(const std::string &name) {
 }
 
 /// Whether a pass takes an algorithm for one mesh, and else what it says.
-static bool takes(const dsl::Definition &definition, const Sizes &sizes, std::unique_ptr<mlir::Pass> pass, std::string &reason) {
+static bool takes(const dsl::Definition &definition, const Sizes &sizes, std::unique_ptr<mlir::Pass> pass,
+                  std::string &reason) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) { reason += diagnostic.str(); });
@@ -82,7 +83,8 @@ namespace {
 /// A file name in a folder of this process; both are removed at the end.
 class TemporaryFolder {
 public:
-  TemporaryFolder() : owner(getpid()), path(std::filesystem::temp_directory_path() / ("kolo-test-" + std::to_string(owner))) {
+  TemporaryFolder()
+      : owner(getpid()), path(std::filesystem::temp_directory_path() / ("kolo-test-" + std::to_string(owner))) {
     std::filesystem::create_directories(path);
   }
   ~TemporaryFolder() {

@@ -1,4 +1,5 @@
-// The code that all device targets share gives what the collectives are defined to give: every shipped algorithm, on the host.
+// The code that all device targets share gives what the collectives are defined to give: every shipped algorithm, on
+// the host.
 #include "../compiler/Support.h"
 #include "Emulator.h"
 
@@ -50,7 +51,8 @@ public:
 /// A buffer somewhere in memory, aligned to elements only, with guards around it.
 class Guarded {
 public:
-  Guarded(size_t size, size_t elementBytes, size_t elementsOff) : size(size), first(guard + elementsOff * elementBytes) {
+  Guarded(size_t size, size_t elementBytes, size_t elementsOff)
+      : size(size), first(guard + elementsOff * elementBytes) {
     bytes.assign(first + size + guard, reference::poison);
   }
   void *data() { return bytes.data() + first; }
@@ -90,9 +92,10 @@ public:
   std::vector<std::vector<KoloDeviceFailure>> failures;
   size_t numRanks = 0;
 
-  /// Several calls one after the other, with other data in the same buffers; a rank waits for nobody between them. Says what
-  /// is wrong, or nothing. Ranks for which `takesPart` is false stay away.
-  std::string run(int numCalls, uint64_t seed, const std::function<bool(size_t)> &takesPart = [](size_t) { return true; });
+  /// Several calls one after the other, with other data in the same buffers; a rank waits for nobody between them. Says
+  /// what is wrong, or nothing. Ranks for which `takesPart` is false stay away.
+  std::string
+  run(int numCalls, uint64_t seed, const std::function<bool(size_t)> &takesPart = [](size_t) { return true; });
 
 private:
   void place(uint64_t seed);
@@ -123,7 +126,8 @@ void Ranks::place(uint64_t seed) {
   auto numPackets = size_t(llvm::count_if(algorithm.program().getBody().getOps<BufferOp>(), isOfPackets));
   size_t mostParts = numRanks * numRanks * numRanks * size_t(shape.lanes);
   const PacketFormat &format = algorithm.format;
-  packetBytes = numPackets * size_t(format.bytes) * ((largest + 64 * numRanks) * numRanks / size_t(format.dataBytes) + mostParts);
+  packetBytes =
+      numPackets * size_t(format.bytes) * ((largest + 64 * numRanks) * numRanks / size_t(format.dataBytes) + mostParts);
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     buffers[role].clear(), addresses[role].clear();
     for (size_t rank = 0; rank < numRanks; ++rank) {
@@ -237,8 +241,9 @@ void runAllTypes(Algorithm &algorithm, int numCalls, const std::vector<int64_t> 
       ranks.call.reduction = reference::allReductions[random() % std::size(reference::allReductions)];
       if (isRooted(ranks.call.collective.getKind()))
         ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
-      ASSERT_EQ(ranks.run(numCalls, random()), "") << nameOf(type).str() << " " << nameOf(ranks.call.reduction).str() << ", count "
-                                            << count << ", " << shape.lanes << " lanes of " << shape.threads << " threads";
+      ASSERT_EQ(ranks.run(numCalls, random()), "")
+          << nameOf(type).str() << " " << nameOf(ranks.call.reduction).str() << ", count " << count << ", "
+          << shape.lanes << " lanes of " << shape.threads << " threads";
     }
   }
 }
@@ -283,7 +288,8 @@ TEST_P(EmulatedFuse, GivesTheReferencesResultWithMorePeersThanItGathersAtOnce) {
         ranks.call.reduction = random() % 2 ? reference::Reduction::Sum : reference::Reduction::Max;
         if (isRooted(ranks.call.collective.getKind()))
           ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
-        ASSERT_EQ(ranks.run(2, random()), "") << nameOf(type).str() << ", count " << count << ", lists of " << listEntries;
+        ASSERT_EQ(ranks.run(2, random()), "")
+            << nameOf(type).str() << ", count " << count << ", lists of " << listEntries;
       }
   }
 }

@@ -64,7 +64,8 @@ void Emulator::launch(const std::string &kernel, const LaunchShape &shape, const
   threads.clear(); // waits for them; before the blocks go
   for (const auto &here : blocks)
     for (int64_t first : {int64_t(0), gpu::destinationEntries})
-      if (!std::all_of(here->lists + first + listEntries, here->lists + first + gpu::mostListEntries, std::logical_not()))
+      if (!std::all_of(here->lists + first + listEntries, here->lists + first + gpu::mostListEntries,
+                       std::logical_not()))
         llvm::report_fatal_error("a list is longer than it may be");
 }
 

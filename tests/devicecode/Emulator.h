@@ -1,5 +1,5 @@
-// Kernels on the host: the code that all device targets share, compiled for this processor, with threads of the host for the
-// threads of blocks, and the primitives that the stand-in for a device's driver has.
+// Kernels on the host: the code that all device targets share, compiled for this processor, with threads of the host
+// for the threads of blocks, and the primitives that the stand-in for a device's driver has.
 #ifndef KOLO_TESTS_DEVICECODE_EMULATOR_H
 #define KOLO_TESTS_DEVICECODE_EMULATOR_H
 

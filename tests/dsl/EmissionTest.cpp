@@ -73,9 +73,7 @@ TEST(Emission, AStripeCutsEveryBufferAndTakesOnePartOfWhatItMoves) {
     auto [d] = c.dims<1>();
     Buffer in = c.input(), out = c.output(), slots = c.slots("slots", out, 5);
     c.copy(in, out[c.rank()]);
-    c.stripe(3, [&, d = d](int) {
-      c.loop(7, [&](Index i) { c.send(out[i]).to(c.rank().next(d)).at(slots[i]); });
-    });
+    c.stripe(3, [&, d = d](int) { c.loop(7, [&](Index i) { c.send(out[i]).to(c.rank().next(d)).at(slots[i]); }); });
   });
   std::string text = emitted(*recording, {{4}});
   auto matches = [&](const char *pattern) { return std::regex_search(text, std::regex(pattern)); };

@@ -38,8 +38,8 @@ TEST(Recording, GivesOneBlockPerRankToTheBuffersThatHoldThem) {
     Collective collective;
     bool inputHasBlocks, outputHasBlocks;
   };
-  const Case cases[] = {{AllGather, false, true}, {ReduceScatter, true, false}, {AllReduce, false, false},
-                        {Broadcast, false, false}, {Reduce, false, false},      {Gather, false, true},
+  const Case cases[] = {{AllGather, false, true},  {ReduceScatter, true, false}, {AllReduce, false, false},
+                        {Broadcast, false, false}, {Reduce, false, false},       {Gather, false, true},
                         {Scatter, true, false},    {AllToAll, true, true}};
   for (const Case &expected : cases) {
     std::unique_ptr<Recording> recording = recordBody(expected.collective, nodes, [](Choreography &) {});

@@ -103,7 +103,8 @@ TEST(DeviceProcesses, RanksReachEachOthersMemoryUntilOneIsKilled) {
     std::string wrong;
     for (int turn = 0; turn < 5; ++turn)
       wrong += member.run(turn);
-    // Whoever begins another call has seen all others end theirs; that one may end before it is missed that somebody is gone.
+    // Whoever begins another call has seen all others end theirs; that one may end before it is missed that somebody is
+    // gone.
     Status status = member.start();
     if (rank == 2)
       raise(SIGKILL);
@@ -136,7 +137,9 @@ TEST(DeviceProcesses, SendLinesUnlessSomeDevicesHaveNoNvlink) {
   ScopedVariable none("KOLO_STANDIN_NVLINK", "0");
   std::vector<std::string> said = inProcesses(body);
   for (const std::string &text : said)
-    EXPECT_NE(text.find("program 'ringAllGather' sends packets in lines, which arrive whole on one device and over NVLink alone"),
-              std::string::npos)
+    EXPECT_NE(
+        text.find(
+            "program 'ringAllGather' sends packets in lines, which arrive whole on one device and over NVLink alone"),
+        std::string::npos)
         << text;
 }

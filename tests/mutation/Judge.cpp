@@ -68,8 +68,7 @@ std::string Judge::run(ProgramOp program, const Calls &calls, uint64_t interleav
   std::string failure;
   auto look = [&](int64_t rank, int64_t invocation, const Bytes &output, const char *when) {
     const std::optional<Bytes> &expected = calls.expected[size_t(invocation)][size_t(rank)];
-    bool isRight = expected ? output == *expected
-                            : llvm::all_of(output, [](std::byte byte) { return byte == poison; });
+    bool isRight = expected ? output == *expected : llvm::all_of(output, [](std::byte byte) { return byte == poison; });
     if (!isRight && failure.empty())
       failure = when + (" invocation " + std::to_string(invocation)) + ": " +
                 textOf(checkOutput(calls.worlds[size_t(invocation)], rank, output));

@@ -26,7 +26,8 @@ std::string program(const std::string &collective, int numSemaphores, const std:
     %next = arith.remsi %up, %n : index
     %down = arith.addi %me, %n1 : index
     %prev = arith.remsi %down, %n : index
-)" + body + "}\n";
+)" + body +
+         "}\n";
 }
 
 namespace {

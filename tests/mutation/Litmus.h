@@ -48,7 +48,6 @@ inline const std::string readSlot =
 inline const std::string acknowledgement = "kolo.chan.signal 2 to %prev\nkolo.chan.wait 2 from %next";
 inline const std::string flush = "kolo.chan.flush";
 
-
 /// Copies one block. A place is a block of a buffer of blocks, such as `%in[%me]`, or a buffer of one block: `%slot[]`.
 std::string copyBlock(const std::string &from, const std::string &to);
 /// An all-to-all over two ranks, with the scratch buffers `%slot` and `%packed` of one block.

@@ -55,9 +55,9 @@ TEST(MessagePassing, ThatWaitsForALaterSignalFirstNeverEnds) {
 }
 
 TEST(MessagePassing, WithASignalTooManyIsUnbalanced) {
-  expectRefuted(message({entryCredit, putToSlot, dataSignal, dataWait, readSlot, flush,
-                         "kolo.chan.signal 2 to %next" + mark}),
-                {2}, Property::Balance);
+  expectRefuted(
+      message({entryCredit, putToSlot, dataSignal, dataWait, readSlot, flush, "kolo.chan.signal 2 to %next" + mark}),
+      {2}, Property::Balance);
 }
 
 TEST(MessagePassing, ThatWaitsTwiceIsUnbalanced) {
@@ -127,12 +127,14 @@ namespace {
 /// Over three ranks: everybody's input goes into the next rank's slot, and straight to the output of the one before.
 /// The rank before also forwards the news of the slot: A puts to B and signals C, C signals B, B reads.
 std::string forwarded(const std::string &betweenPutAndSignal, const std::string &marked) {
-  return program("all_gather", 4, wholeIn + blocksOut + oneSlot + ownCopy + R"(
+  return program("all_gather", 4,
+                 wholeIn + blocksOut + oneSlot + ownCopy + R"(
     kolo.chan.signal 3 to %next
     kolo.chan.signal 3 to %prev
     kolo.chan.wait 3 from %next
     kolo.chan.wait 3 from %prev
-)" + lines({putToSlot + marked, betweenPutAndSignal}) + R"(
+)" + lines({putToSlot + marked, betweenPutAndSignal}) +
+                     R"(
     kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %prev part %l of %L : !kolo.buffer<0> -> !kolo.buffer<1>
     kolo.chan.signal 0 to %prev
     kolo.chan.wait 0 from %next
@@ -177,7 +179,8 @@ TEST(Signals, OfTwoSendersOnOneNumberAreCountedApart) {
     kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %next part %l of %L : !kolo.buffer<0> -> !kolo.buffer<1>
     kolo.chan.signal 0 to %next
     kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %prev part %l of %L : !kolo.buffer<0> -> !kolo.buffer<1>
-)", end = lines({"kolo.chan.wait 0 from %prev", flush});
+)",
+                    end = lines({"kolo.chan.wait 0 from %prev", flush});
   const std::string other = "kolo.chan.signal 0 to %prev";
   expectProved(program("all_gather", 2, start + lines({other, "kolo.chan.wait 0 from %next"}) + end), {3});
   expectRefuted(program("all_gather", 2, start + lines({other + mark}) + end), {3}, Property::Balance);
@@ -187,7 +190,9 @@ namespace {
 
 /// An all-gather over four ranks that puts to all peers behind a barrier of `rounds`.
 std::string behindBarrier(const std::string &rounds, const std::string &marked) {
-  return program("all_gather", 3, wholeIn + blocksOut + rounds + R"(
+  return program("all_gather", 3,
+                 wholeIn + blocksOut + rounds +
+                     R"(
     scf.for %peer = %c0 to %n step %c1 {
       kolo.chan.put %in[] size [] -> %out[%me] size [%c1] to %peer part %l of %L : !kolo.buffer<0> -> )"
                      "!kolo.buffer<1>" +
@@ -246,9 +251,7 @@ std::string putTwice(const std::string &between, const std::string &marked) {
 
 } // namespace
 
-TEST(SourcesOfPuts, MayBeReusedAfterAFlush) {
-  expectProved(repacked(flush, "", lines({dataWait, readSlot})), {2});
-}
+TEST(SourcesOfPuts, MayBeReusedAfterAFlush) { expectProved(repacked(flush, "", lines({dataWait, readSlot})), {2}); }
 
 TEST(SourcesOfPuts, MayBeReusedAfterAnAcknowledgementOfTheirSignal) {
   expectProved(repacked(lines({dataWait, acknowledgement}), "", readSlot), {2});

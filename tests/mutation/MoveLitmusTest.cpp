@@ -52,9 +52,8 @@ namespace {
 /// Every rank offers a block in its slot, and gets the peer's.
 const std::string ownBlock = copyBlock("%in[%me]", "%out[%me]");
 const std::string offer = copyBlock("%in[%next]", "%slot[]");
-const std::string getSlot =
-    "kolo.chan.get %slot[] size [] -> %out[%prev] size [%c1] from %prev part %l of %L : "
-    "!kolo.buffer<0> -> !kolo.buffer<1>";
+const std::string getSlot = "kolo.chan.get %slot[] size [] -> %out[%prev] size [%c1] from %prev part %l of %L : "
+                            "!kolo.buffer<0> -> !kolo.buffer<1>";
 
 const std::string wholeOut = "%out = kolo.buffer output \"out\" grid() blocks 0 : !kolo.buffer<0>\n";
 /// Moves all of a buffer to the output; `peer` is empty or such as "from %prev".
@@ -113,14 +112,16 @@ std::string broadcastToAllBut(const std::string &rank) {
                  wholeIn + wholeOut + "%root = kolo.root\n%gets = arith.cmpi ne, %me, " + rank + " : index" + R"(
     %isRoot = arith.cmpi eq, %me, %root : index
     scf.if %isRoot {
-)" + moveToOut("copy", "%in", "") + R"(
+)" + moveToOut("copy", "%in", "") +
+                     R"(
       scf.for %peer = %c0 to %n step %c1 {
         kolo.chan.signal 0 to %peer
       }
     }
     kolo.chan.wait 0 from %root
     scf.if %gets {
-)" + moveToOut("get", "%in", "from %root") + R"(
+)" + moveToOut("get", "%in", "from %root") +
+                     R"(
     }
     kolo.chan.signal 1 to %root
     scf.if %isRoot {
@@ -158,7 +159,8 @@ namespace {
 /// copy.
 std::string twoSlotRing(int lag, const std::string &marked) {
   return program("all_gather", 3,
-                 wholeIn + blocksOut + "%lag = arith.constant " + std::to_string(lag) + " : index\n" + R"(
+                 wholeIn + blocksOut + "%lag = arith.constant " + std::to_string(lag) + " : index\n" +
+                     R"(
     %slots = kolo.buffer scratch "slots" grid(%c2) blocks 1 : !kolo.buffer<1>
     %lastCredit = arith.subi %n1, %lag : index
     kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] part %l of %L : !kolo.buffer<0> -> !kolo.buffer<1>
@@ -204,12 +206,13 @@ namespace {
 
 /// An all-reduce over two ranks that is right, and then something else.
 std::string bare(std::initializer_list<std::string> parts) {
-  return program("all_reduce", 4, wholeIn + wholeOut + "%other = kolo.buffer scratch \"other\" grid(%n) blocks 0 : "
-                                                       "!kolo.buffer<1>\n" +
-                                      lines({moveToOut("copy", "%in", ""), dataSignal, dataWait,
-                                             moveToOut("reduce", "%in", "from %prev"), acknowledgement,
-                                             divide}) +
-                                      lines(parts));
+  return program("all_reduce", 4,
+                 wholeIn + wholeOut +
+                     "%other = kolo.buffer scratch \"other\" grid(%n) blocks 0 : "
+                     "!kolo.buffer<1>\n" +
+                     lines({moveToOut("copy", "%in", ""), dataSignal, dataWait,
+                            moveToOut("reduce", "%in", "from %prev"), acknowledgement, divide}) +
+                     lines(parts));
 }
 
 } // namespace
@@ -224,9 +227,9 @@ TEST(Waits, OfOneRankForASignalOfAllAreUnbalanced) {
   expectProved(bare({isFirst, "kolo.chan.signal 3 to %c0", "scf.if %isFirst {", "kolo.chan.wait 3 from %c0",
                      "kolo.chan.wait 3 from %c1", "}"}),
                {2});
-  expectRefuted(bare({isFirst, "kolo.chan.signal 3 to %c0" + mark, "scf.if %isFirst {", "kolo.chan.wait 3 from %c0",
-                      "}"}),
-                {2}, Property::Balance);
+  expectRefuted(
+      bare({isFirst, "kolo.chan.signal 3 to %c0" + mark, "scf.if %isFirst {", "kolo.chan.wait 3 from %c0", "}"}), {2},
+      Property::Balance);
 }
 
 TEST(Bounds, APeerMustExist) {

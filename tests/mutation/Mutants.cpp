@@ -13,11 +13,11 @@ using namespace mlir;
 namespace kolo::mutation {
 
 llvm::StringRef nameOf(MutantKind kind) {
-  static constexpr llvm::StringRef names[] = {
-      "DropSignal",    "DropWait",     "DropSemaphore", "SignalBeforePut", "LateWait", "SmallerScratch",
-      "SharedSlot",    "OtherPeer",    "OtherReceiver", "DoubleReduce",    "DropReduce", "DropCopy",
-      "DropPut",       "DropFlush",    "DropDivide",    "ShiftSource",     "ShiftDestination",
-      "DropOnLastRank", "DropForLastRank"};
+  static constexpr llvm::StringRef names[] = {"DropSignal",       "DropWait",       "DropSemaphore",  "SignalBeforePut",
+                                              "LateWait",         "SmallerScratch", "SharedSlot",     "OtherPeer",
+                                              "OtherReceiver",    "DoubleReduce",   "DropReduce",     "DropCopy",
+                                              "DropPut",          "DropFlush",      "DropDivide",     "ShiftSource",
+                                              "ShiftDestination", "DropOnLastRank", "DropForLastRank"};
   static_assert(std::size(names) == numMutantKinds);
   return names[size_t(kind)];
 }
@@ -120,7 +120,7 @@ void Engine::mutateSync(Operation *op) {
 }
 
 void Engine::mutateMove(MoveInterface move) {
-  addDrop(isa<ChannelReduceOp>(move.getOperation())  ? MutantKind::DropReduce
+  addDrop(isa<ChannelReduceOp>(move.getOperation()) ? MutantKind::DropReduce
           : isa<ChannelCopyOp>(move.getOperation()) ? MutantKind::DropCopy
                                                     : MutantKind::DropPut,
           move);
@@ -142,13 +142,11 @@ static bool shiftOffset(Operation *move, OperandRange offsets, size_t dim) {
 
 void Engine::addShifts(MoveInterface move) {
   for (size_t dim = 0; dim < move.getSourceOffsets().size(); ++dim)
-    add(MutantKind::ShiftSource, move, " dimension " + llvm::Twine(dim), [&](Operation *copy) {
-      return shiftOffset(copy, cast<MoveInterface>(copy).getSourceOffsets(), dim);
-    });
+    add(MutantKind::ShiftSource, move, " dimension " + llvm::Twine(dim),
+        [&](Operation *copy) { return shiftOffset(copy, cast<MoveInterface>(copy).getSourceOffsets(), dim); });
   for (size_t dim = 0; dim < move.getDestinationOffsets().size(); ++dim)
-    add(MutantKind::ShiftDestination, move, " dimension " + llvm::Twine(dim), [&](Operation *copy) {
-      return shiftOffset(copy, cast<MoveInterface>(copy).getDestinationOffsets(), dim);
-    });
+    add(MutantKind::ShiftDestination, move, " dimension " + llvm::Twine(dim),
+        [&](Operation *copy) { return shiftOffset(copy, cast<MoveInterface>(copy).getDestinationOffsets(), dim); });
 }
 
 /// One slot less, but never none.
@@ -257,8 +255,8 @@ std::string differenceOf(ProgramOp before, ProgramOp after) {
   std::vector<std::vector<size_t>> common(n + 1, std::vector<size_t>(m + 1));
   for (size_t i = n; i-- > 0;)
     for (size_t j = m; j-- > 0;)
-      common[i][j] = a.anonymous[i] == b.anonymous[j] ? common[i + 1][j + 1] + 1
-                                                      : std::max(common[i + 1][j], common[i][j + 1]);
+      common[i][j] =
+          a.anonymous[i] == b.anonymous[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
   std::string result;
   for (size_t i = 0, j = 0; i < n || j < m;) {
     if (i < n && j < m && a.anonymous[i] == b.anonymous[j])

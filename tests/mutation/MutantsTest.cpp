@@ -80,7 +80,8 @@ TEST(LateWait, InALoopRunsOneIterationBehind) {
       kolo.chan.wait 0 from %prev
       kolo.chan.signal 1 to %next
     }
-    kolo.chan.signal 2 to %next)", R"(
+    kolo.chan.signal 2 to %next)",
+               R"(
     scf.for %s = %c0 to %n step %c1 {
       kolo.chan.signal 0 to %next
       %later = arith.cmpi sgt, %s, %c0 : index
@@ -103,7 +104,8 @@ TEST(LateWait, ForAllPeersRunsAtTheEnd) {
     scf.for %p = %c0 to %n step %c1 {
       kolo.chan.wait 0 from %p
     }
-    kolo.chan.signal 0 to %next)", R"(
+    kolo.chan.signal 0 to %next)",
+               R"(
     kolo.chan.signal 0 to %next
     scf.for %p = %c0 to %n step %c1 {
       kolo.chan.wait 0 from %p
@@ -118,7 +120,8 @@ TEST(LateWait, ForAllPeersInsideOfALoopRunsOneIterationBehind) {
         kolo.chan.wait 0 from %q
       }
       kolo.chan.signal 0 to %next
-    })", R"(
+    })",
+               R"(
     scf.for %s = %c1 to %n step %c2 {
       %later = arith.cmpi sgt, %s, %c1 : index
       scf.if %later {
@@ -143,7 +146,8 @@ TEST(LateWait, UnderAConditionIsLateByOneIterationOfTheCondition) {
         kolo.chan.wait 0 from %prev
       }
       kolo.chan.signal 1 to %next
-    })", R"(
+    })",
+               R"(
     scf.for %s = %c0 to %n step %c1 {
       %first = arith.cmpi slt, %s, %c1 : index
       scf.if %first {
@@ -166,7 +170,8 @@ TEST(LateWait, InTwoLoopsRunsAfterTheInnerOne) {
         kolo.chan.signal 0 to %next
       }
       kolo.chan.signal 1 to %next
-    })", R"(
+    })",
+               R"(
     kolo.chan.signal 1 to %next
     kolo.chan.signal 0 to %next
     kolo.chan.wait 0 from %prev
@@ -177,7 +182,8 @@ TEST(OtherReceiver, OfAPutIsTheNextRankAndWaitsForTheRightSender) {
   expectMutant(MutantKind::OtherReceiver, put + R"(
     kolo.chan.signal 0 to %next
     kolo.chan.signal 1 to %next
-    kolo.chan.wait 0 from %prev)", R"(
+    kolo.chan.wait 0 from %prev)",
+               R"(
     %later = arith.addi %next, %c1 : index
     %to = arith.remsi %later, %n : index
     %earlier = arith.addi %prev, %n1 : index
@@ -198,7 +204,8 @@ TEST(OtherReceiver, OfWhatOneRankPullsFromAllIsTheNextRank) {
         kolo.chan.reduce %in[] size [] -> %out[%node, %gpu] size [%c1, %c1] from %p : !kolo.buffer<0> -> !kolo.buffer<2>
         kolo.chan.signal 1 to %p
       }
-    })", R"(
+    })",
+               R"(
     kolo.chan.signal 0 to %c1
     %isSecond = arith.cmpi eq, %me, %c1 : index
     scf.if %isSecond {
@@ -222,14 +229,16 @@ TEST(OtherPeer, IsTheNextRankAfterTheLastOneTheFirst) {
 TEST(SignalBeforePut, MovesTheSignalThatAnnouncesIt) {
   expectMutant(MutantKind::SignalBeforePut, put + R"(
     kolo.chan.signal 0 to %next
-    kolo.chan.signal 1 to %next)", "kolo.chan.signal 0 to %next\n" + put + "kolo.chan.signal 1 to %next\n");
+    kolo.chan.signal 1 to %next)",
+               "kolo.chan.signal 0 to %next\n" + put + "kolo.chan.signal 1 to %next\n");
 }
 
 TEST(DropSemaphore, DropsBothEnds) {
   expectMutant(MutantKind::DropSemaphore, R"(
     kolo.chan.signal 2 to %next
     kolo.chan.wait 2 from %prev
-)" + put, put);
+)" + put,
+               put);
 }
 
 TEST(DropOnLastRank, KeepsTheOpOnAllOthers) {
@@ -240,7 +249,8 @@ TEST(DropOnLastRank, KeepsTheOpOnAllOthers) {
 TEST(DropForLastRank, DropsWhatItWouldBeSentAndWaitsFor) {
   expectMutant(MutantKind::DropForLastRank, R"(
     kolo.chan.signal 2 to %next
-    kolo.chan.wait 2 from %prev)", R"(
+    kolo.chan.wait 2 from %prev)",
+               R"(
     %isNotBefore = arith.cmpi ne, %next, %n1 : index
     scf.if %isNotBefore {
       kolo.chan.signal 2 to %next
@@ -256,7 +266,8 @@ TEST(SharedSlot, LetsTwoSlotsBecomeOne) {
     scf.for %s = %c0 to %c2 step %c1 {
       %slot = arith.addi %s, %n : index
       kolo.chan.copy %in[] size [] -> %slots[%slot] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
-    })", R"(
+    })",
+               R"(
     kolo.chan.copy %in[] size [] -> %slots[%c0] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
     kolo.chan.copy %in[] size [] -> %slots[%c0] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>)");
 }

@@ -37,9 +37,7 @@ private:
   void addSlice(const Scope &scope, mlir::Value buffer, mlir::ValueRange offsets, mlir::ValueRange sizes);
   void add(const Scope &scope, mlir::Value value) { trace.push_back(value ? scope[value] : -1); }
   void add(const void *pointer) { trace.push_back(int64_t(reinterpret_cast<uintptr_t>(pointer))); }
-  void fail(llvm::Error error) {
-    trace.push_back(int64_t(llvm::xxh3_64bits(llvm::toString(std::move(error)))));
-  }
+  void fail(llvm::Error error) { trace.push_back(int64_t(llvm::xxh3_64bits(llvm::toString(std::move(error))))); }
 
   ProgramOp program;
   World world;

@@ -95,8 +95,8 @@ TEST(Choreography, RingAllReduceIsRightForEveryTypeReductionAndCount) {
 
 TEST(Choreography, ARingThroughTwoSlotsIsRightForEveryTypeMeshAndCount) {
   // In-place all-reduce: every chunk that arrives is combined from the slot that it arrived in.
-  ParsedChoreography ring(
-      choreography("all_reduce", "%in = kolo.buffer input \"in\" grid(%n) blocks 0 : !kolo.buffer<1>\n" + chunksOut + R"(
+  ParsedChoreography ring(choreography(
+      "all_reduce", "%in = kolo.buffer input \"in\" grid(%n) blocks 0 : !kolo.buffer<1>\n" + chunksOut + R"(
   %slots = kolo.buffer scratch "slots" grid(%c2) blocks 1 cut %n : !kolo.buffer<1>
   kolo.copy %in -> %out {
   ^bb0(%me: index):

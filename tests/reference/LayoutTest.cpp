@@ -93,7 +93,8 @@ TEST(Layout, PartsCoverEveryChunkAndPartsOfDifferentNumbersLieApartInAllChunksOf
           }
           for (size_t part = 1; part < reach.size(); ++part)
             EXPECT_TRUE(reach[part].size == 0 || reach[part - 1].size <= reach[part].begin)
-                << count << " elements of " << bytes << " bytes in " << numChunks << " chunks of " << numParts << " parts";
+                << count << " elements of " << bytes << " bytes in " << numChunks << " chunks of " << numParts
+                << " parts";
         }
 }
 

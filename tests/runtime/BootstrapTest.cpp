@@ -44,7 +44,8 @@ int connectLocally(int port) {
 TEST(Options, OutOfRangeAreRefused) {
   EXPECT_EQ(expectStatus(Communicator::createThreads(0).status(), StatusCode::InvalidArgument, {"not 0"}), "");
   EXPECT_EQ(expectStatus(Communicator::createThreads(257).status(), StatusCode::InvalidArgument, {"not 257"}), "");
-  EXPECT_EQ(expectStatus(Communicator::createThreads(2, {0, 1}).status(), StatusCode::InvalidArgument, {"timeoutMs"}), "");
+  EXPECT_EQ(expectStatus(Communicator::createThreads(2, {0, 1}).status(), StatusCode::InvalidArgument, {"timeoutMs"}),
+            "");
   EXPECT_EQ(expectStatus(Communicator::createThreads(2, {1, 0}).status(), StatusCode::InvalidArgument, {"lanes"}), "");
   EXPECT_EQ(expectStatus(ForkedWorld::create(-1).status(), StatusCode::InvalidArgument, {"not -1"}), "");
 }
@@ -52,11 +53,13 @@ TEST(Options, OutOfRangeAreRefused) {
 TEST(Options, BadVariablesAreNamed) {
   for (const char *value : {"", "0", "-3", "1s", "99999999999999"}) {
     ScopedVariable variable("KOLO_TIMEOUT_MS", value);
-    EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {"KOLO_TIMEOUT_MS"}), "");
+    EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {"KOLO_TIMEOUT_MS"}),
+              "");
   }
   for (const char *name : {"KOLO_WAIT", "KOLO_ORDINARY_MEMORY"}) {
     ScopedVariable variable(name, "quickly");
-    EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {name, "quickly"}), "");
+    EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {name, "quickly"}),
+              "");
   }
 }
 
@@ -79,7 +82,8 @@ TEST(Forked, ARankThatJoinsTwiceIsRefused) {
     if (process == 2)
       return expectStatus(communicator.status(), StatusCode::Mismatch, {"rank 0 has joined already"});
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok) : communicator.status().message();
+    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok)
+                               : communicator.status().message();
   });
   EXPECT_EQ(said, std::vector<std::string>(3));
 }
@@ -103,9 +107,10 @@ TEST(Forked, DifferentSettingsAreNamed) {
 TEST(Environment, EveryMissingOrBadVariableIsNamed) {
   for (const char *name : placeNames)
     unsetenv(name);
-  EXPECT_EQ(expectFailure(Communicator::createFromEnvironment(), StatusCode::InvalidArgument,
-                          {"RANK is not set", "WORLD_SIZE is not set", "MASTER_ADDR is not set", "MASTER_PORT is not set"}),
-            "");
+  EXPECT_EQ(
+      expectFailure(Communicator::createFromEnvironment(), StatusCode::InvalidArgument,
+                    {"RANK is not set", "WORLD_SIZE is not set", "MASTER_ADDR is not set", "MASTER_PORT is not set"}),
+      "");
   auto said = runProcesses(1, [](int) {
     setPlace(0, 2, 70000);
     setenv("RANK", "one", 1);
@@ -171,7 +176,8 @@ TEST(Environment, ALateRankZeroIsWaitedFor) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     setPlace(rank, 2, port);
     auto communicator = Communicator::createFromEnvironment({5000, 1});
-    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok) : communicator.status().message();
+    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok)
+                               : communicator.status().message();
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
 }
@@ -191,7 +197,8 @@ TEST(Environment, StrangersOnThePortDoNoHarm) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     setPlace(process, 2, port);
     auto communicator = Communicator::createFromEnvironment({5000, 1});
-    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok) : communicator.status().message();
+    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok)
+                               : communicator.status().message();
   });
   EXPECT_EQ(said, std::vector<std::string>(4));
 }
@@ -208,8 +215,9 @@ TEST(Environment, AnotherHostIsRefused) {
                              {"rank 1 runs on another host", "no network transport"});
       })[0];
     Status status = Communicator::createFromEnvironment({2000, 1}).status();
-    return status.code() == StatusCode::Timeout ? "timeout"
-                                                : expectStatus(status, StatusCode::SystemError, {"rank 1 runs on another"});
+    return status.code() == StatusCode::Timeout
+               ? "timeout"
+               : expectStatus(status, StatusCode::SystemError, {"rank 1 runs on another"});
   });
   if (said[1] == "not permitted")
     GTEST_SKIP() << "needs the right to make a process namespace";

@@ -72,9 +72,8 @@ std::string allGather(Communicator &communicator, int64_t count, Setting setting
     return status.message();
   if (out.data()[count * n] != -1)
     return "wrote past the end; ";
-  return compare(out.data(), count * n, [&](int64_t i) {
-    return valueOf(static_cast<int>(i / count), i % count, call);
-  });
+  return compare(out.data(), count * n,
+                 [&](int64_t i) { return valueOf(static_cast<int>(i / count), i % count, call); });
 }
 
 std::string allReduce(const char *program, Communicator &communicator, int64_t count, Setting setting, int call) {
@@ -177,9 +176,7 @@ TEST(Collective, WorksWithEveryWayOfWaiting) {
   for (const char *mode : {"spin", "yield", "sleep"}) {
     ScopedVariable wait("KOLO_WAIT", mode);
     for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-      EXPECT_EQ(runWorld(kind, 2, {},
-                         [](Communicator &communicator) { return runEverything(communicator, 2000); }),
-                "")
+      EXPECT_EQ(runWorld(kind, 2, {}, [](Communicator &communicator) { return runEverything(communicator, 2000); }), "")
           << mode;
   }
 }
@@ -223,9 +220,8 @@ TEST(Collective, AnyOtherOverlapIsCopiedAside) {
                        arguments.output = memory.data();
                        if (Status status = communicator.run(testPlugin(), arguments); !status.isOk())
                          return status.message();
-                       return compare(memory.data(), 2 * count, [](int64_t i) {
-                         return valueOf(static_cast<int>(i / count), i % count, 5);
-                       });
+                       return compare(memory.data(), 2 * count,
+                                      [](int64_t i) { return valueOf(static_cast<int>(i / count), i % count, 5); });
                      }),
             "");
 }

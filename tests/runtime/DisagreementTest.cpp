@@ -64,12 +64,11 @@ TEST(Disagreement, OnTypeReductionAndProgramIsNamed) {
                 },
                 StatusCode::Mismatch, {"on reduction: rank 0 called with sum, rank 1 with average"}),
             "");
-  EXPECT_EQ(refused(
-                [](int rank, CallArguments &arguments) {
-                  arguments.program = rank == 1 ? "ringAllGather" : "scratchAllReduce";
-                },
-                StatusCode::Mismatch, {"on program"}),
-            "");
+  EXPECT_EQ(
+      refused([](int rank,
+                 CallArguments &arguments) { arguments.program = rank == 1 ? "ringAllGather" : "scratchAllReduce"; },
+              StatusCode::Mismatch, {"on program"}),
+      "");
 }
 
 TEST(Disagreement, OnTheOperationIsNamed) {
@@ -80,8 +79,7 @@ TEST(Disagreement, OnTheOperationIsNamed) {
                        arguments.input = arguments.output = out.data();
                        Status status = communicator.rank() == 0 ? communicator.barrier()
                                                                 : communicator.run(testPlugin(), arguments);
-                       return expectStatus(status, StatusCode::Mismatch,
-                                           {"rank 0 called barrier, rank 1 called run"}) +
+                       return expectStatus(status, StatusCode::Mismatch, {"rank 0 called barrier, rank 1 called run"}) +
                               expectStatus(communicator.barrier(), StatusCode::Ok);
                      }),
             "");

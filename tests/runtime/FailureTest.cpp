@@ -41,10 +41,11 @@ private:
   std::atomic<int> *arrived;
 };
 
-/// Whoever notices a lost rank first says PeerLost; for a call that another rank starts after that, the documented answer is
-/// Aborted, with the same cause.
+/// Whoever notices a lost rank first says PeerLost; for a call that another rank starts after that, the documented
+/// answer is Aborted, with the same cause.
 std::string expectLost(const Status &status, const std::string &cause) {
-  return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : StatusCode::PeerLost, {cause});
+  return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : StatusCode::PeerLost,
+                      {cause});
 }
 
 const Plugin &testPlugin() {

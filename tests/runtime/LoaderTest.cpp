@@ -107,8 +107,8 @@ TEST_F(Loader, LoadingLeavesNoDescriptorBehind) {
 }
 
 TEST_F(Loader, WhatIsNoPluginFileIsRefused) {
-  EXPECT_EQ(expectStatus(Plugin::load(folder + "/absent").status(), StatusCode::SystemError, {"absent", "No such file"}),
-            "");
+  EXPECT_EQ(
+      expectStatus(Plugin::load(folder + "/absent").status(), StatusCode::SystemError, {"absent", "No such file"}), "");
   EXPECT_EQ(expectStatus(Plugin::load(folder).status(), StatusCode::BadPlugin, {folder, "not a regular file"}), "");
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(expectStatus(Plugin::load(folder + "/pipe").status(), StatusCode::BadPlugin, {"not a regular file"}), "");
@@ -169,7 +169,8 @@ TEST_F(Loader, InstrumentedCodeIsRefusedWhereItsSanitizerIsNot) {
   writeFile(path, withSanitizer("thread"));
   EXPECT_EQ(Plugin::load(path).status().message(), "");
 #else
-  EXPECT_EQ(failure(withSanitizer("thread"), StatusCode::BadPlugin, "thread sanitizer, which this process does not run"), "");
+  EXPECT_EQ(
+      failure(withSanitizer("thread"), StatusCode::BadPlugin, "thread sanitizer, which this process does not run"), "");
 #endif
 }
 

@@ -1,5 +1,5 @@
-// Calls that repeat take the short way, and what changes between them is noticed by all ranks. That the short way is taken
-// shows in nothing but time, so what is tested here is that it is never taken wrongly.
+// Calls that repeat take the short way, and what changes between them is noticed by all ranks. That the short way is
+// taken shows in nothing but time, so what is tested here is that it is never taken wrongly.
 #include "World.h"
 #include "kolo/runtime/Plugin.h"
 
@@ -55,7 +55,8 @@ struct Job {
       return "call " + std::to_string(call) + ": " + status.message() + "; ";
     for (int64_t i = 0; i < count; ++i)
       if (output[i] != sumOf(communicator.size(), i, call))
-        return "call " + std::to_string(call) + ": element " + std::to_string(i) + " is " + std::to_string(output[i]) + "; ";
+        return "call " + std::to_string(call) + ": element " + std::to_string(i) + " is " + std::to_string(output[i]) +
+               "; ";
     return {};
   }
 };
@@ -103,7 +104,8 @@ TEST(Repeat, OfSeveralCallsInTurnGivesTheRightResults) {
                            Memory windows(communicator, true, 4000), heap(communicator, false, 4000);
                            for (int call = 0; call < 300 && said.empty(); ++call) {
                              Memory &memory = call / 2 % 2 ? windows : heap;
-                             said += memory.job(programs[call % 2], 1 + call / 4 % 3 * 1300).runChecked(communicator, call);
+                             said +=
+                                 memory.job(programs[call % 2], 1 + call / 4 % 3 * 1300).runChecked(communicator, call);
                              if (call % 50 == 49)
                                said += expectStatus(communicator.barrier(), StatusCode::Ok);
                            }
@@ -198,35 +200,38 @@ TEST(Repeat, TellsThePeersOfFreedWindowsAllTheSame) {
                        }
                        for (int call = 2; call < 8; ++call)
                          said += job.runChecked(communicator, call);
-                       return said + (countMappings() == before ? "" : std::to_string(countMappings() - before) + " too many");
+                       return said +
+                              (countMappings() == before ? "" : std::to_string(countMappings() - before) + " too many");
                      }),
             "");
 }
 
 /// Calls that the ranks disagree on after they agreed on both many times.
 TEST(Repeat, NoticesThatRanksDisagree) {
-  EXPECT_EQ(inEveryWorld(
-                3,
-                [](Communicator &communicator) {
-                  std::string said;
-                  Memory memory(communicator, true, 64);
-                  Job one = memory.job("scratchAllReduce", 64), other = memory.job("scratchAllReduce", 32);
-                  int call = 0;
-                  for (int round = 0; round < 20 && said.empty(); ++round) {
-                    for (int time = 0; time < 3; ++time) {
-                      said += one.runChecked(communicator, ++call);
-                      said += other.runChecked(communicator, ++call);
-                    }
-                    bool isOdd = communicator.rank() == round % 3;
-                    said += expectStatus((isOdd ? other : one).run(communicator), StatusCode::Mismatch, {"disagree on count"});
-                    said += expectStatus(isOdd ? communicator.barrier() : one.run(communicator), StatusCode::Mismatch,
-                                         {"disagree on the operation", "barrier", "run"});
-                    Job wrong = one;
-                    wrong.output = isOdd ? nullptr : one.output;
-                    said += expectStatus(wrong.run(communicator), StatusCode::InvalidArgument, {"output is null"});
-                  }
-                  return said;
-                }),
+  EXPECT_EQ(inEveryWorld(3,
+                         [](Communicator &communicator) {
+                           std::string said;
+                           Memory memory(communicator, true, 64);
+                           Job one = memory.job("scratchAllReduce", 64), other = memory.job("scratchAllReduce", 32);
+                           int call = 0;
+                           for (int round = 0; round < 20 && said.empty(); ++round) {
+                             for (int time = 0; time < 3; ++time) {
+                               said += one.runChecked(communicator, ++call);
+                               said += other.runChecked(communicator, ++call);
+                             }
+                             bool isOdd = communicator.rank() == round % 3;
+                             said += expectStatus((isOdd ? other : one).run(communicator), StatusCode::Mismatch,
+                                                  {"disagree on count"});
+                             said +=
+                                 expectStatus(isOdd ? communicator.barrier() : one.run(communicator),
+                                              StatusCode::Mismatch, {"disagree on the operation", "barrier", "run"});
+                             Job wrong = one;
+                             wrong.output = isOdd ? nullptr : one.output;
+                             said +=
+                                 expectStatus(wrong.run(communicator), StatusCode::InvalidArgument, {"output is null"});
+                           }
+                           return said;
+                         }),
             "");
 }
 
@@ -271,7 +276,8 @@ TEST(Repeat, ARankKilledBetweenEqualCallsIsLostToTheOthers) {
         auto start = std::chrono::steady_clock::now();
         while (std::chrono::steady_clock::now() - start < std::chrono::seconds(10))
           if (Status status = job.run(*communicator); !status.isOk())
-            return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : StatusCode::PeerLost,
+            return expectStatus(status,
+                                status.code() == StatusCode::Aborted ? StatusCode::Aborted : StatusCode::PeerLost,
                                 {"rank 1 "}) +
                    expectStatus(job.run(*communicator), StatusCode::Aborted, {"rank 1 "});
         return "was never told";

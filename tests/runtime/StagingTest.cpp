@@ -1,4 +1,5 @@
-// Ordinary memory of processes, which goes through the runtime's own, piece by piece: whatever lies where, on whichever rank.
+// Ordinary memory of processes, which goes through the runtime's own, piece by piece: whatever lies where, on whichever
+// rank.
 #include "World.h"
 #include "kolo/runtime/Plugin.h"
 
@@ -151,7 +152,8 @@ TEST(Staging, OfCallsInPlace) {
                              Place out(communicator, false, checker.outputBytes());
                              Place in(communicator, false, checker.inputBytes());
                              bool isInPlace = communicator.rank() != 1;
-                             said += checker.run(isInPlace ? out.data() + checker.inPlaceOffset() : in.data(), out.data());
+                             said +=
+                                 checker.run(isInPlace ? out.data() + checker.inPlaceOffset() : in.data(), out.data());
                            }
                          return said;
                        }),
@@ -172,7 +174,8 @@ TEST(Staging, OfAnInputThatOverlapsTheOutput) {
                            for (const Kind &kind : kinds)
                              for (int64_t shift : {int64_t(1), count / 3 + 1}) {
                                Checker checker{communicator, kind, count, ++call};
-                               Place both(communicator, inWindow, 2 * std::max(checker.inputBytes(), checker.outputBytes()));
+                               Place both(communicator, inWindow,
+                                          2 * std::max(checker.inputBytes(), checker.outputBytes()));
                                bool isBehind = call % 2 == 0;
                                bool isOverlapping = communicator.rank() == call / 2 % 2;
                                int64_t far = std::max(checker.inputBytes(), checker.outputBytes());
@@ -240,7 +243,8 @@ TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
   EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
                      [](Communicator &communicator) {
                        Checker checker{communicator, kinds[1], 24'000'001, 1};
-                       Place in(communicator, false, checker.inputBytes()), out(communicator, false, checker.outputBytes());
+                       Place in(communicator, false, checker.inputBytes()),
+                           out(communicator, false, checker.outputBytes());
                        std::string said = checker.run(in.data(), out.data());
                        int64_t bytes = mappedBytes();
                        return said + (bytes < 16 << 20 ? "" : std::to_string(bytes) + " bytes mapped");
@@ -257,7 +261,8 @@ static int64_t bytesTaken(Communicator &communicator, const Kind &kind, int64_t 
   return mappedBytes() - before;
 }
 
-/// Where it is left to the runtime: what is only moved is attached from small sizes on, what is combined from large ones.
+/// Where it is left to the runtime: what is only moved is attached from small sizes on, what is combined from large
+/// ones.
 TEST(Staging, EndsWhereAttachingIsFaster) {
   (void)testPlugin();
   {
@@ -271,8 +276,8 @@ TEST(Staging, EndsWhereAttachingIsFaster) {
     bool isStaged;
   };
   // Among two ranks the larger buffer of an all-gather has twice the count.
-  for (Case each : {Case{kinds[0], (1 << 14) - 1, true}, Case{kinds[0], 1 << 14, false}, Case{kinds[2], (1 << 18) - 1, true},
-                    Case{kinds[2], 1 << 18, false}})
+  for (Case each : {Case{kinds[0], (1 << 14) - 1, true}, Case{kinds[0], 1 << 14, false},
+                    Case{kinds[2], (1 << 18) - 1, true}, Case{kinds[2], 1 << 18, false}})
     EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
                        [&](Communicator &communicator) {
                          std::string said;

@@ -132,8 +132,8 @@ std::string runWorld(WorldKind kind, int numRanks, const CommunicatorOptions &op
   auto world = runtime::ForkedWorld::create(numRanks);
   if (!world.isOk())
     return world.status().message();
-  return join(runProcesses(
-      numRanks, [&](int rank) { return enter(Communicator::createForked(*world, rank, options), body); }));
+  return join(
+      runProcesses(numRanks, [&](int rank) { return enter(Communicator::createForked(*world, rank, options), body); }));
 }
 
 int freePort() {

@@ -230,7 +230,9 @@ const dsl::Definition &findShipped(const std::string &name) {
 }
 
 std::string didYouMean(const std::string &word, const std::vector<std::string> &known) {
-  auto distance = [&](const std::string &candidate) { return llvm::StringRef(candidate).edit_distance_insensitive(word); };
+  auto distance = [&](const std::string &candidate) {
+    return llvm::StringRef(candidate).edit_distance_insensitive(word);
+  };
   auto nearest = std::ranges::min_element(known, {}, distance);
   if (nearest == known.end() || distance(*nearest) > std::max<size_t>(2, word.size() / 2) || word.empty())
     return "";

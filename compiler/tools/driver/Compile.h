@@ -1,4 +1,5 @@
-// From a choreography, wherever it comes from, to a plugin file or to channel form. Used by the tools, the tests and the benchmarks.
+// From a choreography, wherever it comes from, to a plugin file or to channel form. Used by the tools, the tests and
+// the benchmarks.
 #ifndef KOLO_TOOLS_COMPILE_H
 #define KOLO_TOOLS_COMPILE_H
 
@@ -47,21 +48,21 @@ struct CompileRequest {
   std::string output;                       // path of the plugin
   bool optimize = true;                     // false: required passes only
   Schedule schedule = {};
-  bool unproved = false;                    // true: what is not proved is packed all the same
-  std::optional<int64_t> budget = {};       // bytes that the check of one mesh may take; nothing: PipelineOptions' own
-  bool sanitizeThread = false;              // true: code for processes under the thread sanitizer, and only for those
+  bool unproved = false;              // true: what is not proved is packed all the same
+  std::optional<int64_t> budget = {}; // bytes that the check of one mesh may take; nothing: PipelineOptions' own
+  bool sanitizeThread = false;        // true: code for processes under the thread sanitizer, and only for those
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
-  std::string ptxas = {};                   // path of the program that makes cubins of PTX; empty: PTX alone is packed
-  std::string irPath = {};                  // not empty: textual IR of either phase, instead of definitions and meshes
+  std::string ptxas = {};  // path of the program that makes cubins of PTX; empty: PTX alone is packed
+  std::string irPath = {}; // not empty: textual IR of either phase, instead of definitions and meshes
   std::vector<ProgramRequest> programs =
       {}; // not empty: these, for the host alone, instead of definitions, meshes and schedule
   std::vector<SelectionRequest> selection = {}; // as in a manifest, in its order
 };
 
 /// Writes the plugin. Gives the warnings, one line each: with `unproved`, why a program is not proved on a mesh. Throws
-/// ToolError: Refused with all of the author's mistakes, one per line, each beginning with file:line:column; Usage when a
-/// mesh has other dimensions than a definition, or a file cannot be read or written.
+/// ToolError: Refused with all of the author's mistakes, one per line, each beginning with file:line:column; Usage when
+/// a mesh has other dimensions than a definition, or a file cannot be read or written.
 std::vector<std::string> compile(const CompileRequest &request);
 
 /// Runs the same passes up to channel form, but for the check of the programs, and hands over the module, which is gone
@@ -75,7 +76,8 @@ const dsl::Definition &findShipped(const std::string &name);
 std::string didYouMean(const std::string &word, const std::vector<std::string> &known);
 
 /// Compiles a C++ file of choreographies with the host's compiler ($CXX, else c++) against the headers beside this
-/// program, loads it into this process, and gives what it registers. Throws ToolError: Refused with the compiler's messages.
+/// program, loads it into this process, and gives what it registers. Throws ToolError: Refused with the compiler's
+/// messages.
 std::vector<dsl::Definition> loadUserSource(const std::string &path);
 
 } // namespace kolo::tools

@@ -75,7 +75,8 @@ void TaggedData::fillInput(int rank, int64_t count, void *input) const {
   int64_t numBytes = bufferSizes(collective, count, groupSize()).inputElements * elementBytes;
   const Table &table = inputs[size_t(rank)];
   for (int64_t done = 0; done < numBytes; done += int64_t(table.size()))
-    std::memcpy(static_cast<std::byte *>(input) + done, table.data(), size_t(std::min(numBytes - done, int64_t(table.size()))));
+    std::memcpy(static_cast<std::byte *>(input) + done, table.data(),
+                size_t(std::min(numBytes - done, int64_t(table.size()))));
 }
 
 void TaggedData::poisonOutput(void *output, int64_t numElements) const {

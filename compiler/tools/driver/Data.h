@@ -16,8 +16,8 @@ struct BufferSizes {
 };
 BufferSizes bufferSizes(runtime::CollectiveKind collective, int64_t count, int64_t groupSize);
 
-/// Periodic data: element j of a rank's input is entry j mod period of that rank's table. Tables and their reductions come
-/// from the reference, so that checking a gigabyte costs one comparison of memory.
+/// Periodic data: element j of a rank's input is entry j mod period of that rank's table. Tables and their reductions
+/// come from the reference, so that checking a gigabyte costs one comparison of memory.
 class TaggedData {
 public:
   /// Values differ from rank to rank, are never zero, and are exact in every type whatever the order of reduction.

@@ -184,8 +184,9 @@ std::vector<std::string> extractImages(const std::string &plugin, const std::str
   std::vector<std::string> paths;
   for (const nlohmann::json &image : parsed["devices"]["images"]) {
     std::string format = image["format"].get<std::string>();
-    std::filesystem::path path = std::filesystem::path(folder) / (image["kind"].get<std::string>() + "-" +
-                                                                  image["architecture"].get<std::string>() + "." + format);
+    std::filesystem::path path =
+        std::filesystem::path(folder) /
+        (image["kind"].get<std::string>() + "-" + image["architecture"].get<std::string>() + "." + format);
     StringRef bytes = StringRef(all).substr(image["offset"].get<size_t>(), image["bytes"].get<size_t>());
     if (bytes.size() != image["bytes"].get<size_t>())
       throw ToolError(ExitCode::Usage, plugin + ": its images are shorter than its manifest says");

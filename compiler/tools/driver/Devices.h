@@ -12,8 +12,8 @@ struct PipelineOptions;
 
 namespace kolo::tools {
 
-/// Understands "cpu,cuda:sm_90,hip:gfx90a": the devices in it. Throws ToolError (Usage); the host's part, cpu, has to be
-/// there, since it is what sizes buffers and what results are compared with.
+/// Understands "cpu,cuda:sm_90,hip:gfx90a": the devices in it. Throws ToolError (Usage); the host's part, cpu, has to
+/// be there, since it is what sizes buffers and what results are compared with.
 std::vector<DeviceArchitecture> parseTargets(const std::string &text);
 
 /// "f16,f32" and "sum,max", or "all". Throws ToolError (Usage), naming `flag`.
@@ -24,8 +24,8 @@ std::vector<KoloReduction> parseReductions(const std::string &text, const std::s
 llvm::Expected<DeviceCode> compileDevices(mlir::ModuleOp programs, const PipelineOptions &options,
                                           const CompileRequest &request);
 
-/// Writes the images of a plugin to a folder, which is made if need be, as KIND-ARCHITECTURE.FORMAT, without running any of
-/// its code. Gives their paths. Throws ToolError (Usage).
+/// Writes the images of a plugin to a folder, which is made if need be, as KIND-ARCHITECTURE.FORMAT, without running
+/// any of its code. Gives their paths. Throws ToolError (Usage).
 std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder);
 
 } // namespace kolo::tools

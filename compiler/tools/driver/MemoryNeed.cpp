@@ -29,7 +29,8 @@ void checkMemoryNeed(const RankJob &job, int64_t groupSize) {
     largest = std::max(largest, size.count);
   BufferSizes unit = bufferSizes(job.info()->collective, 1, groupSize);
   // As floating point: the product may be larger than any integer.
-  int64_t elements = job.isInPlace ? std::max(unit.inputElements, unit.outputElements) : unit.inputElements + unit.outputElements;
+  int64_t elements =
+      job.isInPlace ? std::max(unit.inputElements, unit.outputElements) : unit.inputElements + unit.outputElements;
   double needed = double(largest) * double(elements) * double(runtime::sizeBytes(job.type)) * job.mesh.numRanks();
   double available = availableBytes();
   if (available > 0 && needed > available)

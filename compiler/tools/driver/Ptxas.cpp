@@ -25,7 +25,8 @@ namespace kolo::tools {
 
 std::string findPtxas(const std::string &asked) {
   if (asked != "auto") {
-    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(asked); path && llvm::sys::fs::can_execute(*path))
+    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(asked);
+        path && llvm::sys::fs::can_execute(*path))
       return *path;
     throw ToolError(ExitCode::Usage, "--ptxas: there is no program " + asked);
   }

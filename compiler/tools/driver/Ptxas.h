@@ -14,8 +14,9 @@ namespace kolo::tools {
 /// /usr/local/cuda. Throws ToolError (Usage) when it is not there.
 std::string findPtxas(const std::string &asked);
 
-/// Has ptxas assemble an image of PTX, with these programs as its kernels, for the architecture it was generated for. The
-/// resources are what ptxas says. Nothing is written to any disk. Throws ToolError (Usage) with what ptxas complains of first.
+/// Has ptxas assemble an image of PTX, with these programs as its kernels, for the architecture it was generated for.
+/// The resources are what ptxas says. Nothing is written to any disk. Throws ToolError (Usage) with what ptxas
+/// complains of first.
 DeviceImage assemble(const DeviceImage &ptx, llvm::ArrayRef<std::string> programs, const std::string &ptxas);
 
 } // namespace kolo::tools

@@ -28,7 +28,8 @@ using runtime::StatusCode;
 namespace {
 
 int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 struct Interval {
@@ -61,7 +62,8 @@ public:
     numBytes = numRanks * sizeof(RankReport) + numIntervals * sizeof(Interval);
     memory = mmap(nullptr, numBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-      throw ToolError(ExitCode::Failed, "cannot allocate " + std::to_string(numBytes) + " bytes for the ranks' reports");
+      throw ToolError(ExitCode::Failed,
+                      "cannot allocate " + std::to_string(numBytes) + " bytes for the ranks' reports");
     for (size_t rank = 0; rank < numRanks; ++rank)
       new (&report(rank)) RankReport;
   }
@@ -141,7 +143,8 @@ private:
       largest = std::max(largest, size.count);
     BufferSizes elements = sizesOf(largest);
     size_t elementBytes = runtime::sizeBytes(job.type);
-    size_t inputBytes = size_t(elements.inputElements) * elementBytes, outputBytes = size_t(elements.outputElements) * elementBytes;
+    size_t inputBytes = size_t(elements.inputElements) * elementBytes,
+           outputBytes = size_t(elements.outputElements) * elementBytes;
     Status status = input.allocate(communicator, job.isInPlace ? std::max(inputBytes, outputBytes) : inputBytes, job);
     if (!status.isOk() || job.isInPlace)
       return status;
@@ -218,7 +221,8 @@ private:
 /// Calls `atEnd` for every size that rank 0 has done since the last time.
 class ProgressReporter {
 public:
-  ProgressReporter(const SharedReports &reports, const std::function<void(size_t)> &atEnd) : reports(reports), atEnd(atEnd) {}
+  ProgressReporter(const SharedReports &reports, const std::function<void(size_t)> &atEnd)
+      : reports(reports), atEnd(atEnd) {}
   void update() {
     for (auto done = size_t(reports.report(0).sizesDone.load()); numDone < done;)
       atEnd(++numDone);
@@ -323,13 +327,14 @@ private:
   std::vector<pid_t> ids; // by rank; 0: has ended
 };
 
-void runProcesses(const RankJob &job, const TaggedData &data, const SharedReports &reports, ProgressReporter &progress) {
+void runProcesses(const RankJob &job, const TaggedData &data, const SharedReports &reports,
+                  ProgressReporter &progress) {
   auto world = runtime::ForkedWorld::create(job.mesh.numRanks());
   if (!world.isOk())
     throw ToolError(ExitCode::Usage, world.status().message());
   std::fflush(nullptr);
-  // After one rank's failure the others fail by themselves, but for those that do not run at all: a stopped process would
-  // be waited for in vain.
+  // After one rank's failure the others fail by themselves, but for those that do not run at all: a stopped process
+  // would be waited for in vain.
   constexpr int64_t graceNs = 2'000'000'000;
   int64_t failedAtNs = 0;
   Children children(job, data, reports, *world);

@@ -31,10 +31,12 @@ struct RankJob {
   bool isInPlace = false;
   bool useWindows = true;   // false: memory as malloc gives it
   bool useProcesses = true; // false: threads of this process
-  bool check = true;        // every byte of every output, once per size, before anything is timed; else data is never looked at
+  bool check =
+      true; // every byte of every output, once per size, before anything is timed; else data is never looked at
   runtime::CommunicatorOptions options = {};
   std::vector<SizeJob> sizes = {};
-  std::optional<runtime::DeviceKind> device = {}; // all ranks in this process then, spread over the devices of this kind
+  std::optional<runtime::DeviceKind> device =
+      {}; // all ranks in this process then, spread over the devices of this kind
   std::optional<runtime::CollectiveKind> collective = {};
   bool wantsHugePages = false; // advises the kernel so for memory that is in no window
 
@@ -46,12 +48,12 @@ struct RankJob {
   runtime::MemoryKind memoryKind() const;
 };
 
-/// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices what the
-/// slowest of them takes, by its own events.
+/// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices
+/// what the slowest of them takes, by its own events.
 using Timings = std::vector<double>;
 
-/// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for wrong
-/// data, Failed when ranks could not run to the end; the message names the rank.
+/// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for
+/// wrong data, Failed when ranks could not run to the end; the message names the rank.
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t done)> &atEnd);
 
 } // namespace kolo::tools

@@ -65,9 +65,10 @@ Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &
          "protocol slots: all of the input is published at once as all ranks enter, and read; not with pipeline, "
          "transfers push or entry credits");
   if (usesPackets(schedule.protocol) && (schedule.slices > 1 || schedule.transfers == Transfers::Pull))
-    fail(where, fmt::format("protocol {}: everything is written by its sender, a packet at a time; not with pipeline or "
-                            "transfers pull",
-                            protocols[size_t(schedule.protocol)]));
+    fail(where,
+         fmt::format("protocol {}: everything is written by its sender, a packet at a time; not with pipeline or "
+                     "transfers pull",
+                     protocols[size_t(schedule.protocol)]));
   return schedule;
 }
 

@@ -6,8 +6,8 @@
 
 namespace kolo::tools {
 
-/// An empty file where temporary files belong ($TMPDIR, else /tmp); removed with this object, and when a signal ends the
-/// process.
+/// An empty file where temporary files belong ($TMPDIR, else /tmp); removed with this object, and when a signal ends
+/// the process.
 class TemporaryFile {
 public:
   /// Throws ToolError (Usage) when it cannot be made.

@@ -15,8 +15,9 @@ struct Measurement {
   std::vector<double> microseconds; // of single calls, over all rounds
   std::vector<double> roundsUs;     // the median of each round
   bool isLeftBehind = false;        // far behind in the first rounds, and not measured again
-  /// The mean of the rounds but for the slowest, which may have been disturbed. Not the median: where a machine is in one of two
-  /// states for seconds, as a virtual one whose cores move, who is fast in both is better than who is fastest in one.
+  /// The mean of the rounds but for the slowest, which may have been disturbed. Not the median: where a machine is in
+  /// one of two states for seconds, as a virtual one whose cores move, who is fast in both is better than who is
+  /// fastest in one.
   double typicalUs() const;
 };
 
@@ -33,10 +34,11 @@ struct TuneOptions {
 };
 
 /// One cell per size of the ladder, 16 bytes to maxBytes by factors of 4, that a call can have; f32, sum, ranks as
-/// processes, memory that is in no window on huge pages if the kernel gives them: to attach is faster then, and hardly slower than
-/// to stage otherwise. In the first round every candidate's result is checked byte by byte, then a few calls are timed; so they are
-/// in the second, seconds later, and who is far behind in both is left there. The rounds that follow alternate among the others,
-/// as many as fit into the time of a cell, but at least one. Throws as runRanks does, and Refused where results are wrong.
+/// processes, memory that is in no window on huge pages if the kernel gives them: to attach is faster then, and hardly
+/// slower than to stage otherwise. In the first round every candidate's result is checked byte by byte, then a few
+/// calls are timed; so they are in the second, seconds later, and who is far behind in both is left there. The rounds
+/// that follow alternate among the others, as many as fit into the time of a cell, but at least one. Throws as runRanks
+/// does, and Refused where results are wrong.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
 

@@ -6,8 +6,8 @@
 
 namespace kolo::tools {
 
-/// While one lives, a crash ends the process with exit code Refused and the line "PLACE: error: ... crashed". At most one
-/// at a time.
+/// While one lives, a crash ends the process with exit code Refused and the line "PLACE: error: ... crashed". At most
+/// one at a time.
 class UserCode {
 public:
   explicit UserCode(const std::string &place);

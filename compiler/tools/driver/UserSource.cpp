@@ -58,7 +58,8 @@ static void buildLibrary(const std::string &source, const std::string &library) 
   if (result < 0)
     throw ToolError(ExitCode::Usage, "cannot run the C++ compiler " + command.front() + ": " + problem);
   auto text = llvm::MemoryBuffer::getFile(log.path());
-  throw ToolError(ExitCode::Refused, source + " does not compile:\n" + (text ? (*text)->getBuffer().rtrim().str() : ""));
+  throw ToolError(ExitCode::Refused,
+                  source + " does not compile:\n" + (text ? (*text)->getBuffer().rtrim().str() : ""));
 }
 
 /// Why the loader refused a library, without the library's name, which means nothing to the user.

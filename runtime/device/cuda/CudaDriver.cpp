@@ -66,7 +66,8 @@ int32_t enablePeer(int32_t device, int32_t peer) {
                                                           : check(result, "cuCtxEnablePeerAccess");
 }
 
-/// On the device itself and over NVLink, of which atomics that the link carries are the sign: PCIe has none between devices.
+/// On the device itself and over NVLink, of which atomics that the link carries are the sign: PCIe has none between
+/// devices.
 int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer) {
   *answer = 0;
   CUdevice own = 0;

@@ -182,9 +182,9 @@ int32_t launch(int32_t device, const KoloDriverLaunch *launch) {
   const void *argument = launch->argument;
   void *arguments[] = {&argument};
   if (launch->isTogether)
-    return check(hip.launchTogether(function, launch->gridX, launch->gridY, 1, launch->numThreads, 1, 1, 0, stream,
-                                    arguments),
-                 "hipModuleLaunchCooperativeKernel");
+    return check(
+        hip.launchTogether(function, launch->gridX, launch->gridY, 1, launch->numThreads, 1, 1, 0, stream, arguments),
+        "hipModuleLaunchCooperativeKernel");
   KOLO_HIP(hipModuleLaunchKernel, function, launch->gridX, launch->gridY, 1, launch->numThreads, 1, 1, 0, stream,
            arguments, nullptr);
   return KOLO_DRIVER_OK;

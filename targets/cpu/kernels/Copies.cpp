@@ -43,7 +43,7 @@ constexpr int64_t vectorsPerIteration = 4;
 
 /// Copies the bytes [begin, end), so many at once; all loads of an iteration come before its stores.
 void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value end, int64_t bytes, int64_t unroll,
-                                bool isAroundCaches) {
+                         bool isAroundCaches) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, begin, end, constant(bytes * unroll));
   builder.setInsertionPointToStart(loop.getBody());
@@ -60,7 +60,8 @@ void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value 
     base = loadEntry(builder, loc, to.base, destinations.getInductionVar());
   }
   for (auto [offset, value] : llvm::zip_equal(offsets, values))
-    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, base, offset), isAroundCaches ? unsigned(bytes) : 1,
+    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, base, offset),
+                          isAroundCaches ? unsigned(bytes) : 1,
                           /*isVolatile=*/false, /*isNonTemporal=*/isAroundCaches);
 }
 
@@ -68,8 +69,8 @@ void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value 
 void Copies::copyAroundCaches(const Destinations &to, Value from, Value size) {
   Value first = to.number ? loadEntry(builder, loc, to.base, constant(0)) : to.base;
   Value head = toIndex(builder, loc, createMisalignment(builder, loc, first, vectorBytes));
-  Value end = createAdd(builder, loc, head,
-                        roundDown(createSub(builder, loc, size, head), vectorBytes * vectorsPerIteration));
+  Value end =
+      createAdd(builder, loc, head, roundDown(createSub(builder, loc, size, head), vectorBytes * vectorsPerIteration));
   copyVectors(to, from, constant(0), head, 1, 1);
   copyVectors(to, from, head, end, vectorBytes, vectorsPerIteration, /*isAroundCaches=*/true);
   copyVectors(to, from, end, size, 1, 1);
@@ -92,8 +93,8 @@ void Copies::define(StringRef name, bool isMulticast) {
   Value isLarge = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, size, constant(4096));
   Value isAround = arith::AndIOp::create(builder, loc, isLarge, isNotZero(builder, loc, aroundCaches));
   if (isMulticast)
-    isAround = arith::AndIOp::create(builder, loc, isAround,
-                                     areAlignedAlike(builder, loc, to.base, to.number, vectorBytes));
+    isAround =
+        arith::AndIOp::create(builder, loc, isAround, areAlignedAlike(builder, loc, to.base, to.number, vectorBytes));
   auto conditional = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(conditional.thenBlock());
   copyAroundCaches(to, from, size);

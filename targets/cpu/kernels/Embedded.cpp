@@ -5,10 +5,8 @@
 
 #define KOLO_EMBED(symbol, file)                                                                                       \
   asm(".pushsection .rodata\n"                                                                                         \
-      ".balign 16\n"                                                                                                   \
-      #symbol ":\n"                                                                                                    \
-      ".incbin \"" file "\"\n"                                                                                         \
-      #symbol "_end:\n"                                                                                                \
+      ".balign 16\n" #symbol ":\n"                                                                                     \
+      ".incbin \"" file "\"\n" #symbol "_end:\n"                                                                       \
       ".popsection\n");                                                                                                \
   extern "C" const char symbol[], symbol##_end[];
 

@@ -1,5 +1,5 @@
-// The code that is the same in all plugins: loops over elements and bytes. Made when Kolo is built, once for every kind of
-// processor, and linked into plugins.
+// The code that is the same in all plugins: loops over elements and bytes. Made when Kolo is built, once for every kind
+// of processor, and linked into plugins.
 #ifndef KOLO_TARGETS_CPU_KERNELS_KERNELS_H
 #define KOLO_TARGETS_CPU_KERNELS_KERNELS_H
 
@@ -21,8 +21,9 @@ void defineReductions(mlir::ModuleOp module, int64_t vectorBytes);
 
 /// One kind of processor, and the kernels for it. The first one is what programs themselves are compiled for.
 struct KernelObject {
-  const char *cpu;        // "x86-64-v3"
-  llvm::StringRef object; // ELF. Its symbols, all hidden: kernelSymbol() of every kernel; in the first one also copies and packets
+  const char *cpu; // "x86-64-v3"
+  llvm::StringRef
+      object; // ELF. Its symbols, all hidden: kernelSymbol() of every kernel; in the first one also copies and packets
 };
 /// With the thread sanitizer's instrumentation, for the first kind alone, or without.
 llvm::ArrayRef<KernelObject> kernelObjects(bool sanitizeThread);

@@ -1,4 +1,5 @@
-// Packets in lines: 120 bytes of data, and the sequence number of a call in the word after them. See kolo/runtime/PluginAbi.h.
+// Packets in lines: 120 bytes of data, and the sequence number of a call in the word after them. See
+// kolo/runtime/PluginAbi.h.
 //
 // The word is stored with release and loaded with acquire: whoever sees the one of its call sees the data.
 #include "compiler/lower/PacketFormat.h"
@@ -89,7 +90,8 @@ void Lines::defineWrite() {
   builder.setInsertionPointToStart(loop.getBody());
   Value number = loop.getInductionVar();
   copyData(at(lines, number, lineBytes), at(source, number, dataBytes), number, size);
-  LLVM::StoreOp::create(builder, loc, word, wordAt(lines, number), wordBytes, /*isVolatile=*/false, /*isNonTemporal=*/false,
+  LLVM::StoreOp::create(builder, loc, word, wordAt(lines, number), wordBytes, /*isVolatile=*/false,
+                        /*isNonTemporal=*/false,
                         /*isInvariantGroup=*/false, LLVM::AtomicOrdering::release);
   builder.setInsertionPointToEnd(&function.getBody().back());
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
@@ -100,7 +102,8 @@ void Lines::defineRead() {
   auto function =
       createFunction(builder, module, lineFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
-  Value destination = function.getArgument(0), lines = function.getArgument(1), wanted = wordOf(function.getArgument(3));
+  Value destination = function.getArgument(0), lines = function.getArgument(1),
+        wanted = wordOf(function.getArgument(3));
   Value size = toIndex(builder, loc, function.getArgument(2));
   Value numFilled = arith::CeilDivUIOp::create(builder, loc, size, constant(dataBytes));
   Type index = builder.getIndexType();
@@ -112,7 +115,8 @@ void Lines::defineRead() {
   builder.setInsertionPointToStart(found.elseBlock());
   scf::YieldOp::create(builder, loc, isInside);
   builder.setInsertionPointToStart(found.thenBlock());
-  Value word = LLVM::LoadOp::create(builder, loc, i64, wordAt(lines, number), wordBytes, /*isVolatile=*/false, /*isNonTemporal=*/false,
+  Value word = LLVM::LoadOp::create(builder, loc, i64, wordAt(lines, number), wordBytes, /*isVolatile=*/false,
+                                    /*isNonTemporal=*/false,
                                     /*isInvariant=*/false, /*isInvariantGroup=*/false, LLVM::AtomicOrdering::acquire);
   Value isThere = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, word, wanted);
   scf::YieldOp::create(builder, loc, isThere);

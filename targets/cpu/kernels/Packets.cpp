@@ -1,4 +1,5 @@
-// Packets: 4 bytes of data and the sequence number of a call, read and written as one word. See kolo/runtime/PluginAbi.h.
+// Packets: 4 bytes of data and the sequence number of a call, read and written as one word. See
+// kolo/runtime/PluginAbi.h.
 #include "compiler/lower/PacketFormat.h"
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
@@ -27,7 +28,8 @@ public:
 private:
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value packetAt(Value packets, Value number) {
-    return advance(builder, loc, packets, toInteger(builder, loc, createMul(builder, loc, number, constant(packetBytes))));
+    return advance(builder, loc, packets,
+                   toInteger(builder, loc, createMul(builder, loc, number, constant(packetBytes))));
   }
   Value dataAt(Value data, Value number) {
     return advance(builder, loc, data, toInteger(builder, loc, createMul(builder, loc, number, constant(dataBytes))));
@@ -76,7 +78,8 @@ Value Packets::createRest(Value source, Value begin, Value end) {
 
 /// (packets, src, sizeBytes, sequence): sizeBytes / 4 packets, rounded up, and one at least.
 void Packets::defineWrite() {
-  auto function = createFunction(builder, module, wordFunctions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
+  auto function =
+      createFunction(builder, module, wordFunctions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value packets = function.getArgument(0), source = function.getArgument(1), upper = shifted(function.getArgument(3));
   Value size = toIndex(builder, loc, function.getArgument(2));
@@ -125,7 +128,8 @@ Value Packets::readRest(Value destination, Value source, Value whole, Value size
   OpBuilder::InsertionGuard guard(builder);
   Value number = arith::DivUIOp::create(builder, loc, whole, constant(dataBytes));
   Value word = readPacket(packetAt(source, number));
-  auto conditional = scf::IfOp::create(builder, loc, builder.getIndexType(), isOf(word, sequence), /*withElseRegion=*/true);
+  auto conditional =
+      scf::IfOp::create(builder, loc, builder.getIndexType(), isOf(word, sequence), /*withElseRegion=*/true);
   builder.setInsertionPointToStart(conditional.elseBlock());
   scf::YieldOp::create(builder, loc, whole);
   builder.setInsertionPointToStart(conditional.thenBlock());
@@ -141,7 +145,8 @@ Value Packets::readRest(Value destination, Value source, Value whole, Value size
 
 /// (dst, packets, sizeBytes, sequence) -> i64: the bytes up to the first packet that is not there yet. Never waits.
 void Packets::defineRead() {
-  auto function = createFunction(builder, module, wordFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
+  auto function =
+      createFunction(builder, module, wordFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value destination = function.getArgument(0), source = function.getArgument(1), sequence = function.getArgument(3);
   Value size = toIndex(builder, loc, function.getArgument(2));

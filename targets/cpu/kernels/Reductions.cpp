@@ -42,9 +42,10 @@ private:
     return {function.getArgument(0), toIndex(builder, loc, function.getArgument(1)), function.getArgument(2),
             toIndex(builder, loc, function.getArgument(3))};
   }
-  SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction, Value first,
-                                    Type moved, int64_t unroll);
-  void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches);
+  SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
+                                    Value first, Type moved, int64_t unroll);
+  void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored,
+                bool isAroundCaches);
   /// Elements; a step of more than 1 is a block.
   struct Range {
     Value begin, end;
@@ -56,7 +57,8 @@ private:
   int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(carriedType(type))); }
   int64_t blockElements(KoloType type) { return vectorElements(type) * vectorsPerIteration; }
 
-  /// What elements are in registers: bits of f16 and bf16, since LLVM takes long over loops that carry these, or gives up.
+  /// What elements are in registers: bits of f16 and bf16, since LLVM takes long over loops that carry these, or gives
+  /// up.
   Type carriedType(KoloType type) { return isNarrow(type) ? Type(builder.getI16Type()) : storedType(builder, type); }
   static bool isNarrow(KoloType type) { return type == KOLO_F16 || type == KOLO_BF16; }
   static unsigned sizeBytes(Type stored) { return stored.getIntOrFloatBitWidth() / 8; }
@@ -81,7 +83,8 @@ Value Reductions::withElement(Value value, Type element) {
 /// Of values as they are carried.
 Value Reductions::combine(KoloType type, KoloReduction reduction, Value left, Value right) {
   Type stored = storedType(builder, type);
-  Value combined = createReduction(builder, loc, type, reduction, withElement(left, stored), withElement(right, stored));
+  Value combined =
+      createReduction(builder, loc, type, reduction, withElement(left, stored), withElement(right, stored));
   return withElement(combined, carriedType(type));
 }
 
@@ -97,14 +100,16 @@ Value Reductions::addressOf(Value base, Value first, Type stored, Type type, int
                              ArrayRef<LLVM::GEPArg>{arith::AddIOp::create(builder, loc, first, offset).getResult()});
 }
 
-/// The combination of all sources, from element `first` on: as many values of `type` as the unrolling says, in registers.
+/// The combination of all sources, from element `first` on: as many values of `type` as the unrolling says, in
+/// registers.
 SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
-                                           Value first, Type moved, int64_t unroll) {
+                                              Value first, Type moved, int64_t unroll) {
   Type stored = carriedType(type);
   auto loadAll = [&](Value base) {
     SmallVector<Value> values;
     for (int64_t i = 0; i < unroll; ++i)
-      values.push_back(LLVM::LoadOp::create(builder, loc, moved, addressOf(base, first, stored, moved, i), sizeBytes(stored)));
+      values.push_back(
+          LLVM::LoadOp::create(builder, loc, moved, addressOf(base, first, stored, moved, i), sizeBytes(stored)));
     return values;
   };
   Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
@@ -113,15 +118,16 @@ SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, 
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   SmallVector<Value> combined;
-  for (auto [left, right] : llvm::zip_equal(loop.getRegionIterArgs(),
-                                            loadAll(loadEntry(builder, loc, arguments.sources, loop.getInductionVar()))))
+  for (auto [left, right] : llvm::zip_equal(
+           loop.getRegionIterArgs(), loadAll(loadEntry(builder, loc, arguments.sources, loop.getInductionVar()))))
     combined.push_back(combine(type, reduction, left, right));
   scf::YieldOp::create(builder, loc, combined);
   return SmallVector<Value>(loop.getResults());
 }
 
 /// Stores values to all destinations, from element `first` on.
-void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isAroundCaches) {
+void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored,
+                          bool isAroundCaches) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, 0), arguments.numDestinations,
                                  createConstant(builder, loc, 1));
@@ -129,13 +135,15 @@ void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> valu
   Value base = loadEntry(builder, loc, arguments.destinations, loop.getInductionVar());
   for (auto [i, value] : llvm::enumerate(values))
     LLVM::StoreOp::create(builder, loc, value, addressOf(base, first, stored, value.getType(), int64_t(i)),
-                          isAroundCaches ? unsigned(cast<VectorType>(value.getType()).getNumElements()) * sizeBytes(stored)
-                                         : sizeBytes(stored),
+                          isAroundCaches
+                              ? unsigned(cast<VectorType>(value.getType()).getNumElements()) * sizeBytes(stored)
+                              : sizeBytes(stored),
                           /*isVolatile=*/false, isAroundCaches);
 }
 
 /// One loop: the combination of all sources, in registers until it is stored to all destinations.
-void Reductions::buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range, bool isAroundCaches) {
+void Reductions::buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range,
+                           bool isAroundCaches) {
   bool isVector = range.step > 1;
   KoloType type = combination.type;
   Type stored = carriedType(type), moved = isVector ? Type(VectorType::get({vectorElements(type)}, stored)) : stored;
@@ -162,7 +170,8 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
   Value block = constantI64(builder, loc, blockElements(type));
   Value first = loadEntry(builder, loc, arguments.destinations, zero);
   Value misalignment = createMisalignment(builder, loc, first, vectorBytes);
-  Value head = arith::MinSIOp::create(builder, loc, count, arith::DivUIOp::create(builder, loc, misalignment, elementBytes));
+  Value head =
+      arith::MinSIOp::create(builder, loc, count, arith::DivUIOp::create(builder, loc, misalignment, elementBytes));
   Value left = arith::SubIOp::create(builder, loc, count, head);
   Value whole = arith::SubIOp::create(builder, loc, left, arith::RemUIOp::create(builder, loc, left, block));
   Value blocksBegin = toIndex(builder, loc, head);
@@ -173,7 +182,8 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
       builder, loc, isNotZero(builder, loc, function.getArgument(5)),
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest, constantI64(builder, loc, 0)));
   isAround = arith::AndIOp::create(
-      builder, loc, isAround, areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
+      builder, loc, isAround,
+      areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
 
   buildLoop(arguments, combination, {zero, blocksBegin, 1}, /*isAroundCaches=*/false);
   auto blocks = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);

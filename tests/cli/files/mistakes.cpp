@@ -11,6 +11,4 @@ KOLO_COLLECTIVE(broken, AllGather, Mesh("node", "gpu")) {
   c.send(out[me]).to(me.others(node)).to(me.others(gpu));
 }
 
-KOLO_COLLECTIVE(incomplete, AllGather, Mesh("node", "gpu")) {
-  c.copy(c.input(), c.output()[c.rank()]);
-}
+KOLO_COLLECTIVE(incomplete, AllGather, Mesh("node", "gpu")) { c.copy(c.input(), c.output()[c.rank()]); }

@@ -1,5 +1,5 @@
-/* A plugin written by hand: what the compiler would write, for the runtime's own tests. Every buffer of a peer is reached
- * both ways, through its address where it has one and through put and get where not. */
+/* A plugin written by hand: what the compiler would write, for the runtime's own tests. Every buffer of a peer is
+ * reached both ways, through its address where it has one and through put and get where not. */
 #include "kolo/runtime/PluginAbi.h"
 
 #include <stddef.h>
@@ -34,7 +34,9 @@ static void putTo(In in, int64_t peer, int32_t role, int64_t offset, const void 
 }
 
 /* This lane's part [begin, end) of count elements. */
-typedef struct Slice { int64_t begin, end; } Slice;
+typedef struct Slice {
+  int64_t begin, end;
+} Slice;
 static Slice sliceOf(In in) {
   Slice slice = {in->count * in->lane / in->numLanes, in->count * (in->lane + 1) / in->numLanes};
   return slice;
@@ -219,8 +221,7 @@ static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS]
 static const KoloReduceKernel wrongKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS];
 static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = averageF32};
 
-#define PROGRAM(function, scratch)                                                                                     \
-  { .name = #function, .run = function, .scratchBytes = scratch }
+#define PROGRAM(function, scratch) {.name = #function, .run = function, .scratchBytes = scratch}
 static const KoloProgram programs[] = {
     PROGRAM(ringAllGather, noScratch), PROGRAM(pullAllReduce, noScratch), PROGRAM(scratchAllReduce, slotPerRank),
     PROGRAM(rowBroadcast, noScratch),  PROGRAM(hang, noScratch),          PROGRAM(misbehave, noScratch),

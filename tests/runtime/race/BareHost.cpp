@@ -41,7 +41,8 @@ Memory allocate(int64_t sizeBytes) {
 
 class BareHost : public Host {
 public:
-  BareHost(const std::string &path, const runtime::ProgramInfo &programInfo) : table(loadTable(path)), info(programInfo) {
+  BareHost(const std::string &path, const runtime::ProgramInfo &programInfo)
+      : table(loadTable(path)), info(programInfo) {
     program = std::find_if(table->programs, table->programs + table->numPrograms,
                            [&](const KoloProgram &candidate) { return candidate.name == info.name; });
   }
@@ -77,7 +78,8 @@ private:
   Counter &counter(int receiver, int lane, int semaphore, int sender) {
     size_t numRanks = job->buffers.size();
     size_t row = (static_cast<size_t>(receiver) * static_cast<size_t>(job->lanes) + static_cast<size_t>(lane)) *
-                     static_cast<size_t>(info.numSemaphores) + static_cast<size_t>(semaphore);
+                     static_cast<size_t>(info.numSemaphores) +
+                 static_cast<size_t>(semaphore);
     return counters[row * numRanks + static_cast<size_t>(sender)];
   }
   void runLane(Lane &lane);
@@ -102,7 +104,8 @@ void BareHost::signal(KoloInvocation *invocation, int64_t peer, int32_t semaphor
   Lane &lane = laneOf(invocation);
   size_t numRanks = lane.host->job->buffers.size();
   uint64_t count = ++lane.sent[static_cast<size_t>(semaphore) * numRanks + static_cast<size_t>(peer)];
-  lane.host->counter(static_cast<int>(peer), lane.number, semaphore, lane.rank).value.store(count, std::memory_order_release);
+  lane.host->counter(static_cast<int>(peer), lane.number, semaphore, lane.rank)
+      .value.store(count, std::memory_order_release);
 }
 
 int32_t BareHost::wait(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t) {
@@ -165,8 +168,14 @@ void BareHost::prepare(const Job &newJob) {
     peers[KOLO_SCRATCH].push_back(scratch.back().get());
     std::vector<Lane> &own = lanes.emplace_back();
     for (size_t lane = 0; lane < numLanes; ++lane)
-      own.push_back({this, static_cast<int>(rank), static_cast<int>(lane), std::vector<uint64_t>(perLane),
-                     std::vector<uint64_t>(perLane), allocate(tileBytes), 0, {}});
+      own.push_back({this,
+                     static_cast<int>(rank),
+                     static_cast<int>(lane),
+                     std::vector<uint64_t>(perLane),
+                     std::vector<uint64_t>(perLane),
+                     allocate(tileBytes),
+                     0,
+                     {}});
   }
 }
 
@@ -208,7 +217,8 @@ void BareHost::runLane(Lane &lane) {
     invocation.reduce = table->kernels[0].reduce[static_cast<size_t>(job->type)][KOLO_SUM];
   invocation.blockElements[KOLO_INPUT] = invocation.blockElements[KOLO_OUTPUT] = invocation.count;
   size_t turn = lane.numCalls++ % 2 * job->buffers.size();
-  for (auto [role, bases] : {std::pair(KOLO_PUBLISHED, &publishedBases[turn]), std::pair(KOLO_PACKETS, &packetBases[turn])}) {
+  for (auto [role, bases] :
+       {std::pair(KOLO_PUBLISHED, &publishedBases[turn]), std::pair(KOLO_PACKETS, &packetBases[turn])}) {
     invocation.local[role] = bases[lane.rank];
     invocation.peers[role] = bases;
   }

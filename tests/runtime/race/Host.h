@@ -1,4 +1,5 @@
-// Two hosts for generated code, with ranks as threads: the runtime, and one that does nothing but what the plugin ABI asks for.
+// Two hosts for generated code, with ranks as threads: the runtime, and one that does nothing but what the plugin ABI
+// asks for.
 #pragma once
 
 #include "Oracle.h"
@@ -34,13 +35,13 @@ public:
   virtual std::string call(int rank) = 0;
 };
 
-/// The runtime as it is. Ranks exchange records at the entry of each call, so that nothing that a rank does in a call comes
-/// before another's entry.
+/// The runtime as it is. Ranks exchange records at the entry of each call, so that nothing that a rank does in a call
+/// comes before another's entry.
 std::unique_ptr<Host> makeRuntimeHost(const runtime::Plugin &plugin, const runtime::ProgramInfo &info,
                                       const std::vector<int64_t> &mesh, int lanes);
 
-/// Calls go straight into the code: ranks meet in the semaphores of the program and nowhere else, so that a rank may be a
-/// call ahead of its peers wherever the program permits it.
+/// Calls go straight into the code: ranks meet in the semaphores of the program and nowhere else, so that a rank may be
+/// a call ahead of its peers wherever the program permits it.
 std::unique_ptr<Host> makeBareHost(const std::string &path, const runtime::ProgramInfo &info);
 
 } // namespace kolo::race

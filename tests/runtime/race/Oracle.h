@@ -1,5 +1,5 @@
-// What a call of a collective reads and gives, straight from the definition of each collective, for the sum of small integers,
-// which is exact in every type. Independent of the compiler and of its reference.
+// What a call of a collective reads and gives, straight from the definition of each collective, for the sum of small
+// integers, which is exact in every type. Independent of the compiler and of its reference.
 #pragma once
 
 #include "kolo/runtime/Plugin.h"
@@ -28,7 +28,8 @@ struct CallShape {
   /// Elements that the rank's buffers have; 0 where the collective does not use them on this rank.
   int64_t inputElements(int rank) const;
   int64_t outputElements(int rank) const;
-  /// Where the input lies inside the output in an in-place call, in elements; negative when the output lies inside the input.
+  /// Where the input lies inside the output in an in-place call, in elements; negative when the output lies inside the
+  /// input.
   int64_t inPlaceOffset(int rank) const;
 
   /// The value of the rank's input in the `number`-th call.

@@ -1,10 +1,11 @@
-// Generated code under the thread sanitizer, ranks as threads: what the compiler leaves out of the synchronisation must not
-// be missed. Plugins come from the folder that KOLO_RACE_PLUGINS names, made by compile_plugins.py; without it all is skipped.
+// Generated code under the thread sanitizer, ranks as threads: what the compiler leaves out of the synchronisation must
+// not be missed. Plugins come from the folder that KOLO_RACE_PLUGINS names, made by compile_plugins.py; without it all
+// is skipped.
 //
-// Every program runs in two hosts. The runtime exchanges records among all ranks at the entry of each call: that orders all
-// that was before a call before all that is in it, on every rank, and so hides a credit that a program lacks for the entry
-// to a call, and every hazard between calls. The bare host adds nothing to the program's own signals; there such a credit is
-// missed. A signal or a credit that is missing inside a call shows in both.
+// Every program runs in two hosts. The runtime exchanges records among all ranks at the entry of each call: that orders
+// all that was before a call before all that is in it, on every rank, and so hides a credit that a program lacks for
+// the entry to a call, and every hazard between calls. The bare host adds nothing to the program's own signals; there
+// such a credit is missed. A signal or a credit that is missing inside a call shows in both.
 #include "../World.h"
 #include "Host.h"
 
@@ -78,8 +79,8 @@ template <class T> std::string compare(const CallShape &shape, int rank, int num
   return {};
 }
 
-/// One rank's application: it writes its buffers, calls, and reads its output, again and again, at its own pace. It goes on
-/// after a wrong result, since its peers do.
+/// One rank's application: it writes its buffers, calls, and reads its output, again and again, at its own pace. It
+/// goes on after a wrong result, since its peers do.
 template <class T> std::string runRank(Host &host, const Job &job, int rank, unsigned pace) {
   std::minstd_rand random(pace);
   auto dawdle = [&] {
@@ -129,8 +130,9 @@ template <class T> std::string Run::job(const CallShape &shape, DataType type, b
   std::string all;
   for (const std::string &text : said)
     all += text;
-  return all.empty() ? all : "count " + std::to_string(shape.count) + ", root " + std::to_string(shape.root) +
-                                 (isInPlace ? ", in place: " : ": ") + all;
+  return all.empty() ? all
+                     : "count " + std::to_string(shape.count) + ", root " + std::to_string(shape.root) +
+                           (isInPlace ? ", in place: " : ": ") + all;
 }
 
 /// All counts, roots, types, and in place where the program itself runs in place, up to the first that goes wrong.

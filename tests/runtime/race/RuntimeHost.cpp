@@ -6,8 +6,8 @@ namespace {
 class RuntimeHost : public Host {
 public:
   RuntimeHost(const runtime::Plugin &plugin, runtime::Mesh mesh, int lanes)
-      : plugin(plugin), mesh(std::move(mesh)), created(runtime::Communicator::createThreads(
-                                                   this->mesh.numRanks(), {.timeoutMs = 30000, .lanes = lanes})) {}
+      : plugin(plugin), mesh(std::move(mesh)),
+        created(runtime::Communicator::createThreads(this->mesh.numRanks(), {.timeoutMs = 30000, .lanes = lanes})) {}
 
   void prepare(const Job &newJob) override { job = &newJob; }
 

@@ -1,8 +1,8 @@
 // The language: what a choreography's body calls on its argument `c`.
 //
-// Meaning: every statement runs to completion on all ranks before the next one starts, and reads all its sources before it
-// writes any destination. A mistake is reported at the line of the statement that makes it, with all the others, once the
-// body has run; no call throws.
+// Meaning: every statement runs to completion on all ranks before the next one starts, and reads all its sources before
+// it writes any destination. A mistake is reported at the line of the statement that makes it, with all the others,
+// once the body has run; no call throws.
 #pragma once
 
 #include <kolo/dsl/Buffer.h>
@@ -50,13 +50,14 @@ public:
   /// The output, already holding this rank's input. Only where both have the same size; in a broadcast, only the root's
   /// holds anything.
   Buffer inPlace(Location location = Location::current());
-  /// Memory for intermediate results that starts undefined at every call. It has the size of `like`, and its grid, unless
-  /// it is cut into another one.
+  /// Memory for intermediate results that starts undefined at every call. It has the size of `like`, and its grid,
+  /// unless it is cut into another one.
   Buffer scratch(const std::string &name, const Buffer &like, Location location = Location::current());
   /// Scratch memory of its own extent: `count` slots, or a small grid of them, each large enough for any one chunk of
-  /// `like`. A statement moves a chunk of `like`, or of a buffer that is cut into as many chunks, into a slot or out of it;
-  /// what leaves a slot goes to where the chunk in it belongs. Slots are not cut further.
-  Buffer slots(const std::string &name, const Buffer &like, const Index &count, Location location = Location::current()) {
+  /// `like`. A statement moves a chunk of `like`, or of a buffer that is cut into as many chunks, into a slot or out of
+  /// it; what leaves a slot goes to where the chunk in it belongs. Slots are not cut further.
+  Buffer slots(const std::string &name, const Buffer &like, const Index &count,
+               Location location = Location::current()) {
     return slots(name, like, {count}, location);
   }
   Buffer slots(const std::string &name, const Buffer &like, std::initializer_list<Index> grid,
@@ -72,9 +73,10 @@ public:
   void loop(const Index &count, const std::function<void(Index)> &body, Location location = Location::current());
   /// The statements in `body` are executed by the ranks for which the condition holds: a transfer, by its senders.
   void when(const Condition &condition, const std::function<void()> &body);
-  /// Cuts every chunk in `k` parts, 1 to 16, and runs `body` for variant 0 to k - 1 side by side, each on its own part of
-  /// every chunk that it names. Statements outside of stripes move all parts. All stripes of one choreography have the
-  /// same k, and none is inside another one. Diagnostics that name a chunk give its part as one more index, the last.
+  /// Cuts every chunk in `k` parts, 1 to 16, and runs `body` for variant 0 to k - 1 side by side, each on its own part
+  /// of every chunk that it names. Statements outside of stripes move all parts. All stripes of one choreography have
+  /// the same k, and none is inside another one. Diagnostics that name a chunk give its part as one more index, the
+  /// last.
   void stripe(int k, const std::function<void(int)> &body, Location location = Location::current());
 
 private:

@@ -9,7 +9,8 @@ namespace kolo::dsl {
 
 enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, Gather, Scatter, AllToAll };
 
-/// A collective among all ranks of the mesh, or, with `over`, among every set of ranks that differ only in some dimensions.
+/// A collective among all ranks of the mesh, or, with `over`, among every set of ranks that differ only in some
+/// dimensions.
 struct Collective {
   CollectiveKind kind;
   std::vector<std::string> dims = {}; ///< Names of the dimensions it runs over; none: all of the mesh.

@@ -1,5 +1,5 @@
-// Symbolic integers and conditions, which choreographies compute with: their leaves are coordinates, loop indices, sizes
-// of mesh dimensions and the root, known only when the collective runs.
+// Symbolic integers and conditions, which choreographies compute with: their leaves are coordinates, loop indices,
+// sizes of mesh dimensions and the root, known only when the collective runs.
 #pragma once
 
 #include <concepts>

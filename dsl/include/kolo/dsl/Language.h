@@ -13,7 +13,7 @@
 #include <kolo/dsl/Registry.h>
 
 /// Defines and registers a choreography; the body that follows receives `kolo::dsl::Choreography &c`.
-#define KOLO_COLLECTIVE(name, collective, mesh)                                                                         \
+#define KOLO_COLLECTIVE(name, collective, mesh)                                                                        \
   static void name(::kolo::dsl::Choreography &c);                                                                      \
   static const ::kolo::dsl::Registration koloRegistration_##name{#name, collective, mesh, &name};                      \
   static void name([[maybe_unused]] ::kolo::dsl::Choreography &c)

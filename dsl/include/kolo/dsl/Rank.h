@@ -26,17 +26,17 @@ private:
 
 /// A rank as seen from the rank that executes a statement: that rank itself, or the peers that a relation leads to.
 ///
-/// Relations along different dimensions multiply: `me.next(node).others(gpu)` is every other gpu index of the next node.
-/// Amounts may depend on loop indices, sizes and the root, not on coordinates: a relation must have an inverse.
+/// Relations along different dimensions multiply: `me.next(node).others(gpu)` is every other gpu index of the next
+/// node. Amounts may depend on loop indices, sizes and the root, not on coordinates: a relation must have an inverse.
 class Rank {
 public:
   /// The coordinate along a dimension. Of a peer, it may be used in the slices of statements that send to that peer.
   Index operator[](const Dim &dim) const;
 
   Rank next(const Dim &dim, const Index &distance = 1) const; ///< Rotated; wraps around.
-  Rank flip(const Dim &dim, const Index &mask) const;         ///< Coordinate xor mask, which must be a coordinate again.
-  Rank others(const Dim &dim) const;                          ///< Every other coordinate along dim: many peers.
-  Rank at(const Dim &dim, const Index &coordinate) const;     ///< One fixed coordinate: many senders, one receiver.
+  Rank flip(const Dim &dim, const Index &mask) const;     ///< Coordinate xor mask, which must be a coordinate again.
+  Rank others(const Dim &dim) const;                      ///< Every other coordinate along dim: many peers.
+  Rank at(const Dim &dim, const Index &coordinate) const; ///< One fixed coordinate: many senders, one receiver.
   Rank mapped(const Dim &dim, std::vector<int64_t> table) const; ///< Coordinate c goes to table[c], a permutation.
 
 private:

@@ -25,12 +25,12 @@ public:
   /// InvalidArgument: the window is another rank's, or the range leaves it.
   Status put(const RemoteWindow &window, size_t offsetBytes, const void *src, size_t sizeBytes);
 
-  /// Adds one to the peer's count of signals on this channel. Never blocks. Everything this rank wrote before is visible
-  /// to the peer after the matching wait.
+  /// Adds one to the peer's count of signals on this channel. Never blocks. Everything this rank wrote before is
+  /// visible to the peer after the matching wait.
   Status signal();
 
-  /// Blocks until the peer has signalled once more than this rank has waited. Timeout or PeerLost name the rank, the peer,
-  /// the channel and the time waited; either aborts the communicator.
+  /// Blocks until the peer has signalled once more than this rank has waited. Timeout or PeerLost name the rank, the
+  /// peer, the channel and the time waited; either aborts the communicator.
   Status wait();
 
   /// Returns once all earlier puts are complete at the peer. (With shared memory they always are.)

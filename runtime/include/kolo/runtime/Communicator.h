@@ -65,11 +65,11 @@ private:
 
 class CommunicatorState;
 
-/// One rank's end. Movable, not copyable, used by one thread at a time. Destroying it tells the peers that this rank has
-/// left: whoever waits for it then fails with PeerLost.
+/// One rank's end. Movable, not copyable, used by one thread at a time. Destroying it tells the peers that this rank
+/// has left: whoever waits for it then fails with PeerLost.
 ///
-/// After Timeout or PeerLost on any rank the communicator is aborted on all: calls in progress return that failure, later
-/// ones Aborted with the original cause. After every other error it stays usable.
+/// After Timeout or PeerLost on any rank the communicator is aborted on all: calls in progress return that failure,
+/// later ones Aborted with the original cause. After every other error it stays usable.
 class KOLO_RUNTIME_API Communicator {
 public:
   /// numRanks communicators for threads of this process, by rank. Does not block.
@@ -81,8 +81,8 @@ public:
   /// PeerLost, SystemError (KOLO_ORDINARY_MEMORY=attach where that is not permitted).
   static Result<Communicator> createForked(const ForkedWorld &world, int rank, const CommunicatorOptions &options = {});
 
-  /// Joins the processes that share RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; rank 0 listens there. Blocks until all
-  /// ranks have joined, attempts included. Errors as for createForked; a variable that is missing or bad is an
+  /// Joins the processes that share RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; rank 0 listens there. Blocks until
+  /// all ranks have joined, attempts included. Errors as for createForked; a variable that is missing or bad is an
   /// InvalidArgument that names every such variable; a rank on another host is refused with SystemError on all ranks:
   /// there is no network transport. A connection that does not speak Kolo's protocol is ignored.
   static Result<Communicator> createFromEnvironment(const CommunicatorOptions &options = {});
@@ -94,8 +94,8 @@ public:
   int rank() const;
   int size() const;
 
-  /// A window of sizeBytes zeroed bytes. Local: peers need not call it. InvalidArgument: sizeBytes is 0. OutOfMemory: more
-  /// than is available, checked beforehand. SystemError.
+  /// A window of sizeBytes zeroed bytes. Local: peers need not call it. InvalidArgument: sizeBytes is 0. OutOfMemory:
+  /// more than is available, checked beforehand. SystemError.
   Result<Window> allocate(size_t sizeBytes);
 
   /// Returns when every rank has entered. Collective, blocking. Mismatch, Timeout, PeerLost, Aborted.

@@ -39,17 +39,17 @@ struct Proof {
 struct ProgramInfo {
   std::string name;
   CollectiveKind collective = CollectiveKind::AllGather;
-  std::vector<int> groupDims;                // the mesh dimensions the collective runs over, by index, ascending
-  std::vector<std::string> meshDims;         // names, slowest first
-  std::vector<std::vector<int64_t>> meshes;  // the dimension sizes it was compiled for
-  std::vector<Proof> proved;                 // one for each of the meshes, but for those that are not proved
-  bool isUnproved = false;                   // packed although some mesh is not proved; such meshes may be run on then
+  std::vector<int> groupDims;               // the mesh dimensions the collective runs over, by index, ascending
+  std::vector<std::string> meshDims;        // names, slowest first
+  std::vector<std::vector<int64_t>> meshes; // the dimension sizes it was compiled for
+  std::vector<Proof> proved;                // one for each of the meshes, but for those that are not proved
+  bool isUnproved = false;                  // packed although some mesh is not proved; such meshes may be run on then
   int numSemaphores = 0;
   bool reduces = false;
-  bool enters = false;       // it is proved only if no rank starts a call before all ranks have come to it
-  bool sendsLines = false;   // its packets are lines: see PluginAbi.h
-  bool sharesInput = true;   // peers read this rank's input
-  bool sharesOutput = true;  // peers read or write this rank's output
+  bool enters = false;      // it is proved only if no rank starts a call before all ranks have come to it
+  bool sendsLines = false;  // its packets are lines: see PluginAbi.h
+  bool sharesInput = true;  // peers read this rank's input
+  bool sharesOutput = true; // peers read or write this rank's output
   InPlace inPlace = InPlace::Direct;
   std::vector<StatementInfo> statements;
 
@@ -81,14 +81,14 @@ struct SelectionEntry {
 
 struct PluginState;
 
-/// A loaded plugin. Copies share it; the code is unloaded with the last copy, so keep one while a call runs. May be used
-/// with any number of communicators and from any thread.
+/// A loaded plugin. Copies share it; the code is unloaded with the last copy, so keep one while a call runs. May be
+/// used with any number of communicators and from any thread.
 class KOLO_RUNTIME_API Plugin {
 public:
   /// Checks the file from its last bytes to its manifest and its target, and only then maps code, from a private copy:
   /// changing the file later has no effect. BadPlugin: not a regular file, truncated, damaged, another ABI, a manifest
-  /// that is incomplete or disagrees with the code. UnsupportedCpu: built for another kind of processor. SystemError: the
-  /// file cannot be read. OutOfMemory.
+  /// that is incomplete or disagrees with the code. UnsupportedCpu: built for another kind of processor. SystemError:
+  /// the file cannot be read. OutOfMemory.
   static Result<Plugin> load(const std::string &path);
 
   /// The manifest (JSON) of a plugin file; checks footer, sizes and checksum, and maps no code. Errors as for load.

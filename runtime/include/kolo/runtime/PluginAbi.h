@@ -1,9 +1,11 @@
-/* The C boundary between a compiled plugin and the runtime. Both sides include this file and nothing else of each other.
+/* The C boundary between a compiled plugin and the runtime. Both sides include this file and nothing else of each
+ * other.
  *
- * A plugin file is an ELF shared library, followed by a manifest (JSON, UTF-8), followed by a KoloPluginFooter, the last
- * bytes of the file. A loader reads the footer and the manifest, and checks both, before it maps any code.
- * The library exports one symbol, `kolo_plugin`, of type KoloPluginEntry. It has no constructors and needs no other library,
- * but for code that is instrumented for a sanitizer: that needs the sanitizer's functions of the process that loads it.
+ * A plugin file is an ELF shared library, followed by a manifest (JSON, UTF-8), followed by a KoloPluginFooter, the
+ * last bytes of the file. A loader reads the footer and the manifest, and checks both, before it maps any code. The
+ * library exports one symbol, `kolo_plugin`, of type KoloPluginEntry. It has no constructors and needs no other
+ * library, but for code that is instrumented for a sanitizer: that needs the sanitizer's functions of the process that
+ * loads it.
  *
  * Nothing here throws, prints or aborts. All pointers stay owned by the side that made them. Sizes are bytes where the
  * name says so, elements otherwise.
@@ -23,29 +25,48 @@ extern "C" {
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
 typedef enum KoloType {
-  KOLO_F16, KOLO_BF16, KOLO_F32, KOLO_F64,
-  KOLO_I8, KOLO_U8, KOLO_I32, KOLO_U32, KOLO_I64, KOLO_U64,
+  KOLO_F16,
+  KOLO_BF16,
+  KOLO_F32,
+  KOLO_F64,
+  KOLO_I8,
+  KOLO_U8,
+  KOLO_I32,
+  KOLO_U32,
+  KOLO_I64,
+  KOLO_U64,
   KOLO_NUM_TYPES
 } KoloType;
 
 /* Average is the sum, divided once by the number of ranks reduced: IEEE division for floating point (in f32 for f16 and
  * bf16), truncation towards zero for integers. */
-typedef enum KoloReduction { KOLO_SUM, KOLO_PRODUCT, KOLO_MIN, KOLO_MAX, KOLO_AVERAGE, KOLO_NUM_REDUCTIONS } KoloReduction;
+typedef enum KoloReduction {
+  KOLO_SUM,
+  KOLO_PRODUCT,
+  KOLO_MIN,
+  KOLO_MAX,
+  KOLO_AVERAGE,
+  KOLO_NUM_REDUCTIONS
+} KoloReduction;
 
-/* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same call.
- * Memory for packets is too. A packet is 8 bytes, aligned, read and written at once: the lower half is data, the upper half the
- * `sequence` of the call that it was written in. That memory holds nothing but packets, and zeros at first.
- * Or it is a line, 128 bytes, aligned: 120 of data, then a word of 8 whose upper half is the sequence, and whose lower half is 0.
- * Whoever reads the word of a call finds that call's data. The packets of a program are either lines or not, which the manifest
- * says, and the two never share memory: data in a line may look like any word. */
+/* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same
+ * call. Memory for packets is too. A packet is 8 bytes, aligned, read and written at once: the lower half is data, the
+ * upper half the `sequence` of the call that it was written in. That memory holds nothing but packets, and zeros at
+ * first. Or it is a line, 128 bytes, aligned: 120 of data, then a word of 8 whose upper half is the sequence, and whose
+ * lower half is 0. Whoever reads the word of a call finds that call's data. The packets of a program are either lines
+ * or not, which the manifest says, and the two never share memory: data in a line may look like any word. */
 typedef enum KoloBufferRole {
-  KOLO_INPUT, KOLO_OUTPUT, KOLO_SCRATCH, KOLO_PUBLISHED, KOLO_PACKETS,
+  KOLO_INPUT,
+  KOLO_OUTPUT,
+  KOLO_SCRATCH,
+  KOLO_PUBLISHED,
+  KOLO_PACKETS,
   KOLO_NUM_BUFFER_ROLES
 } KoloBufferRole;
 
-/* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one source;
- * a destination may be a source, but does not overlap one otherwise. `aroundCaches`: see KoloInvocation; then everything
- * is visible to whoever sees what is stored afterwards, all the same. */
+/* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one
+ * source; a destination may be a source, but does not overlap one otherwise. `aroundCaches`: see KoloInvocation; then
+ * everything is visible to whoever sees what is stored afterwards, all the same. */
 typedef void (*KoloReduceKernel)(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs,
                                  int64_t numElements, int64_t aroundCaches);
 /* The same for a sum that is divided by numRanks before it is stored: what an average ends with. */
@@ -63,40 +84,43 @@ typedef struct KoloServices {
   uint32_t abiVersion;
   /* Never blocks. Does nothing once the invocation has failed. */
   void (*signal)(KoloInvocation *invocation, int64_t peer, int32_t semaphore);
-  /* Blocks until signalled. Returns 0, or non-zero once the invocation has failed (timeout, lost peer, earlier failure);
-   * the caller must then return that value at once and touch no peer's memory. `statement` indexes the manifest's
-   * statements and only serves error messages. */
+  /* Blocks until signalled. Returns 0, or non-zero once the invocation has failed (timeout, lost peer, earlier
+   * failure); the caller must then return that value at once and touch no peer's memory. `statement` indexes the
+   * manifest's statements and only serves error messages. */
   int32_t (*wait)(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t statement);
-  /* Moves bytes to or from a peer's buffer that is not mapped here (its base pointer is null). Returns when the bytes are
-   * there. A failure is kept in the invocation and reported by the next wait or at the end. */
-  void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src, int64_t sizeBytes);
-  void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst, int64_t sizeBytes);
-  /* Blocks until a packet in this rank's memory, or the last word of a line, has this invocation's sequence, which it loads with
-   * acquire. Returns as `wait` does. */
+  /* Moves bytes to or from a peer's buffer that is not mapped here (its base pointer is null). Returns when the bytes
+   * are there. A failure is kept in the invocation and reported by the next wait or at the end. */
+  void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src,
+              int64_t sizeBytes);
+  void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst,
+              int64_t sizeBytes);
+  /* Blocks until a packet in this rank's memory, or the last word of a line, has this invocation's sequence, which it
+   * loads with acquire. Returns as `wait` does. */
   int32_t (*awaitPacket)(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
 } KoloServices;
 
 /* One lane of one rank in one call. Filled by the runtime; generated code only reads it. */
 struct KoloInvocation {
   const KoloServices *services;
-  void *context;                              /* the runtime's own */
-  int64_t dimSizes[KOLO_MAX_MESH_DIMS];       /* ranks along each mesh dimension, slowest first; 1 past the last */
-  int64_t coordinates[KOLO_MAX_MESH_DIMS];    /* of this rank; 0 past the last */
-  int64_t count;                              /* elements, as the collective counts them: see `count` in KoloProgram */
-  int64_t blockElements[2];                   /* by KoloBufferRole: elements from one block of `count` elements to the next, in
-                                               * this rank's input and output; more than count where a call is run in pieces */
+  void *context;                           /* the runtime's own */
+  int64_t dimSizes[KOLO_MAX_MESH_DIMS];    /* ranks along each mesh dimension, slowest first; 1 past the last */
+  int64_t coordinates[KOLO_MAX_MESH_DIMS]; /* of this rank; 0 past the last */
+  int64_t count;                           /* elements, as the collective counts them: see `count` in KoloProgram */
+  int64_t blockElements[2]; /* by KoloBufferRole: elements from one block of `count` elements to the next, in
+                             * this rank's input and output; more than count where a call is run in pieces */
   int64_t elementBytes;
-  int64_t root;                               /* rank number inside the group the collective runs over */
+  int64_t root; /* rank number inside the group the collective runs over */
   int64_t lane, numLanes;
-  void *local[KOLO_NUM_BUFFER_ROLES];         /* this rank's buffers, by KoloBufferRole; may be null when empty */
-  void *const *peers[KOLO_NUM_BUFFER_ROLES];  /* [role][rank]: that rank's buffer as mapped here; null: use put and get */
-  KoloReduceKernel reduce;                    /* for this call's type and operation; null when the program reduces nothing */
-  KoloAverageKernel average;                  /* null unless the operation is KOLO_AVERAGE */
-  void *tile;                                 /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
-  int64_t tileBytes;                          /* a multiple of 64, at least 4096 */
-  int64_t sequence;                           /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
-                                               * of any packet that is still in the memory for packets */
-  int64_t aroundCaches;                       /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
+  void *local[KOLO_NUM_BUFFER_ROLES]; /* this rank's buffers, by KoloBufferRole; may be null when empty */
+  void *const
+      *peers[KOLO_NUM_BUFFER_ROLES]; /* [role][rank]: that rank's buffer as mapped here; null: use put and get */
+  KoloReduceKernel reduce;           /* for this call's type and operation; null when the program reduces nothing */
+  KoloAverageKernel average;         /* null unless the operation is KOLO_AVERAGE */
+  void *tile;                        /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
+  int64_t tileBytes;                 /* a multiple of 64, at least 4096 */
+  int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
+                                      * of any packet that is still in the memory for packets */
+  int64_t aroundCaches; /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
 };
 
 /* Shape of one call, enough to size its scratch memory. */
@@ -111,28 +135,30 @@ typedef struct KoloShape {
  * reduce-scatter and scatter; elements per pair of ranks for all-to-all; elements of the whole vector otherwise. */
 typedef struct KoloProgram {
   const char *name;
-  /* Runs this lane's part of the collective, once all ranks have entered the call; blocks until it is complete on this rank: the outputs are written and no peer
-   * will touch this rank's buffers any more. Returns 0 or what a wait returned. */
+  /* Runs this lane's part of the collective, once all ranks have entered the call; blocks until it is complete on this
+   * rank: the outputs are written and no peer will touch this rank's buffers any more. Returns 0 or what a wait
+   * returned. */
   int32_t (*run)(const KoloInvocation *invocation);
   /* Bytes of scratch memory that `run` needs for this shape; the same on every rank. */
   int64_t (*scratchBytes)(const KoloShape *shape);
-  /* Writes what this lane publishes. Called for every lane before `run`, which then is called on no rank before all ranks have
-   * entered the call and published. Reads this rank's input, writes its published memory, and touches nothing else. Null: the
-   * program publishes nothing. */
+  /* Writes what this lane publishes. Called for every lane before `run`, which then is called on no rank before all
+   * ranks have entered the call and published. Reads this rank's input, writes its published memory, and touches
+   * nothing else. Null: the program publishes nothing. */
   void (*publish)(const KoloInvocation *invocation);
-  /* Bytes that it publishes; the same on every rank. A call that publishes much is run in pieces, of fewer elements each, one
-   * after the other, in each of which all ranks enter anew. Null as `publish`. */
+  /* Bytes that it publishes; the same on every rank. A call that publishes much is run in pieces, of fewer elements
+   * each, one after the other, in each of which all ranks enter anew. Null as `publish`. */
   int64_t (*publishedBytes)(const KoloShape *shape);
-  /* Bytes of memory for packets, of which there are two, for calls to use in turn; the same on every rank. Null: there are no
-   * packets. */
+  /* Bytes of memory for packets, of which there are two, for calls to use in turn; the same on every rank. Null: there
+   * are no packets. */
   int64_t (*packetBytes)(const KoloShape *shape);
 } KoloProgram;
 
 /* What reduces on one kind of processor. A loader takes the last kind that it knows and that the host is of. */
 typedef struct KoloKernels {
-  const char *cpu;                                       /* "x86-64-v3": as `target.cpu` in the manifest */
-  const KoloReduceKernel (*reduce)[KOLO_NUM_REDUCTIONS]; /* [KoloType][KoloReduction]; the KOLO_AVERAGE column holds the sum */
-  const KoloAverageKernel *average;                       /* [KoloType] */
+  const char *cpu; /* "x86-64-v3": as `target.cpu` in the manifest */
+  const KoloReduceKernel (
+      *reduce)[KOLO_NUM_REDUCTIONS]; /* [KoloType][KoloReduction]; the KOLO_AVERAGE column holds the sum */
+  const KoloAverageKernel *average;  /* [KoloType] */
 } KoloKernels;
 
 typedef struct KoloPlugin {
@@ -152,8 +178,8 @@ typedef struct KoloPluginFooter {
   uint64_t manifestBytes; /* the manifest: bytes [elfBytes, elfBytes + manifestBytes) */
   uint64_t checksum;      /* FNV-1a, 64 bits, of all bytes before the footer */
   uint32_t abiVersion;
-  uint32_t footerBytes;   /* sizeof(KoloPluginFooter) */
-  char magic[8];          /* KOLO_PLUGIN_MAGIC, without its terminating zero */
+  uint32_t footerBytes; /* sizeof(KoloPluginFooter) */
+  char magic[8];        /* KOLO_PLUGIN_MAGIC, without its terminating zero */
 } KoloPluginFooter;
 
 #ifdef __cplusplus

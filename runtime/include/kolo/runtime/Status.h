@@ -1,4 +1,5 @@
-// Status and Result: how every function of the runtime reports failure. Nothing in the runtime throws, prints or aborts.
+// Status and Result: how every function of the runtime reports failure. Nothing in the runtime throws, prints or
+// aborts.
 #ifndef KOLO_RUNTIME_STATUS_H
 #define KOLO_RUNTIME_STATUS_H
 
@@ -36,7 +37,8 @@ public:
       : statusCode(code), faultyRank(rank), text(std::move(message)) {}
 
   StatusCode code() const { return statusCode; }
-  /// The rank that caused the failure: the silent, lost or disagreeing one. -1 when unknown or when it is this call alone.
+  /// The rank that caused the failure: the silent, lost or disagreeing one. -1 when unknown or when it is this call
+  /// alone.
   int rank() const { return faultyRank; }
   const std::string &message() const { return text; }
   bool isOk() const { return statusCode == StatusCode::Ok; }

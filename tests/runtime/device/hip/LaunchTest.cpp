@@ -18,8 +18,8 @@ template <class Function> Function *find(const char *library, const char *symbol
   return reinterpret_cast<Function *>(found);
 }
 
-/// What a launch by this HIP says of itself, in a process of its own: a library of HIP is opened once. A device that can
-/// launch its blocks together is asked to.
+/// What a launch by this HIP says of itself, in a process of its own: a library of HIP is opened once. A device that
+/// can launch its blocks together is asked to.
 std::string launchBy(const char *hip) {
   return kolo::test::runProcesses(1, [hip](int) -> std::string {
     const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();

@@ -1,4 +1,5 @@
-// Every function that libkolo_hip looks up and FakeHip.cpp does not define: it has to be there, and nothing may call it.
+// Every function that libkolo_hip looks up and FakeHip.cpp does not define: it has to be there, and nothing may call
+// it.
 #include "device/hip/HipApi.h"
 
 #include <cstdlib>

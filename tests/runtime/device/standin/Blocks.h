@@ -1,6 +1,6 @@
 // Blocks on the host, and the primitives that compiled kernels call in them. The stand-in driver gives each
-// KOLO_STANDIN_THREADS (1) threads, whatever the launch says: one is enough for kernels written by hand, compiled ones ask
-// for their number.
+// KOLO_STANDIN_THREADS (1) threads, whatever the launch says: one is enough for kernels written by hand, compiled ones
+// ask for their number.
 #pragma once
 
 #include "Kernel.h"
@@ -24,7 +24,7 @@ struct Block {
   int numThreads;
   std::barrier<> barrier;
   int32_t shared = 0;
-  std::vector<Group> groups; // of programs that have lines: numThreads is a multiple then
+  std::vector<Group> groups;                     // of programs that have lines: numThreads is a multiple then
   static constexpr int numListEntries = 2 * 128; // as much as code for devices asks for
   void *lists[numListEntries] = {};
 };

@@ -126,7 +126,8 @@ CUresult cuDeviceCanAccessPeer(int *answer, CUdevice, CUdevice) {
 
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer) {
   *value = setting("KOLO_STANDIN_NVLINK", 1);
-  return attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED && device != peer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED && device != peer ? CUDA_SUCCESS
+                                                                                        : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
