@@ -1,6 +1,5 @@
 // Declarations of every pass; the order is Pipeline.cpp's.
-#ifndef KOLO_COMPILER_PASSES_H
-#define KOLO_COMPILER_PASSES_H
+#pragma once
 
 #include "compiler/Schedule.h"
 #include "ir/Kolo.h"
@@ -27,5 +26,3 @@ inline constexpr char pipelinePhaseName[] = "kolo.pipeline_phase";
 #include "compiler/Passes.h.inc"
 
 } // namespace kolo
-
-#endif

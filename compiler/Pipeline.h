@@ -1,6 +1,5 @@
 // The order of the compiler's passes, target-neutral part.
-#ifndef KOLO_COMPILER_PIPELINE_H
-#define KOLO_COMPILER_PIPELINE_H
+#pragma once
 
 #include "compiler/Schedule.h"
 
@@ -27,5 +26,3 @@ void buildChannelPipeline(mlir::OpPassManager &manager, const PipelineOptions &o
 void registerKoloPipelines();
 
 } // namespace kolo
-
-#endif

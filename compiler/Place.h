@@ -1,6 +1,5 @@
 // Where an op comes from, as people read it. Used wherever messages or files name the author's lines.
-#ifndef KOLO_COMPILER_PLACE_H
-#define KOLO_COMPILER_PLACE_H
+#pragma once
 
 #include "mlir/IR/Location.h"
 
@@ -18,5 +17,3 @@ struct Place {
 Place placeOf(mlir::Location location);
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // How a program is run, beside what it computes: chosen on the command line or by a request, never by the algorithm.
-#ifndef KOLO_COMPILER_SCHEDULE_H
-#define KOLO_COMPILER_SCHEDULE_H
+#pragma once
 
 #include <cstdint>
 
@@ -45,5 +44,3 @@ struct Schedule {
 inline constexpr int64_t maxSlices = 64;
 
 } // namespace kolo
-
-#endif

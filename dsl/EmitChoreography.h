@@ -1,6 +1,5 @@
 // From a recorded choreography to the choreography phase of the dialect.
-#ifndef KOLO_DSL_EMITCHOREOGRAPHY_H
-#define KOLO_DSL_EMITCHOREOGRAPHY_H
+#pragma once
 
 #include "dsl/Recording.h"
 #include "ir/Kolo.h"
@@ -16,5 +15,3 @@ mlir::OwningOpRef<mlir::ModuleOp> emitChoreography(mlir::MLIRContext &context, c
                                                    llvm::ArrayRef<std::vector<int64_t>> meshes);
 
 } // namespace kolo::dsl
-
-#endif

@@ -1,6 +1,5 @@
 // Small index computations that more than one folder builds.
-#ifndef KOLO_IR_INDEXARITHMETIC_H
-#define KOLO_IR_INDEXARITHMETIC_H
+#pragma once
 
 #include "mlir/IR/Builders.h"
 
@@ -19,5 +18,3 @@ mlir::Value createLinear(mlir::OpBuilder &builder, mlir::Location loc, mlir::Val
                          mlir::ValueRange sizes);
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // The kolo dialect: both phases. Used by everything that reads or writes Kolo's IR.
-#ifndef KOLO_IR_KOLO_H
-#define KOLO_IR_KOLO_H
+#pragma once
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -48,5 +47,3 @@ struct ProgramShape {
 ProgramShape enclosingProgram(mlir::Operation *op);
 
 } // namespace kolo
-
-#endif

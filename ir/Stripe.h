@@ -1,7 +1,6 @@
 // Which variant of a stripe a statement or a loop of a choreography belongs to. Written by the language, read by
 // FuseStripes.
-#ifndef KOLO_IR_STRIPE_H
-#define KOLO_IR_STRIPE_H
+#pragma once
 
 namespace kolo {
 
@@ -10,5 +9,3 @@ namespace kolo {
 inline constexpr char stripeName[] = "kolo.stripe";
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // Checks that both kinds of program share, and the textual form of their mesh sizes. Private to ir/.
-#ifndef KOLO_IR_VERIFYPROGRAM_H
-#define KOLO_IR_VERIFYPROGRAM_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -22,5 +21,3 @@ mlir::ParseResult parseRelation(mlir::OpAsmParser &parser, mlir::ArrayAttr &step
 void printRelation(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr steps, mlir::OperandRange amounts);
 
 } // namespace kolo
-
-#endif

@@ -1,7 +1,6 @@
 // What a plugin carries for devices: kernels, and images that hold their code. Passed from the device targets to the
 // packing.
-#ifndef KOLO_TARGETS_DEVICECODE_H
-#define KOLO_TARGETS_DEVICECODE_H
+#pragma once
 
 #include "kolo/runtime/DeviceAbi.h"
 
@@ -42,5 +41,3 @@ struct DeviceCode {
 };
 
 } // namespace kolo
-
-#endif

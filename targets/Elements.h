@@ -1,7 +1,6 @@
 // What reductions, and the division that ends an average, do with elements, or with vectors of them. Shared by the
 // targets.
-#ifndef KOLO_TARGETS_ELEMENTS_H
-#define KOLO_TARGETS_ELEMENTS_H
+#pragma once
 
 #include "targets/DeviceCode.h"
 
@@ -43,5 +42,3 @@ mlir::Value createQuotient(mlir::OpBuilder &builder, mlir::Location loc, KoloTyp
                            const Divisor &divisor);
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // The linker, in process. Shared by the targets.
-#ifndef KOLO_TARGETS_LINKER_H
-#define KOLO_TARGETS_LINKER_H
+#pragma once
 
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -15,5 +14,3 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> linkShared(llvm::ArrayRef<ll
                                                                llvm::ArrayRef<const char *> arguments);
 
 } // namespace kolo
-
-#endif

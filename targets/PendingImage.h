@@ -1,6 +1,5 @@
 // An image for a device whose code is still to be generated. Passed from the device targets to who packs plugins.
-#ifndef KOLO_TARGETS_PENDINGIMAGE_H
-#define KOLO_TARGETS_PENDINGIMAGE_H
+#pragma once
 
 #include "targets/DeviceCode.h"
 
@@ -14,5 +13,3 @@ namespace kolo {
 using PendingImage = llvm::unique_function<llvm::Expected<DeviceImage>()>;
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // Leaves a function early, from inside of loops. Shared by the targets.
-#ifndef KOLO_TARGETS_RETURNONFAILURE_H
-#define KOLO_TARGETS_RETURNONFAILURE_H
+#pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -12,5 +11,3 @@ namespace kolo {
 void returnOnFailure(mlir::ModuleOp module, llvm::function_ref<bool(llvm::StringRef name)> mayFail);
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // The numbers by which generated code names the author's statements in error messages. Shared by the targets.
-#ifndef KOLO_TARGETS_STATEMENTS_H
-#define KOLO_TARGETS_STATEMENTS_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -26,5 +25,3 @@ inline StatementTable collectStatements(ProgramOp program) {
 }
 
 } // namespace kolo
-
-#endif

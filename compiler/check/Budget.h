@@ -1,6 +1,5 @@
 // How much a check may cost, as one number. Used by the pass CheckProgram and by the tools.
-#ifndef KOLO_COMPILER_CHECK_BUDGET_H
-#define KOLO_COMPILER_CHECK_BUDGET_H
+#pragma once
 
 #include "compiler/check/Verdict.h"
 
@@ -19,5 +18,3 @@ inline void setBudget(CheckOptions &options, int64_t numBytes) {
 }
 
 } // namespace kolo
-
-#endif

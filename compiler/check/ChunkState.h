@@ -1,6 +1,5 @@
 // What every chunk of every buffer on every rank holds, symbolically. Used by CheckChoreography.
-#ifndef KOLO_COMPILER_CHECK_CHUNKSTATE_H
-#define KOLO_COMPILER_CHECK_CHUNKSTATE_H
+#pragma once
 
 #include "compiler/check/Unfold.h"
 
@@ -73,5 +72,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

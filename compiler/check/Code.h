@@ -4,8 +4,7 @@
 // One lane stands for all: where every move takes part `lane` of `lanes` of every chunk, or part s * lanes + lane of
 // k * lanes, and nothing else depends on the lane, two lanes of a rank never touch the same bytes and never signal each
 // other, so that what holds for a program of one lane holds for every number. Other uses of the lane are refused.
-#ifndef KOLO_COMPILER_CHECK_CODE_H
-#define KOLO_COMPILER_CHECK_CODE_H
+#pragma once
 
 #include "compiler/check/IndexEvaluator.h"
 
@@ -77,5 +76,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // What chunks hold, symbolically: which input chunk, and whose contributions. Used by the checker of channel programs.
-#ifndef KOLO_COMPILER_CHECK_CONTENTS_H
-#define KOLO_COMPILER_CHECK_CONTENTS_H
+#pragma once
 
 #include "compiler/check/RankGroup.h"
 
@@ -101,5 +100,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

@@ -1,7 +1,6 @@
 // Executes the index arithmetic of a program of either phase for one mesh, fast enough to do so for every rank. Used by
 // whatever looks at a choreography's concrete transfers, or at a channel program's concrete steps.
-#ifndef KOLO_COMPILER_CHECK_INDEXEVALUATOR_H
-#define KOLO_COMPILER_CHECK_INDEXEVALUATOR_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -84,5 +83,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // The shortest execution that leads to two moments at once. Used by the checker, to explain a refutation.
-#ifndef KOLO_COMPILER_CHECK_INTERLEAVING_H
-#define KOLO_COMPILER_CHECK_INTERLEAVING_H
+#pragma once
 
 #include "compiler/check/Machine.h"
 
@@ -48,5 +47,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

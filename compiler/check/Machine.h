@@ -3,8 +3,7 @@
 //
 // Semaphores have one sender and one receiver each and are never reset, so that the k-th wait belongs to the k-th
 // signal in every interleaving: the order of events is the same in all, and one run decides about all of them.
-#ifndef KOLO_COMPILER_CHECK_MACHINE_H
-#define KOLO_COMPILER_CHECK_MACHINE_H
+#pragma once
 
 #include "compiler/check/Contents.h"
 #include "compiler/check/Verdict.h"
@@ -175,5 +174,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

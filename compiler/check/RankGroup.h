@@ -1,7 +1,6 @@
 // The symmetry of a program on one mesh: translations of the ranks, along some dimensions, that turn what one rank does
 // into what another does. Used by the checker, which then follows one rank of every orbit.
-#ifndef KOLO_COMPILER_CHECK_RANKGROUP_H
-#define KOLO_COMPILER_CHECK_RANKGROUP_H
+#pragma once
 
 #include "compiler/check/Trace.h"
 
@@ -80,5 +79,3 @@ struct TracedGroup {
 std::optional<TracedGroup> traceAll(Tracer &tracer);
 
 } // namespace kolo
-
-#endif

@@ -1,7 +1,6 @@
 // How a verdict reads: as a line, as the remarks that explain it, as JSON. Used by the pass CheckProgram and by `kolo
 // check`.
-#ifndef KOLO_COMPILER_CHECK_SHOWVERDICT_H
-#define KOLO_COMPILER_CHECK_SHOWVERDICT_H
+#pragma once
 
 #include "compiler/Place.h"
 #include "compiler/check/Verdict.h"
@@ -41,5 +40,3 @@ nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const s
                               const Transport &transport);
 
 } // namespace kolo
-
-#endif

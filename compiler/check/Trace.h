@@ -1,6 +1,5 @@
 // What one rank does in one invocation on one mesh: its moves, signals and waits, in order. Used by the checker.
-#ifndef KOLO_COMPILER_CHECK_TRACE_H
-#define KOLO_COMPILER_CHECK_TRACE_H
+#pragma once
 
 #include "compiler/check/Code.h"
 
@@ -112,5 +111,3 @@ private:
 void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector<int32_t> &chunks);
 
 } // namespace kolo
-
-#endif

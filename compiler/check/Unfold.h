@@ -1,6 +1,5 @@
 // A choreography's transfers on one concrete mesh: who sends which chunks to whom, in the order of the text.
-#ifndef KOLO_COMPILER_CHECK_UNFOLD_H
-#define KOLO_COMPILER_CHECK_UNFOLD_H
+#pragma once
 
 #include "compiler/check/IndexEvaluator.h"
 
@@ -75,5 +74,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

@@ -1,7 +1,6 @@
 // What the checker of channel programs is asked, and what it answers. Used by the pass that infers synchronisation, by
 // the tools, and by tests. See compiler/check/README.md for the model.
-#ifndef KOLO_COMPILER_CHECK_VERDICT_H
-#define KOLO_COMPILER_CHECK_VERDICT_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -119,5 +118,3 @@ bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
 
 } // namespace kolo
-
-#endif

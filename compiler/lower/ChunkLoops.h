@@ -1,6 +1,5 @@
 // From slices of chunks to contiguous ranges of elements, as loops in IR. Shared by all targets.
-#ifndef KOLO_COMPILER_LOWER_CHUNKLOOPS_H
-#define KOLO_COMPILER_LOWER_CHUNKLOOPS_H
+#pragma once
 
 #include "compiler/lower/PacketFormat.h"
 #include "ir/Kolo.h"
@@ -65,5 +64,3 @@ mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, cons
                               const BufferShape &buffer);
 
 } // namespace kolo
-
-#endif

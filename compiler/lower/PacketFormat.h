@@ -1,6 +1,5 @@
 // How packets lie in memory; what they say is in kolo/runtime/PluginAbi.h. Shared by all targets.
-#ifndef KOLO_COMPILER_LOWER_PACKETFORMAT_H
-#define KOLO_COMPILER_LOWER_PACKETFORMAT_H
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ struct PacketFormat {
 inline constexpr PacketFormat wordPackets{8, 4}, linePackets{128, 120};
 
 } // namespace kolo
-
-#endif

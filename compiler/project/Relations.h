@@ -1,7 +1,6 @@
 // The peers that a relation leads to, as index arithmetic: forwards from a sender to its receivers, and backwards, by
 // the inverse relation, from a receiver to its senders.
-#ifndef KOLO_COMPILER_PROJECT_RELATIONS_H
-#define KOLO_COMPILER_PROJECT_RELATIONS_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -38,5 +37,3 @@ InlinedSlices inlineBody(mlir::OpBuilder &builder, StatementInterface statement,
                          mlir::ValueRange receiver, mlir::IRMapping mapping);
 
 } // namespace kolo
-
-#endif

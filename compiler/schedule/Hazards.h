@@ -1,6 +1,5 @@
 // Whether a statement reads memory that it also writes. Used by PlaceStaging.
-#ifndef KOLO_COMPILER_SCHEDULE_HAZARDS_H
-#define KOLO_COMPILER_SCHEDULE_HAZARDS_H
+#pragma once
 
 #include "compiler/check/Unfold.h"
 
@@ -16,5 +15,3 @@ namespace kolo {
 mlir::FailureOr<llvm::SetVector<mlir::Operation *>> findHazards(ChoreographyOp choreography, int64_t maxMoves);
 
 } // namespace kolo
-
-#endif

@@ -1,7 +1,6 @@
 // A statement in two steps: into memory of its own, and from there to where it belongs. Used by PlaceStaging and
 // PlacePackets.
-#ifndef KOLO_COMPILER_SCHEDULE_STAGER_H
-#define KOLO_COMPILER_SCHEDULE_STAGER_H
+#pragma once
 
 #include "compiler/project/Relations.h"
 
@@ -55,5 +54,3 @@ private:
 };
 
 } // namespace kolo
-
-#endif

@@ -1,7 +1,6 @@
 // Other places for the two ends of a transfer in one rank's text. Used by the pass that infers synchronisation, which
 // has the checker judge every place.
-#ifndef KOLO_COMPILER_SYNC_MOVEENDS_H
-#define KOLO_COMPILER_SYNC_MOVEENDS_H
+#pragma once
 
 #include "compiler/sync/PlaceCredit.h"
 
@@ -18,5 +17,3 @@ bool sinkWait(const ProjectedTransfer &transfer, size_t place);
 bool raiseSignal(const ProjectedTransfer &transfer, size_t place);
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // Credits: what makes a transfer wait until its peer is ready for it. Used by the passes that infer synchronisation.
-#ifndef KOLO_COMPILER_SYNC_PLACECREDIT_H
-#define KOLO_COMPILER_SYNC_PLACECREDIT_H
+#pragma once
 
 #include "compiler/check/Verdict.h"
 
@@ -53,5 +52,3 @@ void moveWait(WaitOp wait, mlir::Operation *outer, mlir::Operation *place);
 void placeCredit(const ProjectedTransfer &transfer, const CreditChoice &choice, uint64_t semaphore);
 
 } // namespace kolo
-
-#endif

@@ -1,6 +1,5 @@
 // The commands of `kolo`. Each adds itself to the command line, and runs when it was chosen.
-#ifndef KOLO_TOOLS_COMMANDS_H
-#define KOLO_TOOLS_COMMANDS_H
+#pragma once
 
 #include <CLI/CLI.hpp>
 
@@ -15,5 +14,3 @@ void addBenchCommand(CLI::App &app);
 void addTuneCommand(CLI::App &app);
 
 } // namespace kolo::tools
-
-#endif

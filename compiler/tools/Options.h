@@ -1,6 +1,5 @@
 // What several commands of `kolo` take, and how it is understood.
-#ifndef KOLO_TOOLS_OPTIONS_H
-#define KOLO_TOOLS_OPTIONS_H
+#pragma once
 
 #include "compiler/Schedule.h"
 #include "driver/RankRunner.h"
@@ -70,5 +69,3 @@ double median(std::vector<double> values);
 void checkWritable(const std::string &path, const std::string &flag);
 
 } // namespace kolo::tools
-
-#endif

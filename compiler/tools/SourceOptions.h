@@ -1,6 +1,5 @@
 // What `kolo compile` and `kolo check` are given to compile, and how it is understood.
-#ifndef KOLO_TOOLS_SOURCEOPTIONS_H
-#define KOLO_TOOLS_SOURCEOPTIONS_H
+#pragma once
 
 #include "Options.h"
 #include "driver/Compile.h"
@@ -29,5 +28,3 @@ struct SourceOptions {
 };
 
 } // namespace kolo::tools
-
-#endif

@@ -1,6 +1,5 @@
 // The state of all ranks and lanes of a channel program between two steps of the scheduler. Private to the interpreter.
-#ifndef KOLO_IR_REFERENCE_CHANNELMACHINE_H
-#define KOLO_IR_REFERENCE_CHANNELMACHINE_H
+#pragma once
 
 #include "ir/reference/Interpreter.h"
 #include "ir/reference/Memory.h"
@@ -100,5 +99,3 @@ private:
 };
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // The element types and reductions that a call may use, and their arithmetic. Used by the interpreters and the oracle.
-#ifndef KOLO_IR_REFERENCE_ELEMENT_H
-#define KOLO_IR_REFERENCE_ELEMENT_H
+#pragma once
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -49,5 +48,3 @@ void storeInteger(ElementType type, std::byte *element, int64_t value);
 std::string show(ElementType type, const std::byte *element);
 
 } // namespace kolo::reference
-
-#endif

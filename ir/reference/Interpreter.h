@@ -1,6 +1,5 @@
 // Runs programs of both phases on simulated ranks. The oracle of every test; shares no code with the compiler.
-#ifndef KOLO_IR_REFERENCE_INTERPRETER_H
-#define KOLO_IR_REFERENCE_INTERPRETER_H
+#pragma once
 
 #include "ir/reference/World.h"
 
@@ -32,5 +31,3 @@ struct ChannelOptions {
 llvm::Error interpretChannel(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options = {});
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // Where the chunks of a buffer lie: the arithmetic documented at kolo.buffer, written down directly.
-#ifndef KOLO_IR_REFERENCE_LAYOUT_H
-#define KOLO_IR_REFERENCE_LAYOUT_H
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -42,5 +41,3 @@ struct Layout {
 };
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // The memory of all simulated ranks: the call's inputs and outputs, and the program's scratch.
-#ifndef KOLO_IR_REFERENCE_MEMORY_H
-#define KOLO_IR_REFERENCE_MEMORY_H
+#pragma once
 
 #include "ir/reference/Layout.h"
 #include "ir/reference/Scope.h"
@@ -71,5 +70,3 @@ private:
 };
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // What a collective must give, straight from its definition: input data for tests, and the outputs that belong to it.
-#ifndef KOLO_IR_REFERENCE_ORACLE_H
-#define KOLO_IR_REFERENCE_ORACLE_H
+#pragma once
 
 #include "ir/reference/World.h"
 
@@ -24,5 +23,3 @@ llvm::Error checkOutputs(const World &world);
 llvm::Error checkOutput(const World &world, int64_t rank, const Bytes &actual);
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // The integer values that one simulated rank (or, in a choreography, all of them together) has computed so far.
-#ifndef KOLO_IR_REFERENCE_SCOPE_H
-#define KOLO_IR_REFERENCE_SCOPE_H
+#pragma once
 
 #include "ir/reference/World.h"
 
@@ -43,5 +42,3 @@ private:
 };
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // Steps through a program: does its arithmetic and control flow, and stops at every op that does something.
-#ifndef KOLO_IR_REFERENCE_WALKER_H
-#define KOLO_IR_REFERENCE_WALKER_H
+#pragma once
 
 #include "ir/reference/Scope.h"
 
@@ -32,5 +31,3 @@ private:
 };
 
 } // namespace kolo::reference
-
-#endif

@@ -1,6 +1,5 @@
 // One call of a collective as every simulated rank sees it: shape, inputs, outputs. What tests hand to an interpreter.
-#ifndef KOLO_IR_REFERENCE_WORLD_H
-#define KOLO_IR_REFERENCE_WORLD_H
+#pragma once
 
 #include "ir/Kolo.h"
 #include "ir/reference/Element.h"
@@ -55,5 +54,3 @@ int64_t numBlocks(const Call &call, BufferRole role);
 bool exists(const Call &call, BufferRole role, int64_t rank);
 
 } // namespace kolo::reference
-
-#endif

@@ -6,8 +6,7 @@
  * that was opened before. Streams, events, modules and kernels are the driver API's own handles; stream null is its
  * default stream. Functions may be called from any thread and leave the thread's current context as it was.
  */
-#ifndef KOLO_RUNTIME_DEVICE_DEVICEDRIVER_H
-#define KOLO_RUNTIME_DEVICE_DEVICEDRIVER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -129,5 +128,4 @@ typedef const KoloDeviceDriver *(*KoloDeviceDriverEntry)(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // The order of the cpu target's passes.
-#ifndef KOLO_TARGETS_CPU_CPUPIPELINE_H
-#define KOLO_TARGETS_CPU_CPUPIPELINE_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 
@@ -13,5 +12,3 @@ void buildCpuPipeline(mlir::OpPassManager &manager, const PipelineOptions &optio
 void registerCpuPasses();
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,6 +1,5 @@
 // The cpu target: from IR to a plugin file, in process.
-#ifndef KOLO_TARGETS_CPU_CPUTARGET_H
-#define KOLO_TARGETS_CPU_CPUTARGET_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 #include "targets/DeviceCode.h"
@@ -35,5 +34,3 @@ inline constexpr llvm::StringLiteral selectionName = "kolo.selection";
 llvm::Expected<std::string> hostCpuLevel();
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,6 +1,5 @@
 // The steps between the LLVM dialect and a plugin file. Private to this folder.
-#ifndef KOLO_TARGETS_CPU_INTERNAL_H
-#define KOLO_TARGETS_CPU_INTERNAL_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 #include "targets/DeviceCode.h"
@@ -55,5 +54,3 @@ llvm::Error linkPlugin(llvm::ArrayRef<char> object, const std::string &manifest,
 llvm::Error makeError(const llvm::Twine &message);
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,7 +1,6 @@
 // Reads of the plugin ABI's structs in generated code. The layout comes from the C header that the runtime is built
 // with.
-#ifndef KOLO_TARGETS_CPU_INVOCATIONACCESS_H
-#define KOLO_TARGETS_CPU_INVOCATIONACCESS_H
+#pragma once
 
 #include "kolo/runtime/PluginAbi.h"
 
@@ -63,5 +62,3 @@ mlir::Value areAlignedAlike(mlir::OpBuilder &builder, mlir::Location loc, mlir::
 void createStoreFence(mlir::OpBuilder &builder, mlir::Location loc);
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,6 +1,5 @@
 // Declarations of the cpu target's passes; the order is CpuPipeline.cpp's.
-#ifndef KOLO_TARGETS_CPU_PASSES_H
-#define KOLO_TARGETS_CPU_PASSES_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -15,5 +14,3 @@ namespace kolo::cpu {
 #include "targets/cpu/Passes.h.inc"
 
 } // namespace kolo::cpu
-
-#endif

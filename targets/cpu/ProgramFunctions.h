@@ -1,6 +1,5 @@
 // Names and shapes of the functions that LowerMoves generates. Shared by the passes and by the entry table.
-#ifndef KOLO_TARGETS_CPU_PROGRAMFUNCTIONS_H
-#define KOLO_TARGETS_CPU_PROGRAMFUNCTIONS_H
+#pragma once
 
 #include "compiler/lower/PacketFormat.h"
 #include "kolo/runtime/PluginAbi.h"
@@ -65,5 +64,3 @@ mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp m
                                       mlir::Type result, llvm::ArrayRef<mlir::Type> arguments, bool isExported);
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,7 +1,6 @@
 // The lowering of one channel program to functions over the plugin ABI. Private to the pass LowerMoves: LowerFuse.cpp
 // does what has a chunk in common, LowerMoves.cpp all the rest.
-#ifndef KOLO_TARGETS_CPU_PROGRAMLOWERING_H
-#define KOLO_TARGETS_CPU_PROGRAMLOWERING_H
+#pragma once
 
 #include "compiler/lower/ChunkLoops.h"
 #include "ir/IndexArithmetic.h"
@@ -105,5 +104,3 @@ private:
 };
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,6 +1,5 @@
 // The cuda target: PTX for NVIDIA devices, in process.
-#ifndef KOLO_TARGETS_CUDA_CUDATARGET_H
-#define KOLO_TARGETS_CUDA_CUDATARGET_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 #include "targets/PendingImage.h"
@@ -19,5 +18,3 @@ llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOpt
 void registerCudaPasses();
 
 } // namespace kolo::cuda
-
-#endif

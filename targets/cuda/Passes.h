@@ -1,6 +1,5 @@
 // Declarations of the cuda target's pass.
-#ifndef KOLO_TARGETS_CUDA_PASSES_H
-#define KOLO_TARGETS_CUDA_PASSES_H
+#pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -13,5 +12,3 @@ namespace kolo::cuda {
 #include "targets/cuda/Passes.h.inc"
 
 } // namespace kolo::cuda
-
-#endif

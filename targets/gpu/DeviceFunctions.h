@@ -1,7 +1,6 @@
 // The functions that kernels consist of: their names, and what each device target has to define. Private to the device
 // targets.
-#ifndef KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
-#define KOLO_TARGETS_GPU_DEVICEFUNCTIONS_H
+#pragma once
 
 #include "compiler/lower/PacketFormat.h"
 #include "targets/DeviceCode.h"
@@ -127,5 +126,3 @@ mlir::Value call(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef n
 void buildForLeader(mlir::OpBuilder &builder, mlir::Location loc, llvm::function_ref<void()> build);
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,7 +1,6 @@
 // From programs in channel form to a device's code, with LLVM's own optimizer and code generators. Used by the device
 // targets.
-#ifndef KOLO_TARGETS_GPU_EMITCODE_H
-#define KOLO_TARGETS_GPU_EMITCODE_H
+#pragma once
 
 #include "targets/gpu/GpuPipeline.h"
 
@@ -36,5 +35,3 @@ llvm::Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptio
 llvm::Error makeError(const llvm::Twine &message);
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,6 +1,5 @@
 // The order of the passes that all device targets share.
-#ifndef KOLO_TARGETS_GPU_GPUPIPELINE_H
-#define KOLO_TARGETS_GPU_GPUPIPELINE_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 #include "targets/DeviceCode.h"
@@ -22,5 +21,3 @@ void buildGpuPipeline(mlir::OpPassManager &manager, const PipelineOptions &optio
 void registerGpuPasses();
 
 } // namespace kolo::gpu
-
-#endif

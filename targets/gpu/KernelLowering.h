@@ -1,7 +1,6 @@
 // The lowering of one channel program to a kernel. Private to the pass LowerPrograms: LowerMoves.cpp does what moves
 // data, LowerPrograms.cpp all the rest.
-#ifndef KOLO_TARGETS_GPU_KERNELLOWERING_H
-#define KOLO_TARGETS_GPU_KERNELLOWERING_H
+#pragma once
 
 #include "compiler/lower/ChunkLoops.h"
 #include "ir/IndexArithmetic.h"
@@ -113,5 +112,3 @@ private:
 };
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,6 +1,5 @@
 // The lowering of a fuse, inside of that of its program. Private to the pass LowerPrograms.
-#ifndef KOLO_TARGETS_GPU_LOWERFUSE_H
-#define KOLO_TARGETS_GPU_LOWERFUSE_H
+#pragma once
 
 #include "compiler/lower/ChunkLoops.h"
 
@@ -30,5 +29,3 @@ struct FuseContext {
 void lowerFuse(FuseOp fuse, const FuseContext &context);
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,6 +1,5 @@
 // Declarations of the passes that all device targets share; the order is GpuPipeline.cpp's.
-#ifndef KOLO_TARGETS_GPU_PASSES_H
-#define KOLO_TARGETS_GPU_PASSES_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -15,5 +14,3 @@ namespace kolo::gpu {
 #include "targets/gpu/Passes.h.inc"
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,6 +1,5 @@
 // What functions that receive packets have in common, whatever the format. Private to the device targets.
-#ifndef KOLO_TARGETS_GPU_RECEIVEFUNCTIONS_H
-#define KOLO_TARGETS_GPU_RECEIVEFUNCTIONS_H
+#pragma once
 
 #include "ir/IndexArithmetic.h"
 #include "targets/gpu/DeviceFunctions.h"
@@ -75,5 +74,3 @@ private:
 };
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,6 +1,5 @@
 // When a thread that polls gives up, and what it leaves for the host. Private to the device targets.
-#ifndef KOLO_TARGETS_GPU_TIMEOUTS_H
-#define KOLO_TARGETS_GPU_TIMEOUTS_H
+#pragma once
 
 #include "mlir/IR/Builders.h"
 
@@ -19,5 +18,3 @@ struct Failure {
 void noteFailure(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, const Failure &failure);
 
 } // namespace kolo::gpu
-
-#endif

@@ -1,6 +1,5 @@
 // The hip target: code objects for AMD devices, in process.
-#ifndef KOLO_TARGETS_HIP_HIPTARGET_H
-#define KOLO_TARGETS_HIP_HIPTARGET_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 #include "targets/PendingImage.h"
@@ -19,5 +18,3 @@ llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOpt
 void registerHipPasses();
 
 } // namespace kolo::hip
-
-#endif

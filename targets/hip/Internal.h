@@ -1,6 +1,5 @@
 // What a code object says of itself. Private to this folder.
-#ifndef KOLO_TARGETS_HIP_INTERNAL_H
-#define KOLO_TARGETS_HIP_INTERNAL_H
+#pragma once
 
 #include "targets/DeviceCode.h"
 
@@ -13,5 +12,3 @@ namespace kolo::hip {
 llvm::Expected<std::vector<DeviceImage::Resources>> readResources(llvm::StringRef codeObject, mlir::ModuleOp programs);
 
 } // namespace kolo::hip
-
-#endif

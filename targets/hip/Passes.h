@@ -1,6 +1,5 @@
 // Declarations of the hip target's pass.
-#ifndef KOLO_TARGETS_HIP_PASSES_H
-#define KOLO_TARGETS_HIP_PASSES_H
+#pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -13,5 +12,3 @@ namespace kolo::hip {
 #include "targets/hip/Passes.h.inc"
 
 } // namespace kolo::hip
-
-#endif

@@ -1,6 +1,5 @@
 // Every algorithm that is linked in, emitted and ready to run on simulated ranks. Shared by the tests of this folder.
-#ifndef KOLO_TESTS_ALGORITHMS_SUPPORT_H
-#define KOLO_TESTS_ALGORITHMS_SUPPORT_H
+#pragma once
 
 #include "dsl/EmitChoreography.h"
 #include "ir/reference/Interpreter.h"
@@ -45,5 +44,3 @@ std::string describe(const World &world);
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::reference
-
-#endif

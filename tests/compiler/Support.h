@@ -1,6 +1,5 @@
 // The shipped algorithms, emitted and compiled. Shared by the tests of this folder.
-#ifndef KOLO_TESTS_COMPILER_SUPPORT_H
-#define KOLO_TESTS_COMPILER_SUPPORT_H
+#pragma once
 
 #include "compiler/Pipeline.h"
 #include "dsl/EmitChoreography.h"
@@ -54,5 +53,3 @@ PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &mesh
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::test
-
-#endif

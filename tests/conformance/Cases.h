@@ -1,7 +1,6 @@
 // The calls that a compiled algorithm is tested with, their data, and one rank's part in one of them. Shared by the
 // tests of this folder.
-#ifndef KOLO_TESTS_CONFORMANCE_CASES_H
-#define KOLO_TESTS_CONFORMANCE_CASES_H
+#pragma once
 
 #include "ir/reference/Oracle.h"
 #include "kolo/runtime/Communicator.h"
@@ -101,5 +100,3 @@ private:
 };
 
 } // namespace kolo::conformance
-
-#endif

@@ -1,6 +1,5 @@
 // Every algorithm that is linked in, compiled to a plugin, and where it is tested. Shared by the tests of this folder.
-#ifndef KOLO_TESTS_CONFORMANCE_SHIPPED_H
-#define KOLO_TESTS_CONFORMANCE_SHIPPED_H
+#pragma once
 
 #include "Cases.h"
 
@@ -57,5 +56,3 @@ protected:
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::conformance
-
-#endif

@@ -1,7 +1,6 @@
 // Kernels on the host: the code that all device targets share, compiled for this processor, with threads of the host
 // for the threads of blocks, and the primitives that the stand-in for a device's driver has.
-#ifndef KOLO_TESTS_DEVICECODE_EMULATOR_H
-#define KOLO_TESTS_DEVICECODE_EMULATOR_H
+#pragma once
 
 #include "kolo/runtime/DeviceAbi.h"
 #include "targets/DeviceCode.h"
@@ -38,5 +37,3 @@ private:
 };
 
 } // namespace kolo::test
-
-#endif

@@ -1,6 +1,5 @@
 // Recordings of small bodies, and the mistakes that they announce. Shared by the tests of this folder.
-#ifndef KOLO_TESTS_DSL_SUPPORT_H
-#define KOLO_TESTS_DSL_SUPPORT_H
+#pragma once
 
 #include "dsl/Recording.h"
 
@@ -50,5 +49,3 @@ inline void expectMistakes(const Collective &collective, const Mesh &mesh, Body 
 }
 
 } // namespace kolo::dsl
-
-#endif

@@ -1,7 +1,6 @@
 // Compiled kernels for the stand-in driver of tests/runtime/device: the code that all device targets share, as a
 // library of the host.
-#ifndef KOLO_TESTS_GPU_STANDINIMAGE_H
-#define KOLO_TESTS_GPU_STANDINIMAGE_H
+#pragma once
 
 #include "targets/DeviceCode.h"
 
@@ -15,5 +14,3 @@ inline constexpr int64_t standInThreads = 2;
 llvm::Expected<DeviceImage> compileForStandIn(mlir::ModuleOp programs, const DeviceOptions &options);
 
 } // namespace kolo::test
-
-#endif

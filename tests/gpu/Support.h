@@ -1,6 +1,5 @@
 // Compiled algorithms on devices: real ones, or the stand-in driver's where KOLO_CUDA_DRIVER names that.
-#ifndef KOLO_TESTS_GPU_SUPPORT_H
-#define KOLO_TESTS_GPU_SUPPORT_H
+#pragma once
 
 #include "../compiler/Support.h"
 
@@ -74,5 +73,3 @@ private:
 };
 
 } // namespace kolo::test
-
-#endif

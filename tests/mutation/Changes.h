@@ -1,6 +1,5 @@
 // The changes to channel programs that need more than erasing or moving one op. Private to the mutation engine.
-#ifndef KOLO_TESTS_MUTATION_CHANGES_H
-#define KOLO_TESTS_MUTATION_CHANGES_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -29,5 +28,3 @@ bool shiftPeer(mlir::Operation *op);
 bool shiftReceivers(ProgramOp program, uint64_t semaphore);
 
 } // namespace kolo::mutation
-
-#endif

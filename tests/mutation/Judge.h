@@ -1,7 +1,6 @@
 // Whether a channel program does harm: runs it in the reference interpreter, interleaving after interleaving. Used by
 // the tests of this folder.
-#ifndef KOLO_TESTS_MUTATION_JUDGE_H
-#define KOLO_TESTS_MUTATION_JUDGE_H
+#pragma once
 
 #include "ir/reference/Interpreter.h"
 
@@ -53,5 +52,3 @@ private:
 };
 
 } // namespace kolo::mutation
-
-#endif

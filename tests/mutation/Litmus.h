@@ -1,6 +1,5 @@
 // Small channel programs written by hand, and what the checker must say about them. Shared by the litmus tests.
-#ifndef KOLO_TESTS_MUTATION_LITMUS_H
-#define KOLO_TESTS_MUTATION_LITMUS_H
+#pragma once
 
 #include "Judge.h"
 
@@ -54,5 +53,3 @@ std::string copyBlock(const std::string &from, const std::string &to);
 std::string exchange(std::initializer_list<std::string> parts);
 
 } // namespace kolo::mutation
-
-#endif

@@ -1,6 +1,5 @@
 // Channel programs with one change each, for tests of what must notice the change. Used by the tests of this folder.
-#ifndef KOLO_TESTS_MUTATION_MUTANTS_H
-#define KOLO_TESTS_MUTATION_MUTANTS_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -51,5 +50,3 @@ std::vector<Mutant> mutantsOf(ProgramOp program);
 std::string differenceOf(ProgramOp before, ProgramOp after);
 
 } // namespace kolo::mutation
-
-#endif

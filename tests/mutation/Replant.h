@@ -1,7 +1,6 @@
 // Copies an op to another place in a program together with the loops, conditions and index arithmetic that it needs
 // there. Private to the mutation engine.
-#ifndef KOLO_TESTS_MUTATION_REPLANT_H
-#define KOLO_TESTS_MUTATION_REPLANT_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -42,5 +41,3 @@ private:
 };
 
 } // namespace kolo::mutation
-
-#endif

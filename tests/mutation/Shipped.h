@@ -1,7 +1,6 @@
 // The shipped algorithms as channel programs, and the meshes that they are looked at on. Shared by the tests of this
 // folder.
-#ifndef KOLO_TESTS_MUTATION_SHIPPED_H
-#define KOLO_TESTS_MUTATION_SHIPPED_H
+#pragma once
 
 #include "Judge.h"
 
@@ -43,5 +42,3 @@ private:
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::mutation
-
-#endif

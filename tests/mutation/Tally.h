@@ -1,6 +1,5 @@
 // Counts of mutants, per algorithm and in total, and how the table of them reads. Used by MutationTest.
-#ifndef KOLO_TESTS_MUTATION_TALLY_H
-#define KOLO_TESTS_MUTATION_TALLY_H
+#pragma once
 
 #include "Mutants.h"
 
@@ -37,5 +36,3 @@ std::string tableRow(llvm::StringRef name, const Counts &counts);
 std::string table(const std::vector<std::pair<std::string, Tally>> &byAlgorithm);
 
 } // namespace kolo::mutation
-
-#endif

@@ -1,6 +1,5 @@
 // What a channel program does on a mesh, to see whether two programs do the same. Used by the tests of this folder.
-#ifndef KOLO_TESTS_MUTATION_TRACE_H
-#define KOLO_TESTS_MUTATION_TRACE_H
+#pragma once
 
 #include "ir/Kolo.h"
 
@@ -15,5 +14,3 @@ using Trace = std::pair<uint64_t, uint64_t>;
 Trace traceOf(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
 
 } // namespace kolo::mutation
-
-#endif

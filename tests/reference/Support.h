@@ -1,6 +1,5 @@
 // Programs from text, and worlds to run them in. Shared by the tests of this folder.
-#ifndef KOLO_TESTS_REFERENCE_SUPPORT_H
-#define KOLO_TESTS_REFERENCE_SUPPORT_H
+#pragma once
 
 #include "ir/reference/Interpreter.h"
 #include "ir/reference/Oracle.h"
@@ -90,5 +89,3 @@ inline std::string outcome(ParsedProgram &parsed, World world, uint64_t seed) {
 }
 
 } // namespace kolo::reference
-
-#endif

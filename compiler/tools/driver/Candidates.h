@@ -1,6 +1,5 @@
 // Candidates: what `kolo tune` chooses from, for one collective on one mesh.
-#ifndef KOLO_TOOLS_CANDIDATES_H
-#define KOLO_TOOLS_CANDIDATES_H
+#pragma once
 
 #include "driver/Compile.h"
 
@@ -32,5 +31,3 @@ struct Candidates {
 Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh);
 
 } // namespace kolo::tools
-
-#endif

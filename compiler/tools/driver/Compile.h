@@ -1,7 +1,6 @@
 // From a choreography, wherever it comes from, to a plugin file or to channel form. Used by the tools, the tests and
 // the benchmarks.
-#ifndef KOLO_TOOLS_COMPILE_H
-#define KOLO_TOOLS_COMPILE_H
+#pragma once
 
 #include "driver/ToolError.h"
 
@@ -81,5 +80,3 @@ std::string didYouMean(const std::string &word, const std::vector<std::string> &
 std::vector<dsl::Definition> loadUserSource(const std::string &path);
 
 } // namespace kolo::tools
-
-#endif

@@ -1,6 +1,5 @@
 // Data for runs: rank-tagged inputs, and the check of every byte of the outputs against the reference.
-#ifndef KOLO_TOOLS_DATA_H
-#define KOLO_TOOLS_DATA_H
+#pragma once
 
 #include "kolo/runtime/Communicator.h"
 
@@ -48,5 +47,3 @@ private:
 };
 
 } // namespace kolo::tools
-
-#endif

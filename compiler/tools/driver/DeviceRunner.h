@@ -1,6 +1,5 @@
 // Runs a plugin's program on devices, and measures it by their events.
-#ifndef KOLO_TOOLS_DEVICERUNNER_H
-#define KOLO_TOOLS_DEVICERUNNER_H
+#pragma once
 
 #include "driver/RankRunner.h"
 
@@ -10,5 +9,3 @@ namespace kolo::tools {
 std::vector<Timings> runOnDevices(const RankJob &job, const std::function<void(size_t done)> &atEnd);
 
 } // namespace kolo::tools
-
-#endif

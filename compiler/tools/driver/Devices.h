@@ -1,6 +1,5 @@
 // Device targets by name, and the images that plugins carry.
-#ifndef KOLO_TOOLS_DEVICES_H
-#define KOLO_TOOLS_DEVICES_H
+#pragma once
 
 #include "driver/Compile.h"
 
@@ -29,5 +28,3 @@ llvm::Expected<DeviceCode> compileDevices(mlir::ModuleOp programs, const Pipelin
 std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder);
 
 } // namespace kolo::tools
-
-#endif

@@ -1,6 +1,5 @@
 // Whether a run fits into memory, asked before anything is allocated.
-#ifndef KOLO_TOOLS_MEMORYNEED_H
-#define KOLO_TOOLS_MEMORYNEED_H
+#pragma once
 
 #include "driver/RankRunner.h"
 
@@ -11,5 +10,3 @@ namespace kolo::tools {
 void checkMemoryNeed(const RankJob &job, int64_t groupSize);
 
 } // namespace kolo::tools
-
-#endif

@@ -1,6 +1,5 @@
 // What the compiler says of a program while it is compiled. Private to this folder.
-#ifndef KOLO_TOOLS_MISTAKES_H
-#define KOLO_TOOLS_MISTAKES_H
+#pragma once
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -39,5 +38,3 @@ private:
 };
 
 } // namespace kolo::tools
-
-#endif

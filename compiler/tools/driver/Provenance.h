@@ -1,6 +1,5 @@
 // Provenance: where and how a measurement was made, for files that keep it.
-#ifndef KOLO_TOOLS_PROVENANCE_H
-#define KOLO_TOOLS_PROVENANCE_H
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ struct Provenance {
 Provenance describeMachine(const std::string &koloVersion, const std::string &command);
 
 } // namespace kolo::tools
-
-#endif

@@ -1,6 +1,5 @@
 // NVIDIA's assembler, as a program beside this one: from PTX to cubins, where they are asked for.
-#ifndef KOLO_TOOLS_PTXAS_H
-#define KOLO_TOOLS_PTXAS_H
+#pragma once
 
 #include "targets/DeviceCode.h"
 
@@ -20,5 +19,3 @@ std::string findPtxas(const std::string &asked);
 DeviceImage assemble(const DeviceImage &ptx, llvm::ArrayRef<std::string> programs, const std::string &ptxas);
 
 } // namespace kolo::tools
-
-#endif

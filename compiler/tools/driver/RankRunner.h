@@ -1,6 +1,5 @@
 // Runs a plugin's program on real ranks, threads or processes, and measures it.
-#ifndef KOLO_TOOLS_RANKRUNNER_H
-#define KOLO_TOOLS_RANKRUNNER_H
+#pragma once
 
 #include "driver/ToolError.h"
 
@@ -57,5 +56,3 @@ using Timings = std::vector<double>;
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t done)> &atEnd);
 
 } // namespace kolo::tools
-
-#endif

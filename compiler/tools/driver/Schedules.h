@@ -1,6 +1,5 @@
 // Schedules as text: the names of the command line, in tables, and in the names of programs.
-#ifndef KOLO_TOOLS_SCHEDULES_H
-#define KOLO_TOOLS_SCHEDULES_H
+#pragma once
 
 #include "compiler/Schedule.h"
 
@@ -21,5 +20,3 @@ nlohmann::ordered_json toJson(const Schedule &schedule);
 std::string suffixFor(const Schedule &schedule);
 
 } // namespace kolo::tools
-
-#endif

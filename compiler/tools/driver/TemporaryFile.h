@@ -1,6 +1,5 @@
 // A file that is gone when nobody needs it any more.
-#ifndef KOLO_TOOLS_TEMPORARYFILE_H
-#define KOLO_TOOLS_TEMPORARYFILE_H
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ private:
 };
 
 } // namespace kolo::tools
-
-#endif

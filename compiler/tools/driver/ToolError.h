@@ -1,6 +1,5 @@
 // How the tools fail: one line for the user, and an exit code.
-#ifndef KOLO_TOOLS_TOOLERROR_H
-#define KOLO_TOOLS_TOOLERROR_H
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -26,5 +25,3 @@ private:
 };
 
 } // namespace kolo::tools
-
-#endif

@@ -1,6 +1,5 @@
 // Tune: measures candidates against each other, and chooses.
-#ifndef KOLO_TOOLS_TUNE_H
-#define KOLO_TOOLS_TUNE_H
+#pragma once
 
 #include "driver/Candidates.h"
 #include "driver/RankRunner.h"
@@ -47,5 +46,3 @@ std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vect
                                    runtime::CollectiveKind collective, int ranks, runtime::MemoryKind memory);
 
 } // namespace kolo::tools
-
-#endif

@@ -1,7 +1,6 @@
 // Tuning tables: which algorithm, with which schedule, for which collective, number of ranks, memory and size. JSON
 // files that `kolo tune` writes and `kolo compile --table` reads.
-#ifndef KOLO_TOOLS_TUNINGTABLE_H
-#define KOLO_TOOLS_TUNINGTABLE_H
+#pragma once
 
 #include "driver/Compile.h"
 #include "driver/Provenance.h"
@@ -34,5 +33,3 @@ std::string writeTable(const Provenance &provenance, const std::vector<TableEntr
 CompileRequest requestFor(const std::vector<TableEntry> &entries);
 
 } // namespace kolo::tools
-
-#endif

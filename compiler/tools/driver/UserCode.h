@@ -1,6 +1,5 @@
 // Code of the user that runs in this process: when it crashes, that is the user's mistake, reported as one.
-#ifndef KOLO_TOOLS_USERCODE_H
-#define KOLO_TOOLS_USERCODE_H
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ public:
 };
 
 } // namespace kolo::tools
-
-#endif

@@ -1,7 +1,6 @@
 // The code that is the same in all plugins: loops over elements and bytes. Made when Kolo is built, once for every kind
 // of processor, and linked into plugins.
-#ifndef KOLO_TARGETS_CPU_KERNELS_KERNELS_H
-#define KOLO_TARGETS_CPU_KERNELS_KERNELS_H
+#pragma once
 
 #include "targets/cpu/ProgramFunctions.h"
 
@@ -32,5 +31,3 @@ llvm::ArrayRef<KernelObject> kernelObjects(bool sanitizeThread);
 std::string kernelSymbol(llvm::StringRef cpu, llvm::StringRef kernel);
 
 } // namespace kolo::cpu
-
-#endif

@@ -1,6 +1,5 @@
 // Channel: one-sided communication by hand. put, signal and flush towards a peer; wait for what that peer signals.
-#ifndef KOLO_RUNTIME_CHANNEL_H
-#define KOLO_RUNTIME_CHANNEL_H
+#pragma once
 
 #include "kolo/runtime/Export.h"
 #include "kolo/runtime/Status.h"
@@ -45,5 +44,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

@@ -4,8 +4,7 @@
 //   KOLO_TIMEOUT_MS        milliseconds, replaces CommunicatorOptions::timeoutMs
 //   KOLO_WAIT              auto | spin | yield | sleep: how a rank waits for another
 //   KOLO_ORDINARY_MEMORY   auto | attach | staged: how peers reach memory that is in no window (worlds of processes)
-#ifndef KOLO_RUNTIME_COMMUNICATOR_H
-#define KOLO_RUNTIME_COMMUNICATOR_H
+#pragma once
 
 #include "kolo/runtime/Channel.h"
 #include "kolo/runtime/Export.h"
@@ -124,5 +123,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

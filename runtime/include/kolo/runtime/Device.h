@@ -4,8 +4,7 @@
 //   KOLO_CUDA_DRIVER, KOLO_HIP_DRIVER   path of the vendor's driver library, instead of libcuda.so.1 and libamdhip64.so
 // and when a communicator is made:
 //   KOLO_TIMEOUT_MS                     milliseconds, replaces DeviceOptions::timeoutMs
-#ifndef KOLO_RUNTIME_DEVICE_H
-#define KOLO_RUNTIME_DEVICE_H
+#pragma once
 
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Export.h"
@@ -160,5 +159,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

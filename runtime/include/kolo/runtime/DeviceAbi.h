@@ -13,8 +13,7 @@
  * Memory that peers read or write (buffers, semaphores) must show system-scope stores to other devices while a kernel
  * runs: on AMD devices it has to be fine-grained or uncached.
  */
-#ifndef KOLO_RUNTIME_DEVICE_ABI_H
-#define KOLO_RUNTIME_DEVICE_ABI_H
+#pragma once
 
 #include "kolo/runtime/PluginAbi.h"
 
@@ -119,5 +118,4 @@ typedef const KoloDevicePlugin *(*KoloDevicePluginEntry)(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

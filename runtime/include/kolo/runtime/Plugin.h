@@ -1,6 +1,5 @@
 // Plugin: a compiled file of collectives, checked and loaded.
-#ifndef KOLO_RUNTIME_PLUGIN_H
-#define KOLO_RUNTIME_PLUGIN_H
+#pragma once
 
 #include "kolo/runtime/Export.h"
 #include "kolo/runtime/Status.h"
@@ -118,5 +117,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

@@ -10,8 +10,7 @@
  * Nothing here throws, prints or aborts. All pointers stay owned by the side that made them. Sizes are bytes where the
  * name says so, elements otherwise.
  */
-#ifndef KOLO_RUNTIME_PLUGIN_ABI_H
-#define KOLO_RUNTIME_PLUGIN_ABI_H
+#pragma once
 
 #include <stdint.h>
 
@@ -184,5 +183,4 @@ typedef struct KoloPluginFooter {
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 // Status and Result: how every function of the runtime reports failure. Nothing in the runtime throws, prints or
 // aborts.
-#ifndef KOLO_RUNTIME_STATUS_H
-#define KOLO_RUNTIME_STATUS_H
+#pragma once
 
 #include "kolo/runtime/Export.h"
 
@@ -73,5 +72,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

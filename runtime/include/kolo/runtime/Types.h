@@ -1,6 +1,5 @@
 // Element types, reductions, collectives and meshes: the vocabulary of a call. Used by every other header.
-#ifndef KOLO_RUNTIME_TYPES_H
-#define KOLO_RUNTIME_TYPES_H
+#pragma once
 
 #include "kolo/runtime/Export.h"
 #include "kolo/runtime/PluginAbi.h"
@@ -92,5 +91,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

@@ -1,6 +1,5 @@
 // Window: memory of this rank that its peers read and write directly, with no copy in between.
-#ifndef KOLO_RUNTIME_WINDOW_H
-#define KOLO_RUNTIME_WINDOW_H
+#pragma once
 
 #include "kolo/runtime/Export.h"
 
@@ -55,5 +54,3 @@ private:
 };
 
 } // namespace kolo::runtime
-
-#endif

@@ -1,6 +1,5 @@
 /* What the stand-in driver runs for kernels: functions of a shared library, some threads of the host per block. */
-#ifndef KOLO_TESTS_RUNTIME_DEVICE_STANDIN_KERNEL_H
-#define KOLO_TESTS_RUNTIME_DEVICE_STANDIN_KERNEL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ typedef struct StandInBlock {
 
 /* A kernel, exported under its name. `argument` is its one parameter. */
 typedef void (*StandInKernel)(const void *argument, const StandInBlock *block);
-
-#endif
