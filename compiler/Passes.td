@@ -30,7 +30,7 @@ def PublishInputs : Pass<"kolo-publish-inputs", "::kolo::ChoreographyOp"> {
 def PlacePackets : Pass<"kolo-place-packets", "::kolo::ChoreographyOp"> {
   let summary = "what is sent goes in packets, which carry the number of the call, and on from there";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = [Option<"lines", "lines", "bool", "false", "packets of 128 bytes, 120 of them data, not of 8 and 4">];
+  let options = [Option<"ll128", "ll128", "bool", "false", "packets of 128 bytes, 120 of them data, not of 8 and 4">];
 }
 
 def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
@@ -47,7 +47,7 @@ def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
 def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
   let summary = "cuts chunks into slices that go through the program's phases one behind the other";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = [Option<"slices", "slices", "int64_t", "1", "slices per chunk; 1 leaves the program as it is">];
+  let options = [Option<"depth", "depth", "int64_t", "1", "slices per chunk; 1 leaves the program as it is">];
 }
 
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {

@@ -27,12 +27,12 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   if (options.optimize)
     choreography.addPass(createFuseStripes());
   // Before anything decides who moves what: what is published can only be read.
-  if (options.schedule.protocol == Protocol::Slots)
+  if (options.schedule.protocol == Protocol::Published)
     choreography.addPass(createPublishInputs());
   // Before hazards are looked for: what arrives in packets overwrites nothing.
   if (usesPackets(options.schedule.protocol)) {
     PlacePacketsOptions packets;
-    packets.lines = options.schedule.protocol == Protocol::Lines;
+    packets.ll128 = options.schedule.protocol == Protocol::LL128;
     choreography.addPass(createPlacePackets(packets));
   }
   // While a statement is still one op: whether it reads what it writes is a question about all ranks.
@@ -42,7 +42,7 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   ProjectOptions project;
   project.transfers = options.schedule.transfers;
   // Where nobody reads the caller's memory, nobody is to write there either.
-  if (options.schedule.protocol == Protocol::Slots && project.transfers == Transfers::Auto)
+  if (options.schedule.protocol == Protocol::Published && project.transfers == Transfers::Auto)
     project.transfers = Transfers::Pull;
   project.together = options.schedule.entry == Entry::Together;
   manager.addPass(createProject(project));
@@ -51,7 +51,7 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   OpPassManager &program = manager.nest<ProgramOp>();
   // What slices need of each other is for those who infer synchronisation to find out.
   PlacePipelineOptions pipeline;
-  pipeline.slices = options.schedule.slices;
+  pipeline.depth = options.schedule.pipelineDepth;
   program.addPass(createPlacePipeline(pipeline));
   // The one makes every transfer wait for both sides; the other finds out, with the checker, what less will do.
   if (!options.optimize || options.schedule.synchronisation == Synchronisation::Handshake) {

@@ -26,21 +26,22 @@ enum class Entry {
 
 /// How data goes from rank to rank.
 enum class Protocol {
-  Bulk,    // from buffer to buffer
-  Slots,   // every rank publishes its input as it enters, and reads what it wants of the others'
-  Packets, // every few bytes with the number of the call beside them: they say themselves that they have arrived
-  Lines    // packets of 128 bytes, 120 of them data
+  Bulk,      // from buffer to buffer; signals say what has arrived
+  Published, // every rank publishes its input as it enters, and reads what it needs of the others'
+  LL,        // NCCL's LL: packets of 8 bytes, 4 of data and 4 that say which call they belong to
+  LL128      // NCCL's LL128: packets of 128 bytes, 120 of them data
 };
 
-inline bool usesPackets(Protocol protocol) { return protocol == Protocol::Packets || protocol == Protocol::Lines; }
+inline bool usesPackets(Protocol protocol) { return protocol == Protocol::LL || protocol == Protocol::LL128; }
 
 struct Schedule {
-  int64_t slices = 1; // of every chunk, that go through the phases of the program one behind the other; 1 to maxSlices
+  /// Slices of every chunk that follow each other through the phases of the program: 1 to maxPipelineDepth.
+  int64_t pipelineDepth = 1;
   Synchronisation synchronisation = Synchronisation::Least;
   Transfers transfers = Transfers::Auto;
   Entry entry = Entry::Auto;
   Protocol protocol = Protocol::Bulk;
 };
-inline constexpr int64_t maxSlices = 64;
+inline constexpr int64_t maxPipelineDepth = 64;
 
 } // namespace kolo

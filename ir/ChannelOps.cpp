@@ -40,8 +40,8 @@ static LogicalResult verifyPackets(ProgramOp program) {
   if (buffers.empty())
     return success();
   for (BufferOp buffer : buffers)
-    if (buffer.getLines() != (*buffers.begin()).getLines())
-      return buffer.emitOpError("program_c9: some packets are lines, and some are not");
+    if (buffer.getLl128() != (*buffers.begin()).getLl128())
+      return buffer.emitOpError("program_c9: some packets are LL128, and some are LL");
   WalkResult result = program.walk([](Operation *op) {
     auto move = dyn_cast<MoveInterface>(op);
     auto divide = dyn_cast<DivideOp>(op);

@@ -26,7 +26,7 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
     neither touched in any other way nor moved from packets to packets.
     program_c7: where there are packets, ranks access nothing else of each other's: a packet says nothing of other memory.
     program_c8: packets are moved whole, or part `lane` of `num_lanes`: each of these has a packet even if it is empty.
-    program_c9: where packets are lines, all are.
+    program_c9: where some packets are LL128, all are.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
                    TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes, I64Attr:$semaphores);

@@ -45,8 +45,8 @@ LogicalResult BufferOp::verify() {
     return emitOpError("buffer_c4: only scratch has slots, not the ") << stringifyBufferRole(getRole());
   if (getCut() && getBlocks() != getGrid().size())
     return emitOpError("buffer_c5: ") << getBlocks() << " block dimensions in a grid of slots of " << getGrid().size();
-  if (getLines() && getRole() != BufferRole::Packets)
-    return emitOpError("buffer_c6: only packets are lines, not the ") << stringifyBufferRole(getRole());
+  if (getLl128() && getRole() != BufferRole::Packets)
+    return emitOpError("buffer_c6: only packets are LL128, not the ") << stringifyBufferRole(getRole());
   return success();
 }
 

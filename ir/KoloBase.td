@@ -144,20 +144,20 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
 
     In a `packets` buffer every few bytes carry the number of the invocation that they were put in, written with them at once. What
     reads them waits for those of its own invocation: no signal is needed. There are two of each, used in turn, and no element is
-    put twice in one invocation. With `lines`, they are 128 bytes together, of which 120 are data, else 8, of which 4 are.
+    put twice in one invocation. With `ll128`, they are 128 bytes together, of which 120 are data, else 8, of which 4 are.
 
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.
     buffer_c3: buffers are made at the top level of a program, outside loops.
     buffer_c4: only scratch has slots.
     buffer_c5: all grid dimensions of slots enumerate slots: `blocks` is the grid rank.
-    buffer_c6: only packets are lines.
+    buffer_c6: only packets are LL128.
   }];
   let arguments = (ins BufferRoleAttr:$role, StrAttr:$name, Variadic<Index>:$grid, I64Attr:$blocks,
-                   Optional<Index>:$cut, UnitAttr:$lines);
+                   Optional<Index>:$cut, UnitAttr:$ll128);
   let results = (outs BufferType:$result);
   let assemblyFormat = [{
-    $role $name `grid` `(` $grid `)` `blocks` $blocks (`cut` $cut^)? (`lines` $lines^)? attr-dict `:` type($result)
+    $role $name `grid` `(` $grid `)` `blocks` $blocks (`cut` $cut^)? (`ll128` $ll128^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

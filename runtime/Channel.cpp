@@ -10,29 +10,29 @@ namespace kolo::runtime {
 namespace {
 
 Status checkChannel(CommunicatorState &communicator, int peer, int id) {
-  World &world = communicator.world();
-  if (peer < 0 || peer >= world.size())
-    return error(StatusCode::InvalidArgument, "channel to rank {}: there are {} ranks", peer, world.size());
+  Peers &peers = communicator.peers();
+  if (peer < 0 || peer >= peers.size())
+    return error(StatusCode::InvalidArgument, "channel to rank {}: there are {} ranks", peer, peers.size());
   if (id < 0 || id >= numChannels)
     return error(StatusCode::InvalidArgument, "channel {} to rank {}: ids are 0 to {}", id, peer, numChannels - 1);
-  return world.isAborted() ? world.abortedEarlier() : Status();
+  return peers.isAborted() ? peers.abortedEarlier() : Status();
 }
 
 Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
-  World &world = communicator.world();
+  Peers &peers = communicator.peers();
   uint64_t target = ++communicator.channelAwaited[CommunicatorState::channelIndex(peer, id)];
-  Cell &cell = world.control().channelCell(world.rank(), peer, id);
-  if (cell.hasReached(target) || spinUntil(cell, target, world.policy()))
+  Cell &cell = peers.control().channelCell(peers.rank(), peer, id);
+  if (cell.hasReached(target) || spinUntil(cell, target, peers.policy()))
     return {};
   Clock::time_point start = Clock::now();
-  WaitEnd end = waitSlowly(cell, target, world.policy(), [&] { return world.checkWait(peer, start); });
+  WaitEnd end = waitSlowly(cell, target, peers.policy(), [&] { return peers.checkWait(peer, start); });
   if (end == WaitEnd::Reached)
     return {};
   if (end == WaitEnd::Aborted)
-    return world.abortCause();
+    return peers.abortCause();
   bool isLost = end == WaitEnd::PeerLost;
-  return world.abort(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
-                               "rank {} waited {} ms for a signal of rank {} on channel {}: {}", world.rank(),
+  return peers.abort(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
+                               "rank {} waited {} ms for a signal of rank {} on channel {}: {}", peers.rank(),
                                millisecondsSince(start), peer, id, isLost ? "it has ended or left" : "timed out"));
 }
 
@@ -57,9 +57,9 @@ Status Channel::signal() {
   return guarded([&]() -> Status {
     if (Status status = checkChannel(*communicator, peer, id); !status.isOk())
       return status;
-    World &world = communicator->world();
+    Peers &peers = communicator->peers();
     uint64_t count = ++communicator->channelSent[CommunicatorState::channelIndex(peer, id)];
-    world.control().channelCell(peer, world.rank(), id).raise(count);
+    peers.control().channelCell(peer, peers.rank(), id).raise(count);
     return {};
   });
 }

@@ -14,8 +14,8 @@ Communicator::Communicator(Communicator &&) noexcept = default;
 Communicator &Communicator::operator=(Communicator &&) noexcept = default;
 Communicator::~Communicator() = default;
 
-int Communicator::rank() const { return state->world().rank(); }
-int Communicator::size() const { return state->world().size(); }
+int Communicator::rank() const { return state->peers().rank(); }
+int Communicator::size() const { return state->peers().size(); }
 
 Result<Window> Communicator::allocate(size_t sizeBytes) {
   return guarded([&]() -> Result<Window> {

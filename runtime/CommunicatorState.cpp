@@ -12,7 +12,7 @@ namespace kolo::runtime {
 
 void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::free(memory); }
 
-CommunicatorState::CommunicatorState(std::unique_ptr<World> joined)
+CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
       peers(*ranks) {
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / static_cast<size_t>(ranks->size());
@@ -22,7 +22,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<World> joined)
 }
 
 CommunicatorState::~CommunicatorState() {
-  if (ranks->kind() != WorldKind::Threads)
+  if (ranks->kind() != RankKind::Threads)
     return;
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)

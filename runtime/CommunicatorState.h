@@ -9,7 +9,7 @@
 #include "kolo/runtime/Communicator.h"
 #include "memory/Segments.h"
 #include "transport/Exchange.h"
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include <map>
 #include <memory>
@@ -33,7 +33,7 @@ struct RemoteWindowState {
 
 class CommunicatorState {
 public:
-  explicit CommunicatorState(std::unique_ptr<World> joined);
+  explicit CommunicatorState(std::unique_ptr<Peers> joined);
   ~CommunicatorState();
 
   /// Agrees with the peers on settings; see Join.cpp. Before all else, in a world of processes.
@@ -45,7 +45,7 @@ public:
   Result<std::vector<RemoteWindow>> exchangeWindows(const WindowState &window);
   Status run(const PluginState &plugin, const CallArguments &arguments);
 
-  World &world() { return *ranks; }
+  Peers &peers() { return *ranks; }
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
 
   // By peer and channel id: signals sent, and signals waited for.
@@ -73,7 +73,7 @@ private:
   Status resolvePeers(Plan &plan);
   Status runLanes(Plan &plan);
 
-  std::unique_ptr<World> ranks;
+  std::unique_ptr<Peers> ranks;
   Exchange exchange;
   std::shared_ptr<SegmentTable> segments;
   PeerSegments peers;

@@ -135,7 +135,7 @@ Status CommunicatorState::reservePackets(Plan &plan) {
   auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
   if (sizeBytes == 0)
     return {};
-  Result<std::byte *> reserved = (plan.call.info->sendsLines ? lines : packets).reserve(*segments, sizeBytes);
+  Result<std::byte *> reserved = (plan.call.info->usesLL128 ? lines : packets).reserve(*segments, sizeBytes);
   if (!reserved.isOk())
     return reserved.status();
   plan.buffers.local[KOLO_PACKETS] = *reserved;

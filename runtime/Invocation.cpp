@@ -36,20 +36,20 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
 
 /// Kept out of line: the usual wait finds its signal there.
 [[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
-  World &world = *lane.world;
+  Peers &peers = *lane.peers;
   Cell &cell = lane.semaphores.cell(peer, semaphore);
-  if (spinUntil(cell, target, world.policy()))
+  if (spinUntil(cell, target, peers.policy()))
     return 0;
   Clock::time_point start = Clock::now(); // not before, since it takes as long as a signal
   WaitEnd end =
-      waitSlowly(cell, target, world.policy(), [&] { return world.checkWait(static_cast<int>(peer), start); });
+      waitSlowly(cell, target, peers.policy(), [&] { return peers.checkWait(static_cast<int>(peer), start); });
   if (end == WaitEnd::Reached)
     return 0;
   if (end == WaitEnd::Aborted)
-    return lane.fail(world.abortCause());
+    return lane.fail(peers.abortCause());
   bool isLost = end == WaitEnd::PeerLost;
   return lane.fail(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, static_cast<int>(peer),
-                             "rank {} waited {} ms for rank {} (semaphore {}, lane {}; {}): {}", world.rank(),
+                             "rank {} waited {} ms for rank {} (semaphore {}, lane {}; {}): {}", peers.rank(),
                              millisecondsSince(start), peer, semaphore, lane.number,
                              describeStatement(*lane.plan->call.info, statement),
                              isLost ? "it has ended or left" : "timed out"));
@@ -74,7 +74,7 @@ struct RemoteRange {
 };
 
 bool isInside(const Lane &lane, const RemoteRange &range) {
-  if (range.peer < 0 || range.peer >= lane.world->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
+  if (range.peer < 0 || range.peer >= lane.peers->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
     return false;
   uint64_t whole = lane.plan->peerLocations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
   // The offset is from where the piece begins.
@@ -103,10 +103,10 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
   }
   const Location &location = lane.plan->peerLocations[range.role][peer];
   int rank = static_cast<int>(range.peer);
-  Status status = copyAttached(direction, lane.world->block(rank).pid.load(),
+  Status status = copyAttached(direction, lane.peers->block(rank).pid.load(),
                                location.addressOrOffset + static_cast<uint64_t>(offsetBytes), local, sizeBytes);
   if (!status.isOk())
-    (void)lane.fail(rankError(status.code(), rank, "rank {} in program {}, memory of rank {}: {}", lane.world->rank(),
+    (void)lane.fail(rankError(status.code(), rank, "rank {} in program {}, memory of rank {}: {}", lane.peers->rank(),
                               lane.plan->call.info->name, rank, status.message()));
 }
 
@@ -134,27 +134,27 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
   Lane &lane = laneOf(raw);
   if (lane.hasFailed)
     return 1;
-  World &world = *lane.world;
+  Peers &peers = *lane.peers;
   AwaitedPacket awaited{packet};
   auto sequence = static_cast<uint64_t>(raw->sequence);
-  if (spinUntil(awaited, sequence, world.policy()))
+  if (spinUntil(awaited, sequence, peers.policy()))
     return 0;
   Clock::time_point start = Clock::now();
   int lost = 0; // nothing says who was to put the packet
-  WaitEnd end = waitSlowly(awaited, sequence, world.policy(), [&] {
-    WaitEnd found = world.checkWait(world.rank(), start);
-    for (int peer = 0; peer < world.size() && found == WaitEnd::Reached; ++peer) {
+  WaitEnd end = waitSlowly(awaited, sequence, peers.policy(), [&] {
+    WaitEnd found = peers.checkWait(peers.rank(), start);
+    for (int peer = 0; peer < peers.size() && found == WaitEnd::Reached; ++peer) {
       lost = peer;
-      found = world.checkWait(peer, start);
+      found = peers.checkWait(peer, start);
     }
     return found;
   });
   if (end == WaitEnd::Reached)
     return 0;
   if (end == WaitEnd::Aborted)
-    return lane.fail(world.abortCause());
+    return lane.fail(peers.abortCause());
   std::string what =
-      fmt::format("rank {} waited {} ms for packets (lane {}; {})", world.rank(), millisecondsSince(start), lane.number,
+      fmt::format("rank {} waited {} ms for packets (lane {}; {})", peers.rank(), millisecondsSince(start), lane.number,
                   describeStatement(*lane.plan->call.info, statement));
   return lane.fail(end == WaitEnd::PeerLost
                        ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended or left", what, lost)
@@ -183,7 +183,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   result.average = plan.call.average;
   result.tile = tile;
   result.tileBytes = tileBytes;
-  result.aroundCaches = plan.buffers.exceedCaches;
+  result.nonTemporal = plan.buffers.exceedCaches;
   return result;
 }
 
@@ -191,21 +191,21 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
 
 int32_t Lane::fail(const Status &cause) {
   if (!hasFailed)
-    (void)world->abort(cause);
+    (void)peers->abort(cause);
   hasFailed = true;
   semaphores = {};
   return 1;
 }
 
-void makeLanes(Plan &plan, World &world, std::byte *tiles) {
-  int numLanes = world.settings().lanes;
+void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
+  int numLanes = peers.settings().lanes;
   plan.lanes.resize(static_cast<size_t>(numLanes));
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
     plan.peerPieces[role] = plan.peerBuffers[role];
   for (int number = 0; number < numLanes; ++number) {
     Lane &lane = plan.lanes[static_cast<size_t>(number)];
-    lane.semaphores = plan.semaphores->ofLane(number, world.rank());
-    lane.world = &world;
+    lane.semaphores = plan.semaphores->ofLane(number, peers.rank());
+    lane.peers = &peers;
     lane.plan = &plan;
     lane.number = number;
     lane.invocation = describe(plan, number, numLanes, tiles + static_cast<size_t>(number) * tileBytes);

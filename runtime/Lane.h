@@ -7,7 +7,7 @@
 
 namespace kolo::runtime {
 
-class World;
+class Peers;
 struct Plan;
 
 struct Lane {
@@ -15,7 +15,7 @@ struct Lane {
   LaneSemaphores semaphores;
   bool hasFailed = false; // then semaphores has none, so that only what is about to fail anyway needs to look here
 
-  World *world = nullptr;
+  Peers *peers = nullptr;
   const Plan *plan = nullptr;
   int64_t number = 0;
   KoloInvocation invocation = {}; // its context is this Lane
@@ -26,7 +26,7 @@ struct Lane {
 
 /// Makes the lanes of a plan whose buffers are all resolved. `tiles` has tileBytes for each lane. May throw
 /// std::bad_alloc.
-void makeLanes(Plan &plan, World &world, std::byte *tiles);
+void makeLanes(Plan &plan, Peers &peers, std::byte *tiles);
 
 /// A job for LanePool: this lane's part of a call, or of one piece of it. The context is the Plan.
 void runLane(void *plan, int lane);

@@ -86,7 +86,7 @@ private:
 int main(int argc, char **argv) {
   try {
     HarnessOptions options = parseOptions(argc, argv);
-    runtime::ForkedWorld world = valueOf(runtime::ForkedWorld::create(options.numRanks));
+    runtime::ForkedRanks world = valueOf(runtime::ForkedRanks::create(options.numRanks));
     return forkRanks(options, [&](Board &board) {
       KoloSystem system(valueOf(runtime::Communicator::createForked(world, board.rank())), options);
       return serve(system, board, options);

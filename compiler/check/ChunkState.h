@@ -1,7 +1,7 @@
 // What every chunk of every buffer on every rank holds, symbolically. Used by CheckChoreography.
 #pragma once
 
-#include "compiler/check/Unfold.h"
+#include "compiler/model/Unfold.h"
 
 #include "llvm/ADT/BitVector.h"
 

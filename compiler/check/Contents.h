@@ -1,7 +1,7 @@
 // What chunks hold, symbolically: which input chunk, and whose contributions. Used by the checker of channel programs.
 #pragma once
 
-#include "compiler/check/RankGroup.h"
+#include "compiler/model/RankGroup.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -1,7 +1,7 @@
 // The shortest execution that leads to two moments at once. Used by the checker, to explain a refutation.
 #pragma once
 
-#include "compiler/check/Machine.h"
+#include "compiler/check/VectorClockRun.h"
 
 #include <array>
 #include <map>

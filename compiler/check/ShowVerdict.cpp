@@ -1,5 +1,5 @@
 #include "compiler/check/ShowVerdict.h"
-#include "compiler/check/Unfold.h"
+#include "compiler/model/Unfold.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -86,15 +86,15 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
   return *verdict.ranksAgreeBitwise ? "all ranks combine in the same order" : "ranks may differ in the last bit";
 }
 
-static ordered_json toJson(const Place &place) {
+static ordered_json toJson(const SourceLine &place) {
   return {{"file", place.file}, {"line", place.line}, {"column", place.column}};
 }
 
 static ordered_json toJson(ProgramOp program, const Refutation &refutation) {
-  Place place = placeOf(refutation.loc);
+  SourceLine place = sourceLineOf(refutation.loc);
   ordered_json result = {{"property", shortName(refutation.property)}, {"message", refutation.message}};
   result.update(toJson(place));
-  result["other"] = refutation.other ? toJson(placeOf(*refutation.other)) : ordered_json();
+  result["other"] = refutation.other ? toJson(sourceLineOf(*refutation.other)) : ordered_json();
   result["ranks"] = refutation.ranks;
   result["chunk"] = refutation.chunk;
   result["mesh"] = describeMesh(program, refutation.mesh);
@@ -102,7 +102,7 @@ static ordered_json toJson(ProgramOp program, const Refutation &refutation) {
   result["inPlace"] = refutation.isInPlace;
   result["steps"] = ordered_json::array();
   for (const Step &step : refutation.steps) {
-    Place at = placeOf(step.loc);
+    SourceLine at = sourceLineOf(step.loc);
     result["steps"].push_back(
         {{"rank", step.rank}, {"call", step.call + 1}, {"text", step.text}, {"file", at.file}, {"line", at.line}});
   }

@@ -2,7 +2,7 @@
 // check`.
 #pragma once
 
-#include "compiler/Place.h"
+#include "compiler/SourceLine.h"
 #include "compiler/check/Verdict.h"
 
 #include <nlohmann/json_fwd.hpp>

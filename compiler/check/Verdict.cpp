@@ -1,7 +1,7 @@
 // Decides about a program on one mesh: all roots, calls in place too, two calls back to back.
 #include "compiler/check/Verdict.h"
 #include "compiler/check/Interleaving.h"
-#include "compiler/check/Unfold.h"
+#include "compiler/model/Unfold.h"
 
 #include <algorithm>
 #include <map>
@@ -72,7 +72,7 @@ public:
 private:
   bool isTooLarge(Verdict &verdict);
   bool checkBalance(const TracedGroup &traced);
-  void explain(const TracedGroup &traced, const MachineResult &result);
+  void explain(const TracedGroup &traced, const VectorClockResult &result);
   void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
   void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
   void explainOutput(const WrongOutput &wrong);
@@ -229,7 +229,7 @@ void ProgramCheck::explainOutput(const WrongOutput &wrong) {
   refuted.chunk = chunk;
 }
 
-void ProgramCheck::explain(const TracedGroup &traced, const MachineResult &result) {
+void ProgramCheck::explain(const TracedGroup &traced, const VectorClockResult &result) {
   if (!result.blocked.empty())
     return explainDeadlock(traced, result.blocked);
   if (!result.conflicts.empty())
@@ -254,12 +254,12 @@ void ProgramCheck::run(Verdict &verdict) {
       numWaits += llvm::count_if(trace.events, [](const Event &event) {
         return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
       });
-    if (int64_t work = numWaits * tracer.numRanks() * Machine::numCalls(tracer); work > options.maxWork) {
+    if (int64_t work = numWaits * tracer.numRanks() * VectorClockRun::numCalls(tracer); work > options.maxWork) {
       verdict.tooLarge = "needs " + std::to_string(work) + " clock entries, " + std::to_string(options.maxWork) +
                          " are allowed; --budget raises that";
       return;
     }
-    MachineResult result = Machine(tracer, *traced, options).run();
+    VectorClockResult result = VectorClockRun(tracer, *traced, options).run();
     if (result.outOfMemory)
       verdict.tooLarge =
           "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks; --budget raises that";

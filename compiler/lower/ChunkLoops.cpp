@@ -16,7 +16,7 @@ namespace kolo {
 std::optional<PacketFormat> packetFormatOf(BufferOp buffer) {
   if (buffer.getRole() != BufferRole::Packets)
     return std::nullopt;
-  return buffer.getLines() ? linePackets : wordPackets;
+  return buffer.getLl128() ? ll128Packets : llPackets;
 }
 
 /// Packets that so many units of 16 bytes of data fill, rounded down.
@@ -81,7 +81,7 @@ private:
   void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
   Value firstChunk(const Cursor &cursor);
   Value boundary(const BufferShape &buffer, Value chunk, Value stride);
-  Value placeIn(const Cursor &cursor, Value element, Value chunk);
+  Value positionIn(const Cursor &cursor, Value element, Value chunk);
   Value cut(Value index, Value parts, Value total);
 
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
@@ -209,20 +209,20 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
   Value measuredChunk = &measured == &source.slice.buffer ? sourceChunk : destinationChunk;
   Value length = sub(boundary(measured, add(measuredChunk, numChunks), {}), boundary(measured, measuredChunk, {}));
   if (!part.parts)
-    return build(builder, placeIn(source, sourceBegin, sourceChunk),
-                 placeIn(destination, destinationBegin, destinationChunk), length);
+    return build(builder, positionIn(source, sourceBegin, sourceChunk),
+                 positionIn(destination, destinationBegin, destinationChunk), length);
   // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part
   // only.
   Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, measured)), numChunks);
   Value begin = min(cut(part.part, part.parts, total), length);
   Value end = min(cut(add(part.part, constant(1)), part.parts, total), length);
-  build(builder, placeIn(source, add(sourceBegin, begin), sourceChunk),
-        placeIn(destination, add(destinationBegin, begin), destinationChunk), sub(end, begin));
+  build(builder, positionIn(source, add(sourceBegin, begin), sourceChunk),
+        positionIn(destination, add(destinationBegin, begin), destinationChunk), sub(end, begin));
 }
 
 /// Of the part at hand, of a chunk, that begins with this element: the element, or its first packet. One that is empty
 /// may begin where 16 bytes do not, behind the last one that is not.
-Value RangeLoops::placeIn(const Cursor &cursor, Value element, Value chunk) {
+Value RangeLoops::positionIn(const Cursor &cursor, Value element, Value chunk) {
   const std::optional<PacketFormat> &packets = cursor.slice.buffer.packets;
   if (!packets)
     return element;

@@ -10,6 +10,6 @@ struct PacketFormat {
   int64_t bytes, dataBytes;
   bool operator==(const PacketFormat &) const = default;
 };
-inline constexpr PacketFormat wordPackets{8, 4}, linePackets{128, 120};
+inline constexpr PacketFormat llPackets{8, 4}, ll128Packets{128, 120};
 
 } // namespace kolo

@@ -1,7 +1,7 @@
 // Whether a statement reads memory that it also writes. Used by PlaceStaging.
 #pragma once
 
-#include "compiler/check/Unfold.h"
+#include "compiler/model/Unfold.h"
 
 #include "llvm/ADT/SetVector.h"
 

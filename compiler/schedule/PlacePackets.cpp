@@ -6,7 +6,7 @@
 // in a call. InferSynchronisation then finds most signals to be of no use. Requires choreography form, checked.
 // Guarantees that all transfers go to packets.
 #include "compiler/Passes.h"
-#include "compiler/check/Unfold.h"
+#include "compiler/model/Unfold.h"
 #include "compiler/schedule/Stager.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -47,9 +47,9 @@ public:
 
 private:
   /// Receiver, chunk, and the sender's coordinates if senders are kept apart.
-  using Place = SmallVector<int64_t, 8>;
-  LogicalResult forEachPlace(TransferOp transfer, function_ref<void(const Place &)> visit);
-  Place firstOf(TransferOp transfer, const ConcreteMove &move);
+  using ChunkKey = SmallVector<int64_t, 8>;
+  LogicalResult forEachChunk(TransferOp transfer, function_ref<void(const ChunkKey &)> visit);
+  ChunkKey firstOf(TransferOp transfer, const ConcreteMove &move);
 
   ChoreographyOp choreography;
   IndexEvaluator &evaluator;
@@ -57,8 +57,8 @@ private:
   Apart &apart;
 };
 
-RepeatFinder::Place RepeatFinder::firstOf(TransferOp transfer, const ConcreteMove &move) {
-  Place first = {move.receiver};
+RepeatFinder::ChunkKey RepeatFinder::firstOf(TransferOp transfer, const ConcreteMove &move) {
+  ChunkKey first = {move.receiver};
   int64_t rest = move.sender;
   for (size_t dim = evaluator.mesh().size(); dim-- > 0; rest /= evaluator.mesh()[dim])
     if (apart.senders.contains(transfer) && hasManySenders(transfer, dim))
@@ -67,12 +67,12 @@ RepeatFinder::Place RepeatFinder::firstOf(TransferOp transfer, const ConcreteMov
 }
 
 /// Where the packets of one execution go.
-LogicalResult RepeatFinder::forEachPlace(TransferOp transfer, function_ref<void(const Place &)> visit) {
+LogicalResult RepeatFinder::forEachChunk(TransferOp transfer, function_ref<void(const ChunkKey &)> visit) {
   auto visitMove = [&](const ConcreteMove &move) -> LogicalResult {
-    std::vector<Place> chunks = {firstOf(transfer, move)};
+    std::vector<ChunkKey> chunks = {firstOf(transfer, move)};
     for (const GridRange &range : move.destination) {
-      std::vector<Place> longer;
-      for (const Place &chunk : chunks)
+      std::vector<ChunkKey> longer;
+      for (const ChunkKey &chunk : chunks)
         for (int64_t i = 0; i < range.size; ++i) {
           longer.push_back(chunk);
           longer.back().push_back((range.offset + i) % range.extent);
@@ -93,10 +93,10 @@ LogicalResult RepeatFinder::findSenders() {
     auto transfer = dyn_cast<TransferOp>(statement.getOperation());
     if (!transfer || apart.senders.contains(transfer))
       return success();
-    std::set<Place> places;
+    std::set<ChunkKey> chunksSeen;
     bool isRepeating = false;
     LogicalResult result =
-        forEachPlace(transfer, [&](const Place &place) { isRepeating |= !places.insert(place).second; });
+        forEachChunk(transfer, [&](const ChunkKey &key) { isRepeating |= !chunksSeen.insert(key).second; });
     if (isRepeating)
       apart.senders.insert(transfer);
     return result;
@@ -104,15 +104,15 @@ LogicalResult RepeatFinder::findSenders() {
 }
 
 LogicalResult RepeatFinder::findIterations() {
-  llvm::DenseMap<Operation *, std::set<Place>> places;
+  llvm::DenseMap<Operation *, std::set<ChunkKey>> chunksSeen;
   return unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
     auto transfer = dyn_cast<TransferOp>(statement.getOperation());
     if (!transfer || apart.iterations.contains(transfer) || loopsAround(transfer).empty())
       return success();
     bool isRepeating = false;
-    std::set<Place> &known = places[transfer];
+    std::set<ChunkKey> &known = chunksSeen[transfer];
     LogicalResult result =
-        forEachPlace(transfer, [&](const Place &place) { isRepeating |= !known.insert(place).second; });
+        forEachChunk(transfer, [&](const ChunkKey &key) { isRepeating |= !known.insert(key).second; });
     if (isRepeating)
       apart.iterations.insert(transfer);
     return result;
@@ -156,14 +156,14 @@ struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
       if (failed(checkTransfer(transfer, loops)))
         return signalPassFailure();
       Stager(cast<StatementInterface>(transfer.getOperation()),
-             {BufferRole::Packets, loops, apart->senders.contains(transfer), lines})
+             {BufferRole::Packets, loops, apart->senders.contains(transfer), ll128})
           .run("packets" + std::to_string(number));
     }
   }
 
 private:
   LogicalResult checkTransfer(TransferOp transfer, ArrayRef<scf::ForOp> loops) {
-    const char *protocol = lines ? "protocol lines: " : "protocol packets: ";
+    const char *protocol = ll128 ? "protocol ll128: " : "protocol ll: ";
     if (transfer.getDestination().getDefiningOp<BufferOp>().getCut())
       return transfer.emitError(protocol) << "this sends to slots, which say nothing of how much they hold";
     for (scf::ForOp loop : loops)

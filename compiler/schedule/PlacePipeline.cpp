@@ -44,16 +44,16 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
 
   void runOnOperation() override {
     SmallVector<Phase> phases = collectPhases(getOperation());
-    if (slices <= 1 || phases.size() <= 1)
+    if (depth <= 1 || phases.size() <= 1)
       return;
     Location loc = getOperation().getLoc();
     OpBuilder builder = OpBuilder::atBlockEnd(&getOperation().getBody().front());
     Value lane = LaneOp::create(builder, loc), lanes = NumLanesOp::create(builder, loc);
     Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
-    Value numSlices = createConstant(builder, loc, slices);
+    Value numSlices = createConstant(builder, loc, depth);
     Value parts = arith::MulIOp::create(builder, loc, numSlices, lanes);
     auto loop =
-        scf::ForOp::create(builder, loc, zero, createConstant(builder, loc, slices + int64_t(phases.size()) - 1), one);
+        scf::ForOp::create(builder, loc, zero, createConstant(builder, loc, depth + int64_t(phases.size()) - 1), one);
     builder.setInsertionPointToStart(loop.getBody());
     for (size_t number = phases.size(); number-- > 0;) {
       OpBuilder::InsertionGuard guard(builder);

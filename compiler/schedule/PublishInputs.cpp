@@ -114,7 +114,7 @@ struct PublishInputs : impl::PublishInputsBase<PublishInputs> {
         transfers[transfer.getSource()].push_back(transfer);
     });
     if (transfers.empty()) {
-      getOperation().emitError("protocol slots publishes the input, from which nothing is sent here");
+      getOperation().emitError("protocol published publishes the input, from which nothing is sent here");
       return signalPassFailure();
     }
     for (auto &[input, sent] : transfers) {

@@ -46,7 +46,7 @@ void Stager::createStaging(const std::string &name) {
                              memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value(), memory.isOfLines);
 }
 
-SmallVector<Value> Stager::slotsOf(ValueRange sender) {
+SmallVector<Value> Stager::registersOf(ValueRange sender) {
   SmallVector<Value> result;
   for (scf::ForOp loop : memory.loops) {
     Value distance = createSub(builder, loc, loop.getInductionVar(), loop.getLowerBound());
@@ -77,7 +77,7 @@ void Stager::createMoveIn() {
   auto sender = body.getArguments().take_front(dimSizes.size()),
        receiver = body.getArguments().drop_front(dimSizes.size());
   InlinedSlices slices = inlineBody(builder, statement, sender, receiver, {});
-  SmallVector<Value> offsets = slotsOf(sender), sizes = ones();
+  SmallVector<Value> offsets = registersOf(sender), sizes = ones();
   llvm::append_range(offsets, slices.destinationOffsets);
   llvm::append_range(sizes, slices.destinationSizes);
   SlicesOp::create(builder, loc, slices.sourceOffsets, slices.sourceSizes, offsets, sizes, slices.condition);
@@ -103,7 +103,7 @@ void Stager::createMoveOut() {
   if (transfer)
     sender = createPeer(builder, transfer, me, dimSizes, fan, Direction::ToSenders);
   InlinedSlices slices = inlineBody(builder, statement, sender.coordinates, me, {});
-  SmallVector<Value> offsets = slotsOf(sender.coordinates), sizes = ones();
+  SmallVector<Value> offsets = registersOf(sender.coordinates), sizes = ones();
   llvm::append_range(offsets, slices.destinationOffsets);
   llvm::append_range(sizes, slices.destinationSizes);
   SlicesOp::create(builder, loc, offsets, sizes, slices.destinationOffsets, slices.destinationSizes,

@@ -40,7 +40,7 @@ private:
   void createMoveIn();
   void createMoveOut();
   /// Of the leading dimensions of the memory: the numbers of the iterations, and the coordinates of the sender.
-  llvm::SmallVector<mlir::Value> slotsOf(mlir::ValueRange sender);
+  llvm::SmallVector<mlir::Value> registersOf(mlir::ValueRange sender);
   llvm::SmallVector<mlir::Value> ones();
 
   StatementInterface statement;

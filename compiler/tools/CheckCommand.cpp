@@ -69,7 +69,7 @@ std::string stateText(const Report &report, Property property, const Transport &
 
 /// A line "file:line:column: KIND: TEXT", as the compiler's messages are.
 void printAt(mlir::Location location, const char *kind, const std::string &text) {
-  Place place = placeOf(location);
+  SourceLine place = sourceLineOf(location);
   fmt::print("{}:{}:{}: {}: {}\n", place.file, place.line, place.column, kind, text);
 }
 

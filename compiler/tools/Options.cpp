@@ -45,8 +45,10 @@ runtime::Mesh parseMesh(const std::string &text) {
 }
 
 void ScheduleOptions::addTo(CLI::App &command) {
-  command.add_option("--pipeline", slices, "slices of every chunk that go through the phases one behind the other")
-      ->check(CLI::Range(int64_t(1), maxSlices))
+  command
+      .add_option("--pipeline", pipelineDepth, "depth: slices of every chunk that follow each other through the phases")
+      ->type_name("DEPTH")
+      ->check(CLI::Range(int64_t(1), maxPipelineDepth))
       ->capture_default_str();
   command
       .add_option("--synchronisation", synchronisation,
@@ -68,16 +70,22 @@ void ScheduleOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command
       .add_option("--protocol", protocol,
-                  "bulk: from buffer to buffer; slots: every rank publishes its input, piece by\n"
-                  "piece, in memory of the runtime's; packets: every few bytes with the number\n"
-                  "of the call beside them, for what is small; lines: packets of 128 bytes, 120\n"
-                  "of them data, for hosts and CUDA devices")
-      ->check(CLI::IsMember({"bulk", "slots", "packets", "lines"}))
+                  "bulk: from buffer to buffer; published: every rank publishes its input in\n"
+                  "memory of the runtime, piece by piece, and the others read it; ll: packets\n"
+                  "of 8 bytes, 4 of them data, for small messages; ll128: packets of 128 bytes,\n"
+                  "120 of them data, for hosts and CUDA devices")
+      ->transform(CLI::Validator(
+          [](std::string &name) {
+            name = currentProtocolName(name);
+            return std::string();
+          },
+          ""))
+      ->check(CLI::IsMember({"bulk", "published", "ll", "ll128"}))
       ->capture_default_str();
 }
 
 Schedule ScheduleOptions::schedule() const {
-  return parseSchedule({{"pipeline", slices},
+  return parseSchedule({{"pipeline", pipelineDepth},
                         {"synchronisation", synchronisation},
                         {"transfers", transfers},
                         {"entry", entry},

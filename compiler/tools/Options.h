@@ -20,7 +20,7 @@ runtime::Mesh parseMesh(const std::string &text);
 
 /// --pipeline, --synchronisation, --transfers, --entry and --protocol.
 struct ScheduleOptions {
-  int64_t slices = 1;
+  int64_t pipelineDepth = 1;
   std::string synchronisation = "least";
   std::string transfers = "auto";
   std::string entry = "auto";

@@ -1,5 +1,5 @@
 // What one step of a lane does: begins an op, moves one chunk of it, or finds its wait over.
-#include "ir/reference/ChannelMachine.h"
+#include "ir/reference/ChannelInterpreter.h"
 
 #include <cstring>
 
@@ -7,37 +7,37 @@ using namespace mlir;
 
 namespace kolo::reference {
 
-ChannelMachine::Semaphore &ChannelMachine::semaphore(int64_t number, int64_t from, int64_t to, int64_t lane) {
-  return semaphores[((number * numRanks + from) * numRanks + to) * world.numLanes + lane];
+ChannelInterpreter::Semaphore &ChannelInterpreter::semaphore(int64_t number, int64_t from, int64_t to, int64_t lane) {
+  return semaphores[((number * numRanks + from) * numRanks + to) * simulated.numLanes + lane];
 }
 
-const ChannelMachine::Semaphore &ChannelMachine::semaphoreOfWait(const Lane &lane, WaitOp wait) const {
-  return const_cast<ChannelMachine *>(this)->semaphore(int64_t(wait.getSemaphore()), (*lane.scope)[wait.getRank()],
-                                                       lane.rank, lane.number);
+const ChannelInterpreter::Semaphore &ChannelInterpreter::semaphoreOfWait(const Lane &lane, WaitOp wait) const {
+  return const_cast<ChannelInterpreter *>(this)->semaphore(int64_t(wait.getSemaphore()), (*lane.scope)[wait.getRank()],
+                                                           lane.rank, lane.number);
 }
 
-std::vector<Pending> &ChannelMachine::queue(const Lane &lane, int64_t peer) {
-  size_t index = (lane.rank * world.numLanes + lane.number) * numRanks + peer;
+std::vector<Pending> &ChannelInterpreter::queue(const Lane &lane, int64_t peer) {
+  size_t index = (lane.rank * simulated.numLanes + lane.number) * numRanks + peer;
   if (queues[index].empty()) // every caller adds to it
     busyQueues.push_back(index);
   return queues[index];
 }
 
-llvm::Expected<int64_t> ChannelMachine::peerOf(const Lane &lane, Operation *op, Value rank) const {
+llvm::Expected<int64_t> ChannelInterpreter::peerOf(const Lane &lane, Operation *op, Value rank) const {
   int64_t peer = rank ? (*lane.scope)[rank] : lane.rank;
   if (peer < 0 || peer >= numRanks)
     return lane.scope->fail(op, "there is no rank " + Twine(peer) + " among " + Twine(numRanks));
   return peer;
 }
 
-bool ChannelMachine::isBlocked(const Lane &lane) const {
+bool ChannelInterpreter::isBlocked(const Lane &lane) const {
   if (isa_and_nonnull<FlushOp>(lane.current))
     return lane.numPendingPuts > 0;
   if (isa_and_nonnull<EnterOp>(lane.current))
     return llvm::any_of(lanes, [&](const std::unique_ptr<Lane> &other) {
       return other->number == lane.number && other->numEntered < lane.numEntered;
     });
-  if (std::optional<PacketPlace> place = awaitedPackets(lane)) {
+  if (std::optional<PacketKey> place = awaitedPackets(lane)) {
     auto found = packets.find(*place);
     return found == packets.end() || found->second != lane.scope->invocation;
   }
@@ -50,20 +50,20 @@ bool ChannelMachine::isBlocked(const Lane &lane) const {
 
 static BufferRole roleOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); }
 
-static PacketPlace placeOf(const Piece &piece, int64_t rank, int64_t invocation) {
+static PacketKey packetKeyOf(const ChunkPart &piece, int64_t rank, int64_t invocation) {
   return {piece.buffer.getDefiningOp(), rank, invocation % 2, piece.chunk, piece.part};
 }
 
-std::optional<PacketPlace> ChannelMachine::awaitedPackets(const Lane &lane) const {
+std::optional<PacketKey> ChannelInterpreter::awaitedPackets(const Lane &lane) const {
   auto move = dyn_cast_if_present<MoveInterface>(lane.current);
   if (!move || roleOf(move.getSource()) != BufferRole::Packets)
     return std::nullopt;
-  return placeOf(lane.piecesLeft.front().source, lane.rank, lane.scope->invocation);
+  return packetKeyOf(lane.partsLeft.front().source, lane.rank, lane.scope->invocation);
 }
 
-llvm::Error ChannelMachine::arrivePackets(const Lane &lane, int64_t peer, const Pending &pending) {
-  const Piece &piece = pending.pieces.destination;
-  auto [found, isNew] = packets.try_emplace(placeOf(piece, peer, pending.invocation), pending.invocation);
+llvm::Error ChannelInterpreter::arrivePackets(const Lane &lane, int64_t peer, const Pending &pending) {
+  const ChunkPart &piece = pending.pieces.destination;
+  auto [found, isNew] = packets.try_emplace(packetKeyOf(piece, peer, pending.invocation), pending.invocation);
   if (!isNew && found->second >= pending.invocation)
     return lane.scope->fail(pending.op,
                             "puts packets to rank " + Twine(peer) + " where this invocation has put some already");
@@ -71,7 +71,7 @@ llvm::Error ChannelMachine::arrivePackets(const Lane &lane, int64_t peer, const 
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::stepLane(Lane &lane) {
+llvm::Error ChannelInterpreter::stepLane(Lane &lane) {
   if (lane.current)
     return continueOp(lane);
   llvm::Expected<Operation *> op = lane.walker->next();
@@ -84,7 +84,7 @@ llvm::Error ChannelMachine::stepLane(Lane &lane) {
   return begin(lane, *op);
 }
 
-llvm::Error ChannelMachine::begin(Lane &lane, Operation *op) {
+llvm::Error ChannelInterpreter::begin(Lane &lane, Operation *op) {
   if (auto buffer = dyn_cast<BufferOp>(op))
     return memory.add(buffer, *lane.scope);
   if (auto move = dyn_cast<MoveInterface>(op))
@@ -110,11 +110,11 @@ llvm::Error ChannelMachine::begin(Lane &lane, Operation *op) {
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::beginMove(Lane &lane, MoveInterface move) {
+llvm::Error ChannelInterpreter::beginMove(Lane &lane, MoveInterface move) {
   for (Value rank : {move.getSourceRank(), move.getDestinationRank()})
     if (llvm::Expected<int64_t> peer = peerOf(lane, move, rank); !peer)
       return peer.takeError();
-  llvm::Expected<std::vector<PiecePair>> pairs =
+  llvm::Expected<std::vector<PartPair>> pairs =
       memory.pairs(move, *lane.scope, {move.getSource(), move.getSourceOffsets(), move.getSourceSizes()},
                    {move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()},
                    {move.getPart(), move.getParts()});
@@ -123,45 +123,45 @@ llvm::Error ChannelMachine::beginMove(Lane &lane, MoveInterface move) {
   auto put = dyn_cast<PutOp>(move.getOperation());
   if (!put) {
     lane.current = pairs->empty() ? nullptr : move.getOperation();
-    lane.piecesLeft.assign(pairs->begin(), pairs->end());
+    lane.partsLeft.assign(pairs->begin(), pairs->end());
     return llvm::Error::success();
   }
-  for (const PiecePair &pair : *pairs)
+  for (const PartPair &pair : *pairs)
     queue(lane, (*lane.scope)[put.getRank()]).push_back({move, pair, false, lane.scope->invocation});
   lane.numPendingPuts += int64_t(pairs->size());
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::beginDivide(Lane &lane, DivideOp divide) {
-  if (world.reduction != Reduction::Average)
+llvm::Error ChannelInterpreter::beginDivide(Lane &lane, DivideOp divide) {
+  if (simulated.reduction != Reduction::Average)
     return llvm::Error::success();
-  llvm::Expected<std::vector<Piece>> pieces =
+  llvm::Expected<std::vector<ChunkPart>> pieces =
       memory.pieces(divide, *lane.scope, {divide.getBuffer(), divide.getOffsets(), divide.getSizes()},
                     {divide.getPart(), divide.getParts()});
   if (!pieces)
     return pieces.takeError();
-  for (const Piece &piece : *pieces)
-    lane.piecesLeft.push_back({piece, piece});
+  for (const ChunkPart &piece : *pieces)
+    lane.partsLeft.push_back({piece, piece});
   lane.current = pieces->empty() ? nullptr : divide.getOperation();
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::continueOp(Lane &lane) {
+llvm::Error ChannelInterpreter::continueOp(Lane &lane) {
   Operation *op = lane.current;
   if (auto wait = dyn_cast<WaitOp>(op))
     ++semaphore(int64_t(wait.getSemaphore()), (*lane.scope)[wait.getRank()], lane.rank, lane.number).numWaited;
-  if (!lane.piecesLeft.empty()) {
-    PiecePair pieces = lane.piecesLeft.front();
-    lane.piecesLeft.pop_front();
-    if (llvm::Error error = movePiece(lane, op, pieces))
+  if (!lane.partsLeft.empty()) {
+    PartPair pieces = lane.partsLeft.front();
+    lane.partsLeft.pop_front();
+    if (llvm::Error error = movePart(lane, op, pieces))
       return error;
   }
-  if (lane.piecesLeft.empty())
+  if (lane.partsLeft.empty())
     lane.current = nullptr;
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::movePiece(Lane &lane, Operation *op, const PiecePair &pieces) {
+llvm::Error ChannelInterpreter::movePart(Lane &lane, Operation *op, const PartPair &pieces) {
   auto move = dyn_cast<MoveInterface>(op);
   auto rankOf = [&](Value rank) { return rank ? (*lane.scope)[rank] : lane.rank; };
   int64_t from = move ? rankOf(move.getSourceRank()) : lane.rank;
@@ -173,15 +173,15 @@ llvm::Error ChannelMachine::movePiece(Lane &lane, Operation *op, const PiecePair
   if (!destination)
     return destination.takeError();
   if (isa<DivideOp>(op))
-    divide(world.type, *destination, groupSize(world));
+    divide(simulated.type, *destination, groupSize(simulated));
   else if (isa<ChannelReduceOp>(op))
-    combine(world.type, world.reduction, *destination, *source);
+    combine(simulated.type, simulated.reduction, *destination, *source);
   else if (!source->empty())
     std::memmove(destination->data(), source->data(), source->size());
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::deliver(Lane &lane, int64_t peer, const Pending &pending) {
+llvm::Error ChannelInterpreter::deliver(Lane &lane, int64_t peer, const Pending &pending) {
   if (auto signal = dyn_cast<SignalOp>(pending.op)) {
     ++semaphore(int64_t(signal.getSemaphore()), lane.rank, peer, lane.number).numArrived;
     return llvm::Error::success();

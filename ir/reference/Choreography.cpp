@@ -14,14 +14,14 @@ namespace {
 /// What one rank sends to one other in one statement, as read before anything was written.
 struct Message {
   int64_t sender, receiver;
-  std::vector<Piece> destinations;
+  std::vector<ChunkPart> destinations;
   std::vector<Bytes> data;
 };
 
 class ChoreographyRun {
 public:
-  ChoreographyRun(ChoreographyOp choreography, World &world)
-      : choreography(choreography), world(world), memory(world), scope(world) {}
+  ChoreographyRun(ChoreographyOp choreography, SimulatedCall &simulated)
+      : choreography(choreography), simulated(simulated), memory(simulated), scope(simulated) {}
   llvm::Error run();
 
 private:
@@ -32,7 +32,7 @@ private:
   void divideAverage();
 
   ChoreographyOp choreography;
-  World &world;
+  SimulatedCall &simulated;
   Memory memory;
   Scope scope;
   std::vector<Message> messages;
@@ -63,7 +63,7 @@ static std::vector<int64_t> stepFrom(StepAttr step, int64_t amount, int64_t from
 
 /// Coordinates of all ranks that the statement's sender sends to: its own for a local statement.
 static std::vector<std::vector<int64_t>> receiversOf(StatementInterface statement, const Scope &scope,
-                                                     const World &world, llvm::ArrayRef<int64_t> sender) {
+                                                     const SimulatedCall &simulated, llvm::ArrayRef<int64_t> sender) {
   auto transfer = dyn_cast<TransferOp>(statement.getOperation());
   if (!transfer)
     return {sender.vec()};
@@ -74,7 +74,7 @@ static std::vector<std::vector<int64_t>> receiversOf(StatementInterface statemen
     int64_t value = takesAmount ? scope[*amount++] : 0;
     std::vector<std::vector<int64_t>> longer;
     for (const std::vector<int64_t> &prefix : receivers)
-      for (int64_t coordinate : stepFrom(step, value, sender[dim], world.meshSizes[dim])) {
+      for (int64_t coordinate : stepFrom(step, value, sender[dim], simulated.meshSizes[dim])) {
         longer.push_back(prefix);
         longer.back().push_back(coordinate);
       }
@@ -85,7 +85,7 @@ static std::vector<std::vector<int64_t>> receiversOf(StatementInterface statemen
 
 llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t sender,
                                          llvm::ArrayRef<int64_t> receiver) {
-  std::vector<int64_t> coordinates = coordinatesOf(world, sender);
+  std::vector<int64_t> coordinates = coordinatesOf(simulated, sender);
   coordinates.insert(coordinates.end(), receiver.begin(), receiver.end());
   Block &body = statement.getBody().front();
   for (auto [argument, coordinate] : llvm::zip_first(body.getArguments(), coordinates))
@@ -98,17 +98,17 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
     return scope.fail(*end, "cannot be interpreted in a statement's body");
   if (slices.getCondition() && !scope[slices.getCondition()])
     return llvm::Error::success();
-  for (auto [coordinate, size] : llvm::zip_equal(receiver, world.meshSizes))
+  for (auto [coordinate, size] : llvm::zip_equal(receiver, simulated.meshSizes))
     if (coordinate < 0 || coordinate >= size)
       return scope.fail(statement,
                         "sends to coordinate " + Twine(coordinate) + " in a mesh dimension of " + Twine(size));
-  llvm::Expected<std::vector<PiecePair>> pairs =
+  llvm::Expected<std::vector<PartPair>> pairs =
       memory.pairs(slices, scope, {statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes()},
                    {statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes()});
   if (!pairs)
     return pairs.takeError();
-  Message message{sender, rankAt(world, receiver), {}, {}};
-  for (const PiecePair &pair : *pairs) {
+  Message message{sender, rankAt(simulated, receiver), {}, {}};
+  for (const PartPair &pair : *pairs) {
     auto source = memory.at(statement, scope, pair.source, sender, 0, Access::Read);
     if (!source)
       return source.takeError();
@@ -126,7 +126,7 @@ llvm::Error ChoreographyRun::writeMessages(StatementInterface statement) {
       if (!destination)
         return destination.takeError();
       if (statement.isReducing())
-        combine(world.type, world.reduction, *destination, data);
+        combine(simulated.type, simulated.reduction, *destination, data);
       else
         std::copy(data.begin(), data.end(), destination->begin());
     }
@@ -139,7 +139,7 @@ llvm::Error ChoreographyRun::refuseOverlaps(StatementInterface statement) {
   };
   std::vector<Write> writes;
   for (const Message &message : messages)
-    for (const Piece &piece : message.destinations)
+    for (const ChunkPart &piece : message.destinations)
       if (piece.elements.size > 0)
         writes.push_back(
             {message.receiver, piece.elements.begin, piece.elements.begin + piece.elements.size, message.sender});
@@ -155,8 +155,9 @@ llvm::Error ChoreographyRun::refuseOverlaps(StatementInterface statement) {
 
 llvm::Error ChoreographyRun::runStatement(StatementInterface statement) {
   messages.clear(); // filled in increasing order of senders
-  for (int64_t sender = 0; sender < numRanks(world); ++sender)
-    for (const std::vector<int64_t> &receiver : receiversOf(statement, scope, world, coordinatesOf(world, sender)))
+  for (int64_t sender = 0; sender < numRanks(simulated); ++sender)
+    for (const std::vector<int64_t> &receiver :
+         receiversOf(statement, scope, simulated, coordinatesOf(simulated, sender)))
       if (llvm::Error error = readMessage(statement, sender, receiver))
         return llvm::createStringError(llvm::toString(std::move(error)) + ", at sender " + Twine(sender));
   if (!statement.isReducing())
@@ -166,13 +167,13 @@ llvm::Error ChoreographyRun::runStatement(StatementInterface statement) {
 }
 
 void ChoreographyRun::divideAverage() {
-  CollectiveKind kind = world.collective.getKind();
-  if (world.reduction != Reduction::Average ||
+  CollectiveKind kind = simulated.collective.getKind();
+  if (simulated.reduction != Reduction::Average ||
       !llvm::is_contained({CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::Reduce}, kind))
     return;
-  for (int64_t rank = 0; rank < numRanks(world); ++rank)
-    if (exists(world, BufferRole::Output, rank))
-      divide(world.type, world.outputs[rank], groupSize(world));
+  for (int64_t rank = 0; rank < numRanks(simulated); ++rank)
+    if (exists(simulated, BufferRole::Output, rank))
+      divide(simulated.type, simulated.outputs[rank], groupSize(simulated));
 }
 
 llvm::Error ChoreographyRun::run() {
@@ -194,10 +195,10 @@ llvm::Error ChoreographyRun::run() {
   return llvm::Error::success();
 }
 
-llvm::Error interpretChoreography(ChoreographyOp choreography, World &world) {
-  if (llvm::Error error = validate(world, enclosingProgram(choreography)))
+llvm::Error interpretChoreography(ChoreographyOp choreography, SimulatedCall &simulated) {
+  if (llvm::Error error = validate(simulated, enclosingProgram(choreography)))
     return error;
-  return ChoreographyRun(choreography, world).run();
+  return ChoreographyRun(choreography, simulated).run();
 }
 
 } // namespace kolo::reference

@@ -1,7 +1,7 @@
 // Runs programs of both phases on simulated ranks. The oracle of every test; shares no code with the compiler.
 #pragma once
 
-#include "ir/reference/World.h"
+#include "ir/reference/SimulatedCall.h"
 
 #include <functional>
 
@@ -9,9 +9,9 @@ namespace kolo::reference {
 
 /// Runs every statement to completion on all ranks before the next; a statement reads all its sources before it writes
 /// any destination, and senders that reduce into one place do so in increasing order of their ranks. An average's sum
-/// is divided at the end. Results are in `world.outputs`. Any program gives an answer or an error that names the op's
-/// location and the ranks; two messages of one statement that overwrite the same elements are such an error.
-llvm::Error interpretChoreography(ChoreographyOp choreography, World &world);
+/// is divided at the end. Results are in `simulated.outputs`. Any program gives an answer or an error that names the
+/// op's location and the ranks; two messages of one statement that overwrite the same elements are such an error.
+llvm::Error interpretChoreography(ChoreographyOp choreography, SimulatedCall &simulated);
 
 /// Several invocations back to back. A rank starts the next one when all its own lanes ended the last, whatever others
 /// do.
@@ -25,9 +25,10 @@ struct ChannelOptions {
   bool requireBalance = true;
 };
 
-/// Runs N ranks of `world.numLanes` lanes in one legal interleaving, chosen by the seed. The memory model is that of
-/// ir/README.md: puts and signals arrive at random later moments. Leaves in `world.outputs` what every rank's output
-/// was when that rank ended its last invocation. Errors: as above, deadlock, and unbalanced signals.
-llvm::Error interpretChannel(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options = {});
+/// Runs N ranks of `simulated.numLanes` lanes in one legal interleaving, chosen by the seed. The memory model is that
+/// of ir/README.md: puts and signals arrive at random later moments. Leaves in `simulated.outputs` what every rank's
+/// output was when that rank ended its last invocation. Errors: as above, deadlock, and unbalanced signals.
+llvm::Error interpretChannel(ProgramOp program, SimulatedCall &simulated, uint64_t seed,
+                             const ChannelOptions &options = {});
 
 } // namespace kolo::reference

@@ -7,17 +7,17 @@
 
 namespace kolo::reference {
 
-int64_t cut(int64_t index, int64_t numPieces, int64_t count, int64_t elementBytes) {
-  if (index == numPieces)
+int64_t cut(int64_t index, int64_t numParts, int64_t count, int64_t elementBytes) {
+  if (index == numParts)
     return count;
-  // index*count may not fit 64 bits; count = quotient*numPieces + remainder keeps the products small.
-  int64_t exact = index * (count / numPieces) + index * (count % numPieces) / numPieces;
+  // index*count may not fit 64 bits; count = quotient*numParts + remainder keeps the products small.
+  int64_t exact = index * (count / numParts) + index * (count % numParts) / numParts;
   return exact - exact % (16 / elementBytes);
 }
 
-int64_t slotSize(int64_t numPieces, int64_t count, int64_t elementBytes) {
-  numPieces = std::max<int64_t>(numPieces, 1);
-  int64_t alignment = 16 / elementBytes, quotient = count / numPieces + (count % numPieces != 0);
+int64_t slotSize(int64_t numParts, int64_t count, int64_t elementBytes) {
+  numParts = std::max<int64_t>(numParts, 1);
+  int64_t alignment = 16 / elementBytes, quotient = count / numParts + (count % numParts != 0);
   return (quotient + 2 * (alignment - 1)) / alignment * alignment;
 }
 

@@ -13,12 +13,12 @@ struct Range {
   bool operator==(const Range &) const = default;
 };
 
-/// First element of piece `index` when `count` elements are cut into `numPieces`: index*count/numPieces, rounded down
-/// to a multiple of 16 bytes; `count` when index is `numPieces`.
-int64_t cut(int64_t index, int64_t numPieces, int64_t count, int64_t elementBytes);
+/// First element of piece `index` when `count` elements are cut into `numParts`: index*count/numParts, rounded down
+/// to a multiple of 16 bytes; `count` when index is `numParts`.
+int64_t cut(int64_t index, int64_t numParts, int64_t count, int64_t elementBytes);
 
-/// Elements from one slot to the next, for any piece of `count` elements that are cut into `numPieces`.
-int64_t slotSize(int64_t numPieces, int64_t count, int64_t elementBytes);
+/// Elements from one slot to the next, for any piece of `count` elements that are cut into `numParts`.
+int64_t slotSize(int64_t numParts, int64_t count, int64_t elementBytes);
 
 /// Part `part` of `numParts` of a chunk, whose slots have this size.
 Range partOf(Range chunk, int64_t slotSize, int64_t part, int64_t numParts, int64_t elementBytes);

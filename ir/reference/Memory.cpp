@@ -22,27 +22,27 @@ static int64_t numTurns(BufferRole role) {
 }
 
 llvm::Error Memory::add(BufferOp op, const Scope &scope) {
-  Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), world.count, elementBytes(world.type)};
+  Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), simulated.count, elementBytes(simulated.type)};
   if (op.getCut())
     layout.slotCut = scope[op.getCut()];
   if (llvm::any_of(layout.grid, [](int64_t extent) { return extent < 0; }) || hasTooManyChunks(layout.grid))
     return scope.fail(op, "a grid extent is negative, or there are more than " + Twine(maxChunks) + " chunks");
-  if (isOfCaller(op.getRole()) && layout.numBlocks() != numBlocks(world, op.getRole()))
+  if (isOfCaller(op.getRole()) && layout.numBlocks() != numBlocks(simulated, op.getRole()))
     return scope.fail(op, "buffer '" + op.getName() + "' has " + Twine(layout.numBlocks()) +
-                              " blocks, the call's has " + Twine(numBlocks(world, op.getRole())));
+                              " blocks, the call's has " + Twine(numBlocks(simulated, op.getRole())));
   auto known = buffers.find(op);
   if (known != buffers.end())
     return known->second.layout == layout ? llvm::Error::success()
                                           : scope.fail(op, "the buffer is not the same on every rank");
   Buffer buffer{op.getRole(), layout, {}};
   if (!isOfCaller(op.getRole()))
-    buffer.scratch.assign(numRanks(world) * numTurns(op.getRole()),
+    buffer.scratch.assign(numRanks(simulated) * numTurns(op.getRole()),
                           Bytes(layout.numElements() * layout.elementBytes, poison));
   buffers.emplace(op, std::move(buffer));
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<Piece>> Memory::chunks(Operation *op, const Scope &scope, Slice slice) const {
+llvm::Expected<std::vector<ChunkPart>> Memory::chunks(Operation *op, const Scope &scope, Slice slice) const {
   auto buffer = buffers.find(slice.buffer.getDefiningOp());
   if (buffer == buffers.end())
     return scope.fail(op, "a buffer must be named directly, not passed through control flow");
@@ -51,13 +51,13 @@ llvm::Expected<std::vector<Piece>> Memory::chunks(Operation *op, const Scope &sc
   for (auto [size, extent] : llvm::zip_equal(sizes, layout.grid))
     if (size < 0 || size > extent)
       return scope.fail(op, "a slice of " + Twine(size) + " chunks in a grid dimension of " + Twine(extent));
-  std::vector<Piece> result;
+  std::vector<ChunkPart> result;
   for (int64_t chunk : layout.chunksOf(offsets, sizes))
     result.push_back({slice.buffer, layout.chunk(chunk), chunk});
   return result;
 }
 
-llvm::Error Memory::matchSizes(Operation *op, const Scope &scope, Piece &source, Piece &destination) const {
+llvm::Error Memory::matchSizes(Operation *op, const Scope &scope, ChunkPart &source, ChunkPart &destination) const {
   const Layout &from = layoutOf(source.buffer), &to = layoutOf(destination.buffer);
   if (from.slotCut || to.slotCut) {
     if (from.chunksPerBlock() != to.chunksPerBlock())
@@ -82,19 +82,20 @@ llvm::Expected<std::pair<int64_t, int64_t>> Memory::numbersOf(Operation *op, con
   return std::pair(number, numParts);
 }
 
-Range Memory::partOfPiece(const Piece &piece, std::pair<int64_t, int64_t> part) const {
-  return partOf(piece.elements, layoutOf(piece.buffer).slotSize(), part.first, part.second, elementBytes(world.type));
+Range Memory::cutPart(const ChunkPart &piece, std::pair<int64_t, int64_t> part) const {
+  return partOf(piece.elements, layoutOf(piece.buffer).slotSize(), part.first, part.second,
+                elementBytes(simulated.type));
 }
 
-llvm::Expected<std::vector<Piece>> Memory::pieces(Operation *op, const Scope &scope, Slice slice, Part part) const {
-  llvm::Expected<std::vector<Piece>> result = chunks(op, scope, slice);
+llvm::Expected<std::vector<ChunkPart>> Memory::pieces(Operation *op, const Scope &scope, Slice slice, Part part) const {
+  llvm::Expected<std::vector<ChunkPart>> result = chunks(op, scope, slice);
   if (!result)
     return result.takeError();
   auto numbers = numbersOf(op, scope, part);
   if (!numbers)
     return numbers.takeError();
-  for (Piece &piece : *result)
-    piece.elements = partOfPiece(piece, *numbers);
+  for (ChunkPart &piece : *result)
+    piece.elements = cutPart(piece, *numbers);
   return result;
 }
 
@@ -103,12 +104,12 @@ static std::vector<int64_t> rangedSizes(const Scope &scope, ValueRange sizes) {
   return scope[ValueRange(llvm::to_vector(llvm::make_filter_range(sizes, isRanged)))];
 }
 
-llvm::Expected<std::vector<PiecePair>> Memory::pairs(Operation *op, const Scope &scope, Slice source, Slice destination,
-                                                     Part part) const {
-  llvm::Expected<std::vector<Piece>> from = chunks(op, scope, source);
+llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &scope, Slice source, Slice destination,
+                                                    Part part) const {
+  llvm::Expected<std::vector<ChunkPart>> from = chunks(op, scope, source);
   if (!from)
     return from.takeError();
-  llvm::Expected<std::vector<Piece>> to = chunks(op, scope, destination);
+  llvm::Expected<std::vector<ChunkPart>> to = chunks(op, scope, destination);
   if (!to)
     return to.takeError();
   if (rangedSizes(scope, source.sizes) != rangedSizes(scope, destination.sizes))
@@ -116,11 +117,11 @@ llvm::Expected<std::vector<PiecePair>> Memory::pairs(Operation *op, const Scope 
   auto numbers = numbersOf(op, scope, part);
   if (!numbers)
     return numbers.takeError();
-  std::vector<PiecePair> result;
+  std::vector<PartPair> result;
   for (auto [left, right] : llvm::zip_equal(*from, *to)) {
     if (llvm::Error error = matchSizes(op, scope, left, right))
       return error;
-    Range moved = partOfPiece(left, *numbers);
+    Range moved = cutPart(left, *numbers);
     left.part = right.part = numbers->first;
     right.elements = {right.elements.begin + moved.begin - left.elements.begin, moved.size};
     left.elements = moved;
@@ -129,18 +130,18 @@ llvm::Expected<std::vector<PiecePair>> Memory::pairs(Operation *op, const Scope 
   return result;
 }
 
-llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const Scope &scope, const Piece &piece,
+llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const Scope &scope, const ChunkPart &piece,
                                                             int64_t rank, int64_t invocation, Access access) {
   Buffer &buffer = buffers.at(piece.buffer.getDefiningOp());
   if (piece.elements.size == 0)
     return llvm::MutableArrayRef<std::byte>();
-  if (!exists(world, buffer.role, rank))
+  if (!exists(simulated, buffer.role, rank))
     return scope.fail(op, "rank " + Twine(rank) + " is not the root and has no " + stringifyBufferRole(buffer.role));
   if (buffer.role == BufferRole::Input && access == Access::Write)
     return scope.fail(op, "writes an input, of rank " + Twine(rank));
   int64_t turns = numTurns(buffer.role);
-  Bytes &bytes = buffer.role == BufferRole::Input    ? world.inputs[rank]
-                 : buffer.role == BufferRole::Output ? world.outputs[rank]
+  Bytes &bytes = buffer.role == BufferRole::Input    ? simulated.inputs[rank]
+                 : buffer.role == BufferRole::Output ? simulated.outputs[rank]
                                                      : buffer.scratch[rank * turns + invocation % turns];
   int64_t size = buffer.layout.elementBytes;
   return llvm::MutableArrayRef(bytes).slice(piece.elements.begin * size, piece.elements.size * size);

@@ -20,20 +20,20 @@ struct Part {
 };
 
 /// Elements of one chunk of a buffer, on no rank in particular, and which part of which chunk they are.
-struct Piece {
+struct ChunkPart {
   mlir::Value buffer;
   Range elements;
   int64_t chunk = 0, part = 0;
 };
-struct PiecePair {
-  Piece source, destination;
+struct PartPair {
+  ChunkPart source, destination;
 };
 
 enum class Access { Read, Write };
 
 class Memory {
 public:
-  explicit Memory(World &world) : world(world) {}
+  explicit Memory(SimulatedCall &simulated) : simulated(simulated) {}
 
   /// Makes the buffer on all ranks, scratch poisoned. When it was made before, as by another rank, its layout must be
   /// the same. Errors: a negative extent, or a layout that does not hold what the collective says an input or output
@@ -41,15 +41,15 @@ public:
   llvm::Error add(BufferOp op, const Scope &scope);
 
   /// The pieces that an op touches, chunk by chunk, row-major. The buffer has no slots.
-  llvm::Expected<std::vector<Piece>> pieces(mlir::Operation *op, const Scope &scope, Slice slice, Part part) const;
+  llvm::Expected<std::vector<ChunkPart>> pieces(mlir::Operation *op, const Scope &scope, Slice slice, Part part) const;
   /// The same for the pairs of chunks that an op moves; of a slot, as much as the chunk that it is paired with. Errors:
   /// the slices differ in shape, or two chunks in size, or a slot is not one for such chunks.
-  llvm::Expected<std::vector<PiecePair>> pairs(mlir::Operation *op, const Scope &scope, Slice source, Slice destination,
-                                               Part part = {}) const;
+  llvm::Expected<std::vector<PartPair>> pairs(mlir::Operation *op, const Scope &scope, Slice source, Slice destination,
+                                              Part part = {}) const;
 
   /// Where a piece lies on a rank, in an invocation; valid until the next `add`. Errors: writing an input, or touching
   /// a buffer that does not exist there. `op` and `scope` are whom to blame.
-  llvm::Expected<llvm::MutableArrayRef<std::byte>> at(mlir::Operation *op, const Scope &scope, const Piece &piece,
+  llvm::Expected<llvm::MutableArrayRef<std::byte>> at(mlir::Operation *op, const Scope &scope, const ChunkPart &piece,
                                                       int64_t rank, int64_t invocation, Access access);
 
 private:
@@ -59,13 +59,13 @@ private:
     std::vector<Bytes> scratch; // or published, or packets; by rank, then by turn
   };
   const Layout &layoutOf(mlir::Value buffer) const { return buffers.at(buffer.getDefiningOp()).layout; }
-  llvm::Expected<std::vector<Piece>> chunks(mlir::Operation *op, const Scope &scope, Slice slice) const;
-  llvm::Error matchSizes(mlir::Operation *op, const Scope &scope, Piece &source, Piece &destination) const;
+  llvm::Expected<std::vector<ChunkPart>> chunks(mlir::Operation *op, const Scope &scope, Slice slice) const;
+  llvm::Error matchSizes(mlir::Operation *op, const Scope &scope, ChunkPart &source, ChunkPart &destination) const;
   /// The part's number and how many there are, 0 and 1 where none is named.
   llvm::Expected<std::pair<int64_t, int64_t>> numbersOf(mlir::Operation *op, const Scope &scope, Part part) const;
-  Range partOfPiece(const Piece &piece, std::pair<int64_t, int64_t> part) const;
+  Range cutPart(const ChunkPart &piece, std::pair<int64_t, int64_t> part) const;
 
-  World &world;
+  SimulatedCall &simulated;
   std::map<mlir::Operation *, Buffer> buffers;
 };
 

@@ -51,19 +51,20 @@ static int64_t tag(uint64_t element, int64_t member, int64_t limit) {
   return member == 1 ? 1 + (first + 1 + other) % limit : 1 + other;
 }
 
-void tagInput(World &world, uint64_t salt) {
-  bool reduces = isReducing(world.collective.getKind());
-  int64_t numMembers = groupSize(world), limit = largestTag(world.type);
-  if (reduces && (world.reduction == Reduction::Sum || world.reduction == Reduction::Average))
+void tagInput(SimulatedCall &simulated, uint64_t salt) {
+  bool reduces = isReducing(simulated.collective.getKind());
+  int64_t numMembers = groupSize(simulated), limit = largestTag(simulated.type);
+  if (reduces && (simulated.reduction == Reduction::Sum || simulated.reduction == Reduction::Average))
     limit = std::max<int64_t>(2, limit / numMembers); // so that the sum is exact
-  for (int64_t rank = 0; rank < numRanks(world); ++rank) {
-    uint64_t group = mix(salt, groupOf(world, rank).front());
-    int64_t member = memberNumber(world, rank);
-    Bytes &input = world.inputs[rank];
-    for (size_t at = 0, element = 0; at < input.size(); at += elementBytes(world.type), ++element) {
+  for (int64_t rank = 0; rank < numRanks(simulated); ++rank) {
+    uint64_t group = mix(salt, groupOf(simulated, rank).front());
+    int64_t member = memberNumber(simulated, rank);
+    Bytes &input = simulated.inputs[rank];
+    for (size_t at = 0, element = 0; at < input.size(); at += elementBytes(simulated.type), ++element) {
       uint64_t seed = mix(group, element);
-      bool multiplies = reduces && world.reduction == Reduction::Product;
-      storeInteger(world.type, &input[at], multiplies ? factor(seed, member, numMembers) : tag(seed, member, limit));
+      bool multiplies = reduces && simulated.reduction == Reduction::Product;
+      storeInteger(simulated.type, &input[at],
+                   multiplies ? factor(seed, member, numMembers) : tag(seed, member, limit));
     }
   }
 }
@@ -72,63 +73,63 @@ namespace {
 /// Blocks of `count` elements, by number.
 struct Blocks {
   int64_t sizeBytes;
-  explicit Blocks(const World &world) : sizeBytes(world.count * elementBytes(world.type)) {}
+  explicit Blocks(const SimulatedCall &simulated) : sizeBytes(simulated.count * elementBytes(simulated.type)) {}
   llvm::ArrayRef<std::byte> of(const Bytes &bytes, int64_t block) const {
     return llvm::ArrayRef(bytes).slice(block * sizeBytes, sizeBytes);
   }
 };
 } // namespace
 
-static Bytes reduced(const World &world, llvm::ArrayRef<int64_t> group, int64_t block) {
-  Blocks blocks(world);
-  llvm::ArrayRef<std::byte> first = blocks.of(world.inputs[group.front()], block);
+static Bytes reduced(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
+  Blocks blocks(simulated);
+  llvm::ArrayRef<std::byte> first = blocks.of(simulated.inputs[group.front()], block);
   Bytes result(first.begin(), first.end());
   for (int64_t rank : group.drop_front())
-    combine(world.type, world.reduction, result, blocks.of(world.inputs[rank], block));
-  if (world.reduction == Reduction::Average)
-    divide(world.type, result, int64_t(group.size()));
+    combine(simulated.type, simulated.reduction, result, blocks.of(simulated.inputs[rank], block));
+  if (simulated.reduction == Reduction::Average)
+    divide(simulated.type, result, int64_t(group.size()));
   return result;
 }
 
 /// Block `block` of every member's input, one after the other.
-static Bytes gathered(const World &world, llvm::ArrayRef<int64_t> group, int64_t block) {
+static Bytes gathered(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
   Bytes result;
   for (int64_t rank : group) {
-    llvm::ArrayRef<std::byte> part = Blocks(world).of(world.inputs[rank], block);
+    llvm::ArrayRef<std::byte> part = Blocks(simulated).of(simulated.inputs[rank], block);
     result.insert(result.end(), part.begin(), part.end());
   }
   return result;
 }
 
-std::optional<Bytes> expectedOutput(const World &world, int64_t rank) {
-  if (!exists(world, BufferRole::Output, rank))
+std::optional<Bytes> expectedOutput(const SimulatedCall &simulated, int64_t rank) {
+  if (!exists(simulated, BufferRole::Output, rank))
     return std::nullopt;
-  std::vector<int64_t> group = groupOf(world, rank);
-  int64_t member = memberNumber(world, rank), root = group[world.root];
-  switch (world.collective.getKind()) {
+  std::vector<int64_t> group = groupOf(simulated, rank);
+  int64_t member = memberNumber(simulated, rank), root = group[simulated.root];
+  switch (simulated.collective.getKind()) {
   case CollectiveKind::AllGather:
   case CollectiveKind::Gather:
-    return gathered(world, group, 0);
+    return gathered(simulated, group, 0);
   case CollectiveKind::AllToAll:
-    return gathered(world, group, member);
+    return gathered(simulated, group, member);
   case CollectiveKind::AllReduce:
   case CollectiveKind::Reduce:
-    return reduced(world, group, 0);
+    return reduced(simulated, group, 0);
   case CollectiveKind::ReduceScatter:
-    return reduced(world, group, member);
+    return reduced(simulated, group, member);
   case CollectiveKind::Broadcast:
-    return gathered(world, root, 0);
+    return gathered(simulated, root, 0);
   case CollectiveKind::Scatter:
-    return gathered(world, root, member);
+    return gathered(simulated, root, member);
   }
   llvm_unreachable("a collective");
 }
 
-llvm::Error checkOutput(const World &world, int64_t rank, const Bytes &actual) {
+llvm::Error checkOutput(const SimulatedCall &simulated, int64_t rank, const Bytes &actual) {
   auto fail = [&](const llvm::Twine &what) {
     return llvm::createStringError("output of rank " + llvm::Twine(rank) + ": " + what);
   };
-  std::optional<Bytes> expected = expectedOutput(world, rank);
+  std::optional<Bytes> expected = expectedOutput(simulated, rank);
   if (!expected)
     return llvm::all_of(actual, [](std::byte byte) { return byte == poison; }) ? llvm::Error::success()
                                                                                : fail("written, and must not be");
@@ -137,14 +138,15 @@ llvm::Error checkOutput(const World &world, int64_t rank, const Bytes &actual) {
   auto [differs, wanted] = std::mismatch(actual.begin(), actual.end(), expected->begin());
   if (differs == actual.end())
     return llvm::Error::success();
-  size_t element = (differs - actual.begin()) / elementBytes(world.type), at = element * elementBytes(world.type);
-  return fail("element " + llvm::Twine(element) + " is " + show(world.type, &actual[at]) + ", expected " +
-              show(world.type, &(*expected)[at]));
+  size_t element = (differs - actual.begin()) / elementBytes(simulated.type),
+         at = element * elementBytes(simulated.type);
+  return fail("element " + llvm::Twine(element) + " is " + show(simulated.type, &actual[at]) + ", expected " +
+              show(simulated.type, &(*expected)[at]));
 }
 
-llvm::Error checkOutputs(const World &world) {
-  for (int64_t rank = 0; rank < numRanks(world); ++rank)
-    if (llvm::Error error = checkOutput(world, rank, world.outputs[rank]))
+llvm::Error checkOutputs(const SimulatedCall &simulated) {
+  for (int64_t rank = 0; rank < numRanks(simulated); ++rank)
+    if (llvm::Error error = checkOutput(simulated, rank, simulated.outputs[rank]))
       return error;
   return llvm::Error::success();
 }

@@ -1,7 +1,7 @@
 // What a collective must give, straight from its definition: input data for tests, and the outputs that belong to it.
 #pragma once
 
-#include "ir/reference/World.h"
+#include "ir/reference/SimulatedCall.h"
 
 #include <optional>
 
@@ -10,16 +10,16 @@ namespace kolo::reference {
 /// Fills the inputs with positive integers that depend on rank, element and `salt`, and are never the same on every
 /// rank of a group. Every sum, and every product of them, is exact in any order in each type for groups of up to 64
 /// ranks (128 outside bf16), so that results compare bitwise; 8-bit integers may wrap.
-void tagInput(World &world, uint64_t salt = 0);
+void tagInput(SimulatedCall &simulated, uint64_t salt = 0);
 
 /// The output of a rank, from all inputs, reducing in increasing order of member numbers. Nothing when the collective
 /// leaves that output as it was: reduce and gather, except at the root.
-std::optional<Bytes> expectedOutput(const World &world, int64_t rank);
+std::optional<Bytes> expectedOutput(const SimulatedCall &simulated, int64_t rank);
 
 /// An error that names the first element, over all ranks, that differs from `expectedOutput`; where that gives nothing,
 /// the output must still be poison.
-llvm::Error checkOutputs(const World &world);
+llvm::Error checkOutputs(const SimulatedCall &simulated);
 /// The same for one rank's output, `actual`.
-llvm::Error checkOutput(const World &world, int64_t rank, const Bytes &actual);
+llvm::Error checkOutput(const SimulatedCall &simulated, int64_t rank, const Bytes &actual);
 
 } // namespace kolo::reference

@@ -13,7 +13,7 @@ using namespace mlir;
 
 namespace kolo::reference {
 
-static std::string placeOf(Location location) {
+static std::string packetKeyOf(Location location) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   if (auto file = location->findInstanceOf<FileLineColLoc>())
@@ -24,7 +24,7 @@ static std::string placeOf(Location location) {
 }
 
 llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
-  return llvm::createStringError(placeOf(op->getLoc()) + ": '" + op->getName().getStringRef() + "': " + message);
+  return llvm::createStringError(packetKeyOf(op->getLoc()) + ": '" + op->getName().getStringRef() + "': " + message);
 }
 
 llvm::Error Scope::fail(Operation *op, const llvm::Twine &message) const {
@@ -54,9 +54,9 @@ llvm::Expected<bool> Scope::evaluate(Operation *op) {
 
 llvm::Expected<bool> Scope::evaluateKolo(Operation *op) {
   if (auto dimSize = dyn_cast<DimSizeOp>(op)) {
-    bind(dimSize, world.meshSizes[dimSize.getDim()]);
+    bind(dimSize, simulated.meshSizes[dimSize.getDim()]);
   } else if (isa<RootOp>(op)) {
-    bind(op->getResult(0), world.root);
+    bind(op->getResult(0), simulated.root);
   } else if (auto lookup = dyn_cast<LookupOp>(op)) {
     int64_t index = values.lookup(lookup.getIndex());
     if (index < 0 || index >= int64_t(lookup.getTable().size()))
@@ -68,7 +68,7 @@ llvm::Expected<bool> Scope::evaluateKolo(Operation *op) {
   } else if (isa<LaneOp>(op)) {
     bind(op->getResult(0), lane);
   } else if (isa<NumLanesOp>(op)) {
-    bind(op->getResult(0), world.numLanes);
+    bind(op->getResult(0), simulated.numLanes);
   } else {
     return false;
   }

@@ -1,7 +1,7 @@
 // The integer values that one simulated rank (or, in a choreography, all of them together) has computed so far.
 #pragma once
 
-#include "ir/reference/World.h"
+#include "ir/reference/SimulatedCall.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -14,9 +14,9 @@ class Scope {
 public:
   /// `rank` and `lane` are what kolo.chan.coord and kolo.chan.lane are about; -1 in a choreography. Invocations are
   /// numbered from 0.
-  explicit Scope(const World &world, int64_t rank = -1, int64_t lane = -1, int64_t invocation = 0)
-      : invocation(invocation), world(world), rank(rank), lane(lane),
-        coordinates(rank < 0 ? std::vector<int64_t>() : coordinatesOf(world, rank)) {}
+  explicit Scope(const SimulatedCall &simulated, int64_t rank = -1, int64_t lane = -1, int64_t invocation = 0)
+      : invocation(invocation), simulated(simulated), rank(rank), lane(lane),
+        coordinates(rank < 0 ? std::vector<int64_t>() : coordinatesOf(simulated, rank)) {}
 
   /// Computes the results of a pure op on integers. False, and nothing done, when the op is not one.
   llvm::Expected<bool> evaluate(mlir::Operation *op);
@@ -35,7 +35,7 @@ private:
   llvm::Expected<bool> evaluateKolo(mlir::Operation *op);
   llvm::Expected<bool> evaluateArithmetic(mlir::Operation *op);
 
-  const World &world;
+  const SimulatedCall &simulated;
   int64_t rank, lane;
   std::vector<int64_t> coordinates;
   llvm::DenseMap<mlir::Value, int64_t> values;

@@ -7,22 +7,22 @@
 
 namespace kolo::runtime {
 
-struct ForkedWorldState {
+struct ForkedRanksState {
   std::shared_ptr<ControlMemory> shared;
 };
 
-ForkedWorld::ForkedWorld(std::shared_ptr<ForkedWorldState> created) : state(std::move(created)) {}
+ForkedRanks::ForkedRanks(std::shared_ptr<ForkedRanksState> created) : state(std::move(created)) {}
 
-int ForkedWorld::size() const { return state->shared->control.numRanks(); }
+int ForkedRanks::size() const { return state->shared->control.numRanks(); }
 
-Result<ForkedWorld> ForkedWorld::create(int numRanks) {
-  return guarded([&]() -> Result<ForkedWorld> {
-    Result<std::shared_ptr<ControlMemory>> shared = createControl(WorldKind::Processes, numRanks);
+Result<ForkedRanks> ForkedRanks::create(int numRanks) {
+  return guarded([&]() -> Result<ForkedRanks> {
+    Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, numRanks);
     if (!shared.isOk())
       return shared.status();
-    auto created = std::make_shared<ForkedWorldState>();
+    auto created = std::make_shared<ForkedRanksState>();
     created->shared = *shared;
-    return ForkedWorld(std::move(created));
+    return ForkedRanks(std::move(created));
   });
 }
 
@@ -33,22 +33,22 @@ Result<std::unique_ptr<CommunicatorState>> joinProcesses(std::shared_ptr<Control
   if (!block.presence.compare_exchange_strong(expected, Presence::Joined))
     return rankError(StatusCode::Mismatch, rank, "rank {} has joined already", rank);
   block.pid.store(getpid());
-  auto world = std::make_unique<World>(std::move(shared), WorldKind::Processes, rank, settings);
-  auto state = std::make_unique<CommunicatorState>(std::move(world));
+  auto ownPeers = std::make_unique<Peers>(std::move(shared), RankKind::Processes, rank, settings);
+  auto state = std::make_unique<CommunicatorState>(std::move(ownPeers));
   if (Status status = state->join(); !status.isOk())
     return status;
   return state;
 }
 
-Result<Communicator> Communicator::createForked(const ForkedWorld &world, int rank,
+Result<Communicator> Communicator::createForked(const ForkedRanks &forked, int rank,
                                                 const CommunicatorOptions &options) {
   return guarded([&]() -> Result<Communicator> {
     Result<Settings> settings = readSettings(options);
     if (!settings.isOk())
       return settings.status();
-    if (rank < 0 || rank >= world.size())
-      return error(StatusCode::InvalidArgument, "rank {} in a world of {} ranks", rank, world.size());
-    Result<std::unique_ptr<CommunicatorState>> joined = joinProcesses(world.state->shared, rank, *settings);
+    if (rank < 0 || rank >= forked.size())
+      return error(StatusCode::InvalidArgument, "rank {} among {} forked ranks", rank, forked.size());
+    Result<std::unique_ptr<CommunicatorState>> joined = joinProcesses(forked.state->shared, rank, *settings);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());

@@ -22,10 +22,10 @@ struct Guest {
 
 class Host {
 public:
-  Host(const Place &ownPlace, const Settings &settings)
-      : place(ownPlace), timeoutMs(settings.timeoutMs), start(Clock::now()),
+  Host(const RankEnvironment &ownEnvironment, const Settings &settings)
+      : place(ownEnvironment), timeoutMs(settings.timeoutMs), start(Clock::now()),
         deadline(start + std::chrono::milliseconds(settings.timeoutMs)),
-        pids(static_cast<size_t>(ownPlace.worldSize), 0) {}
+        pids(static_cast<size_t>(ownEnvironment.worldSize), 0) {}
 
   Result<std::shared_ptr<ControlMemory>> run();
 
@@ -42,7 +42,7 @@ private:
     return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
   }
 
-  const Place &place;
+  const RankEnvironment &place;
   int timeoutMs;
   Clock::time_point start, deadline;
   Socket listener;
@@ -168,7 +168,7 @@ Result<std::shared_ptr<ControlMemory>> Host::run() {
     return listening.status();
   listener = std::move(listening).value();
   Status status = gather();
-  Result<std::shared_ptr<ControlMemory>> shared = createControl(WorldKind::Processes, place.worldSize);
+  Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, place.worldSize);
   if (status.isOk())
     status = shared.status();
   Welcome welcome;
@@ -192,7 +192,7 @@ Result<std::shared_ptr<ControlMemory>> Host::run() {
 
 } // namespace
 
-Result<std::shared_ptr<ControlMemory>> hostRendezvous(const Place &place, const Settings &settings) {
+Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &place, const Settings &settings) {
   return Host(place, settings).run();
 }
 

@@ -10,10 +10,10 @@ namespace {
 constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
 const uint64_t probeWord = probeValue; // at this process's own address; peers try to read it
 
-Status compareSettings(const World &world) {
-  const JoinInfo &first = world.block(0).join;
-  for (int peer = 1; peer < world.size(); ++peer) {
-    const JoinInfo &other = world.block(peer).join;
+Status compareSettings(const Peers &peers) {
+  const JoinInfo &first = peers.block(0).join;
+  for (int peer = 1; peer < peers.size(); ++peer) {
+    const JoinInfo &other = peers.block(peer).join;
     if (other.lanes != first.lanes)
       return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}",
                        first.lanes, peer, other.lanes);
@@ -27,10 +27,10 @@ Status compareSettings(const World &world) {
 }
 
 /// Reads a known word of every peer, as attached memory would be.
-Status probeAttach(const World &world) {
-  for (int peer = 0; peer < world.size(); ++peer) {
+Status probeAttach(const Peers &peers) {
+  for (int peer = 0; peer < peers.size(); ++peer) {
     uint64_t found = 0;
-    Status status = copyAttached(Direction::FromPeer, world.block(peer).pid.load(), world.block(peer).join.probeAddress,
+    Status status = copyAttached(Direction::FromPeer, peers.block(peer).pid.load(), peers.block(peer).join.probeAddress,
                                  &found, sizeof(found));
     if (!status.isOk())
       return status;

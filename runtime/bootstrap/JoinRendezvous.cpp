@@ -14,7 +14,7 @@
 namespace kolo::runtime {
 namespace {
 
-Result<Welcome> greet(const Place &place, Clock::time_point deadline) {
+Result<Welcome> greet(const RankEnvironment &place, Clock::time_point deadline) {
   Result<Socket> socket = connectTo(place.master, deadline);
   if (!socket.isOk())
     return socket.status();
@@ -52,7 +52,7 @@ Result<Welcome> greet(const Place &place, Clock::time_point deadline) {
 /// Attempts that may succeed later: rank 0 is not there yet.
 bool isWorthRetrying(const Status &status) { return status.code() == StatusCode::SystemError; }
 
-Result<std::shared_ptr<ControlMemory>> openControl(const Place &place, const Welcome &welcome) {
+Result<std::shared_ptr<ControlMemory>> openControl(const RankEnvironment &place, const Welcome &welcome) {
   if (welcome.controlBytes != Control::sizeBytes(place.worldSize))
     return error(StatusCode::Mismatch, "rank 0 runs another version of this runtime");
   Result<Memory> memory = Memory::openPeer(welcome.rootPid, welcome.controlFd, welcome.controlBytes);
@@ -66,7 +66,7 @@ Result<std::shared_ptr<ControlMemory>> openControl(const Place &place, const Wel
 
 } // namespace
 
-Result<std::shared_ptr<ControlMemory>> joinRendezvous(const Place &place, const Settings &settings) {
+Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &place, const Settings &settings) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   while (true) {
     Result<Welcome> welcome = greet(place, deadline);
@@ -87,8 +87,8 @@ Result<std::shared_ptr<ControlMemory>> joinRendezvous(const Place &place, const 
   }
 }
 
-Result<Place> readPlace() {
-  Place place;
+Result<RankEnvironment> readRankEnvironment() {
+  RankEnvironment place;
   std::string problems;
   auto read = [&](const char *name) -> std::string_view {
     const char *text = std::getenv(name);
@@ -119,7 +119,7 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
     Result<Settings> settings = readSettings(options);
     if (!settings.isOk())
       return settings.status();
-    Result<Place> place = readPlace();
+    Result<RankEnvironment> place = readRankEnvironment();
     if (!place.isOk())
       return place.status();
     Result<std::shared_ptr<ControlMemory>> shared =

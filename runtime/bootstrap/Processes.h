@@ -1,4 +1,4 @@
-// The common end of every way in which processes form a world.
+// The common end of every way in which processes form a peers.
 #pragma once
 
 #include "CommunicatorState.h"

@@ -8,21 +8,21 @@
 #include "Environment.h"
 #include "bootstrap/Host.h"
 #include "bootstrap/Socket.h"
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include <memory>
 #include <vector>
 
 namespace kolo::runtime {
 
-struct Place {
+struct RankEnvironment {
   int rank = 0;
   int worldSize = 1;
   Address master;
 };
 
 /// Reads the four variables. InvalidArgument: names every one that is missing or bad.
-Result<Place> readPlace();
+Result<RankEnvironment> readRankEnvironment();
 
 inline constexpr uint32_t rendezvousVersion = 1;
 inline constexpr char helloMagic[8] = {'K', 'O', 'L', 'O', 'H', 'E', 'L', 'O'};
@@ -50,8 +50,8 @@ struct Welcome {
 
 /// Rank 0: waits for all others. Returns the control segment with everybody's process number in it.
 /// Timeout, Mismatch, SystemError: the others are told the same.
-Result<std::shared_ptr<ControlMemory>> hostRendezvous(const Place &place, const Settings &settings);
+Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &place, const Settings &settings);
 /// Any other rank: retries until rank 0 is there. Timeout, SystemError, or what rank 0 says.
-Result<std::shared_ptr<ControlMemory>> joinRendezvous(const Place &place, const Settings &settings);
+Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &place, const Settings &settings);
 
 } // namespace kolo::runtime

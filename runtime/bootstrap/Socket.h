@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kolo/runtime/Status.h"
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include <string>
 #include <utility>

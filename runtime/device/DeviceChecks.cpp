@@ -27,7 +27,7 @@ Status DeviceState::check(DevicePlan &plan) const {
     if (!image.isOk())
       return image.status();
     plan.images.push_back(std::move(image).value());
-    if (Status status = call.info->sendsLines ? checkLines(plan, device) : Status(); !status.isOk())
+    if (Status status = call.info->usesLL128 ? checkLL128(plan, device) : Status(); !status.isOk())
       return status;
     if (Status status = checkResidency(plan, device); !status.isOk())
       return status;
@@ -41,7 +41,7 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
   // The program is named: nothing is selected by where the buffers lie.
-  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(WorldKind::Threads), rank.rank, numRanks);
+  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), rank.rank, numRanks);
   if (!call.isOk())
     return call.status();
   if (call->info->enters)
@@ -80,7 +80,7 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
 }
 
 /// A line has to arrive at once wherever it is sent to.
-Status DeviceState::checkLines(const DevicePlan &plan, size_t device) const {
+Status DeviceState::checkLL128(const DevicePlan &plan, size_t device) const {
   const OpenDevice &on = *devices[device];
   for (size_t rank = 0; rank < deviceOfRank.size(); ++rank) {
     int32_t keepsLines = 0;

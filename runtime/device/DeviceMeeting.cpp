@@ -18,7 +18,7 @@ Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
   return DeviceMeeting(std::move(host), std::move(board).value(), std::move(boards).value());
 }
 
-World &DeviceMeeting::world() const { return host.state->world(); }
+Peers &DeviceMeeting::peers() const { return host.state->peers(); }
 
 DeviceRecord &DeviceMeeting::next() { return *new (&said()) DeviceRecord{}; }
 
@@ -30,10 +30,10 @@ Status DeviceMeeting::perform() {
 void DeviceMeeting::leave(bool isWell) {
   (void)next();
   if (!isWell || !perform().isOk())
-    world().waitUntilQuiet();
+    peers().waitUntilQuiet();
   // A thread may still read what this one said last.
-  if (world().kind() == WorldKind::Threads)
-    world().keepForPeers(std::make_shared<Window>(std::move(own)));
+  if (peers().kind() == RankKind::Threads)
+    peers().keepForPeers(std::make_shared<Window>(std::move(own)));
 }
 
 const DeviceRecord &DeviceMeeting::heard(int peer) const {

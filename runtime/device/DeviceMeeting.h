@@ -4,7 +4,7 @@
 
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include <optional>
 #include <vector>
@@ -53,13 +53,13 @@ public:
   Status firstRefusal() const;
 
   /// Whether kernels of this rank may touch memory of others.
-  void setRunning(bool isRunning) { world().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
+  void setRunning(bool isRunning) { peers().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
   /// The last thing: returns when this rank's memory may go. If all is well, once all ranks have come here; else, or if
   /// some never will, once no other runs kernels, or the time is up.
   void leave(bool isWell);
 
   /// The host's view of the peers: liveness, and the failure that ended it all.
-  World &world() const;
+  Peers &peers() const;
 
 private:
   DeviceMeeting(Communicator communicator, Window board, std::vector<RemoteWindow> boards)

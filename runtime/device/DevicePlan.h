@@ -66,7 +66,7 @@ struct DevicePlan {
   void *inputOf(size_t local) const { return aside[local].data() ? aside[local].data() : calls[local].input; }
 };
 
-/// What goes into the tables, apart from the plan: the addresses of all ranks' memory, by rank of the world.
+/// What goes into the tables, apart from the plan: the addresses of all ranks' memory, by rank of the peers.
 struct PlanAddresses {
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> semaphores;

@@ -72,7 +72,7 @@ private:
   Status check(DevicePlan &plan) const;
   Status checkRank(DevicePlan &plan, size_t local) const;
   Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const;
-  Status checkLines(const DevicePlan &plan, size_t device) const;
+  Status checkLL128(const DevicePlan &plan, size_t device) const;
   Status checkResidency(const DevicePlan &plan, size_t device) const;
   bool isFull(const DevicePlan &plan) const;
   void freePlans();

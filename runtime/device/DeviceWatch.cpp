@@ -42,9 +42,9 @@ Status DeviceState::fail(Status cause) {
   abortLaunches();
   failure = cause;
   if (meeting && cause.code() == StatusCode::Aborted)
-    failure = meeting->world().abortCause();
+    failure = meeting->peers().abortCause();
   else if (meeting)
-    cause = *(failure = meeting->world().abort(cause));
+    cause = *(failure = meeting->peers().abort(cause));
   return cause;
 }
 
@@ -53,8 +53,8 @@ Status DeviceState::query() {
     return rankError(StatusCode::Aborted, failure->rank(), "this communicator was aborted: {}", failure->message());
   if (isAborted())
     return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));
-  if (meeting && meeting->world().isAborted())
-    return fail(meeting->world().abortCause());
+  if (meeting && meeting->peers().isAborted())
+    return fail(meeting->peers().abortCause());
   return {};
 }
 
@@ -102,7 +102,7 @@ Result<bool> DeviceState::areLaunchesDone() const {
 
 std::optional<int> DeviceState::lostPeer() const {
   for (int peer = 0; meeting && peer < numRanks; ++peer)
-    if (peer != meeting->rank() && meeting->world().isLost(peer))
+    if (peer != meeting->rank() && meeting->peers().isLost(peer))
       return peer;
   return std::nullopt;
 }
@@ -122,7 +122,7 @@ Status DeviceState::waitForLaunches() {
     pauseBetweenLooks(turn);
     if (turn < 1000 || !meeting || isAborted())
       continue;
-    if (meeting->world().isAborted())
+    if (meeting->peers().isAborted())
       abortLaunches();
     if (!lost && (lost = lostPeer()))
       noticed = Clock::now();
@@ -131,8 +131,8 @@ Status DeviceState::waitForLaunches() {
   }
   if (!isAborted())
     return {};
-  if (meeting && meeting->world().isAborted())
-    return fail(meeting->world().abortCause());
+  if (meeting && meeting->peers().isAborted())
+    return fail(meeting->peers().abortCause());
   if (lost)
     return fail(failureOnDevice(rankError(StatusCode::PeerLost, *lost, "rank {} has ended or left", *lost)));
   return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));

@@ -95,7 +95,7 @@ ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::s
     reader.fail(path + "semaphores", "is out of range");
   program.reduces = reader.boolean(object, "reduces", path);
   program.enters = reader.boolean(object, "enters", path);
-  program.sendsLines = reader.boolean(object, "lines", path);
+  program.usesLL128 = reader.boolean(object, "ll128", path);
   readShared(reader, object, path, program);
   std::string inPlace = reader.text(object, "inPlace", path);
   if (inPlace != "direct" && inPlace != "copyInput")

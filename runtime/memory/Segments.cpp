@@ -10,7 +10,7 @@ Segment::~Segment() { table->forget(*this); }
 
 Result<std::unique_ptr<Segment>> SegmentTable::create(size_t sizeBytes) {
   Result<Memory> memory =
-      kind == WorldKind::Threads ? Memory::createPrivate(sizeBytes) : Memory::createShared(sizeBytes);
+      kind == RankKind::Threads ? Memory::createPrivate(sizeBytes) : Memory::createShared(sizeBytes);
   if (!memory.isOk())
     return memory.status();
   std::scoped_lock lock(mutex);
@@ -25,7 +25,7 @@ std::optional<Location> SegmentTable::locate(const void *pointer, size_t sizeByt
   Location location;
   location.sizeBytes = sizeBytes;
   const auto *begin = static_cast<const std::byte *>(pointer);
-  if (kind == WorldKind::Threads) {
+  if (kind == RankKind::Threads) {
     location.kind = LocationKind::Direct;
     location.addressOrOffset = reinterpret_cast<uintptr_t>(begin);
     return location;
@@ -82,7 +82,7 @@ void SegmentTable::takeReleased(Record &record) {
 void SegmentTable::forget(const Segment &segment) {
   std::scoped_lock lock(mutex);
   byAddress.erase(segment.data());
-  if (kind == WorldKind::Processes)
+  if (kind == RankKind::Processes)
     released.push_back(segment.id);
   changes.fetch_add(1, std::memory_order_release);
 }
@@ -94,7 +94,7 @@ Result<std::byte *> PeerSegments::resolve(int peer, const Location &location) {
     return nullptr;
   auto [entry, isNew] = mapped.try_emplace({peer, location.segmentId});
   if (isNew) {
-    Result<Memory> memory = Memory::openPeer(world.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
+    Result<Memory> memory = Memory::openPeer(peers.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
     if (!memory.isOk()) {
       mapped.erase(entry);
       return memory.status();

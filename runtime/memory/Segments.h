@@ -2,7 +2,7 @@
 #pragma once
 
 #include "memory/Memory.h"
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include <atomic>
 #include <cstdint>
@@ -40,7 +40,7 @@ private:
 /// also outlive the communicator, and shares the ownership of this.
 class SegmentTable : public std::enable_shared_from_this<SegmentTable> {
 public:
-  explicit SegmentTable(WorldKind worldKind) : kind(worldKind) {}
+  explicit SegmentTable(RankKind rankKind) : kind(rankKind) {}
 
   /// Zeroed memory. OutOfMemory, SystemError.
   Result<std::unique_ptr<Segment>> create(size_t sizeBytes);
@@ -66,7 +66,7 @@ private:
   void forget(const Segment &segment);
   Segment *find(uint64_t id) const;
 
-  WorldKind kind;
+  RankKind kind;
   mutable std::mutex mutex;
   std::map<const std::byte *, Segment *> byAddress;
   std::vector<uint64_t> released;
@@ -77,7 +77,7 @@ private:
 /// What this rank has mapped of its peers' segments.
 class PeerSegments {
 public:
-  explicit PeerSegments(const World &owner) : world(owner) {}
+  explicit PeerSegments(const Peers &owner) : peers(owner) {}
 
   /// The address of a peer's location here; null for Empty and Attach. Maps it when it is new. SystemError,
   /// OutOfMemory.
@@ -89,7 +89,7 @@ public:
   void release(int peer, const Record &record);
 
 private:
-  const World &world;
+  const Peers &peers;
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const Memory>> mapped;
 };
 

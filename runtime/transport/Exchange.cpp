@@ -14,7 +14,7 @@ void setFailure(Record &record, const Status &status) {
 }
 
 Record &Exchange::next() {
-  Record &record = world.block(world.rank()).records[(sequence + 1) % 2];
+  Record &record = peers.block(peers.rank()).records[(sequence + 1) % 2];
   record.operation = Operation::Barrier;
   record.hasNews = false;
   record.canAttach = false;
@@ -31,10 +31,10 @@ Record &Exchange::next() {
 /// One round: says the plan's number, and returns when every rank has said something.
 Status Exchange::meet(uint64_t plan) {
   ++sequence;
-  Announcement &own = announcement(world.rank());
+  Announcement &own = announcement(peers.rank());
   own.plan = plan;
   own.raise(sequence);
-  for (int peer = 0; peer < world.size(); ++peer)
+  for (int peer = 0; peer < peers.size(); ++peer)
     if (!announcement(peer).hasReached(sequence))
       if (Status status = waitForPeer(peer); !status.isOk())
         return status;
@@ -42,7 +42,7 @@ Status Exchange::meet(uint64_t plan) {
 }
 
 bool Exchange::haveAllSaid(uint64_t plan) const {
-  for (int peer = 0; peer < world.size(); ++peer)
+  for (int peer = 0; peer < peers.size(); ++peer)
     if (announcement(peer).plan != plan)
       return false;
   return true;
@@ -56,16 +56,16 @@ Status Exchange::propose(uint64_t plan, bool &isAgreed) {
 }
 
 Status Exchange::perform() {
-  const Record &own = world.block(world.rank()).records[(sequence + 1) % 2];
+  const Record &own = peers.block(peers.rank()).records[(sequence + 1) % 2];
   current = own.operation;
   if (Status status = meet(0); !status.isOk())
     return status;
   if (!haveAllSaid(0)) { // some proposed a plan: now that they know better, they say their records too
-    world.block(world.rank()).records[(sequence + 1) % 2] = own;
+    peers.block(peers.rank()).records[(sequence + 1) % 2] = own;
     if (Status status = meet(0); !status.isOk())
       return status;
   }
-  for (int peer = 1; peer < world.size(); ++peer)
+  for (int peer = 1; peer < peers.size(); ++peer)
     if (heard(peer).operation != heard(0).operation)
       return rankError(StatusCode::Mismatch, peer,
                        "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
@@ -74,18 +74,18 @@ Status Exchange::perform() {
 }
 
 Status Exchange::waitForPeer(int peer) {
-  if (spinUntil(announcement(peer), sequence, world.policy()))
+  if (spinUntil(announcement(peer), sequence, peers.policy()))
     return {};
   Clock::time_point start = Clock::now();
   int suspect = peer;
-  WaitEnd end = waitSlowly(announcement(peer), sequence, world.policy(), [&] {
+  WaitEnd end = waitSlowly(announcement(peer), sequence, peers.policy(), [&] {
     // Any rank that ended before it came here makes this wait hopeless, not only the one that is waited for.
-    for (int other = 0; other < world.size(); ++other)
-      if (world.isLost(other) && !announcement(other).hasReached(sequence)) {
+    for (int other = 0; other < peers.size(); ++other)
+      if (peers.isLost(other) && !announcement(other).hasReached(sequence)) {
         suspect = other;
-        return world.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
+        return peers.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
       }
-    return world.checkWait(peer, start);
+    return peers.checkWait(peer, start);
   });
   if (end == WaitEnd::Reached)
     return {};
@@ -93,24 +93,24 @@ Status Exchange::waitForPeer(int peer) {
   switch (end) {
   case WaitEnd::Reached:
   case WaitEnd::Aborted:
-    return world.abortCause();
+    return peers.abortCause();
   case WaitEnd::PeerLost:
-    return world.abort(rankError(StatusCode::PeerLost, suspect,
-                                 "rank {} waited {} ms for rank {} to {}: rank {} has ended or left", world.rank(),
+    return peers.abort(rankError(StatusCode::PeerLost, suspect,
+                                 "rank {} waited {} ms for rank {} to {}: rank {} has ended or left", peers.rank(),
                                  millisecondsSince(start), suspect, deed, suspect));
   case WaitEnd::Timeout:
     break;
   }
-  return world.abort(rankError(StatusCode::Timeout, peer, "rank {} waited {} ms for rank {} to {}: timed out",
-                               world.rank(), millisecondsSince(start), peer, deed));
+  return peers.abort(rankError(StatusCode::Timeout, peer, "rank {} waited {} ms for rank {} to {}: timed out",
+                               peers.rank(), millisecondsSince(start), peer, deed));
 }
 
 Status Exchange::firstRefusal() const {
-  for (int peer = 0; peer < world.size(); ++peer) {
+  for (int peer = 0; peer < peers.size(); ++peer) {
     const Record &record = heard(peer);
     if (record.code == StatusCode::Ok)
       continue;
-    if (peer == world.rank())
+    if (peer == peers.rank())
       return Status(record.code, record.message, peer);
     return rankError(record.code, peer, "rank {}: {}", peer, record.message);
   }

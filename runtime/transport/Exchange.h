@@ -2,7 +2,7 @@
 // that all agreed on before. The base of barriers, of window exchange, and of the entry to every collective.
 #pragma once
 
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include <cstdint>
 #include <utility>
@@ -24,14 +24,14 @@ namespace kolo::runtime {
 ///   exchange n say it again; nobody reads the one in slot n, which they had no need of before.
 class Exchange {
 public:
-  explicit Exchange(World &owner) : world(owner) {}
+  explicit Exchange(Peers &owner) : peers(owner) {}
 
   /// What a rank publishes goes to its memory for this turn, before `propose`, and may be read by all once `propose`
   /// has returned with an agreement, until their next exchange: see above, whether that memory is in a slot or
   /// elsewhere.
   size_t nextTurn() const { return (sequence + 1) % 2; }
   /// In the slot: Announcement::maxPublishedBytes.
-  std::byte *published(int rank, size_t turn) const { return world.block(rank).entered[turn].published; }
+  std::byte *published(int rank, size_t turn) const { return peers.block(rank).entered[turn].published; }
 
   /// Says the number of a plan (not 0), and waits for every rank. `isAgreed`: all said the same. If not, fill the
   /// record of `next` and `perform` must follow, before anything else. Timeout, PeerLost, Aborted: the communicator is
@@ -45,7 +45,7 @@ public:
   /// `propose`. Timeout, PeerLost, Aborted: the communicator is aborted. Mismatch: ranks are doing different things;
   /// all return it.
   Status perform();
-  const Record &heard(int rank) const { return world.block(rank).records[sequence % 2]; }
+  const Record &heard(int rank) const { return peers.block(rank).records[sequence % 2]; }
 
   /// The first rank whose own validation failed, as a Status for this rank: its own words, or "rank 3: ...".
   Status firstRefusal() const;
@@ -54,9 +54,9 @@ private:
   Status meet(uint64_t plan);
   bool haveAllSaid(uint64_t plan) const;
   Status waitForPeer(int peer);
-  Announcement &announcement(int rank) const { return world.block(rank).entered[sequence % 2]; }
+  Announcement &announcement(int rank) const { return peers.block(rank).entered[sequence % 2]; }
 
-  World &world;
+  Peers &peers;
   uint64_t sequence = 0;
   Operation current = Operation::Run;
 };

@@ -28,7 +28,7 @@ struct Counter {
       wakeAll();
   }
 
-  /// Sleeps until the number moves, at most sleepSliceMs; returns at once if the target is reached.
+  /// Sleeps until the number moves, at most sleepIntervalMs; returns at once if the target is reached.
   void sleep(uint64_t target);
 
 private:
@@ -39,6 +39,6 @@ struct alignas(cacheLineBytes) Cell : Counter {};
 static_assert(sizeof(Cell) == cacheLineBytes && std::atomic<uint64_t>::is_always_lock_free);
 
 /// Death, abort and timeout of a sleeping rank are noticed within this time.
-inline constexpr int sleepSliceMs = 50;
+inline constexpr int sleepIntervalMs = 50;
 
 } // namespace kolo::runtime

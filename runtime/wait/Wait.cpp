@@ -26,7 +26,7 @@ void Counter::sleep(uint64_t target) {
       seen |= 1;
   if (seen >= 2 * target)
     return;
-  timespec slice = {0, sleepSliceMs * 1'000'000L};
+  timespec slice = {0, sleepIntervalMs * 1'000'000L};
   // Returns at once if the word has changed since; signals and spurious wake-ups are for the caller's loop. The mark
   // stays when the time is over: others may sleep on it.
   syscall(SYS_futex, futexWord(word), FUTEX_WAIT, static_cast<uint32_t>(seen), &slice, nullptr, 0);

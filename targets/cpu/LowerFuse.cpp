@@ -119,16 +119,15 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   auto toScratch = llvm::find_if(
       moves, [&](MoveInterface move) { return buffers.find(move.getDestination())->second.role != KOLO_OUTPUT; });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
-  Value aroundCaches = storesAroundCaches(buffers.find(deciding.getDestination())->second);
+  Value nonTemporal = storesNonTemporal(buffers.find(deciding.getDestination())->second);
   FuseOp fuse = made.fuse;
   if (!fuse.isReducing())
     return call(multicastFunction,
                 {made.destinations, load(made.numDestinations), loadEntry(builder, loc, made.sources, constant(0)),
-                 integer(bytesOf(length)), aroundCaches});
+                 integer(bytesOf(length)), nonTemporal});
   InvocationAccess access(builder, loc, invocation);
-  SmallVector<Value> arguments = {made.destinations, load(made.numDestinations),
-                                  made.sources,      load(made.numSources),
-                                  integer(length),   aroundCaches};
+  SmallVector<Value> arguments = {
+      made.destinations, load(made.numDestinations), made.sources, load(made.numSources), integer(length), nonTemporal};
   auto combine = [&] { access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(), arguments); };
   if (!fuse.getDivision())
     return combine();

@@ -107,7 +107,7 @@ BufferShape ProgramLowering::shapeOf(BufferOp buffer) {
 Value ProgramLowering::createSize(BufferRole role, const BufferShape &shape) {
   Value number = shape.packets ? createNumPackets(builder, loc, callValues, shape, numLanes)
                                : createNumElements(builder, loc, callValues, shape);
-  Value alignment = constant(alignmentBytesOf(role, shape)), bytes = placeOf(shape, number);
+  Value alignment = constant(alignmentBytesOf(role, shape)), bytes = bytesTo(shape, number);
   return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, bytes, alignment), alignment);
 }
 
@@ -226,10 +226,10 @@ SliceValues ProgramLowering::sliceOf(Value buffer, OperandRange offsets, Operand
 /// Where the call's buffers exceed the caches: into outputs, and into what is published only to be moved on. A core
 /// takes long to write what a far one has just read, which is the case of published memory whenever it is used again.
 /// What is combined, and what goes to scratch memory, is read again soon, and best from the cache.
-Value ProgramLowering::storesAroundCaches(const BufferValues &destination) {
+Value ProgramLowering::storesNonTemporal(const BufferValues &destination) {
   if (destination.role != KOLO_OUTPUT && (destination.role != KOLO_PUBLISHED || reduces))
     return constantI64(builder, loc, 0);
-  return InvocationAccess(builder, loc, invocation).loadInteger(offsetof(KoloInvocation, aroundCaches));
+  return InvocationAccess(builder, loc, invocation).loadInteger(offsetof(KoloInvocation, nonTemporal));
 }
 
 void ProgramLowering::lowerMove(MoveInterface move) {
@@ -254,14 +254,14 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     if (destinationRank)
       return call(putFunction, {invocation, integer(destinationRank), constantI64(builder, loc, destination.role),
                                 byteOffset(destination, destinationBegin), addressOf(source, sourceBegin), size,
-                                storesAroundCaches(destination)});
+                                storesNonTemporal(destination)});
     Value target = addressOf(destination, destinationBegin);
     if (sourceRank && isReducing)
       return call(reduceFromFunction, {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
                                        byteOffset(source, sourceBegin), target, integer(length)});
     if (sourceRank)
       return call(getFunction, {invocation, integer(sourceRank), constantI64(builder, loc, source.role),
-                                byteOffset(source, sourceBegin), target, size, storesAroundCaches(destination)});
+                                byteOffset(source, sourceBegin), target, size, storesNonTemporal(destination)});
     Value from = addressOf(source, sourceBegin);
     if (source.role == KOLO_PACKETS) {
       Value statement = constantI32(builder, loc, statements.numberOf(move.getLoc()));
@@ -275,7 +275,7 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     // An in-place call finds its input where it belongs already.
     Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, target, from);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
-    call(copyFunction, {target, from, size, storesAroundCaches(destination)});
+    call(copyFunction, {target, from, size, storesNonTemporal(destination)});
   };
   buildRangeLoops(builder, loc, callValues, sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
                   sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
@@ -338,7 +338,7 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
 
   void runOnOperation() override {
     defineMoveFunctions(getOperation());
-    for (const PacketFormat &format : {wordPackets, linePackets}) {
+    for (const PacketFormat &format : {llPackets, ll128Packets}) {
       WalkResult found = getOperation().walk([&](BufferOp buffer) {
         return packetFormatOf(buffer) == format ? WalkResult::interrupt() : WalkResult::advance();
       });

@@ -22,7 +22,7 @@ struct LowerWaits : impl::LowerWaitsBase<LowerWaits> {
       auto receives = [&](const PacketFunctionNames &names) {
         return name == names.receive || name == names.receiveReduce;
       };
-      return name == waitFunction || name == awaitPacketFunction || receives(wordFunctions) || receives(lineFunctions);
+      return name == waitFunction || name == awaitPacketFunction || receives(llFunctions) || receives(ll128Functions);
     });
   }
 };

@@ -1,5 +1,5 @@
 // What a plugin says of itself: see runtime/README.md for the fields a loader looks at.
-#include "compiler/Place.h"
+#include "compiler/SourceLine.h"
 #include "targets/Elements.h"
 #include "targets/Statements.h"
 #include "targets/cpu/CpuTarget.h"
@@ -21,7 +21,7 @@ static std::vector<int64_t> toVector(ArrayRef<int64_t> values) { return {values.
 static ordered_json describeStatements(ProgramOp program) {
   ordered_json result = ordered_json::array();
   for (Location location : collectStatements(program).locations) {
-    Place place = placeOf(location);
+    SourceLine place = sourceLineOf(location);
     result.push_back({{"file", place.file}, {"line", place.line}, {"what", "transfer"}});
   }
   return result;
@@ -73,8 +73,8 @@ static ordered_json describeProgram(ProgramOp program) {
   program.walk([&](ChannelReduceOp) { reduces = true; });
   result["reduces"] = reduces;
   result["enters"] = !program.getBody().getOps<EnterOp>().empty();
-  auto sendsLines = [](BufferOp buffer) { return buffer.getLines(); };
-  result["lines"] = llvm::any_of(program.getBody().getOps<BufferOp>(), sendsLines);
+  auto usesLL128 = [](BufferOp buffer) { return buffer.getLl128(); };
+  result["ll128"] = llvm::any_of(program.getBody().getOps<BufferOp>(), usesLL128);
   result["shared"] = namesOfShared(program);
   // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
   auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");

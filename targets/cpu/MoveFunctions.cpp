@@ -71,7 +71,7 @@ void MoveFunctions::declareCopies() {
 void MoveFunctions::defineRemote(StringRef name, size_t service, bool isPut) {
   create(name, Type(), {pointer, i64, i64, i64, pointer, i64, i64});
   Value peer = argument(1), role = argument(2), offset = argument(3), local = argument(4), size = argument(5);
-  Value aroundCaches = argument(6);
+  Value nonTemporal = argument(6);
   InvocationAccess invocation(builder, loc, argument(0));
   Value base = invocation.peerBuffer(role, peer);
   auto conditional = scf::IfOp::create(builder, loc, isNull(base), /*withElseRegion=*/true);
@@ -81,7 +81,7 @@ void MoveFunctions::defineRemote(StringRef name, size_t service, bool isPut) {
   builder.setInsertionPointToStart(conditional.elseBlock());
   Value remote = advance(builder, loc, base, offset);
   call(copyFunction,
-       isPut ? ValueRange{remote, local, size, aroundCaches} : ValueRange{local, remote, size, aroundCaches});
+       isPut ? ValueRange{remote, local, size, nonTemporal} : ValueRange{local, remote, size, nonTemporal});
   finish();
 }
 

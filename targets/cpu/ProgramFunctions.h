@@ -19,15 +19,15 @@ std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const Ko
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
 std::string averageKernelName(KoloType type);                         // a KoloAverageKernel
 
-/// Functions that programs call; aroundCaches: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the
+/// Functions that programs call; nonTemporal: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the
 /// others private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
-inline constexpr llvm::StringLiteral copyFunction = "kolo.copy"; // (dst, src, sizeBytes, aroundCaches)
+inline constexpr llvm::StringLiteral copyFunction = "kolo.copy"; // (dst, src, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral multicastFunction =
-    "kolo.multicast"; // (dsts, numDsts, src, sizeBytes, aroundCaches)
+    "kolo.multicast"; // (dsts, numDsts, src, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral putFunction =
-    "kolo.put"; // (inv, peer, role, offsetBytes, src, sizeBytes, aroundCaches)
+    "kolo.put"; // (inv, peer, role, offsetBytes, src, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral getFunction =
-    "kolo.get"; // (inv, peer, role, offsetBytes, dst, sizeBytes, aroundCaches)
+    "kolo.get"; // (inv, peer, role, offsetBytes, dst, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (inv, dst, src, numElements)
 inline constexpr llvm::StringLiteral reduceFromFunction =
     "kolo.reduceFrom";                                               // (inv, peer, role, offsetBytes, dst, numElements)
@@ -42,12 +42,12 @@ struct PacketFunctionNames {
   llvm::StringLiteral receive;       // (inv, dst, packets, sizeBytes, statement) -> status of a wait
   llvm::StringLiteral receiveReduce; // (inv, dst, packets, numElements, statement) -> status of a wait
 };
-inline constexpr PacketFunctionNames wordFunctions = {"kolo.writePackets", "kolo.readPackets", "kolo.send",
-                                                      "kolo.receive", "kolo.receiveReduce"};
-inline constexpr PacketFunctionNames lineFunctions = {"kolo.writeLines", "kolo.readLines", "kolo.sendLines",
-                                                      "kolo.receiveLines", "kolo.receiveReduceLines"};
+inline constexpr PacketFunctionNames llFunctions = {"kolo.writePackets", "kolo.readPackets", "kolo.send",
+                                                    "kolo.receive", "kolo.receiveReduce"};
+inline constexpr PacketFunctionNames ll128Functions = {"kolo.writeLines", "kolo.readLines", "kolo.sendLines",
+                                                       "kolo.receiveLines", "kolo.receiveReduceLines"};
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
-  return format == linePackets ? lineFunctions : wordFunctions;
+  return format == ll128Packets ? ll128Functions : llFunctions;
 }
 
 /// Adds the private ones to the module, and declares the others; only what is used survives.

@@ -65,14 +65,14 @@ private:
     return advance(builder, loc, buffer.base, byteOffset(buffer, firstElement));
   }
   mlir::Value byteOffset(const BufferValues &buffer, mlir::Value firstElement) {
-    return integer(createAdd(builder, loc, buffer.offset, placeOf(buffer.shape, firstElement)));
+    return integer(createAdd(builder, loc, buffer.offset, bytesTo(buffer.shape, firstElement)));
   }
   /// Bytes to the place of an element, or of a packet.
-  mlir::Value placeOf(const BufferShape &buffer, mlir::Value number) {
+  mlir::Value bytesTo(const BufferShape &buffer, mlir::Value number) {
     return buffer.packets ? createMul(builder, loc, number, constant(buffer.packets->bytes)) : bytesOf(number);
   }
 
-  mlir::Value storesAroundCaches(const BufferValues &destination);
+  mlir::Value storesNonTemporal(const BufferValues &destination);
   /// Ranks that an average is of.
   mlir::Value groupSize();
 

@@ -79,12 +79,12 @@ struct PacketFunctionNames {
   llvm::StringLiteral receiveReduce;
   llvm::StringLiteral blockedReceive, blockedReceiveReduce;
 };
-inline constexpr PacketFunctionNames wordFunctions = {"kolo.send", "kolo.receive", "kolo.receiveReduce",
-                                                      "kolo.receive.blocked", "kolo.receiveReduce.blocked"};
-inline constexpr PacketFunctionNames lineFunctions = {"kolo.sendLines", "kolo.receiveLines", "kolo.receiveReduceLines",
-                                                      "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
+inline constexpr PacketFunctionNames llFunctions = {"kolo.send", "kolo.receive", "kolo.receiveReduce",
+                                                    "kolo.receive.blocked", "kolo.receiveReduce.blocked"};
+inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines", "kolo.receiveLines", "kolo.receiveReduceLines",
+                                                       "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
-  return format == linePackets ? lineFunctions : wordFunctions;
+  return format == ll128Packets ? ll128Functions : llFunctions;
 }
 /// What the names of functions begin with that do one move of a program, and give a status.
 inline constexpr llvm::StringLiteral fallibleMovePrefix = "receive.";

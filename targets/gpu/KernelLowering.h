@@ -87,7 +87,7 @@ private:
   mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
   mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, elementBytes); }
   /// Bytes to the place of an element, or of a packet.
-  mlir::Value placeOf(const BufferShape &buffer, mlir::Value number) {
+  mlir::Value bytesTo(const BufferShape &buffer, mlir::Value number) {
     return buffer.packets ? createMul(builder, loc, number, constant(buffer.packets->bytes)) : bytesOf(number);
   }
 

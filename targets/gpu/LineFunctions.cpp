@@ -15,7 +15,7 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr int64_t lineBytes = linePackets.bytes, dataBytes = linePackets.dataBytes, halfBytes = 8,
+constexpr int64_t lineBytes = ll128Packets.bytes, dataBytes = ll128Packets.dataBytes, halfBytes = 8,
                   threadBytes = 2 * halfBytes;
 static_assert(threadsPerLine * threadBytes == lineBytes && dataBytes == lineBytes - halfBytes);
 
@@ -24,7 +24,7 @@ constexpr int64_t linesAtOnce = 4;
 
 class LineFunctions : ReceiveFunctions {
 public:
-  explicit LineFunctions(ModuleOp module) : ReceiveFunctions(module, lineFunctions) {}
+  explicit LineFunctions(ModuleOp module) : ReceiveFunctions(module, ll128Functions) {}
 
   void defineSend();
   void defineReceives(const DeviceOptions &options) {

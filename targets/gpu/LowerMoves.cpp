@@ -37,7 +37,7 @@ KernelLowering::Side KernelLowering::destinationOf(MoveInterface move) {
 }
 
 Value KernelLowering::addressIn(const Side &side, Value firstElement) {
-  return advance(builder, loc, side.begin, integer(placeOf(side.slice.buffer, firstElement)));
+  return advance(builder, loc, side.begin, integer(bytesTo(side.slice.buffer, firstElement)));
 }
 
 static bool isPackets(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; }

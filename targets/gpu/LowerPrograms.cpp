@@ -180,7 +180,7 @@ void KernelLowering::addBuffer(BufferOp buffer) {
     values.offset = end;
     Value number = values.shape.packets ? createNumPackets(builder, loc, callValues, values.shape, numLanes)
                                         : createNumElements(builder, loc, callValues, values.shape);
-    Value bytes = placeOf(values.shape, number), alignment = constant(alignmentBytesOf(values.shape));
+    Value bytes = bytesTo(values.shape, number), alignment = constant(alignmentBytesOf(values.shape));
     Value units = arith::CeilDivUIOp::create(builder, loc, bytes, alignment);
     end = createAdd(builder, loc, end, createMul(builder, loc, units, alignment));
   }
@@ -240,9 +240,9 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
       return llvm::any_of(module.getOps<ProgramOp>(),
                           [&](ProgramOp program) { return packetFormatOf(program) == format; });
     };
-    if (isUsed(wordPackets))
+    if (isUsed(llPackets))
       definePackets(module, *options);
-    if (isUsed(linePackets))
+    if (isUsed(ll128Packets))
       defineLines(module, *options);
     defineQuotient(module);
     for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {

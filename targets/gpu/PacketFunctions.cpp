@@ -14,12 +14,12 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr int64_t dataBytes = wordPackets.dataBytes, packetBytes = wordPackets.bytes;
+constexpr int64_t dataBytes = llPackets.dataBytes, packetBytes = llPackets.bytes;
 constexpr int64_t vectorBytes = 16, packetsPerVector = vectorBytes / dataBytes;
 
 class PacketFunctions : ReceiveFunctions {
 public:
-  explicit PacketFunctions(ModuleOp module) : ReceiveFunctions(module, wordFunctions) {}
+  explicit PacketFunctions(ModuleOp module) : ReceiveFunctions(module, llFunctions) {}
 
   void defineSend();
   void defineReceives(const DeviceOptions &options) {

@@ -45,9 +45,9 @@ llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &
   if (!isSupported(architecture))
     return gpu::makeError("the hip target generates code for gfx90a and gfx942, not for '" + architecture + "'");
   for (auto program : module.getOps<ProgramOp>())
-    if (llvm::any_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return buffer.getLines(); }))
+    if (llvm::any_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return buffer.getLl128(); }))
       return gpu::makeError(
-          "protocol lines is for hosts and CUDA devices: nothing says of AMD devices that what some threads of "
+          "protocol ll128 is for hosts and CUDA devices: nothing says of AMD devices that what some threads of "
           "a wave store arrives at once");
   LLVMInitializeAMDGPUTargetInfo();
   LLVMInitializeAMDGPUTarget();

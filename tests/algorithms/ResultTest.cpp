@@ -15,8 +15,8 @@ TEST_P(EveryAlgorithm, GivesTheExpectedOutputOnEveryMeshForEveryCountAndRoot) {
       continue;
     for (int64_t root : algorithm.testRoots(mesh))
       for (int64_t count : testCounts) {
-        World world = algorithm.world(mesh, count, root, ElementType::I32, Reduction::Sum);
-        EXPECT_EQ(textOf(algorithm.run(world)), "") << describe(world);
+        SimulatedCall simulated = algorithm.callOn(mesh, count, root, ElementType::I32, Reduction::Sum);
+        EXPECT_EQ(textOf(algorithm.run(simulated)), "") << describe(simulated);
       }
   }
 }
@@ -27,19 +27,19 @@ TEST_P(EveryAlgorithm, WorksForEveryElementTypeAndReduction) {
   for (const Sizes &mesh : meshes[definitionOf(GetParam()).mesh.dims.size()])
     for (ElementType type : allElementTypes)
       for (Reduction reduction : allReductions) {
-        World world = algorithm.world(mesh, 45, 1, type, reduction);
-        EXPECT_EQ(textOf(algorithm.run(world)), "") << describe(world);
+        SimulatedCall simulated = algorithm.callOn(mesh, 45, 1, type, reduction);
+        EXPECT_EQ(textOf(algorithm.run(simulated)), "") << describe(simulated);
       }
 }
 
 TEST_P(EveryAlgorithm, RefusesExactlyTheMeshesThatTheTableNames) {
   Algorithm algorithm(GetParam());
   for (const Sizes &mesh : testMeshes(definitionOf(GetParam()).mesh.dims.size())) {
-    World world = algorithm.world(mesh, 16, 0, ElementType::I32, Reduction::Sum);
+    SimulatedCall simulated = algorithm.callOn(mesh, 16, 0, ElementType::I32, Reduction::Sum);
     std::optional<std::string> reason = reasonToRefuse(GetParam(), mesh);
-    std::string error = textOf(algorithm.run(world));
+    std::string error = textOf(algorithm.run(simulated));
     EXPECT_EQ(error.find("sends to coordinate") != std::string::npos, reason.has_value())
-        << describe(world) << reason.value_or("must run") << "; got '" << error << "'";
+        << describe(simulated) << reason.value_or("must run") << "; got '" << error << "'";
   }
 }
 

@@ -62,7 +62,7 @@ Algorithm::Algorithm(const std::string &name) : context(mlir::MLIRContext::Threa
 
 ChoreographyOp Algorithm::choreography() { return *module->getOps<ChoreographyOp>().begin(); }
 
-World Algorithm::world(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction) {
+SimulatedCall Algorithm::callOn(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction) {
   Call call;
   call.collective = choreography().getCollective();
   call.meshSizes = mesh;
@@ -70,7 +70,7 @@ World Algorithm::world(const Sizes &mesh, int64_t count, int64_t root, ElementTy
   call.root = root;
   call.type = type;
   call.reduction = reduction;
-  World result = makeWorld(call);
+  SimulatedCall result = makeSimulatedCall(call);
   tagInput(result);
   return result;
 }
@@ -80,21 +80,22 @@ std::vector<int64_t> Algorithm::testRoots(const Sizes &mesh) {
   if (!llvm::is_contained(
           {CollectiveKind::Broadcast, CollectiveKind::Reduce, CollectiveKind::Gather, CollectiveKind::Scatter}, kind))
     return {0};
-  int64_t size = groupSize(world(mesh, 0, 0, ElementType::I32, Reduction::Sum));
+  int64_t size = groupSize(simulated(mesh, 0, 0, ElementType::I32, Reduction::Sum));
   std::set<int64_t> roots = {0, 1 % size, size / 2, size - 1};
   return {roots.begin(), roots.end()};
 }
 
-llvm::Error Algorithm::run(World world) {
-  if (llvm::Error error = interpretChoreography(choreography(), world))
+llvm::Error Algorithm::run(SimulatedCall simulated) {
+  if (llvm::Error error = interpretChoreography(choreography(), simulated))
     return error;
-  return checkOutputs(world);
+  return checkOutputs(simulated);
 }
 
-std::string describe(const World &world) {
-  auto sizes = llvm::map_range(world.meshSizes, [](int64_t size) { return std::to_string(size); });
-  return "mesh " + llvm::join(sizes, "x") + ", count " + std::to_string(world.count) + ", root " +
-         std::to_string(world.root) + ", " + nameOf(world.type).str() + " " + nameOf(world.reduction).str() + ": ";
+std::string describe(const SimulatedCall &simulated) {
+  auto sizes = llvm::map_range(simulated.meshSizes, [](int64_t size) { return std::to_string(size); });
+  return "mesh " + llvm::join(sizes, "x") + ", count " + std::to_string(simulated.count) + ", root " +
+         std::to_string(simulated.root) + ", " + nameOf(simulated.type).str() + " " +
+         nameOf(simulated.reduction).str() + ": ";
 }
 
 } // namespace kolo::reference

@@ -27,11 +27,11 @@ public:
 
   ChoreographyOp choreography();
   /// A call with tagged inputs.
-  World world(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction);
+  SimulatedCall callOn(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction);
   /// Of the groups that the collective runs over, on this mesh: 0 alone where the collective has no root.
   std::vector<int64_t> testRoots(const Sizes &mesh);
   /// Runs the choreography and compares all outputs with the collective's definition, bitwise.
-  llvm::Error run(World world);
+  llvm::Error run(SimulatedCall simulated);
 
 private:
   mlir::MLIRContext context;
@@ -39,7 +39,7 @@ private:
 };
 
 /// Text that a failure starts with, to reproduce it.
-std::string describe(const World &world);
+std::string describe(const SimulatedCall &simulated);
 
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 

@@ -10,7 +10,7 @@ from tool import KOLO, ToolTest
 MISUSE = os.environ["MISUSE"]
 # Run until something ends them: each message takes milliseconds.
 ENDLESS = ["run", "ringAllReduce", "--mesh", "rank=8", "--bytes", "16M", "--iterations", "1000000"]
-PACKETS = ["run", "ringAllReduce", "--mesh", "rank=8", "--bytes", "2M", "--iterations", "1000000", "--protocol", "packets"]
+PACKETS = ["run", "ringAllReduce", "--mesh", "rank=8", "--bytes", "2M", "--iterations", "1000000", "--protocol", "ll"]
 
 
 class Processes(ToolTest):

@@ -52,12 +52,12 @@ class Output(ToolTest):
 
     def test_packets_are_written_by_their_senders(self):
         for flags in (["--transfers", "pull"], ["--pipeline", "2"]):
-            for protocol in ("packets", "lines"):
+            for protocol in ("ll", "ll128"):
                 self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--protocol", protocol, *flags, "-o", "x.so",
                              says=f"protocol {protocol}: everything is written by its sender")
-        self.mistakes("compile", "slottedRingAllReduce", "--mesh", "rank=4", "--protocol", "packets", "-o", "x.so")
-        self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--target", "cpu,hip:gfx90a", "--protocol", "lines", "-o",
-                     "x.so", says="protocol lines is for hosts and CUDA devices")
+        self.mistakes("compile", "slottedRingAllReduce", "--mesh", "rank=4", "--protocol", "ll", "-o", "x.so")
+        self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--target", "cpu,hip:gfx90a", "--protocol", "ll128", "-o",
+                     "x.so", says="protocol ll128 is for hosts and CUDA devices")
         self.assertEqual(self.listing(), [])
 
     def test_path_that_cannot_be_written(self):

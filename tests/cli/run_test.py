@@ -38,10 +38,10 @@ class Ways(ToolTest):
                 self.succeeds("run", algorithm, *REDUCE[1:], "--root", root)
 
     def test_packets_of_any_size_in_any_memory(self):
-        for protocol in ("packets", "lines"):
+        for protocol in ("ll", "ll128"):
             self.succeeds("compile", "twoShotAllReduce", "--mesh", "rank=2", "--mesh", "rank=3", "--protocol", protocol, "-o", "p.so")
             program = json.loads(self.succeeds("inspect", "p.so"))["programs"][0]
-            self.assertEqual((program["semaphores"], program["shared"], program["lines"]), (0, [], protocol == "lines"))
+            self.assertEqual((program["semaphores"], program["shared"], program["ll128"]), (0, [], protocol == "ll128"))
             for mesh, size, memory in itertools.product(["rank=2", "rank=3"], ["8", "20000", "3M"], ["windows", "ordinary"]):
                 self.succeeds("run", "p.so", "--mesh", mesh, "--bytes", size, "--memory", memory)
             self.succeeds("run", "p.so", "--mesh", "rank=2", "--bytes", "1K", "--lanes", "3", "--dtype", "f16", "--in-place")

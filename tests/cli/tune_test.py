@@ -16,7 +16,7 @@ def entry(memory, up_to_bytes, algorithm, **schedule):
     return {**made, "schedule": schedule} if schedule else made
 
 
-SMALL = [entry("windows", 4096, "allPairsAllGather", protocol="slots"), entry("windows", None, "ringAllGather"),
+SMALL = [entry("windows", 4096, "allPairsAllGather", protocol="published"), entry("windows", None, "ringAllGather"),
          entry("ordinary", None, "allPairsAllGather")]
 
 
@@ -49,7 +49,7 @@ class Tune(Tables):
         for title in ("all_gather on rank=2, windows", "broadcast on rank=2, ordinary"):
             self.assertIn(title, said)
         self.assertEqual(re.findall(r"^ +(\d+)  \w", said, re.M), ["16", "64", "256", "1024", "4096"] * 4)
-        self.assertRegex(said, r"not measured on rank=2: .*ringAllGather\.slots.*: protocol slots publishes the input")
+        self.assertRegex(said, r"not measured on rank=2: .*ringAllGather\.published.*: protocol published publishes the input")
         self.assertIn("left behind", said)
         self.succeeds("compile", "--table", "table.json", "-o", "x.so")
         for memory in ("windows", "ordinary"):
@@ -81,14 +81,14 @@ class Compile(Tables):
     def test_packs_what_the_table_names(self):
         manifest = self.compiled()
         names = [(program["name"], program["meshes"]) for program in manifest["programs"]]
-        self.assertEqual(names, [("allPairsAllGather.slots", [[2]]), ("ringAllGather", [[2]]), ("allPairsAllGather", [[2]])])
+        self.assertEqual(names, [("allPairsAllGather.published", [[2]]), ("ringAllGather", [[2]]), ("allPairsAllGather", [[2]])])
         for program in manifest["programs"]:
             self.assertEqual(program["proved"], [{"mesh": [2], "on": [2]}])
         self.assertEqual([list(row.values()) for row in manifest["selection"]],
-                         [["all_gather", 2, "windows", 4096, "allPairsAllGather.slots"],
+                         [["all_gather", 2, "windows", 4096, "allPairsAllGather.published"],
                           ["all_gather", 2, "windows", None, "ringAllGather"],
                           ["all_gather", 2, "ordinary", None, "allPairsAllGather"]])
-        self.assertEqual(manifest["programs"][0]["shared"], [], "slots read nobody's own memory")
+        self.assertEqual(manifest["programs"][0]["shared"], [], "published inputs are all that is read, nobody's own memory")
 
     def test_every_part_of_a_schedule_counts(self):
         schedule = {"pipeline": 4, "synchronisation": "handshake", "transfers": "pull", "entry": "credits"}
@@ -133,7 +133,7 @@ class Compile(Tables):
         refused(changed(schedule={"protocol": "smoke"}), "entries[0].schedule", "protocol", "smoke")
         refused(changed(schedule={"colour": "red"}), "entries[0].schedule", "'colour'")
         refused(changed(schedule={"pipeline": 0}), "entries[0].schedule", "pipeline", "0")
-        refused(changed(schedule={"pipeline": 2, "protocol": "slots"}), "entries[0].schedule", "slots")
+        refused(changed(schedule={"pipeline": 2, "protocol": "published"}), "entries[0].schedule", "published")
         refused(changed(schedule=1), "entries[0].schedule", "object")
         refused(changed(uptoBytes=1), "entries[0].uptoBytes")
         refused([SMALL[2], *SMALL[:2]], "entries[1]", "out of order")
@@ -146,7 +146,7 @@ class Compile(Tables):
         self.refuses(2, "compile", "--table", "absent.json", says=["--table", "absent.json"])
 
     def test_what_the_compiler_refuses_is_said(self):
-        slots = self.table([entry("windows", None, "ringAllGather", protocol="slots")])
+        slots = self.table([entry("windows", None, "ringAllGather", protocol="published")])
         found = self.mistakes("compile", "--table", slots, "-o", "x.so")
         self.assertIn("from which nothing is sent here", found[0][2])
         odd = self.table([{**entry("windows", None, "recursiveDoublingAllGather"), "ranks": 3}])
@@ -154,7 +154,7 @@ class Compile(Tables):
         self.assertEqual(self.listing(), ["table.json"])
 
     def test_flags_that_say_what_a_table_says(self):
-        for flags in (["--mesh", "rank=2"], ["--protocol", "slots"], ["--pipeline", "2"], ["--program", "x"]):
+        for flags in (["--mesh", "rank=2"], ["--protocol", "published"], ["--pipeline", "2"], ["--program", "x"]):
             self.refuses(2, "compile", "--table", "default", *flags, says=["--table", flags[0]])
         self.refuses(2, "compile", "ringAllGather", "--table", "default", says=["algorithm", "--table"])
         self.refuses(2, "compile", "--table", "default", "--target", "cpu,cuda:sm_90", says=["--table", "--target"])
@@ -164,7 +164,7 @@ class Compile(Tables):
 class Run(Tables):
     def test_takes_what_the_table_says_at_both_sides_of_a_boundary(self):
         self.compiled()
-        for size, memory, program in (("8", "windows", "allPairsAllGather.slots"), ("4K", "windows", "allPairsAllGather.slots"),
+        for size, memory, program in (("8", "windows", "allPairsAllGather.published"), ("4K", "windows", "allPairsAllGather.published"),
                                       ("4104", "windows", "ringAllGather"), ("8M", "windows", "ringAllGather"),
                                       ("8", "ordinary", "allPairsAllGather"), ("8M", "ordinary", "allPairsAllGather")):
             said = self.succeeds("run", "x.so", "--collective", "all_gather", "--mesh", "rank=2", "--bytes", size, "--memory", memory)
@@ -176,15 +176,15 @@ class Run(Tables):
         bench = ["bench", "x.so", "--collective", "all_gather", "--mesh", "rank=2", "-b", "1K", "-e", "64K", "-f", "64", "-n", "3"]
         result = json.loads(self.succeeds(*bench, "--json", "-"))
         self.assertEqual(result["collective"], "all_gather")
-        self.assertEqual([row["program"] for row in result["rows"]], ["allPairsAllGather.slots", "ringAllGather"])
+        self.assertEqual([row["program"] for row in result["rows"]], ["allPairsAllGather.published", "ringAllGather"])
         rows = self.succeeds(*bench, "--csv", "-").splitlines()
-        self.assertEqual([row.rsplit(",", 1)[1] for row in rows], ["program", "allPairsAllGather.slots", "ringAllGather"])
-        self.assertRegex(self.succeeds(*bench), r"allPairsAllGather\.slots\n.*  ringAllGather\n\Z")
+        self.assertEqual([row.rsplit(",", 1)[1] for row in rows], ["program", "allPairsAllGather.published", "ringAllGather"])
+        self.assertRegex(self.succeeds(*bench), r"allPairsAllGather\.published\n.*  ringAllGather\n\Z")
 
     def test_refusals(self):
         self.compiled()
         run = ["run", "x.so", "--mesh", "rank=2"]
-        self.refuses(2, *run, says=["--program", "allPairsAllGather.slots"])
+        self.refuses(2, *run, says=["--program", "allPairsAllGather.published"])
         self.refuses(2, *run, "--collective", "gossip", says=["--collective", "'gossip'"])
         self.refuses(2, *run, "--collective", "all_reduce", says=["--collective", "x.so", "all_reduce", "2 ranks"])
         self.refuses(2, "run", "x.so", "--mesh", "rank=4", "--collective", "all_gather", says=["--collective", "4 ranks"])

@@ -69,17 +69,17 @@ std::string CaseDealer::missingPairs(size_t numCounts) const {
 
 PreparedCase prepare(const Case &choices, CollectiveAttr collective, const Sizes &mesh, uint64_t salt) {
   Call call{collective, mesh, choices.count, choices.type, choices.reduction, choices.root, choices.lanes};
-  PreparedCase prepared{choices, makeWorld(call), {}};
-  tagInput(prepared.world, salt);
+  PreparedCase prepared{choices, makeSimulatedCall(call), {}};
+  tagInput(prepared.simulated, salt);
   for (int64_t rank = 0; rank < numRanks(call); ++rank)
-    prepared.expected.push_back(expectedOutput(prepared.world, rank));
+    prepared.expected.push_back(expectedOutput(prepared.simulated, rank));
   return prepared;
 }
 
 std::string Caller::allocate(llvm::ArrayRef<PreparedCase> cases) {
   size_t largest = 0, rank = size_t(communicator.rank());
   for (const PreparedCase &prepared : cases)
-    largest = std::max({largest, prepared.world.inputs[rank].size(), prepared.world.outputs[rank].size()});
+    largest = std::max({largest, prepared.simulated.inputs[rank].size(), prepared.simulated.outputs[rank].size()});
   size_t sizeBytes = largest + 4 * guardBytes;
   for (Memory *memory : {&first, &second}) {
     if (!cases.front().choices.inWindow) {
@@ -121,38 +121,38 @@ std::string Caller::compare(Memory &memory, const Region &region, const char *na
 struct Overlap {
   int64_t inputBlock = 0, outputBlock = 0;
 };
-static Overlap overlapOf(const World &world, int64_t rank) {
-  int64_t member = memberNumber(world, rank);
-  switch (world.collective.getKind()) {
+static Overlap overlapOf(const SimulatedCall &simulated, int64_t rank) {
+  int64_t member = memberNumber(simulated, rank);
+  switch (simulated.collective.getKind()) {
   case CollectiveKind::AllGather:
     return {member, 0};
   case CollectiveKind::Gather:
-    return {exists(world, BufferRole::Output, rank) ? member : 0, 0};
+    return {exists(simulated, BufferRole::Output, rank) ? member : 0, 0};
   case CollectiveKind::ReduceScatter:
     return {0, member};
   case CollectiveKind::Scatter:
-    return {0, exists(world, BufferRole::Input, rank) ? member : 0};
+    return {0, exists(simulated, BufferRole::Input, rank) ? member : 0};
   default:
     return {};
   }
 }
 
 std::string Caller::call(const PreparedCase &prepared) {
-  const World &world = prepared.world;
+  const SimulatedCall &simulated = prepared.simulated;
   auto rank = int64_t(communicator.rank());
-  const Bytes &input = world.inputs[size_t(rank)], &output = world.outputs[size_t(rank)];
+  const Bytes &input = simulated.inputs[size_t(rank)], &output = simulated.outputs[size_t(rank)];
   const std::optional<Bytes> &expected = prepared.expected[size_t(rank)];
-  auto elementBytes = size_t(reference::elementBytes(world.type));
-  size_t blockBytes = size_t(world.count) * elementBytes;
+  auto elementBytes = size_t(reference::elementBytes(simulated.type));
+  size_t blockBytes = size_t(simulated.count) * elementBytes;
   bool isInPlace = prepared.choices.isInPlace;
 
   Memory &inputMemory = first, &outputMemory = isInPlace ? first : second;
   Region region = place(first, isInPlace ? std::max(input.size(), output.size()) : input.size(), elementBytes);
   Region outputRegion = isInPlace ? region : place(second, output.size(), elementBytes);
-  Overlap overlap = isInPlace ? overlapOf(world, rank) : Overlap{};
+  Overlap overlap = isInPlace ? overlapOf(simulated, rank) : Overlap{};
   std::byte *in = inputMemory.data() + region.begin + size_t(overlap.inputBlock) * blockBytes;
   std::byte *out = outputMemory.data() + outputRegion.begin + size_t(overlap.outputBlock) * blockBytes;
-  bool isRead = exists(world, BufferRole::Input, rank), isWritten = expected.has_value();
+  bool isRead = exists(simulated, BufferRole::Input, rank), isWritten = expected.has_value();
   if (isRead)
     std::copy(input.begin(), input.end(), in);
 
@@ -165,10 +165,10 @@ std::string Caller::call(const PreparedCase &prepared) {
 
   runtime::CallArguments arguments;
   arguments.mesh = mesh;
-  arguments.count = world.count;
-  arguments.type = runtime::DataType(int(world.type));
-  arguments.reduction = runtime::Reduction(int(world.reduction));
-  arguments.root = int(world.root);
+  arguments.count = simulated.count;
+  arguments.type = runtime::DataType(int(simulated.type));
+  arguments.reduction = runtime::Reduction(int(simulated.reduction));
+  arguments.root = int(simulated.root);
   arguments.collective = selected;
   // What a rank has no use for may be null, or point to memory that nobody touches.
   arguments.input = isRead || flipCoin() ? in : nullptr;

@@ -55,7 +55,7 @@ private:
 /// A case with its inputs and the outputs that belong to them.
 struct PreparedCase {
   Case choices;
-  reference::World world;
+  reference::SimulatedCall simulated;
   std::vector<std::optional<reference::Bytes>> expected; // by rank; none: the output stays as it is
 };
 PreparedCase prepare(const Case &choices, CollectiveAttr collective, const Sizes &mesh, uint64_t salt);

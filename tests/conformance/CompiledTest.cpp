@@ -1,14 +1,14 @@
 // Every algorithm as a plugin gives, on real ranks, what its collective is defined to give, and touches nothing else.
 #include "Shipped.h"
 
-#include "../runtime/World.h"
+#include "../runtime/SimulatedCall.h"
 
 #include <algorithm>
 
 using namespace kolo::conformance;
 using namespace kolo::reference;
+using kolo::test::Launch;
 using kolo::test::ScopedVariable;
-using kolo::test::WorldKind;
 
 namespace {
 
@@ -40,7 +40,7 @@ public:
   const kolo::dsl::Definition &definition;
   int64_t numCalls = 0;
 
-  void run(WorldKind kind, const Sizes &mesh, std::vector<Case> cases) {
+  void run(Launch kind, const Sizes &mesh, std::vector<Case> cases) {
     std::map<std::pair<int, bool>, std::vector<Case>> batches;
     for (const Case &choices : cases)
       batches[{choices.lanes, choices.inWindow}].push_back(choices);
@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  void runPiece(WorldKind kind, const Sizes &mesh, llvm::ArrayRef<Case> cases) {
+  void runPiece(Launch kind, const Sizes &mesh, llvm::ArrayRef<Case> cases) {
     std::vector<PreparedCase> prepared;
     for (const Case &choices : cases)
       prepared.push_back(prepare(choices, algorithm.collective(), mesh, random()));
@@ -72,7 +72,7 @@ private:
       return status.isOk() ? "" : status.message();
     };
     kolo::runtime::CommunicatorOptions options{timeoutMs, cases.front().lanes};
-    EXPECT_EQ(kolo::test::runWorld(kind, named.numRanks(), options, body), "")
+    EXPECT_EQ(kolo::test::runRanks(kind, named.numRanks(), options, body), "")
         << definition.name << ", " << describeMesh(mesh) << ", KOLO_SEED=" << testSeed();
     numCalls += int64_t(cases.size());
   }
@@ -122,7 +122,7 @@ static void runMatrix(Runner &runner, uint64_t seed) {
   size_t numCounts = 0;
   for (const Sizes &mesh : meshesOf(runner.definition)) {
     numCounts = countsFor(runner.algorithm, mesh).size();
-    runner.run(WorldKind::Threads, mesh, dealCases(dealer, runner.algorithm, mesh));
+    runner.run(Launch::Threads, mesh, dealCases(dealer, runner.algorithm, mesh));
   }
   EXPECT_EQ(dealer.missingPairs(numCounts), "") << "choices that never met, KOLO_SEED=" << testSeed();
   testing::Test::RecordProperty("calls", int(runner.numCalls));
@@ -147,7 +147,7 @@ TEST_P(EveryAlgorithm, GivesTheReferencesResultAmongProcesses) {
     ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
     std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
     std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 3 != 0; });
-    runner.run(WorldKind::Forked, mesh, cases);
+    runner.run(Launch::Forked, mesh, cases);
   }
 }
 
@@ -157,7 +157,7 @@ static void runSpread(Runner &runner, uint64_t seed) {
   for (const Sizes &mesh : meshesOf(runner.definition)) {
     std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
     std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 5 != 0; });
-    runner.run(WorldKind::Threads, mesh, cases);
+    runner.run(Launch::Threads, mesh, cases);
   }
 }
 
@@ -177,37 +177,37 @@ TEST_P(EveryAlgorithm, GivesTheReferencesResultWithCreditsOnly) {
 }
 
 /// One case in so many among threads, and a spread of them among processes, on every mesh.
-static void runInBothWorlds(Runner &runner, uint64_t seed, int oneIn = 1) {
+static void runInBothLaunches(Runner &runner, uint64_t seed, int oneIn = 1) {
   CaseDealer dealer(seed, 1, runner.algorithm.isRooted());
   for (const Sizes &mesh : meshesOf(runner.definition))
-    for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked}) {
+    for (Launch kind : {Launch::Threads, Launch::Forked}) {
       std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
-      int ratio = kind == WorldKind::Forked ? 3 * oneIn : oneIn;
+      int ratio = kind == Launch::Forked ? 3 * oneIn : oneIn;
       std::erase_if(cases, [&](const Case &choices) { return (int(choices.type) + choices.count) % ratio != 0; });
       runner.run(kind, mesh, cases);
     }
 }
 
 TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
-  Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Slots});
-  runInBothWorlds(runner, testSeed() + 6);
+  Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Published});
+  runInBothLaunches(runner, testSeed() + 6);
 }
 
 TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultOnEveryMesh) {
   Runner runner(name(), /*optimize=*/true, schedule());
-  runInBothWorlds(runner, testSeed() + 7, /*oneIn=*/3);
+  runInBothLaunches(runner, testSeed() + 7, /*oneIn=*/3);
 }
 
 TEST_P(EveryPacketAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) {
   Runner runner(name(), /*optimize=*/true, schedule());
-  runInBothWorlds(runner, testSeed() + 8);
+  runInBothLaunches(runner, testSeed() + 8);
 }
 
 /// Data that was sent in lines is chosen to look like packets of the call after the next, which uses the same turn of
 /// the memory.
 TEST(PacketsOfBothFormats, AreNotTakenForEachOther) {
-  CompiledAlgorithm words("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::Packets});
-  CompiledAlgorithm lines("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::Lines});
+  CompiledAlgorithm words("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::LL});
+  CompiledAlgorithm lines("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::LL128});
   constexpr size_t count = 1000;
   auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
     kolo::runtime::CallArguments arguments;
@@ -228,7 +228,7 @@ TEST(PacketsOfBothFormats, AreNotTakenForEachOther) {
     }
     return "";
   };
-  EXPECT_EQ(kolo::test::runWorld(WorldKind::Threads, 2, {timeoutMs, 1}, body), "");
+  EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {timeoutMs, 1}, body), "");
 }
 
 TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {
@@ -245,7 +245,7 @@ TEST(Caller, NoticesEveryByteThatIsNotAsExpected) {
       Caller caller(communicator, algorithm.plugin(), mesh, wrongByte);
       return caller.allocate(prepared) + caller.call(prepared);
     };
-    std::string said = kolo::test::runWorld(WorldKind::Threads, 2, {timeoutMs, 1}, body);
+    std::string said = kolo::test::runRanks(Launch::Threads, 2, {timeoutMs, 1}, body);
     std::string wanted = "rank 0: byte " + std::to_string(wrongByte) + " of the output is";
     EXPECT_TRUE(wrongByte == numBytes ? said.empty() : said.starts_with(wanted)) << said;
   }
@@ -258,14 +258,14 @@ TEST(Caller, NoticesWritesOutsideOfItsBuffers) {
   PreparedCase prepared =
       prepare({ElementType::I32, 5, Reduction::Sum, 0, 1, false, false}, algorithm.collective(), {2}, 0);
   for (size_t rank : {0u, 1u}) {
-    prepared.world.outputs[rank].resize(prepared.world.outputs[rank].size() - 4);
+    prepared.simulated.outputs[rank].resize(prepared.simulated.outputs[rank].size() - 4);
     prepared.expected[rank]->resize(prepared.expected[rank]->size() - 4);
   }
   auto body = [&](kolo::runtime::Communicator &communicator) {
     Caller caller(communicator, algorithm.plugin(), mesh, 1);
     return caller.allocate(prepared) + caller.call(prepared);
   };
-  std::string said = kolo::test::runWorld(WorldKind::Threads, 2, {timeoutMs, 1}, body);
+  std::string said = kolo::test::runRanks(Launch::Threads, 2, {timeoutMs, 1}, body);
   EXPECT_TRUE(said.starts_with("rank 0: behind the output is")) << said;
 }
 
@@ -274,7 +274,7 @@ TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultForEveryCombination) {
   for (auto [optimize, inWindow] : {std::pair(true, false), std::pair(true, true), std::pair(false, false)}) {
     Runner runner(GetParam(), optimize);
     for (const Sizes &mesh : meshesOf(runner.definition))
-      runner.run(WorldKind::Threads, mesh, allCases(runner.algorithm, mesh, inWindow));
+      runner.run(Launch::Threads, mesh, allCases(runner.algorithm, mesh, inWindow));
     numCalls += runner.numCalls;
   }
   RecordProperty("calls", int(numCalls));
@@ -286,7 +286,7 @@ TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultAmongProcessesOnEveryMesh) {
   for (const char *memory : {"auto", "attach", "staged"}) {
     ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
     for (const Sizes &mesh : meshesOf(runner.definition))
-      runner.run(WorldKind::Forked, mesh, dealCases(dealer, runner.algorithm, mesh));
+      runner.run(Launch::Forked, mesh, dealCases(dealer, runner.algorithm, mesh));
   }
 }
 
@@ -294,9 +294,9 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(algorithm
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPacketAlgorithm,
                          testing::Combine(testing::ValuesIn(packetAlgorithmNames()),
-                                          testing::Values(kolo::Protocol::Packets, kolo::Protocol::Lines)),
+                                          testing::Values(kolo::Protocol::LL, kolo::Protocol::LL128)),
                          [](const auto &info) {
-                           bool isInLines = std::get<1>(info.param) == kolo::Protocol::Lines;
+                           bool isInLines = std::get<1>(info.param) == kolo::Protocol::LL128;
                            return std::get<0>(info.param) + (isInLines ? "InLines" : "InWords");
                          });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPublishingAlgorithm, testing::ValuesIn(publishingAlgorithmNames()),

@@ -47,11 +47,11 @@ std::string textOf(llvm::Error error) { return llvm::toString(std::move(error));
 
 /// One call per invocation, and what the choreography gives for each.
 struct Invocations {
-  std::vector<World> before, after;
+  std::vector<SimulatedCall> before, after;
 
   Invocations(BothPhases &phases, const Call &call) {
     for (int64_t invocation = 0; invocation < numInvocations; ++invocation) {
-      before.push_back(makeWorld(call));
+      before.push_back(makeSimulatedCall(call));
       tagInput(before.back(), uint64_t(invocation));
       after.push_back(before.back());
       EXPECT_EQ(textOf(interpretChoreography(phases.choreography(), after.back())), "");
@@ -63,7 +63,7 @@ struct Invocations {
 /// What is wrong with one interleaving, empty if nothing is. Between two invocations every application writes new
 /// inputs and poisons its outputs, as soon as its own rank is through.
 std::string runInterleaving(ProgramOp program, const Invocations &calls, uint64_t seed) {
-  World world = calls.before.front();
+  SimulatedCall simulated = calls.before.front();
   std::string failure;
   ChannelOptions options;
   options.numInvocations = numInvocations;
@@ -76,7 +76,7 @@ std::string runInterleaving(ProgramOp program, const Invocations &calls, uint64_
     input = calls.before[size_t(invocation)].inputs[size_t(rank)];
     std::fill(output.begin(), output.end(), poison);
   };
-  std::string error = textOf(interpretChannel(program, world, seed, options));
+  std::string error = textOf(interpretChannel(program, simulated, seed, options));
   return failure + error;
 }
 
@@ -139,12 +139,12 @@ TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenRanksEnterTogether) {
 }
 
 TEST_P(EveryPublishingAlgorithm, MeansTheSameInBothPhases) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Published}});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWithoutEnter) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Published}});
   ProgramOp program = phases.program();
   (*program.getBody().getOps<EnterOp>().begin()).erase();
   EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
@@ -152,7 +152,7 @@ TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWithoutEnter
 }
 
 TEST_P(EveryPublishingAlgorithm, IsRefusedWhenItPublishesInOnePlaceAndThatIsWrong) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Slots}});
+  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Published}});
   ProgramOp program = phases.program();
   program.walk([](BufferOp buffer) {
     if (buffer.getRole() == BufferRole::Published)

@@ -2,7 +2,7 @@
 // different schedules lie in one plugin, and follow each other in the same memory.
 #include "Shipped.h"
 
-#include "../runtime/World.h"
+#include "../runtime/SimulatedCall.h"
 #include "driver/TuningTable.h"
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 using namespace kolo::conformance;
 using namespace kolo::reference;
-using kolo::test::WorldKind;
+using kolo::test::Launch;
 using kolo::tools::TableEntry;
 
 namespace {
@@ -20,7 +20,7 @@ struct Row {
   const char *small, *large;
   kolo::Protocol smallProtocol;
 };
-constexpr kolo::Protocol slots = kolo::Protocol::Slots, bulk = kolo::Protocol::Bulk;
+constexpr kolo::Protocol slots = kolo::Protocol::Published, bulk = kolo::Protocol::Bulk;
 // In the order of the collectives.
 constexpr Row rows[] = {
     {"allPairsAllGather", "ringAllGather", slots},   {"allPairsReduceScatter", "ringReduceScatter", slots},
@@ -68,7 +68,7 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
                   GetParam() < int(kolo::runtime::CollectiveKind::AllToAll);
   CaseDealer dealer(testSeed() + 7, 1, isRooted);
   for (int64_t ranks : {3, 4})
-    for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
+    for (Launch kind : {Launch::Threads, Launch::Forked})
       for (bool inWindow : {false, true}) {
         dealer.setGroup(ranks);
         std::vector<PreparedCase> prepared;
@@ -89,7 +89,7 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
               wrong += " (" + prepared[call].choices.describe() + ")";
           return wrong + communicator.barrier().message();
         };
-        EXPECT_EQ(kolo::test::runWorld(kind, int(ranks), {60000, 2}, body), "")
+        EXPECT_EQ(kolo::test::runRanks(kind, int(ranks), {60000, 2}, body), "")
             << ranks << " ranks, KOLO_SEED=" << testSeed();
       }
 }

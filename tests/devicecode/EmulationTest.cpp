@@ -28,7 +28,7 @@ class Algorithm {
 public:
   Algorithm(const std::string &name, const DeviceOptions &options, const Schedule &schedule = {},
             int64_t listEntries = gpu::mostListEntries)
-      : name(name), format(schedule.protocol == Protocol::Lines ? linePackets : wordPackets), context(makeContext()) {
+      : name(name), format(schedule.protocol == Protocol::LL128 ? ll128Packets : llPackets), context(makeContext()) {
     cpu::loadCpuTarget(*context);
     mesh = smallMesh(definitionOf(name));
     module = emit(*context, name, {mesh});
@@ -104,7 +104,7 @@ private:
 
   Algorithm &algorithm;
   LaunchShape shape;
-  std::vector<reference::World> worlds; // one per call
+  std::vector<reference::SimulatedCall> worlds; // one per call
   std::vector<Guarded> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> addresses[KOLO_NUM_BUFFER_ROLES];
   size_t packetBytes = 0; // of one turn
@@ -115,11 +115,11 @@ private:
 void Ranks::place(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto elementBytes = size_t(reference::elementBytes(call.type));
-  const reference::World &world = worlds.front();
+  const reference::SimulatedCall &simulated = worlds.front();
   size_t largest = 0;
-  for (const Bytes &output : world.outputs)
+  for (const Bytes &output : simulated.outputs)
     largest = std::max(largest, output.size());
-  for (const Bytes &input : world.inputs)
+  for (const Bytes &input : simulated.inputs)
     largest = std::max(largest, input.size());
   // How much memory of its own a program takes, its host code knows, which is not here.
   auto isOfPackets = [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; };
@@ -131,8 +131,8 @@ void Ranks::place(uint64_t seed) {
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     buffers[role].clear(), addresses[role].clear();
     for (size_t rank = 0; rank < numRanks; ++rank) {
-      size_t size = role == KOLO_INPUT     ? world.inputs[rank].size()
-                    : role == KOLO_OUTPUT  ? world.outputs[rank].size()
+      size_t size = role == KOLO_INPUT     ? simulated.inputs[rank].size()
+                    : role == KOLO_OUTPUT  ? simulated.outputs[rank].size()
                     : role == KOLO_PACKETS ? 2 * packetBytes
                                            : (largest + 4096) * (numRanks + 2) * 4;
       buffers[role].emplace_back(size, elementBytes, role == KOLO_INPUT || role == KOLO_OUTPUT ? random() % 20 : 0);
@@ -169,17 +169,17 @@ KoloDeviceInvocation Ranks::describe(size_t rank) {
 
 void Ranks::runRank(size_t rank, std::string &wrong) {
   KoloDeviceInvocation invocation = describe(rank);
-  for (const reference::World &world : worlds) {
-    buffers[KOLO_INPUT][rank].fill(world.inputs[rank]);
-    buffers[KOLO_OUTPUT][rank].fill(world.outputs[rank]);
+  for (const reference::SimulatedCall &simulated : worlds) {
+    buffers[KOLO_INPUT][rank].fill(simulated.inputs[rank]);
+    buffers[KOLO_OUTPUT][rank].fill(simulated.outputs[rank]);
     algorithm.emulator->launch(algorithm.name, shape, invocation);
     if (std::ranges::any_of(failures[rank], [](const KoloDeviceFailure &failure) { return failure.code != 0; })) {
       wrong = "rank " + std::to_string(rank) + " failed";
       return;
     }
-    if (llvm::Error problem = reference::checkOutput(world, int64_t(rank), buffers[KOLO_OUTPUT][rank].content()))
+    if (llvm::Error problem = reference::checkOutput(simulated, int64_t(rank), buffers[KOLO_OUTPUT][rank].content()))
       wrong += llvm::toString(std::move(problem));
-    if (buffers[KOLO_INPUT][rank].content() != world.inputs[rank])
+    if (buffers[KOLO_INPUT][rank].content() != simulated.inputs[rank])
       wrong += "the input has changed";
     for (auto &role : buffers)
       if (!role[rank].isIntact())
@@ -190,9 +190,9 @@ void Ranks::runRank(size_t rank, std::string &wrong) {
 std::string Ranks::run(int numCalls, uint64_t seed, const std::function<bool(size_t)> &takesPart) {
   worlds.clear();
   for (int number = 0; number < numCalls; ++number) {
-    reference::World &world = worlds.emplace_back(reference::makeWorld(call));
-    reference::tagInput(world, seed + uint64_t(number));
-    reference::poisonOutputs(world);
+    reference::SimulatedCall &simulated = worlds.emplace_back(reference::makeSimulatedCall(call));
+    reference::tagInput(simulated, seed + uint64_t(number));
+    reference::poisonOutputs(simulated);
   }
   place(seed);
   std::vector<std::string> wrong(numRanks);
@@ -232,7 +232,7 @@ class EmulatedLineAlgorithm : public testing::TestWithParam<std::string> {};
 void runAllTypes(Algorithm &algorithm, int numCalls, const std::vector<int64_t> &counts, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (reference::ElementType type : reference::allElementTypes) {
-    int64_t multiple = algorithm.format == linePackets ? gpu::threadsPerLine : groupSize;
+    int64_t multiple = algorithm.format == ll128Packets ? gpu::threadsPerLine : groupSize;
     LaunchShape shape{1 + int64_t(random() % 2), multiple * (1 + int64_t(random() % 2))};
     Ranks ranks(algorithm, shape);
     ranks.call.type = type;
@@ -255,12 +255,12 @@ TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBac
 
 /// Five calls: each of the two turns is used again.
 TEST_P(EmulatedPacketAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::Packets});
+  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL});
   runAllTypes(algorithm, 3, {0, 1, 17, 1000}, 8); // the third call is the first to use memory again
 }
 
 TEST_P(EmulatedLineAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::Lines});
+  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL128});
   runAllTypes(algorithm, 5, {0, 1, 31, 1000}, 10);
 }
 
@@ -347,8 +347,8 @@ TEST_P(EmulatedPacketFailure, PacketsOfAMissingRankEndInARecordToo) {
   EXPECT_TRUE(hasTimedOut);
 }
 
-INSTANTIATE_TEST_SUITE_P(Protocols, EmulatedPacketFailure, testing::Values(Protocol::Packets, Protocol::Lines),
-                         [](const auto &info) { return info.param == Protocol::Packets ? "Packets" : "Lines"; });
+INSTANTIATE_TEST_SUITE_P(Protocols, EmulatedPacketFailure, testing::Values(Protocol::LL, Protocol::LL128),
+                         [](const auto &info) { return info.param == Protocol::LL ? "Packets" : "Lines"; });
 
 TEST(EmulatedFailure, AnAbortEndsTheWaitsOfAllLanes) {
   Algorithm algorithm("ringAllGather", {});

@@ -90,7 +90,7 @@ class Text(unittest.TestCase):
 
     def test_packets_are_words_written_and_read_at_once(self):
         targets = [f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP]
-        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", targets, "--protocol", "packets")
+        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", targets, "--protocol", "ll")
         self.assertEqual(compiled.manifest["programs"][0]["semaphores"], 0)
         for architecture in CUDA:
             with self.subTest(architecture=architecture):
@@ -115,7 +115,7 @@ class Text(unittest.TestCase):
                 self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text))
 
     def test_lines_are_written_and_read_by_groups_at_once(self):
-        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", [f"cuda:{one}" for one in CUDA], "--protocol", "lines")
+        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", [f"cuda:{one}" for one in CUDA], "--protocol", "ll128")
         self.assertEqual(compiled.manifest["programs"][0]["semaphores"], 0)
         for architecture in CUDA:
             with self.subTest(architecture=architecture):
@@ -135,8 +135,8 @@ class Text(unittest.TestCase):
                 self.assertIsNone(re.search(r"ld\.global\.nc|\s(atom|red)\.|\.local|\.extern", text))
 
     def test_lines_are_refused_for_devices_of_which_nothing_is_known(self):
-        with self.assertRaisesRegex(AssertionError, "exit code 2\nkolo: protocol lines is for hosts and CUDA devices: "):
-            Compiled(self.folder, "twoShotAllReduce", "rank=8", ["hip:gfx90a"], "--protocol", "lines")
+        with self.assertRaisesRegex(AssertionError, "exit code 2\nkolo: protocol ll128 is for hosts and CUDA devices: "):
+            Compiled(self.folder, "twoShotAllReduce", "rank=8", ["hip:gfx90a"], "--protocol", "ll128")
 
     def check_ptx(self, compiled, text):
         for absent, why in ((r"ld\.global\.nc", "memory that peers write is not coherent there"),
@@ -250,7 +250,7 @@ def check_with_ptxas(names):
     wrong = False
     print(f"{'algorithm':<34} {'protocol':<8} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
     bulk = [(name, dims, "bulk") for name, dims in algorithms(names)]
-    for name, dims, protocol in bulk + [("twoShotAllReduce", ["rank"], protocol) for protocol in ("packets", "lines")]:
+    for name, dims, protocol in bulk + [("twoShotAllReduce", ["rank"], protocol) for protocol in ("ll", "ll128")]:
         with tempfile.TemporaryDirectory(prefix="kolo-code-") as folder:
             compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA], "--ptxas", ptxas, "--protocol", protocol)
             cubins = [image for image in compiled.manifest["devices"]["images"] if image["format"] == "cubin"]

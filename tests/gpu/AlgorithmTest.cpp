@@ -1,6 +1,6 @@
 // Every shipped algorithm, with 2, 4 and 8 ranks that share one device: all types, awkward counts, several calls back
 // to back.
-#include "../runtime/World.h"
+#include "../runtime/SimulatedCall.h"
 #include "Support.h"
 
 #include "targets/gpu/DeviceFunctions.h"
@@ -62,7 +62,7 @@ TEST_P(DeviceAlgorithms, GiveTheRightResultForLargeBuffers) {
 class PacketAlgorithms : public DeviceAlgorithms {};
 
 TEST_P(PacketAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  DeviceAlgorithm algorithm(GetParam(), everything(), "", {.protocol = Protocol::Packets});
+  DeviceAlgorithm algorithm(GetParam(), everything(), "", {.protocol = Protocol::LL});
   runAllTypes(algorithm, 5, {0, 1, 17, 255, 1000}, 12);
 }
 
@@ -76,14 +76,14 @@ TEST_P(LineAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToB
   constexpr const char *few[] = {"directBroadcast", "ringReduceScatter", "twoShotAllReduce"};
   if (isStandIn() && !llvm::is_contained(few, GetParam()))
     GTEST_SKIP() << "that is for devices";
-  DeviceAlgorithm algorithm(GetParam(), everything(), "", {.protocol = Protocol::Lines});
+  DeviceAlgorithm algorithm(GetParam(), everything(), "", {.protocol = Protocol::LL128});
   runAllTypes(algorithm, 5, {0, 1, 17, 255, 1000}, 13);
 }
 
 TEST_P(LineAlgorithms, GiveTheRightResultForLargeBuffers) {
   if (isStandIn())
     GTEST_SKIP() << "that is for devices";
-  DeviceAlgorithm algorithm(GetParam(), {}, "", {.protocol = Protocol::Lines});
+  DeviceAlgorithm algorithm(GetParam(), {}, "", {.protocol = Protocol::LL128});
   for (const Sizes &mesh : algorithm.meshes()) {
     DeviceRanks ranks(algorithm, mesh, {.lanes = 16});
     reference::Call call = algorithm.call(mesh);
@@ -95,7 +95,7 @@ TEST_P(LineAlgorithms, GiveTheRightResultForLargeBuffers) {
 TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
   if (!isStandIn())
     GTEST_SKIP() << "its devices are made up";
-  DeviceAlgorithm algorithm("ringAllGather", {}, "", {.protocol = Protocol::Lines});
+  DeviceAlgorithm algorithm("ringAllGather", {}, "", {.protocol = Protocol::LL128});
   auto run = [&](std::vector<int> devices) {
     auto communicator = runtime::DeviceCommunicator::createLocal(devices, {.lanes = 1, .threads = 64});
     EXPECT_TRUE(communicator.isOk()) << communicator.status().message();

@@ -2,7 +2,7 @@
 // is missed.
 #include "Support.h"
 
-#include "../runtime/World.h"
+#include "../runtime/SimulatedCall.h"
 #include "targets/gpu/DeviceFunctions.h"
 
 #include <csignal>
@@ -81,12 +81,12 @@ private:
 
 /// What every rank said, each in a process that touched no device before; nothing where there is none.
 std::vector<std::string> inProcesses(const std::function<std::string(int rank, Communicator host)> &body) {
-  auto world = kolo::runtime::ForkedWorld::create(numRanks);
+  auto simulated = kolo::runtime::ForkedRanks::create(numRanks);
   return runProcesses(numRanks, [&](int rank) -> std::string {
     if (std::string why = whyNoDevice(); !why.empty())
       return "no device: " + why;
     try {
-      auto host = Communicator::createForked(*world, rank, {.timeoutMs = 15000});
+      auto host = Communicator::createForked(*simulated, rank, {.timeoutMs = 15000});
       return host.isOk() ? body(rank, std::move(*host)) : host.status().message();
     } catch (const std::exception &problem) {
       return problem.what();
@@ -126,7 +126,7 @@ TEST(DeviceProcesses, SendLinesUnlessSomeDevicesHaveNoNvlink) {
   if (!isStandIn())
     GTEST_SKIP() << "its devices are made up";
   DeviceAlgorithm algorithm("ringAllGather", {{KOLO_I32}, {KOLO_SUM}, kolo::Accumulation::F32}, "sm_70",
-                            {.protocol = kolo::Protocol::Lines});
+                            {.protocol = kolo::Protocol::LL128});
   StandInThreads threads(kolo::gpu::threadsPerLine);
   auto body = [&](int, Communicator host) {
     Member member(std::move(host), *algorithm.plugin);

@@ -125,18 +125,18 @@ DeviceRanks::Buffer DeviceRanks::makeBuffer(int rank, const Bytes &content, size
   return buffer;
 }
 
-void DeviceRanks::place(const reference::World &world, size_t elementBytes) {
+void DeviceRanks::place(const reference::SimulatedCall &simulated, size_t elementBytes) {
   inputs.clear(), outputs.clear(), buffers.clear();
   // Aligned to elements, and to nothing else.
   auto offset = [&](int rank) { return size_t(rank % 5) * elementBytes; };
   for (int rank = 0; rank < mesh.numRanks(); ++rank) {
-    inputs.push_back(makeBuffer(rank, world.inputs[size_t(rank)], offset(rank)));
-    outputs.push_back(makeBuffer(rank, world.outputs[size_t(rank)], offset(rank + 2)));
+    inputs.push_back(makeBuffer(rank, simulated.inputs[size_t(rank)], offset(rank)));
+    outputs.push_back(makeBuffer(rank, simulated.outputs[size_t(rank)], offset(rank + 2)));
     buffers.push_back({inputs.back().data(), outputs.back().data()});
   }
 }
 
-std::string DeviceRanks::check(const reference::World &world) const {
+std::string DeviceRanks::check(const reference::SimulatedCall &simulated) const {
   std::string wrong;
   auto contentOf = [&](const Buffer &buffer) {
     Bytes whole(buffer.memory.sizeBytes());
@@ -149,9 +149,9 @@ std::string DeviceRanks::check(const reference::World &world) const {
     return content;
   };
   for (int rank = 0; rank < mesh.numRanks(); ++rank) {
-    if (llvm::Error problem = reference::checkOutput(world, rank, contentOf(outputs[size_t(rank)])))
+    if (llvm::Error problem = reference::checkOutput(simulated, rank, contentOf(outputs[size_t(rank)])))
       wrong += "rank " + std::to_string(rank) + ": " + llvm::toString(std::move(problem)) + "; ";
-    if (contentOf(inputs[size_t(rank)]) != world.inputs[size_t(rank)])
+    if (contentOf(inputs[size_t(rank)]) != simulated.inputs[size_t(rank)])
       wrong += "the input of rank " + std::to_string(rank) + " has changed; ";
   }
   return wrong;
@@ -172,12 +172,12 @@ std::string DeviceRanks::start(const reference::Call &call, int numCalls) {
 }
 
 std::string DeviceRanks::run(const reference::Call &call, int numCalls, uint64_t seed) {
-  reference::World world = reference::makeWorld(call);
-  reference::tagInput(world, seed);
-  reference::poisonOutputs(world);
-  place(world, size_t(reference::elementBytes(call.type)));
+  reference::SimulatedCall simulated = reference::makeSimulatedCall(call);
+  reference::tagInput(simulated, seed);
+  reference::poisonOutputs(simulated);
+  place(simulated, size_t(reference::elementBytes(call.type)));
   std::string problem = start(call, numCalls);
-  return problem.empty() ? check(world) : problem;
+  return problem.empty() ? check(simulated) : problem;
 }
 
 } // namespace kolo::test

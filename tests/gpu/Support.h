@@ -54,8 +54,8 @@ public:
 
 private:
   std::string start(const reference::Call &call, int numCalls);
-  void place(const reference::World &world, size_t elementBytes);
-  std::string check(const reference::World &world) const;
+  void place(const reference::SimulatedCall &simulated, size_t elementBytes);
+  std::string check(const reference::SimulatedCall &simulated) const;
 
   DeviceAlgorithm &algorithm;
   runtime::Mesh mesh;

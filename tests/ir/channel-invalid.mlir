@@ -602,8 +602,8 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
   %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error @below {{program_c9: some packets are lines, and some are not}}
-  %lines = kolo.buffer packets "lines" grid() blocks 0 lines : !kolo.buffer<0>
+  // expected-error @below {{program_c9: some packets are LL128, and some are LL}}
+  %lines = kolo.buffer packets "lines" grid() blocks 0 ll128 : !kolo.buffer<0>
 }
 
 // -----

@@ -78,7 +78,7 @@ kolo.chan.program @all #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
 // CHECK-LABEL: kolo.chan.program @packets
 // GENERIC-LABEL: sym_name = "packets"
 kolo.chan.program @packets #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
-  // CHECK: kolo.buffer packets "packets" grid() blocks 0 lines : <0>
-  // GENERIC: "kolo.buffer"() <{blocks = 0 : i64, lines, name = "packets"
-  %packets = kolo.buffer packets "packets" grid() blocks 0 lines : !kolo.buffer<0>
+  // CHECK: kolo.buffer packets "packets" grid() blocks 0 ll128 : <0>
+  // GENERIC: "kolo.buffer"() <{blocks = 0 : i64, ll128, name = "packets"
+  %packets = kolo.buffer packets "packets" grid() blocks 0 ll128 : !kolo.buffer<0>
 }

@@ -122,6 +122,6 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 // -----
 
 kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
-  // expected-error @below {{buffer_c6: only packets are lines, not the scratch}}
-  %b = kolo.buffer scratch "b" grid() blocks 0 lines : !kolo.buffer<0>
+  // expected-error @below {{buffer_c6: only packets are LL128, not the scratch}}
+  %b = kolo.buffer scratch "b" grid() blocks 0 ll128 : !kolo.buffer<0>
 }

@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "dsl": ("kolo/dsl/", "dsl/", "ir/", "mlir/", "llvm/"),
     "ir": ("ir/", "Kolo", "mlir/", "llvm/"),
     "compiler/check": ("compiler/", "ir/", "mlir/", "llvm/"),
+    "compiler/model": ("compiler/model/", "compiler/SourceLine.h", "ir/", "mlir/", "llvm/"),
     "compiler/lower": ("compiler/", "ir/", "mlir/", "llvm/"),
     "compiler/project": ("compiler/", "ir/", "mlir/", "llvm/"),
     "compiler/schedule": ("compiler/", "ir/", "mlir/", "llvm/"),

@@ -54,7 +54,7 @@ const Judge::Calls &Judge::callsNumber(int64_t number) {
   if (!isNew)
     return calls;
   for (int64_t invocation = 0; invocation < maxInvocations; ++invocation) {
-    calls.worlds.push_back(makeWorld(callNumber(collective, mesh, number)));
+    calls.worlds.push_back(makeSimulatedCall(callNumber(collective, mesh, number)));
     tagInput(calls.worlds.back(), uint64_t(invocation));
     calls.expected.emplace_back();
     for (int64_t rank = 0; rank < numRanks(calls.worlds.back()); ++rank)
@@ -64,7 +64,7 @@ const Judge::Calls &Judge::callsNumber(int64_t number) {
 }
 
 std::string Judge::run(ProgramOp program, const Calls &calls, uint64_t interleavingSeed, int64_t numInvocations) {
-  World world = calls.worlds.front();
+  SimulatedCall simulated = calls.worlds.front();
   std::string failure;
   auto look = [&](int64_t rank, int64_t invocation, const Bytes &output, const char *when) {
     const std::optional<Bytes> &expected = calls.expected[size_t(invocation)][size_t(rank)];
@@ -83,7 +83,7 @@ std::string Judge::run(ProgramOp program, const Calls &calls, uint64_t interleav
     input = calls.worlds[size_t(invocation)].inputs[size_t(rank)];
     std::fill(output.begin(), output.end(), poison);
   };
-  std::string error = textOf(interpretChannel(program, world, interleavingSeed, options));
+  std::string error = textOf(interpretChannel(program, simulated, interleavingSeed, options));
   return failure.empty() ? error : failure;
 }
 

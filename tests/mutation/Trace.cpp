@@ -16,15 +16,15 @@ namespace {
 class Tracer {
 public:
   Tracer(ProgramOp program, llvm::ArrayRef<int64_t> mesh) : program(program) {
-    world.collective = program.getCollective();
-    world.meshSizes = mesh.vec();
-    world.numLanes = 2;
+    simulated.collective = program.getCollective();
+    simulated.meshSizes = mesh.vec();
+    simulated.numLanes = 2;
   }
 
   Trace run() {
-    int64_t numRoots = isRooted(world.collective.getKind()) ? groupSize(world) : 1;
-    for (world.root = 0; world.root < numRoots; ++world.root)
-      for (int64_t rank = 0; rank < numRanks(world); ++rank)
+    int64_t numRoots = isRooted(simulated.collective.getKind()) ? groupSize(simulated) : 1;
+    for (simulated.root = 0; simulated.root < numRoots; ++simulated.root)
+      for (int64_t rank = 0; rank < numRanks(simulated); ++rank)
         traceRank(rank);
     llvm::XXH128_hash_t hash = llvm::xxh3_128bits(
         llvm::ArrayRef(reinterpret_cast<const uint8_t *>(trace.data()), trace.size() * sizeof(int64_t)));
@@ -40,13 +40,13 @@ private:
   void fail(llvm::Error error) { trace.push_back(int64_t(llvm::xxh3_64bits(llvm::toString(std::move(error))))); }
 
   ProgramOp program;
-  World world;
+  SimulatedCall simulated;
   llvm::DenseMap<mlir::Value, std::vector<int64_t>> grids; // of buffers, on the rank traced
   std::vector<int64_t> trace;
 };
 
 void Tracer::traceRank(int64_t rank) {
-  Scope scope(world, rank, /*lane=*/1);
+  Scope scope(simulated, rank, /*lane=*/1);
   Walker walker(program.getBody().front(), scope);
   while (true) {
     llvm::Expected<mlir::Operation *> op = walker.next();

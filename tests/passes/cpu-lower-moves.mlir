@@ -232,7 +232,7 @@ kolo.chan.program @lines #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
-  %packets = kolo.buffer packets "packets" grid(%n) blocks 1 lines : !kolo.buffer<1>
+  %packets = kolo.buffer packets "packets" grid(%n) blocks 1 ll128 : !kolo.buffer<1>
   kolo.chan.put %in[] size [] -> %packets[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
   kolo.chan.reduce %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
   kolo.chan.copy %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>

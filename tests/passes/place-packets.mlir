@@ -1,6 +1,6 @@
 // RUN: kolo-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets))' | FileCheck %s
 // RUN: kolo-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets,kolo-place-staging),kolo-project,kolo.chan.program(kolo-infer-synchronisation,kolo-place-lanes),canonicalize,cse,kolo.chan.program(kolo-check-program))' | FileCheck %s --check-prefix=PROGRAM
-// RUN: not kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets{lines=true}))' 2>&1 | FileCheck %s --check-prefix=LINES
+// RUN: not kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.choreography(kolo-place-packets{ll128=true}))' 2>&1 | FileCheck %s --check-prefix=LINES
 
 // Senders put to different places. Packets say that they have arrived: there is no signal, and that is proved.
 
@@ -12,7 +12,7 @@
 // CHECK: kolo.copy %[[PACKETS]] -> %[[OUT]]
 
 // LINES-LABEL: kolo.choreography @gather
-// LINES: kolo.buffer packets "packets0" grid(%{{.*}}) blocks 1 lines
+// LINES: kolo.buffer packets "packets0" grid(%{{.*}}) blocks 1 ll128
 
 // PROGRAM-LABEL: kolo.chan.program @gather
 // PROGRAM-SAME: semaphores 0
@@ -97,7 +97,7 @@ kolo.choreography @slots #kolo.collective<all_gather over 0> mesh ["rank"] meshe
   %c1 = arith.constant 1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %slots = kolo.buffer scratch "slots" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
-  // expected-error @below {{protocol packets: this sends to slots, which say nothing of how much they hold}}
+  // expected-error @below {{protocol ll: this sends to slots, which say nothing of how much they hold}}
   kolo.transfer %in -> %slots to [next %c1] {
   ^bb0(%me: index, %peer: index):
     kolo.slices from [] size [] to [%c0] size [%c1]

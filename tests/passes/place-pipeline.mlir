@@ -1,4 +1,4 @@
-// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline{slices=4}),canonicalize,cse)' | FileCheck %s
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline{depth=4}),canonicalize,cse)' | FileCheck %s
 // RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline),canonicalize,cse)' | FileCheck %s --check-prefix=WHOLE
 
 // Two phases and four slices: five rounds. The later phase comes first, for the slice before.

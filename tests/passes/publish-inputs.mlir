@@ -110,7 +110,7 @@ kolo.choreography @around #kolo.collective<all_to_all over 0> mesh ["rank"] mesh
 
 // -----
 
-// expected-error @below {{protocol slots publishes the input, from which nothing is sent here}}
+// expected-error @below {{protocol published publishes the input, from which nothing is sent here}}
 kolo.choreography @forwarded #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0

@@ -10,14 +10,14 @@ constexpr uint64_t numSeeds = 100;
 
 /// What is wrong in the first bad interleaving of several invocations back to back, empty if none is bad. Between two
 /// of them the application overwrites its input with new data and its output with poison.
-std::string firstFailure(ParsedProgram &parsed, const World &start, int64_t numInvocations) {
-  std::vector<World> calls;
+std::string firstFailure(ParsedProgram &parsed, const SimulatedCall &start, int64_t numInvocations) {
+  std::vector<SimulatedCall> calls;
   for (int64_t invocation = 0; invocation < numInvocations; ++invocation) {
     calls.push_back(start);
     tagInput(calls.back(), uint64_t(invocation));
   }
   for (uint64_t seed = 0; seed < numSeeds; ++seed) {
-    World world = calls.front();
+    SimulatedCall simulated = calls.front();
     std::string failure;
     ChannelOptions options;
     options.numInvocations = numInvocations;
@@ -30,7 +30,7 @@ std::string firstFailure(ParsedProgram &parsed, const World &start, int64_t numI
       input = calls[invocation].inputs[rank];
       std::fill(output.begin(), output.end(), poison);
     };
-    std::string error = messageOf(interpretChannel(*parsed, world, seed, options));
+    std::string error = messageOf(interpretChannel(*parsed, simulated, seed, options));
     if (!failure.empty() || !error.empty())
       return failure + error;
   }
@@ -133,9 +133,9 @@ TEST(Channel, LanesDoNotMeetInASlotThatChunksOfUnequalLengthPassThrough) {
   for (int64_t count : {0, 1, 45, 100, 200, 317}) // 200 of f32 are cut into 64, 68 and 68
     for (ElementType type : {ElementType::I8, ElementType::F32, ElementType::F64})
       for (int64_t numLanes : {1, 2, 3}) {
-        World world = shift.world({2}, count, type);
-        world.numLanes = numLanes;
-        EXPECT_EQ(firstFailure(shift, world, 2), "") << numLanes << " lanes, count " << count;
+        SimulatedCall simulated = shift.callOn({2}, count, type);
+        simulated.numLanes = numLanes;
+        EXPECT_EQ(firstFailure(shift, simulated, 2), "") << numLanes << " lanes, count " << count;
       }
 }
 
@@ -144,81 +144,82 @@ TEST(Channel, ACorrectRingIsRightInEveryInterleaving) {
   for (int64_t numRanks : {1, 2, 5})
     for (int64_t numLanes : {1, 3})
       for (int64_t count : {0, 1, 17}) {
-        World world = ring.world({numRanks}, count, ElementType::BF16);
-        world.numLanes = numLanes;
-        EXPECT_EQ(firstFailure(ring, world, 1), "") << numRanks << " ranks, " << numLanes << " lanes, count " << count;
+        SimulatedCall simulated = ring.callOn({numRanks}, count, ElementType::BF16);
+        simulated.numLanes = numLanes;
+        EXPECT_EQ(firstFailure(ring, simulated, 1), "")
+            << numRanks << " ranks, " << numLanes << " lanes, count " << count;
       }
 }
 
 TEST(Channel, EveryTypeMovesThroughTheRing) {
   ParsedProgram ring(ringAllGather("", putStep + signalStep + waitStep, ""));
   for (ElementType type : allElementTypes)
-    EXPECT_EQ(outcome(ring, ring.world({4}, 17, type), 1), "");
+    EXPECT_EQ(outcome(ring, ring.callOn({4}, 17, type), 1), "");
 }
 
 TEST(Channel, AMissingWaitIsCaught) {
   ParsedProgram ring(
       ringAllGather("", putStep + signalStep, "scf.for %s = %c0 to %n1 step %c1 {\n" + waitStep + "}\n"));
-  EXPECT_NE(firstFailure(ring, ring.world({4}, 17), 1), "");
+  EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 1), "");
 }
 
 TEST(Channel, APutAfterItsSignalIsCaught) {
   ParsedProgram ring(ringAllGather("", signalStep + putStep + waitStep, ""));
-  EXPECT_NE(firstFailure(ring, ring.world({4}, 17), 1), "");
+  EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 1), "");
 }
 
 TEST(Channel, ARingWithAnEntryCreditServesInvocationsBackToBack) {
   ParsedProgram ring(ringAllGather(entryCredit, putStep + signalStep + waitStep, flush));
-  World world = ring.world({4}, 17);
-  world.numLanes = 2;
-  EXPECT_EQ(firstFailure(ring, world, 3), "");
+  SimulatedCall simulated = ring.callOn({4}, 17);
+  simulated.numLanes = 2;
+  EXPECT_EQ(firstFailure(ring, simulated, 3), "");
 }
 
 TEST(Channel, AMissingEntryCreditIsCaughtAcrossInvocationsOnly) {
   ParsedProgram ring(ringAllGather("", putStep + signalStep + waitStep, flush));
-  EXPECT_EQ(firstFailure(ring, ring.world({4}, 17), 1), "");
-  EXPECT_NE(firstFailure(ring, ring.world({4}, 17), 3), "");
+  EXPECT_EQ(firstFailure(ring, ring.callOn({4}, 17), 1), "");
+  EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 3), "");
 }
 
 TEST(Channel, EndingIsNoFlush) {
   ParsedProgram ring(ringAllGather(entryCredit, putStep + signalStep + waitStep, ""));
-  EXPECT_NE(firstFailure(ring, ring.world({4}, 17), 3), "");
+  EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 3), "");
 }
 
 TEST(Channel, ASlotWithACreditIsNeverOverwrittenTooEarly) {
   std::string credit =
       "%isInner = arith.cmpi slt, %s, %n2 : index\nscf.if %isInner {\nkolo.chan.signal 1 to %prev\n}\n";
   ParsedProgram staged(stagedAllGather("kolo.chan.wait 1 from %next", credit));
-  EXPECT_EQ(firstFailure(staged, staged.world({5}, 17), 3), "");
+  EXPECT_EQ(firstFailure(staged, staged.callOn({5}, 17), 3), "");
 }
 
 TEST(Channel, AMissingCreditForASlotIsCaught) {
   std::string entry = "%isFirst = arith.cmpi eq, %s, %c0 : index\nscf.if %isFirst {\nkolo.chan.wait 1 from %next\n}\n";
   ParsedProgram staged(stagedAllGather(entry, ""));
-  EXPECT_NE(firstFailure(staged, staged.world({5}, 17), 1), "");
+  EXPECT_NE(firstFailure(staged, staged.callOn({5}, 17), 1), "");
 }
 
 TEST(Channel, ASourceThatIsReusedAfterAFlushIsRight) {
   ParsedProgram staged(stagedAllToAll(flush));
-  EXPECT_EQ(firstFailure(staged, staged.world({4}, 17), 1), "");
+  EXPECT_EQ(firstFailure(staged, staged.callOn({4}, 17), 1), "");
 }
 
 TEST(Channel, ASourceThatIsReusedWithoutAFlushIsCaught) {
   ParsedProgram staged(stagedAllToAll(""));
-  EXPECT_NE(firstFailure(staged, staged.world({4}, 17), 1), "");
+  EXPECT_NE(firstFailure(staged, staged.callOn({4}, 17), 1), "");
 }
 
 TEST(Channel, GetsAndRemoteReducesWithDivisionAreRightForEveryReduction) {
   ParsedProgram pull(pullAllReduce);
   for (Reduction reduction : allReductions) {
-    World world = pull.world({3}, 17, ElementType::F16, reduction);
-    world.numLanes = 2;
-    EXPECT_EQ(firstFailure(pull, world, 2), "") << nameOf(reduction).str();
+    SimulatedCall simulated = pull.callOn({3}, 17, ElementType::F16, reduction);
+    simulated.numLanes = 2;
+    EXPECT_EQ(firstFailure(pull, simulated, 2), "") << nameOf(reduction).str();
   }
 }
 
 TEST(Channel, TheSameSeedGivesTheSameInterleaving) {
   ParsedProgram staged(stagedAllToAll(""));
   for (uint64_t seed = 0; seed < 20; ++seed)
-    EXPECT_EQ(outcome(staged, staged.world({4}, 17), seed), outcome(staged, staged.world({4}, 17), seed));
+    EXPECT_EQ(outcome(staged, staged.callOn({4}, 17), seed), outcome(staged, staged.callOn({4}, 17), seed));
 }

@@ -8,7 +8,7 @@ namespace {
 void expectRefused(const std::string &body, const std::string &message, const std::string &collective = "all_gather",
                    const std::string &buffers = wholeIn + blocksOut) {
   ParsedChoreography parsed(choreography(collective, buffers + body));
-  std::string text = outcome(parsed, parsed.world({4}, 17));
+  std::string text = outcome(parsed, parsed.callOn({4}, 17));
   EXPECT_NE(text.find(message), std::string::npos) << text;
   EXPECT_NE(text.find("program.mlir:"), std::string::npos) << text;
 }
@@ -100,8 +100,8 @@ TEST(BadChoreography, AReceiverOutsideTheMeshMattersOnlyIfItTakesPart) {
   ParsedChoreography guarded(
       choreography("all_gather", wholeIn + blocksOut + start + "%is = arith.cmpi slt, %peer, %n : index\n" +
                                      "kolo.slices from [] size [] to [%me] size [%c1] when %is" + end));
-  World world = guarded.world({4}, 17);
-  EXPECT_EQ(messageOf(interpretChoreography(*guarded, world)), "");
+  SimulatedCall simulated = guarded.callOn({4}, 17);
+  EXPECT_EQ(messageOf(interpretChoreography(*guarded, simulated)), "");
 }
 
 TEST(BadChoreography, AnOpThatIsNotUnderstoodIsNamed) {
@@ -120,14 +120,16 @@ TEST(BadChoreography, AnOutputThatIsNotTheCallsIsReported) {
 TEST(BadCall, EveryMismatchWithTheProgramIsReported) {
   ParsedChoreography parsed(choreography("reduce", wholeIn + wholeOut));
   auto refusal = [&](auto change) {
-    World world = parsed.world({4}, 17);
-    change(world);
-    return messageOf(interpretChoreography(*parsed, world));
+    SimulatedCall simulated = parsed.callOn({4}, 17);
+    change(simulated);
+    return messageOf(interpretChoreography(*parsed, simulated));
   };
-  EXPECT_EQ(refusal([](World &) {}), "");
-  EXPECT_NE(refusal([](World &world) { world.meshSizes = {2, 2}; }).find("mesh dimensions"), std::string::npos);
-  EXPECT_NE(refusal([](World &world) { world.root = 4; }).find("no member 4"), std::string::npos);
-  EXPECT_NE(refusal([](World &world) { world.inputs[1].pop_back(); }).find("inputs do not have the size"),
+  EXPECT_EQ(refusal([](SimulatedCall &) {}), "");
+  EXPECT_NE(refusal([](SimulatedCall &simulated) { simulated.meshSizes = {2, 2}; }).find("mesh dimensions"),
             std::string::npos);
-  EXPECT_NE(refusal([](World &world) { world.count = -1; }).find("negative count"), std::string::npos);
+  EXPECT_NE(refusal([](SimulatedCall &simulated) { simulated.root = 4; }).find("no member 4"), std::string::npos);
+  EXPECT_NE(
+      refusal([](SimulatedCall &simulated) { simulated.inputs[1].pop_back(); }).find("inputs do not have the size"),
+      std::string::npos);
+  EXPECT_NE(refusal([](SimulatedCall &simulated) { simulated.count = -1; }).find("negative count"), std::string::npos);
 }

@@ -79,7 +79,7 @@ TEST(Choreography, RingAllGatherIsRightForEveryTypeMeshAndCount) {
   for (ElementType type : allElementTypes)
     for (int64_t numRanks : {1, 2, 3, 5, 8})
       for (int64_t count : awkwardCounts)
-        EXPECT_EQ(outcome(ring, ring.world({numRanks}, count, type)), "")
+        EXPECT_EQ(outcome(ring, ring.callOn({numRanks}, count, type)), "")
             << nameOf(type).str() << ' ' << numRanks << " ranks, count " << count;
 }
 
@@ -89,7 +89,7 @@ TEST(Choreography, RingAllReduceIsRightForEveryTypeReductionAndCount) {
     for (Reduction reduction : allReductions)
       for (int64_t numRanks : {1, 2, 3, 7})
         for (int64_t count : awkwardCounts)
-          EXPECT_EQ(outcome(ring, ring.world({numRanks}, count, type, reduction)), "")
+          EXPECT_EQ(outcome(ring, ring.callOn({numRanks}, count, type, reduction)), "")
               << nameOf(type).str() << ' ' << nameOf(reduction).str() << ' ' << numRanks << " ranks, count " << count;
 }
 
@@ -126,39 +126,39 @@ TEST(Choreography, ARingThroughTwoSlotsIsRightForEveryTypeMeshAndCount) {
   for (ElementType type : allElementTypes)
     for (int64_t numRanks : {1, 2, 3, 7})
       for (int64_t count : awkwardCounts)
-        EXPECT_EQ(outcome(ring, ring.world({numRanks}, count, type)), "") << numRanks << " ranks, count " << count;
+        EXPECT_EQ(outcome(ring, ring.callOn({numRanks}, count, type)), "") << numRanks << " ranks, count " << count;
 }
 
 TEST(Choreography, RecursiveDoublingIsRightBecauseAStatementReadsEverythingBeforeItWrites) {
   ParsedChoreography doubling(recursiveDoubling);
   for (int64_t numRanks : {1, 2, 4, 16})
     for (ElementType type : allElementTypes)
-      EXPECT_EQ(outcome(doubling, doubling.world({numRanks}, 17, type)), "");
+      EXPECT_EQ(outcome(doubling, doubling.callOn({numRanks}, 17, type)), "");
 }
 
 TEST(Choreography, AMaskThatLeavesTheMeshIsAnError) {
   ParsedChoreography doubling(recursiveDoubling);
-  EXPECT_NE(outcome(doubling, doubling.world({6}, 17)).find("sends to coordinate"), std::string::npos);
+  EXPECT_NE(outcome(doubling, doubling.callOn({6}, 17)).find("sends to coordinate"), std::string::npos);
 }
 
 TEST(Choreography, ReduceLeavesTheOtherOutputsAlone) {
   ParsedChoreography reduce(directReduce);
   for (Reduction reduction : allReductions)
     for (int64_t root : {0, 3}) {
-      World world = reduce.world({5}, 17, ElementType::F16, reduction);
-      world.root = root;
-      EXPECT_EQ(outcome(reduce, world), "");
+      SimulatedCall simulated = reduce.callOn({5}, 17, ElementType::F16, reduction);
+      simulated.root = root;
+      EXPECT_EQ(outcome(reduce, simulated), "");
     }
 }
 
 TEST(Choreography, SeveralSendersReduceInIncreasingOrderOfTheirRanks) {
   ParsedChoreography reduce(directReduce);
-  World world = reduce.world({3}, 1);
+  SimulatedCall simulated = reduce.callOn({3}, 1);
   const float values[] = {1, 16777216, -16777216}; // (1 + 2^24) - 2^24 is 0 in f32, (1 - 2^24) + 2^24 is 1
   for (int rank = 0; rank < 3; ++rank)
-    std::memcpy(world.inputs[rank].data(), &values[rank], sizeof(float));
-  ASSERT_EQ(messageOf(interpretChoreography(*reduce, world)), "");
-  EXPECT_EQ(show(world.type, world.outputs[0].data()), "0.000000");
+    std::memcpy(simulated.inputs[rank].data(), &values[rank], sizeof(float));
+  ASSERT_EQ(messageOf(interpretChoreography(*reduce, simulated)), "");
+  EXPECT_EQ(show(simulated.type, simulated.outputs[0].data()), "0.000000");
 }
 
 TEST(Choreography, SlicesWrapAndNegativeOffsetsCountFromTheEnd) {
@@ -178,7 +178,7 @@ TEST(Choreography, SlicesWrapAndNegativeOffsetsCountFromTheEnd) {
     kolo.slices from [%c0] size [%n] to [%me] size [%n]
   } : !kolo.buffer<1> -> !kolo.buffer<1>)"));
   for (int64_t numRanks : {1, 2, 5})
-    EXPECT_EQ(outcome(direct, direct.world({numRanks}, 17)), "");
+    EXPECT_EQ(outcome(direct, direct.callOn({numRanks}, 17)), "");
 }
 
 TEST(Choreography, ScatterAndGatherTouchTheRootsBuffersOnly) {
@@ -198,9 +198,9 @@ TEST(Choreography, ScatterAndGatherTouchTheRootsBuffersOnly) {
     kolo.slices from [] size [] to [%me] size [%c1]
   } : !kolo.buffer<0> -> !kolo.buffer<1>)"));
   for (ParsedChoreography *collective : {&scatter, &gather}) {
-    World world = collective->world({5}, 17);
-    world.root = 2;
-    EXPECT_EQ(outcome(*collective, world), "");
+    SimulatedCall simulated = collective->callOn({5}, 17);
+    simulated.root = 2;
+    EXPECT_EQ(outcome(*collective, simulated), "");
   }
 }
 
@@ -236,7 +236,7 @@ static std::string railAllGather(const std::string &over) {
 TEST(Choreography, HierarchicalAllGatherIsRightOnTwoDimensionalMeshes) {
   ParsedChoreography rail(railAllGather("0, 1"));
   for (std::vector<int64_t> mesh : {std::vector<int64_t>{2, 3}, {3, 2}, {4, 1}, {1, 4}, {1, 1}})
-    EXPECT_EQ(outcome(rail, rail.world(mesh, 5, ElementType::I8)), "");
+    EXPECT_EQ(outcome(rail, rail.callOn(mesh, 5, ElementType::I8)), "");
 }
 
 TEST(Choreography, ACollectiveOverOneDimensionRunsInEveryGroup) {
@@ -256,9 +256,9 @@ TEST(Choreography, ACollectiveOverOneDimensionRunsInEveryGroup) {
     kolo.slices from [] size [] to [] size [] when %is
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 })");
-  World world = groups.world({2, 3}, 17);
-  world.root = 1;
-  EXPECT_EQ(outcome(groups, world), "");
+  SimulatedCall simulated = groups.callOn({2, 3}, 17);
+  simulated.root = 1;
+  EXPECT_EQ(outcome(groups, simulated), "");
 }
 
 TEST(Choreography, AMappedStepSendsAlongItsTable) {
@@ -276,7 +276,7 @@ TEST(Choreography, AMappedStepSendsAlongItsTable) {
     %same = kolo.lookup %me in [1, 2, 0]
     kolo.slices from [%same] size [%c1] to [%me] size [%c1]
   } : !kolo.buffer<1> -> !kolo.buffer<1>)"));
-  EXPECT_EQ(outcome(exchange, exchange.world({3}, 5)), "");
+  EXPECT_EQ(outcome(exchange, exchange.callOn({3}, 5)), "");
 }
 
 TEST(Choreography, LoopsCarryValuesAndBranchesGiveThem) {
@@ -299,5 +299,5 @@ TEST(Choreography, LoopsCarryValuesAndBranchesGiveThem) {
     %more = arith.addi %d, %c1 : index
     scf.yield %more : index
   })"));
-  EXPECT_EQ(outcome(ring, ring.world({5}, 5)), "");
+  EXPECT_EQ(outcome(ring, ring.callOn({5}, 5)), "");
 }

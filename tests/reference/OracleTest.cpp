@@ -12,8 +12,8 @@ namespace {
 class Oracle : public testing::Test {
 protected:
   Oracle() { context.loadDialect<KoloDialect>(); }
-  World world(CollectiveKind kind, std::vector<int64_t> mesh, int64_t count, ElementType type,
-              Reduction reduction = Reduction::Sum) {
+  SimulatedCall simulated(CollectiveKind kind, std::vector<int64_t> mesh, int64_t count, ElementType type,
+                          Reduction reduction = Reduction::Sum) {
     Call call;
     std::vector<int64_t> groupDims = {int64_t(mesh.size()) - 1};
     call.collective = CollectiveAttr::get(&context, kind, groupDims);
@@ -21,15 +21,15 @@ protected:
     call.count = count;
     call.type = type;
     call.reduction = reduction;
-    World result = makeWorld(call);
+    SimulatedCall result = makeSimulatedCall(call);
     tagInput(result);
     return result;
   }
   /// Bytes of a world with inputs 10*rank + element.
-  static void number(World &world) {
-    for (size_t rank = 0; rank < world.inputs.size(); ++rank)
-      for (size_t at = 0; at < world.inputs[rank].size(); ++at)
-        world.inputs[rank][at] = std::byte(10 * rank + at);
+  static void number(SimulatedCall &simulated) {
+    for (size_t rank = 0; rank < simulated.inputs.size(); ++rank)
+      for (size_t at = 0; at < simulated.inputs[rank].size(); ++at)
+        simulated.inputs[rank][at] = std::byte(10 * rank + at);
   }
   static std::vector<int> numbers(const std::optional<Bytes> &bytes) {
     std::vector<int> result;
@@ -53,7 +53,7 @@ TEST_F(Oracle, KnowsEveryCollective) {
                                                                {CollectiveKind::Scatter, {22, 23}},
                                                                {CollectiveKind::AllToAll, {2, 3, 12, 13, 22, 23}}};
   for (const auto &[kind, expected] : outputsOfRank1) {
-    World call = world(kind, {3}, 2, ElementType::U8);
+    SimulatedCall call = simulated(kind, {3}, 2, ElementType::U8);
     call.root = 2;
     number(call);
     EXPECT_EQ(numbers(expectedOutput(call, 1)), expected) << stringifyCollectiveKind(kind).str();
@@ -61,20 +61,20 @@ TEST_F(Oracle, KnowsEveryCollective) {
 }
 
 TEST_F(Oracle, GivesTheRootItsOutput) {
-  World call = world(CollectiveKind::Gather, {2}, 2, ElementType::U8);
+  SimulatedCall call = simulated(CollectiveKind::Gather, {2}, 2, ElementType::U8);
   number(call);
   EXPECT_EQ(numbers(expectedOutput(call, 0)), (Numbers{0, 1, 10, 11}));
 }
 
 TEST_F(Oracle, CollectsInsideEveryGroup) {
-  World call = world(CollectiveKind::AllGather, {2, 2}, 1, ElementType::U8);
+  SimulatedCall call = simulated(CollectiveKind::AllGather, {2, 2}, 1, ElementType::U8);
   number(call);
   EXPECT_EQ(numbers(expectedOutput(call, 1)), (Numbers{0, 10}));
   EXPECT_EQ(numbers(expectedOutput(call, 3)), (Numbers{20, 30}));
 }
 
 TEST_F(Oracle, WantsPoisonWhereTheCollectiveWritesNothing) {
-  World call = world(CollectiveKind::Reduce, {2}, 3, ElementType::F32);
+  SimulatedCall call = simulated(CollectiveKind::Reduce, {2}, 3, ElementType::F32);
   call.outputs[0] = *expectedOutput(call, 0);
   EXPECT_EQ(messageOf(checkOutputs(call)), "");
   call.outputs[1][5] = std::byte{0};
@@ -82,7 +82,7 @@ TEST_F(Oracle, WantsPoisonWhereTheCollectiveWritesNothing) {
 }
 
 TEST_F(Oracle, NamesTheFirstWrongElement) {
-  World call = world(CollectiveKind::AllReduce, {2}, 3, ElementType::I32);
+  SimulatedCall call = simulated(CollectiveKind::AllReduce, {2}, 3, ElementType::I32);
   call.outputs[0] = *expectedOutput(call, 0);
   std::string message = messageOf(checkOutputs(call));
   EXPECT_EQ(message.find("output of rank 1: element 0 is -606348325, expected "), 0u) << message;
@@ -92,7 +92,7 @@ TEST_F(Oracle, TagsAreNeverZeroAndNeverTheSameOnEveryRank) {
   for (ElementType type : allElementTypes)
     for (Reduction reduction : allReductions)
       for (int64_t numRanks : {2, 3, 5, 64}) {
-        World call = world(CollectiveKind::AllReduce, {numRanks}, 9, type, reduction);
+        SimulatedCall call = simulated(CollectiveKind::AllReduce, {numRanks}, 9, type, reduction);
         int64_t bytes = elementBytes(type);
         for (int64_t element = 0; element < call.count; ++element) {
           std::set<std::string> values;
@@ -109,7 +109,7 @@ TEST_F(Oracle, ReductionsOfTagsAreTheSameInAnyOrder) {
   for (ElementType type : allElementTypes)
     for (Reduction reduction : allReductions)
       for (int64_t numRanks : {2, 7, 64}) {
-        World call = world(CollectiveKind::AllReduce, {numRanks}, 9, type, reduction);
+        SimulatedCall call = simulated(CollectiveKind::AllReduce, {numRanks}, 9, type, reduction);
         std::optional<Bytes> expected = expectedOutput(call, 0);
         for (int trial = 0; trial < 5; ++trial) {
           std::shuffle(call.inputs.begin(), call.inputs.end(), random);

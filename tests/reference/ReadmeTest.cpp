@@ -20,13 +20,13 @@ static std::string exampleInReadme(int index) {
 
 TEST(Readme, TheChoreographyIsAnAllGather) {
   ParsedChoreography parsed(exampleInReadme(0));
-  EXPECT_EQ(outcome(parsed, parsed.world({4}, 17)), "");
+  EXPECT_EQ(outcome(parsed, parsed.callOn({4}, 17)), "");
 }
 
 TEST(Readme, TheChannelProgramIsAnAllGather) {
   ParsedProgram parsed(exampleInReadme(1));
-  World world = parsed.world({4}, 17);
-  world.numLanes = 2;
+  SimulatedCall simulated = parsed.callOn({4}, 17);
+  simulated.numLanes = 2;
   for (uint64_t seed = 0; seed < 100; ++seed)
-    EXPECT_EQ(outcome(parsed, world, seed), "");
+    EXPECT_EQ(outcome(parsed, simulated, seed), "");
 }

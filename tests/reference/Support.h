@@ -24,15 +24,15 @@ public:
   }
   Op operator*() { return *module->getOps<Op>().begin(); }
 
-  World world(std::vector<int64_t> meshSizes, int64_t count, ElementType type = ElementType::F32,
-              Reduction reduction = Reduction::Sum) {
+  SimulatedCall callOn(std::vector<int64_t> meshSizes, int64_t count, ElementType type = ElementType::F32,
+                       Reduction reduction = Reduction::Sum) {
     Call call;
     call.collective = (**this).getCollective();
     call.meshSizes = std::move(meshSizes);
     call.count = count;
     call.type = type;
     call.reduction = reduction;
-    World result = makeWorld(call);
+    SimulatedCall result = makeSimulatedCall(call);
     tagInput(result);
     return result;
   }
@@ -75,17 +75,17 @@ inline const std::string chunksOut = "%out = kolo.buffer output \"out\" grid(%n)
 inline std::string messageOf(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 /// Runs a choreography in a world and compares with the definition: empty, or what is wrong.
-inline std::string outcome(ParsedChoreography &parsed, World world) {
-  if (llvm::Error error = interpretChoreography(*parsed, world))
+inline std::string outcome(ParsedChoreography &parsed, SimulatedCall simulated) {
+  if (llvm::Error error = interpretChoreography(*parsed, simulated))
     return messageOf(std::move(error));
-  return messageOf(checkOutputs(world));
+  return messageOf(checkOutputs(simulated));
 }
 
 /// The same for one interleaving of a channel program.
-inline std::string outcome(ParsedProgram &parsed, World world, uint64_t seed) {
-  if (llvm::Error error = interpretChannel(*parsed, world, seed))
+inline std::string outcome(ParsedProgram &parsed, SimulatedCall simulated, uint64_t seed) {
+  if (llvm::Error error = interpretChannel(*parsed, simulated, seed))
     return messageOf(std::move(error));
-  return messageOf(checkOutputs(world));
+  return messageOf(checkOutputs(simulated));
 }
 
 } // namespace kolo::reference

@@ -1,5 +1,5 @@
 // How worlds come to be, and all the ways in which they do not.
-#include "World.h"
+#include "Ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(Options, OutOfRangeAreRefused) {
   EXPECT_EQ(expectStatus(Communicator::createThreads(2, {0, 1}).status(), StatusCode::InvalidArgument, {"timeoutMs"}),
             "");
   EXPECT_EQ(expectStatus(Communicator::createThreads(2, {1, 0}).status(), StatusCode::InvalidArgument, {"lanes"}), "");
-  EXPECT_EQ(expectStatus(ForkedWorld::create(-1).status(), StatusCode::InvalidArgument, {"not -1"}), "");
+  EXPECT_EQ(expectStatus(ForkedRanks::create(-1).status(), StatusCode::InvalidArgument, {"not -1"}), "");
 }
 
 TEST(Options, BadVariablesAreNamed) {
@@ -64,21 +64,21 @@ TEST(Options, BadVariablesAreNamed) {
 }
 
 TEST(Forked, ARankThatDoesNotJoinIsNamed) {
-  auto world = ForkedWorld::create(3);
+  auto forked = ForkedRanks::create(3);
   auto said = runProcesses(2, [&](int rank) {
-    auto status = Communicator::createForked(*world, rank, {300, 1}).status();
+    auto status = Communicator::createForked(*forked, rank, {300, 1}).status();
     return expectStatus(status, StatusCode::Timeout, {"for rank 2 to join", "timed out"});
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
 }
 
 TEST(Forked, ARankThatJoinsTwiceIsRefused) {
-  auto world = ForkedWorld::create(2);
-  EXPECT_EQ(expectFailure(Communicator::createForked(*world, 2), StatusCode::InvalidArgument, {"rank 2"}), "");
+  auto forked = ForkedRanks::create(2);
+  EXPECT_EQ(expectFailure(Communicator::createForked(*forked, 2), StatusCode::InvalidArgument, {"rank 2"}), "");
   auto said = runProcesses(3, [&](int process) -> std::string {
     if (process == 2)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    auto communicator = Communicator::createForked(*world, process % 2, {5000, 1});
+    auto communicator = Communicator::createForked(*forked, process % 2, {5000, 1});
     if (process == 2)
       return expectStatus(communicator.status(), StatusCode::Mismatch, {"rank 0 has joined already"});
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -89,13 +89,13 @@ TEST(Forked, ARankThatJoinsTwiceIsRefused) {
 }
 
 TEST(Forked, DifferentSettingsAreNamed) {
-  auto world = ForkedWorld::create(2);
+  auto forked = ForkedRanks::create(2);
   auto said = runProcesses(2, [&](int rank) {
-    return expectFailure(Communicator::createForked(*world, rank, {5000, rank + 1}), StatusCode::Mismatch,
+    return expectFailure(Communicator::createForked(*forked, rank, {5000, rank + 1}), StatusCode::Mismatch,
                          {"disagree on lanes: rank 0 has 1, rank 1 has 2"});
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
-  auto second = ForkedWorld::create(2);
+  auto second = ForkedRanks::create(2);
   said = runProcesses(2, [&](int rank) {
     setenv("KOLO_ORDINARY_MEMORY", rank ? "staged" : "auto", 1);
     return expectFailure(Communicator::createForked(*second, rank), StatusCode::Mismatch,
@@ -112,12 +112,12 @@ TEST(Environment, EveryMissingOrBadVariableIsNamed) {
                     {"RANK is not set", "WORLD_SIZE is not set", "MASTER_ADDR is not set", "MASTER_PORT is not set"}),
       "");
   auto said = runProcesses(1, [](int) {
-    setPlace(0, 2, 70000);
+    setRankEnvironment(0, 2, 70000);
     setenv("RANK", "one", 1);
     setenv("WORLD_SIZE", "0", 1);
     std::string wrong = expectFailure(Communicator::createFromEnvironment(), StatusCode::InvalidArgument,
                                       {"RANK='one'", "WORLD_SIZE='0'", "MASTER_PORT='70000'"});
-    setPlace(3, 2, 1);
+    setRankEnvironment(3, 2, 1);
     return wrong + expectFailure(Communicator::createFromEnvironment(), StatusCode::InvalidArgument,
                                  {"RANK=3 is not below WORLD_SIZE=2"});
   });
@@ -127,7 +127,7 @@ TEST(Environment, EveryMissingOrBadVariableIsNamed) {
 TEST(Environment, AnAbsentRankIsNamedByAll) {
   int port = freePort();
   auto said = runProcesses(2, [&](int rank) {
-    setPlace(rank, 4, port);
+    setRankEnvironment(rank, 4, port);
     return expectFailure(Communicator::createFromEnvironment({500, 1}), StatusCode::Timeout,
                          rank == 0 ? std::vector<std::string>{"for rank 2, 3", "timed out"}
                                    : std::vector<std::string>{"timed out"});
@@ -138,7 +138,7 @@ TEST(Environment, AnAbsentRankIsNamedByAll) {
 TEST(Environment, AnAbsentRankZeroIsATimeout) {
   int port = freePort();
   auto said = runProcesses(2, [&](int process) {
-    setPlace(process + 1, 3, port);
+    setRankEnvironment(process + 1, 3, port);
     return expectFailure(Communicator::createFromEnvironment({300, 1}), StatusCode::Timeout,
                          {"for rank 0 at 127.0.0.1:" + std::to_string(port), "Connection refused"});
   });
@@ -148,7 +148,7 @@ TEST(Environment, AnAbsentRankZeroIsATimeout) {
 TEST(Environment, TwoProcessesWithOneRankAreToldApart) {
   int port = freePort();
   auto said = runProcesses(3, [&](int process) {
-    setPlace(process == 2 ? 1 : process, 3, port);
+    setRankEnvironment(process == 2 ? 1 : process, 3, port);
     return expectFailure(Communicator::createFromEnvironment({3000, 1}), StatusCode::Mismatch,
                          {"two processes have RANK=1"});
   });
@@ -161,7 +161,7 @@ TEST(Environment, DifferentWorldSizesAreNamedOnAllRanks) {
   auto said = runProcesses(3, [&](int rank) {
     if (rank == 1)
       std::this_thread::sleep_for(std::chrono::milliseconds(300)); // too late to hear it with the others
-    setPlace(rank, rank == 2 ? 4 : 3, port);
+    setRankEnvironment(rank, rank == 2 ? 4 : 3, port);
     return expectFailure(Communicator::createFromEnvironment({10000, 1}), StatusCode::Mismatch,
                          {"WORLD_SIZE: rank 0 has 3, rank 2 has 4"});
   });
@@ -174,7 +174,7 @@ TEST(Environment, ALateRankZeroIsWaitedFor) {
   auto said = runProcesses(2, [&](int rank) {
     if (rank == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    setPlace(rank, 2, port);
+    setRankEnvironment(rank, 2, port);
     auto communicator = Communicator::createFromEnvironment({5000, 1});
     return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok)
                                : communicator.status().message();
@@ -195,7 +195,7 @@ TEST(Environment, StrangersOnThePortDoNoHarm) {
     }
     if (process == 1)
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    setPlace(process, 2, port);
+    setRankEnvironment(process, 2, port);
     auto communicator = Communicator::createFromEnvironment({5000, 1});
     return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok)
                                : communicator.status().message();
@@ -206,7 +206,7 @@ TEST(Environment, StrangersOnThePortDoNoHarm) {
 TEST(Environment, AnotherHostIsRefused) {
   int port = freePort();
   auto said = runProcesses(2, [&](int rank) -> std::string {
-    setPlace(rank, 2, port);
+    setRankEnvironment(rank, 2, port);
     if (rank == 1 && unshare(CLONE_NEWPID) != 0)
       return "not permitted";
     if (rank == 1) // a new process namespace begins with the next child, and is as far away as another host
@@ -237,7 +237,7 @@ TEST(Environment, AForeignServerIsRecognised) {
   auto said = runProcesses(
       2,
       [&](int rank) {
-        setPlace(rank, 2, port);
+        setRankEnvironment(rank, 2, port);
         return rank == 0 ? expectFailure(Communicator::createFromEnvironment({3000, 1}), StatusCode::SystemError,
                                          {std::to_string(port), "in use"})
                          : expectFailure(Communicator::createFromEnvironment({3000, 1}), StatusCode::Mismatch,

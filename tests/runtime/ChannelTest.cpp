@@ -1,4 +1,4 @@
-#include "World.h"
+#include "Ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ using namespace kolo::runtime;
 
 namespace {
 
-class EveryChannel : public testing::TestWithParam<WorldKind> {};
+class EveryChannel : public testing::TestWithParam<Launch> {};
 
 std::string pingPong(Communicator &communicator) {
   auto window = communicator.allocate(64 * sizeof(uint64_t));
@@ -37,12 +37,12 @@ std::string pingPong(Communicator &communicator) {
 
 } // namespace
 
-TEST_P(EveryChannel, DeliversWhatWasPutBeforeTheSignal) { EXPECT_EQ(runWorld(GetParam(), 2, {}, pingPong), ""); }
+TEST_P(EveryChannel, DeliversWhatWasPutBeforeTheSignal) { EXPECT_EQ(runRanks(GetParam(), 2, {}, pingPong), ""); }
 
 TEST_P(EveryChannel, WakesARankThatSleeps) {
   ScopedVariable wait("KOLO_WAIT", "sleep");
   auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(runWorld(GetParam(), 2, {},
+  EXPECT_EQ(runRanks(GetParam(), 2, {},
                      [](Communicator &communicator) {
                        Channel channel = communicator.channel(1 - communicator.rank(), 0);
                        std::string wrong;
@@ -62,7 +62,7 @@ TEST_P(EveryChannel, WakesARankThatSleeps) {
 }
 
 TEST_P(EveryChannel, RefusesWhatDoesNotExist) {
-  EXPECT_EQ(runWorld(GetParam(), 2, {},
+  EXPECT_EQ(runRanks(GetParam(), 2, {},
                      [](Communicator &communicator) {
                        auto window = communicator.allocate(100);
                        auto remote = communicator.exchange(*window);
@@ -84,7 +84,7 @@ TEST_P(EveryChannel, RefusesWhatDoesNotExist) {
 }
 
 TEST_P(EveryChannel, AWaitThatNobodyAnswersTimesOutByName) {
-  EXPECT_EQ(runWorld(GetParam(), 2, {200, 1},
+  EXPECT_EQ(runRanks(GetParam(), 2, {200, 1},
                      [](Communicator &communicator) {
                        if (communicator.rank() == 1) {
                          std::this_thread::sleep_for(std::chrono::milliseconds(600));
@@ -96,5 +96,4 @@ TEST_P(EveryChannel, AWaitThatNobodyAnswersTimesOutByName) {
             "");
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryChannel,
-                         testing::Values(WorldKind::Threads, WorldKind::Forked, WorldKind::Environment));
+INSTANTIATE_TEST_SUITE_P(, EveryChannel, testing::Values(Launch::Threads, Launch::Forked, Launch::Environment));

@@ -1,5 +1,5 @@
 // Correct results: every kind of world, of memory, of lanes, of counts.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -136,7 +136,7 @@ std::string runEverything(Communicator &communicator, int64_t largest) {
 }
 
 struct Case {
-  WorldKind kind;
+  Launch kind;
   int ranks;
   int lanes;
   const char *memory;
@@ -146,44 +146,43 @@ void PrintTo(const Case &c, std::ostream *out) {
   *out << c.kind << " ranks " << c.ranks << " lanes " << c.lanes << " " << c.memory;
 }
 
-class EveryWorld : public testing::TestWithParam<Case> {};
+class EveryLaunch : public testing::TestWithParam<Case> {};
 
 } // namespace
 
-TEST_P(EveryWorld, GivesEveryRankTheRightResult) {
+TEST_P(EveryLaunch, GivesEveryRankTheRightResult) {
   ASSERT_TRUE(Plugin::load(KOLO_TEST_PLUGIN).isOk());
   (void)testPlugin(); // before the fork
   ScopedVariable memory("KOLO_ORDINARY_MEMORY", GetParam().memory);
   CommunicatorOptions options{15000, GetParam().lanes};
-  EXPECT_EQ(runWorld(GetParam().kind, GetParam().ranks, options,
+  EXPECT_EQ(runRanks(GetParam().kind, GetParam().ranks, options,
                      [](Communicator &communicator) { return runEverything(communicator, 70001); }),
             "");
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryWorld,
-                         testing::Values(Case{WorldKind::Threads, 1, 1, "auto"}, Case{WorldKind::Threads, 2, 2, "auto"},
-                                         Case{WorldKind::Threads, 4, 1, "auto"}, Case{WorldKind::Threads, 3, 4, "auto"},
-                                         Case{WorldKind::Threads, 8, 1, "auto"}, Case{WorldKind::Forked, 1, 1, "auto"},
-                                         Case{WorldKind::Forked, 2, 1, "attach"},
-                                         Case{WorldKind::Forked, 4, 3, "attach"},
-                                         Case{WorldKind::Forked, 4, 2, "staged"}, Case{WorldKind::Forked, 8, 1, "auto"},
-                                         Case{WorldKind::Environment, 1, 1, "auto"},
-                                         Case{WorldKind::Environment, 4, 1, "auto"},
-                                         Case{WorldKind::Environment, 3, 2, "staged"}));
+INSTANTIATE_TEST_SUITE_P(, EveryLaunch,
+                         testing::Values(Case{Launch::Threads, 1, 1, "auto"}, Case{Launch::Threads, 2, 2, "auto"},
+                                         Case{Launch::Threads, 4, 1, "auto"}, Case{Launch::Threads, 3, 4, "auto"},
+                                         Case{Launch::Threads, 8, 1, "auto"}, Case{Launch::Forked, 1, 1, "auto"},
+                                         Case{Launch::Forked, 2, 1, "attach"}, Case{Launch::Forked, 4, 3, "attach"},
+                                         Case{Launch::Forked, 4, 2, "staged"}, Case{Launch::Forked, 8, 1, "auto"},
+                                         Case{Launch::Environment, 1, 1, "auto"},
+                                         Case{Launch::Environment, 4, 1, "auto"},
+                                         Case{Launch::Environment, 3, 2, "staged"}));
 
 TEST(Collective, WorksWithEveryWayOfWaiting) {
   (void)testPlugin();
   for (const char *mode : {"spin", "yield", "sleep"}) {
     ScopedVariable wait("KOLO_WAIT", mode);
-    for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-      EXPECT_EQ(runWorld(kind, 2, {}, [](Communicator &communicator) { return runEverything(communicator, 2000); }), "")
+    for (Launch kind : {Launch::Threads, Launch::Forked})
+      EXPECT_EQ(runRanks(kind, 2, {}, [](Communicator &communicator) { return runEverything(communicator, 2000); }), "")
           << mode;
   }
 }
 
 TEST(Collective, LargeOrdinaryMemoryIsAttachedOrStagedAlike) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) {
                        return allGather(communicator, 2200001, {}, 1) +
                               allReduce("pullAllReduce", communicator, 4300001, {false, true}, 2) +
@@ -194,7 +193,7 @@ TEST(Collective, LargeOrdinaryMemoryIsAttachedOrStagedAlike) {
 
 TEST(Collective, AnAverageIsDividedByTheNumberOfRanks) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Threads, 4, {},
+  EXPECT_EQ(runRanks(Launch::Threads, 4, {},
                      [](Communicator &communicator) -> std::string {
                        float in = static_cast<float>(communicator.rank() * 8), out = -1;
                        CallArguments arguments{"pullAllReduce", mesh("rank=4"), 1, DataType::F32, Reduction::Average};
@@ -208,7 +207,7 @@ TEST(Collective, AnAverageIsDividedByTheNumberOfRanks) {
 
 TEST(Collective, AnyOtherOverlapIsCopiedAside) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Threads, 2, {},
+  EXPECT_EQ(runRanks(Launch::Threads, 2, {},
                      [](Communicator &communicator) -> std::string {
                        constexpr int64_t count = 1000;
                        std::vector<int32_t> memory(2 * count + 1);
@@ -228,9 +227,9 @@ TEST(Collective, AnyOtherOverlapIsCopiedAside) {
 
 TEST(Collective, ManyCommunicatorsInOneProcessDoNotMeet) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) {
-                       std::string inner = runWorld(WorldKind::Threads, 2, {}, [](Communicator &thread) {
+                       std::string inner = runRanks(Launch::Threads, 2, {}, [](Communicator &thread) {
                          return allReduce("pullAllReduce", thread, 100, {}, 1);
                        });
                        return inner + allReduce("pullAllReduce", communicator, 100, {}, 2);

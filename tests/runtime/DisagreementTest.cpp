@@ -1,5 +1,5 @@
 // Calls that cannot work are refused on every rank at once, and the communicator goes on working.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ std::string refused(const std::function<void(int rank, CallArguments &)> &change
                     const std::vector<std::string> &texts) {
   (void)testPlugin();
   std::string said;
-  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-    said += runWorld(kind, 3, {}, [&](Communicator &communicator) {
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    said += runRanks(kind, 3, {}, [&](Communicator &communicator) {
       Call call, good;
       change(communicator.rank(), call.arguments);
       std::string wrong;
@@ -72,7 +72,7 @@ TEST(Disagreement, OnTypeReductionAndProgramIsNamed) {
 }
 
 TEST(Disagreement, OnTheOperationIsNamed) {
-  EXPECT_EQ(runWorld(WorldKind::Threads, 2, {},
+  EXPECT_EQ(runRanks(Launch::Threads, 2, {},
                      [](Communicator &communicator) {
                        std::vector<int32_t> out(4);
                        CallArguments arguments{"ringAllGather", *Mesh::parse("rank=2"), 1, DataType::I32};

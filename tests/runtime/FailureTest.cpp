@@ -1,5 +1,5 @@
 // Ranks that die, leave, stay away or misbehave: everybody else is told soon, and nothing is left behind.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -71,12 +71,12 @@ int64_t elapsedMs(Clock::time_point start) {
 TEST(Failure, ARankKilledInTheMiddleIsLostToTheOthers) {
   (void)testPlugin();
   for (int lanes : {1, 3}) {
-    auto world = ForkedWorld::create(3);
-    ASSERT_TRUE(world.isOk());
+    auto forked = ForkedRanks::create(3);
+    ASSERT_TRUE(forked.isOk());
     auto said = runProcesses(
         3,
         [&](int rank) -> std::string {
-          auto communicator = Communicator::createForked(*world, rank, {15000, lanes});
+          auto communicator = Communicator::createForked(*forked, rank, {15000, lanes});
           if (!communicator.isOk())
             return communicator.status().message();
           std::string wrong;
@@ -101,9 +101,9 @@ TEST(Failure, ARankKilledInTheMiddleIsLostToTheOthers) {
 TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
   (void)testPlugin();
   Meeting meeting;
-  auto world = ForkedWorld::create(3);
+  auto forked = ForkedRanks::create(3);
   auto said = runProcesses(3, [&](int rank) -> std::string {
-    auto communicator = Communicator::createForked(*world, rank, {15000, 1});
+    auto communicator = Communicator::createForked(*forked, rank, {15000, 1});
     std::string wrong = expectStatus(runProgram(*communicator, "ringAllGather"), StatusCode::Ok);
     meeting.waitForAll(3);
     if (rank == 1)
@@ -117,8 +117,8 @@ TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
 
 TEST(Failure, ARankThatNeverCallsIsNamedAtTheTimeout) {
   (void)testPlugin();
-  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-    EXPECT_EQ(runWorld(kind, 3, {300, 1},
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(runRanks(kind, 3, {300, 1},
                        [](Communicator &communicator) {
                          if (communicator.rank() == 1) {
                            std::this_thread::sleep_for(milliseconds(900));
@@ -136,7 +136,7 @@ TEST(Failure, ARankThatNeverCallsIsNamedAtTheTimeout) {
 TEST(Failure, ASignalThatNeverComesNamesTheStatement) {
   (void)testPlugin();
   for (int lanes : {1, 2})
-    EXPECT_EQ(runWorld(WorldKind::Threads, 3, {300, lanes},
+    EXPECT_EQ(runRanks(Launch::Threads, 3, {300, lanes},
                        [](Communicator &communicator) {
                          return expectStatus(runProgram(communicator, "hang"), StatusCode::Timeout,
                                              {"hang.cpp:", "semaphore 0", "lane ", "timed out"}) +
@@ -148,7 +148,7 @@ TEST(Failure, ASignalThatNeverComesNamesTheStatement) {
 TEST(Failure, AThreadThatLeavesIsLostToTheOthers) {
   (void)testPlugin();
   Meeting meeting;
-  EXPECT_EQ(runWorld(WorldKind::Threads, 3, {15000, 1},
+  EXPECT_EQ(runRanks(Launch::Threads, 3, {15000, 1},
                      [&](Communicator &communicator) -> std::string {
                        std::string wrong = expectStatus(runProgram(communicator, "ringAllGather"), StatusCode::Ok);
                        meeting.waitForAll(3);
@@ -161,13 +161,13 @@ TEST(Failure, AThreadThatLeavesIsLostToTheOthers) {
 
 TEST(Failure, AProgramThatMisbehavesIsTheReason) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Threads, 2, {2000, 1},
+  EXPECT_EQ(runRanks(Launch::Threads, 2, {2000, 1},
                      [](Communicator &communicator) {
                        return expectStatus(runProgram(communicator, "misbehave", 0), StatusCode::BadPlugin,
                                            {"misbehave returned 5"});
                      }),
             "");
-  EXPECT_EQ(runWorld(WorldKind::Threads, 2, {2000, 1},
+  EXPECT_EQ(runRanks(Launch::Threads, 2, {2000, 1},
                      [](Communicator &communicator) {
                        return expectStatus(runProgram(communicator, "misbehave", 1), StatusCode::BadPlugin,
                                            {"semaphore 0 of rank 1000, which does not exist"});
@@ -179,13 +179,13 @@ TEST(Failure, LeavesNothingBehind) {
   (void)testPlugin();
   int shared = countEntries("/dev/shm"), descriptors = countDescriptors();
   for (int round = 0; round < 2; ++round) {
-    auto world = ForkedWorld::create(2);
+    auto forked = ForkedRanks::create(2);
     auto said = runProcesses(
         2,
         [&](int rank) -> std::string {
           int before = countDescriptors();
           {
-            auto communicator = Communicator::createForked(*world, rank, {15000, 2});
+            auto communicator = Communicator::createForked(*forked, rank, {15000, 2});
             auto window = communicator->allocate(1 << 20);
             auto remote = communicator->exchange(*window);
             std::string wrong = expectStatus(runProgram(*communicator, "scratchAllReduce"), StatusCode::Ok);

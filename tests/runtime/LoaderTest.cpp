@@ -1,4 +1,4 @@
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 #include "plugin/Pack.h"
 

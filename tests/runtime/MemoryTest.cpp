@@ -1,5 +1,5 @@
 // Windows and the runtime's own memory.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ size_t hugeBytesAt(const void *address) {
 } // namespace
 
 TEST(Window, IsZeroedPageAlignedAndOfTheSizeAskedFor) {
-  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-    EXPECT_EQ(runWorld(kind, 2, {},
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(runRanks(kind, 2, {},
                        [](Communicator &communicator) -> std::string {
                          for (size_t bytes : {size_t(1), size_t(4097), size_t(5) << 20}) {
                            auto window = communicator.allocate(bytes);
@@ -78,7 +78,7 @@ TEST(Window, IsZeroedPageAlignedAndOfTheSizeAskedFor) {
 TEST(Window, OfTwoMebibytesOrMoreIsOnHugePagesHereAndAtThePeer) {
   if (!canCollapse())
     GTEST_SKIP() << "this kernel makes no huge pages of shared memory";
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) -> std::string {
                        const size_t bytes = (size_t(8) << 20) + 12345;
                        auto window = communicator.allocate(bytes);
@@ -100,8 +100,8 @@ TEST(Window, OfTwoMebibytesOrMoreIsOnHugePagesHereAndAtThePeer) {
 }
 
 TEST(Window, TooLargeIsOutOfMemoryWithSizes) {
-  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-    EXPECT_EQ(runWorld(kind, 2, {},
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(runRanks(kind, 2, {},
                        [](Communicator &communicator) {
                          std::string wrong;
                          for (size_t bytes : {size_t(1) << 42, size_t(1) << 62, SIZE_MAX, SIZE_MAX - 5000})
@@ -123,7 +123,7 @@ TEST(Window, MayOutliveItsCommunicator) {
 
 TEST(Memory, ScratchThatGrowsIsReplacedEverywhere) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) -> std::string {
                        int most = 0;
                        for (int64_t count = 1; count < int64_t(1) << 20; count *= 2) {
@@ -147,7 +147,7 @@ TEST(Memory, ScratchThatGrowsIsReplacedEverywhere) {
 
 TEST(Memory, AWindowThatIsDestroyedIsUnmappedByThePeers) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) -> std::string {
                        int before = countMappings();
                        for (int round = 0; round < 20; ++round) {

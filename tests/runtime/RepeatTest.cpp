@@ -1,6 +1,6 @@
 // Calls that repeat take the short way, and what changes between them is noticed by all ranks. That the short way is
 // taken shows in nothing but time, so what is tested here is that it is never taken wrongly.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -84,12 +84,12 @@ private:
   std::vector<Window> windows;
 };
 
-std::string inEveryWorld(int numRanks, const RankBody &body) {
+std::string onEveryLaunch(int numRanks, const RankBody &body) {
   (void)testPlugin(); // before the fork
   std::string said;
-  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
+  for (Launch kind : {Launch::Threads, Launch::Forked})
     for (int lanes : {1, 2})
-      said += runWorld(kind, numRanks, {15000, lanes}, body);
+      said += runRanks(kind, numRanks, {15000, lanes}, body);
   return said;
 }
 
@@ -98,90 +98,91 @@ constexpr const char *programs[] = {"scratchAllReduce", "pullAllReduce"};
 } // namespace
 
 TEST(Repeat, OfSeveralCallsInTurnGivesTheRightResults) {
-  EXPECT_EQ(inEveryWorld(3,
-                         [](Communicator &communicator) {
-                           std::string said;
-                           Memory windows(communicator, true, 4000), heap(communicator, false, 4000);
-                           for (int call = 0; call < 300 && said.empty(); ++call) {
-                             Memory &memory = call / 2 % 2 ? windows : heap;
-                             said +=
-                                 memory.job(programs[call % 2], 1 + call / 4 % 3 * 1300).runChecked(communicator, call);
-                             if (call % 50 == 49)
-                               said += expectStatus(communicator.barrier(), StatusCode::Ok);
-                           }
-                           return said;
-                         }),
-            "");
+  EXPECT_EQ(
+      onEveryLaunch(3,
+                    [](Communicator &communicator) {
+                      std::string said;
+                      Memory windows(communicator, true, 4000), heap(communicator, false, 4000);
+                      for (int call = 0; call < 300 && said.empty(); ++call) {
+                        Memory &memory = call / 2 % 2 ? windows : heap;
+                        said += memory.job(programs[call % 2], 1 + call / 4 % 3 * 1300).runChecked(communicator, call);
+                        if (call % 50 == 49)
+                          said += expectStatus(communicator.barrier(), StatusCode::Ok);
+                      }
+                      return said;
+                    }),
+      "");
 }
 
 /// More different calls in turn than are remembered.
 TEST(Repeat, OfMoreCallsThanAreRememberedGivesTheRightResults) {
-  EXPECT_EQ(inEveryWorld(2,
-                         [](Communicator &communicator) {
-                           std::string said;
-                           Memory memory(communicator, true, 40);
-                           for (int call = 0; call < 200 && said.empty(); ++call)
-                             said += memory.job(programs[0], 1 + call % 37).runChecked(communicator, call);
-                           return said;
-                         }),
+  EXPECT_EQ(onEveryLaunch(2,
+                          [](Communicator &communicator) {
+                            std::string said;
+                            Memory memory(communicator, true, 40);
+                            for (int call = 0; call < 200 && said.empty(); ++call)
+                              said += memory.job(programs[0], 1 + call % 37).runChecked(communicator, call);
+                            return said;
+                          }),
             "");
 }
 
 /// Every rank changes its buffers when it likes, and is out of step with the others.
 TEST(Repeat, WithBuffersThatEachRankChangesByItself) {
-  EXPECT_EQ(inEveryWorld(3,
-                         [](Communicator &communicator) {
-                           std::minstd_rand random(static_cast<unsigned>(communicator.rank() + 7));
-                           std::vector<std::unique_ptr<Memory>> places;
-                           for (int place = 0; place < 4; ++place)
-                             places.push_back(std::make_unique<Memory>(communicator, place % 2 == 0, 500));
-                           std::string said;
-                           size_t place = 0;
-                           for (int call = 0; call < 400 && said.empty(); ++call) {
-                             if (random() % 4 == 0)
-                               place = random() % places.size();
-                             said += places[place]->job(programs[call / 40 % 2], 500).runChecked(communicator, call);
-                           }
-                           return said;
-                         }),
+  EXPECT_EQ(onEveryLaunch(3,
+                          [](Communicator &communicator) {
+                            std::minstd_rand random(static_cast<unsigned>(communicator.rank() + 7));
+                            std::vector<std::unique_ptr<Memory>> places;
+                            for (int place = 0; place < 4; ++place)
+                              places.push_back(std::make_unique<Memory>(communicator, place % 2 == 0, 500));
+                            std::string said;
+                            size_t place = 0;
+                            for (int call = 0; call < 400 && said.empty(); ++call) {
+                              if (random() % 4 == 0)
+                                place = random() % places.size();
+                              said += places[place]->job(programs[call / 40 % 2], 500).runChecked(communicator, call);
+                            }
+                            return said;
+                          }),
             "");
 }
 
 TEST(Repeat, WhereOnlyOneRankChangesItsBuffers) {
-  EXPECT_EQ(inEveryWorld(3,
-                         [](Communicator &communicator) {
-                           std::string said;
-                           Memory first(communicator, true, 64), second(communicator, true, 64);
-                           for (int call = 0; call < 100 && said.empty(); ++call) {
-                             bool isOther = communicator.rank() == 1 && call % 10 >= 5;
-                             said += (isOther ? second : first).job("pullAllReduce", 64).runChecked(communicator, call);
-                           }
-                           return said;
-                         }),
+  EXPECT_EQ(onEveryLaunch(3,
+                          [](Communicator &communicator) {
+                            std::string said;
+                            Memory first(communicator, true, 64), second(communicator, true, 64);
+                            for (int call = 0; call < 100 && said.empty(); ++call) {
+                              bool isOther = communicator.rank() == 1 && call % 10 >= 5;
+                              said +=
+                                  (isOther ? second : first).job("pullAllReduce", 64).runChecked(communicator, call);
+                            }
+                            return said;
+                          }),
             "");
 }
 
 /// The same call at the same addresses, but in memory that came and went in between; peers map what is there now.
 TEST(Repeat, InWindowsThatAreFreedAndMadeAnew) {
-  EXPECT_EQ(inEveryWorld(2,
-                         [](Communicator &communicator) {
-                           std::string said;
-                           for (int call = 0; call < 60 && said.empty();) {
-                             Memory memory(communicator, true, 3000);
-                             // One rank's stays for longer, so that only its peer changes.
-                             int times = communicator.rank() == 0 ? 2 : 4;
-                             for (int time = 0; time < times && said.empty(); ++time)
-                               said += memory.job("pullAllReduce", 3000).runChecked(communicator, call++);
-                           }
-                           return said;
-                         }),
+  EXPECT_EQ(onEveryLaunch(2,
+                          [](Communicator &communicator) {
+                            std::string said;
+                            for (int call = 0; call < 60 && said.empty();) {
+                              Memory memory(communicator, true, 3000);
+                              // One rank's stays for longer, so that only its peer changes.
+                              int times = communicator.rank() == 0 ? 2 : 4;
+                              for (int time = 0; time < times && said.empty(); ++time)
+                                said += memory.job("pullAllReduce", 3000).runChecked(communicator, call++);
+                            }
+                            return said;
+                          }),
             "");
 }
 
 /// A window that no call used is given back too, though all calls repeat.
 TEST(Repeat, TellsThePeersOfFreedWindowsAllTheSame) {
   (void)testPlugin();
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) -> std::string {
                        Memory memory(communicator, true, 64);
                        Job job = memory.job("pullAllReduce", 64);
@@ -208,38 +209,37 @@ TEST(Repeat, TellsThePeersOfFreedWindowsAllTheSame) {
 
 /// Calls that the ranks disagree on after they agreed on both many times.
 TEST(Repeat, NoticesThatRanksDisagree) {
-  EXPECT_EQ(inEveryWorld(3,
-                         [](Communicator &communicator) {
-                           std::string said;
-                           Memory memory(communicator, true, 64);
-                           Job one = memory.job("scratchAllReduce", 64), other = memory.job("scratchAllReduce", 32);
-                           int call = 0;
-                           for (int round = 0; round < 20 && said.empty(); ++round) {
-                             for (int time = 0; time < 3; ++time) {
-                               said += one.runChecked(communicator, ++call);
-                               said += other.runChecked(communicator, ++call);
-                             }
-                             bool isOdd = communicator.rank() == round % 3;
-                             said += expectStatus((isOdd ? other : one).run(communicator), StatusCode::Mismatch,
-                                                  {"disagree on count"});
-                             said +=
-                                 expectStatus(isOdd ? communicator.barrier() : one.run(communicator),
-                                              StatusCode::Mismatch, {"disagree on the operation", "barrier", "run"});
-                             Job wrong = one;
-                             wrong.output = isOdd ? nullptr : one.output;
-                             said +=
-                                 expectStatus(wrong.run(communicator), StatusCode::InvalidArgument, {"output is null"});
-                           }
-                           return said;
-                         }),
-            "");
+  EXPECT_EQ(
+      onEveryLaunch(3,
+                    [](Communicator &communicator) {
+                      std::string said;
+                      Memory memory(communicator, true, 64);
+                      Job one = memory.job("scratchAllReduce", 64), other = memory.job("scratchAllReduce", 32);
+                      int call = 0;
+                      for (int round = 0; round < 20 && said.empty(); ++round) {
+                        for (int time = 0; time < 3; ++time) {
+                          said += one.runChecked(communicator, ++call);
+                          said += other.runChecked(communicator, ++call);
+                        }
+                        bool isOdd = communicator.rank() == round % 3;
+                        said += expectStatus((isOdd ? other : one).run(communicator), StatusCode::Mismatch,
+                                             {"disagree on count"});
+                        said += expectStatus(isOdd ? communicator.barrier() : one.run(communicator),
+                                             StatusCode::Mismatch, {"disagree on the operation", "barrier", "run"});
+                        Job wrong = one;
+                        wrong.output = isOdd ? nullptr : one.output;
+                        said += expectStatus(wrong.run(communicator), StatusCode::InvalidArgument, {"output is null"});
+                      }
+                      return said;
+                    }),
+      "");
 }
 
 /// Two loads of one file are the same plugin to the ranks, but their code lies elsewhere.
 TEST(Repeat, WithAPluginThatIsLoadedAgain) {
   (void)testPlugin();
-  for (WorldKind kind : {WorldKind::Threads, WorldKind::Forked})
-    EXPECT_EQ(runWorld(kind, 2, {},
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(runRanks(kind, 2, {},
                        [](Communicator &communicator) -> std::string {
                          std::vector<int32_t> in(8, communicator.rank() + 1), out(8);
                          for (int round = 0; round < 10; ++round) {
@@ -264,11 +264,11 @@ TEST(Repeat, WithAPluginThatIsLoadedAgain) {
 
 TEST(Repeat, ARankKilledBetweenEqualCallsIsLostToTheOthers) {
   (void)testPlugin();
-  auto world = ForkedWorld::create(3);
+  auto forked = ForkedRanks::create(3);
   auto said = runProcesses(
       3,
       [&](int rank) -> std::string {
-        auto communicator = Communicator::createForked(*world, rank, {15000, 1});
+        auto communicator = Communicator::createForked(*forked, rank, {15000, 1});
         if (!communicator.isOk())
           return communicator.status().message();
         Memory memory(*communicator, true, 64);

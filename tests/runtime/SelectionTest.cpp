@@ -1,6 +1,6 @@
 // Calls that name a collective only: which program the plugin takes for them, and what is wrong with a selection.
 // Which program it was shows in that ranks agree with one that names it, and disagree with one that names another.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 #include "plugin/Pack.h"
 
@@ -104,15 +104,15 @@ std::string takes(Communicator &communicator, Caller &caller, Call call, const c
   return said.empty() ? said : std::to_string(call.count) + " elements: " + said;
 }
 
-std::string inWorld(WorldKind kind, const RankBody &body) {
+std::string onRanks(Launch kind, const RankBody &body) {
   (void)selectingPlugin(); // before the fork
-  return runWorld(kind, 3, {15000, 1}, body);
+  return runRanks(kind, 3, {15000, 1}, body);
 }
 
 } // namespace
 
 TEST(Selection, GoesBySizeToTheLastByteAndByMemory) {
-  EXPECT_EQ(inWorld(WorldKind::Forked,
+  EXPECT_EQ(onRanks(Launch::Forked,
                     [](Communicator &communicator) {
                       Caller caller(communicator);
                       return takes(communicator, caller, {{}, 1, true}, "scratchAllReduce") +
@@ -126,7 +126,7 @@ TEST(Selection, GoesBySizeToTheLastByteAndByMemory) {
 }
 
 TEST(Selection, CountsAllMemoryAmongThreadsAsWindows) {
-  EXPECT_EQ(inWorld(WorldKind::Threads,
+  EXPECT_EQ(onRanks(Launch::Threads,
                     [](Communicator &communicator) {
                       Caller caller(communicator);
                       return takes(communicator, caller, {{}, 16, false}, "scratchAllReduce") +
@@ -136,7 +136,7 @@ TEST(Selection, CountsAllMemoryAmongThreadsAsWindows) {
 }
 
 TEST(Selection, IsMadeAnewWhenTheSameCallComesWithOtherMemory) {
-  EXPECT_EQ(inWorld(WorldKind::Forked,
+  EXPECT_EQ(onRanks(Launch::Forked,
                     [](Communicator &communicator) {
                       Caller caller(communicator);
                       std::string said;
@@ -149,7 +149,7 @@ TEST(Selection, IsMadeAnewWhenTheSameCallComesWithOtherMemory) {
 }
 
 TEST(Selection, TellsCollectivesApartThatAreCalledInTurnOnTheSameMemory) {
-  EXPECT_EQ(inWorld(WorldKind::Threads,
+  EXPECT_EQ(onRanks(Launch::Threads,
                     [](Communicator &communicator) {
                       std::vector<int32_t> in(5, 1), out(15, -1);
                       CallArguments arguments{"", *Mesh::parse("rank=3"), 5, DataType::I32};
@@ -170,7 +170,7 @@ TEST(Selection, TellsCollectivesApartThatAreCalledInTurnOnTheSameMemory) {
 }
 
 TEST(Selection, RanksWithDifferentMemoryThatGetDifferentProgramsAreTold) {
-  EXPECT_EQ(inWorld(WorldKind::Forked,
+  EXPECT_EQ(onRanks(Launch::Forked,
                     [](Communicator &communicator) {
                       Caller caller(communicator);
                       return expectStatus(caller.run({{}, 1, communicator.rank() != 1}), StatusCode::Mismatch,
@@ -182,7 +182,7 @@ TEST(Selection, RanksWithDifferentMemoryThatGetDifferentProgramsAreTold) {
 
 TEST(Selection, WithoutAnEntryNamesWhatWasAskedFor) {
   auto asked = [](CollectiveKind collective, const std::vector<std::string> &texts) {
-    return inWorld(WorldKind::Threads, [&](Communicator &communicator) {
+    return onRanks(Launch::Threads, [&](Communicator &communicator) {
       std::vector<int32_t> memory(64);
       CallArguments arguments{"", *Mesh::parse("rank=3"), 2, DataType::I32};
       arguments.input = arguments.output = memory.data();
@@ -195,7 +195,7 @@ TEST(Selection, WithoutAnEntryNamesWhatWasAskedFor) {
 }
 
 TEST(Selection, ANameAndACollectiveMustAgree) {
-  EXPECT_EQ(inWorld(WorldKind::Threads,
+  EXPECT_EQ(onRanks(Launch::Threads,
                     [](Communicator &communicator) {
                       Caller caller(communicator);
                       return expectStatus(caller.run({"ringAllGather", 1, true}), StatusCode::InvalidArgument,
@@ -207,7 +207,7 @@ TEST(Selection, ANameAndACollectiveMustAgree) {
 
 TEST(Selection, APluginWithoutOneAsksForAName) {
   static const auto plain = Plugin::load(KOLO_TEST_PLUGIN);
-  EXPECT_EQ(inWorld(WorldKind::Threads,
+  EXPECT_EQ(onRanks(Launch::Threads,
                     [](Communicator &communicator) {
                       return expectStatus(Caller(communicator).run({{}, 1, true}, *plain), StatusCode::InvalidArgument,
                                           {"selects no program for all_reduce: name one"});

@@ -1,6 +1,6 @@
 // Ordinary memory of processes, which goes through the runtime's own, piece by piece: whatever lies where, on whichever
 // rank.
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -117,7 +117,7 @@ TEST(Staging, OfSomeBuffersOfSomeRanks) {
   ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   for (int numRanks : {2, 3})
     for (int lanes : {1, 2})
-      EXPECT_EQ(runWorld(WorldKind::Forked, numRanks, {15000, lanes},
+      EXPECT_EQ(runRanks(Launch::Forked, numRanks, {15000, lanes},
                          [](Communicator &communicator) {
                            std::minstd_rand random(static_cast<unsigned>(communicator.rank() + 41));
                            std::string said;
@@ -141,7 +141,7 @@ TEST(Staging, OfCallsInPlace) {
   (void)testPlugin();
   for (const char *mode : {"auto", "staged"}) {
     ScopedVariable memory("KOLO_ORDINARY_MEMORY", mode);
-    EXPECT_EQ(runWorld(WorldKind::Forked, 3, {},
+    EXPECT_EQ(runRanks(Launch::Forked, 3, {},
                        [](Communicator &communicator) {
                          std::string said;
                          int call = 0;
@@ -166,7 +166,7 @@ TEST(Staging, OfAnInputThatOverlapsTheOutput) {
   (void)testPlugin();
   ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
   for (bool inWindow : {false, true})
-    EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+    EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                        [&](Communicator &communicator) {
                          std::string said;
                          int call = 0;
@@ -192,7 +192,7 @@ TEST(Staging, OfAnInputThatOverlapsTheOutput) {
 TEST(Staging, OfBuffersThatMove) {
   (void)testPlugin();
   ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) {
                        std::string said;
                        for (int call = 0; call < 60 && said.empty(); ++call) {
@@ -211,7 +211,7 @@ TEST(Staging, OfBuffersThatMove) {
 TEST(Staging, OfTheRootsInputAlone) {
   (void)testPlugin();
   ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
-  EXPECT_EQ(runWorld(WorldKind::Forked, 4, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 4, {},
                      [](Communicator &communicator) -> std::string {
                        int row = communicator.rank() / 2, column = communicator.rank() % 2;
                        for (int64_t count : counts)
@@ -240,7 +240,7 @@ TEST(Staging, OfTheRootsInputAlone) {
 TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
   (void)testPlugin();
   ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
-  EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) {
                        Checker checker{communicator, kinds[1], 24'000'001, 1};
                        Place in(communicator, false, checker.inputBytes()),
@@ -267,7 +267,7 @@ TEST(Staging, EndsWhereAttachingIsFaster) {
   (void)testPlugin();
   {
     ScopedVariable memory("KOLO_ORDINARY_MEMORY", "attach");
-    if (!runWorld(WorldKind::Forked, 2, {}, [](Communicator &) { return std::string(); }).empty())
+    if (!runRanks(Launch::Forked, 2, {}, [](Communicator &) { return std::string(); }).empty())
       GTEST_SKIP() << "processes may not attach to each other here";
   }
   struct Case {
@@ -278,7 +278,7 @@ TEST(Staging, EndsWhereAttachingIsFaster) {
   // Among two ranks the larger buffer of an all-gather has twice the count.
   for (Case each : {Case{kinds[0], (1 << 14) - 1, true}, Case{kinds[0], 1 << 14, false},
                     Case{kinds[2], (1 << 18) - 1, true}, Case{kinds[2], 1 << 18, false}})
-    EXPECT_EQ(runWorld(WorldKind::Forked, 2, {},
+    EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                        [&](Communicator &communicator) {
                          std::string said;
                          int64_t taken = bytesTaken(communicator, each.kind, each.count, said);

@@ -40,7 +40,7 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
   std::vector<LeftOut> leftOut;
   CompileRequest request;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    for (Protocol protocol : {Protocol::Bulk, Protocol::Slots}) {
+    for (Protocol protocol : {Protocol::Bulk, Protocol::Published}) {
       if (!isFor(definition, collective, mesh))
         continue;
       Candidate candidate{definition.name, {.protocol = protocol}};

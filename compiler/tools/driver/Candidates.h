@@ -26,8 +26,8 @@ struct Candidates {
   std::vector<LeftOut> leftOut; // what the compiler refuses on this mesh, and its words
 };
 
-/// All shipped algorithms for the collective over all ranks of a mesh of one dimension: in bulk, and with slots where
-/// they send from their input. Compiled, proved and loaded. Throws ToolError (Usage) when there is none.
+/// All shipped algorithms for the collective over all ranks of a mesh of one dimension: in bulk, and with published
+/// inputs where they send from their input. Compiled, proved and loaded. Throws ToolError (Usage) when there is none.
 Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh);
 
 } // namespace kolo::tools

@@ -167,8 +167,8 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
 /// Compiles programs that go by one schedule, for the host and for devices.
 static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, PipelineOptions options) {
   bool isForHost = request.devices.empty();
-  if (!isForHost && (options.schedule.protocol == Protocol::Slots || options.schedule.entry == Entry::Together))
-    throw ToolError(ExitCode::Usage, "slots, and ranks that enter together, are for the host alone");
+  if (!isForHost && (options.schedule.protocol == Protocol::Published || options.schedule.entry == Entry::Together))
+    throw ToolError(ExitCode::Usage, "protocol published, and ranks that enter together, are for the host alone");
   if (options.schedule.entry == Entry::Auto)
     options.schedule.entry = isForHost ? Entry::Together : Entry::Credits;
   auto compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };

@@ -45,15 +45,15 @@ TaggedData::TaggedData(const runtime::ProgramInfo &program, const runtime::Mesh 
   call.count = period;
   call.type = reference::ElementType(int(type));
   call.reduction = reference::Reduction(int(reduction));
-  reference::World world = reference::makeWorld(call);
-  reference::tagInput(world);
+  reference::SimulatedCall simulated = reference::makeSimulatedCall(call);
+  reference::tagInput(simulated);
   bool reduces = collective == CollectiveKind::AllReduce || collective == CollectiveKind::ReduceScatter ||
                  collective == CollectiveKind::Reduce;
   for (int rank = 0; rank < mesh.numRanks(); ++rank) {
-    groups.push_back(reference::groupOf(world, rank));
-    reductions.push_back(reduces ? *reference::expectedOutput(world, rank) : Table());
+    groups.push_back(reference::groupOf(simulated, rank));
+    reductions.push_back(reduces ? *reference::expectedOutput(simulated, rank) : Table());
   }
-  inputs = std::move(world.inputs);
+  inputs = std::move(simulated.inputs);
 }
 
 int TaggedData::memberNumber(int rank) const {

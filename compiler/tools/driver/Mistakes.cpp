@@ -1,6 +1,6 @@
 #include "driver/Mistakes.h"
 
-#include "compiler/Place.h"
+#include "compiler/SourceLine.h"
 
 using namespace mlir;
 
@@ -18,10 +18,10 @@ static std::string withoutOpName(std::string message) {
 }
 
 Mistakes::Entry Mistakes::makeEntry(Diagnostic &diagnostic) {
-  Place place = placeOf(diagnostic.getLocation());
+  SourceLine place = sourceLineOf(diagnostic.getLocation());
   Entry entry{place.file, place.line, place.column, withoutOpName(diagnostic.str()), {}};
   for (Diagnostic &note : diagnostic.getNotes()) {
-    Place at = placeOf(note.getLocation());
+    SourceLine at = sourceLineOf(note.getLocation());
     if (at.line == 0)
       at = place;
     entry.notes.push_back(lineOf(at.file, at.line, at.column, "note", note.str()));

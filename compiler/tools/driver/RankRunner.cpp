@@ -255,9 +255,9 @@ void runThreads(const RankJob &job, const TaggedData &data, const SharedReports 
 }
 
 [[noreturn]] void runChild(const RankJob &job, const TaggedData &data, const SharedReports &reports,
-                           const runtime::ForkedWorld &world, int rank) {
+                           const runtime::ForkedRanks &simulated, int rank) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto communicator = Communicator::createForked(world, rank, job.options);
+  auto communicator = Communicator::createForked(simulated, rank, job.options);
   if (communicator.isOk())
     RankMain(job, data, reports, *communicator).run();
   else
@@ -271,12 +271,13 @@ public:
   ~Children() { killRest(); }
   Children(const Children &) = delete;
   Children &operator=(const Children &) = delete;
-  Children(const RankJob &job, const TaggedData &data, const SharedReports &reports, const runtime::ForkedWorld &world)
+  Children(const RankJob &job, const TaggedData &data, const SharedReports &reports,
+           const runtime::ForkedRanks &simulated)
       : reports(reports) {
     for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
       pid_t child = fork();
       if (child == 0)
-        runChild(job, data, reports, world, rank);
+        runChild(job, data, reports, simulated, rank);
       if (child < 0) {
         int reason = errno;
         killRest(); // no destructor runs for what is not constructed
@@ -329,15 +330,15 @@ private:
 
 void runProcesses(const RankJob &job, const TaggedData &data, const SharedReports &reports,
                   ProgressReporter &progress) {
-  auto world = runtime::ForkedWorld::create(job.mesh.numRanks());
-  if (!world.isOk())
-    throw ToolError(ExitCode::Usage, world.status().message());
+  auto simulated = runtime::ForkedRanks::create(job.mesh.numRanks());
+  if (!simulated.isOk())
+    throw ToolError(ExitCode::Usage, simulated.status().message());
   std::fflush(nullptr);
   // After one rank's failure the others fail by themselves, but for those that do not run at all: a stopped process
   // would be waited for in vain.
   constexpr int64_t graceNs = 2'000'000'000;
   int64_t failedAtNs = 0;
-  Children children(job, data, reports, *world);
+  Children children(job, data, reports, *simulated);
   while (children.update()) {
     progress.update();
     if (failedAtNs == 0 && children.hasFailed())

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace kolo::tools {
 
@@ -15,7 +16,11 @@ namespace {
 constexpr const char *synchronisations[] = {"least", "handshake"};
 constexpr const char *transfers[] = {"auto", "push", "pull"};
 constexpr const char *entries[] = {"auto", "together", "credits"};
-constexpr const char *protocols[] = {"bulk", "slots", "packets", "lines"};
+constexpr const char *protocols[] = {"bulk", "published", "ll", "ll128"};
+
+// Names of Kolo 0.1.0, which 0.2 will no longer take.
+constexpr std::pair<const char *, const char *> earlierProtocols[] = {
+    {"slots", "published"}, {"packets", "ll"}, {"lines", "ll128"}};
 
 /// Calls `visit(name, names, value)` for every field that has names.
 template <class AnySchedule, class Visit> void forEachChoice(AnySchedule &schedule, Visit visit) {
@@ -29,12 +34,13 @@ template <class AnySchedule, class Visit> void forEachChoice(AnySchedule &schedu
   throw ToolError(ExitCode::Usage, where + ": " + problem);
 }
 
-void setField(Schedule &schedule, const std::string &field, const nlohmann::ordered_json &value,
-              const std::string &where) {
+void setField(Schedule &schedule, const std::string &field, nlohmann::ordered_json value, const std::string &where) {
+  if (field == "protocol" && value.is_string())
+    value = currentProtocolName(value.get<std::string>());
   if (field == "pipeline") {
-    if (!value.is_number_integer() || value < 1 || value > maxSlices)
-      fail(where, fmt::format("pipeline: {} is no number from 1 to {}", value.dump(), maxSlices));
-    schedule.slices = value.get<int64_t>();
+    if (!value.is_number_integer() || value < 1 || value > maxPipelineDepth)
+      fail(where, fmt::format("pipeline: {} is no number from 1 to {}", value.dump(), maxPipelineDepth));
+    schedule.pipelineDepth = value.get<int64_t>();
     return;
   }
   bool isKnown = false;
@@ -53,18 +59,25 @@ void setField(Schedule &schedule, const std::string &field, const nlohmann::orde
 
 } // namespace
 
+std::string currentProtocolName(const std::string &name) {
+  for (auto [earlier, current] : earlierProtocols)
+    if (name == earlier)
+      return current;
+  return name;
+}
+
 Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &where) {
   if (!fields.is_object())
     fail(where, "a schedule is an object");
   Schedule schedule;
   for (const auto &[field, value] : fields.items())
     setField(schedule, field, value, where);
-  if (schedule.protocol == Protocol::Slots &&
-      (schedule.slices > 1 || schedule.transfers == Transfers::Push || schedule.entry == Entry::Credits))
+  if (schedule.protocol == Protocol::Published &&
+      (schedule.pipelineDepth > 1 || schedule.transfers == Transfers::Push || schedule.entry == Entry::Credits))
     fail(where,
-         "protocol slots: all of the input is published at once as all ranks enter, and read; not with pipeline, "
+         "protocol published: all of the input is published at once as all ranks enter, and read; not with pipeline, "
          "transfers push or entry credits");
-  if (usesPackets(schedule.protocol) && (schedule.slices > 1 || schedule.transfers == Transfers::Pull))
+  if (usesPackets(schedule.protocol) && (schedule.pipelineDepth > 1 || schedule.transfers == Transfers::Pull))
     fail(where,
          fmt::format("protocol {}: everything is written by its sender, a packet at a time; not with pipeline or "
                      "transfers pull",
@@ -74,8 +87,8 @@ Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &
 
 nlohmann::ordered_json toJson(const Schedule &schedule) {
   auto fields = nlohmann::ordered_json::object();
-  if (schedule.slices != 1)
-    fields["pipeline"] = schedule.slices;
+  if (schedule.pipelineDepth != 1)
+    fields["pipeline"] = schedule.pipelineDepth;
   forEachChoice(schedule, [&](const char *name, const auto &names, auto chosen) {
     if (size_t(chosen) != 0)
       fields[name] = names[size_t(chosen)];
@@ -84,7 +97,7 @@ nlohmann::ordered_json toJson(const Schedule &schedule) {
 }
 
 std::string suffixFor(const Schedule &schedule) {
-  std::string suffix = schedule.slices == 1 ? "" : ".pipeline" + std::to_string(schedule.slices);
+  std::string suffix = schedule.pipelineDepth == 1 ? "" : ".pipeline" + std::to_string(schedule.pipelineDepth);
   forEachChoice(schedule, [&](const char *, const auto &names, auto chosen) {
     if (size_t(chosen) != 0)
       suffix += std::string(".") + names[size_t(chosen)];

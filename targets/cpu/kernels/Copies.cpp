@@ -30,8 +30,8 @@ private:
     return createMul(builder, loc, arith::DivUIOp::create(builder, loc, value, constant(multiple)), constant(multiple));
   }
   void copyVectors(const Destinations &to, Value from, Value begin, Value end, int64_t bytes, int64_t unroll,
-                   bool isAroundCaches = false);
-  void copyAroundCaches(const Destinations &to, Value from, Value size);
+                   bool isNonTemporal = false);
+  void copyNonTemporal(const Destinations &to, Value from, Value size);
 
   ModuleOp module;
   OpBuilder builder;
@@ -43,7 +43,7 @@ constexpr int64_t vectorsPerIteration = 4;
 
 /// Copies the bytes [begin, end), so many at once; all loads of an iteration come before its stores.
 void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value end, int64_t bytes, int64_t unroll,
-                         bool isAroundCaches) {
+                         bool isNonTemporal) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, begin, end, constant(bytes * unroll));
   builder.setInsertionPointToStart(loop.getBody());
@@ -60,19 +60,18 @@ void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value 
     base = loadEntry(builder, loc, to.base, destinations.getInductionVar());
   }
   for (auto [offset, value] : llvm::zip_equal(offsets, values))
-    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, base, offset),
-                          isAroundCaches ? unsigned(bytes) : 1,
-                          /*isVolatile=*/false, /*isNonTemporal=*/isAroundCaches);
+    LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, base, offset), isNonTemporal ? unsigned(bytes) : 1,
+                          /*isVolatile=*/false, /*isNonTemporal=*/isNonTemporal);
 }
 
 /// Vectors of the destination, which must be aligned for such stores, and what is left on both sides byte by byte.
-void Copies::copyAroundCaches(const Destinations &to, Value from, Value size) {
+void Copies::copyNonTemporal(const Destinations &to, Value from, Value size) {
   Value first = to.number ? loadEntry(builder, loc, to.base, constant(0)) : to.base;
   Value head = toIndex(builder, loc, createMisalignment(builder, loc, first, vectorBytes));
   Value end =
       createAdd(builder, loc, head, roundDown(createSub(builder, loc, size, head), vectorBytes * vectorsPerIteration));
   copyVectors(to, from, constant(0), head, 1, 1);
-  copyVectors(to, from, head, end, vectorBytes, vectorsPerIteration, /*isAroundCaches=*/true);
+  copyVectors(to, from, head, end, vectorBytes, vectorsPerIteration, /*isNonTemporal=*/true);
   copyVectors(to, from, end, size, 1, 1);
   createStoreFence(builder, loc);
 }
@@ -88,16 +87,16 @@ void Copies::define(StringRef name, bool isMulticast) {
   auto argument = [&](unsigned number) -> Value { return function.getArgument(number); };
   unsigned next = isMulticast ? 2 : 1;
   Destinations to{argument(0), isMulticast ? toIndex(builder, loc, argument(1)) : Value()};
-  Value from = argument(next), size = toIndex(builder, loc, argument(next + 1)), aroundCaches = argument(next + 2);
+  Value from = argument(next), size = toIndex(builder, loc, argument(next + 1)), nonTemporal = argument(next + 2);
   // What a page holds is not worth the fence.
   Value isLarge = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, size, constant(4096));
-  Value isAround = arith::AndIOp::create(builder, loc, isLarge, isNotZero(builder, loc, aroundCaches));
+  Value isAround = arith::AndIOp::create(builder, loc, isLarge, isNotZero(builder, loc, nonTemporal));
   if (isMulticast)
     isAround =
         arith::AndIOp::create(builder, loc, isAround, areAlignedAlike(builder, loc, to.base, to.number, vectorBytes));
   auto conditional = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(conditional.thenBlock());
-  copyAroundCaches(to, from, size);
+  copyNonTemporal(to, from, size);
   builder.setInsertionPointToStart(conditional.elseBlock());
   Value endOfBlocks = roundDown(size, vectorBytes * vectorsPerIteration), endOfWords = roundDown(size, 8);
   copyVectors(to, from, constant(0), endOfBlocks, vectorBytes, vectorsPerIteration);

@@ -16,7 +16,7 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t lineBytes = linePackets.bytes, dataBytes = linePackets.dataBytes, wordBytes = lineBytes - dataBytes;
+constexpr int64_t lineBytes = ll128Packets.bytes, dataBytes = ll128Packets.dataBytes, wordBytes = lineBytes - dataBytes;
 constexpr int64_t sequenceShift = 32;
 
 class Lines {
@@ -72,15 +72,15 @@ void Lines::copyData(Value to, Value from, Value number, Value size) {
   builder.setInsertionPointToStart(choice.thenBlock());
   copyWhole(to, from);
   builder.setInsertionPointToStart(choice.elseBlock());
-  Value aroundCaches = constantI64(builder, loc, 0);
+  Value nonTemporal = constantI64(builder, loc, 0);
   LLVM::CallOp::create(builder, loc, TypeRange(), copyFunction,
-                       ValueRange{to, from, toInteger(builder, loc, rest), aroundCaches});
+                       ValueRange{to, from, toInteger(builder, loc, rest), nonTemporal});
 }
 
 /// (lines, src, sizeBytes, sequence): sizeBytes / 120 lines, rounded up, and one at least.
 void Lines::defineWrite() {
   auto function =
-      createFunction(builder, module, lineFunctions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
+      createFunction(builder, module, ll128Functions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value lines = function.getArgument(0), source = function.getArgument(1), word = wordOf(function.getArgument(3));
   Value size = toIndex(builder, loc, function.getArgument(2));
@@ -100,7 +100,7 @@ void Lines::defineWrite() {
 /// (dst, lines, sizeBytes, sequence) -> i64: the bytes up to the first line that is not there yet. Never waits.
 void Lines::defineRead() {
   auto function =
-      createFunction(builder, module, lineFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
+      createFunction(builder, module, ll128Functions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value destination = function.getArgument(0), lines = function.getArgument(1),
         wanted = wordOf(function.getArgument(3));

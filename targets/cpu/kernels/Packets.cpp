@@ -14,7 +14,7 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t dataBytes = wordPackets.dataBytes, packetBytes = wordPackets.bytes, sequenceShift = 32;
+constexpr int64_t dataBytes = llPackets.dataBytes, packetBytes = llPackets.bytes, sequenceShift = 32;
 
 class Packets {
 public:
@@ -79,7 +79,7 @@ Value Packets::createRest(Value source, Value begin, Value end) {
 /// (packets, src, sizeBytes, sequence): sizeBytes / 4 packets, rounded up, and one at least.
 void Packets::defineWrite() {
   auto function =
-      createFunction(builder, module, wordFunctions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
+      createFunction(builder, module, llFunctions.write, Type(), {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value packets = function.getArgument(0), source = function.getArgument(1), upper = shifted(function.getArgument(3));
   Value size = toIndex(builder, loc, function.getArgument(2));
@@ -146,7 +146,7 @@ Value Packets::readRest(Value destination, Value source, Value whole, Value size
 /// (dst, packets, sizeBytes, sequence) -> i64: the bytes up to the first packet that is not there yet. Never waits.
 void Packets::defineRead() {
   auto function =
-      createFunction(builder, module, wordFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
+      createFunction(builder, module, llFunctions.read, i64, {pointer, pointer, i64, i64}, /*isExported=*/false);
   function.setNoInline(true);
   Value destination = function.getArgument(0), source = function.getArgument(1), sequence = function.getArgument(3);
   Value size = toIndex(builder, loc, function.getArgument(2));

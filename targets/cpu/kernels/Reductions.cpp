@@ -44,14 +44,13 @@ private:
   }
   SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
                                     Value first, Type moved, int64_t unroll);
-  void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored,
-                bool isAroundCaches);
+  void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isNonTemporal);
   /// Elements; a step of more than 1 is a block.
   struct Range {
     Value begin, end;
     int64_t step;
   };
-  void buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range, bool isAroundCaches);
+  void buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range, bool isNonTemporal);
   void buildBody(LLVM::LLVMFuncOp function, const Combination &combination);
   /// Elements of the widest vector that is computed with: of f32 for f16 and bf16.
   int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(carriedType(type))); }
@@ -127,7 +126,7 @@ SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, 
 
 /// Stores values to all destinations, from element `first` on.
 void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored,
-                          bool isAroundCaches) {
+                          bool isNonTemporal) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, 0), arguments.numDestinations,
                                  createConstant(builder, loc, 1));
@@ -135,15 +134,15 @@ void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> valu
   Value base = loadEntry(builder, loc, arguments.destinations, loop.getInductionVar());
   for (auto [i, value] : llvm::enumerate(values))
     LLVM::StoreOp::create(builder, loc, value, addressOf(base, first, stored, value.getType(), int64_t(i)),
-                          isAroundCaches
+                          isNonTemporal
                               ? unsigned(cast<VectorType>(value.getType()).getNumElements()) * sizeBytes(stored)
                               : sizeBytes(stored),
-                          /*isVolatile=*/false, isAroundCaches);
+                          /*isVolatile=*/false, isNonTemporal);
 }
 
 /// One loop: the combination of all sources, in registers until it is stored to all destinations.
 void Reductions::buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range,
-                           bool isAroundCaches) {
+                           bool isNonTemporal) {
   bool isVector = range.step > 1;
   KoloType type = combination.type;
   Type stored = carriedType(type), moved = isVector ? Type(VectorType::get({vectorElements(type)}, stored)) : stored;
@@ -156,7 +155,7 @@ void Reductions::buildLoop(const ReduceArguments &arguments, const Combination &
   if (combination.divisor)
     for (Value &value : combined)
       value = divide(type, value, *combination.divisor);
-  storeAll(arguments, combined, first, stored, isAroundCaches);
+  storeAll(arguments, combined, first, stored, isNonTemporal);
 }
 
 /// Blocks of vectors from where the first destination is aligned, and what is left on both sides one by one.
@@ -165,7 +164,7 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
   ReduceArguments arguments = argumentsOf(function);
   Value count = function.getArgument(4), zero = createConstant(builder, loc, 0);
   if (combination.divisor && !isFloat(type)) // no CPU divides vectors of integers
-    return buildLoop(arguments, combination, {zero, toIndex(builder, loc, count), 1}, /*isAroundCaches=*/false);
+    return buildLoop(arguments, combination, {zero, toIndex(builder, loc, count), 1}, /*isNonTemporal=*/false);
   Value elementBytes = constantI64(builder, loc, sizeBytes(carriedType(type)));
   Value block = constantI64(builder, loc, blockElements(type));
   Value first = loadEntry(builder, loc, arguments.destinations, zero);
@@ -185,15 +184,15 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
       builder, loc, isAround,
       areAlignedAlike(builder, loc, arguments.destinations, arguments.numDestinations, vectorBytes));
 
-  buildLoop(arguments, combination, {zero, blocksBegin, 1}, /*isAroundCaches=*/false);
+  buildLoop(arguments, combination, {zero, blocksBegin, 1}, /*isNonTemporal=*/false);
   auto blocks = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(blocks.elseBlock());
-  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/false);
+  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isNonTemporal=*/false);
   builder.setInsertionPointToStart(blocks.thenBlock());
-  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isAroundCaches=*/true);
+  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isNonTemporal=*/true);
   createStoreFence(builder, loc);
   builder.setInsertionPointAfter(blocks);
-  buildLoop(arguments, combination, {blocksEnd, toIndex(builder, loc, count), 1}, /*isAroundCaches=*/false);
+  buildLoop(arguments, combination, {blocksEnd, toIndex(builder, loc, count), 1}, /*isNonTemporal=*/false);
 }
 
 void Reductions::defineReduce(KoloType type, KoloReduction reduction) {

@@ -51,8 +51,8 @@ static void exportKernels(llvm::Module &code, const CodeOptions &options, bool i
     std::string name = averageKernelName(KoloType(type));
     exportFunction(code, name, kernelSymbol(options.cpu, name));
   }
-  for (llvm::StringRef name : {copyFunction, multicastFunction, wordFunctions.write, wordFunctions.read,
-                               lineFunctions.write, lineFunctions.read})
+  for (llvm::StringRef name : {copyFunction, multicastFunction, llFunctions.write, llFunctions.read,
+                               ll128Functions.write, ll128Functions.read})
     if (isFirst)
       exportFunction(code, name.str(), name.str());
 }

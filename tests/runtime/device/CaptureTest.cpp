@@ -47,38 +47,38 @@ TEST(Capture, ACallMayBeCapturedTheFirstTimeAndLaunchedAgain) {
   for (const char *program : {"ringAllGather", "pullAllReduce", "scratchAllReduce"})
     for (bool isSeenBefore : {false, true})
       for (bool isInPlace : {false, true}) {
-        LocalRanks world({0, 0, 0}, {program, 500}, {.lanes = 2}, DeviceMemoryKind::Plain, isInPlace);
+        LocalRanks local({0, 0, 0}, {program, 500}, {.lanes = 2}, DeviceMemoryKind::Plain, isInPlace);
         if (isSeenBefore)
-          ASSERT_EQ(world.run(1), "");
-        Graph graph(world.streams[0].handle(), [&] { EXPECT_EQ(world.start().message(), ""); });
+          ASSERT_EQ(local.run(1), "");
+        Graph graph(local.streams[0].handle(), [&] { EXPECT_EQ(local.start().message(), ""); });
         for (int turn = 0; turn < 5; ++turn) {
-          world.fill(turn);
-          graph.launchAndWait(world.streams[0]);
-          EXPECT_EQ(world.check(turn), "") << program << ", turn " << turn;
+          local.fill(turn);
+          graph.launchAndWait(local.streams[0]);
+          EXPECT_EQ(local.check(turn), "") << program << ", turn " << turn;
         }
-        EXPECT_EQ(world.communicator->query().message(), "");
+        EXPECT_EQ(local.communicator->query().message(), "");
       }
 }
 
 TEST(Capture, ACapturedCallStaysWhenOthersGo) {
-  LocalRanks world({0, 0}, {"scratchAllReduce", 400}, {.lanes = 1});
-  Graph graph(world.streams[0].handle(), [&] { EXPECT_EQ(world.start().message(), ""); });
+  LocalRanks local({0, 0}, {"scratchAllReduce", 400}, {.lanes = 1});
+  Graph graph(local.streams[0].handle(), [&] { EXPECT_EQ(local.start().message(), ""); });
   for (int64_t count = 1; count < 300; ++count) { // more than are kept
-    world.job.count = count;
-    ASSERT_EQ(world.start().message(), "");
+    local.job.count = count;
+    ASSERT_EQ(local.start().message(), "");
   }
-  world.job.count = 400;
-  ASSERT_EQ(world.communicator->synchronize().message(), "");
-  world.fill(3);
-  graph.launchAndWait(world.streams[0]);
-  EXPECT_EQ(world.check(3), "");
-  EXPECT_EQ(world.run(2), "");
+  local.job.count = 400;
+  ASSERT_EQ(local.communicator->synchronize().message(), "");
+  local.fill(3);
+  graph.launchAndWait(local.streams[0]);
+  EXPECT_EQ(local.check(3), "");
+  EXPECT_EQ(local.run(2), "");
 }
 
 TEST(Capture, AGraphThatWaitsInVainIsNoticedByQuery) {
-  LocalRanks world({0, 0}, {"hang", 10}, {.lanes = 1, .timeoutMs = 5});
-  Graph graph(world.streams[0].handle(), [&] { EXPECT_EQ(world.start().message(), ""); });
-  EXPECT_EQ(world.communicator->query().message(), "");
-  graph.launchAndWait(world.streams[0]);
-  EXPECT_EQ(expectStatus(world.communicator->query(), StatusCode::Timeout, {"program hang, hang.cpp:"}), "");
+  LocalRanks local({0, 0}, {"hang", 10}, {.lanes = 1, .timeoutMs = 5});
+  Graph graph(local.streams[0].handle(), [&] { EXPECT_EQ(local.start().message(), ""); });
+  EXPECT_EQ(local.communicator->query().message(), "");
+  graph.launchAndWait(local.streams[0]);
+  EXPECT_EQ(expectStatus(local.communicator->query(), StatusCode::Timeout, {"program hang, hang.cpp:"}), "");
 }

@@ -63,23 +63,23 @@ RankBody guardedBody(const RankBody &body) {
   };
 }
 
-std::string inAll(WorldKind kind, const RankBody &body, int timeoutMs = 10000) {
+std::string inAll(Launch kind, const RankBody &body, int timeoutMs = 10000) {
   (void)devicePlugin();
-  return runWorld(kind, numRanks, {.timeoutMs = timeoutMs}, guardedBody(body));
+  return runRanks(kind, numRanks, {.timeoutMs = timeoutMs}, guardedBody(body));
 }
 
 } // namespace
 
-class DeviceWorlds : public testing::TestWithParam<WorldKind> {};
+class DeviceLaunches : public testing::TestWithParam<Launch> {};
 
-TEST_P(DeviceWorlds, RanksReachEachOthersMemory) {
+TEST_P(DeviceLaunches, RanksReachEachOthersMemory) {
   for (const char *program : {"ringAllGather", "pullAllReduce", "scratchAllReduce"})
     for (int64_t count : {0, 1, 17, 1000})
       EXPECT_EQ(inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf(program, count)).run(4); }), "")
           << program;
 }
 
-TEST_P(DeviceWorlds, ARankThatHasNoDeviceIsToldToAll) {
+TEST_P(DeviceLaunches, ARankThatHasNoDeviceIsToldToAll) {
   for (int again = 0; again < 10; ++again)
     EXPECT_EQ(inAll(GetParam(),
                     [&](Communicator &host) -> std::string {
@@ -90,7 +90,7 @@ TEST_P(DeviceWorlds, ARankThatHasNoDeviceIsToldToAll) {
               "");
 }
 
-TEST_P(DeviceWorlds, RanksThatWantDifferentLanesAreTold) {
+TEST_P(DeviceLaunches, RanksThatWantDifferentLanesAreTold) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     int lanes = host.rank() == 2 ? 3 : 2;
@@ -101,7 +101,7 @@ TEST_P(DeviceWorlds, RanksThatWantDifferentLanesAreTold) {
             "");
 }
 
-TEST_P(DeviceWorlds, VirtualMemoryIsSharedToo) {
+TEST_P(DeviceLaunches, VirtualMemoryIsSharedToo) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) {
                     return Member(host, jobOf("pullAllReduce"), {}, DeviceMemoryKind::Virtual).run(3);
@@ -109,7 +109,7 @@ TEST_P(DeviceWorlds, VirtualMemoryIsSharedToo) {
             "");
 }
 
-TEST_P(DeviceWorlds, CallsWithSkewNeedNoWaitingBetweenThem) {
+TEST_P(DeviceLaunches, CallsWithSkewNeedNoWaitingBetweenThem) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     int rank = host.rank();
@@ -127,7 +127,7 @@ TEST_P(DeviceWorlds, CallsWithSkewNeedNoWaitingBetweenThem) {
             "");
 }
 
-TEST_P(DeviceWorlds, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
+TEST_P(DeviceLaunches, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("ringAllGather"));
@@ -141,7 +141,7 @@ TEST_P(DeviceWorlds, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
             "");
 }
 
-TEST_P(DeviceWorlds, ARefusalOnOneRankIsToldToAll) {
+TEST_P(DeviceLaunches, ARefusalOnOneRankIsToldToAll) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("ringAllGather"));
@@ -157,7 +157,7 @@ TEST_P(DeviceWorlds, ARefusalOnOneRankIsToldToAll) {
             "");
 }
 
-TEST_P(DeviceWorlds, MoreLanesOfAllRanksThanTheDeviceHoldsAreRefused) {
+TEST_P(DeviceLaunches, MoreLanesOfAllRanksThanTheDeviceHoldsAreRefused) {
   ScopedVariable small("KOLO_STANDIN_RESIDENT", "6"); // ranks 0 and 2 share a device
   EXPECT_EQ(
       inAll(GetParam(), [&](Communicator &host) { return Member(host, jobOf("ringAllGather"), {.lanes = 3}).run(1); }),
@@ -167,7 +167,7 @@ TEST_P(DeviceWorlds, MoreLanesOfAllRanksThanTheDeviceHoldsAreRefused) {
   EXPECT_NE(said.find("2 ranks of 4 lanes are 8 blocks"), std::string::npos) << said;
 }
 
-TEST_P(DeviceWorlds, AKernelThatWaitsInVainEndsItForAll) {
+TEST_P(DeviceLaunches, AKernelThatWaitsInVainEndsItForAll) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("hang"), {.lanes = 2, .timeoutMs = 20});
@@ -180,7 +180,7 @@ TEST_P(DeviceWorlds, AKernelThatWaitsInVainEndsItForAll) {
             "");
 }
 
-TEST_P(DeviceWorlds, ARankThatDoesNotCallIsMissed) {
+TEST_P(DeviceLaunches, ARankThatDoesNotCallIsMissed) {
   std::string said = inAll(
       GetParam(),
       [&](Communicator &host) -> std::string {
@@ -195,16 +195,15 @@ TEST_P(DeviceWorlds, ARankThatDoesNotCallIsMissed) {
   EXPECT_EQ(said, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DeviceWorlds,
-                         testing::Values(WorldKind::Threads, WorldKind::Forked, WorldKind::Environment),
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceLaunches, testing::Values(Launch::Threads, Launch::Forked, Launch::Environment),
                          testing::PrintToStringParamName());
 
 TEST(DeviceProcesses, ARankThatIsKilledIsLostToTheOthers) {
   (void)devicePlugin();
-  auto world = kolo::runtime::ForkedWorld::create(numRanks);
-  ASSERT_TRUE(world.isOk());
+  auto forked = kolo::runtime::ForkedRanks::create(numRanks);
+  ASSERT_TRUE(forked.isOk());
   auto said = runProcesses(numRanks, [&](int rank) -> std::string {
-    auto host = Communicator::createForked(*world, rank, {.timeoutMs = 15000});
+    auto host = Communicator::createForked(*forked, rank, {.timeoutMs = 15000});
     Member member(*host, jobOf("hang"), {.lanes = 2, .timeoutMs = 15000});
     if (Status status = member.start(); !status.isOk())
       return status.message();
@@ -222,7 +221,7 @@ TEST(DeviceProcesses, ARankThatIsKilledIsLostToTheOthers) {
 }
 
 TEST(DeviceProcesses, MemoryThatComesAgainAtTheSameAddressIsAnother) {
-  EXPECT_EQ(inAll(WorldKind::Forked,
+  EXPECT_EQ(inAll(Launch::Forked,
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("ringAllGather"));
                     std::string wrong = member.run(2);
@@ -236,7 +235,7 @@ TEST(DeviceProcesses, MemoryThatComesAgainAtTheSameAddressIsAnother) {
 }
 
 TEST(DeviceProcesses, MoreDifferentCallsThanAreKeptAreRightToo) {
-  EXPECT_EQ(inAll(WorldKind::Forked,
+  EXPECT_EQ(inAll(Launch::Forked,
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("scratchAllReduce", 400));
                     for (int64_t count = 1; count < 300; ++count) {

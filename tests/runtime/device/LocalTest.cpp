@@ -40,21 +40,21 @@ TEST(LocalDevices, CallsInPlaceAreRightWhetherTheProgramIsMadeForThatOrNot) {
 }
 
 TEST(LocalDevices, CallsBackToBackNeedNoWaitingBetweenThem) {
-  LocalRanks world({0, 0, 1, 1}, {"scratchAllReduce", 5000}, {.lanes = 4});
-  world.fill(0);
+  LocalRanks local({0, 0, 1, 1}, {"scratchAllReduce", 5000}, {.lanes = 4});
+  local.fill(0);
   for (int call = 0; call < 50; ++call)
-    ASSERT_EQ(world.start(call % 3 == 0).message(), ""); // now and then on other streams
-  EXPECT_EQ(world.communicator->synchronize().message(), "");
-  EXPECT_EQ(world.check(0), "");
+    ASSERT_EQ(local.start(call % 3 == 0).message(), ""); // now and then on other streams
+  EXPECT_EQ(local.communicator->synchronize().message(), "");
+  EXPECT_EQ(local.check(0), "");
 }
 
 TEST(LocalDevices, ACallThatIsRepeatedAllocatesNothingAndTheImageIsLoadedOnce) {
   int64_t before = liveHandles(), loads = moduleLoads();
   {
-    LocalRanks world(onOneDevice(4), {"scratchAllReduce", 100}, {.lanes = 2});
-    EXPECT_EQ(world.run(1), "");
+    LocalRanks local(onOneDevice(4), {"scratchAllReduce", 100}, {.lanes = 2});
+    EXPECT_EQ(local.run(1), "");
     int64_t after = liveHandles();
-    EXPECT_EQ(world.run(20), "");
+    EXPECT_EQ(local.run(20), "");
     EXPECT_EQ(liveHandles(), after);
     LocalRanks other(onOneDevice(2), {"ringAllGather", 100});
     EXPECT_EQ(other.run(1), "");
@@ -64,25 +64,25 @@ TEST(LocalDevices, ACallThatIsRepeatedAllocatesNothingAndTheImageIsLoadedOnce) {
 }
 
 TEST(LocalDevices, MoreDifferentCallsThanAreKeptAreRightToo) {
-  LocalRanks world(onOneDevice(2), {"scratchAllReduce", 400}, {.lanes = 1});
-  world.fill(0);
+  LocalRanks local(onOneDevice(2), {"scratchAllReduce", 400}, {.lanes = 1});
+  local.fill(0);
   for (int64_t count = 1; count <= 300; ++count) {
-    world.job.count = count;
-    ASSERT_EQ(world.start().message(), "");
+    local.job.count = count;
+    ASSERT_EQ(local.start().message(), "");
   }
-  EXPECT_EQ(world.communicator->synchronize().message(), "");
-  world.job.count = 400;
-  EXPECT_EQ(world.run(2), "");
+  EXPECT_EQ(local.communicator->synchronize().message(), "");
+  local.job.count = 400;
+  EXPECT_EQ(local.run(2), "");
 }
 
 TEST(LocalDevices, AStreamTellsTheTimeBetweenItsMarks) {
-  LocalRanks world(onOneDevice(2), {"ringAllGather", 1000});
-  EXPECT_EQ(world.run(1), "");
-  EXPECT_TRUE(world.streams[0].mark(0).isOk());
-  EXPECT_EQ(world.start().message(), "");
-  EXPECT_TRUE(world.streams[0].mark(1).isOk());
-  auto elapsed = world.streams[0].elapsedMicroseconds();
+  LocalRanks local(onOneDevice(2), {"ringAllGather", 1000});
+  EXPECT_EQ(local.run(1), "");
+  EXPECT_TRUE(local.streams[0].mark(0).isOk());
+  EXPECT_EQ(local.start().message(), "");
+  EXPECT_TRUE(local.streams[0].mark(1).isOk());
+  auto elapsed = local.streams[0].elapsedMicroseconds();
   ASSERT_TRUE(elapsed.isOk()) << elapsed.status().message();
   EXPECT_GT(*elapsed, 0);
-  EXPECT_EQ(expectStatus(world.streams[0].mark(2), StatusCode::InvalidArgument, {"marks 0 and 1"}), "");
+  EXPECT_EQ(expectStatus(local.streams[0].mark(2), StatusCode::InvalidArgument, {"marks 0 and 1"}), "");
 }

@@ -11,15 +11,15 @@ namespace {
 class Refusal : public testing::Test {
 protected:
   std::string refused(StatusCode code, const std::vector<std::string> &texts) {
-    Status status = world.communicator->run(devicePlugin(), arguments, {&buffers, 1}, {&stream, 1});
+    Status status = local.communicator->run(devicePlugin(), arguments, {&buffers, 1}, {&stream, 1});
     return expectStatus(status, code, texts);
   }
-  void TearDown() override { EXPECT_EQ(world.run(1), "") << "not usable any more"; }
+  void TearDown() override { EXPECT_EQ(local.run(1), "") << "not usable any more"; }
 
-  LocalRanks world{{0}, {"pullAllReduce", 100}};
-  CallArguments arguments = world.job.arguments();
-  RankBuffers buffers = world.ranks[0].buffers();
-  StreamHandle stream = world.streams[0].handle();
+  LocalRanks local{{0}, {"pullAllReduce", 100}};
+  CallArguments arguments = local.job.arguments();
+  RankBuffers buffers = local.ranks[0].buffers();
+  StreamHandle stream = local.streams[0].handle();
 };
 
 DeviceOptions many(int lanes) { return {.lanes = lanes}; }
@@ -36,14 +36,14 @@ TEST_F(Refusal, BuffersThatAreNoMemoryOfTheDevice) {
   std::vector<int32_t> ordinary(100);
   buffers.input = ordinary.data();
   EXPECT_EQ(refused(StatusCode::InvalidArgument, {"rank 0", "input", "is not memory of device 0"}), "");
-  buffers = world.ranks[0].buffers();
+  buffers = local.ranks[0].buffers();
   buffers.output = nullptr;
   EXPECT_EQ(refused(StatusCode::InvalidArgument, {"output is null"}), "");
 }
 
 TEST_F(Refusal, MemoryThatWasFreed) {
   {
-    auto gone = world.communicator->allocate(0, 400);
+    auto gone = local.communicator->allocate(0, 400);
     buffers.input = gone->data();
   }
   EXPECT_EQ(refused(StatusCode::InvalidArgument, {"input", "is not memory of device 0"}), "");
@@ -70,7 +70,7 @@ TEST_F(Refusal, TypesAndReductionsThatTheImageHasNoCodeFor) {
 }
 
 TEST_F(Refusal, AnotherNumberOfRanksOrStreams) {
-  Status status = world.communicator->run(devicePlugin(), arguments, {}, {});
+  Status status = local.communicator->run(devicePlugin(), arguments, {}, {});
   EXPECT_EQ(expectStatus(status, StatusCode::InvalidArgument, {"1 ranks are here, and the call is for 0"}), "");
 }
 
@@ -144,11 +144,11 @@ TEST(Creation, DevicesThatAreNotThereAreAnErrorWithAReason) {
 }
 
 TEST(Creation, CodeForTheHostAloneIsRefused) {
-  LocalRanks world({0}, {"ringAllGather", 100});
+  LocalRanks local({0}, {"ringAllGather", 100});
   auto other = Plugin::load(KOLO_TEST_HOST_PLUGIN);
   ASSERT_TRUE(other.isOk());
-  RankBuffers buffers = world.ranks[0].buffers();
-  StreamHandle stream = world.streams[0].handle();
-  Status status = world.communicator->run(*other, world.job.arguments(), {&buffers, 1}, {&stream, 1});
+  RankBuffers buffers = local.ranks[0].buffers();
+  StreamHandle stream = local.streams[0].handle();
+  Status status = local.communicator->run(*other, local.job.arguments(), {&buffers, 1}, {&stream, 1});
   EXPECT_EQ(expectStatus(status, StatusCode::BadPlugin, {"has no code for devices"}), "");
 }

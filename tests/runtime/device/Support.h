@@ -1,7 +1,7 @@
 // Collectives on devices for tests: buffers, data that tells ranks apart, and what has to come out.
 #pragma once
 
-#include "World.h"
+#include "Ranks.h"
 #include "kolo/runtime/Device.h"
 #include "kolo/runtime/Plugin.h"
 

@@ -7,25 +7,25 @@
 using namespace kolo::test;
 
 TEST(DeviceTimeout, NamesWhoWaitedForWhomAndTheAuthorsLine) {
-  LocalRanks world({0, 0, 1}, {"hang", 10}, {.lanes = 2, .timeoutMs = 20});
-  ASSERT_EQ(world.start().message(), "");
-  Status status = world.communicator->synchronize();
+  LocalRanks local({0, 0, 1}, {"hang", 10}, {.lanes = 2, .timeoutMs = 20});
+  ASSERT_EQ(local.start().message(), "");
+  Status status = local.communicator->synchronize();
   EXPECT_EQ(expectStatus(status, StatusCode::Timeout,
                          {"waited for rank", "(semaphore 0, lane", "program hang, hang.cpp:", "timed out"}),
             "");
   EXPECT_TRUE(status.rank() == 2 || status.rank() == 0);
-  EXPECT_EQ(expectStatus(world.communicator->query(), StatusCode::Aborted, {"was aborted", "hang.cpp:"}), "");
-  EXPECT_EQ(expectStatus(world.start(), StatusCode::Aborted, {"was aborted", "hang.cpp:"}), "");
+  EXPECT_EQ(expectStatus(local.communicator->query(), StatusCode::Aborted, {"was aborted", "hang.cpp:"}), "");
+  EXPECT_EQ(expectStatus(local.start(), StatusCode::Aborted, {"was aborted", "hang.cpp:"}), "");
 }
 
 TEST(DeviceTimeout, IsNoticedByQueryAndByTheNextCall) {
   for (bool byQuery : {true, false}) {
-    LocalRanks world({0, 0}, {"hang", 10}, {.lanes = 1, .timeoutMs = 5});
-    ASSERT_EQ(world.start().message(), "");
+    LocalRanks local({0, 0}, {"hang", 10}, {.lanes = 1, .timeoutMs = 5});
+    ASSERT_EQ(local.start().message(), "");
     Status status;
     while (status.isOk()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      status = byQuery ? world.communicator->query() : world.start();
+      status = byQuery ? local.communicator->query() : local.start();
     }
     EXPECT_EQ(expectStatus(status, StatusCode::Timeout, {"program hang, hang.cpp:"}), "");
   }
@@ -34,8 +34,8 @@ TEST(DeviceTimeout, IsNoticedByQueryAndByTheNextCall) {
 TEST(DeviceTimeout, LeavesNothingBehind) {
   int64_t before = liveHandles();
   {
-    LocalRanks world({0, 0}, {"hang", 10}, {.lanes = 2, .timeoutMs = 5});
-    EXPECT_EQ(world.start().message(), "");
+    LocalRanks local({0, 0}, {"hang", 10}, {.lanes = 2, .timeoutMs = 5});
+    EXPECT_EQ(local.start().message(), "");
   }
   EXPECT_EQ(liveHandles(), before);
 }

@@ -78,7 +78,7 @@ static int32_t ringAllGather(In in) {
 
 static void combine(In in, void *dst, const void *src, int64_t n) {
   const void *srcs[] = {dst, src};
-  in->reduce(&dst, 1, srcs, 2, n, in->aroundCaches);
+  in->reduce(&dst, 1, srcs, 2, n, in->nonTemporal);
 }
 
 /* Every rank pulls every input, through its tile where the input has no address here. */
@@ -193,7 +193,7 @@ static int64_t slotPerRank(const KoloShape *shape) {
 
 #define KERNEL(name, type, op)                                                                                         \
   static void name(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,            \
-                   int64_t aroundCaches) {                                                                             \
+                   int64_t nonTemporal) {                                                                              \
     for (int64_t i = 0; i < n; ++i) {                                                                                  \
       type value = ((const type *)srcs[0])[i];                                                                         \
       for (int64_t s = 1; s < numSrcs; ++s)                                                                            \

@@ -6,7 +6,7 @@
 // all that was before a call before all that is in it, on every rank, and so hides a credit that a program lacks for
 // the entry to a call, and every hazard between calls. The bare host adds nothing to the program's own signals; there
 // such a credit is missed. A signal or a credit that is missing inside a call shows in both.
-#include "../World.h"
+#include "../Ranks.h"
 #include "Host.h"
 
 #include <gtest/gtest.h>

@@ -27,8 +27,8 @@ def compile_to(kolo, path, *arguments):
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-SCHEDULES = {"": ["--entry", "credits"], ".together": ["--entry", "together"], ".slots": ["--protocol", "slots"],
-             ".packets": ["--entry", "credits", "--protocol", "packets"]}
+SCHEDULES = {"": ["--entry", "credits"], ".together": ["--entry", "together"], ".published": ["--protocol", "published"],
+             ".ll": ["--entry", "credits", "--protocol", "ll"]}
 # Of these alone, since memory is used again in the same order as with packets: a ring, many senders, and one that needs credits.
 LINES = {"ringAllReduce", "allPairsAllGather", "binomialBroadcast"}
 
@@ -37,7 +37,7 @@ def compile_shipped(kolo, folder, name, dims):
     """Returns the number of plugins."""
     schedules = dict(SCHEDULES)
     if name in LINES:
-        schedules[".lines"] = ["--entry", "credits", "--protocol", "lines"]
+        schedules[".ll128"] = ["--entry", "credits", "--protocol", "ll128"]
     return sum(compile_schedule(kolo, folder / f"{name}{suffix}.so", name, dims, options) for suffix, options in schedules.items())
 
 
@@ -49,9 +49,9 @@ def compile_schedule(kolo, path, name, dims, options):
             return 1
         if "must be a power of two" not in outcome.stderr:
             break
-    if "from which nothing is sent here" in outcome.stderr and "slots" in options:
+    if "from which nothing is sent here" in outcome.stderr and "published" in options:
         return 0
-    if "this sends to slots" in outcome.stderr and "packets" in options:
+    if "this sends to slots" in outcome.stderr and "ll" in options:
         return 0
     sys.exit(outcome.stderr)
 

@@ -46,20 +46,20 @@ struct CallArguments {
   std::optional<CollectiveKind> collective = {};
 };
 
-struct ForkedWorldState;
+struct ForkedRanksState;
 
 /// What ranks that are forked from one parent share. The parent creates it before it forks; each child then calls
 /// Communicator::createForked. It names no file: nothing remains when all processes have ended, however they end.
-class KOLO_RUNTIME_API ForkedWorld {
+class KOLO_RUNTIME_API ForkedRanks {
 public:
   /// InvalidArgument: numRanks is not in 1..maxRanks. OutOfMemory, SystemError.
-  static Result<ForkedWorld> create(int numRanks);
+  static Result<ForkedRanks> create(int numRanks);
   int size() const;
 
 private:
   friend class Communicator;
-  explicit ForkedWorld(std::shared_ptr<ForkedWorldState> state);
-  std::shared_ptr<ForkedWorldState> state;
+  explicit ForkedRanks(std::shared_ptr<ForkedRanksState> state);
+  std::shared_ptr<ForkedRanksState> state;
 };
 
 class CommunicatorState;
@@ -78,7 +78,8 @@ public:
   /// Joins a world made by the parent. Blocks until all ranks have joined. Errors as for createThreads, and: Mismatch
   /// (ranks disagree on an option, a rank joined twice), Timeout (a rank did not join, which the message names),
   /// PeerLost, SystemError (KOLO_ORDINARY_MEMORY=attach where that is not permitted).
-  static Result<Communicator> createForked(const ForkedWorld &world, int rank, const CommunicatorOptions &options = {});
+  static Result<Communicator> createForked(const ForkedRanks &forked, int rank,
+                                           const CommunicatorOptions &options = {});
 
   /// Joins the processes that share RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; rank 0 listens there. Blocks until
   /// all ranks have joined, attempts included. Errors as for createForked; a variable that is missing or bad is an

@@ -46,7 +46,7 @@ struct ProgramInfo {
   int numSemaphores = 0;
   bool reduces = false;
   bool enters = false;      // it is proved only if no rank starts a call before all ranks have come to it
-  bool sendsLines = false;  // its packets are lines: see PluginAbi.h
+  bool usesLL128 = false;   // its packets are lines: see PluginAbi.h
   bool sharesInput = true;  // peers read this rank's input
   bool sharesOutput = true; // peers read or write this rank's output
   InPlace inPlace = InPlace::Direct;

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 6u
+#define KOLO_ABI_VERSION 7u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -64,13 +64,13 @@ typedef enum KoloBufferRole {
 } KoloBufferRole;
 
 /* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one
- * source; a destination may be a source, but does not overlap one otherwise. `aroundCaches`: see KoloInvocation; then
+ * source; a destination may be a source, but does not overlap one otherwise. `nonTemporal`: see KoloInvocation; then
  * everything is visible to whoever sees what is stored afterwards, all the same. */
 typedef void (*KoloReduceKernel)(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs,
-                                 int64_t numElements, int64_t aroundCaches);
+                                 int64_t numElements, int64_t nonTemporal);
 /* The same for a sum that is divided by numRanks before it is stored: what an average ends with. */
 typedef void (*KoloAverageKernel)(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs,
-                                  int64_t numElements, int64_t aroundCaches, int64_t numRanks);
+                                  int64_t numElements, int64_t nonTemporal, int64_t numRanks);
 
 typedef struct KoloInvocation KoloInvocation;
 
@@ -119,7 +119,7 @@ struct KoloInvocation {
   int64_t tileBytes;                 /* a multiple of 64, at least 4096 */
   int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
                                       * of any packet that is still in the memory for packets */
-  int64_t aroundCaches; /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
+  int64_t nonTemporal; /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
 };
 
 /* Shape of one call, enough to size its scratch memory. */

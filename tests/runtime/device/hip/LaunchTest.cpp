@@ -1,5 +1,5 @@
 // libkolo_hip on stand-ins for HIP: launches are cooperative where HIP has such launches.
-#include "World.h"
+#include "Ranks.h"
 #include "device/DeviceDriver.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ struct WrongOutput {
 };
 
 /// What a run found out; the first of these that is there counts.
-struct MachineResult {
+struct VectorClockResult {
   bool outOfMemory = false;
   std::vector<Blocked> blocked;
   std::vector<Conflict> conflicts; // one per pair of ops
@@ -50,11 +50,11 @@ struct MachineResult {
   std::optional<bool> ranksAgreeBitwise; // nothing: see Verdict
 };
 
-class Machine {
+class VectorClockRun {
 public:
-  Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
-  ~Machine();
-  MachineResult run();
+  VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
+  ~VectorClockRun();
+  VectorClockResult run();
 
   uint32_t stepsPerCall(size_t orbit) const { return uint32_t(traced.traces[orbit].events.size()) + 2; }
   /// Published memory, and that of packets, is the same again in the call after the next.
@@ -136,12 +136,12 @@ private:
     uint32_t buffer;
     bool isWrite, isPut;
   };
-  size_t placeOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const;
+  size_t packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const;
   Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
-    return states[group.orbitOf(owner)].cells[buffer][placeOf(owner, buffer, chunk, part)];
+    return states[group.orbitOf(owner)].cells[buffer][packetNumber(owner, buffer, chunk, part)];
   }
   Packet &packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
-    return states[group.orbitOf(owner)].packets[buffer][placeOf(owner, buffer, chunk, part)];
+    return states[group.orbitOf(owner)].packets[buffer][packetNumber(owner, buffer, chunk, part)];
   }
   bool isPackets(uint32_t buffer) const { return tracer.program().buffers[buffer].role == BufferRole::Packets; }
   std::shared_ptr<const SharedClock> shareClock(RankState &state);
@@ -170,7 +170,7 @@ private:
   int64_t clockBytes = 0;                                           // of shared clocks that are alive
   bool hasLostPackets = false;                                      // that others took the place of
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, size_t> conflictOf; // by the two ops
-  MachineResult result;
+  VectorClockResult result;
 };
 
 } // namespace kolo

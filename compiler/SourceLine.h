@@ -8,12 +8,12 @@
 namespace kolo {
 
 /// A line of C++ or of textual IR.
-struct Place {
+struct SourceLine {
   std::string file = "?";
   unsigned line = 0, column = 0;
 };
 
 /// The first place that a location knows of; the default, "?", when it knows none.
-Place placeOf(mlir::Location location);
+SourceLine sourceLineOf(mlir::Location location);
 
 } // namespace kolo

@@ -19,7 +19,7 @@ struct Lane {
   std::optional<Scope> scope;
   std::optional<Walker> walker;       // empty between two invocations
   mlir::Operation *current = nullptr; // an op that is not complete: it waits, or has chunks left
-  std::deque<PiecePair> piecesLeft;   // of `current`
+  std::deque<PartPair> partsLeft;     // of `current`
   int64_t numPendingPuts = 0;         // over all peers
   int64_t numEntered = 0;             // invocations
 };
@@ -32,17 +32,17 @@ struct RankState {
 /// A put of one chunk, or a signal, on its way from a lane to a peer.
 struct Pending {
   mlir::Operation *op;
-  PiecePair pieces;
+  PartPair pieces;
   bool isSignal;
   int64_t invocation; // in which it was issued
 };
 
 /// A piece of a packets buffer on a rank, in one of its turns: buffer, rank, turn, chunk, part.
-using PacketPlace = std::tuple<mlir::Operation *, int64_t, int64_t, int64_t, int64_t>;
+using PacketKey = std::tuple<mlir::Operation *, int64_t, int64_t, int64_t, int64_t>;
 
-class ChannelMachine {
+class ChannelInterpreter {
 public:
-  ChannelMachine(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options);
+  ChannelInterpreter(ProgramOp program, SimulatedCall &simulated, uint64_t seed, const ChannelOptions &options);
   /// Runs all invocations to their end, and delivers what is pending then.
   llvm::Error run();
 
@@ -52,7 +52,7 @@ private:
     int64_t numArrived = 0, numWaited = 0;
   };
 
-  // Scheduling (ChannelMachine.cpp).
+  // Scheduling (ChannelInterpreter.cpp).
   llvm::Error stepAny(bool &didStep);
   void redrawSpeeds();
   std::optional<int64_t> pickRunner();
@@ -70,19 +70,19 @@ private:
   llvm::Error beginMove(Lane &lane, MoveInterface move);
   llvm::Error beginDivide(Lane &lane, DivideOp divide);
   llvm::Error continueOp(Lane &lane);
-  llvm::Error movePiece(Lane &lane, mlir::Operation *op, const PiecePair &pieces);
+  llvm::Error movePart(Lane &lane, mlir::Operation *op, const PartPair &pieces);
   llvm::Expected<int64_t> peerOf(const Lane &lane, mlir::Operation *op, mlir::Value rank) const;
   llvm::Error deliver(Lane &lane, int64_t peer, const Pending &pending);
   bool isBlocked(const Lane &lane) const;
   /// What a lane needs of packets to go on with: nothing if it does not read any now.
-  std::optional<PacketPlace> awaitedPackets(const Lane &lane) const;
+  std::optional<PacketKey> awaitedPackets(const Lane &lane) const;
   llvm::Error arrivePackets(const Lane &lane, int64_t peer, const Pending &pending);
   Semaphore &semaphore(int64_t number, int64_t from, int64_t to, int64_t lane);
   const Semaphore &semaphoreOfWait(const Lane &lane, WaitOp wait) const;
   std::vector<Pending> &queue(const Lane &lane, int64_t peer);
 
   ProgramOp program;
-  World &world;
+  SimulatedCall &simulated;
   const ChannelOptions &options;
   Memory memory;
   std::mt19937_64 random;
@@ -92,7 +92,7 @@ private:
   std::vector<Semaphore> semaphores;        // [((number * numRanks + from) * numRanks + to) * numLanes + lane]
   std::vector<std::vector<Pending>> queues; // [lane index * numRanks + peer], in the order of issue
   std::vector<size_t> busyQueues;           // those that are not empty
-  std::map<PacketPlace, int64_t> packets;   // the invocation that the packets there are of
+  std::map<PacketKey, int64_t> packets;     // the invocation that the packets there are of
   std::vector<double> speeds;               // of every runner: the lanes, then the applications of all ranks
   double deliveryShare = 0;                 // of the steps that deliver something pending
   std::vector<Bytes> finalOutputs;

@@ -1,17 +1,18 @@
 // The scheduler: which lane, application or pending transfer makes the next step, at random.
-#include "ir/reference/ChannelMachine.h"
+#include "ir/reference/ChannelInterpreter.h"
 
 using namespace mlir;
 
 namespace kolo::reference {
 
-ChannelMachine::ChannelMachine(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options)
-    : program(program), world(world), options(options), memory(world), random(seed),
-      numRanks(reference::numRanks(world)), ranks(numRanks),
-      semaphores(program.getSemaphores() * numRanks * numRanks * world.numLanes),
-      queues(numRanks * world.numLanes * numRanks), finalOutputs(numRanks) {
+ChannelInterpreter::ChannelInterpreter(ProgramOp program, SimulatedCall &simulated, uint64_t seed,
+                                       const ChannelOptions &options)
+    : program(program), simulated(simulated), options(options), memory(simulated), random(seed),
+      numRanks(reference::numRanks(simulated)), ranks(numRanks),
+      semaphores(program.getSemaphores() * numRanks * numRanks * simulated.numLanes),
+      queues(numRanks * simulated.numLanes * numRanks), finalOutputs(numRanks) {
   for (int64_t rank = 0; rank < numRanks; ++rank)
-    for (int64_t number = 0; number < world.numLanes; ++number) {
+    for (int64_t number = 0; number < simulated.numLanes; ++number) {
       lanes.push_back(std::make_unique<Lane>());
       lanes.back()->rank = rank;
       lanes.back()->number = number;
@@ -25,7 +26,7 @@ static double drawFraction(std::mt19937_64 &random) { return double(random() >> 
 
 /// Very unequal speeds make one rank run far ahead of another, and pending transfers arrive very late or at once: that
 /// is where missing synchronisation shows.
-void ChannelMachine::redrawSpeeds() {
+void ChannelInterpreter::redrawSpeeds() {
   static constexpr double choices[] = {1, 1, 30, 1000};
   static constexpr double shares[] = {0.01, 0.1, 0.5, 0.95};
   for (double &speed : speeds)
@@ -34,14 +35,14 @@ void ChannelMachine::redrawSpeeds() {
 }
 
 /// Runners are numbered: every lane, then, past them, every rank's application, which starts invocations.
-bool ChannelMachine::canRun(int64_t runner) const {
+bool ChannelInterpreter::canRun(int64_t runner) const {
   if (runner < int64_t(lanes.size()))
     return lanes[runner]->walker && !isBlocked(*lanes[runner]);
   const RankState &rank = ranks[runner - lanes.size()];
   return rank.numLanesRunning == 0 && rank.numStarted < options.numInvocations;
 }
 
-std::optional<int64_t> ChannelMachine::pickRunner() {
+std::optional<int64_t> ChannelInterpreter::pickRunner() {
   double total = 0;
   std::vector<std::pair<double, int64_t>> candidates;
   for (int64_t runner = 0; runner < int64_t(speeds.size()); ++runner)
@@ -56,32 +57,32 @@ std::optional<int64_t> ChannelMachine::pickRunner() {
   return candidates.back().second;
 }
 
-void ChannelMachine::startInvocation(int64_t rank) {
+void ChannelInterpreter::startInvocation(int64_t rank) {
   RankState &state = ranks[rank];
   if (state.numStarted > 0 && options.beforeNext)
-    options.beforeNext(rank, state.numStarted, world.inputs[rank], world.outputs[rank]);
+    options.beforeNext(rank, state.numStarted, simulated.inputs[rank], simulated.outputs[rank]);
   ++state.numStarted;
-  state.numLanesRunning = world.numLanes;
-  for (int64_t number = 0; number < world.numLanes; ++number) {
-    Lane &lane = *lanes[rank * world.numLanes + number];
-    lane.scope.emplace(world, rank, number, state.numStarted - 1);
+  state.numLanesRunning = simulated.numLanes;
+  for (int64_t number = 0; number < simulated.numLanes; ++number) {
+    Lane &lane = *lanes[rank * simulated.numLanes + number];
+    lane.scope.emplace(simulated, rank, number, state.numStarted - 1);
     lane.walker.emplace(program.getBody().front(), *lane.scope);
   }
 }
 
 /// Puts that are still pending stay so: ending is no flush.
-void ChannelMachine::endLane(Lane &lane) {
+void ChannelInterpreter::endLane(Lane &lane) {
   lane.walker.reset();
   RankState &rank = ranks[lane.rank];
   if (--rank.numLanesRunning > 0)
     return;
   if (options.atEnd)
-    options.atEnd(lane.rank, rank.numStarted - 1, world.outputs[lane.rank]);
+    options.atEnd(lane.rank, rank.numStarted - 1, simulated.outputs[lane.rank]);
   if (rank.numStarted == options.numInvocations)
-    finalOutputs[lane.rank] = world.outputs[lane.rank];
+    finalOutputs[lane.rank] = simulated.outputs[lane.rank];
 }
 
-llvm::Error ChannelMachine::stepRunner(int64_t runner) {
+llvm::Error ChannelInterpreter::stepRunner(int64_t runner) {
   if (runner < int64_t(lanes.size()))
     return stepLane(*lanes[runner]);
   startInvocation(runner - lanes.size());
@@ -89,7 +90,7 @@ llvm::Error ChannelMachine::stepRunner(int64_t runner) {
 }
 
 /// Puts of a queue may arrive in any order; a signal arrives after all that precedes it in its queue.
-llvm::Error ChannelMachine::deliverAny() {
+llvm::Error ChannelInterpreter::deliverAny() {
   size_t busy = random() % busyQueues.size(), index = busyQueues[busy];
   std::vector<Pending> &pending = queues[index];
   std::vector<size_t> eligible;
@@ -106,7 +107,7 @@ llvm::Error ChannelMachine::deliverAny() {
   return deliver(*lanes[index / numRanks], int64_t(index % numRanks), item);
 }
 
-llvm::Error ChannelMachine::stepAny(bool &didStep) {
+llvm::Error ChannelInterpreter::stepAny(bool &didStep) {
   didStep = true;
   if (random() % 64 == 0)
     redrawSpeeds();
@@ -121,7 +122,7 @@ llvm::Error ChannelMachine::stepAny(bool &didStep) {
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::reportDeadlock() const {
+llvm::Error ChannelInterpreter::reportDeadlock() const {
   llvm::Error error = llvm::createStringError("deadlock: nobody can go on");
   int64_t numListed = 0;
   for (const std::unique_ptr<Lane> &lane : lanes) {
@@ -147,9 +148,9 @@ llvm::Error ChannelMachine::reportDeadlock() const {
   return error;
 }
 
-llvm::Error ChannelMachine::reportImbalance() const {
+llvm::Error ChannelInterpreter::reportImbalance() const {
   for (auto [index, counter] : llvm::enumerate(semaphores)) {
-    int64_t lane = index % world.numLanes, pair = index / world.numLanes;
+    int64_t lane = index % simulated.numLanes, pair = index / simulated.numLanes;
     if (counter.numArrived != counter.numWaited)
       return errorAt(program, "unbalanced: rank " + Twine(pair / numRanks % numRanks) + " lane " + Twine(lane) +
                                   " signalled semaphore " + Twine(pair / numRanks / numRanks) + " of rank " +
@@ -159,20 +160,21 @@ llvm::Error ChannelMachine::reportImbalance() const {
   return llvm::Error::success();
 }
 
-llvm::Error ChannelMachine::run() {
+llvm::Error ChannelInterpreter::run() {
   for (bool didStep = true; didStep;)
     if (llvm::Error error = stepAny(didStep))
       return error;
   if (llvm::any_of(lanes, [](const std::unique_ptr<Lane> &lane) { return lane->walker.has_value(); }))
     return reportDeadlock();
-  world.outputs = finalOutputs;
+  simulated.outputs = finalOutputs;
   return options.requireBalance ? reportImbalance() : llvm::Error::success();
 }
 
-llvm::Error interpretChannel(ProgramOp program, World &world, uint64_t seed, const ChannelOptions &options) {
-  if (llvm::Error error = validate(world, enclosingProgram(program)))
+llvm::Error interpretChannel(ProgramOp program, SimulatedCall &simulated, uint64_t seed,
+                             const ChannelOptions &options) {
+  if (llvm::Error error = validate(simulated, enclosingProgram(program)))
     return error;
-  return ChannelMachine(program, world, seed, options).run();
+  return ChannelInterpreter(program, simulated, seed, options).run();
 }
 
 } // namespace kolo::reference

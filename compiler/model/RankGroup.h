@@ -2,7 +2,7 @@
 // into what another does. Used by the checker, which then follows one rank of every orbit.
 #pragma once
 
-#include "compiler/check/Trace.h"
+#include "compiler/model/Trace.h"
 
 namespace kolo {
 

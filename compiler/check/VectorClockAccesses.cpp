@@ -1,5 +1,5 @@
 // What moves where: accesses to chunks, their contents, and the outputs at the end of every call.
-#include "compiler/check/Machine.h"
+#include "compiler/check/VectorClockRun.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace kolo {
 
-void Machine::move(size_t orbit, const Event &event) {
+void VectorClockRun::move(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   const Trace &trace = traced.traces[orbit];
   int64_t rank = group.representatives()[orbit];
@@ -45,17 +45,17 @@ void Machine::move(size_t orbit, const Event &event) {
   }
 }
 
-bool Machine::leavesSlot(const Event &event) const {
+bool VectorClockRun::leavesSlot(const Event &event) const {
   return tracer.grids()[event.source.buffer].isSlots && !tracer.grids()[event.destination.buffer].isSlots;
 }
 
-Contents::Id Machine::leaveSlot(const Event &event, Contents::Id content, int64_t chunk) {
+Contents::Id VectorClockRun::leaveSlot(const Event &event, Contents::Id content, int64_t chunk) {
   int64_t perBlock = tracer.grids()[event.destination.buffer].chunksPerBlock;
   return contents.leaveSlot(content, chunk % perBlock, perBlock, tracer.program().ops[event.op].op);
 }
 
 /// A step that reads and writes one chunk does so chunk by chunk, in any order: only a chunk onto itself is harmless.
-void Machine::checkOverlap(size_t orbit, const Event &event) {
+void VectorClockRun::checkOverlap(size_t orbit, const Event &event) {
   if (sourceChunks == destinationChunks && event.kind != EventKind::Reduce)
     return;
   llvm::DenseMap<int32_t, size_t> position;
@@ -74,7 +74,7 @@ void Machine::checkOverlap(size_t orbit, const Event &event) {
   }
 }
 
-void Machine::divide(size_t orbit, const Event &event) {
+void VectorClockRun::divide(size_t orbit, const Event &event) {
   int64_t rank = group.representatives()[orbit];
   expandBox(traced.traces[orbit], event.destination, tracer.grids()[event.destination.buffer], destinationChunks);
   for (int32_t chunk : destinationChunks) {
@@ -85,7 +85,7 @@ void Machine::divide(size_t orbit, const Event &event) {
 }
 
 /// The application has written its input and spoilt its output.
-void Machine::startCall(size_t orbit, int64_t call) {
+void VectorClockRun::startCall(size_t orbit, int64_t call) {
   int64_t rank = group.representatives()[orbit];
   for (BufferRole role : {BufferRole::Output, BufferRole::Input}) {
     std::optional<uint32_t> buffer = tracer.bufferOf(role);
@@ -103,7 +103,7 @@ void Machine::startCall(size_t orbit, int64_t call) {
 }
 
 /// The application reads its output, and may overwrite its buffers from then on.
-void Machine::endCall(size_t orbit, int64_t call) {
+void VectorClockRun::endCall(size_t orbit, int64_t call) {
   int64_t rank = group.representatives()[orbit];
   std::optional<uint32_t> output = tracer.bufferOf(BufferRole::Output);
   if (!output || !tracer.exists(rank, BufferRole::Output))
@@ -126,7 +126,7 @@ void Machine::endCall(size_t orbit, int64_t call) {
   }
 }
 
-BitVector Machine::groupMembers(int64_t rank) const {
+BitVector VectorClockRun::groupMembers(int64_t rank) const {
   BitVector members{unsigned(tracer.numRanks())};
   auto groupDims = tracer.program().program.getCollective().getGroupDims();
   auto mine = tracer.coordinatesOf(rank);
@@ -141,7 +141,7 @@ BitVector Machine::groupMembers(int64_t rank) const {
 }
 
 /// Whether every output chunk that all ranks of a group are to hold was combined in one order on all of them.
-bool Machine::agreeBitwise() {
+bool VectorClockRun::agreeBitwise() {
   CollectiveAttr collective = tracer.program().program.getCollective();
   if (collective.getKind() != CollectiveKind::AllReduce)
     return true;

@@ -1,5 +1,5 @@
 // Groups, buffer sizes and validity of a call.
-#include "ir/reference/World.h"
+#include "ir/reference/SimulatedCall.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -89,34 +89,35 @@ static size_t bufferBytes(const Call &call, BufferRole role) {
   return size_t(numBlocks(call, role) * call.count * elementBytes(call.type));
 }
 
-World makeWorld(const Call &call) {
-  World world;
-  static_cast<Call &>(world) = call;
-  world.inputs.assign(numRanks(call), Bytes(bufferBytes(call, BufferRole::Input)));
-  world.outputs.assign(numRanks(call), Bytes(bufferBytes(call, BufferRole::Output), poison));
-  return world;
+SimulatedCall makeSimulatedCall(const Call &call) {
+  SimulatedCall simulated;
+  static_cast<Call &>(simulated) = call;
+  simulated.inputs.assign(numRanks(call), Bytes(bufferBytes(call, BufferRole::Input)));
+  simulated.outputs.assign(numRanks(call), Bytes(bufferBytes(call, BufferRole::Output), poison));
+  return simulated;
 }
 
-void poisonOutputs(World &world) {
-  for (Bytes &output : world.outputs)
+void poisonOutputs(SimulatedCall &simulated) {
+  for (Bytes &output : simulated.outputs)
     std::fill(output.begin(), output.end(), poison);
 }
 
-llvm::Error validate(const World &world, const ProgramShape &program) {
+llvm::Error validate(const SimulatedCall &simulated, const ProgramShape &program) {
   auto fail = [](const llvm::Twine &why) { return llvm::createStringError("bad call: " + why); };
-  if (world.collective != program.collective)
+  if (simulated.collective != program.collective)
     return fail("it is for another collective than the program");
-  if (world.meshSizes.size() != program.mesh.size() ||
-      llvm::any_of(world.meshSizes, [](int64_t size) { return size < 1; }))
+  if (simulated.meshSizes.size() != program.mesh.size() ||
+      llvm::any_of(simulated.meshSizes, [](int64_t size) { return size < 1; }))
     return fail("it needs one positive size for each of the program's " + llvm::Twine(program.mesh.size()) +
                 " mesh dimensions");
-  if (world.count < 0 || world.numLanes < 1)
+  if (simulated.count < 0 || simulated.numLanes < 1)
     return fail("negative count, or no lane");
-  if (world.root < 0 || world.root >= groupSize(world))
-    return fail("no member " + llvm::Twine(world.root) + " in a group of " + llvm::Twine(groupSize(world)));
-  for (auto [role, buffers] : {std::pair{BufferRole::Input, &world.inputs}, {BufferRole::Output, &world.outputs}})
-    if (int64_t(buffers->size()) != numRanks(world) || llvm::any_of(*buffers, [&, role = role](const Bytes &bytes) {
-          return bytes.size() != bufferBytes(world, role);
+  if (simulated.root < 0 || simulated.root >= groupSize(simulated))
+    return fail("no member " + llvm::Twine(simulated.root) + " in a group of " + llvm::Twine(groupSize(simulated)));
+  for (auto [role, buffers] :
+       {std::pair{BufferRole::Input, &simulated.inputs}, {BufferRole::Output, &simulated.outputs}})
+    if (int64_t(buffers->size()) != numRanks(simulated) || llvm::any_of(*buffers, [&, role = role](const Bytes &bytes) {
+          return bytes.size() != bufferBytes(simulated, role);
         }))
       return fail(stringifyBufferRole(role) + "s do not have the size that the collective asks for");
   return llvm::Error::success();

@@ -1,5 +1,5 @@
 // Executes the index arithmetic of a program for one mesh.
-#include "compiler/check/IndexEvaluator.h"
+#include "compiler/model/IndexEvaluator.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,10 +15,10 @@ namespace kolo {
 
 static bool isNumber(Value value) { return value.getType().isIntOrIndex(); }
 
-unsigned IndexEvaluator::addSlot(Value value) {
-  auto [entry, isNew] = slotOf.try_emplace(value, unsigned(slots.size()));
+unsigned IndexEvaluator::addRegister(Value value) {
+  auto [entry, isNew] = registerOf.try_emplace(value, unsigned(registers.size()));
   if (isNew)
-    slots.push_back(0);
+    registers.push_back(0);
   return entry->second;
 }
 
@@ -34,10 +34,10 @@ LogicalResult IndexEvaluator::number(Operation *program) {
   program->walk<WalkOrder::PreOrder>([&](Operation *op) {
     for (Region &region : op->getRegions())
       for (BlockArgument argument : region.getArguments())
-        addSlot(argument);
+        addRegister(argument);
     for (Value result : op->getResults())
       if (isNumber(result))
-        addSlot(result);
+        addRegister(result);
   });
   WalkResult result = program->walk([&](Operation *op) {
     if (op->getNumResults() != 1 || !isNumber(op->getResult(0)))
@@ -84,11 +84,11 @@ LogicalResult IndexEvaluator::execute(Block &body) {
 
 FailureOr<IndexEvaluator::Instruction> IndexEvaluator::encode(Operation *op) const {
   using arith::CmpIPredicate;
-  Instruction result{Opcode::Constant, slotOf.at(op->getResult(0)), 0, 0, 0, 0, op};
+  Instruction result{Opcode::Constant, registerOf.at(op->getResult(0)), 0, 0, 0, 0, op};
   unsigned *operands[] = {&result.a, &result.b, &result.c};
-  for (auto [slot, operand] : llvm::zip(operands, op->getOperands()))
-    if (auto found = slotOf.find(operand); found != slotOf.end())
-      *slot = found->second;
+  for (auto [operandRegister, operand] : llvm::zip(operands, op->getOperands()))
+    if (auto found = registerOf.find(operand); found != registerOf.end())
+      *operandRegister = found->second;
   auto comparison = [](CmpIPredicate predicate) -> std::optional<Opcode> {
     switch (predicate) {
     case CmpIPredicate::eq:
@@ -161,8 +161,8 @@ FailureOr<IndexEvaluator::Instruction> IndexEvaluator::encode(Operation *op) con
 }
 
 LogicalResult IndexEvaluator::run(const Instruction &instruction) {
-  int64_t a = slots[instruction.a], b = slots[instruction.b];
-  int64_t &result = slots[instruction.result];
+  int64_t a = registers[instruction.a], b = registers[instruction.b];
+  int64_t &result = registers[instruction.result];
   switch (instruction.opcode) {
   case Opcode::Constant:
     result = instruction.immediate;
@@ -248,7 +248,7 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
     result = a >= b;
     break;
   case Opcode::Select:
-    result = a ? b : slots[instruction.c];
+    result = a ? b : registers[instruction.c];
     break;
   }
   return success();

@@ -26,18 +26,18 @@ struct Call {
   int64_t numLanes = 1; // channel phase only
 };
 
-struct World : Call {
+struct SimulatedCall : Call {
   std::vector<Bytes> inputs, outputs; // by rank
 };
 
-/// A world with the buffers that the call needs: inputs of zeros, outputs poisoned. Rooted collectives have all their
-/// buffers on every rank here; those that do not exist in the call (see `exists`) are errors to access.
-World makeWorld(const Call &call);
-void poisonOutputs(World &world);
+/// A simulated with the buffers that the call needs: inputs of zeros, outputs poisoned. Rooted collectives have all
+/// their buffers on every rank here; those that do not exist in the call (see `exists`) are errors to access.
+SimulatedCall makeSimulatedCall(const Call &call);
+void poisonOutputs(SimulatedCall &simulated);
 
 /// An error unless the call makes sense for a program with this collective and this number of mesh dimensions, and
-/// every buffer has the size that `makeWorld` gives it.
-llvm::Error validate(const World &world, const ProgramShape &program);
+/// every buffer has the size that `makeSimulatedCall` gives it.
+llvm::Error validate(const SimulatedCall &simulated, const ProgramShape &program);
 
 int64_t numRanks(const Call &call);
 std::vector<int64_t> coordinatesOf(const Call &call, int64_t rank);

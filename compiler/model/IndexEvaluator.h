@@ -6,7 +6,8 @@
 
 namespace kolo {
 
-/// Every value of type index or i1 in the program has a slot; blocks are flattened once into instructions on slots.
+/// Every value of type index or i1 in the program has a register; blocks are flattened once into instructions on
+/// registers.
 class IndexEvaluator {
 public:
   /// Fails, with a diagnostic, on an operation that is no index arithmetic.
@@ -18,8 +19,8 @@ public:
   llvm::ArrayRef<int64_t> mesh() const { return dimSizes; }
   int64_t numRanks() const;
 
-  int64_t get(mlir::Value value) const { return slots[slotOf.at(value)]; }
-  void set(mlir::Value value, int64_t number) { slots[slotOf.at(value)] = number; }
+  int64_t get(mlir::Value value) const { return registers[registerOf.at(value)]; }
+  void set(mlir::Value value, int64_t number) { registers[registerOf.at(value)] = number; }
 
   /// Executes one arithmetic op; does nothing for an op that computes no index. Fails, with a diagnostic, on a division
   /// by zero, a shift by an impossible amount, or an index outside of a table.
@@ -64,20 +65,20 @@ public:
   };
   /// Null for an op that computes no index. Valid as long as the evaluator is.
   const Instruction *instructionOf(mlir::Operation *op) const;
-  unsigned slotNumber(mlir::Value value) const { return slotOf.at(value); }
-  int64_t &slot(unsigned number) { return slots[number]; }
+  unsigned registerNumber(mlir::Value value) const { return registerOf.at(value); }
+  int64_t &valueIn(unsigned number) { return registers[number]; }
   /// As `execute`.
   mlir::LogicalResult run(const Instruction &instruction);
 
 private:
   mlir::LogicalResult number(mlir::Operation *root);
   mlir::FailureOr<Instruction> encode(mlir::Operation *op) const;
-  unsigned addSlot(mlir::Value value);
+  unsigned addRegister(mlir::Value value);
 
-  llvm::DenseMap<mlir::Value, unsigned> slotOf;
+  llvm::DenseMap<mlir::Value, unsigned> registerOf;
   llvm::DenseMap<mlir::Operation *, Instruction> instructions;
   llvm::DenseMap<mlir::Block *, std::vector<Instruction>> bodies;
-  std::vector<int64_t> slots;
+  std::vector<int64_t> registers;
   llvm::SmallVector<int64_t, 4> dimSizes, coordinates;
   int64_t root = 0;
 };

@@ -1,7 +1,7 @@
 // What one rank does in one invocation on one mesh: its moves, signals and waits, in order. Used by the checker.
 #pragma once
 
-#include "compiler/check/Code.h"
+#include "compiler/model/Code.h"
 
 namespace kolo {
 
@@ -91,7 +91,7 @@ private:
   bool startGrids(int64_t rank);
   bool addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace);
   bool addMove(const OpInfo &info, uint32_t op, int64_t rank, Event &event, Trace &trace);
-  bool addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &box, Trace &trace);
+  bool addBox(const SliceRegisters &slice, uint32_t op, int64_t owner, Box &box, Trace &trace);
   bool checkPair(const OpInfo &info, uint32_t op, const Event &event, const Trace &trace);
   bool checkSizes(uint32_t op, const Event &event, const Trace &trace);
   bool checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWrite);

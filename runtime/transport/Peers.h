@@ -1,4 +1,4 @@
-// World: one rank's view of the others: their control blocks, whether they live, and the failure that ended it all.
+// Peers: one rank's view of the others: their control blocks, whether they live, and the failure that ended it all.
 #pragma once
 
 #include "Environment.h"
@@ -18,7 +18,7 @@ namespace kolo::runtime {
 using Clock = std::chrono::steady_clock;
 
 /// How ranks relate.
-enum class WorldKind : uint8_t { Threads, Processes };
+enum class RankKind : uint8_t { Threads, Processes };
 
 /// The control segment; shared by the ranks of a world of threads, one mapping per rank in a world of processes.
 struct ControlMemory {
@@ -31,18 +31,18 @@ struct ControlMemory {
 };
 
 /// A zeroed control segment. OutOfMemory, SystemError.
-Result<std::shared_ptr<ControlMemory>> createControl(WorldKind kind, int numRanks);
+Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks);
 
-class World {
+class Peers {
 public:
-  World(std::shared_ptr<ControlMemory> memory, WorldKind worldKind, int ownRank, const Settings &settings);
-  ~World();
-  World(const World &) = delete;
-  World &operator=(const World &) = delete;
+  Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings);
+  ~Peers();
+  Peers(const Peers &) = delete;
+  Peers &operator=(const Peers &) = delete;
 
   int rank() const { return self; }
   int size() const { return control().numRanks(); }
-  WorldKind kind() const { return howRelated; }
+  RankKind kind() const { return howRelated; }
   const Control &control() const { return shared->control; }
   RankBlock &block(int peer) const { return control().block(peer); }
   const Settings &settings() const { return options; }
@@ -74,7 +74,7 @@ public:
 
 private:
   std::shared_ptr<ControlMemory> shared;
-  WorldKind howRelated;
+  RankKind howRelated;
   int self;
   int creatorPid;
   Settings options;

@@ -6,7 +6,7 @@
 // other, so that what holds for a program of one lane holds for every number. Other uses of the lane are refused.
 #pragma once
 
-#include "compiler/check/IndexEvaluator.h"
+#include "compiler/model/IndexEvaluator.h"
 
 #include <string>
 #include <variant>
@@ -25,14 +25,14 @@ struct BufferInfo {
   BufferRole role;
   std::string name;
   unsigned numBlockDims;
-  llvm::SmallVector<unsigned, 4> gridSlots;
-  std::optional<unsigned> cutSlot; // of scratch slots: number of chunks per block of what they hold
+  llvm::SmallVector<unsigned, 4> gridRegisters;
+  std::optional<unsigned> cutRegister; // of scratch slots: number of chunks per block of what they hold
 };
 
 enum class EventKind : uint8_t { Copy, Reduce, Put, Divide, Signal, Wait, Flush, Enter };
 
 /// Where the numbers of one slice are computed.
-struct SliceSlots {
+struct SliceRegisters {
   uint32_t buffer = 0;
   llvm::SmallVector<unsigned, 4> offsets, sizes;
   llvm::SmallVector<unsigned, 4> rangedSizes; // of the dimensions that pair with those of the other slice
@@ -42,10 +42,10 @@ struct SliceSlots {
 struct OpInfo {
   mlir::Operation *op;
   EventKind kind;
-  std::optional<unsigned> peerSlot; // of Signal, Wait, Put, and of a Copy or Reduce that reads a peer's memory
+  std::optional<unsigned> peerRegister; // of Signal, Wait, Put, and of a Copy or Reduce that reads a peer's memory
   int32_t semaphore = -1;
-  SliceSlots source, destination; // Divide has a destination only
-  std::optional<unsigned> partSlot, partsSlot;
+  SliceRegisters source, destination; // Divide has a destination only
+  std::optional<unsigned> partRegister, partsRegister;
   bool isMove() const { return kind == EventKind::Copy || kind == EventKind::Reduce || kind == EventKind::Put; }
 };
 
@@ -55,7 +55,7 @@ public:
   struct Line {
     Kind kind;
     uint32_t target = 0;                 // of a jump: line number
-    unsigned a = 0, b = 0, c = 0, d = 0; // slots: condition; or induction variable, lower, upper bound, step
+    unsigned a = 0, b = 0, c = 0, d = 0; // registers: condition; or induction variable, lower, upper bound, step
     uint32_t number = 0;                 // of Compute: instruction; of Event: op; of ForBegin: loop
   };
 

@@ -1,10 +1,10 @@
-#include "compiler/Place.h"
+#include "compiler/SourceLine.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 
 namespace kolo {
 
-Place placeOf(mlir::Location location) {
+SourceLine sourceLineOf(mlir::Location location) {
   auto place = location->findInstanceOf<mlir::FileLineColLoc>();
   if (!place)
     return {};

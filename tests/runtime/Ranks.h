@@ -16,8 +16,8 @@ using runtime::CommunicatorOptions;
 using runtime::Status;
 using runtime::StatusCode;
 
-enum class WorldKind { Threads, Forked, Environment };
-std::ostream &operator<<(std::ostream &out, WorldKind kind);
+enum class Launch { Threads, Forked, Environment };
+std::ostream &operator<<(std::ostream &out, Launch kind);
 
 /// What a rank has to say: empty when all is well.
 using RankBody = std::function<std::string(Communicator &)>;
@@ -25,7 +25,7 @@ using RankBody = std::function<std::string(Communicator &)>;
 using ProcessBody = std::function<std::string(int rank)>;
 
 /// Runs the body in every rank of a new world and returns what they said, joined, each with its rank; "" is success.
-std::string runWorld(WorldKind kind, int numRanks, const CommunicatorOptions &options, const RankBody &body);
+std::string runRanks(Launch kind, int numRanks, const CommunicatorOptions &options, const RankBody &body);
 
 /// Forks one process per rank; returns what each said, "killed by signal N" or "exited with N". Kills those that take
 /// longer than 20 s.
@@ -34,7 +34,7 @@ std::vector<std::string> runProcesses(int numRanks, const ProcessBody &body,
 
 /// A port that was free a moment ago.
 int freePort();
-void setPlace(int rank, int worldSize, int port);
+void setRankEnvironment(int rank, int worldSize, int port);
 
 /// "" if the status is what is expected and its message contains every one of the texts; else what it is.
 std::string expectStatus(const Status &status, StatusCode code, const std::vector<std::string> &texts = {});

@@ -1,4 +1,4 @@
-#include "World.h"
+#include "Ranks.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -98,8 +98,8 @@ std::string finishChild(const Child &child, std::chrono::steady_clock::time_poin
 
 } // namespace
 
-std::ostream &operator<<(std::ostream &out, WorldKind kind) {
-  return out << (kind == WorldKind::Threads ? "Threads" : kind == WorldKind::Forked ? "Forked" : "Environment");
+std::ostream &operator<<(std::ostream &out, Launch kind) {
+  return out << (kind == Launch::Threads ? "Threads" : kind == Launch::Forked ? "Forked" : "Environment");
 }
 
 std::vector<std::string> runProcesses(int numRanks, const ProcessBody &body,
@@ -119,21 +119,21 @@ std::vector<std::string> runProcesses(int numRanks, const ProcessBody &body,
   return said;
 }
 
-std::string runWorld(WorldKind kind, int numRanks, const CommunicatorOptions &options, const RankBody &body) {
-  if (kind == WorldKind::Threads)
+std::string runRanks(Launch kind, int numRanks, const CommunicatorOptions &options, const RankBody &body) {
+  if (kind == Launch::Threads)
     return runThreads(numRanks, options, body);
-  if (kind == WorldKind::Environment) {
+  if (kind == Launch::Environment) {
     int port = freePort();
     return join(runProcesses(numRanks, [&](int rank) {
-      setPlace(rank, numRanks, port);
+      setRankEnvironment(rank, numRanks, port);
       return enter(Communicator::createFromEnvironment(options), body);
     }));
   }
-  auto world = runtime::ForkedWorld::create(numRanks);
-  if (!world.isOk())
-    return world.status().message();
-  return join(
-      runProcesses(numRanks, [&](int rank) { return enter(Communicator::createForked(*world, rank, options), body); }));
+  auto forked = runtime::ForkedRanks::create(numRanks);
+  if (!forked.isOk())
+    return forked.status().message();
+  return join(runProcesses(numRanks,
+                           [&](int rank) { return enter(Communicator::createForked(*forked, rank, options), body); }));
 }
 
 int freePort() {
@@ -149,7 +149,7 @@ int freePort() {
   return ntohs(address.sin_port);
 }
 
-void setPlace(int rank, int worldSize, int port) {
+void setRankEnvironment(int rank, int worldSize, int port) {
   setenv("RANK", std::to_string(rank).c_str(), 1);
   setenv("WORLD_SIZE", std::to_string(worldSize).c_str(), 1);
   setenv("MASTER_ADDR", "127.0.0.1", 1);

@@ -1,6 +1,6 @@
 // Finds translations on the traces of neighbours, and verifies them on the traces of all ranks.
-#include "compiler/check/RankGroup.h"
-#include "compiler/check/Unfold.h"
+#include "compiler/model/RankGroup.h"
+#include "compiler/model/Unfold.h"
 
 using namespace mlir;
 

@@ -1,5 +1,5 @@
 // From the ops of a channel program to flat code.
-#include "compiler/check/Code.h"
+#include "compiler/model/Code.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -25,13 +25,13 @@ private:
   bool addEvent(Operation &op);
   bool addMove(MoveInterface move, OpInfo &info);
   bool addPart(Operation *op, Value part, Value parts, OpInfo &info);
-  SliceSlots slice(Value buffer, OperandRange offsets, OperandRange sizes);
+  SliceRegisters slice(Value buffer, OperandRange offsets, OperandRange sizes);
   bool checkLanes();
   bool refuse(Operation *op, const Twine &message) {
     mistake = CodeMistake{op->getLoc(), message.str()};
     return false;
   }
-  unsigned slot(Value value) const { return code.evaluator.slotNumber(value); }
+  unsigned registerOf(Value value) const { return code.evaluator.registerNumber(value); }
   uint32_t here() const { return uint32_t(code.lines.size()); }
 
   Code &code;
@@ -76,9 +76,12 @@ bool CodeBuilder::addLoop(scf::ForOp loop) {
   if (loop.getNumRegionIterArgs() != 0)
     return refuse(loop, "values carried out of a loop or a branch cannot be checked");
   uint32_t begin = here();
-  Code::Line line{Code::Kind::ForBegin,         0,
-                  slot(loop.getInductionVar()), slot(loop.getLowerBound()),
-                  slot(loop.getUpperBound()),   slot(loop.getStep()),
+  Code::Line line{Code::Kind::ForBegin,
+                  0,
+                  registerOf(loop.getInductionVar()),
+                  registerOf(loop.getLowerBound()),
+                  registerOf(loop.getUpperBound()),
+                  registerOf(loop.getStep()),
                   uint32_t(code.loops.size())};
   code.loops.push_back(loop.getLoc());
   code.lines.push_back(line);
@@ -95,7 +98,7 @@ bool CodeBuilder::addBranch(scf::IfOp branch) {
   if (branch.getNumResults() != 0)
     return refuse(branch, "values carried out of a loop or a branch cannot be checked");
   uint32_t begin = here();
-  code.lines.push_back({Code::Kind::JumpUnless, 0, slot(branch.getCondition())});
+  code.lines.push_back({Code::Kind::JumpUnless, 0, registerOf(branch.getCondition())});
   if (!addBlock(*branch.thenBlock()))
     return false;
   if (!branch.elseBlock()) {
@@ -114,9 +117,9 @@ bool CodeBuilder::addBranch(scf::IfOp branch) {
 bool CodeBuilder::addBuffer(BufferOp buffer) {
   BufferInfo info{buffer, buffer.getRole(), buffer.getName().str(), unsigned(buffer.getBlocks()), {}, std::nullopt};
   for (Value extent : buffer.getGrid())
-    info.gridSlots.push_back(slot(extent));
+    info.gridRegisters.push_back(registerOf(extent));
   if (buffer.getCut())
-    info.cutSlot = slot(buffer.getCut());
+    info.cutRegister = registerOf(buffer.getCut());
   if (isOfCaller(info.role))
     for (auto [number, other] : llvm::enumerate(code.buffers))
       if (other.role == info.role) {
@@ -130,14 +133,14 @@ bool CodeBuilder::addBuffer(BufferOp buffer) {
   return true;
 }
 
-SliceSlots CodeBuilder::slice(Value buffer, OperandRange offsets, OperandRange sizes) {
-  SliceSlots result{bufferNumbers.at(buffer), {}, {}, {}};
+SliceRegisters CodeBuilder::slice(Value buffer, OperandRange offsets, OperandRange sizes) {
+  SliceRegisters result{bufferNumbers.at(buffer), {}, {}, {}};
   for (Value offset : offsets)
-    result.offsets.push_back(slot(offset));
+    result.offsets.push_back(registerOf(offset));
   for (Value size : sizes) {
-    result.sizes.push_back(slot(size));
+    result.sizes.push_back(registerOf(size));
     if (isRanged(size))
-      result.rangedSizes.push_back(slot(size));
+      result.rangedSizes.push_back(registerOf(size));
   }
   return result;
 }
@@ -146,11 +149,11 @@ bool CodeBuilder::addEvent(Operation &op) {
   OpInfo info{&op, EventKind::Flush, std::nullopt, -1, {}, {}, std::nullopt, std::nullopt};
   if (auto signal = dyn_cast<SignalOp>(op)) {
     info.kind = EventKind::Signal;
-    info.peerSlot = slot(signal.getRank());
+    info.peerRegister = registerOf(signal.getRank());
     info.semaphore = int32_t(signal.getSemaphore());
   } else if (auto wait = dyn_cast<WaitOp>(op)) {
     info.kind = EventKind::Wait;
-    info.peerSlot = slot(wait.getRank());
+    info.peerRegister = registerOf(wait.getRank());
     info.semaphore = int32_t(wait.getSemaphore());
   } else if (auto divide = dyn_cast<DivideOp>(op)) {
     info.kind = EventKind::Divide;
@@ -171,7 +174,7 @@ bool CodeBuilder::addEvent(Operation &op) {
 bool CodeBuilder::addMove(MoveInterface move, OpInfo &info) {
   info.kind = isa<PutOp>(move) ? EventKind::Put : isa<ChannelReduceOp>(move) ? EventKind::Reduce : EventKind::Copy;
   if (Value rank = move.getSourceRank() ? move.getSourceRank() : move.getDestinationRank())
-    info.peerSlot = slot(rank);
+    info.peerRegister = registerOf(rank);
   info.source = slice(move.getSource(), move.getSourceOffsets(), move.getSourceSizes());
   info.destination = slice(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes());
   return addPart(move, move.getPart(), move.getParts(), info);
@@ -205,8 +208,8 @@ bool CodeBuilder::addPart(Operation *op, Value part, Value parts, OpInfo &info) 
     return true;
   if (!isPartOfLane(part) || !factorOfLanes(parts))
     return refuse(op, "only part lane of num_lanes, or slice * num_lanes + lane of slices * num_lanes, can be checked");
-  info.partSlot = slot(part);
-  info.partsSlot = slot(parts);
+  info.partRegister = registerOf(part);
+  info.partsRegister = registerOf(parts);
   return true;
 }
 

@@ -1,11 +1,11 @@
 // The order of events: program order, signals and waits, puts and what completes them.
-#include "compiler/check/Machine.h"
+#include "compiler/check/VectorClockRun.h"
 
 using namespace mlir;
 
 namespace kolo {
 
-struct Machine::SharedClock {
+struct VectorClockRun::SharedClock {
   SharedClock(const Clock &now, int64_t &total) : clock(now), totalBytes(total) { total += size(); }
   ~SharedClock() { totalBytes -= size(); }
   int64_t size() const { return int64_t(clock.size() * sizeof(uint32_t)); }
@@ -22,7 +22,7 @@ static int64_t numTurns(const BufferInfo &buffer) {
   return buffer.role == BufferRole::Published || buffer.role == BufferRole::Packets ? 2 : 1;
 }
 
-Machine::Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
+VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
       contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder()), states(traced.traces.size()) {
   for (RankState &state : states) {
@@ -35,11 +35,11 @@ Machine::Machine(const Tracer &tracer, const TracedGroup &traced, const CheckOpt
   }
 }
 
-Machine::~Machine() {
+VectorClockRun::~VectorClockRun() {
   states.clear(); // shared clocks count themselves in a member
 }
 
-MachineResult Machine::run() {
+VectorClockResult VectorClockRun::run() {
   for (bool didAdvance = true; didAdvance && !result.outOfMemory;) {
     didAdvance = false;
     for (size_t orbit = 0; orbit < states.size() && !result.outOfMemory; ++orbit)
@@ -68,7 +68,7 @@ MachineResult Machine::run() {
 }
 
 /// Runs a rank, and with it its orbit, until it has to wait. Whether it took a step.
-bool Machine::advance(size_t orbit) {
+bool VectorClockRun::advance(size_t orbit) {
   bool didStep = false;
   while (states[orbit].time < calls * stepsPerCall(orbit) && step(orbit)) {
     didStep = true;
@@ -80,7 +80,7 @@ bool Machine::advance(size_t orbit) {
   return didStep;
 }
 
-bool Machine::step(size_t orbit) {
+bool VectorClockRun::step(size_t orbit) {
   RankState &state = states[orbit];
   uint32_t steps = stepsPerCall(orbit), position = state.time % steps;
   int64_t call = currentCall = state.time / steps;
@@ -121,20 +121,20 @@ bool Machine::step(size_t orbit) {
   return true;
 }
 
-std::shared_ptr<const Machine::SharedClock> Machine::shareClock(RankState &state) {
+std::shared_ptr<const VectorClockRun::SharedClock> VectorClockRun::shareClock(RankState &state) {
   if (!state.shared)
     state.shared = std::make_shared<const SharedClock>(state.clock, clockBytes);
   return state.shared;
 }
 
-void Machine::signal(size_t orbit, const Event &event) {
+void VectorClockRun::signal(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   auto queue = state.putQueues.find(event.peer);
   auto numPuts = queue == state.putQueues.end() ? 0u : uint32_t(queue->second.times.size());
   state.signals[channelKey(event.semaphore, event.peer)].push_back({shareClock(state), state.time, numPuts});
 }
 
-bool Machine::wait(size_t orbit, const Event &event) {
+bool VectorClockRun::wait(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   int32_t rank = group.representatives()[orbit];
   size_t sender = group.orbitOf(event.peer);
@@ -153,7 +153,7 @@ bool Machine::wait(size_t orbit, const Event &event) {
 }
 
 /// What the signaller knew is known from now on.
-void Machine::join(Clock &clock, const Signal &signal, int64_t sender) {
+void VectorClockRun::join(Clock &clock, const Signal &signal, int64_t sender) {
   const Clock &other = signal.clock->clock;
   if (group.isRepresentative(sender)) {
     for (size_t rank = 0; rank < clock.size(); ++rank)
@@ -168,7 +168,7 @@ void Machine::join(Clock &clock, const Signal &signal, int64_t sender) {
 }
 
 /// The puts that were issued before a signal to the same peer are over when that peer has waited for it.
-void Machine::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time) {
+void VectorClockRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time) {
   RankState &sender = states[senderOrbit];
   auto queue = sender.putQueues.find(int32_t(target));
   if (queue == sender.putQueues.end())
@@ -179,14 +179,14 @@ void Machine::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint3
   }
 }
 
-void Machine::flush(size_t orbit) {
+void VectorClockRun::flush(size_t orbit) {
   RankState &state = states[orbit];
   for (; state.numFlushed < state.putTimes.size(); ++state.numFlushed)
     state.puts[state.putTimes[state.numFlushed]].flushTime = state.time;
 }
 
 /// Whoever has passed knows what every rank had done when it came here: nobody can know more of another one's steps.
-bool Machine::enter(size_t orbit) {
+bool VectorClockRun::enter(size_t orbit) {
   RankState &state = states[orbit];
   auto call = size_t(currentCall);
   if (state.enterTimes.size() == call)
@@ -200,7 +200,7 @@ bool Machine::enter(size_t orbit) {
 }
 
 /// Neither another put of this call, which it could be taken for, nor packets that nobody read yet may be there.
-void Machine::sendPacket(const Event &event, size_t orbit, int32_t chunk) {
+void VectorClockRun::sendPacket(const Event &event, size_t orbit, int32_t chunk) {
   RankState &state = states[orbit];
   Packet &packet = packetOf(event.peer, event.destination.buffer, chunk, event.part);
   auto rank = int32_t(group.moveBack(event.peer, group.representatives()[orbit]));
@@ -216,7 +216,7 @@ void Machine::sendPacket(const Event &event, size_t orbit, int32_t chunk) {
 }
 
 /// All packets of a chunk were put in this call, or the rank waits. What their senders had done before is over.
-bool Machine::receivePackets(size_t orbit, const Event &event) {
+bool VectorClockRun::receivePackets(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   int64_t rank = group.representatives()[orbit];
   expandBox(traced.traces[orbit], event.source, tracer.grids()[event.source.buffer], sourceChunks);
@@ -238,7 +238,7 @@ bool Machine::receivePackets(size_t orbit, const Event &event) {
   return true;
 }
 
-size_t Machine::placeOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
+size_t VectorClockRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
   const Grid &grid = tracer.grids()[buffer];
   int64_t turn = currentCall % numTurns(tracer.program().buffers[buffer]);
   int64_t place = turn * grid.numChunks + group.moveChunkBack(owner, buffer, chunk);
@@ -247,7 +247,7 @@ size_t Machine::placeOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t p
 
 /// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as
 /// seen by the owner's representative.
-Machine::Order Machine::orderOf(const Entry &entry, size_t orbit, int64_t owner) const {
+VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, size_t orbit, int64_t owner) const {
   const RankState &state = states[orbit];
   int64_t rank = group.move(owner, entry.rank);
   if (!entry.isPut) {
@@ -264,7 +264,7 @@ Machine::Order Machine::orderOf(const Entry &entry, size_t orbit, int64_t owner)
   return isHidden ? Order::HiddenByTransport : Order::None;
 }
 
-void Machine::access(const Access &access, int64_t chunk, Cell &cell) {
+void VectorClockRun::access(const Access &access, int64_t chunk, Cell &cell) {
   const RankState &state = states[access.orbit];
   Entry entry;
   entry.rank = int32_t(group.moveBack(access.owner, group.representatives()[access.orbit]));
@@ -294,7 +294,7 @@ void Machine::access(const Access &access, int64_t chunk, Cell &cell) {
   cell.lastWrite = entry;
 }
 
-void Machine::report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order) {
+void VectorClockRun::report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order) {
   Moment earlier{int32_t(group.move(access.owner, entry.rank)), entry.time};
   Moment later{group.representatives()[access.orbit], states[access.orbit].time};
   // One conflict per pair of steps in the text, and per pair of calls.

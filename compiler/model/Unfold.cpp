@@ -1,5 +1,5 @@
 // A choreography's transfers on one concrete mesh.
-#include "compiler/check/Unfold.h"
+#include "compiler/model/Unfold.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -1,7 +1,7 @@
 // A choreography's transfers on one concrete mesh: who sends which chunks to whom, in the order of the text.
 #pragma once
 
-#include "compiler/check/IndexEvaluator.h"
+#include "compiler/model/IndexEvaluator.h"
 
 namespace kolo {
 

@@ -1,5 +1,5 @@
 // Runs a program for one rank, and looks at every step by itself.
-#include "compiler/check/Trace.h"
+#include "compiler/model/Trace.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -100,8 +100,8 @@ bool Tracer::startGrids(int64_t rank) {
   bufferGrids.clear();
   for (const BufferInfo &buffer : code.buffers) {
     Grid grid;
-    for (auto [dim, slot] : llvm::enumerate(buffer.gridSlots)) {
-      int64_t extent = code.evaluator.slot(slot);
+    for (auto [dim, extentRegister] : llvm::enumerate(buffer.gridRegisters)) {
+      int64_t extent = code.evaluator.valueIn(extentRegister);
       // One rank alone may have no slots for what others would send; its program then never touches them.
       int64_t least = buffer.role == BufferRole::Scratch || buffer.role == BufferRole::Packets ? 0 : 1;
       if (extent < least || extent > INT32_MAX || grid.numChunks > INT32_MAX / std::max<int64_t>(extent, 1))
@@ -112,9 +112,9 @@ bool Tracer::startGrids(int64_t rank) {
       if (dim >= buffer.numBlockDims)
         grid.chunksPerBlock *= extent;
     }
-    if (buffer.cutSlot) {
+    if (buffer.cutRegister) {
       grid.isSlots = true;
-      grid.chunksPerBlock = std::max<int64_t>(code.evaluator.slot(*buffer.cutSlot), 1);
+      grid.chunksPerBlock = std::max<int64_t>(code.evaluator.valueIn(*buffer.cutRegister), 1);
     }
     bufferGrids.push_back(std::move(grid));
   }
@@ -192,22 +192,22 @@ bool Tracer::run(int64_t rank, Trace &trace) {
         return false;
       break;
     case Code::Kind::ForBegin:
-      if (evaluator.slot(line.d) < 1) {
+      if (evaluator.valueIn(line.d) < 1) {
         mistake = TraceMistake{UINT32_MAX, code.loops[line.number],
-                               "a loop with a step of " + std::to_string(evaluator.slot(line.d)), rank};
+                               "a loop with a step of " + std::to_string(evaluator.valueIn(line.d)), rank};
         return false;
       }
-      evaluator.slot(line.a) = evaluator.slot(line.b);
-      if (evaluator.slot(line.a) >= evaluator.slot(line.c))
+      evaluator.valueIn(line.a) = evaluator.valueIn(line.b);
+      if (evaluator.valueIn(line.a) >= evaluator.valueIn(line.c))
         i = line.target;
       break;
     case Code::Kind::ForNext:
-      evaluator.slot(line.a) += evaluator.slot(line.d);
-      if (evaluator.slot(line.a) < evaluator.slot(line.c))
+      evaluator.valueIn(line.a) += evaluator.valueIn(line.d);
+      if (evaluator.valueIn(line.a) < evaluator.valueIn(line.c))
         i = line.target;
       break;
     case Code::Kind::JumpUnless:
-      if (!evaluator.slot(line.a))
+      if (!evaluator.valueIn(line.a))
         i = line.target;
       break;
     case Code::Kind::Jump:
@@ -223,16 +223,16 @@ bool Tracer::run(int64_t rank, Trace &trace) {
     }
   }
   for (auto [buffer, grid] : llvm::zip_equal(code.buffers, bufferGrids))
-    for (auto [slot, extent] : llvm::zip_equal(buffer.gridSlots, grid.extents))
-      if (evaluator.slot(slot) != extent)
+    for (auto [extentRegister, extent] : llvm::zip_equal(buffer.gridRegisters, grid.extents))
+      if (evaluator.valueIn(extentRegister) != extent)
         return refuse(UINT32_MAX, "the grid of '" + buffer.name + "' differs between ranks");
   return true;
 }
 
 bool Tracer::addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace) {
   Event event{op, info.kind, int32_t(rank), info.semaphore, {}, {}, 0};
-  if (info.peerSlot) {
-    int64_t peer = code.evaluator.slot(*info.peerSlot);
+  if (info.peerRegister) {
+    int64_t peer = code.evaluator.valueIn(*info.peerRegister);
     if (peer < 0 || peer >= ranks)
       return refuse(op, "there is no rank " + std::to_string(peer) + " among " + std::to_string(ranks));
     event.peer = int32_t(peer);
@@ -257,7 +257,7 @@ bool Tracer::addMove(const OpInfo &info, uint32_t op, int64_t rank, Event &event
          setPart(info, op, event.source.buffer, event) && setPart(info, op, event.destination.buffer, event);
 }
 
-bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &box, Trace &trace) {
+bool Tracer::addBox(const SliceRegisters &slice, uint32_t op, int64_t owner, Box &box, Trace &trace) {
   const Grid &grid = bufferGrids[slice.buffer];
   box = {slice.buffer, uint32_t(trace.numbers.size())};
   if (liesInside(owner, slice.buffer)) {
@@ -270,7 +270,7 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
       }
   }
   for (auto [dim, extent] : llvm::enumerate(grid.extents)) {
-    int64_t offset = code.evaluator.slot(slice.offsets[dim]), size = code.evaluator.slot(slice.sizes[dim]);
+    int64_t offset = code.evaluator.valueIn(slice.offsets[dim]), size = code.evaluator.valueIn(slice.sizes[dim]);
     if (size < 0 || size > extent)
       return refuse(op, "a slice takes " + std::to_string(size) + " chunks along dimension " + std::to_string(dim) +
                             " of '" + code.buffers[slice.buffer].name + "', which has " + std::to_string(extent) +
@@ -284,10 +284,10 @@ bool Tracer::addBox(const SliceSlots &slice, uint32_t op, int64_t owner, Box &bo
 bool Tracer::checkPair(const OpInfo &info, uint32_t op, const Event &event, const Trace &trace) {
   bool haveEqualShapes =
       llvm::equal(info.source.rangedSizes, info.destination.rangedSizes,
-                  [&](unsigned a, unsigned b) { return code.evaluator.slot(a) == code.evaluator.slot(b); });
+                  [&](unsigned a, unsigned b) { return code.evaluator.valueIn(a) == code.evaluator.valueIn(b); });
   if (!haveEqualShapes) {
-    auto shape = [&](const SliceSlots &slice) {
-      return llvm::map_to_vector(slice.rangedSizes, [&](unsigned size) { return code.evaluator.slot(size); });
+    auto shape = [&](const SliceRegisters &slice) {
+      return llvm::map_to_vector(slice.rangedSizes, [&](unsigned size) { return code.evaluator.valueIn(size); });
     };
     std::string text = "the source slice has [";
     llvm::raw_string_ostream out(text);
@@ -344,8 +344,8 @@ bool Tracer::checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWri
 }
 
 bool Tracer::setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event) {
-  int64_t part = info.partSlot ? code.evaluator.slot(*info.partSlot) : 0;
-  int64_t parts = info.partsSlot ? code.evaluator.slot(*info.partsSlot) : 1;
+  int64_t part = info.partRegister ? code.evaluator.valueIn(*info.partRegister) : 0;
+  int64_t parts = info.partsRegister ? code.evaluator.valueIn(*info.partsRegister) : 1;
   if (part < 0 || part >= parts)
     return refuse(op, "part " + std::to_string(part) + " of " + std::to_string(parts));
   int32_t &known = bufferGrids[buffer].numParts;

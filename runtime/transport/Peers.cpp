@@ -1,4 +1,4 @@
-#include "transport/World.h"
+#include "transport/Peers.h"
 
 #include "Error.h"
 
@@ -27,11 +27,11 @@ const char *toString(Operation operation) {
   return names[static_cast<size_t>(operation)];
 }
 
-Result<std::shared_ptr<ControlMemory>> createControl(WorldKind kind, int numRanks) {
+Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks) {
   if (numRanks < 1 || numRanks > maxRanks)
     return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks, numRanks);
   size_t bytes = Control::sizeBytes(numRanks);
-  Result<Memory> memory = kind == WorldKind::Threads ? Memory::createPrivate(bytes) : Memory::createShared(bytes);
+  Result<Memory> memory = kind == RankKind::Threads ? Memory::createPrivate(bytes) : Memory::createShared(bytes);
   if (!memory.isOk())
     return memory.status();
   auto shared = std::make_shared<ControlMemory>();
@@ -43,14 +43,14 @@ Result<std::shared_ptr<ControlMemory>> createControl(WorldKind kind, int numRank
   return shared;
 }
 
-World::World(std::shared_ptr<ControlMemory> memory, WorldKind worldKind, int ownRank, const Settings &settings)
-    : shared(std::move(memory)), howRelated(worldKind), self(ownRank), creatorPid(getpid()), options(settings),
+Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings)
+    : shared(std::move(memory)), howRelated(rankKind), self(ownRank), creatorPid(getpid()), options(settings),
       pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
   // Until the ranks have told each other how many cores they may use, do not spin.
   waitPolicy = choosePolicy(options.wait, false);
 }
 
-World::~World() {
+Peers::~Peers() {
   for (int fd : pidFds)
     if (fd >= 0)
       close(fd);
@@ -59,8 +59,8 @@ World::~World() {
     block(self).presence.store(Presence::Left, std::memory_order_seq_cst);
 }
 
-void World::watchPeers() {
-  if (howRelated == WorldKind::Threads)
+void Peers::watchPeers() {
+  if (howRelated == RankKind::Threads)
     return;
   for (int peer = 0; peer < size(); ++peer)
     if (peer != self && pidFds[static_cast<size_t>(peer)] < 0)
@@ -68,11 +68,11 @@ void World::watchPeers() {
           static_cast<int>(syscall(SYS_pidfd_open, block(peer).pid.load(), 0)); // fails on old kernels: kill() then
 }
 
-bool World::isLost(int peer) const {
+bool Peers::isLost(int peer) const {
   if (block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left)
     return true;
   int pid = block(peer).pid.load(std::memory_order_relaxed);
-  if (howRelated == WorldKind::Threads || peer == self || pid == 0)
+  if (howRelated == RankKind::Threads || peer == self || pid == 0)
     return false;
   int fd = pidFds[static_cast<size_t>(peer)];
   if (fd < 0)
@@ -81,7 +81,7 @@ bool World::isLost(int peer) const {
   return poll(&entry, 1, 0) == 1;
 }
 
-Status World::abort(const Status &cause) {
+Status Peers::abort(const Status &cause) {
   AbortRecord &record = control().abort();
   AbortState expected = AbortState::None;
   if (!record.state.compare_exchange_strong(expected, AbortState::Claimed, std::memory_order_seq_cst))
@@ -95,7 +95,7 @@ Status World::abort(const Status &cause) {
   return cause;
 }
 
-Status World::abortCause() const {
+Status Peers::abortCause() const {
   const AbortRecord &record = control().abort();
   // The writer may be about to finish; or it died half way, and then nobody will.
   for (int attempt = 0; attempt < 100 && record.state.load(std::memory_order_acquire) != AbortState::Published;
@@ -106,12 +106,12 @@ Status World::abortCause() const {
   return Status(record.code, record.message, record.culprit);
 }
 
-Status World::abortedEarlier() const {
+Status Peers::abortedEarlier() const {
   Status cause = abortCause();
   return rankError(StatusCode::Aborted, cause.rank(), "this communicator was aborted: {}", cause.message());
 }
 
-WaitEnd World::checkWait(int peer, Clock::time_point start) const {
+WaitEnd Peers::checkWait(int peer, Clock::time_point start) const {
   if (isAborted())
     return WaitEnd::Aborted;
   if (isLost(peer))
@@ -119,12 +119,12 @@ WaitEnd World::checkWait(int peer, Clock::time_point start) const {
   return millisecondsSince(start) >= options.timeoutMs ? WaitEnd::Timeout : WaitEnd::Reached;
 }
 
-void World::keepForPeers(std::shared_ptr<void> thing) const {
+void Peers::keepForPeers(std::shared_ptr<void> thing) const {
   std::scoped_lock lock(shared->mutex);
   shared->kept.push_back(std::move(thing));
 }
 
-void World::waitUntilQuiet() const {
+void Peers::waitUntilQuiet() const {
   Clock::time_point start = Clock::now();
   for (int peer = 0; peer < size(); ++peer)
     while (peer != self && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 && !isLost(peer) &&
