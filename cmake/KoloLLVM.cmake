@@ -16,3 +16,38 @@ target_link_libraries(kolo_mlir INTERFACE MLIR LLVM)
 if(NOT LLVM_ENABLE_RTTI)
   target_compile_options(kolo_mlir INTERFACE -fno-rtti)
 endif()
+
+# Nine tenths of a compilation that includes MLIR is reading its headers: they are read once. `kolo_precompiled_mlir` is
+# for libraries, `kolo_precompiled_mlir_tests` for the executables of tests, which are compiled with other flags.
+set(kolo_mlir_headers
+  <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/ControlFlow/IR/ControlFlowOps.h> <mlir/Dialect/LLVMIR/LLVMDialect.h>
+  <mlir/Dialect/Math/IR/Math.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h>
+  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h>)
+file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cpp "")
+
+# kolo_precompile(OWNER FLAG HEADER...)
+function(kolo_precompile owner flag)
+  add_library(${owner} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(${owner} PRIVATE kolo_mlir kolo_options)
+  set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  # Without a time in it the same headers give the same file, which ccache needs.
+  target_compile_options(${owner} PRIVATE ${flag} $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
+  target_precompile_headers(${owner} PRIVATE ${ARGN})
+endfunction()
+kolo_precompile(kolo_precompiled_mlir -fPIC ${kolo_mlir_headers})
+if(KOLO_TESTS)
+  kolo_precompile(kolo_precompiled_mlir_tests -fPIE ${kolo_mlir_headers} <gtest/gtest.h>)
+  target_link_libraries(kolo_precompiled_mlir_tests PRIVATE GTest::gtest)
+endif()
+
+# Libraries, or executables of tests, that include MLIR.
+function(kolo_use_precompiled_mlir)
+  foreach(target ${ARGN})
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+      target_precompile_headers(${target} REUSE_FROM kolo_precompiled_mlir_tests)
+    else()
+      target_precompile_headers(${target} REUSE_FROM kolo_precompiled_mlir)
+    endif()
+  endforeach()
+endfunction()

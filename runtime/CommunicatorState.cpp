@@ -14,7 +14,7 @@ void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
-      peers(*ranks) {
+      peerSegments(*ranks) {
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / static_cast<size_t>(ranks->size());
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);
@@ -55,7 +55,7 @@ Status CommunicatorState::exchangeRecords() {
   Status status = exchange.perform();
   if (status.isOk() || status.code() == StatusCode::Mismatch)
     for (int peer = 0; peer < ranks->size(); ++peer)
-      peers.release(peer, exchange.heard(peer));
+      peerSegments.release(peer, exchange.heard(peer));
   return status;
 }
 
@@ -100,11 +100,11 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const Windo
     for (int peer = 0; peer < ranks->size(); ++peer) {
       const Location &theirs = exchange.heard(peer).buffers[0];
       bool isSelf = peer == ranks->rank();
-      Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peers.resolve(peer, theirs);
+      Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peerSegments.resolve(peer, theirs);
       if (!address.isOk())
         return address.status();
       windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(
-          RemoteWindowState{peer, *address, theirs.sizeBytes, isSelf ? nullptr : peers.mapping(peer, theirs)})));
+          RemoteWindowState{peer, *address, theirs.sizeBytes, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
     }
     return {};
   });

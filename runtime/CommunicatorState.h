@@ -76,7 +76,7 @@ private:
   std::unique_ptr<Peers> ranks;
   Exchange exchange;
   std::shared_ptr<SegmentTable> segments;
-  PeerSegments peers;
+  PeerSegments peerSegments;
   Arena arena;
   std::unique_ptr<Segment> published; // for what slots do not hold: publishedBytesPerTurn, twice
   Arena packets, lines;               // hold nothing else: what looks like one would be taken for one

@@ -199,7 +199,7 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
     bool isSelf = peer == ranks->rank();
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
       Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
-                                           : peers.resolve(peer, record.buffers[role]);
+                                           : peerSegments.resolve(peer, record.buffers[role]);
       if (!address.isOk())
         return address.status();
       plan.peerBuffers[role][static_cast<size_t>(peer)] = *address;
@@ -215,7 +215,8 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
     if (plan.semaphores->isConnected())
       continue;
     std::shared_ptr<Segment> own = plan.semaphores->memory();
-    Result<std::byte *> address = isSelf ? Result(own ? own->data() : nullptr) : peers.resolve(peer, record.semaphores);
+    Result<std::byte *> address =
+        isSelf ? Result(own ? own->data() : nullptr) : peerSegments.resolve(peer, record.semaphores);
     if (!address.isOk())
       return address.status();
     cells.push_back(reinterpret_cast<Cell *>(*address));

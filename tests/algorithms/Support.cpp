@@ -80,7 +80,7 @@ std::vector<int64_t> Algorithm::testRoots(const Sizes &mesh) {
   if (!llvm::is_contained(
           {CollectiveKind::Broadcast, CollectiveKind::Reduce, CollectiveKind::Gather, CollectiveKind::Scatter}, kind))
     return {0};
-  int64_t size = groupSize(simulated(mesh, 0, 0, ElementType::I32, Reduction::Sum));
+  int64_t size = groupSize(callOn(mesh, 0, 0, ElementType::I32, Reduction::Sum));
   std::set<int64_t> roots = {0, 1 % size, size / 2, size - 1};
   return {roots.begin(), roots.end()};
 }

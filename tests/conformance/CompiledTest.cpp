@@ -1,7 +1,7 @@
 // Every algorithm as a plugin gives, on real ranks, what its collective is defined to give, and touches nothing else.
 #include "Shipped.h"
 
-#include "../runtime/SimulatedCall.h"
+#include "../runtime/Ranks.h"
 
 #include <algorithm>
 
@@ -162,7 +162,7 @@ static void runSpread(Runner &runner, uint64_t seed) {
 }
 
 TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenSlicesFollowEachOther) {
-  Runner runner(GetParam(), /*optimize=*/true, {.slices = 3});
+  Runner runner(GetParam(), /*optimize=*/true, {.pipelineDepth = 3});
   runSpread(runner, testSeed() + 3);
 }
 

@@ -129,7 +129,7 @@ TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
 }
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenSlicesFollowEachOther) {
-  BothPhases phases(GetParam(), {.schedule = {.slices = 3}});
+  BothPhases phases(GetParam(), {.schedule = {.pipelineDepth = 3}});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
@@ -180,7 +180,7 @@ TEST_P(EveryPacketAlgorithm, IsRefusedAndWrongWhereItNeedsWhatPacketsSay) {
   program.walk([](BufferOp buffer) {
     if (buffer.getRole() == BufferRole::Packets) {
       buffer.setRole(BufferRole::Scratch);
-      buffer.setLines(false);
+      buffer.setLl128(false);
     }
   });
   EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(name())).front()).refutation.has_value());

@@ -2,7 +2,7 @@
 // different schedules lie in one plugin, and follow each other in the same memory.
 #include "Shipped.h"
 
-#include "../runtime/SimulatedCall.h"
+#include "../runtime/Ranks.h"
 #include "driver/TuningTable.h"
 
 #include <unistd.h>

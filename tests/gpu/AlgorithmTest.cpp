@@ -1,6 +1,6 @@
 // Every shipped algorithm, with 2, 4 and 8 ranks that share one device: all types, awkward counts, several calls back
 // to back.
-#include "../runtime/SimulatedCall.h"
+#include "../runtime/Ranks.h"
 #include "Support.h"
 
 #include "targets/gpu/DeviceFunctions.h"

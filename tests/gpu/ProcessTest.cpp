@@ -2,7 +2,7 @@
 // is missed.
 #include "Support.h"
 
-#include "../runtime/SimulatedCall.h"
+#include "../runtime/Ranks.h"
 #include "targets/gpu/DeviceFunctions.h"
 
 #include <csignal>
