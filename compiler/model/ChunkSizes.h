@@ -1,0 +1,38 @@
+// How long chunks, slots and parts are in one call: the formulas of ir/README.md, "Buffers, chunks, slices", as
+// numbers. Used by whatever asks how many bytes a program moves.
+#pragma once
+
+#include "compiler/model/Trace.h"
+
+namespace kolo {
+
+/// Sizes that are the same for all buffers of a call.
+struct CallSize {
+  int64_t count = 0;        // elements of a block, as the collective counts; not negative
+  int64_t elementBytes = 1; // a divisor of 16
+};
+
+/// Elements [begin, begin + size) of a buffer.
+struct ElementRange {
+  int64_t begin = 0, size = 0;
+  bool operator==(const ElementRange &) const = default;
+};
+
+/// Elements that one slot has room for: any chunk of a block that is cut into chunksPerBlock chunks.
+int64_t slotElements(int64_t chunksPerBlock, const CallSize &call);
+
+/// Elements of a whole buffer, on a rank that has it.
+int64_t bufferElements(const Grid &grid, const CallSize &call);
+
+/// Where a chunk lies in its buffer, blocks following each other; of slots: the whole slot.
+ElementRange chunkRange(const Grid &grid, int64_t chunk, const CallSize &call);
+
+/// Where part `part` of `numParts` of a chunk lies. chunksPerBlock is that of the chunk's block. Parts may be empty.
+ElementRange partRange(const ElementRange &chunk, int64_t chunksPerBlock, int64_t part, int64_t numParts,
+                       const CallSize &call);
+
+/// Bytes that an event of a tracer's trace moves, over all lanes of the rank; 0 for an event that moves nothing. A
+/// division counts the bytes that it divides.
+int64_t bytesMoved(const Tracer &tracer, const Trace &trace, const Event &event, const CallSize &call);
+
+} // namespace kolo
