@@ -7,25 +7,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
-#include <numeric>
-
 using namespace mlir;
 
 namespace kolo {
-
-std::optional<PacketFormat> packetFormatOf(BufferOp buffer) {
-  if (buffer.getRole() != BufferRole::Packets)
-    return std::nullopt;
-  return buffer.getLl128() ? ll128Packets : llPackets;
-}
-
-/// Packets that so many units of 16 bytes of data fill, rounded down.
-static Value createPacketsOf(OpBuilder &builder, Location loc, const PacketFormat &format, Value units) {
-  constexpr int64_t unitBytes = 16;
-  int64_t common = std::gcd(unitBytes, format.dataBytes), divisor = format.dataBytes / common;
-  Value product = createMul(builder, loc, units, createConstant(builder, loc, unitBytes / common));
-  return divisor == 1 ? product : arith::DivUIOp::create(builder, loc, product, createConstant(builder, loc, divisor));
-}
 
 /// Number of chunks that a block of a buffer without slots is cut into.
 static Value createChunksPerBlock(OpBuilder &builder, Location loc, const BufferShape &buffer) {
@@ -33,15 +17,6 @@ static Value createChunksPerBlock(OpBuilder &builder, Location loc, const Buffer
   for (Value extent : llvm::drop_begin(buffer.grid, buffer.numBlockDims))
     product = createMul(builder, loc, product, extent);
   return product;
-}
-
-/// Elements from one slot to the next, for chunks of blocks that are cut into so many: see kolo.buffer.
-static Value createSlotSize(OpBuilder &builder, Location loc, const CallValues &call, Value chunksPerBlock) {
-  Value one = createConstant(builder, loc, 1);
-  Value quotient =
-      arith::CeilDivUIOp::create(builder, loc, call.count, arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
-  Value padded = createAdd(builder, loc, quotient, createSub(builder, loc, call.alignment, one));
-  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, padded, call.alignment), call.alignment);
 }
 
 namespace {
@@ -228,7 +203,7 @@ Value RangeLoops::positionIn(const Cursor &cursor, Value element, Value chunk) {
     return element;
   Value partsBefore = part.parts ? add(mul(chunk, part.parts), part.part) : chunk;
   Value units = arith::CeilDivUIOp::create(builder, loc, element, call.alignment);
-  return add(createPacketsOf(builder, loc, *packets, units), partsBefore);
+  return add(createFilledPackets(builder, loc, *packets, units), partsBefore);
 }
 
 /// First element of a chunk: see kolo.buffer. Without a stride, where blocks follow each other.
@@ -256,28 +231,6 @@ Value RangeLoops::cut(Value index, Value parts, Value total) {
 void buildRangeLoops(OpBuilder &builder, Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, RangeBuilder build) {
   RangeLoops(builder, loc, call, source, destination, part, build).run();
-}
-
-Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
-                       Value parts) {
-  Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
-  for (Value extent : buffer.grid)
-    numParts = createMul(builder, loc, numParts, extent);
-  Value units = arith::CeilDivUIOp::create(builder, loc, elements, call.alignment);
-  return createAdd(builder, loc, createPacketsOf(builder, loc, *buffer.packets, units), numParts);
-}
-
-Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &call) {
-  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, call.count, call.alignment), call.alignment);
-}
-
-Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
-  Value total = buffer.cut      ? createSlotSize(builder, loc, call, buffer.cut)
-                : buffer.stride ? buffer.stride
-                                : call.count;
-  for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
-    total = createMul(builder, loc, total, extent);
-  return total;
 }
 
 } // namespace kolo

@@ -12,24 +12,9 @@ namespace kolo::cpu {
 
 Type pointerType(OpBuilder &builder) { return LLVM::LLVMPointerType::get(builder.getContext()); }
 
-Value toIndex(OpBuilder &builder, Location loc, Value integer) {
-  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
-}
-Value toInteger(OpBuilder &builder, Location loc, Value index) {
-  return arith::IndexCastOp::create(builder, loc, builder.getI64Type(), index);
-}
 Value constantI32(OpBuilder &builder, Location loc, int64_t value) {
   return arith::ConstantIntOp::create(builder, loc, value, 32);
 }
-Value constantI64(OpBuilder &builder, Location loc, int64_t value) {
-  return arith::ConstantIntOp::create(builder, loc, value, 64);
-}
-
-Value advance(OpBuilder &builder, Location loc, Value base, Value offsetBytes) {
-  return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{offsetBytes});
-}
-
 static Value entryAddress(OpBuilder &builder, Location loc, Value list, Value number) {
   return LLVM::GEPOp::create(builder, loc, list.getType(), list.getType(), list,
                              ArrayRef<LLVM::GEPArg>{toInteger(builder, loc, number)});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kolo/runtime/PluginAbi.h"
+#include "targets/Values.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
@@ -39,12 +40,7 @@ private:
 };
 
 mlir::Type pointerType(mlir::OpBuilder &builder);
-mlir::Value toIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer);
-mlir::Value toInteger(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index); // of 64 bits
 mlir::Value constantI32(mlir::OpBuilder &builder, mlir::Location loc, int64_t value);
-mlir::Value constantI64(mlir::OpBuilder &builder, mlir::Location loc, int64_t value);
-/// base + offset, in bytes; offset of type i64.
-mlir::Value advance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value base, mlir::Value offsetBytes);
 
 /// Entry of a list of pointers; number of type index.
 mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number);

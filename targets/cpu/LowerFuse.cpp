@@ -43,13 +43,13 @@ void ProgramLowering::append(Value list, Value number, Value address) {
 /// The other side of a move than the chunk that all have in common.
 void ProgramLowering::listMove(MoveInterface move) {
   bool isInto = lists->fuse.isInto(move);
-  const BufferValues &other = buffers.find(isInto ? move.getSource() : move.getDestination())->second;
+  Value buffer = isInto ? move.getSource() : move.getDestination();
+  const PlacedBuffer &other = bufferOf(buffer);
   Value rank = mapped(isInto ? move.getSourceRank() : move.getDestinationRank());
-  auto add = [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
-    Value begin = isInto ? sourceBegin : destinationBegin, base = other.base;
+  buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+    Value begin = isInto ? sourceBegin : destinationBegin, base = bases.lookup(buffer);
     if (rank) {
-      base =
-          InvocationAccess(builder, loc, invocation).peerBuffer(constantI64(builder, loc, other.role), integer(rank));
+      base = access().peerBuffer(constantI64(builder, loc, int64_t(other.role)), integer(rank));
       Value isMissing = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, base,
                                              LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
       Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isMissing);
@@ -57,17 +57,12 @@ void ProgramLowering::listMove(MoveInterface move) {
     }
     append(isInto ? lists->sources : lists->destinations, isInto ? lists->numSources : lists->numDestinations,
            advance(builder, loc, base, byteOffset(other, begin)));
-  };
-  buildRangeLoops(builder, loc, callValues, sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
-                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
-                  {mapped(move.getPart()), mapped(move.getParts())}, add);
+  });
 }
 
 void ProgramLowering::lowerFuse(FuseOp fuse) {
-  SliceValues slice = sliceOf(fuse.getBuffer(), fuse.getOffsets(), fuse.getSizes());
   // One chunk is one range: no loops.
-  buildRangeLoops(builder, loc, callValues, slice, slice, {mapped(fuse.getPart()), mapped(fuse.getParts())},
-                  [&](OpBuilder &, Value begin, Value, Value length) { lowerFusedRange(fuse, begin, length); });
+  buildSliceRanges(fuse, [&](OpBuilder &, Value begin, Value, Value length) { lowerFusedRange(fuse, begin, length); });
 }
 
 void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
@@ -75,16 +70,14 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
   Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
 
-  InvocationAccess access(builder, loc, invocation);
-  Value tile = access.loadPointer(offsetof(KoloInvocation, tile));
-  Value half = arith::ShRUIOp::create(builder, loc, access.loadInteger(offsetof(KoloInvocation, tileBytes)),
+  Value tile = access().loadPointer(offsetof(KoloInvocation, tile));
+  Value half = arith::ShRUIOp::create(builder, loc, access().loadInteger(offsetof(KoloInvocation, tileBytes)),
                                       constantI64(builder, loc, 1));
   FusedLists made{fuse, tile, advance(builder, loc, tile, half), createVariable(), createVariable(), createVariable()};
   for (Value number : {made.numSources, made.numDestinations, made.numWithoutAddress})
     store(number, constantI64(builder, loc, 0));
   SmallVector<MoveInterface> moves = fuse.getMoves();
-  const BufferValues &common = buffers.find(fuse.getBuffer())->second;
-  Value address = addressOf(common, begin);
+  Value address = addressOf(fuse.getBuffer(), begin);
   bool isOverwritten = fuse.isInto(moves.front()) && !isa<ChannelReduceOp>(moves.front().getOperation());
   if (!isOverwritten)
     append(made.sources, made.numSources, address);
@@ -93,7 +86,7 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
 
   // A list has room for every rank, and for this rank's own part in it.
   Value numRanks = constant(1);
-  for (Value size : dimSizes)
+  for (Value size : frame.dimSizes)
     numRanks = createMul(builder, loc, numRanks, size);
   Value room = arith::DivUIOp::create(builder, loc, toIndex(builder, loc, half), constant(sizeof(void *)));
   Value fits = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, numRanks, room);
@@ -117,22 +110,23 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
   // What is also stored to scratch memory is read again soon.
   auto toScratch = llvm::find_if(
-      moves, [&](MoveInterface move) { return buffers.find(move.getDestination())->second.role != KOLO_OUTPUT; });
+      moves, [&](MoveInterface move) { return bufferOf(move.getDestination()).role != BufferRole::Output; });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
-  Value nonTemporal = storesNonTemporal(buffers.find(deciding.getDestination())->second);
+  Value nonTemporal = storesNonTemporal(bufferOf(deciding.getDestination()));
   FuseOp fuse = made.fuse;
   if (!fuse.isReducing())
     return call(multicastFunction,
                 {made.destinations, load(made.numDestinations), loadEntry(builder, loc, made.sources, constant(0)),
                  integer(bytesOf(length)), nonTemporal});
-  InvocationAccess access(builder, loc, invocation);
   SmallVector<Value> arguments = {
       made.destinations, load(made.numDestinations), made.sources, load(made.numSources), integer(length), nonTemporal};
-  auto combine = [&] { access.callPointer(access.loadPointer(offsetof(KoloInvocation, reduce)), Type(), arguments); };
+  auto combine = [&] {
+    access().callPointer(access().loadPointer(offsetof(KoloInvocation, reduce)), Type(), arguments);
+  };
   if (!fuse.getDivision())
     return combine();
   OpBuilder::InsertionGuard guard(builder);
-  Value average = access.loadPointer(offsetof(KoloInvocation, average));
+  Value average = access().loadPointer(offsetof(KoloInvocation, average));
   Value isAverage = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, average,
                                          LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
   auto choice = scf::IfOp::create(builder, loc, isAverage, /*withElseRegion=*/true);
@@ -140,7 +134,7 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   combine();
   builder.setInsertionPointToStart(choice.thenBlock());
   arguments.push_back(integer(groupSize()));
-  access.callPointer(average, Type(), arguments);
+  access().callPointer(average, Type(), arguments);
 }
 
 } // namespace kolo::cpu

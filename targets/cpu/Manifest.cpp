@@ -1,7 +1,7 @@
 // What a plugin says of itself: see runtime/README.md for the fields a loader looks at.
 #include "compiler/SourceLine.h"
+#include "targets/ChannelLowering.h"
 #include "targets/Elements.h"
-#include "targets/Statements.h"
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cpu/Internal.h"
 

@@ -79,21 +79,6 @@ void defineList(ModuleOp module) {
   LLVM::ReturnOp::create(builder, loc, address);
 }
 
-Value toIndex(OpBuilder &builder, Location loc, Value integer) {
-  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
-}
-Value toInteger(OpBuilder &builder, Location loc, Value index) {
-  return arith::IndexCastOp::create(builder, loc, builder.getI64Type(), index);
-}
-Value constantI64(OpBuilder &builder, Location loc, int64_t value) {
-  return arith::ConstantIntOp::create(builder, loc, value, 64);
-}
-
-Value advance(OpBuilder &builder, Location loc, Value base, Value offsetBytes) {
-  return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{offsetBytes});
-}
-
 Value load(OpBuilder &builder, Location loc, Type type, Value base, int64_t offsetBytes) {
   return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, base, constantI64(builder, loc, offsetBytes)),
                               8);

@@ -5,6 +5,7 @@
 #include "compiler/lower/PacketFormat.h"
 #include "targets/DeviceCode.h"
 #include "targets/Elements.h"
+#include "targets/Values.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -110,12 +111,6 @@ mlir::LLVM::LLVMFuncOp definePrimitive(mlir::OpBuilder &builder, mlir::ModuleOp 
 /// Defines the primitive `list`, for targets whose memory of a block is a global of blockSpace.
 void defineList(mlir::ModuleOp module);
 
-/// Small computations; indices are what loops count with, integers are of 64 bits.
-mlir::Value toIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer);
-mlir::Value toInteger(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index);
-mlir::Value constantI64(mlir::OpBuilder &builder, mlir::Location loc, int64_t value);
-/// base + offset, in bytes; offset of type i64.
-mlir::Value advance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value base, mlir::Value offsetBytes);
 mlir::Value load(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value base, int64_t offsetBytes);
 /// table[index], for entries of 8 bytes.
 mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value table,

@@ -67,10 +67,7 @@ private:
 };
 
 void FuseLowering::run() {
-  SliceValues slice = context.sliceOf(fuse.getBuffer(), fuse.getOffsets(), fuse.getSizes());
-  PartValues part = {context.mapping.lookupOrNull(fuse.getPart()), context.mapping.lookupOrNull(fuse.getParts())};
-  buildRangeLoops(builder, loc, context.call, slice, slice, part,
-                  [&](OpBuilder &, Value begin, Value, Value rangeLength) { moveRange(begin, rangeLength); });
+  context.buildRanges(fuse, [&](OpBuilder &, Value begin, Value, Value rangeLength) { moveRange(begin, rangeLength); });
 }
 
 void FuseLowering::moveRange(Value begin, Value rangeLength) {
@@ -121,16 +118,12 @@ FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   Value &number = isInto ? lists.numSources : lists.numDestinations;
   lists =
       workOffIf(isEqual(number, constant(context.listEntries)), lists, isInto ? lists.numDestinations : constant(1));
-  PartValues part = {context.mapping.lookupOrNull(move.getPart()), context.mapping.lookupOrNull(move.getParts())};
   // One chunk is one range: no loop is built.
   Value address;
-  buildRangeLoops(
-      builder, loc, context.call, context.sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
-      context.sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()), part,
-      [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
-        address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
-                         : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
-      });
+  context.buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+    address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
+                     : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
+  });
   append(number, isInto ? 0 : destinationEntries, address, lists);
   number = createAdd(builder, loc, number, constant(1));
   return lists;

@@ -12,12 +12,12 @@ struct FuseContext {
   mlir::OpBuilder &builder;
   mlir::Location loc;
   mlir::IRMapping &mapping;
-  const CallValues &call;
   mlir::Value elementBytes; // of the call, an index
   int64_t listEntries;      // addresses that are gathered before they are used; at least 2
   /// The call's type and its reduction, i64, read anew: in loops over peers there are few registers to keep them in.
   llvm::function_ref<std::pair<mlir::Value, mlir::Value>()> readReduction;
-  llvm::function_ref<SliceValues(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes)> sliceOf;
+  /// Loops over the contiguous ranges of a move, or of the slice of the fuse itself.
+  llvm::function_ref<void(mlir::Operation *moveOrFuse, RangeBuilder build)> buildRanges;
   /// Of an element of a buffer, of a peer, or of this rank for null.
   llvm::function_ref<mlir::Value(mlir::Value buffer, mlir::Value rank, mlir::Value element)> addressOf;
   llvm::function_ref<void(mlir::Operation &)> lowerArithmetic;

@@ -21,12 +21,6 @@ namespace kolo::gpu {
 #define GEN_PASS_DEF_LOWERPROGRAMS
 #include "targets/gpu/Passes.h.inc"
 
-/// Buffers of the program's own follow each other, each at a multiple of this: as KoloProgram's functions count them.
-static int64_t alignmentBytesOf(const BufferShape &shape) {
-  constexpr int64_t leastBytes = 64;
-  return shape.packets ? std::max(leastBytes, shape.packets->bytes) : leastBytes;
-}
-
 void KernelLowering::run() {
   std::string run = createRun();
   auto entry = createFunction(builder, module, program.getSymName(), Type(), {pointerType(builder)}, Inlining::Never);
@@ -41,7 +35,7 @@ std::string KernelLowering::createRun() {
   std::string name = ("run." + program.getSymName()).str();
   auto function =
       createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
-  invocation = function.getArgument(0);
+  frame.invocation = function.getArgument(0);
   // Once, here: a store may hit any memory, so that nothing would be known of them later.
   readShape();
   startPackets();
@@ -62,16 +56,17 @@ void KernelLowering::startPackets() {
   if (!hasPackets)
     return;
   Value counter = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), callCounter(), 8);
-  numCalls = toIndex(builder, loc, call(builder, loc, uniformFunction, {counter}));
+  kernel.numCalls = toIndex(builder, loc, call(builder, loc, uniformFunction, {counter}));
 }
 
-/// Which packets are of this call: those with its number, in its turn of the memory.
+/// The packets of this call carry its number, and lie in one of two turns of the memory.
 void KernelLowering::placePackets() {
   constexpr int64_t numSequences = (int64_t(1) << 32) - 1;
-  sequence =
-      createAdd(builder, loc, arith::RemUIOp::create(builder, loc, numCalls, constant(numSequences)), constant(1));
-  Value turn = arith::AndIOp::create(builder, loc, numCalls, constant(1));
-  packetsEnd = createMul(builder, loc, turn, field(offsetof(KoloDeviceInvocation, packetBytes)));
+  kernel.sequence = createAdd(
+      builder, loc, arith::RemUIOp::create(builder, loc, kernel.numCalls, constant(numSequences)), constant(1));
+  Value turn = arith::AndIOp::create(builder, loc, kernel.numCalls, constant(1));
+  frame.layout.begin(BufferRole::Packets,
+                     createMul(builder, loc, turn, field(offsetof(KoloDeviceInvocation, packetBytes))));
 }
 
 /// Once all threads have read the number.
@@ -80,83 +75,55 @@ void KernelLowering::endPackets() {
     return;
   settle(true);
   buildForLeader(builder, loc, [&] {
-    LLVM::StoreOp::create(builder, loc, integer(createAdd(builder, loc, numCalls, constant(1))), callCounter(), 8);
+    LLVM::StoreOp::create(builder, loc, integer(createAdd(builder, loc, kernel.numCalls, constant(1))), callCounter(),
+                          8);
   });
 }
 
-/// What the call says of ranks and lanes: in the function at hand.
+/// Reads the invocation's ranks and lanes.
 void KernelLowering::readShape() {
-  dimSizes.clear(), coordinates.clear();
-  lane = primitive(laneFunction), numLanes = primitive(numLanesFunction);
+  kernel.lane = primitive(laneFunction), frame.call.numLanes = primitive(numLanesFunction);
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
-    dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
+    frame.dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
     // Divisions by it need not look at its sign then.
     LLVM::AssumeOp::create(
-        builder, loc, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, dimSizes.back(), constant(0)));
-    coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
+        builder, loc,
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, frame.dimSizes.back(), constant(0)));
+    kernel.coordinates.push_back(field(offsetof(KoloDeviceInvocation, coordinates) + dim * sizeof(int64_t)));
   }
 }
 
-/// The same of elements.
+/// Reads the invocation's elements.
 void KernelLowering::readCall() {
   Type i64 = builder.getI64Type();
-  callValues.count = field(offsetof(KoloDeviceInvocation, count));
-  Value bytes = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, elementBytes));
-  elementBytes = toIndex(builder, loc, bytes);
-  type = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, type));
-  reduction = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, reduction));
+  CallValues &values = frame.call;
+  values.count = field(offsetof(KoloDeviceInvocation, count));
+  Value bytes = readField(offsetof(KoloDeviceInvocation, elementBytes));
+  values.elementBytes = toIndex(builder, loc, bytes);
+  kernel.type = readField(offsetof(KoloDeviceInvocation, type));
+  kernel.reduction = readField(offsetof(KoloDeviceInvocation, reduction));
   // Elements in 16 bytes; their size is a power of two.
   Value places = LLVM::CountTrailingZerosOp::create(builder, loc, i64, bytes, /*is_zero_poison=*/true);
-  callValues.alignment =
-      toIndex(builder, loc, arith::ShRUIOp::create(builder, loc, constantI64(builder, loc, 16), places));
-  if (!hasPackets)
-    return;
-  packetStride = createPacketStride(builder, loc, callValues);
+  values.alignment = toIndex(builder, loc, arith::ShRUIOp::create(builder, loc, constantI64(builder, loc, 16), places));
+  if (hasPackets)
+    values.packetStride = createPacketStride(builder, loc, values);
 }
 
-void KernelLowering::lowerBlock(Block &block) {
-  for (Operation &op : block)
-    lowerOp(op);
-}
-
-void KernelLowering::lowerOp(Operation &op) {
+void KernelLowering::lowerOwn(Operation &op) {
+  auto map = [&](Value value) { frame.mapping.map(op.getResult(0), value); };
   llvm::TypeSwitch<Operation *>(&op)
-      .Case([&](DimSizeOp size) { mapping.map(size.getResult(), dimSizes[size.getDim()]); })
-      .Case([&](CoordOp coord) { mapping.map(coord.getResult(), coordinates[coord.getDim()]); })
-      .Case([&](RootOp root) { mapping.map(root.getResult(), field(offsetof(KoloDeviceInvocation, root))); })
-      .Case([&](LaneOp op) { mapping.map(op.getResult(), lane); })
-      .Case([&](NumLanesOp op) { mapping.map(op.getResult(), numLanes); })
-      .Case([](BufferOp) {}) // in the functions of the moves
-      .Case([&](LookupOp lookup) { lowerLookup(lookup); })
+      .Case([&](CoordOp coord) { map(kernel.coordinates[coord.getDim()]); })
+      .Case([&](RootOp) { map(field(offsetof(KoloDeviceInvocation, root))); })
+      .Case([&](LaneOp) { map(kernel.lane); })
+      .Case([&](NumLanesOp) { map(frame.call.numLanes); })
+      .Case([](BufferOp) {}) // every function of a move places the buffers
       .Case([&](MoveInterface move) { lowerMove(move); })
       .Case([&](DivideOp divide) { lowerDivide(divide); })
       .Case([&](FuseOp fuse) { lowerFuse(fuse); })
       .Case([&](SignalOp signal) { lowerSignal(signal); })
       .Case([&](WaitOp wait) { lowerWait(wait); })
       .Case([&](FlushOp) { settle(unsettled.reads); }) // other threads' puts have read their sources then
-      .Default([&](Operation *other) {
-        if (other->getNumRegions() != 0)
-          lowerRegions(*other);
-        else
-          builder.clone(*other, mapping);
-      });
-}
-
-/// Clones a loop or a condition, and lowers what is in it.
-void KernelLowering::lowerRegions(Operation &op) {
-  OpBuilder::InsertionGuard guard(builder);
-  Operation *shell = builder.cloneWithoutRegions(op, mapping);
-  for (auto [from, to] : llvm::zip_equal(op.getRegions(), shell->getRegions())) {
-    if (from.empty())
-      continue;
-    Block &block = to.emplaceBlock();
-    for (BlockArgument argument : from.getArguments())
-      mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
-    builder.setInsertionPointToEnd(&block);
-    unsettled = {true, true}; // an earlier iteration may come before
-    lowerBlock(from.front());
-  }
-  unsettled = {true, true};
+      .DefaultUnreachable("an op of the other phase, or of programs of the host alone");
 }
 
 /// A barrier, if the next op needs what threads did before to be done.
@@ -167,54 +134,19 @@ void KernelLowering::settle(bool isNeeded) {
   unsettled = {};
 }
 
-void KernelLowering::addBuffer(BufferOp buffer) {
-  auto map = [&](Value value) { return mapped(value); };
-  int64_t role = int64_t(buffer.getRole());
-  BufferValues values{role,
-                      {llvm::map_to_vector<6>(buffer.getGrid(), map), unsigned(buffer.getBlocks()),
-                       mapped(buffer.getCut()), buffer.getRole() == BufferRole::Packets ? packetStride : Value(),
-                       kolo::packetFormatOf(buffer)},
-                      constant(0)};
-  if (!isOfCaller(buffer.getRole())) {
-    Value &end = role == KOLO_PACKETS ? packetsEnd : scratchEnd;
-    values.offset = end;
-    Value number = values.shape.packets ? createNumPackets(builder, loc, callValues, values.shape, numLanes)
-                                        : createNumElements(builder, loc, callValues, values.shape);
-    Value bytes = bytesTo(values.shape, number), alignment = constant(alignmentBytesOf(values.shape));
-    Value units = arith::CeilDivUIOp::create(builder, loc, bytes, alignment);
-    end = createAdd(builder, loc, end, createMul(builder, loc, units, alignment));
-  }
-  buffers[buffer] = std::move(values);
-}
-
 void KernelLowering::lowerSignal(SignalOp signal) {
   call(builder, loc, signalFunction,
-       {invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
+       {frame.invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
         constantI64(builder, loc, int64_t(program.getSemaphores()))});
   unsettled = {};
 }
 
 void KernelLowering::lowerWait(WaitOp wait) {
   call(builder, loc, waitFunction,
-       {invocation, integer(mapped(wait.getRank())), constantI64(builder, loc, int64_t(wait.getSemaphore())),
+       {frame.invocation, integer(mapped(wait.getRank())), constantI64(builder, loc, int64_t(wait.getSemaphore())),
         constantI64(builder, loc, int64_t(program.getSemaphores())),
         constantI64(builder, loc, statements.numberOf(wait.getLoc()))});
   unsettled = {};
-}
-
-void KernelLowering::lowerLookup(LookupOp lookup) {
-  ArrayRef<int64_t> table = lookup.getTable();
-  std::string name = ("table." + program.getSymName() + "." + Twine(numTables++)).str();
-  auto tableType = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(table.size()));
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(builder, loc, tableType, /*isConstant=*/true, LLVM::Linkage::Internal, name,
-                           builder.getI64TensorAttr(table), /*alignment=*/8, constantSpace);
-  }
-  Value base = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, constantSpace), name);
-  Value entry = loadEntry(builder, loc, builder.getI64Type(), base, integer(mapped(lookup.getIndex())));
-  mapping.map(lookup.getResult(), toIndex(builder, loc, entry));
 }
 
 namespace {

@@ -1,0 +1,111 @@
+// Where the buffers of a program lie in memory, as values in IR.
+#include "compiler/lower/BufferLayout.h"
+
+#include "ir/IndexArithmetic.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace kolo {
+
+/// The position of every buffer in its role's memory is a multiple of this. Published memory takes as few cache lines
+/// as possible.
+static int64_t alignmentBytesOf(BufferRole role, const BufferShape &shape) {
+  int64_t leastBytes = role == BufferRole::Published ? 8 : 64;
+  return shape.packets ? std::max(leastBytes, shape.packets->bytes) : leastBytes;
+}
+
+static Value roundUp(OpBuilder &builder, Location loc, Value value, Value multiple) {
+  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, value, multiple), multiple);
+}
+
+std::optional<PacketFormat> packetFormatOf(BufferOp buffer) {
+  if (buffer.getRole() != BufferRole::Packets)
+    return std::nullopt;
+  return buffer.getLl128() ? ll128Packets : llPackets;
+}
+
+std::optional<PacketFormat> packetFormatOf(ProgramOp program) {
+  for (auto buffer : program.getBody().getOps<BufferOp>())
+    if (std::optional<PacketFormat> format = packetFormatOf(buffer))
+      return format;
+  return std::nullopt;
+}
+
+Value createFilledPackets(OpBuilder &builder, Location loc, const PacketFormat &format, Value units) {
+  constexpr int64_t unitBytes = 16;
+  int64_t common = std::gcd(unitBytes, format.dataBytes), divisor = format.dataBytes / common;
+  Value product = createMul(builder, loc, units, createConstant(builder, loc, unitBytes / common));
+  return divisor == 1 ? product : arith::DivUIOp::create(builder, loc, product, createConstant(builder, loc, divisor));
+}
+
+Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                       Value parts) {
+  Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
+  for (Value extent : buffer.grid)
+    numParts = createMul(builder, loc, numParts, extent);
+  Value units = arith::CeilDivUIOp::create(builder, loc, elements, call.alignment);
+  return createAdd(builder, loc, createFilledPackets(builder, loc, *buffer.packets, units), numParts);
+}
+
+Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &call) {
+  return roundUp(builder, loc, call.count, call.alignment);
+}
+
+Value createSlotSize(OpBuilder &builder, Location loc, const CallValues &call, Value chunksPerBlock) {
+  Value one = createConstant(builder, loc, 1);
+  Value quotient =
+      arith::CeilDivUIOp::create(builder, loc, call.count, arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
+  Value padded = createAdd(builder, loc, quotient, createSub(builder, loc, call.alignment, one));
+  return roundUp(builder, loc, padded, call.alignment);
+}
+
+Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
+  Value total = buffer.cut      ? createSlotSize(builder, loc, call, buffer.cut)
+                : buffer.stride ? buffer.stride
+                                : call.count;
+  for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
+    total = createMul(builder, loc, total, extent);
+  return total;
+}
+
+Value createBytesTo(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer, Value number) {
+  Value bytes = buffer.packets ? createConstant(builder, loc, buffer.packets->bytes) : call.elementBytes;
+  return createMul(builder, loc, number, bytes);
+}
+
+/// Bytes of one buffer, rounded up so that the next one begins aligned.
+static Value createPaddedBytes(OpBuilder &builder, Location loc, const CallValues &call, BufferRole role,
+                               const BufferShape &shape) {
+  Value number = shape.packets ? createNumPackets(builder, loc, call, shape, call.numLanes)
+                               : createNumElements(builder, loc, call, shape);
+  Value alignment = createConstant(builder, loc, alignmentBytesOf(role, shape));
+  return roundUp(builder, loc, createBytesTo(builder, loc, call, shape, number), alignment);
+}
+
+PlacedBuffer BufferLayout::place(OpBuilder &builder, Location loc, const CallValues &call, BufferOp buffer,
+                                 const IRMapping &mapping) {
+  BufferRole role = buffer.getRole();
+  BufferShape shape{llvm::map_to_vector<6>(buffer.getGrid(), [&](Value extent) { return mapping.lookup(extent); }),
+                    unsigned(buffer.getBlocks()), mapping.lookupOrNull(buffer.getCut()), Value(),
+                    packetFormatOf(buffer)};
+  if (isOfCaller(role)) {
+    shape.stride = call.blockElements[size_t(role)];
+    return {role, std::move(shape), createConstant(builder, loc, 0)};
+  }
+  if (shape.packets)
+    shape.stride = call.packetStride;
+  Value offset = end(builder, loc, role);
+  ends[size_t(role)] = createAdd(builder, loc, offset, createPaddedBytes(builder, loc, call, role, shape));
+  return {role, std::move(shape), offset};
+}
+
+Value BufferLayout::end(OpBuilder &builder, Location loc, BufferRole role) const {
+  Value end = ends[size_t(role)];
+  return end ? end : createConstant(builder, loc, 0);
+}
+
+} // namespace kolo

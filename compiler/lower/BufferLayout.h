@@ -1,0 +1,91 @@
+// Where the buffers of a program lie in memory, as values in IR. Used by every target, for the code that moves data and
+// for the functions that tell the runtime how much memory a program takes.
+#pragma once
+
+#include "compiler/lower/PacketFormat.h"
+#include "ir/Kolo.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <array>
+#include <optional>
+
+namespace kolo {
+
+/// The shape of a buffer, as values of type index.
+struct BufferShape {
+  llvm::SmallVector<mlir::Value> grid;
+  unsigned numBlockDims;   // leading grid dimensions that enumerate blocks
+  mlir::Value cut;         // of slots: number of chunks of the blocks whose chunks they hold; else null
+  mlir::Value stride = {}; // elements from one block to the next; null: as many as a block has
+  std::optional<PacketFormat> packets = {}; // then positions in it count packets, not elements: see createNumPackets
+};
+
+/// Sizes that are the same for all buffers of a call, of type index.
+struct CallValues {
+  mlir::Value count;        // elements per block
+  mlir::Value alignment;    // elements in 16 bytes
+  mlir::Value isDense = {}; // i1: no buffer has other strides than blocks are long; null: always
+  // What follows is for BufferLayout.
+  std::array<mlir::Value, 2> blockElements = {}; // stride of the caller's input and output; null: `count`
+  mlir::Value elementBytes = {}, numLanes = {};
+  mlir::Value packetStride = {}; // createPacketStride; null where the program has no packets
+};
+
+/// Nothing where the buffer holds elements.
+std::optional<PacketFormat> packetFormatOf(BufferOp buffer);
+/// Nothing where no buffer of the program holds packets.
+std::optional<PacketFormat> packetFormatOf(ProgramOp program);
+
+/// Packets that the data of this many units of 16 bytes fills, rounded down.
+mlir::Value createFilledPackets(mlir::OpBuilder &builder, mlir::Location loc, const PacketFormat &format,
+                                mlir::Value units);
+
+/// Packets that a buffer of them takes: the packets that its data fills, rounded down, and one for every part of every
+/// chunk. The extra packet takes the end of the part's data, and says that an empty part has arrived. The packets of a
+/// part begin behind the packets that the data before it fills and one for every part before it. No two parts share a
+/// packet, since a part of x packets' data behind b packets' data has max(1, ceil(x)) <= floor(b + x) - floor(b) + 1.
+mlir::Value createNumPackets(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                             const BufferShape &buffer, mlir::Value parts);
+
+/// Elements from one block of packets to the next: a block begins with a packet of its own.
+mlir::Value createPacketStride(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call);
+
+/// Elements from one slot to the next, for chunks of blocks that are cut into so many: see kolo.buffer.
+mlir::Value createSlotSize(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                           mlir::Value chunksPerBlock);
+
+/// Number of elements that a buffer takes, which need not be a multiple of 16 bytes.
+mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                              const BufferShape &buffer);
+
+/// Bytes from the beginning of a buffer to an element, or to a packet of a buffer of packets.
+mlir::Value createBytesTo(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                          const BufferShape &buffer, mlir::Value number);
+
+/// A buffer and its position.
+struct PlacedBuffer {
+  BufferRole role;
+  BufferShape shape;
+  mlir::Value offset; // bytes from the beginning of the role's memory, of type index
+};
+
+/// Places the buffers of a program. Buffers of one role follow each other in the order of `place`, each at a multiple
+/// of its alignment. A buffer of the caller is memory of its own.
+class BufferLayout {
+public:
+  /// Bytes from the beginning of the role's memory to its first buffer; 0 unless said. Before any `place` of the role.
+  void begin(BufferRole role, mlir::Value offset) { ends[size_t(role)] = offset; }
+
+  /// `mapping` leads from the operands of the buffer to values of the function at hand.
+  PlacedBuffer place(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, BufferOp buffer,
+                     const mlir::IRMapping &mapping);
+
+  /// Bytes that the role's buffers have taken so far, `begin` included.
+  mlir::Value end(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role) const;
+
+private:
+  std::array<mlir::Value, getMaxEnumValForBufferRole() + 1> ends = {}; // by role; null: 0
+};
+
+} // namespace kolo

@@ -1,0 +1,101 @@
+// What the targets share when they lower a channel program.
+#include "targets/ChannelLowering.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+StatementTable collectStatements(ProgramOp program) {
+  StatementTable table;
+  program.walk([&](Operation *op) {
+    auto move = dyn_cast<MoveInterface>(op);
+    auto source = move ? move.getSource().getDefiningOp<BufferOp>() : BufferOp();
+    bool isWaiting = isa<WaitOp>(op) || (source && source.getRole() == BufferRole::Packets);
+    if (isWaiting && !llvm::is_contained(table.locations, op->getLoc()))
+      table.locations.push_back(op->getLoc());
+  });
+  return table;
+}
+
+ChannelLowering::ChannelLowering(ProgramOp program, unsigned tableSpace)
+    : program(program), module(program->getParentOfType<ModuleOp>()), builder(program.getContext()),
+      loc(program.getLoc()), statements(collectStatements(program)), tableSpace(tableSpace) {}
+
+void ChannelLowering::lowerBlock(Block &block) {
+  for (Operation &op : block)
+    lowerOp(op);
+}
+
+void ChannelLowering::lowerOp(Operation &op) {
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](DimSizeOp size) { frame.mapping.map(size.getResult(), frame.dimSizes[size.getDim()]); })
+      .Case([&](LookupOp lookup) { lowerLookup(lookup); })
+      .Default([&](Operation *other) {
+        if (isa_and_nonnull<KoloDialect>(other->getDialect()))
+          lowerOwn(*other);
+        else if (other->getNumRegions() != 0)
+          lowerRegions(*other);
+        else
+          builder.clone(*other, frame.mapping);
+      });
+}
+
+/// Clones a loop or a condition, and lowers the ops in it.
+void ChannelLowering::lowerRegions(Operation &op) {
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *shell = builder.cloneWithoutRegions(op, frame.mapping);
+  for (auto [from, to] : llvm::zip_equal(op.getRegions(), shell->getRegions())) {
+    if (from.empty())
+      continue;
+    Block &block = to.emplaceBlock();
+    for (BlockArgument argument : from.getArguments())
+      frame.mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
+    builder.setInsertionPointToEnd(&block);
+    meetPaths();
+    lowerBlock(from.front());
+  }
+  meetPaths();
+}
+
+void ChannelLowering::placeBuffer(BufferOp buffer) {
+  frame.buffers[buffer] = frame.layout.place(builder, loc, frame.call, buffer, frame.mapping);
+}
+
+SliceValues ChannelLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
+  auto map = [&](Value value) { return mapped(value); };
+  return {bufferOf(buffer).shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
+}
+
+void ChannelLowering::buildRanges(MoveInterface move, RangeBuilder build) {
+  buildRangeLoops(builder, loc, frame.call, sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
+                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
+                  {mapped(move.getPart()), mapped(move.getParts())}, build);
+}
+
+Value ChannelLowering::groupSize() {
+  Value numRanks = constant(1);
+  for (int64_t dim : program.getCollective().getGroupDims())
+    numRanks = createMul(builder, loc, numRanks, frame.dimSizes[size_t(dim)]);
+  return numRanks;
+}
+
+void ChannelLowering::lowerLookup(LookupOp lookup) {
+  ArrayRef<int64_t> table = lookup.getTable();
+  Type i64 = builder.getI64Type(), pointer = LLVM::LLVMPointerType::get(builder.getContext(), tableSpace);
+  std::string name = ("table." + program.getSymName() + "." + Twine(numTables++)).str();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(i64, unsigned(table.size())), /*isConstant=*/true,
+                           LLVM::Linkage::Internal, name, builder.getI64TensorAttr(table), /*alignment=*/8, tableSpace);
+  }
+  Value base = LLVM::AddressOfOp::create(builder, loc, pointer, name);
+  Value address =
+      LLVM::GEPOp::create(builder, loc, pointer, i64, base, ArrayRef<LLVM::GEPArg>{integer(mapped(lookup.getIndex()))});
+  frame.mapping.map(lookup.getResult(), toIndex(builder, loc, LLVM::LoadOp::create(builder, loc, i64, address, 8)));
+}
+
+} // namespace kolo

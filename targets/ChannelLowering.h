@@ -1,0 +1,86 @@
+// What the targets share when they lower a channel program: the walk over its ops, the values of the function at hand,
+// and the positions of buffers. A target derives its own lowering from this.
+#pragma once
+
+#include "compiler/lower/ChunkLoops.h"
+#include "ir/IndexArithmetic.h"
+#include "targets/Values.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace kolo {
+
+/// The author's statements in which a program waits, each once, in the order of the text. Generated code and the
+/// manifest name a statement by its number here.
+struct StatementTable {
+  llvm::SmallVector<mlir::Location> locations;
+
+  int64_t numberOf(mlir::Location location) const { return llvm::find(locations, location) - locations.begin(); }
+};
+
+StatementTable collectStatements(ProgramOp program);
+
+class ChannelLowering {
+protected:
+  /// Tables of kolo.lookup become constants in this address space.
+  explicit ChannelLowering(ProgramOp program, unsigned tableSpace = 0);
+  ~ChannelLowering() = default;
+
+  /// The values of the generated function at hand. A new function begins with a new frame.
+  struct Frame {
+    mlir::Value invocation;
+    mlir::IRMapping mapping; // from values of the program
+    CallValues call = {};
+    llvm::SmallVector<mlir::Value, 4> dimSizes; // of the mesh, of type index
+    BufferLayout layout;
+    llvm::DenseMap<mlir::Value, PlacedBuffer> buffers;
+  };
+
+  /// Lowers an op that each target lowers in its own way: reads of the call, buffers, moves, signals and waits.
+  virtual void lowerOwn(mlir::Operation &op) = 0;
+  /// Called where control flow meets: at the beginning of every region of a loop or condition, and behind the last.
+  virtual void meetPaths() {}
+
+  void lowerBlock(mlir::Block &block);
+  void lowerOp(mlir::Operation &op);
+  void placeBuffer(BufferOp buffer);
+
+  const PlacedBuffer &bufferOf(mlir::Value buffer) const { return frame.buffers.find(buffer)->second; }
+  /// Loops over the contiguous ranges of a move.
+  void buildRanges(MoveInterface move, RangeBuilder build);
+  /// Likewise over the slice of a fuse or of a division.
+  template <typename SliceOp> void buildSliceRanges(SliceOp op, RangeBuilder build) {
+    SliceValues slice = sliceOf(op.getBuffer(), op.getOffsets(), op.getSizes());
+    buildRangeLoops(builder, loc, frame.call, slice, slice, {mapped(op.getPart()), mapped(op.getParts())}, build);
+  }
+  /// Number of ranks that the collective runs over: an average divides by it.
+  mlir::Value groupSize();
+
+  /// Null for null.
+  mlir::Value mapped(mlir::Value value) { return value ? frame.mapping.lookupOrDefault(value) : mlir::Value(); }
+  mlir::Value constant(int64_t value) { return createConstant(builder, loc, value); }
+  mlir::Value integer(mlir::Value index) { return toInteger(builder, loc, index); }
+  mlir::Value bytesOf(mlir::Value elements) { return createMul(builder, loc, elements, frame.call.elementBytes); }
+  /// Bytes from the beginning of a buffer to an element or packet, of type index.
+  mlir::Value bytesTo(const PlacedBuffer &buffer, mlir::Value number) {
+    return createBytesTo(builder, loc, frame.call, buffer.shape, number);
+  }
+
+  ProgramOp program;
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  const StatementTable statements;
+  Frame frame;
+
+private:
+  SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
+  void lowerRegions(mlir::Operation &op);
+  void lowerLookup(LookupOp lookup);
+
+  const unsigned tableSpace;
+  int numTables = 0;
+};
+
+} // namespace kolo
