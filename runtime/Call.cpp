@@ -196,7 +196,7 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
 Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
                       int size) {
   Call call;
-  call.key.plugin = plugin.identity;
+  call.key.plugin = plugin.content.checksum;
   call.key.count = arguments.count;
   if (Status status = checkType(arguments, call); !status.isOk())
     return status;

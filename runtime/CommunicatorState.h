@@ -53,7 +53,7 @@ public:
   static constexpr size_t channelIndex(int peer, int id) { return static_cast<size_t>(peer * numChannels + id); }
 
 private:
-  using ProgramKey = std::pair<uint64_t, int32_t>; // plugin, program
+  using ProgramKey = std::pair<PluginContent, int32_t>; // and its number in the plugin
 
   Record &nextRecord(Operation operation);
   Status exchangeRecords();

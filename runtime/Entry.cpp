@@ -1,7 +1,7 @@
 // The entry to a collective: what every rank must know of the others, and agree on, before generated code runs.
 #include "CommunicatorState.h"
 
-#include "CallKey.h"
+#include "CallIdentity.h"
 #include "Error.h"
 
 #include <algorithm>
@@ -95,7 +95,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
     return planned.status();
   plan.call = *planned;
   plan.call.numLanes = ranks->settings().lanes;
-  std::unique_ptr<Semaphores> &set = semaphores[{plan.call.key.plugin, plan.call.key.program}];
+  std::unique_ptr<Semaphores> &set = semaphores[{plugin.content, plan.call.key.program}];
   if (!set) {
     auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
     if (Status status = made->allocate(*segments); !status.isOk())

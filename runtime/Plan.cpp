@@ -23,29 +23,26 @@ bool moveTo(Plan &plan, const CallArguments &arguments, const SegmentTable &segm
   for (Lane &lane : plan.lanes)
     std::copy_n(plan.buffers.local, 2, lane.invocation.local);
   plan.call.setPointers(arguments);
-  plan.arguments.input = arguments.input;
-  plan.arguments.output = arguments.output;
+  plan.request.setPointers(arguments);
   return true;
+}
+
+bool isSamePlace(const CallArguments &left, const CallArguments &right) {
+  return left.input == right.input && left.output == right.output;
 }
 
 } // namespace
 
-bool Plan::isFor(const PluginState &plugin, const CallArguments &other) const {
-  return arguments.count == other.count && pluginLoad == plugin.load && arguments.type == other.type &&
-         arguments.reduction == other.reduction && arguments.root == other.root &&
-         arguments.collective == other.collective && program == other.program && arguments.mesh == other.mesh;
-}
-
 Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
                       const MemoryRules &rules) {
   const uint64_t generation = segments.generation();
+  const CallIdentity wanted = {plugin.load, arguments};
   for (size_t i = 0; i < plans.size(); ++i) {
     size_t index = (last + i) % plans.size();
     Plan *plan = plans[index].get();
-    if (!plan || plan->agreement == 0 || plan->generation != generation || !plan->isFor(plugin, arguments))
+    if (!plan || plan->agreement == 0 || plan->generation != generation || !(plan->request.identity() == wanted))
       continue;
-    bool isSamePlace = plan->arguments.input == arguments.input && plan->arguments.output == arguments.output;
-    if (!isSamePlace && !moveTo(*plan, arguments, segments, rules))
+    if (!isSamePlace(plan->request.arguments(), arguments) && !moveTo(*plan, arguments, segments, rules))
       continue;
     last = index;
     return plan;
@@ -57,16 +54,11 @@ Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &argumen
   size_t index = oldest;
   for (size_t i = 0; i < plans.size(); ++i) {
     const Plan *plan = plans[i].get();
-    if (plan && plan->isFor(plugin, arguments) && plan->arguments.input == arguments.input &&
-        plan->arguments.output == arguments.output)
+    if (plan && plan->request.identity() == CallIdentity{plugin.load, arguments} &&
+        isSamePlace(plan->request.arguments(), arguments))
       index = i;
   }
-  auto made = std::make_unique<Plan>();
-  made->pluginLoad = plugin.load;
-  made->program = arguments.program;
-  made->arguments = arguments;
-  made->arguments.program = made->program;
-  plans[index] = std::move(made);
+  plans[index] = std::make_unique<Plan>(plugin, arguments);
   if (index == oldest)
     oldest = (oldest + 1) % plans.size();
   last = index;

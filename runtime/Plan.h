@@ -3,22 +3,20 @@
 
 #include "Buffers.h"
 #include "Call.h"
+#include "CallIdentity.h"
 #include "Lane.h"
 #include "Semaphores.h"
 
 #include <array>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace kolo::runtime {
 
 struct Plan {
-  // What the call was; of the pointers, those of the last time. `arguments.program` is `program`.
-  uint64_t pluginLoad = 0;
-  std::string program;
-  CallArguments arguments;
+  Plan(const PluginState &plugin, const CallArguments &arguments) : request(plugin.load, arguments) {}
 
+  KeptCall request; // its pointers are those of the last time
   Call call;
   Buffers buffers;
   Semaphores *semaphores = nullptr;
@@ -36,11 +34,10 @@ struct Plan {
   // every rank counts the same exchanges, and keeps with each number what it said then.
   uint64_t agreement = 0;
 
-  bool isFor(const PluginState &plugin, const CallArguments &other) const;
   /// Whether the buffers of a role are the caller's own, on all ranks, of which a piece is a part.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
   /// Whether the plugin took the program, by what the call was.
-  bool isSelected() const { return program.empty() && arguments.collective; }
+  bool isSelected() const { return request.arguments().program.empty() && request.arguments().collective; }
 };
 
 /// The last few plans of a communicator. Addresses stay valid while the cache lives.

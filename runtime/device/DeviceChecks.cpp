@@ -20,7 +20,8 @@ Status DeviceState::check(DevicePlan &plan) const {
   if (!table.isOk())
     return table.status();
   if (call.info->reduces)
-    if (Status status = checkReduction(**table, plan.arguments.type, plan.arguments.reduction); !status.isOk())
+    if (Status status = checkReduction(**table, plan.request.arguments().type, plan.request.arguments().reduction);
+        !status.isOk())
       return error(status.code(), "{}: {}", plan.plugin->path, status.message());
   for (size_t device = 0; device < devices.size(); ++device) {
     Result<std::shared_ptr<const LoadedImage>> image = loadImage(devices[device], plan.plugin);
@@ -37,7 +38,7 @@ Status DeviceState::check(DevicePlan &plan) const {
 
 Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   const LocalRank &rank = locals[local];
-  CallArguments arguments = plan.arguments;
+  CallArguments arguments = plan.request.arguments();
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
   // The program is named: nothing is selected by where the buffers lie.

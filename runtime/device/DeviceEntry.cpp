@@ -8,7 +8,7 @@
 //   confirm   everybody has mapped all, so everybody may launch
 #include "device/DeviceState.h"
 
-#include "CallKey.h"
+#include "CallIdentity.h"
 #include "Error.h"
 
 namespace kolo::runtime {

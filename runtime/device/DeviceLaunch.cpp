@@ -56,8 +56,8 @@ Status DeviceState::launchGroup(DevicePlan &plan, std::span<LocalRank *const> gr
   launch.argument = static_cast<const KoloDeviceInvocation *>(plan.tables[number].data()) + group.front()->position;
   launch.isTogether =
       device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranksOnDevice[number]);
-  if (Status status =
-          device.status(driver.launch(device.ordinal(), &launch), fmt::format("launching program '{}'", plan.program));
+  if (Status status = device.status(driver.launch(device.ordinal(), &launch),
+                                    fmt::format("launching program '{}'", plan.calls.front().info->name));
       !status.isOk())
     return status;
   if (isCapturing) {

@@ -21,7 +21,7 @@ struct DeviceLocation {
 
 /// What a rank says in one exchange.
 struct DeviceRecord {
-  uint64_t callKey = 0;             // of its call: see DeviceState
+  uint64_t callNumber = 0;          // its number of its call: see DeviceState::exchangeNumbers
   StatusCode code = StatusCode::Ok; // this rank's own refusal, then `message`
   int32_t mustDrain = 0;            // it has to free memory before it can go on
   char message[320] = {};

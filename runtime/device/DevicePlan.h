@@ -2,13 +2,13 @@
 #pragma once
 
 #include "Call.h"
+#include "CallIdentity.h"
 #include "device/DeviceImages.h"
 #include "device/OpenDevice.h"
 #include "kolo/runtime/DeviceAbi.h"
 
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace kolo::runtime {
@@ -40,14 +40,24 @@ struct DeviceScratch {
   std::vector<DeviceMemory> packets, packetCalls; // zero at first; see KoloDeviceInvocation
 };
 
+/// One rank's buffers. Memory that was freed and came again at the same address is in another allocation.
+struct LocatedBuffers {
+  const void *input = nullptr;
+  void *output = nullptr;
+  // KoloDriverRange::id, where peers in other processes map this rank's memory; else 0.
+  uint64_t inputAllocation = 0, outputAllocation = 0;
+  bool operator==(const LocatedBuffers &) const = default;
+};
+
 struct DevicePlan {
-  // What the call was. `arguments.program` is `program`.
+  DevicePlan(std::shared_ptr<const PluginState> ofPlugin, const CallArguments &arguments)
+      : plugin(std::move(ofPlugin)), request(plugin->load, arguments) {}
+
   std::shared_ptr<const PluginState> plugin;
-  std::string program;
-  CallArguments arguments;
-  std::vector<RankBuffers> buffers; // by local rank
-  uint64_t key = 0;                 // of this call of all ranks: see DeviceState::callKey
-  bool isCaptured = false;          // launches in graphs may come at any time
+  KeptCall request;                    // without pointers
+  std::vector<LocatedBuffers> buffers; // by local rank
+  std::vector<uint64_t> numbers;       // see DeviceState::exchangeNumbers
+  bool isCaptured = false;             // launches in graphs may come at any time
 
   std::vector<Call> calls;                                // by local rank
   std::vector<std::shared_ptr<const LoadedImage>> images; // by device

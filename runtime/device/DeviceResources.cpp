@@ -49,7 +49,13 @@ void DeviceState::freePlans() {
 
 DeviceState::ScratchKey DeviceState::scratchKeyOf(const DevicePlan &plan) {
   const Call &call = plan.calls.front();
-  ScratchKey key = {{plan.plugin->load, call.key.program}, {}, call.key.count, call.elementBytes, call.root};
+  ScratchKey key = {{plan.plugin->content, call.key.program},
+                    {},
+                    call.key.count,
+                    call.elementBytes,
+                    call.root,
+                    call.scratchBytes,
+                    packetMemoryBytes(call)};
   std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
   return key;
 }
@@ -74,7 +80,7 @@ Status DeviceState::allocateFor(DevicePlan &plan) {
 
 Status DeviceState::allocateCounters(DevicePlan &plan) {
   const Call &call = plan.calls.front();
-  std::shared_ptr<DeviceCounters> &set = counters[{plan.plugin->load, call.key.program}];
+  std::shared_ptr<DeviceCounters> &set = counters[{plan.plugin->content, call.key.program}];
   if (!set) {
     size_t sizeBytes = static_cast<size_t>(options.lanes) * static_cast<size_t>(call.info->numSemaphores) *
                        static_cast<size_t>(numRanks) * sizeof(uint64_t);

@@ -3,50 +3,21 @@
 
 #include "Error.h"
 
-#include <algorithm>
-
 namespace kolo::runtime {
-namespace {
-
-/// Mixes words into one.
-class Hash {
-public:
-  void add(uint64_t word) {
-    value = (value ^ word) * 0x9e3779b97f4a7c15;
-    value ^= value >> 29;
-  }
-  void add(const void *address) { add(reinterpret_cast<uint64_t>(address)); }
-  void add(std::string_view text) {
-    add(text.size());
-    for (char character : text)
-      add(static_cast<uint64_t>(static_cast<unsigned char>(character)));
-  }
-  uint64_t get() const { return value; }
-
-private:
-  uint64_t value = 0x243f6a8885a308d3;
-};
-
-} // namespace
-
 Status DeviceState::run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
                         std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) {
   if (Status status = query(); !status.isOk())
     return status;
   if (Status status = checkSpans(buffers, streams); !status.isOk())
     return status;
-  Result<uint64_t> key = callKey(ownKey(*plugin, arguments, buffers));
-  if (!key.isOk())
-    return fail(key.status());
-  DevicePlan *plan = findPlan(*key);
+  locateBuffers(buffers);
+  if (Status status = exchangeNumbers(numberOf({plugin->load, arguments})); !status.isOk())
+    return fail(status);
+  DevicePlan *plan = findPlan();
   if (!plan) {
-    auto fresh = std::make_unique<DevicePlan>();
-    fresh->plugin = std::move(plugin);
-    fresh->program = arguments.program;
-    fresh->arguments = arguments;
-    fresh->arguments.program = fresh->program;
-    fresh->buffers.assign(buffers.begin(), buffers.end());
-    fresh->key = *key;
+    auto fresh = std::make_unique<DevicePlan>(std::move(plugin), arguments);
+    fresh->buffers = called;
+    fresh->numbers = numbers;
     Result<DevicePlan *> agreed = agree(std::move(fresh));
     if (!agreed.isOk())
       return agreed.status();
@@ -63,51 +34,50 @@ Status DeviceState::checkSpans(std::span<const RankBuffers> buffers, std::span<c
   return {};
 }
 
-/// What this process calls with. Where others map its memory, memory that was freed and came again at the same address
-/// is another: the allocation counts too.
-uint64_t DeviceState::ownKey(const PluginState &plugin, const CallArguments &arguments,
-                             std::span<const RankBuffers> buffers) const {
-  Hash hash;
-  hash.add(plugin.load);
-  hash.add(arguments.program);
-  for (const MeshDim &dim : arguments.mesh.dims()) {
-    hash.add(dim.name);
-    hash.add(static_cast<uint64_t>(dim.size));
-  }
-  hash.add(static_cast<uint64_t>(arguments.count));
-  hash.add(static_cast<uint64_t>(arguments.type));
-  hash.add(static_cast<uint64_t>(arguments.reduction));
-  hash.add(static_cast<uint64_t>(arguments.root));
+/// Notes what this process calls with.
+void DeviceState::locateBuffers(std::span<const RankBuffers> buffers) {
   const OpenDevice &device = *devices.front();
+  bool isMapped = peers && peers->haveOwnProcesses();
+  auto allocationOf = [&](const void *memory) {
+    KoloDriverRange range = {};
+    bool isKnown = memory && isMapped && device.driver().locate(device.ordinal(), memory, &range) == KOLO_DRIVER_OK;
+    return isKnown ? range.id : 0;
+  };
+  called.clear();
   for (const RankBuffers &own : buffers)
-    for (const void *memory : {own.input, static_cast<const void *>(own.output)}) {
-      hash.add(memory);
-      KoloDriverRange range = {};
-      if (memory && peers && peers->haveOwnProcesses() &&
-          device.driver().locate(device.ordinal(), memory, &range) == KOLO_DRIVER_OK)
-        hash.add(range.id);
-    }
-  return hash.get();
+    called.push_back({own.input, own.output, allocationOf(own.input), allocationOf(own.output)});
 }
 
-/// One key for what all ranks call with: they compute it from the same words, so all find a plan, the same, or none
-/// does.
-Result<uint64_t> DeviceState::callKey(uint64_t own) {
+/// This process's number of a call on `called`: the one that it gave an equal call of a plan, or a new one. No two
+/// different calls ever have one number.
+uint64_t DeviceState::numberOf(const CallIdentity &call) {
+  const size_t self = meeting ? static_cast<size_t>(meeting->rank()) : 0;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const DevicePlan &plan = *plans[(lastPlan + i) % plans.size()];
+    if (plan.buffers == called && plan.request.identity() == call)
+      return plan.numbers[self];
+  }
+  return ++lastNumber;
+}
+
+/// Every rank says its number of the call. All know the same numbers then, so all find the same plan, or none does.
+Status DeviceState::exchangeNumbers(uint64_t own) {
+  numbers.assign(1, own);
   if (!meeting)
-    return own;
-  meeting->next().callKey = own;
+    return {};
+  meeting->next().callNumber = own;
   if (Status status = meeting->perform(); !status.isOk())
     return status;
-  Hash hash;
+  numbers.clear();
   for (int peer = 0; peer < numRanks; ++peer)
-    hash.add(meeting->heard(peer).callKey);
-  return hash.get();
+    numbers.push_back(meeting->heard(peer).callNumber);
+  return {};
 }
 
-DevicePlan *DeviceState::findPlan(uint64_t key) {
+DevicePlan *DeviceState::findPlan() {
   for (size_t i = 0; i < plans.size(); ++i) {
     size_t index = (lastPlan + i) % plans.size();
-    if (plans[index]->key != key)
+    if (plans[index]->numbers != numbers)
       continue;
     lastPlan = index;
     return plans[index].get();

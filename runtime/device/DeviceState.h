@@ -40,11 +40,12 @@ public:
   Status synchronize();
 
 private:
-  using CounterKey = std::pair<uint64_t, int32_t>; // load of the plugin, program
+  using CounterKey = std::pair<PluginContent, int32_t>; // and the program's number in the plugin
   struct ScratchKey {
     CounterKey program;
     std::array<int64_t, KOLO_MAX_MESH_DIMS> mesh;
     int64_t count, elementBytes, root;
+    size_t scratchBytes, packetBytes;
     auto operator<=>(const ScratchKey &) const = default;
   };
 
@@ -54,10 +55,10 @@ private:
 
   // A call that was seen before: DeviceRun.cpp.
   Status checkSpans(std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) const;
-  uint64_t ownKey(const PluginState &plugin, const CallArguments &arguments,
-                  std::span<const RankBuffers> buffers) const;
-  Result<uint64_t> callKey(uint64_t own);
-  DevicePlan *findPlan(uint64_t key);
+  void locateBuffers(std::span<const RankBuffers> buffers);
+  uint64_t numberOf(const CallIdentity &call);
+  Status exchangeNumbers(uint64_t own);
+  DevicePlan *findPlan();
 
   // One that was not: DeviceEntry.cpp.
   Result<DevicePlan *> agree(std::unique_ptr<DevicePlan> plan);
@@ -111,7 +112,11 @@ private:
   std::vector<std::unique_ptr<DevicePlan>> plans;
   std::vector<std::unique_ptr<DevicePlan>> retired; // not found any more, but in graphs
   size_t lastPlan = 0;
-  std::optional<Status> failure; // why this is of no more use
+  uint64_t lastNumber = 0;
+  // Of the call in progress. Members, so that a repeated call allocates nothing for them.
+  std::vector<LocatedBuffers> called; // by local rank
+  std::vector<uint64_t> numbers;      // by rank; of this process alone where all ranks are here
+  std::optional<Status> failure;      // why this is of no more use
 };
 
 } // namespace kolo::runtime

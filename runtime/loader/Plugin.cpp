@@ -126,8 +126,7 @@ Status openPlugin(PluginState &state, const PluginFile &file) {
   if (!manifest.isOk())
     return manifest.status();
   state.manifest = std::move(manifest).value();
-  state.manifestText = file.manifest();
-  state.identity = file.checksum;
+  state.content = {file.checksum, std::make_shared<const std::string>(file.manifest())};
   if (Status status = checkTarget(state.manifest); !status.isOk())
     return status;
   if (Status status = checkSanitizer(state.manifest); !status.isOk())
@@ -199,8 +198,8 @@ const ProgramInfo *Plugin::select(CollectiveKind collective, int ranks, int64_t 
   return entry ? &programs()[static_cast<size_t>(entry->program)] : nullptr;
 }
 
-const std::string &Plugin::manifest() const { return state->manifestText; }
+const std::string &Plugin::manifest() const { return *state->content.manifest; }
 const std::string &Plugin::path() const { return state->path; }
-uint64_t Plugin::identity() const { return state->identity; }
+uint64_t Plugin::identity() const { return state->content.checksum; }
 
 } // namespace kolo::runtime

@@ -4,7 +4,26 @@
 #include "kolo/runtime/Plugin.h"
 #include "loader/Manifest.h"
 
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+
 namespace kolo::runtime {
+
+/// What a plugin file holds. Caches compare it where a plugin that is loaded again is the same to the peers. The
+/// checksum comes first, and the manifest decides where checksums are equal.
+struct PluginContent {
+  uint64_t checksum = 0;
+  std::shared_ptr<const std::string> manifest; // never null
+
+  bool operator==(const PluginContent &other) const { return (*this <=> other) == 0; }
+  std::strong_ordering operator<=>(const PluginContent &other) const {
+    if (auto order = checksum <=> other.checksum; order != 0 || manifest == other.manifest)
+      return order;
+    return *manifest <=> *other.manifest;
+  }
+};
 
 struct PluginState {
   PluginState() = default;
@@ -14,9 +33,8 @@ struct PluginState {
 
   const uint64_t load = nextLoad(); // unique among all loads of this process, unlike the address of this
   std::string path;
-  std::string manifestText;
+  PluginContent content;
   Manifest manifest;
-  uint64_t identity = 0;
   const KoloPlugin *table = nullptr;    // table->programs is in the order of manifest.programs
   const KoloKernels *kernels = nullptr; // for this host; null when nothing reduces
   void *library = nullptr;

@@ -29,7 +29,7 @@ struct Member {
     CallArguments arguments = job.arguments();
     arguments.input = rank.buffers().input;
     arguments.output = rank.buffers().output;
-    return communicator.run(devicePlugin(), arguments, stream.handle());
+    return communicator.run(plugin, arguments, stream.handle());
   }
   std::string run(int numCalls) {
     for (int turn = 0; turn < numCalls; ++turn) {
@@ -45,6 +45,7 @@ struct Member {
   }
 
   Job job;
+  Plugin plugin = devicePlugin();
   DeviceCommunicator communicator;
   Rank rank;
   DeviceStream stream;
@@ -136,6 +137,50 @@ TEST_P(DeviceLaunches, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
                     std::string wrong = expectStatus(member.start(), StatusCode::Mismatch,
                                                      {"ranks disagree on count", "rank 1 with 7"});
                     member.job.count = 1000;
+                    return wrong + member.run(2);
+                  }),
+            "");
+}
+
+TEST_P(DeviceLaunches, ACollectiveThatOneRankAloneAsksForIsToldToAll) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"));
+                    std::string wrong = member.run(1);
+                    if (member.communicator.ranks().front() == 1)
+                      member.job.collective = kolo::runtime::CollectiveKind::AllReduce;
+                    wrong += expectStatus(member.start(), StatusCode::InvalidArgument,
+                                          {"program 'ringAllGather' is no all_reduce"});
+                    member.job.collective = {};
+                    return wrong + member.run(2);
+                  }),
+            "");
+}
+
+TEST_P(DeviceLaunches, BuffersThatOneRankAloneChangesMakeAnotherCall) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("pullAllReduce"));
+                    int number = member.communicator.ranks().front();
+                    Rank other(member.communicator, number, member.job);
+                    std::string wrong;
+                    for (int call = 0; call < 8 && wrong.empty(); ++call) {
+                      if (number == call % numRanks)
+                        std::swap(member.rank, other);
+                      wrong = member.run(2);
+                    }
+                    return wrong;
+                  }),
+            "");
+}
+
+TEST_P(DeviceLaunches, APluginThatOneRankLoadsAgainIsTheSameProgramToAll) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("scratchAllReduce"));
+                    std::string wrong = member.run(2);
+                    if (member.communicator.ranks().front() == 1)
+                      member.plugin = std::move(*Plugin::load(KOLO_TEST_DEVICE_PLUGIN));
                     return wrong + member.run(2);
                   }),
             "");

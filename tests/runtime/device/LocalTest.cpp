@@ -63,6 +63,16 @@ TEST(LocalDevices, ACallThatIsRepeatedAllocatesNothingAndTheImageIsLoadedOnce) {
   EXPECT_EQ(liveHandles(), before); // everything went
 }
 
+TEST(LocalDevices, CallsThatDifferInTheCollectiveAloneAreDifferentCalls) {
+  using enum kolo::runtime::CollectiveKind;
+  LocalRanks local(onOneDevice(2), {"", 100, 2, AllGather}, {.lanes = 2});
+  EXPECT_EQ(local.run(2), "");
+  for (Rank &rank : local.ranks)
+    rank.setCollective(AllReduce);
+  local.job.collective = AllReduce;
+  EXPECT_EQ(local.run(2), "");
+}
+
 TEST(LocalDevices, MoreDifferentCallsThanAreKeptAreRightToo) {
   LocalRanks local(onOneDevice(2), {"scratchAllReduce", 400}, {.lanes = 1});
   local.fill(0);

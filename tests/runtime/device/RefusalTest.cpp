@@ -69,6 +69,12 @@ TEST_F(Refusal, TypesAndReductionsThatTheImageHasNoCodeFor) {
   EXPECT_EQ(refused(StatusCode::BadPlugin, {"no code for max of f32 on devices"}), "");
 }
 
+TEST_F(Refusal, AProgramThatIsNotWhatTheCallAsksForThoughItRanBefore) {
+  EXPECT_EQ(local.run(1), "");
+  arguments.collective = kolo::runtime::CollectiveKind::AllGather;
+  EXPECT_EQ(refused(StatusCode::InvalidArgument, {"program 'pullAllReduce' is no all_gather"}), "");
+}
+
 TEST_F(Refusal, AnotherNumberOfRanksOrStreams) {
   Status status = local.communicator->run(devicePlugin(), arguments, {}, {});
   EXPECT_EQ(expectStatus(status, StatusCode::InvalidArgument, {"1 ranks are here, and the call is for 0"}), "");

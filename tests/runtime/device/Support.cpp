@@ -39,7 +39,9 @@ const Plugin &devicePlugin() {
 }
 
 CallArguments Job::arguments() const {
-  return {program, *runtime::Mesh::parse("rank=" + std::to_string(numRanks)), count, DataType::I32};
+  CallArguments call{program, *runtime::Mesh::parse("rank=" + std::to_string(numRanks)), count, DataType::I32};
+  call.collective = collective;
+  return call;
 }
 
 Rank::Rank(DeviceCommunicator &communicator, int rank, const Job &ofJob, DeviceMemoryKind kind, bool isInPlace)

@@ -48,8 +48,13 @@ struct Job {
   std::string program = "ringAllGather";
   int64_t count = 1000;
   int numRanks = 4;
+  std::optional<runtime::CollectiveKind> collective = {}; // as in CallArguments
   CallArguments arguments() const;
-  bool isGather() const { return program == "ringAllGather" || program == "hang"; }
+  bool isGather() const {
+    if (program.empty())
+      return collective == runtime::CollectiveKind::AllGather;
+    return program == "ringAllGather" || program == "hang";
+  }
   int64_t outputElements() const { return isGather() ? count * numRanks : count; }
 };
 
@@ -60,6 +65,8 @@ public:
   Rank(DeviceCommunicator &communicator, int rank, const Job &job, DeviceMemoryKind kind = DeviceMemoryKind::Plain,
        bool isInPlace = false);
   RankBuffers buffers() const;
+  /// What the next calls ask for, in the same memory.
+  void setCollective(runtime::CollectiveKind collective) { job.collective = collective; }
   void fill(int turn);
   /// "" when the output is right; else what is wrong.
   std::string check(int turn) const;

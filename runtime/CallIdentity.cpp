@@ -1,4 +1,4 @@
-#include "CallKey.h"
+#include "CallIdentity.h"
 
 #include "Error.h"
 #include "kolo/runtime/Types.h"

@@ -1,0 +1,52 @@
+// What makes two calls the same: to the plans of this rank, on the host and on devices, and to the peers.
+#pragma once
+
+#include "kolo/runtime/Communicator.h"
+#include "transport/Control.h"
+
+#include <cstdint>
+#include <string>
+
+namespace kolo::runtime {
+
+/// A call without its buffers. Two calls are the same exactly when these are equal. A view: the arguments must outlive
+/// it.
+struct CallIdentity {
+  uint64_t pluginLoad; // PluginState::load
+  const CallArguments &arguments;
+
+  bool operator==(const CallIdentity &other) const {
+    const CallArguments &left = arguments, &right = other.arguments;
+    return left.count == right.count && pluginLoad == other.pluginLoad && left.type == right.type &&
+           left.reduction == right.reduction && left.root == right.root && left.collective == right.collective &&
+           left.program == right.program && left.mesh == right.mesh;
+  }
+};
+
+/// A call that a plan keeps. Owns the text that its arguments refer to.
+class KeptCall {
+public:
+  KeptCall(uint64_t load, const CallArguments &arguments)
+      : pluginLoad(load), program(arguments.program), copy(arguments) {
+    copy.program = program;
+  }
+  KeptCall(const KeptCall &) = delete;
+  KeptCall &operator=(const KeptCall &) = delete;
+
+  CallIdentity identity() const { return {pluginLoad, copy}; }
+  const CallArguments &arguments() const { return copy; }
+  void setPointers(const CallArguments &from) {
+    copy.input = from.input;
+    copy.output = from.output;
+  }
+
+private:
+  uint64_t pluginLoad;
+  std::string program;
+  CallArguments copy;
+};
+
+/// Mismatch when the calls of rank 0 and of `peer` differ: the message names the first difference.
+Status compareCalls(const CallKey &first, const CallKey &other, int peer);
+
+} // namespace kolo::runtime
