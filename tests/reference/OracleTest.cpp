@@ -25,7 +25,7 @@ protected:
     tagInput(result);
     return result;
   }
-  /// Bytes of a world with inputs 10*rank + element.
+  /// Bytes of a call with inputs 10*rank + element.
   static void number(SimulatedCall &simulated) {
     for (size_t rank = 0; rank < simulated.inputs.size(); ++rank)
       for (size_t at = 0; at < simulated.inputs[rank].size(); ++at)

@@ -1,4 +1,4 @@
-// Programs from text, and worlds to run them in. Shared by the tests of this folder.
+// Programs from text, and calls to run them with. Shared by the tests of this folder.
 #pragma once
 
 #include "ir/reference/Interpreter.h"
@@ -74,7 +74,7 @@ inline const std::string chunksOut = "%out = kolo.buffer output \"out\" grid(%n)
 /// The text of an error, empty for success.
 inline std::string messageOf(llvm::Error error) { return llvm::toString(std::move(error)); }
 
-/// Runs a choreography in a world and compares with the definition: empty, or what is wrong.
+/// Runs a choreography and compares with the definition: empty, or what is wrong.
 inline std::string outcome(ParsedChoreography &parsed, SimulatedCall simulated) {
   if (llvm::Error error = interpretChoreography(*parsed, simulated))
     return messageOf(std::move(error));
