@@ -84,8 +84,7 @@ TEST(Mistakes, ThatNeedAMeshAreAllReportedAtOnce) {
                         auto [d] = c.dims<1>();
                         Rank me = c.rank();
                         Buffer out = c.inPlace().grid(d), work = c.scratch("work", out);
-                        mistakeBelow(
-                            "a slice takes 4 chunks along dimension 0 of 'output', which has 3 there (mesh rank=3)");
+                        mistakeBelow("a slice takes 4 chunks along dimension 0 of 'output', which has 3 there");
                         c.copy(out[range(0, d.size() + 1)], work[range(0, d.size() + 1)]);
                         mistakeBelow("rank 0 reads chunk [0] of 'work' before anything wrote it (mesh rank=3)");
                         c.send(work[0]).to(me.next(d)).at(out[0]);
