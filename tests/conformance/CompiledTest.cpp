@@ -203,11 +203,11 @@ TEST_P(EveryPacketAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) {
   runInBothLaunches(runner, testSeed() + 8);
 }
 
-/// Data that was sent in lines is chosen to look like packets of the call after the next, which uses the same turn of
-/// the memory.
+/// Data that LL128 sends is chosen to look like LL packets of the call after the next, which uses the same turn of the
+/// memory.
 TEST(PacketsOfBothFormats, AreNotTakenForEachOther) {
-  CompiledAlgorithm words("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::LL});
-  CompiledAlgorithm lines("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::LL128});
+  CompiledAlgorithm ll("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::LL});
+  CompiledAlgorithm ll128("allPairsAllGather", /*optimize=*/true, {.protocol = kolo::Protocol::LL128});
   constexpr size_t count = 1000;
   auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
     kolo::runtime::CallArguments arguments;
@@ -216,10 +216,10 @@ TEST(PacketsOfBothFormats, AreNotTakenForEachOther) {
     std::vector<uint64_t> input(count), output(2 * count);
     arguments.input = input.data(), arguments.output = output.data();
     for (uint64_t run = 0; run < 200; ++run) {
-      bool isInLines = run % 4 < 2;
-      uint64_t value = isInLines ? (run + 3) << 32 : run;
+      bool isLl128 = run % 4 < 2;
+      uint64_t value = isLl128 ? (run + 3) << 32 : run;
       std::ranges::fill(input, value + uint64_t(communicator.rank()));
-      kolo::runtime::Status status = communicator.run((isInLines ? lines : words).plugin(), arguments);
+      kolo::runtime::Status status = communicator.run((isLl128 ? ll128 : ll).plugin(), arguments);
       if (!status.isOk())
         return status.message();
       for (size_t i = 0; i < output.size(); ++i)
@@ -296,8 +296,8 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPacketAlgorithm,
                          testing::Combine(testing::ValuesIn(packetAlgorithmNames()),
                                           testing::Values(kolo::Protocol::LL, kolo::Protocol::LL128)),
                          [](const auto &info) {
-                           bool isInLines = std::get<1>(info.param) == kolo::Protocol::LL128;
-                           return std::get<0>(info.param) + (isInLines ? "InLines" : "InWords");
+                           bool isLl128 = std::get<1>(info.param) == kolo::Protocol::LL128;
+                           return std::get<0>(info.param) + (isLl128 ? "Ll128" : "Ll");
                          });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPublishingAlgorithm, testing::ValuesIn(publishingAlgorithmNames()),
                          [](const auto &info) { return info.param; });

@@ -104,7 +104,7 @@ private:
 
   Algorithm &algorithm;
   LaunchShape shape;
-  std::vector<reference::SimulatedCall> worlds; // one per call
+  std::vector<reference::SimulatedCall> simulatedCalls; // one per call
   std::vector<Guarded> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> addresses[KOLO_NUM_BUFFER_ROLES];
   size_t packetBytes = 0; // of one turn
@@ -115,7 +115,7 @@ private:
 void Ranks::place(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto elementBytes = size_t(reference::elementBytes(call.type));
-  const reference::SimulatedCall &simulated = worlds.front();
+  const reference::SimulatedCall &simulated = simulatedCalls.front();
   size_t largest = 0;
   for (const Bytes &output : simulated.outputs)
     largest = std::max(largest, output.size());
@@ -169,7 +169,7 @@ KoloDeviceInvocation Ranks::describe(size_t rank) {
 
 void Ranks::runRank(size_t rank, std::string &wrong) {
   KoloDeviceInvocation invocation = describe(rank);
-  for (const reference::SimulatedCall &simulated : worlds) {
+  for (const reference::SimulatedCall &simulated : simulatedCalls) {
     buffers[KOLO_INPUT][rank].fill(simulated.inputs[rank]);
     buffers[KOLO_OUTPUT][rank].fill(simulated.outputs[rank]);
     algorithm.emulator->launch(algorithm.name, shape, invocation);
@@ -188,9 +188,9 @@ void Ranks::runRank(size_t rank, std::string &wrong) {
 }
 
 std::string Ranks::run(int numCalls, uint64_t seed, const std::function<bool(size_t)> &takesPart) {
-  worlds.clear();
+  simulatedCalls.clear();
   for (int number = 0; number < numCalls; ++number) {
-    reference::SimulatedCall &simulated = worlds.emplace_back(reference::makeSimulatedCall(call));
+    reference::SimulatedCall &simulated = simulatedCalls.emplace_back(reference::makeSimulatedCall(call));
     reference::tagInput(simulated, seed + uint64_t(number));
     reference::poisonOutputs(simulated);
   }

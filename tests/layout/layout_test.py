@@ -71,6 +71,20 @@ class Layout(unittest.TestCase):
                   for path in sources(folder) if path.suffix == ".h" and not path.read_text().startswith(("//", "/*"))]
         self.assertEqual(silent, [])
 
+    def test_every_link_leads_to_a_file(self):
+        broken = []
+        for page in sorted(SOURCE.rglob("*.md")):
+            if page.relative_to(SOURCE).parts[0] == "build":
+                continue
+            text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+            for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+                if "://" not in link and not (page.parent / link).exists():
+                    broken.append(f"{page.relative_to(SOURCE)}: {link}")
+            for name in re.findall(r"`(bench/results/[^`]+)`", text):
+                if not (SOURCE / name).exists():
+                    broken.append(f"{page.relative_to(SOURCE)}: {name}")
+        self.assertEqual(broken, [])
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())

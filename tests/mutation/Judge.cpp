@@ -54,24 +54,24 @@ const Judge::Calls &Judge::callsNumber(int64_t number) {
   if (!isNew)
     return calls;
   for (int64_t invocation = 0; invocation < maxInvocations; ++invocation) {
-    calls.worlds.push_back(makeSimulatedCall(callNumber(collective, mesh, number)));
-    tagInput(calls.worlds.back(), uint64_t(invocation));
+    calls.simulated.push_back(makeSimulatedCall(callNumber(collective, mesh, number)));
+    tagInput(calls.simulated.back(), uint64_t(invocation));
     calls.expected.emplace_back();
-    for (int64_t rank = 0; rank < numRanks(calls.worlds.back()); ++rank)
-      calls.expected.back().push_back(expectedOutput(calls.worlds.back(), rank));
+    for (int64_t rank = 0; rank < numRanks(calls.simulated.back()); ++rank)
+      calls.expected.back().push_back(expectedOutput(calls.simulated.back(), rank));
   }
   return calls;
 }
 
 std::string Judge::run(ProgramOp program, const Calls &calls, uint64_t interleavingSeed, int64_t numInvocations) {
-  SimulatedCall simulated = calls.worlds.front();
+  SimulatedCall simulated = calls.simulated.front();
   std::string failure;
   auto look = [&](int64_t rank, int64_t invocation, const Bytes &output, const char *when) {
     const std::optional<Bytes> &expected = calls.expected[size_t(invocation)][size_t(rank)];
     bool isRight = expected ? output == *expected : llvm::all_of(output, [](std::byte byte) { return byte == poison; });
     if (!isRight && failure.empty())
       failure = when + (" invocation " + std::to_string(invocation)) + ": " +
-                textOf(checkOutput(calls.worlds[size_t(invocation)], rank, output));
+                textOf(checkOutput(calls.simulated[size_t(invocation)], rank, output));
   };
   ChannelOptions options;
   options.numInvocations = numInvocations;
@@ -80,7 +80,7 @@ std::string Judge::run(ProgramOp program, const Calls &calls, uint64_t interleav
   };
   options.beforeNext = [&](int64_t rank, int64_t invocation, Bytes &input, Bytes &output) {
     look(rank, invocation - 1, output, "some time after");
-    input = calls.worlds[size_t(invocation)].inputs[size_t(rank)];
+    input = calls.simulated[size_t(invocation)].inputs[size_t(rank)];
     std::fill(output.begin(), output.end(), poison);
   };
   std::string error = textOf(interpretChannel(program, simulated, interleavingSeed, options));
@@ -93,7 +93,7 @@ std::optional<Harm> Judge::firstHarm(ProgramOp program, int64_t numInterleavings
     int64_t numInvocations = i % 8 == 7 ? maxInvocations : 2;
     std::string what = run(program, calls, seed + uint64_t(i), numInvocations);
     if (!what.empty())
-      return Harm{seed, i, describe(calls.worlds.front()), what};
+      return Harm{seed, i, describe(calls.simulated.front()), what};
   }
   return std::nullopt;
 }

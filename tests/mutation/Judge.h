@@ -39,7 +39,7 @@ public:
 private:
   /// What the applications of all ranks do with one kind of call.
   struct Calls {
-    std::vector<reference::SimulatedCall> worlds;                       // by invocation
+    std::vector<reference::SimulatedCall> simulated;                    // by invocation
     std::vector<std::vector<std::optional<reference::Bytes>>> expected; // by invocation, rank
   };
   const Calls &callsNumber(int64_t number);
