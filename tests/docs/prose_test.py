@@ -1,0 +1,51 @@
+"""Pages can be read: sentences are short, words are those of the glossary, links lead somewhere."""
+
+import re
+import sys
+import unittest
+
+import pages
+
+MOST_WORDS = 30
+
+
+class Prose(unittest.TestCase):
+    def test_no_sentence_is_too_long(self):
+        long = [f"{page}: {len(sentence.split())} words: {sentence}" for page in pages.PROSE
+                for sentence in pages.sentences(pages.text(page)) if len(sentence.split()) > MOST_WORDS]
+        self.assertEqual(long, [])
+
+    def test_what_counts_as_a_sentence(self):
+        page = ("# A heading without an end\n\nOne two\n[three](four.md). `five six`, seven?\n- eight\n- nine\n  ten\n\n"
+                "| a | table |\n\n```\ncode\n```\n\nIn a.b 1.5 (eleven.) Twelve.\n")
+        self.assertEqual([len(sentence.split()) for sentence in pages.sentences(page)], [3, 2, 1, 2, 4, 1])
+
+    def test_no_retired_word_is_used(self):
+        retired = re.findall(r"^\| `([^`]+)` \|", pages.text("docs/words.md").split("## Retired")[1], re.M)
+        self.assertGreater(len(retired), 3)
+        used = [f"{page}: {word}" for page in pages.PROSE if page != "docs/words.md" for word in retired
+                if re.search(r"\b" + re.escape(word.lstrip("-")) + r"s?\b", pages.text(page))]
+        self.assertEqual(used, [])
+
+    def test_links_lead_to_files(self):
+        broken = []
+        for page in pages.ALL:
+            prose = re.sub(r"`[^`\n]+`", "", pages.FENCE.sub("", pages.text(page)))
+            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
+                if "://" not in target and not (pages.SOURCE / page).parent.joinpath(target).exists():
+                    broken.append(f"{page}: {target}")
+        self.assertEqual(broken, [])
+
+    def test_every_folder_leads_to_the_glossary(self):
+        for folder in pages.FOLDERS:
+            up = "../" * (folder.count("/") + 1)
+            self.assertIn(f"]({up}docs/words.md)", pages.text(f"{folder}/README.md"), folder)
+
+    def test_every_page_is_in_the_list(self):
+        found = [str(path.relative_to(pages.SOURCE)) for folder in ("docs", *{name.split("/")[0] for name in pages.FOLDERS})
+                 for path in (pages.SOURCE / folder).rglob("README.md")]
+        self.assertEqual(sorted(set(found) - set(pages.ALL)), [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
