@@ -1,4 +1,4 @@
-// Balanced broadcast: the root writes every N-th part to the other ranks, which read all others from it meanwhile.
+// Balanced broadcast: the root writes one part in N to the other ranks, while these read all other parts from it.
 // Steps 1.  Bytes sent per rank S (N-1) at the root, else 0.  Scratch 0.   (N ranks, S bytes of input)
 // Use when few ranks share memory: each moves S (N-1)/N bytes.  Not over links: see ScatterAllGatherBroadcast.
 // Source: MPI 4.0, section 6.4, the definition of MPI_Bcast.

@@ -1,4 +1,4 @@
-// Binomial broadcast: in every step every rank that has the data passes it on, over half the distance.
+// Binomial broadcast: in every step, every rank with the data passes it on, over half the distance of the step before.
 // Steps ceil(log2 N).  Bytes sent per rank at most S ceil(log2 N).  Scratch 0.   (N ranks, S bytes of input)
 // Use when latency-bound.  Not when bandwidth-bound: see ScatterAllGatherBroadcast.
 // Source: Chan, Heimlich, Purkayastha and van de Geijn, CCPE 2007, minimum spanning tree.

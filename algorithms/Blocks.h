@@ -58,8 +58,8 @@ void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks 
                                   const Blocks &slots);
 
 /// A binomial tree along one dimension, rooted at the collective's root, for any number of ranks. A rank's distance
-/// counts from the root upwards, wrapping around. The edges of reach 2^k join a parent, whose distance is a multiple of
-/// 2^(k+1), to the child 2^k further on, whose subtree is itself and the ranks after it, 2^k or as many as there are.
+/// counts from the root upwards, wrapping around. At reach 2^k the parents are at multiples of 2^(k+1), and a parent's
+/// child is 2^k further on. The child's subtree begins with the child, and has 2^k ranks or as many as there are.
 class BinomialTree {
 public:
   BinomialTree(const Choreography &c, const Dim &dim);

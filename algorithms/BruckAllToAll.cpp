@@ -1,4 +1,4 @@
-// Bruck all-to-all: in step k all blocks whose distance has bit k set travel 2^k ranks, packed together.
+// Bruck all-to-all: in step k, every block whose distance has bit k set travels 2^k ranks, all in one message.
 // Steps ceil(log2 N).  Bytes sent per rank about S/2 ceil(log2 N).  Scratch 2 S.   (N ranks, S bytes of input)
 // Use when latency-bound with many ranks.  Not when bandwidth-bound: see DirectAllToAll.
 // Source: Bruck, Ho, Kipnis, Upfal and Weathersby, IEEE TPDS 1997; blocks kept where they end, so no last rotation.

@@ -1,4 +1,4 @@
-// Direct broadcast: every rank takes the data from the root, all at once.
+// Direct broadcast: all ranks read the data from the root at once.
 // Steps 1.  Bytes sent per rank S (N-1) at the root, else 0.  Scratch 0.   (N ranks, S bytes of input)
 // Use when ranks share memory, where each reads at full speed.  Not over links: see ScatterAllGatherBroadcast.
 // Source: MPI 4.0, section 6.4, the definition of MPI_Bcast.

@@ -1,4 +1,4 @@
-// One-shot all-reduce: every rank sends its whole input to every other rank, and every rank combines everything.
+// One-shot all-reduce: every rank sends its whole input to every other rank, and every rank combines all of them.
 // Steps 1.  Bytes sent per rank S (N-1).  Scratch 0.   (N ranks, S bytes of input)
 // Use when messages are tiny and every pair of ranks has a link.  Not when bandwidth counts: see TwoShotAllReduce.
 // Source: Cowan et al., MSCCLang, ASPLOS 2023.

@@ -1,4 +1,4 @@
-// Push two-shot all-reduce: contributions are pushed to the rank that combines them; then all-pairs all-gather.
+// Push two-shot all-reduce: every rank pushes contributions to the ranks that combine them; then all-pairs all-gather.
 // Steps 2.  Bytes sent per rank 2 S (N-1)/N.  Scratch S.   (N ranks, S bytes of input)
 // Use when every pair of ranks has a link, written faster than read.  Not when memory is short: see TwoShotAllReduce.
 // Source: Cowan et al., MSCCLang, ASPLOS 2023.

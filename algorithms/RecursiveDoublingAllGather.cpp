@@ -1,4 +1,4 @@
-// Recursive-doubling all-gather: ranks exchange all they have with a partner twice as far away in every step.
+// Recursive-doubling all-gather: in every step, ranks exchange all they have with a partner twice as far away.
 // Steps log2 N.  Bytes sent per rank S (N-1)/N.  Scratch 0.   (N ranks, a power of two; S bytes of output)
 // Use when latency-bound.  Not when N is not a power of two: see BruckAllGather.
 // Source: Thakur, Rabenseifner and Gropp, IJHPCA 2005.

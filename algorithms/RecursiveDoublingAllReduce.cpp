@@ -1,4 +1,4 @@
-// Recursive-doubling all-reduce: ranks exchange and combine everything with a partner twice as far away in every step.
+// Recursive-doubling all-reduce: in every step, ranks exchange and combine everything with a partner twice as far away.
 // Steps log2 N.  Bytes sent per rank S log2 N.  Scratch 0.   (N ranks, a power of two; S bytes of input)
 // Use when latency-bound.  Not when bandwidth-bound: see RabenseifnerAllReduce, RingAllReduce.
 // Source: Thakur, Rabenseifner and Gropp, IJHPCA 2005.

@@ -1,4 +1,4 @@
-// Scatter-all-gather broadcast: the root's data is scattered over a binomial tree, then gathered around a ring.
+// Scatter-all-gather broadcast: a binomial tree scatters the root's data, then a ring gathers it.
 // Steps ceil(log2 N) + N-1.  Bytes sent per rank at most 2 S (N-1)/N.  Scratch 0.   (N ranks, S bytes of input)
 // Use when bandwidth-bound.  Not when latency-bound: see BinomialBroadcast.
 // Source: Barnett, Shuler, van de Geijn, Gupta, Payne and Watts, InterCom, SHPCC 1994.

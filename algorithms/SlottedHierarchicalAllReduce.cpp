@@ -1,4 +1,4 @@
-// Slotted hierarchical all-reduce: as HierarchicalAllReduce, but all data is pushed, into slots where it is combined.
+// Slotted hierarchical all-reduce: as HierarchicalAllReduce, but senders push all data into slots of the receivers.
 // Steps 2 + 2(N-1).  Bytes sent per rank 2 S (G-1)/G in node, 2 S/G (N-1)/N by network.  Scratch S + S/G (N-1)/N.
 // (N nodes of G, S bytes of input)
 // Use when bandwidth-bound and puts are faster than gets.  Not when memory is short: see HierarchicalAllReduce.

@@ -1,4 +1,4 @@
-// Slotted recursive-doubling all-reduce: as RecursiveDoublingAllReduce, with a slot for everything in every step.
+// Slotted recursive-doubling all-reduce: as RecursiveDoublingAllReduce, with a slot of its own for every step.
 // Steps log2 N.  Bytes sent per rank S log2 N.  Scratch S log2 N.   (N ranks, a power of two; S bytes of input)
 // Use when latency-bound.  Not when bandwidth-bound: see TwoSlotRingAllReduce.
 // Source: Thakur, Rabenseifner and Gropp, IJHPCA 2005.

@@ -1,4 +1,4 @@
-// Slotted ring all-reduce: as RingAllReduce, but data is pushed, in every step into a slot of its own.
+// Slotted ring all-reduce: as RingAllReduce, but senders push data, in every step into a slot of its own.
 // Steps 2(N-1).  Bytes sent per rank 2 S (N-1)/N.  Scratch S (N-1)/N.   (N ranks, S bytes of input)
 // Use when bandwidth-bound, and waiting for free slots costs.  Not when memory is short: see TwoSlotRingAllReduce.
 // Source: Patarasuk and Yuan, JPDC 2009.

@@ -1,4 +1,4 @@
-// Staged two-shot all-reduce: all-pairs reduce-scatter into scratch memory, from where all-pairs all-gather.
+// Staged two-shot all-reduce: all-pairs reduce-scatter into scratch memory, then all-pairs all-gather from there.
 // Steps 2.  Bytes sent per rank 2 S (N-1)/N.  Scratch S.   (N ranks, S bytes of input)
 // Use when peers cannot reach the output, with inputs published.  Not when they can: see TwoShotAllReduce.
 // Source: Cowan et al., MSCCLang, ASPLOS 2023.

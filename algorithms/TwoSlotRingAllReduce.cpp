@@ -1,4 +1,4 @@
-// Two-slot ring all-reduce: as RingAllReduce, but data is pushed into two slots in turn and combined from there.
+// Two-slot ring all-reduce: as RingAllReduce, but senders push data into two slots of the receiver in turn.
 // Steps 2(N-1).  Bytes sent per rank 2 S (N-1)/N.  Scratch 2 S/N.   (N ranks, S bytes of input)
 // Use when bandwidth-bound and writes to peers are faster than reads.  Not when latency-bound: see OneShotAllReduce.
 // Source: Patarasuk and Yuan, JPDC 2009.

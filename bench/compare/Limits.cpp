@@ -3,7 +3,7 @@
 //   call     nothing is done: what the harness itself takes
 //   signal   ranks 0 and 1 hand each other a cache line, there and back once for every element
 //   copy     every rank copies its input to its output, by non-temporal stores
-//   sum      every rank adds the halves of its input, and stores the sums to half of its output, likewise
+//   sum      every rank adds the halves of its input, and stores the sums to half of its output, in the same way
 #include "ForkRanks.h"
 #include "Harness.h"
 

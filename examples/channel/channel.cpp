@@ -1,5 +1,5 @@
-// Two ranks play ping-pong through windows and channels, and check every value: as threads, or as processes when they
-// are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
+// Two ranks play ping-pong through windows and channels, and check every value. They are threads of one process, or
+// processes that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
 //
 //   ./channel
 //   export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500; RANK=0 ./channel & RANK=1 ./channel; wait
@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t numRounds = 10000;
 constexpr int channelId = 0;
 
-/// What the rank whose turn it is writes.
+/// The value of a round; the rank whose turn it is writes it.
 uint64_t ballOf(uint64_t round) { return round * 2654435761u + 1; }
 
 Status play(Communicator &communicator) {
@@ -46,7 +46,7 @@ Status play(Communicator &communicator) {
         return Status(StatusCode::SystemError, "round " + std::to_string(round) + " brought a wrong value");
     }
   }
-  return communicator.barrier(); // a window may go only when no peer uses it any more
+  return communicator.barrier(); // a window must live until no peer uses it any more
 }
 
 int report(Communicator &communicator) {

@@ -1,5 +1,5 @@
-// Every rank sends its block to its counterparts in all other nodes at once; then a ring inside every node passes on
-// whole columns: the blocks that one rank of the node has by now.
+// Every rank sends its block to its counterparts in all other nodes at once. Then a ring inside every node passes on
+// whole columns: the blocks that one rank of the node has got.
 #include <kolo/dsl/Language.h>
 
 using namespace kolo::dsl;

@@ -54,7 +54,7 @@ mlir::Value createMisalignment(mlir::OpBuilder &builder, mlir::Location loc, mli
 /// multiple.
 mlir::Value areAlignedAlike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number,
                             int64_t multiple);
-/// Makes stores around the caches visible before what is stored later: the processor does not order them by itself.
+/// Makes non-temporal stores visible before what is stored later: the processor does not order them by itself.
 void createStoreFence(mlir::OpBuilder &builder, mlir::Location loc);
 
 } // namespace kolo::cpu

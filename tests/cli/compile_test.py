@@ -44,7 +44,7 @@ class Output(ToolTest):
             text = subprocess.run([objdump, "-d", f"--disassemble-symbols={cpu}.sum.f32", self.file("x.so")],
                                   capture_output=True, text=True, check=True).stdout
             self.assertRegex(text, rf"vaddps.*{register}")
-            self.assertRegex(text, rf"vmovntps\s+{register}", "outputs that do not fit go around the caches")
+            self.assertRegex(text, rf"vmovntps\s+{register}", "outputs that do not fit use non-temporal stores")
             self.assertIn("sfence", text)
             self.assertNotIn("%rsp", text, "nothing is spilled")
             if other:

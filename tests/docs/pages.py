@@ -6,11 +6,11 @@ import re
 
 SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 
-# Written under the rule of docs/words.md: see prose_test.py.
+# Pages that follow the rule for prose in docs/words.md: see prose_test.py.
 PROSE = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md")),
          "algorithms/README.md", "examples/channel/README.md", "examples/collective/README.md"]
 
-# The READMEs of folders whose parts are worth a page.
+# Folders with a README.
 FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check", "dsl", "examples/channel",
            "examples/collective", "ir", "runtime", "targets", "tests/mutation"]
 
@@ -21,6 +21,13 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 
 def text(page):
     return (SOURCE / page).read_text()
+
+
+def code():
+    """The project's sources, whose comments and messages use the same words."""
+    folders = ("algorithms", "bench", "compiler", "dsl", "examples", "ir", "runtime", "targets", "tests")
+    return [str(path.relative_to(SOURCE)) for folder in folders for path in sorted((SOURCE / folder).rglob("*"))
+            if path.suffix in (".c", ".cpp", ".h", ".mlir", ".py", ".td")]
 
 
 def blocks(page):
