@@ -61,9 +61,10 @@ def fork(y, *titles):
 
 def draw(lines):
     drawn, y = [], 12
+    kinds = {"form": form, "step": step, "side": side, "fork": fork}
     for line in lines:
         kind, rest = line.split(" ", 1)
-        parts, height = {"form": form, "step": step, "side": side, "fork": fork}[kind](y, *map(str.strip, rest.split("|")))
+        parts, height = kinds[kind](y, *map(str.strip, rest.split("|")))
         drawn += parts
         y += height
     head = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 12}" width="{WIDTH}" '

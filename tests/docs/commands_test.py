@@ -1,7 +1,7 @@
-"""What the documentation shows is what happens: choreographies compile, run and give the right result; commands print that.
+"""What the documentation shows is what happens: choreographies give the right result, commands print what pages show.
 
-A page's commands run in its order, in a folder of their own that looks like the project's. A listing whose first line names a
-file (`// ring.cpp: ...`) is that file from there on; every other choreography is compiled and run by itself.
+A page's commands run in its order, in a folder of their own that looks like the project's. A listing whose first line
+names a file (`// ring.cpp: ...`) is that file from there on. Every other choreography is compiled and run by itself.
 """
 
 import os
@@ -89,9 +89,9 @@ class ShownChoreographies(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="tests-of-docs-") as folder:
             source, plugin = pathlib.Path(folder, name + ".cpp"), pathlib.Path(folder, name + ".so")
             source.write_text(prologue + code)
-            subprocess.run([KOLO, "compile", source, "--mesh", mesh, "-o", plugin], check=True, stdout=subprocess.DEVNULL)
-            subprocess.run([KOLO, "run", plugin, "--mesh", mesh, "--count", "1001", "--ranks-as", "threads"], check=True,
-                           stdout=subprocess.DEVNULL)
+            for arguments in (["compile", source, "--mesh", mesh, "-o", plugin],
+                              ["run", plugin, "--mesh", mesh, "--count", "1001", "--ranks-as", "threads"]):
+                subprocess.run([KOLO, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def addTests():
