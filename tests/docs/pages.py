@@ -24,13 +24,6 @@ def text(page):
     return (SOURCE / page).read_text()
 
 
-def code():
-    """The project's sources, whose comments and messages use the same words."""
-    folders = ("algorithms", "bench", "compiler", "dsl", "examples", "ir", "runtime", "targets", "tests")
-    return [str(path.relative_to(SOURCE)) for folder in folders for path in sorted((SOURCE / folder).rglob("*"))
-            if path.suffix in (".c", ".cpp", ".h", ".mlir", ".py", ".td")]
-
-
 def blocks(page):
     """The fenced blocks of a page, in order, as (language, text)."""
     return FENCE.findall(text(page))

@@ -1,6 +1,5 @@
-"""Pages can be read: sentences are short, words are those of the glossary, links lead somewhere."""
+"""Pages can be read: sentences are short, and the glossary is near."""
 
-import re
 import sys
 import unittest
 
@@ -20,23 +19,6 @@ class Prose(unittest.TestCase):
                 "- eight\n- nine\n  ten\n\n"
                 "| a | table |\n\n```\ncode\n```\n\nIn a.b 1.5 (eleven.) Twelve.\n")
         self.assertEqual([len(sentence.split()) for sentence in pages.sentences(page)], [3, 2, 1, 2, 4, 1])
-
-    def test_no_retired_word_is_used(self):
-        retired = re.findall(r"^\| `([^`]+)` \|", pages.text("docs/words.md").split("## Retired")[1], re.M)
-        self.assertGreater(len(retired), 3)
-        pattern = re.compile("|".join(rf"{re.escape(word)}s?\b" for word in retired))
-        used = [f"{name}: {word}" for name in [*pages.PROSE, *pages.code()] if name != "docs/words.md"
-                for word in pattern.findall(pages.text(name))]
-        self.assertEqual(used, [])
-
-    def test_links_lead_to_files(self):
-        broken = []
-        for page in pages.ALL:
-            prose = re.sub(r"`[^`\n]+`", "", pages.FENCE.sub("", pages.text(page)))
-            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
-                if "://" not in target and not (pages.SOURCE / page).parent.joinpath(target).exists():
-                    broken.append(f"{page}: {target}")
-        self.assertEqual(broken, [])
 
     def test_every_folder_leads_to_the_glossary(self):
         for folder in pages.FOLDERS:
