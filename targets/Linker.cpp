@@ -14,27 +14,25 @@ using namespace llvm;
 
 namespace kolo {
 
-static Error makeError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
-
 static Error runLinker(ArrayRef<const char *> arguments) {
   static std::mutex mutex; // lld keeps global state
   std::lock_guard lock(mutex);
   std::string problem;
   raw_string_ostream problems(problem);
   lld::Result result = lld::lldMain(arguments, outs(), problems, {{lld::Gnu, &lld::elf::link}});
-  return result.retCode == 0 ? Error::success() : makeError("linking failed: " + StringRef(problem).rtrim());
+  return result.retCode == 0 ? Error::success() : createStringError("linking failed: " + StringRef(problem).rtrim());
 }
 
 static Error createFile(StringRef suffix, SmallString<128> &path, StringRef content) {
   int file = -1;
   if (std::error_code problem = sys::fs::createTemporaryFile("kolo", suffix, file, path))
-    return makeError("cannot write a temporary file: " + problem.message());
+    return createStringError("cannot write a temporary file: " + problem.message());
   raw_fd_ostream stream(file, /*shouldClose=*/true);
   stream << content;
   stream.close();
   std::error_code problem = stream.error();
   stream.clear_error(); // or its destructor ends the process
-  return problem ? makeError("cannot write " + path + ": " + problem.message()) : Error::success();
+  return problem ? createStringError("cannot write " + path + ": " + problem.message()) : Error::success();
 }
 
 Expected<std::unique_ptr<MemoryBuffer>> linkShared(ArrayRef<StringRef> objects, ArrayRef<const char *> arguments) {
@@ -55,7 +53,7 @@ Expected<std::unique_ptr<MemoryBuffer>> linkShared(ArrayRef<StringRef> objects, 
     return std::move(failure);
   auto library = MemoryBuffer::getFile(paths.back(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!library)
-    return makeError("cannot read what was linked: " + library.getError().message());
+    return createStringError("cannot read what was linked: " + library.getError().message());
   return std::move(*library);
 }
 

@@ -1,9 +1,10 @@
-// The cpu target: from IR to a plugin file, in process.
+// The cpu target: from programs in channel form to code for this host, in process.
 #include "targets/cpu/CpuTarget.h"
+
+#include "targets/ChannelLowering.h"
 #include "targets/cpu/CpuPipeline.h"
 #include "targets/cpu/Internal.h"
-
-#include "ir/Kolo.h"
+#include "targets/cpu/kernels/Kernels.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -21,7 +22,8 @@ void loadCpuTarget(MLIRContext &context) {
   registerLLVMDialectTranslation(context);
 }
 
-llvm::Expected<std::string> hostCpuLevel() {
+/// The level of the x86-64 architecture that code for this host is compiled for.
+static llvm::Expected<std::string> hostCpuLevel() {
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
   auto hasAll = [&](std::initializer_list<const char *> names) {
     return llvm::all_of(names, [&](const char *name) { return features.lookup(name); });
@@ -29,54 +31,56 @@ llvm::Expected<std::string> hostCpuLevel() {
 #if defined(__x86_64__)
   if (hasAll({"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}))
     return "x86-64-v3";
-  return makeError("the cpu target needs AVX2, FMA and F16C, which this host's CPU does not have");
+  return llvm::createStringError("the cpu target needs AVX2, FMA and F16C, which this host's CPU does not have");
 #else
   (void)hasAll;
-  return makeError("the cpu target generates code for x86-64 only");
+  return llvm::createStringError("the cpu target generates code for x86-64 only");
 #endif
 }
 
-static LogicalResult runPipeline(ModuleOp module, function_ref<void(OpPassManager &)> build) {
-  PassManager manager(module.getContext(), ModuleOp::getOperationName());
-  build(manager);
-  return manager.run(module);
-}
-
-llvm::Error compilePlugin(ModuleOp module, const PipelineOptions &options, StringRef path, DeviceCompiler devices) {
-  if (failed(runPipeline(module, [&](OpPassManager &manager) { buildChannelPipeline(manager, options); })))
-    return makeError("the choreography has mistakes");
-  return packPlugin(module, options, path, devices);
-}
-
-llvm::Error packPlugin(ModuleOp module, const PipelineOptions &options, StringRef path, DeviceCompiler devices) {
-  std::vector<std::string> programs;
-  bool reduces = false;
-  module.walk([&](ChannelReduceOp) { reduces = true; });
-  for (auto program : module.getOps<ProgramOp>())
-    programs.push_back(program.getSymName().str());
-  llvm::Expected<DeviceCode> deviceCode = devices ? devices(module) : DeviceCode();
-  if (!deviceCode)
-    return deviceCode.takeError();
-  llvm::Expected<std::string> manifest = writeManifest(module, options, *deviceCode);
-  if (!manifest)
-    return manifest.takeError();
-  if (failed(runPipeline(module, [&](OpPassManager &manager) { buildCpuPipeline(manager, options); })))
-    return makeError("lowering to the cpu target failed");
-
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context, "kolo");
+/// Lowers a copy of the programs.
+static llvm::Expected<std::unique_ptr<llvm::Module>> lower(llvm::LLVMContext &context, ModuleOp programs,
+                                                           const PipelineOptions &options) {
+  OwningOpRef<ModuleOp> copy(programs.clone());
+  PassManager manager(programs.getContext(), ModuleOp::getOperationName());
+  buildCpuPipeline(manager, options);
+  if (failed(manager.run(*copy)))
+    return llvm::createStringError("lowering to the cpu target failed");
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*copy, context, "kolo");
   if (!code)
-    return makeError("translation to LLVM IR failed");
-  addEntryTable(*code, programs, reduces, options);
-  if (!deviceCode->images.empty())
-    addDeviceTable(*code, programs, *deviceCode);
+    return llvm::createStringError("translation to LLVM IR failed");
+  return code;
+}
+
+static bool isReducing(ModuleOp programs) {
+  return programs.walk([](ChannelReduceOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+llvm::Expected<HostCode> compileHost(ModuleOp programs, const PipelineOptions &options,
+                                     llvm::function_ref<void(llvm::Module &)> addTables) {
   llvm::Expected<std::string> cpu = hostCpuLevel();
   if (!cpu)
     return cpu.takeError();
-  auto object = emitObject(*code, {*cpu, options.optimize, options.sanitizeThread});
+  llvm::LLVMContext context;
+  auto code = lower(context, programs, options);
+  if (!code)
+    return code.takeError();
+  HostCode result;
+  std::vector<std::string> names;
+  for (auto program : programs.getOps<ProgramOp>()) {
+    names.push_back(program.getSymName().str());
+    result.programs.push_back({names.back(), collectStatements(program).locations});
+  }
+  addEntryTable(**code, names, isReducing(programs), options);
+  addTables(**code);
+  auto object = emitObject(**code, {*cpu, options.optimize, options.sanitizeThread});
   if (!object)
     return object.takeError();
-  return linkPlugin(*object, *manifest, options, path);
+  result.cpu = std::move(*cpu);
+  result.object = std::move(*object);
+  for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))
+    result.kernels.push_back(kernels.object);
+  return result;
 }
 
 } // namespace kolo::cpu

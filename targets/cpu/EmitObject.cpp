@@ -21,8 +21,6 @@ using namespace llvm;
 
 namespace kolo::cpu {
 
-Error makeError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
-
 static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CodeOptions &options) {
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();
@@ -30,7 +28,7 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CodeOp
   std::string problem;
   const Target *target = TargetRegistry::lookupTarget(triple, problem);
   if (!target)
-    return makeError(problem);
+    return createStringError(problem);
   // Programs are optimized at O2; the code generator's default level costs a seventh of the compile time more.
   auto level = options.optimize ? CodeGenOptLevel::Less : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(
@@ -79,7 +77,7 @@ static std::string findUnseenAccess(const Module &module) {
 /// afterwards. There is no module constructor: the process that loads the plugin has started the sanitizer long before.
 static Error instrumentModule(Module &module, TargetMachine &machine) {
   if (std::string problem = findUnseenAccess(module); !problem.empty())
-    return makeError("the thread sanitizer cannot see all of the code: " + problem);
+    return createStringError("the thread sanitizer cannot see all of the code: " + problem);
   runPasses(module, machine, [](PassBuilder &) {
     ModulePassManager passes;
     passes.addPass(createModuleToFunctionPassAdaptor(ThreadSanitizerPass()));
@@ -108,7 +106,7 @@ Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &opt
   raw_svector_ostream out(object);
   legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::ObjectFile))
-    return makeError("LLVM cannot write object files for this host");
+    return createStringError("LLVM cannot write object files for this host");
   passes.run(module);
   return object;
 }

@@ -2,8 +2,6 @@
 #include "targets/cuda/CudaTarget.h"
 #include "targets/cuda/Passes.h"
 
-#include "targets/gpu/EmitCode.h"
-
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/IR/Function.h"
 #include "llvm/Support/TargetSelect.h"
@@ -35,7 +33,8 @@ static StringRef featuresFor(StringRef architecture) { return numberOf(architect
 llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
                                         StringRef architecture) {
   if (!isSupported(architecture))
-    return gpu::makeError("the cuda target generates code for sm_70 and later, not for '" + architecture + "'");
+    return llvm::createStringError("the cuda target generates code for sm_70 and later, not for '" + architecture +
+                                   "'");
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();

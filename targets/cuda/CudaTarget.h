@@ -1,11 +1,7 @@
 // The cuda target: PTX for NVIDIA devices, in process.
 #pragma once
 
-#include "compiler/Pipeline.h"
-#include "targets/PendingImage.h"
-
-#include "mlir/IR/BuiltinOps.h"
-#include "llvm/Support/Error.h"
+#include "targets/gpu/EmitCode.h"
 
 namespace kolo::cuda {
 

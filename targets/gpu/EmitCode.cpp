@@ -21,17 +21,15 @@ using namespace llvm;
 
 namespace kolo::gpu {
 
-Error makeError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
-
 static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const DeviceTarget &target, bool optimize) {
   Triple triple(target.triple);
   std::string problem;
   const Target *found = TargetRegistry::lookupTarget(triple, problem);
   if (!found)
-    return makeError("no code can be generated for the " + target.name + " target: " + problem);
+    return createStringError("no code can be generated for the " + target.name + " target: " + problem);
   std::unique_ptr<MCSubtargetInfo> known(found->createMCSubtargetInfo(triple, "", ""));
   if (!known || !known->isCPUStringValid(target.architecture))
-    return makeError("the " + target.name + " target generates no code for '" + target.architecture + "'");
+    return createStringError("the " + target.name + " target generates no code for '" + target.architecture + "'");
   auto level = optimize ? CodeGenOptLevel::Default : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(found->createTargetMachine(triple, target.architecture, target.features,
                                                                    TargetOptions(), Reloc::PIC_, std::nullopt, level));
@@ -77,10 +75,10 @@ static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::Modul
   mlir::PassManager manager(module.getContext(), mlir::ModuleOp::getOperationName());
   buildGpuPipeline(manager, options, device, target.createDefinePrimitives());
   if (failed(manager.run(*copy)))
-    return makeError("lowering to the " + target.name + " target failed");
+    return createStringError("lowering to the " + target.name + " target failed");
   std::unique_ptr<Module> code = mlir::translateModuleToLLVMIR(*copy, context, "kolo");
   if (!code)
-    return makeError("translation to LLVM IR failed");
+    return createStringError("translation to LLVM IR failed");
   return code;
 }
 
@@ -102,7 +100,7 @@ struct Emission {
     raw_svector_ostream out(text);
     legacy::PassManager passes;
     if (machine->addPassesToEmitFile(passes, out, nullptr, fileType))
-      return makeError("LLVM cannot write code for the " + target + " target");
+      return createStringError("LLVM cannot write code for the " + target + " target");
     passes.run(*code);
     return text.str().str();
   }

@@ -13,6 +13,14 @@ namespace llvm {
 class Function;
 }
 
+namespace kolo {
+
+/// The rest of an image's compilation, which may run beside that of others, on any thread, as long as nothing changes
+/// the programs.
+using PendingImage = llvm::unique_function<llvm::Expected<DeviceImage>()>;
+
+} // namespace kolo
+
 namespace kolo::gpu {
 
 /// What is particular to a device target.
@@ -31,7 +39,5 @@ using PendingCode = llvm::unique_function<llvm::Expected<std::string>()>;
 /// An architecture that LLVM does not know is an error.
 llvm::Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options,
                                       const DeviceOptions &device, const DeviceTarget &target);
-
-llvm::Error makeError(const llvm::Twine &message);
 
 } // namespace kolo::gpu

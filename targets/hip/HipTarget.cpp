@@ -5,7 +5,6 @@
 
 #include "ir/Kolo.h"
 #include "targets/Linker.h"
-#include "targets/gpu/EmitCode.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/IR/Function.h"
@@ -43,10 +42,11 @@ static llvm::Expected<DeviceImage> makeImage(llvm::Expected<std::string> object,
 llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
                                         StringRef architecture) {
   if (!isSupported(architecture))
-    return gpu::makeError("the hip target generates code for gfx90a and gfx942, not for '" + architecture + "'");
+    return llvm::createStringError("the hip target generates code for gfx90a and gfx942, not for '" + architecture +
+                                   "'");
   for (auto program : module.getOps<ProgramOp>())
     if (llvm::any_of(program.getBody().getOps<BufferOp>(), [](BufferOp buffer) { return buffer.getLl128(); }))
-      return gpu::makeError(
+      return llvm::createStringError(
           "protocol ll128 is for hosts and CUDA devices: nothing says of AMD devices that what some threads of "
           "a wave store arrives at once");
   LLVMInitializeAMDGPUTargetInfo();

@@ -29,7 +29,7 @@ static Expected<std::string> readMetadata(StringRef codeObject) {
     if (problem)
       return std::move(problem);
   }
-  return gpu::makeError("the code object has no metadata");
+  return createStringError("the code object has no metadata");
 }
 
 static int64_t numberIn(msgpack::MapDocNode &map, StringRef key) {
@@ -55,7 +55,7 @@ Expected<std::vector<DeviceImage::Resources>> readResources(StringRef codeObject
     return metadata.takeError();
   msgpack::Document document;
   if (!document.readFromBlob(*metadata, /*Multi=*/false))
-    return gpu::makeError("the code object's metadata cannot be read");
+    return createStringError("the code object's metadata cannot be read");
   StringMap<DeviceImage::Resources> found;
   for (msgpack::DocNode &node : document.getRoot().getMap()["amdhsa.kernels"].getArray())
     found[node.getMap()[".name"].getString()] = describe(node.getMap());
@@ -63,7 +63,7 @@ Expected<std::vector<DeviceImage::Resources>> readResources(StringRef codeObject
   for (auto program : programs.getOps<ProgramOp>()) {
     auto kernel = found.find(program.getSymName());
     if (kernel == found.end())
-      return gpu::makeError("the code object has no kernel " + program.getSymName());
+      return createStringError("the code object has no kernel " + program.getSymName());
     resources.push_back(kernel->second);
   }
   return resources;

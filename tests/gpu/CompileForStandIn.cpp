@@ -4,6 +4,7 @@
 #include "../compiler/Support.h"
 
 #include "targets/cpu/CpuTarget.h"
+#include "targets/package/Package.h"
 
 #include <cstdio>
 
@@ -18,13 +19,13 @@ int main(int argc, char **argv) {
   auto context = test::makeContext();
   cpu::loadCpuTarget(*context);
   mlir::OwningOpRef<mlir::ModuleOp> module = test::emit(*context, argv[1], {sizes});
-  llvm::Error problem =
-      cpu::compilePlugin(*module, {}, argv[3], [](mlir::ModuleOp programs) -> llvm::Expected<DeviceCode> {
-        auto image = test::compileForStandIn(programs, {});
-        if (!image)
-          return image.takeError();
-        return DeviceCode{{}, {std::move(*image)}};
-      });
+  auto compileForDevices = [](mlir::ModuleOp programs) -> llvm::Expected<DeviceCode> {
+    auto image = test::compileForStandIn(programs, {});
+    if (!image)
+      return image.takeError();
+    return DeviceCode{{}, {std::move(*image)}};
+  };
+  llvm::Error problem = package::compilePlugin(*module, {{}, argv[3], compileForDevices});
   if (problem)
     return std::fprintf(stderr, "%s\n", llvm::toString(std::move(problem)).c_str()), 1;
   return 0;

@@ -3,6 +3,7 @@
 
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cuda/CudaTarget.h"
+#include "targets/package/Package.h"
 
 #include <cstdlib>
 
@@ -83,7 +84,8 @@ DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions 
   if (architecture.empty())
     architecture = valueOf(runtime::describeDevice(runtime::DeviceKind::Cuda, 0)).architecture;
   auto compile = [&](mlir::ModuleOp programs) { return compileForDevice(programs, options, architecture); };
-  if (llvm::Error problem = cpu::compilePlugin(*module, {.schedule = schedule}, folder.file("plugin.so"), compile))
+  if (llvm::Error problem =
+          package::compilePlugin(*module, {{.schedule = schedule}, folder.file("plugin.so"), compile}))
     throw std::runtime_error(llvm::toString(std::move(problem)));
   plugin = valueOf(runtime::Plugin::load(folder.file("plugin.so")));
 }

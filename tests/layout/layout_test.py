@@ -25,6 +25,10 @@ MAY_INCLUDE = {
     "runtime": ("kolo/runtime/", "runtime/", "nlohmann/", "fmt/"),
     "algorithms": ("kolo/dsl/", "algorithms/"),
 }
+# Targets do not know each other, but for `gpu`, which `cuda` and `hip` share. Packaging knows the host's target alone:
+# whoever asks for a plugin hands it the images of devices. Nothing that is to be packed knows packaging.
+TARGETS_MAY_INCLUDE = {"cpu": {"cpu"}, "gpu": {"gpu"}, "cuda": {"cuda", "gpu"}, "hip": {"hip", "gpu"},
+                       "package": {"package", "cpu"}}
 PROJECT = re.compile(r"^(kolo/|dsl/|ir/|compiler/|targets/|runtime/|algorithms/|driver/|mlir/|llvm/|lld/|llvm-c/)")
 
 
@@ -47,6 +51,19 @@ class Layout(unittest.TestCase):
                     continue
                 wrong += [f"{path.relative_to(SOURCE)} includes {name}" for name in includes(path)
                           if PROJECT.match(name) and not name.startswith(allowed)]
+        self.assertEqual(wrong, [])
+
+    def test_targets_include_only_what_their_arrows_allow(self):
+        folders = {path.name for path in (SOURCE / "targets").iterdir() if path.is_dir()}
+        self.assertEqual(folders, set(TARGETS_MAY_INCLUDE))
+        wrong = []
+        for path in sources("targets"):
+            inside = path.relative_to(SOURCE / "targets").parts
+            allowed = TARGETS_MAY_INCLUDE[inside[0]] if len(inside) > 1 else set()
+            for name in includes(path):
+                parts = name.split("/")
+                if parts[0] == "targets" and parts[1] in folders - allowed:
+                    wrong.append(f"{path.relative_to(SOURCE)} includes {name}")
         self.assertEqual(wrong, [])
 
     def test_public_headers_include_the_standard_library_only(self):

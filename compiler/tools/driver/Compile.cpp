@@ -9,6 +9,7 @@
 #include "dsl/EmitChoreography.h"
 #include "dsl/Recording.h"
 #include "targets/cpu/CpuTarget.h"
+#include "targets/package/Package.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -125,29 +126,15 @@ OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &req
                                 : parseIr(context, request.irPath, mistakes);
 }
 
-/// Leaves the selection where the target writes the manifest from.
-void setSelection(ModuleOp module, const std::vector<SelectionRequest> &selection) {
-  Builder builder(module.getContext());
-  SmallVector<Attribute> entries;
-  for (const SelectionRequest &entry : selection) {
-    NamedAttrList fields;
-    fields.append("collective", builder.getStringAttr(runtime::toString(entry.collective)));
-    fields.append("ranks", builder.getI64IntegerAttr(entry.ranks));
-    fields.append("memory", builder.getStringAttr(runtime::toString(entry.memory)));
-    if (entry.upToBytes)
-      fields.append("upToBytes", builder.getI64IntegerAttr(*entry.upToBytes));
-    fields.append("program", builder.getStringAttr(entry.program));
-    entries.push_back(fields.getDictionary(module.getContext()));
-  }
-  if (!entries.empty())
-    module->setAttr(cpu::selectionName, builder.getArrayAttr(entries));
+package::Selection selectionOf(const SelectionRequest &entry) {
+  return {runtime::toString(entry.collective), entry.ranks, runtime::toString(entry.memory), entry.upToBytes,
+          entry.program};
 }
 
-/// Every program in channel form, by its own schedule, and the selection; the rest as in `options`. Throws ToolError.
+/// Every program in channel form, by its own schedule; the rest as in `options`. Throws ToolError.
 OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest &request, PipelineOptions options,
                                       Mistakes &mistakes) {
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
-  setSelection(*all, request.selection);
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {program.definition}, program.meshes, mistakes);
     options.schedule = program.schedule;
@@ -165,14 +152,22 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
 } // namespace
 
 /// Compiles programs that go by one schedule, for the host and for devices.
-static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, PipelineOptions options) {
+static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, package::PackRequest pack) {
   bool isForHost = request.devices.empty();
-  if (!isForHost && (options.schedule.protocol == Protocol::Published || options.schedule.entry == Entry::Together))
+  Schedule &schedule = pack.options.schedule;
+  if (!isForHost && (schedule.protocol == Protocol::Published || schedule.entry == Entry::Together))
     throw ToolError(ExitCode::Usage, "protocol published, and ranks that enter together, are for the host alone");
-  if (options.schedule.entry == Entry::Auto)
-    options.schedule.entry = isForHost ? Entry::Together : Entry::Credits;
-  auto compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
-  return cpu::compilePlugin(module, options, request.output, compileForDevices);
+  if (schedule.entry == Entry::Auto)
+    schedule.entry = isForHost ? Entry::Together : Entry::Credits;
+  pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, pack.options, request); };
+  return package::compilePlugin(module, pack);
+}
+
+/// Compiles programs that have a schedule each, for the host alone.
+static llvm::Error compileEach(ModuleOp programs, const CompileRequest &request, package::PackRequest pack) {
+  for (const SelectionRequest &entry : request.selection)
+    pack.selection.push_back(selectionOf(entry));
+  return package::packPlugin(programs, pack);
 }
 
 std::vector<std::string> compile(const CompileRequest &request) {
@@ -193,8 +188,9 @@ std::vector<std::string> compile(const CompileRequest &request) {
   options.budget = request.budget.value_or(options.budget);
   if (!module)
     module = compilePrograms(context, request, options, mistakes);
+  package::PackRequest pack{options, output};
   llvm::Error problem =
-      request.programs.empty() ? compileTogether(*module, request, options) : cpu::packPlugin(*module, options, output);
+      request.programs.empty() ? compileTogether(*module, request, pack) : compileEach(*module, request, pack);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());

@@ -65,11 +65,11 @@ static llvm::Error write(const CodeOptions &options, int64_t vectorBytes, bool i
   context.loadDialect<arith::ArithDialect, scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   OwningOpRef<ModuleOp> module = makeKernels(context, vectorBytes);
   if (!module)
-    return makeError("lowering the kernels failed");
+    return llvm::createStringError("lowering the kernels failed");
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*module, llvmContext, "kernels");
   if (!code)
-    return makeError("translation to LLVM IR failed");
+    return llvm::createStringError("translation to LLVM IR failed");
   exportKernels(*code, options, isFirst);
   auto object = emitObject(*code, options);
   if (!object)

@@ -1,9 +1,8 @@
-// What a plugin says of itself: see runtime/README.md for the fields a loader looks at.
+// The manifest of a plugin: see runtime/README.md for the fields that a loader reads.
 #include "compiler/SourceLine.h"
-#include "targets/ChannelLowering.h"
+#include "ir/Kolo.h"
 #include "targets/Elements.h"
-#include "targets/cpu/CpuTarget.h"
-#include "targets/cpu/Internal.h"
+#include "targets/package/Internal.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
@@ -14,13 +13,13 @@
 using namespace mlir;
 using nlohmann::ordered_json;
 
-namespace kolo::cpu {
+namespace kolo::package {
 
 static std::vector<int64_t> toVector(ArrayRef<int64_t> values) { return {values.begin(), values.end()}; }
 
-static ordered_json describeStatements(ProgramOp program) {
+static ordered_json describeStatements(const cpu::HostProgram &lowered) {
   ordered_json result = ordered_json::array();
-  for (Location location : collectStatements(program).locations) {
+  for (Location location : lowered.statements) {
     SourceLine place = sourceLineOf(location);
     result.push_back({{"file", place.file}, {"line", place.line}, {"what", "transfer"}});
   }
@@ -56,9 +55,9 @@ static ordered_json namesOfShared(ProgramOp program) {
   return result;
 }
 
-static ordered_json describeProgram(ProgramOp program) {
+static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &lowered) {
   ordered_json result;
-  result["name"] = program.getSymName().str();
+  result["name"] = lowered.name;
   result["collective"] = stringifyCollectiveKind(program.getCollective().getKind()).str();
   result["groupDims"] = toVector(program.getCollective().getGroupDims());
   for (auto name : program.getMesh().getAsRange<StringAttr>())
@@ -79,7 +78,7 @@ static ordered_json describeProgram(ProgramOp program) {
   // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
   auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
   result["inPlace"] = inPlace ? inPlace.getValue().str() : std::string("copyInput");
-  result["statements"] = describeStatements(program);
+  result["statements"] = describeStatements(lowered);
   return result;
 }
 
@@ -94,7 +93,7 @@ static const char *nameOf(KoloDeviceFormat format) {
   return format == KOLO_DEVICE_PTX ? "ptx" : format == KOLO_DEVICE_CUBIN ? "cubin" : "hsaco";
 }
 
-static ordered_json describeImages(ModuleOp module, const DeviceCode &devices) {
+static ordered_json describeImages(ModuleOp programs, const DeviceCode &devices) {
   ordered_json result = ordered_json::array();
   for (auto [image, offset] : llvm::zip_equal(devices.images, imageOffsets(devices))) {
     ordered_json &entry = result.emplace_back();
@@ -103,51 +102,45 @@ static ordered_json describeImages(ModuleOp module, const DeviceCode &devices) {
     entry["format"] = nameOf(image.format);
     entry["offset"] = offset;
     entry["bytes"] = image.data.size();
-    for (auto [program, resources] : llvm::zip(module.getOps<ProgramOp>(), image.resources))
+    for (auto [program, resources] : llvm::zip(programs.getOps<ProgramOp>(), image.resources))
       for (const auto &[name, amount] : resources)
         entry["resources"][program.getSymName().str()][name] = amount;
   }
   return result;
 }
 
-/// Which program is taken for calls that name a collective only.
-static ordered_json describeSelection(ArrayAttr selection) {
+static ordered_json describeSelection(const std::vector<Selection> &selection) {
   ordered_json result = ordered_json::array();
-  for (auto fields : selection.getAsRange<DictionaryAttr>()) {
-    auto text = [&](StringRef name) { return fields.getAs<StringAttr>(name).str(); };
-    auto end = fields.getAs<IntegerAttr>("upToBytes");
-    result.push_back({{"collective", text("collective")},
-                      {"ranks", fields.getAs<IntegerAttr>("ranks").getInt()},
-                      {"memory", text("memory")},
-                      {"upToBytes", end ? ordered_json(end.getInt()) : ordered_json()},
-                      {"program", text("program")}});
-  }
+  for (const Selection &entry : selection)
+    result.push_back({{"collective", entry.collective},
+                      {"ranks", entry.ranks},
+                      {"memory", entry.memory},
+                      {"upToBytes", entry.upToBytes ? ordered_json(*entry.upToBytes) : ordered_json()},
+                      {"program", entry.program}});
   return result;
 }
 
-llvm::Expected<std::string> writeManifest(ModuleOp module, const PipelineOptions &options, const DeviceCode &devices) {
-  llvm::Expected<std::string> cpu = hostCpuLevel();
-  if (!cpu)
-    return cpu.takeError();
+std::string writeManifest(ModuleOp programs, const cpu::HostCode &host, const DeviceCode &devices,
+                          const PackRequest &request) {
   ordered_json manifest;
   manifest["kolo"] = KOLO_VERSION;
   manifest["abi"] = KOLO_ABI_VERSION;
-  manifest["target"] = {{"kind", "cpu"}, {"triple", llvm::sys::getDefaultTargetTriple()}, {"cpu", *cpu}};
-  if (options.sanitizeThread)
+  manifest["target"] = {{"kind", "cpu"}, {"triple", llvm::sys::getDefaultTargetTriple()}, {"cpu", host.cpu}};
+  if (request.options.sanitizeThread)
     manifest["sanitize"] = "thread";
   manifest["programs"] = ordered_json::array();
-  for (auto program : module.getOps<ProgramOp>())
-    manifest["programs"].push_back(describeProgram(program));
-  if (auto selection = module->getAttrOfType<ArrayAttr>(selectionName))
-    manifest["selection"] = describeSelection(selection);
+  for (auto [program, lowered] : llvm::zip_equal(programs.getOps<ProgramOp>(), host.programs))
+    manifest["programs"].push_back(describeProgram(program, lowered));
+  if (!request.selection.empty())
+    manifest["selection"] = describeSelection(request.selection);
   if (!devices.images.empty())
     manifest["devices"] = {{"abi", KOLO_DEVICE_ABI_VERSION},
                            {"maxThreads", KOLO_DEVICE_MAX_THREADS},
                            {"types", namesOf(devices.options.types)},
                            {"reductions", namesOf(devices.options.reductions)},
                            {"accumulate", devices.options.accumulation == Accumulation::Native ? "native" : "f32"},
-                           {"images", describeImages(module, devices)}};
+                           {"images", describeImages(programs, devices)}};
   return manifest.dump(2) + "\n";
 }
 
-} // namespace kolo::cpu
+} // namespace kolo::package

@@ -1,5 +1,5 @@
 // What a plugin carries for devices: the images, and KoloDevicePlugin of the device ABI, as constants.
-#include "targets/cpu/Internal.h"
+#include "targets/package/Internal.h"
 
 #include "kolo/runtime/DeviceAbi.h"
 
@@ -9,7 +9,7 @@
 
 using namespace llvm;
 
-namespace kolo::cpu {
+namespace kolo::package {
 
 static constexpr uint64_t imageAlignment = 64;
 
@@ -111,4 +111,4 @@ void addDeviceTable(Module &module, ArrayRef<std::string> programs, const Device
   DeviceTable(module).add(programs, devices);
 }
 
-} // namespace kolo::cpu
+} // namespace kolo::package

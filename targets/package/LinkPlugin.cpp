@@ -1,7 +1,6 @@
 // An object file, a manifest and a footer become a plugin file. The linker is lld, in process.
 #include "targets/Linker.h"
-#include "targets/cpu/Internal.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/package/Internal.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
@@ -13,7 +12,7 @@
 
 using namespace llvm;
 
-namespace kolo::cpu {
+namespace kolo::package {
 
 static uint64_t fnv1a(StringRef bytes) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -40,13 +39,13 @@ static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
                       [](std::unique_ptr<FileError> error) { return errorCodeToError(error->convertToErrorCode()); });
 }
 
-Error linkPlugin(ArrayRef<char> object, const std::string &manifest, const PipelineOptions &options, StringRef path) {
+Error linkPlugin(const cpu::HostCode &host, const std::string &manifest, const PackRequest &request) {
+  SmallVector<StringRef> objects{StringRef(host.object.data(), host.object.size())};
+  llvm::append_range(objects, host.kernels);
   // -z defs: a plugin needs no other library, so nothing may stay undefined.
-  SmallVector<StringRef> objects{StringRef(object.data(), object.size())};
-  for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))
-    objects.push_back(kernels.object);
-  auto library = linkShared(objects, {"-z", options.sanitizeThread ? "undefs" : "defs", "-z", "now", "--hash-style=gnu",
-                                      "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so"});
+  auto library =
+      linkShared(objects, {"-z", request.options.sanitizeThread ? "undefs" : "defs", "-z", "now", "--hash-style=gnu",
+                           "--build-id=none", "--gc-sections", "-soname", "kolo-plugin.so"});
   if (!library)
     return library.takeError();
   std::string body = ((*library)->getBuffer() + manifest).str();
@@ -58,9 +57,9 @@ Error linkPlugin(ArrayRef<char> object, const std::string &manifest, const Pipel
   footer.footerBytes = sizeof(footer);
   std::memcpy(footer.magic, KOLO_PLUGIN_MAGIC, sizeof(footer.magic));
   StringRef end(reinterpret_cast<const char *>(&footer), sizeof(footer));
-  if (Error problem = writeAtomically(path, {body, end}))
-    return makeError("cannot write " + path + ": " + toString(std::move(problem)));
+  if (Error problem = writeAtomically(request.path, {body, end}))
+    return createStringError("cannot write " + request.path + ": " + toString(std::move(problem)));
   return Error::success();
 }
 
-} // namespace kolo::cpu
+} // namespace kolo::package
