@@ -1,5 +1,4 @@
-// What a plugin carries for devices: kernels, and images that hold their code. Passed from the device targets to the
-// packing.
+// Code for devices, as images that hold the kernels. The device targets make it, and packaging takes it.
 #pragma once
 
 #include "kolo/runtime/DeviceAbi.h"
@@ -11,14 +10,14 @@
 
 namespace kolo {
 
-/// How f16 and bf16 are computed with.
+/// The type in which kernels compute with f16 and bf16.
 enum class Accumulation {
   F32,   // in f32, rounded once per operation
   Native // in their own type
 };
 
-/// What programs that reduce have code for. Each pair takes its time to compile: those that most applications use are
-/// the default.
+/// The types and reductions that kernels have code for. Each pair costs compile time, so that the default has those
+/// that most applications use.
 struct DeviceOptions {
   std::vector<KoloType> types = {KOLO_F16, KOLO_BF16, KOLO_F32};
   std::vector<KoloReduction> reductions = {KOLO_SUM, KOLO_AVERAGE};
@@ -30,7 +29,7 @@ struct DeviceImage {
   std::string kind, architecture; // "cuda", "sm_90"
   KoloDeviceFormat format = KOLO_DEVICE_PTX;
   std::string data;
-  /// What a kernel takes of the device, by name, as far as the code generator settles that: vector registers, ...
+  /// Registers and memory that a kernel takes, by name, as far as the code generator decides them.
   using Resources = std::vector<std::pair<std::string, int64_t>>;
   std::vector<Resources> resources; // of every program, in their order; or empty
 };

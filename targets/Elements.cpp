@@ -1,4 +1,4 @@
-// What reductions, and the division that ends an average, do with elements.
+// The arithmetic of reductions, and of the division that ends an average, on elements.
 #include "targets/Elements.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,5 @@
-// What reductions, and the division that ends an average, do with elements, or with vectors of them. Shared by the
-// targets.
+// The arithmetic of reductions, and of the division that ends an average, on elements or on vectors of them. Shared by
+// the targets.
 #pragma once
 
 #include "targets/DeviceCode.h"
@@ -30,8 +30,9 @@ struct Divisor {
   bool isInverse = false;
 };
 
-/// Whether an average of floating-point numbers over so many ranks, an i64, may as well be multiplied by the inverse: a
-/// power of two has an exact one, so that the result is the same to the last bit. Division takes several times as long.
+/// Whether a floating-point average over so many ranks, an i64, may multiply by the inverse instead of dividing. The
+/// inverse of a power of two is exact, so that the result is the same to the last bit; a division takes several times
+/// as long.
 mlir::Value hasExactInverse(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value numRanks);
 /// From a number of ranks of type i64. The inverse is for floating-point types.
 Divisor createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks,

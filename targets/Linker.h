@@ -8,8 +8,8 @@
 
 namespace kolo {
 
-/// Links object files to a shared library, with these arguments beside what the inputs and the output are. Files are
-/// temporary and gone afterwards.
+/// Links object files to a shared library. `arguments` go to the linker beside the names of its inputs and output. All
+/// files are temporary, and removed before this returns.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> linkShared(llvm::ArrayRef<llvm::StringRef> objects,
                                                                llvm::ArrayRef<const char *> arguments);
 

@@ -5,9 +5,8 @@
 
 namespace kolo {
 
-/// Makes every caller of the functions that may fail, which give an i32, return that value at once when it is not zero.
-/// Requires loops that are branches already, since a structured loop cannot be left in the middle, and callers that
-/// return an i32.
+/// Functions that may fail give an i32. Makes every caller of one return that value at once when it is not zero.
+/// Requires callers that return an i32. Requires branches in place of structured loops, which cannot be left early.
 void returnOnFailure(mlir::ModuleOp module, llvm::function_ref<bool(llvm::StringRef name)> mayFail);
 
 } // namespace kolo

@@ -5,7 +5,7 @@
 
 namespace kolo {
 
-/// A slice of a buffer, with all of its numbers at hand.
+/// A slice of a buffer, as values of type index.
 struct SliceValues {
   BufferShape buffer;
   llvm::SmallVector<mlir::Value> offsets, sizes;
@@ -16,14 +16,15 @@ struct PartValues {
   mlir::Value part, parts;
 };
 
-/// Called with the builder where one range is to be moved: first element in the source's and in the destination's
-/// buffer, or first packet, and number of elements, which may be 0. Into packets, and out of them, a range is at most
-/// one chunk.
+/// Builds the move of one range, at the builder's position. The beginnings are elements of the source's and of the
+/// destination's buffer, or packets of a buffer of packets; `length` counts elements and may be 0. To and from packets,
+/// a range is at most one chunk.
 using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sourceBegin, mlir::Value destinationBegin,
                                              mlir::Value length)>;
 
-/// Builds loops over contiguous ranges that together are the paired chunks of two slices. Chunks that follow each other
-/// in both buffers are one range, unless parts cut them or blocks lie apart. At most one of the buffers has slots.
+/// Builds loops over contiguous ranges, which together cover the paired chunks of two slices. Chunks that follow each
+/// other in both buffers are one range, unless parts cut them or blocks lie apart. At most one of the buffers has
+/// slots.
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, RangeBuilder build);
 

@@ -50,11 +50,10 @@ void storeEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, 
 mlir::Value isNotZero(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value integer); // of 64 bits
 /// Bytes from an address to the next multiple of a power of two, of type i64.
 mlir::Value createMisalignment(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value address, int64_t multiple);
-/// Whether the entries of a list, of which there are `number`, of type index, at least one, are all as far from a
-/// multiple.
+/// Whether all entries of a list are at the same distance from a multiple; `number` of type index, at least 1.
 mlir::Value areAlignedAlike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value list, mlir::Value number,
                             int64_t multiple);
-/// Makes non-temporal stores visible before what is stored later: the processor does not order them by itself.
+/// Orders non-temporal stores before later stores, which the processor does not do by itself.
 void createStoreFence(mlir::OpBuilder &builder, mlir::Location loc);
 
 } // namespace kolo::cpu

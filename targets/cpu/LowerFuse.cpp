@@ -1,10 +1,11 @@
-// The lowering of a fuse: lists of where its elements come from and go to, then one function that goes through memory
-// once.
+// The lowering of a fuse: two lists of addresses, and one call that loads from every source address and stores to every
+// destination address.
 //   Before:  kolo.chan.fuse %out[%me] {
 //              copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
 //   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations,
 //            which divides the sum if the fuse does and the call wants an average
-// Where a peer's memory has no address here, the moves are made one after the other instead.
+//
+// Where a peer's memory is not mapped here, the program makes the moves one after the other instead.
 #include "targets/cpu/ProgramLowering.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -40,7 +41,7 @@ void ProgramLowering::append(Value list, Value number, Value address) {
   store(number, arith::AddIOp::create(builder, loc, count, constantI64(builder, loc, 1)));
 }
 
-/// The other side of a move than the chunk that all have in common.
+/// Appends the side of a move that is not the common chunk.
 void ProgramLowering::listMove(MoveInterface move) {
   bool isInto = lists->fuse.isInto(move);
   Value buffer = isInto ? move.getSource() : move.getDestination();
@@ -108,7 +109,7 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
 
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
-  // What is also stored to scratch memory is read again soon.
+  // Elements that also go to scratch memory are read again soon.
   auto toScratch = llvm::find_if(
       moves, [&](MoveInterface move) { return bufferOf(move.getDestination()).role != BufferRole::Output; });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;

@@ -2,9 +2,10 @@
 //   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
 //            llvm.func @scratchBytes.p(%shape) -> i64, and the like for published memory and packets
-//            llvm.func @publish.p(%invocation) { what comes before kolo.chan.enter } where there is published memory
-// A wait becomes a call of @kolo.wait, and what reads packets one of @kolo.receive, whose results LowerWaits looks at.
-// Requires channel form, lanes placed.
+//            llvm.func @publish.p(%invocation) { the ops before kolo.chan.enter } where there is published memory
+//
+// A wait becomes a call of @kolo.wait, and a move out of packets a call of @kolo.receive; LowerWaits tests their
+// results. Requires channel form, lanes placed.
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
 
@@ -111,7 +112,7 @@ void ProgramLowering::lowerPublish() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// All but what publishes, whose arithmetic may be used further on.
+/// Lowers all ops but the moves that publish. The arithmetic before kolo.chan.enter may be used behind it.
 void ProgramLowering::lowerRun() {
   startFunction(runFunctionName(program.getSymName()), builder.getI32Type());
   bool isBeforeEnter = !program.getBody().getOps<EnterOp>().empty();
@@ -147,9 +148,9 @@ void ProgramLowering::addBuffer(BufferOp buffer) {
 }
 
 /// Whether a move to this buffer uses non-temporal stores. The runtime asks for them where the call's buffers exceed
-/// the caches. Outputs take them, and published memory that is only moved on: a core takes long to write a cache line
-/// that a far core has just read, as every rank does with published memory. Sums and scratch memory are read again
-/// soon, and stay in the cache.
+/// the caches. Outputs take them, and so does published memory in programs that reduce nothing: a core takes long to
+/// write a cache line that a far core has just read. Sums and scratch memory are read again soon, and stay in the
+/// cache.
 Value ProgramLowering::storesNonTemporal(const PlacedBuffer &destination) {
   if (destination.role != BufferRole::Output && (destination.role != BufferRole::Published || reduces))
     return constantI64(builder, loc, 0);

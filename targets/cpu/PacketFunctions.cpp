@@ -1,4 +1,4 @@
-// The private functions that send and receive packets of a format: what waits in them is a call of the runtime's.
+// The private functions that send and receive packets of one format. They wait by calls of the runtime.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/ProgramFunctions.h"
@@ -87,8 +87,8 @@ void PacketFunctions::defineAwait() {
       invocation.callService(offsetof(KoloServices, awaitPacket), i32, {argument(1), argument(2)}).getResult());
 }
 
-/// done = 0; while (done += readPackets(the rest), done < size) await the packet at done. What is empty has one packet
-/// too.
+/// done = 0; while (done += readPackets(the rest), done < size) await the packet at done. An empty message is one
+/// packet.
 void PacketFunctions::defineReceive() {
   create(names.receive, i32, {pointer, pointer, pointer, i64, i32});
   Value destination = argument(1), packets = argument(2), size = argument(3), number = sequence();

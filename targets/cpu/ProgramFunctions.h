@@ -19,8 +19,8 @@ std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const Ko
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
 std::string averageKernelName(KoloType type);                         // a KoloAverageKernel
 
-/// Functions that programs call; nonTemporal: see KoloInvocation. The copies are linked in (kernels/Copies.cpp), the
-/// others private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
+/// Functions that programs call; nonTemporal: see KoloInvocation. The copies are linked in (kernels/Copies.cpp). The
+/// others are private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy"; // (dst, src, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral multicastFunction =
     "kolo.multicast"; // (dsts, numDsts, src, sizeBytes, nonTemporal)
@@ -34,7 +34,7 @@ inline constexpr llvm::StringLiteral reduceFromFunction =
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (inv, dst, numElements, numRanks)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";     // (inv, peer, semaphore, statement) -> status
 inline constexpr llvm::StringLiteral awaitPacketFunction = "kolo.awaitPacket"; // (inv, packet, statement) -> status
-/// Of packets of one format: see kernels/Packets.cpp and kernels/Lines.cpp for the first two, which never wait.
+/// For packets of one format. The first two never wait: see kernels/Packets.cpp and kernels/Lines.cpp.
 struct PacketFunctionNames {
   llvm::StringLiteral write;         // (packets, src, sizeBytes, sequence)
   llvm::StringLiteral read;          // (dst, packets, sizeBytes, sequence) -> bytes read
@@ -50,7 +50,7 @@ inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == ll128Packets ? ll128Functions : llFunctions;
 }
 
-/// Adds the private ones to the module, and declares the others; only what is used survives.
+/// Adds the private ones to the module, and declares the others. Unused ones are dropped later.
 void defineMoveFunctions(mlir::ModuleOp module);
 void definePacketFunctions(mlir::ModuleOp module, const PacketFormat &format); // after the others
 

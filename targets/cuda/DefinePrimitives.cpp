@@ -2,12 +2,12 @@
 //   Before:  llvm.func @kolo.barrier()
 //   After:   llvm.func internal @kolo.barrier() { llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.all"(...) }
 // Runs right after LowerPrograms, which declares them. The counters follow the PTX memory model: a block barrier and a
-// release at system scope are cumulative, so that one thread publishes what the whole block wrote, and an acquire
+// release at system scope are cumulative. One thread therefore publishes what the whole block wrote, and an acquire
 // before a block barrier serves the whole block.
 //
-// What PTX does not promise, and NVIDIA's hardware does: 128 bytes at a multiple of that, which one instruction of a
-// warp stores, arrive in the memory of the same device, and over NVLink, at once, and one instruction loads them so.
-// The threads of a group therefore meet right before. The runtime refuses lines over other ways.
+// LL128 needs 128 aligned bytes, stored by one instruction of a warp, to arrive at once, and to be loaded at once by
+// one instruction. PTX does not promise this; NVIDIA's hardware does it within a device and over NVLink. The threads of
+// a group meet right before each of these instructions. The runtime refuses LL128 over other connections.
 #include "targets/cuda/Passes.h"
 #include "targets/gpu/DeviceFunctions.h"
 

@@ -17,8 +17,8 @@ namespace kolo::gpu {
 inline constexpr unsigned globalSpace = 1, constantSpace = 4, blockSpace = 3;
 mlir::Type pointerType(mlir::OpBuilder &builder, unsigned space = globalSpace);
 
-/// Primitives: LowerPrograms declares and calls them, a target defines them. All threads of a block call those that are
-/// said to be for the block, at the same place of the program; the others are for one thread by itself.
+/// Primitives: LowerPrograms declares and calls them, a target defines them. Primitives marked "Block" are called by
+/// all threads of a block, at the same point of the program; any thread may call the others by itself.
 inline constexpr llvm::StringLiteral laneFunction = "kolo.lane";      // () -> i64: this block's lane
 inline constexpr llvm::StringLiteral numLanesFunction = "kolo.lanes"; // () -> i64
 inline constexpr llvm::StringLiteral entryFunction = "kolo.entry";    // () -> i64: which invocation of the launch
@@ -44,10 +44,10 @@ inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) 
 /// from the first on, and as many destinations, from entry destinationEntries on.
 inline constexpr llvm::StringLiteral listFunction = "kolo.list"; // () -> ptr<3>
 inline constexpr int64_t mostListEntries = 128, destinationEntries = mostListEntries;
-/// Lines of packets, 128 bytes at a multiple of that: threads 8k to 8k + 7 of a block are a group, all of which call
-/// these three at the same place, and whose j-th thread has bytes 16 j to 16 j + 15 of a line, at the address that it
-/// gives. Where memory of another device is reached by a way that the target names, whoever finds the last 8 bytes that
-/// a group stored finds all 128.
+/// LL128 lines, 128 bytes at a multiple of 128. Threads 8k to 8k + 7 of a block are a group, and call these three
+/// together. The j-th thread of a group stores or loads bytes 16 j to 16 j + 15 of a line, at the address that it
+/// passes. A reader that finds the last 8 bytes which a group stored finds all 128. Between devices this holds for the
+/// connections that the target names.
 inline constexpr int64_t threadsPerLine = 8;
 inline constexpr llvm::StringLiteral storeLineFunction = "kolo.storeLine"; // (ptr<1>, i64 low, i64 high)
 inline constexpr llvm::StringLiteral loadLineFunction = "kolo.loadLine";   // (ptr<1>) -> {i64 low, i64 high}
@@ -56,14 +56,14 @@ inline constexpr llvm::StringLiteral fromLastFunction =
 /// Passes a little time, more when called for the n-th time in a row.
 inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 
-/// What LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp. One copy of each is in a
-/// module: next to what they do a call costs little, and programs stay small and quick to compile. Types and reductions
-/// are numbers.
+/// Functions that LowerPrograms defines, for the block; see MoveFunctions.cpp and WaitFunctions.cpp. A module has one
+/// copy of each: their work outweighs a call, and programs stay small and quick to compile. Types and reductions are
+/// numbers.
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, src, sizeBytes)
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (dst, src, numElements, type, reduction)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (dst, numElements, type, numRanks)
-/// From all sources in the lists to the destinations [first, end) in them, which are other memory or the same, element
-/// by element. `difference` has every bit in which two of the addresses differ. Barriers of the block before and after.
+/// From all sources in the lists to the destinations [first, end) in them. A destination may be a source, element by
+/// element. `difference` has every bit in which two of the addresses differ. Barriers of the block before and after.
 inline constexpr llvm::StringLiteral multicastFunction =
     "kolo.multicast"; // (first, end, difference, sizeBytes): of one source
 /// (numSources, first, end, difference, numElements, type, reduction): of at least two.
@@ -71,8 +71,8 @@ inline constexpr llvm::StringLiteral combineFunction = "kolo.combine";
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
-/// Of packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. A sequence is that of the call; statuses
-/// are as of kolo.wait, and count as the same for all threads only where nothing says "blocked".
+/// For packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. `sequence` is the call's. Statuses are
+/// those of kolo.wait. LLVM takes the status of a "blocked" function for different from thread to thread.
 struct PacketFunctionNames {
   llvm::StringLiteral send;    // (packets, src, sizeBytes, sequence)
   llvm::StringLiteral receive; // (invocation, sequence, statement, dst, packets, sizeBytes) -> i32
@@ -87,9 +87,9 @@ inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines", "kolo.r
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == ll128Packets ? ll128Functions : llFunctions;
 }
-/// What the names of functions begin with that do one move of a program, and give a status.
+/// The names of functions that make one move of a program and give a status begin with this.
 inline constexpr llvm::StringLiteral fallibleMovePrefix = "receive.";
-/// Of numbers without a sign that are the same for all threads: LowerDivisions has it called.
+/// Unsigned division of numbers that are the same for all threads. LowerDivisions calls it.
 inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
 
 void declarePrimitives(mlir::ModuleOp module);

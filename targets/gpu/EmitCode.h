@@ -23,7 +23,7 @@ using PendingImage = llvm::unique_function<llvm::Expected<DeviceImage>()>;
 
 namespace kolo::gpu {
 
-/// What is particular to a device target.
+/// The properties of one device target.
 struct DeviceTarget {
   llvm::StringRef name; // "cuda"
   llvm::StringRef triple, architecture, features;
@@ -32,11 +32,11 @@ struct DeviceTarget {
   llvm::CodeGenFileType fileType;
 };
 
-/// Gives assembly text or an object file. On any thread, with others at work beside it: it knows no MLIR.
+/// Gives assembly text or an object file. May run on any thread, beside others: it touches no MLIR.
 using PendingCode = llvm::unique_function<llvm::Expected<std::string>()>;
 
-/// Lowers all programs of a module in channel form, which stays as it is, and leaves to the caller what takes longest.
-/// An architecture that LLVM does not know is an error.
+/// Lowers all programs of a module in channel form, which stays as it is. The slow part, optimization and code
+/// generation, is left to the caller. Error: an architecture that LLVM does not know.
 llvm::Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options,
                                       const DeviceOptions &device, const DeviceTarget &target);
 

@@ -13,7 +13,7 @@ namespace kolo::gpu {
 
 /// From channel form to the LLVM dialect. `definePrimitives` is the target's pass that gives the primitives their
 /// bodies; null: they stay declarations. Blocks have a multiple of groupSize threads: see DeviceAbi.h. A fuse gathers
-/// so many addresses before it uses them: at least 2, at most 128.
+/// up to listEntries addresses, from 2 to 128, before it uses them.
 void buildGpuPipeline(mlir::OpPassManager &manager, const PipelineOptions &options, const DeviceOptions &device,
                       std::unique_ptr<mlir::Pass> definePrimitives, int64_t groupSize = 64, int64_t listEntries = 128);
 

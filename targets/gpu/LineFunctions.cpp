@@ -1,9 +1,9 @@
-// How a block sends and receives lines: packets of 120 bytes of data and a word with the sequence number of a call.
-// Eight threads are a group, which stores and loads a line at once, 16 bytes a thread; the upper 8 of the last one's
-// are the word.
+// How a block sends and receives LL128 lines: 120 bytes of data, and a word with the sequence number of a call. Eight
+// threads are a group, which stores or loads a line at once, 16 bytes a thread. The word is the upper half of the last
+// thread's 16 bytes.
 //
-// That a line arrives at once is what the primitives say of it. All threads of a group go the same way: they give up
-// together too, when the last one does.
+// The primitives promise that a line arrives at once. All threads of a group take the same branches, and give up
+// together when the last one does.
 #include "targets/gpu/ReceiveFunctions.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -126,7 +126,7 @@ void LineFunctions::defineSend() {
   };
   Value numWhole =
       arith::SelectOp::create(builder, loc, isAligned(source, halfBytes), div(size, dataBytes), constant(0));
-  // What is empty arrives too.
+  // An empty message is sent too.
   Value numLines = max(div(add(size, constant(dataBytes - 1)), dataBytes), constant(1));
   forLines(constant(0), numWhole, linesAtOnce, none, send(/*isWhole=*/true));
   forLines(numWhole, numLines, 1, none, send(/*isWhole=*/false));

@@ -1,8 +1,9 @@
 // LowerDivisions: makes divisions of indices calls of one function.
 //   Before:  %q = arith.divui %a, %b : index
 //   After:   %q = llvm.call @kolo.quotient(%a, %b)
-// Devices have no instruction that divides: a program has dozens of divisions, and each would be more than a hundred
-// instructions. Divisors that are constants stay as they are. Runs once rounding divisions are expanded.
+//
+// Devices have no instruction that divides integers: each of a program's dozens of divisions would become more than a
+// hundred instructions. Divisions by constants stay. Runs once rounding divisions are expanded.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/gpu/Passes.h"
 

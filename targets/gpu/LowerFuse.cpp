@@ -1,11 +1,13 @@
-// The lowering of a fuse: lists of where its elements come from and go to, then one loop over them.
+// The lowering of a fuse: two lists of addresses, and one loop that loads from every source address and stores to every
+// destination address.
 //   Before:  kolo.chan.fuse %out[%me] {
 //              copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
 //   After:   lists of addresses, in memory of the block, made by the same loops;
 //            call @kolo.combine, or @kolo.multicast where there is one source
-// A list has room for so many addresses, and a mesh may have any number of ranks: a list that is full is worked off,
-// into the chunk that all moves have in common, and goes on from there. So it is before a division, if the call asks
-// for an average.
+//
+// A list has a fixed size, and a mesh may have any number of ranks. The kernel works off a full list into the common
+// chunk, which carries the sums on, and starts the list again. It does so before a division too, if the call asks for
+// an average.
 #include "targets/gpu/LowerFuse.h"
 
 #include "ir/IndexArithmetic.h"
@@ -28,7 +30,7 @@ public:
   void run();
 
 private:
-  /// What is in the lists: the same for all threads. The common chunk is the first destination, and written unless it
+  /// The state of the lists, the same for all threads. The common chunk is the first destination, and written unless it
   /// is the only source.
   struct Lists {
     Value numSources, numDestinations; // of type index
@@ -47,7 +49,7 @@ private:
   Lists
   workOffIf(Value condition, const Lists &lists, Value numDestinations, function_ref<void()> buildAfterwards = [] {});
   void workOff(const Lists &lists);
-  /// What follows once the lists were worked off.
+  /// The state of the lists once they were worked off.
   Lists restart(Value numDestinations) {
     write(0, constant(0), common);
     return {constant(1), numDestinations, constant(1), constantI64(builder, loc, 0)};
@@ -110,7 +112,7 @@ FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) 
   return Lists::of(made.getResults());
 }
 
-/// The other side of a move than the chunk that all have in common.
+/// Appends the side of a move that is not the common chunk.
 FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   bool isInto = fuse.isInto(move);
   // Before anything is computed that the call would have to keep. While moves go in, the common chunk is the only

@@ -1,4 +1,4 @@
-// What a program moves: functions over byte ranges, one per move, and calls of them.
+// The moves of a program: a function over byte ranges for each, and calls of them.
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 

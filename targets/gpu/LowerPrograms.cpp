@@ -2,10 +2,10 @@
 //   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.copy(...) } ... }
 //            llvm.func @p(%invocations) { call @run.p(%invocations + kolo.entry) }
-// All threads of a block run the same text: what decides where they go is the same for all, and only the functions that
-// move, signal and wait tell them apart. The element type and the reduction are numbers of the call, as on the host, so
-// that a program is one kernel. A wait becomes a call of @kolo.wait, whose result LowerFailures looks at. Requires
-// channel form, lanes placed.
+//
+// All threads of a block take the same branches; only the functions that move, signal and wait tell the threads apart.
+// The element type and the reduction are numbers that the call brings, so that a program is one kernel. A wait becomes
+// a call of @kolo.wait, and LowerFailures tests its result. Requires channel form, lanes placed.
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 #include "targets/gpu/Passes.h"
@@ -167,7 +167,7 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     declarePrimitives(module);
     defineMoves(module, *options, groupSize);
     defineWaitAndSignal(module);
-    // Where they are used: they are a good part of the time that a device's code takes.
+    // Only where they are used: they take a good part of the compile time.
     auto isUsed = [&](const PacketFormat &format) {
       return llvm::any_of(module.getOps<ProgramOp>(),
                           [&](ProgramOp program) { return packetFormatOf(program) == format; });

@@ -1,8 +1,8 @@
-// How a block moves bytes and combines elements: in units of 16 bytes, neighbours next to each other in memory, each
-// thread with `unroll` loads in flight before it uses the first. Those are at constant distances, which saves
-// registers. What is not aligned alike in source and destination goes in smaller units, and so do the ends.
+// How a block moves bytes and combines elements. Neighbouring threads access neighbouring units of 16 bytes. Each
+// thread issues `unroll` loads, at constant distances to save registers, before it uses the first. Source and
+// destination that are not aligned alike, and both ends of a range, take smaller units.
 //
-// Nothing here is said not to alias, to be read only or to be invariant: peers write this memory while a kernel runs.
+// Nothing here carries noalias, readonly or invariant: peers write this memory while a kernel runs.
 #include "ir/IndexArithmetic.h"
 #include "ir/Kolo.h"
 #include "targets/gpu/DeviceFunctions.h"
@@ -114,9 +114,9 @@ private:
   Type pointer, i64;
 };
 
-/// One unit at a time: thread t of T takes units t, t + T, ... Else threads come in groups, which take a tile of
-/// consecutive units each, then the tile that is so many tiles further as there are groups; thread t of a group of G
-/// takes units t, t + G, t + 2G, ... of the tile. All threads share what is no whole tile.
+/// One unit at a time: thread t of T takes units t, t + T, ... Several at a time: group g of N takes tiles g, g + N,
+/// ..., each of consecutive units, and thread t of a group of G takes units t, t + G, ... of a tile. All threads share
+/// the units behind the last whole tile.
 void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
@@ -350,7 +350,7 @@ void MoveFunctions::buildChoice(Value chosen, ArrayRef<int64_t> numbers, functio
   scf::YieldOp::create(builder, loc);
 }
 
-/// Number of what is computed alike, in a table of all types and reductions.
+/// The same number for all pairs of type and reduction that are computed alike.
 static int64_t numberOf(KoloType type, KoloReduction reduction) {
   return int64_t(type) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(reduction);
 }

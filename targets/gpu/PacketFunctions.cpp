@@ -1,7 +1,8 @@
-// How a block sends and receives packets: 4 bytes of data and the sequence number of a call, read and written as one
-// word of 8 bytes, so that no signal is needed. A thread sends, or polls for, the four packets of 16 bytes at once.
+// How a block sends and receives LL packets: words of 8 bytes, 4 of data and 4 for the sequence number of a call. The
+// number says that the data is there, so that no signal is needed. A thread sends, or polls for, the four packets of 16
+// bytes of data at once.
 //
-// Nothing but the packets themselves is ordered by them; relaxed accesses at system scope do.
+// A packet orders no other memory: relaxed accesses at system scope are enough.
 #include "compiler/lower/PacketFormat.h"
 #include "targets/gpu/ReceiveFunctions.h"
 
@@ -87,7 +88,7 @@ void PacketFunctions::defineSend() {
   builder.setInsertionPointToStart(choice.elseBlock());
   sendVectors(1);
   builder.setInsertionPointAfter(choice);
-  // What is empty arrives too.
+  // An empty message is sent too.
   Value numPackets = max(div(add(size, constant(dataBytes - 1)), dataBytes), constant(1));
   forUnits(mul(numVectors, constant(packetsPerVector)), numPackets, none, [&](Value number, Value status) {
     Value begin = mul(number, constant(dataBytes));

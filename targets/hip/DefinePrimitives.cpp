@@ -3,10 +3,9 @@
 //   After:   llvm.func internal @kolo.barrier() { fence ; llvm.call_intrinsic "llvm.amdgcn.s.barrier"() ; fence }
 // Runs right after LowerPrograms, which declares them.
 //
-// Two things that LLVM 22 does not do by itself. A barrier of the block does not wait for the stores of its waves to
-// arrive: every thread therefore releases at agent scope before the barrier of a signal (publish). And the wait after
-// the write-back of a cache, before the barrier or the store of a flag, is dropped where LLVM takes it for superfluous:
-// it is written out.
+// LLVM 22 leaves two things to this pass. A block barrier does not wait until the stores of its waves have arrived:
+// every thread therefore releases at agent scope before the barrier of a signal (publish). LLVM may drop the wait
+// between the write-back of a cache and a barrier, or the store of a flag: the pass writes that wait out.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/hip/Passes.h"
 

@@ -20,14 +20,14 @@ static void markKernel(llvm::Function &kernel) {
   kernel.addFnAttr("uniform-work-group-size", "true");
 }
 
-/// The waits that DefinePrimitives writes out are those of the gfx9 family; what its tests look at is these two.
+/// DefinePrimitives writes out the waits of the gfx9 family, and its tests cover these two.
 static bool isSupported(StringRef architecture) { return architecture == "gfx90a" || architecture == "gfx942"; }
 
 static llvm::Expected<DeviceImage> makeImage(llvm::Expected<std::string> object, ModuleOp programs,
                                              std::string architecture) {
   if (!object)
     return object.takeError();
-  // -z defs: nothing would define at load time what is undefined now.
+  // -z defs: no symbol may stay undefined, since the loader defines none.
   auto linked = linkShared({llvm::StringRef(*object)}, {"-z", "defs"});
   if (!linked)
     return linked.takeError();

@@ -1,5 +1,5 @@
-// Kernels place buffers where the host's code places them, in memory as large as the host's code says: a program with
-// an odd mix of buffers is run by both targets, and must leave the same bytes at the same offsets.
+// Kernels place buffers where the host's code places them, in memory whose size the host's code gives. Both targets run
+// a program with an odd mix of buffers, and must leave the same bytes at the same offsets.
 #include "../compiler/Support.h"
 #include "Emulator.h"
 

@@ -1,4 +1,4 @@
-// Copies of bytes, to one place or to many, through the caches or around them.
+// Copies of bytes, to one destination or to many, by plain or by non-temporal stores.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
 #include "targets/cpu/kernels/Kernels.h"

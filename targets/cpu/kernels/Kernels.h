@@ -12,7 +12,7 @@ namespace kolo::cpu {
 
 /// Adds copyFunction and multicastFunction to the module, with accesses of at most vectorBytes.
 void defineCopies(mlir::ModuleOp module, int64_t vectorBytes);
-/// Adds what writes and reads packets of words, and of lines; the latter after copies, and with such accesses.
+/// Adds the functions that write and read LL packets, and LL128 lines. Lines need the copies, and take such accesses.
 void definePackets(mlir::ModuleOp module);
 void defineLines(mlir::ModuleOp module, int64_t vectorBytes);
 /// Adds all reduction and division kernels, likewise.
