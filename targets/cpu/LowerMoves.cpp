@@ -43,7 +43,7 @@ bool ProgramLowering::hasBuffers(BufferRole role) {
 LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &name) {
   auto function =
       createFunction(builder, module, name, builder.getI64Type(), {pointerType(builder)}, /*isExported=*/false);
-  frame = {};
+  frame = Frame();
   InvocationAccess shape(builder, loc, function.getArgument(0));
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim)
     frame.dimSizes.push_back(shape.loadIndex(offsetof(KoloShape, dimSizes) + dim * sizeof(int64_t)));
@@ -85,7 +85,7 @@ LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
 /// Begins a function over an invocation: reads from the invocation what most ops need.
 void ProgramLowering::startFunction(const std::string &name, Type result) {
   auto function = createFunction(builder, module, name, result, {pointerType(builder)}, /*isExported=*/false);
-  frame = {};
+  frame = Frame();
   bases.clear();
   frame.invocation = function.getArgument(0);
   CallValues &values = frame.call;
