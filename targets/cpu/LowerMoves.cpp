@@ -232,13 +232,10 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
 
   void runOnOperation() override {
     defineMoveFunctions(getOperation());
-    for (const PacketFormat &format : {llPackets, ll128Packets}) {
-      WalkResult found = getOperation().walk([&](BufferOp buffer) {
-        return packetFormatOf(buffer) == format ? WalkResult::interrupt() : WalkResult::advance();
-      });
-      if (found.wasInterrupted())
+    for (const PacketFormat &format : {llPackets, ll128Packets})
+      if (llvm::any_of(getOperation().getOps<ProgramOp>(),
+                       [&](ProgramOp program) { return packetFormatOf(program) == format; }))
         definePacketFunctions(getOperation(), format);
-    }
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
       if (failed(ProgramLowering(program).run()))
         return signalPassFailure();

@@ -65,7 +65,7 @@ constexpr auto untouched = std::byte(0xee);
 /// Memory aligned to cache lines and packets, with room behind that nobody may touch.
 class Memory {
 public:
-  explicit Memory(int64_t sizeBytes = 0) : size(size_t(sizeBytes)), lines(size / sizeof(Line) + 3) {
+  explicit Memory(int64_t sizeBytes) : size(size_t(sizeBytes)), lines(size / sizeof(Line) + 3) {
     std::fill_n(data(), lines.size() * sizeof(Line), untouched);
   }
   std::byte *data() { return lines.front().bytes; }
@@ -119,6 +119,8 @@ public:
     for (size_t at; (at = program.find("FORMAT")) != std::string::npos;)
       program.replace(at, 6, isLl128 ? "ll128" : "");
     auto module = mlir::parseSourceString<mlir::ModuleOp>(program, mlir::ParserConfig(context.get()));
+    if (!module)
+      llvm::report_fatal_error("no program");
     emulator = std::make_unique<Emulator>(*module, DeviceOptions(), /*groupSize=*/2, gpu::mostListEntries);
     TemporaryFolder folder;
     llvm::cantFail(package::packPlugin(*module, {{}, folder.file("plugin.so")}));
@@ -166,6 +168,19 @@ private:
   KoloShape abiShape = {};
 };
 
+/// Both have the same packets, with the same data first. Bytes of a packet behind its data may be anything.
+std::string findDifference(const std::vector<std::byte> &onHost, const std::vector<std::byte> &onDevice,
+                           const PacketFormat &format) {
+  for (size_t at = 0; at < onHost.size(); at += size_t(format.bytes)) {
+    size_t last = at + size_t(format.bytes) - 1; // of the sequence number
+    bool isOnHost = onHost[last] != untouched, isOnDevice = onDevice[last] != untouched;
+    bool isSame = onHost[at] == onDevice[at] || onHost[at] == untouched || onDevice[at] == untouched;
+    if (isOnHost != isOnDevice || !isSame)
+      return "the packet at byte " + std::to_string(at);
+  }
+  return "";
+}
+
 } // namespace
 
 class Layout : public testing::TestWithParam<bool> {};
@@ -190,10 +205,12 @@ TEST_P(Layout, HostAndDevicesPlaceEveryBufferAlikeInMemoryOfTheSameSize) {
           EXPECT_EQ(int64_t(onHost.scratch.end() + 63) / 64 * 64, scratchBytes);
           EXPECT_EQ(onDevice.scratch.end(), onHost.scratch.end());
 
+          // The kernel leaves the other turn alone.
           std::vector<std::byte> turns = onDevice.packets.bytes();
           std::vector<std::byte> firstTurn(turns.begin(), turns.begin() + packetBytes);
+          std::vector<std::byte> secondTurn(turns.begin() + packetBytes, turns.end());
           EXPECT_EQ(firstTurn, std::vector<std::byte>(size_t(packetBytes), untouched));
-          EXPECT_EQ(onHost.packets.bytes(), std::vector<std::byte>(turns.begin() + packetBytes, turns.end()));
+          EXPECT_EQ(findDifference(onHost.packets.bytes(), secondTurn, format), "");
           EXPECT_EQ(packetBytes % std::max<int64_t>(64, format.bytes), 0);
           EXPECT_LE(int64_t(onHost.packets.end()), packetBytes);
           EXPECT_EQ(onDevice.packets.end(), size_t(packetBytes) + onHost.packets.end());
