@@ -1,5 +1,5 @@
-// The map of the compiler: every pass, in order, and why it stands where it does. Targets go on from here: see
-// targets/cpu/CpuPipeline.cpp.
+// The map of the compiler: every pass, in order, and the reason for its position. Targets go on from here, as
+// targets/cpu/CpuPipeline.cpp does. The resolved schedule says which passes run; nothing is decided here.
 #include "compiler/Pipeline.h"
 #include "compiler/Passes.h"
 
@@ -11,70 +11,68 @@ using namespace mlir;
 namespace kolo {
 
 static void cleanUp(OpPassManager &manager, const PipelineOptions &options) {
-  if (!options.optimize)
+  if (!options.schedule.isOptimized())
     return;
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
 }
 
 void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  const ResolvedSchedule &schedule = options.schedule;
   cleanUp(manager, options);
 
-  // Choreography form. First the author's mistakes, since everything after relies on their absence.
+  // Choreography form. First the author's mistakes: every later pass relies on their absence.
   OpPassManager &choreography = manager.nest<ChoreographyOp>();
   choreography.addPass(createCheckChoreography());
-  // Before anything looks at the order of statements: variants of a stripe take turns.
-  if (options.optimize)
+  // Before any pass looks at the order of statements, which this one changes.
+  if (schedule.isOptimized())
     choreography.addPass(createFuseStripes());
-  // Before anything decides who moves what: what is published can only be read.
-  if (options.schedule.protocol == Protocol::Published)
+  // Before Project decides which side moves the data: published inputs can only be read.
+  if (schedule.publishesInputs())
     choreography.addPass(createPublishInputs());
-  // Before hazards are looked for: what arrives in packets overwrites nothing.
-  if (usesPackets(options.schedule.protocol)) {
+  // Before PlaceStaging looks for hazards: data that arrives in packets overwrites nothing.
+  if (schedule.usesPackets()) {
     PlacePacketsOptions packets;
-    packets.ll128 = options.schedule.protocol == Protocol::LL128;
+    packets.ll128 = schedule.usesLL128();
     choreography.addPass(createPlacePackets(packets));
   }
-  // While a statement is still one op: whether it reads what it writes is a question about all ranks.
+  // While a statement is still one op for all ranks: only all of them together show a hazard.
   choreography.addPass(createPlaceStaging());
 
-  // From the global view to one rank's; data signals only.
+  // From the global view to one rank's program, with data signals only.
   ProjectOptions project;
-  project.transfers = options.schedule.transfers;
-  // Where nobody reads the caller's memory, nobody is to write there either.
-  if (options.schedule.protocol == Protocol::Published && project.transfers == Transfers::Auto)
-    project.transfers = Transfers::Pull;
-  project.together = options.schedule.entry == Entry::Together;
+  project.transfers = schedule.transfers();
+  project.together = schedule.entersTogether();
   manager.addPass(createProject(project));
 
-  // Before any clean-up: these recognise what Project leaves.
+  // Before any clean-up: the next passes rely on what Project leaves.
   OpPassManager &program = manager.nest<ProgramOp>();
-  // What slices need of each other is for those who infer synchronisation to find out.
+  // Before synchronisation is inferred, which finds what slices need of each other.
   PlacePipelineOptions pipeline;
-  pipeline.depth = options.schedule.pipelineDepth;
+  pipeline.depth = schedule.pipelineDepth();
   program.addPass(createPlacePipeline(pipeline));
-  // The one makes every transfer wait for both sides; the other finds out, with the checker, what less will do.
-  if (!options.optimize || options.schedule.synchronisation == Synchronisation::Handshake) {
+  // Handshakes make every transfer wait for both sides; inference asks the checker what less will do.
+  if (schedule.usesHandshakes()) {
     program.addPass(createInferHandshake());
   } else {
     InferSynchronisationOptions infer;
     infer.budget = options.budget;
     program.addPass(createInferSynchronisation(infer));
   }
-  // Synchronisation is settled; lanes repeat it side by side.
+  // After synchronisation, which all lanes repeat side by side.
   program.addPass(createPlaceLanes());
 
   cleanUp(manager, options);
-  if (options.optimize) {
-    // After the clean-up, by which equal slices are known; on the final text, since it moves waits and signals.
+  if (schedule.isOptimized()) {
+    // After the clean-up, which makes equal slices equal values. Moves waits and signals, so inference comes before.
     manager.addNestedPass<ProgramOp>(createFuseMoves());
     cleanUp(manager, options);
-    // Only a sum that is made in one pass is divided in it.
+    // After FuseMoves: a division joins the one pass that makes the sum.
     manager.addNestedPass<ProgramOp>(createFuseDivision());
     cleanUp(manager, options);
   }
 
-  // Last: what is proved must be what the target gets.
+  // Last, so that the target gets the program that was proved.
   if (options.check) {
     CheckProgramOptions check;
     check.unproved = options.unproved;

@@ -8,18 +8,17 @@
 namespace kolo {
 
 struct PipelineOptions {
-  bool optimize = true; // false: required passes only
-  Schedule schedule = {};
-  bool check = true;     // false: whoever runs the pipeline checks the programs, and says what is wrong with them
-  bool unproved = false; // true: a program that is not proved is marked as such instead of refused
-  /// Of the check of one mesh, in bytes: see setBudget. The default takes a fraction of a second and is enough for 64
-  /// ranks, for 32 where every rank may be the root. A mesh that would take more is replaced by a smaller one.
+  ResolvedSchedule schedule = {};
+  bool check = true;     // false: the caller checks the programs, and reports what is wrong with them
+  bool unproved = false; // true: mark a program that is not proved instead of refusing it
+  /// Bytes that the check of one mesh may take: see setBudget. The default takes a fraction of a second and is enough
+  /// for 64 ranks, or 32 where every rank may be the root. A smaller mesh replaces one that would take more.
   int64_t budget = int64_t(1) << 20;
-  bool sanitizeThread =
-      false; // the target's code reports its accesses to the thread sanitizer of the process that runs it
+  bool sanitizeThread = false; // true: the target's code reports its accesses to its process's thread sanitizer
 };
 
-/// From choreography form to channel form, synchronised and split over lanes; ready for any target.
+/// From choreography form to channel form, synchronised and split over lanes, for any target. Programs in channel form
+/// keep the synchronisation that their author wrote.
 void buildChannelPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
 
 /// Registers the pipeline as --kolo-to-channel.

@@ -12,7 +12,7 @@ namespace kolo::cpu {
 
 void buildCpuPipeline(OpPassManager &manager, const PipelineOptions &options) {
   manager.addPass(createLowerMoves());
-  if (options.optimize) {
+  if (options.schedule.isOptimized()) {
     manager.addPass(createCanonicalizerPass());
     manager.addPass(createCSEPass());
   }

@@ -73,7 +73,7 @@ llvm::Expected<HostCode> compileHost(ModuleOp programs, const PipelineOptions &o
   }
   addEntryTable(**code, names, isReducing(programs), options);
   addTables(**code);
-  auto object = emitObject(**code, {*cpu, options.optimize, options.sanitizeThread});
+  auto object = emitObject(**code, {*cpu, options.schedule.isOptimized(), options.sanitizeThread});
   if (!object)
     return object.takeError();
   result.cpu = std::move(*cpu);

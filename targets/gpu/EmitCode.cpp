@@ -111,7 +111,7 @@ struct Emission {
 Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
                                 const DeviceTarget &target) {
   Emission emission;
-  auto machine = createTargetMachine(target, options.optimize);
+  auto machine = createTargetMachine(target, options.schedule.isOptimized());
   if (!machine)
     return machine.takeError();
   auto code = lower(*emission.context, module, options, device, target);
@@ -126,7 +126,7 @@ Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &op
     target.markKernel(*(*code)->getFunction(program.getSymName()));
   emission.machine = std::move(*machine);
   emission.code = std::move(*code);
-  emission.level = options.optimize ? OptimizationLevel::O3 : OptimizationLevel::O0;
+  emission.level = options.schedule.isOptimized() ? OptimizationLevel::O3 : OptimizationLevel::O0;
   emission.fileType = target.fileType;
   emission.target = target.name.str();
   return [emission = std::move(emission)]() mutable { return emission.run(); };

@@ -41,7 +41,7 @@ void buildGpuPipeline(OpPassManager &manager, const PipelineOptions &options, co
   // While loops and conditions are structured: bodies use them too.
   if (definePrimitives)
     manager.addPass(std::move(definePrimitives));
-  if (options.optimize) {
+  if (options.schedule.isOptimized()) {
     manager.addPass(createCanonicalizerPass());
     manager.addPass(createCSEPass());
   }

@@ -52,7 +52,7 @@ public:
   Model(const std::string &name, const Sizes &mesh, const Schedule &schedule = {})
       : context(makeContext()), module(emit(*context, name, {mesh})) {
     mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
-    buildChannelPipeline(manager, {.schedule = schedule});
+    buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve(schedule, {}))});
     EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
     code.emplace(std::get<Code>(Code::create(*module->getOps<ProgramOp>().begin())));
     tracer.emplace(*code, mesh, 0, false);

@@ -24,14 +24,14 @@ constexpr int64_t numInvocations = 3; // what is published in one call is overwr
 /// One algorithm in both phases.
 class BothPhases {
 public:
-  BothPhases(const std::string &name, const PipelineOptions &options)
+  BothPhases(const std::string &name, const Schedule &schedule = {}, bool optimize = true)
       : context(mlir::MLIRContext::Threading::DISABLED) {
     context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
     std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
     module = dsl::emitChoreography(context, *recording, meshesOf(definitionOf(name)));
     lowered = module->clone();
     mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
-    buildChannelPipeline(manager, options);
+    buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve(schedule, {.optimize = optimize}))});
     EXPECT_TRUE(mlir::succeeded(manager.run(*lowered)));
   }
 
@@ -119,32 +119,32 @@ std::string firstFailure(BothPhases &phases, ProgramOp program, const std::strin
 } // namespace
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesInEveryInterleaving) {
-  BothPhases phases(GetParam(), {});
+  BothPhases phases(GetParam());
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
-  BothPhases phases(GetParam(), {.optimize = false});
+  BothPhases phases(GetParam(), {}, /*optimize=*/false);
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenSlicesFollowEachOther) {
-  BothPhases phases(GetParam(), {.schedule = {.pipelineDepth = 3}});
+  BothPhases phases(GetParam(), {.pipelineDepth = 3});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenRanksEnterTogether) {
-  BothPhases phases(GetParam(), {.schedule = {.entry = Entry::Together}});
+  BothPhases phases(GetParam(), {.entry = Entry::Together});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryPublishingAlgorithm, MeansTheSameInBothPhases) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Published}});
+  BothPhases phases(GetParam(), {.protocol = Protocol::Published});
   EXPECT_EQ(firstFailure(phases, phases.program(), GetParam()), "");
 }
 
 TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWithoutEnter) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Published}});
+  BothPhases phases(GetParam(), {.protocol = Protocol::Published});
   ProgramOp program = phases.program();
   (*program.getBody().getOps<EnterOp>().begin()).erase();
   EXPECT_TRUE(checkProgram(program, phaseMeshes(definitionOf(GetParam())).front()).refutation.has_value());
@@ -152,7 +152,7 @@ TEST_P(EveryPublishingAlgorithm, IsWrongInSomeInterleavingAndRefusedWithoutEnter
 }
 
 TEST_P(EveryPublishingAlgorithm, IsRefusedWhenItPublishesInOnePlaceAndThatIsWrong) {
-  BothPhases phases(GetParam(), {.schedule = {.protocol = Protocol::Published}});
+  BothPhases phases(GetParam(), {.protocol = Protocol::Published});
   ProgramOp program = phases.program();
   program.walk([](BufferOp buffer) {
     if (buffer.getRole() == BufferRole::Published)
@@ -165,17 +165,17 @@ TEST_P(EveryPublishingAlgorithm, IsRefusedWhenItPublishesInOnePlaceAndThatIsWron
 }
 
 TEST_P(EveryPacketAlgorithm, MeansTheSameInBothPhases) {
-  BothPhases phases(name(), {.schedule = schedule()});
+  BothPhases phases(name(), schedule());
   EXPECT_EQ(firstFailure(phases, phases.program(), name()), "");
 }
 
 TEST_P(EveryPacketAlgorithm, MeansTheSameInBothPhasesWithRequiredPassesOnly) {
-  BothPhases phases(name(), {.optimize = false, .schedule = schedule()});
+  BothPhases phases(name(), schedule(), /*optimize=*/false);
   EXPECT_EQ(firstFailure(phases, phases.program(), name()), "");
 }
 
 TEST_P(EveryPacketAlgorithm, IsRefusedAndWrongWhereItNeedsWhatPacketsSay) {
-  BothPhases phases(name(), {.schedule = schedule()});
+  BothPhases phases(name(), schedule());
   ProgramOp program = phases.program();
   program.walk([](BufferOp buffer) {
     if (buffer.getRole() == BufferRole::Packets) {
@@ -188,7 +188,7 @@ TEST_P(EveryPacketAlgorithm, IsRefusedAndWrongWhereItNeedsWhatPacketsSay) {
 }
 
 TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) {
-  BothPhases phases(GetParam(), {});
+  BothPhases phases(GetParam());
   llvm::SetVector<uint64_t> dataSemaphores;
   phases.program().walk([&](SignalOp signal) {
     if (!signal->hasAttr(creditName))

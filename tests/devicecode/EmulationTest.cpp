@@ -33,7 +33,7 @@ public:
     mesh = smallMesh(definitionOf(name));
     module = emit(*context, name, {mesh});
     mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
-    buildChannelPipeline(manager, {.schedule = schedule, .check = false});
+    buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve(schedule, {})), .check = false});
     if (failed(manager.run(*module)))
       llvm::report_fatal_error("no channel program");
     emulator = std::make_unique<Emulator>(*module, options, groupSize, listEntries);

@@ -84,8 +84,8 @@ DeviceAlgorithm::DeviceAlgorithm(const std::string &ofName, const DeviceOptions 
   if (architecture.empty())
     architecture = valueOf(runtime::describeDevice(runtime::DeviceKind::Cuda, 0)).architecture;
   auto compile = [&](mlir::ModuleOp programs) { return compileForDevice(programs, options, architecture); };
-  if (llvm::Error problem =
-          package::compilePlugin(*module, {{.schedule = schedule}, folder.file("plugin.so"), compile}))
+  PipelineOptions pipeline{.schedule = std::get<ResolvedSchedule>(resolve(schedule, {}))};
+  if (llvm::Error problem = package::compilePlugin(*module, {pipeline, folder.file("plugin.so"), compile}))
     throw std::runtime_error(llvm::toString(std::move(problem)));
   plugin = valueOf(runtime::Plugin::load(folder.file("plugin.so")));
 }

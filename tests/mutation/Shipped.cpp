@@ -95,7 +95,7 @@ ShippedProgram::ShippedProgram(mlir::MLIRContext &context, const std::string &al
                                const std::vector<Sizes> &meshes, bool optimize) {
   module = dsl::emitChoreography(context, *dsl::record(definitionOf(algorithm)), meshes);
   mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
-  buildChannelPipeline(manager, {optimize});
+  buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {.optimize = optimize}))});
   EXPECT_TRUE(mlir::succeeded(manager.run(*module))) << algorithm;
   // A fuse is its moves one after the other, as far as other ranks can tell: each of them is changed by itself.
   module->walk([](FuseOp fuse) {

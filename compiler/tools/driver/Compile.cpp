@@ -131,15 +131,21 @@ package::Selection selectionOf(const SelectionRequest &entry) {
           entry.program};
 }
 
+/// Throws ToolError.
+ResolvedSchedule resolveOrThrow(const Schedule &schedule, const Setting &setting) {
+  auto resolved = resolve(schedule, setting);
+  if (const auto *mistake = std::get_if<ScheduleMistake>(&resolved))
+    throw ToolError(ExitCode::Usage, mistake->message);
+  return std::get<ResolvedSchedule>(resolved);
+}
+
 /// Every program in channel form, by its own schedule; the rest as in `options`. Throws ToolError.
-OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest &request, PipelineOptions options,
-                                      Mistakes &mistakes) {
+OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest &request, const Setting &setting,
+                                      PipelineOptions options, Mistakes &mistakes) {
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {program.definition}, program.meshes, mistakes);
-    options.schedule = program.schedule;
-    if (options.schedule.entry == Entry::Auto)
-      options.schedule.entry = Entry::Together;
+    options.schedule = resolveOrThrow(program.schedule, setting);
     PassManager manager(&context, ModuleOp::getOperationName());
     buildChannelPipeline(manager, options);
     if (failed(manager.run(*module)))
@@ -153,12 +159,6 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
 
 /// Compiles programs that go by one schedule, for the host and for devices.
 static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, package::PackRequest pack) {
-  bool isForHost = request.devices.empty();
-  Schedule &schedule = pack.options.schedule;
-  if (!isForHost && (schedule.protocol == Protocol::Published || schedule.entry == Entry::Together))
-    throw ToolError(ExitCode::Usage, "protocol published, and ranks that enter together, are for the host alone");
-  if (schedule.entry == Entry::Auto)
-    schedule.entry = isForHost ? Entry::Together : Entry::Credits;
   pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, pack.options, request); };
   return package::compilePlugin(module, pack);
 }
@@ -181,13 +181,13 @@ std::vector<std::string> compile(const CompileRequest &request) {
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
     throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
-  PipelineOptions options{.optimize = request.optimize,
-                          .schedule = request.schedule,
+  Setting setting{request.devices.empty() ? Runners::Host : Runners::HostAndDevices, request.optimize};
+  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, setting),
                           .unproved = request.unproved,
                           .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
   if (!module)
-    module = compilePrograms(context, request, options, mistakes);
+    module = compilePrograms(context, request, setting, options, mistakes);
   package::PackRequest pack{options, output};
   llvm::Error problem =
       request.programs.empty() ? compileTogether(*module, request, pack) : compileEach(*module, request, pack);
@@ -206,7 +206,8 @@ void compileToChannel(const CompileRequest &request, const std::function<void(Mo
   Mistakes mistakes(context);
   OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
   PassManager manager(&context, ModuleOp::getOperationName());
-  PipelineOptions options{.optimize = request.optimize, .schedule = request.schedule, .check = false};
+  Setting setting{Runners::Any, request.optimize};
+  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, setting), .check = false};
   options.budget = request.budget.value_or(options.budget);
   buildChannelPipeline(manager, options);
   if (failed(manager.run(*module)))

@@ -38,7 +38,7 @@ void setField(Schedule &schedule, const std::string &field, nlohmann::ordered_js
   if (field == "protocol" && value.is_string())
     value = currentProtocolName(value.get<std::string>());
   if (field == "pipeline") {
-    if (!value.is_number_integer() || value < 1 || value > maxPipelineDepth)
+    if (!value.is_number_integer())
       fail(where, fmt::format("pipeline: {} is no number from 1 to {}", value.dump(), maxPipelineDepth));
     schedule.pipelineDepth = value.get<int64_t>();
     return;
@@ -72,16 +72,9 @@ Schedule parseSchedule(const nlohmann::ordered_json &fields, const std::string &
   Schedule schedule;
   for (const auto &[field, value] : fields.items())
     setField(schedule, field, value, where);
-  if (schedule.protocol == Protocol::Published &&
-      (schedule.pipelineDepth > 1 || schedule.transfers == Transfers::Push || schedule.entry == Entry::Credits))
-    fail(where,
-         "protocol published: all of the input is published at once as all ranks enter, and read; not with pipeline, "
-         "transfers push or entry credits");
-  if (usesPackets(schedule.protocol) && (schedule.pipelineDepth > 1 || schedule.transfers == Transfers::Pull))
-    fail(where,
-         fmt::format("protocol {}: everything is written by its sender, a packet at a time; not with pipeline or "
-                     "transfers pull",
-                     protocols[size_t(schedule.protocol)]));
+  auto resolved = resolve(schedule, {});
+  if (const auto *mistake = std::get_if<ScheduleMistake>(&resolved))
+    fail(where, mistake->message);
   return schedule;
 }
 
