@@ -1,10 +1,9 @@
 // CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that
-// breaks.
-//   Changes nothing but attributes: kolo.proved, [mesh, mesh run through] per proved mesh; kolo.unproved where the
-//   option `unproved` lets a program pass that is not proved on all of its meshes.
-// Requires channel form, wherever it comes from. Runs last: what is proved is what the target gets.
+// breaks it.
+//   Changes nothing but attributes: kolo.proved, [mesh, mesh run through] per proved mesh. With the option `unproved`
+//   it lets any program pass, and sets kolo.unproved on one that is not proved on all of its meshes.
+// Requires channel form, whoever wrote it. Runs last, so that the target gets the program that was proved.
 #include "compiler/Passes.h"
-#include "compiler/check/Budget.h"
 #include "compiler/check/ShowVerdict.h"
 
 using namespace mlir;

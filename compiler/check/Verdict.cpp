@@ -1,4 +1,4 @@
-// Decides about a program on one mesh: all roots, calls in place too, two calls back to back.
+// Decides about a program on one mesh: every root, calls in place, and calls back to back.
 #include "compiler/check/Verdict.h"
 #include "compiler/check/Interleaving.h"
 #include "compiler/model/Unfold.h"
@@ -48,6 +48,13 @@ std::optional<Transport> parseTransport(StringRef text) {
     return Transport{("network:nics=" + Twine(nics)).str(), false,
                      "a put is striped over " + std::to_string(nics) + " NICs, a signal takes one"};
   return std::nullopt;
+}
+
+void setBudget(CheckOptions &options, int64_t numBytes) {
+  const CheckOptions defaults;
+  options.maxBytes = numBytes;
+  options.maxWork =
+      std::max<int64_t>(int64_t(double(defaults.maxWork) / double(defaults.maxBytes) * double(numBytes)), 1);
 }
 
 int64_t SyncCounts::waits() const {

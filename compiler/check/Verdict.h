@@ -1,5 +1,6 @@
-// What the checker of channel programs is asked, and what it answers. Used by the pass that infers synchronisation, by
-// the tools, and by tests. See compiler/check/README.md for the model.
+// The checker of channel programs: its options and its answer. Used by the passes that infer synchronisation and fuse
+// moves, by the tools, and by tests. compiler/check/README.md has the model. Passes of other folders include no other
+// header of this one.
 #pragma once
 
 #include "ir/Kolo.h"
@@ -48,14 +49,19 @@ struct CheckOptions {
   Transport transport = *parseTransport("shared");
   int64_t maxSemaphores = 1 << 16; // per lane
   int64_t maxLanes = 1 << 10;
-  /// Of one run over a mesh: bytes of clocks and chunks kept, and machine steps times ranks. A larger mesh is replaced
-  /// by a representative one, unless `mayReplaceMesh` is false: then the verdict is `tooLarge`.
+  /// Limits of one run over a mesh: bytes of clocks and chunks, and steps times ranks. The checker replaces a larger
+  /// mesh by a representative one. If `mayReplaceMesh` is false, the verdict is `tooLarge` instead.
   int64_t maxBytes = int64_t(1) << 30;
   int64_t maxWork = int64_t(1) << 33;
   bool mayReplaceMesh = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;
 };
+
+inline constexpr int64_t largestBudget = int64_t(1) << 44; // bytes; the work in proportion to it is still a number
+
+/// Sets `maxBytes`, from 1 to largestBudget, and `maxWork` in the proportion that the defaults have.
+void setBudget(CheckOptions &options, int64_t numBytes);
 
 /// One step of an interleaving.
 struct Step {
@@ -82,21 +88,20 @@ struct Refutation {
 
 inline constexpr int64_t maxRanksForOrder = 64;
 
-/// What is found out about one program on one mesh: all roots, and calls in place where the program says that they may
+/// The answer about one program on one mesh. It covers all roots, and calls in place if the program says that they may
 /// run as they are.
 struct Verdict {
   std::vector<int64_t> mesh;
   std::vector<int64_t> checkedOn;       // the same mesh, or the representative that took its place
-  std::optional<std::string> tooLarge;  // with the figure and the option that raises it; nothing is decided then
+  std::optional<std::string> tooLarge;  // the figure, and the option that raises it; nothing is decided then
   std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
-  /// Whether all ranks combine the contributions to one element in the same order, so that results that are the same on
-  /// all ranks are so bitwise.
-  /// Looked at on meshes of up to `maxRanksForOrder` ranks; nothing on others.
+  /// Whether all ranks combine the contributions to one element in the same order, so that equal results are equal
+  /// bitwise. Nothing on meshes of more than `maxRanksForOrder` ranks, where the checker does not follow the order.
   std::optional<bool> ranksAgreeBitwise;
   bool isProved() const { return !tooLarge && !refutation; }
 };
 
-/// Signals and waits of one rank in one invocation; where ranks differ, of the rank that has most waits.
+/// Signals and waits of one rank in one invocation: of the rank with the most waits.
 struct SyncCounts {
   int64_t dataSignals = 0, dataWaits = 0;
   llvm::SmallVector<std::pair<std::string, int64_t>, 4> creditWaits; // by kind: "lag", "entry", "statement", "exit"
@@ -105,13 +110,13 @@ struct SyncCounts {
   int64_t waits() const;
 };
 
-/// On signals and waits that are no data signals: the kind of credit that they are, a StringAttr.
+/// On the signals and waits of a credit: its kind, a StringAttr. Signals and waits for data have none.
 inline constexpr char creditName[] = "kolo.credit";
 
 /// Checks a program on one mesh. Never emits diagnostics. The program must verify; it may be hand-written.
 Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const CheckOptions &options = {});
-/// Whether the checker refutes the program on none of the meshes that it is compiled for; one that is too large for the
-/// options is represented by a smaller one.
+/// Whether the checker refutes the program on none of the meshes that it is compiled for. A smaller mesh represents one
+/// that is too large for the options.
 bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
 
 /// Empty when the program cannot be run through on this mesh.

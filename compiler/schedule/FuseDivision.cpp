@@ -1,11 +1,9 @@
-// FuseDivision: divides an average where its sum is made, before the sum goes to other ranks, instead of everywhere at
-// the end.
+// FuseDivision: divides an average in the pass over memory that makes its sum, before the sum goes to other ranks.
 //   Before:  fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; ...; divide %out[0] size [%n]
 //   After:   fuse %out[%me] { copy; for %p { reduce }; divide %out[%me]; for %p { put } }; ...
-// Which sum is the last one is a question about all ranks: the checker is asked, which knows what has been divided, and
-// where it says no the program stays as it was. Requires channel form with its moves fused.
+// Only all ranks together show which sum is the last one. The pass tries, and keeps a program that the checker proves:
+// the checker knows which chunks were divided. Requires channel form with its moves fused.
 #include "compiler/Passes.h"
-#include "compiler/check/Budget.h"
 #include "compiler/check/Verdict.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,13 +1,12 @@
-// FuseMoves: one pass over memory for moves that have a slice in common, chunk by chunk.
+// FuseMoves: makes one pass over memory of moves that have a slice in common, chunk by chunk.
 //   Before:  copy %in[%me] -> %out[%me]; for %p { wait 0; reduce %in[%me] -> %out[%me] from %p };
 //            for %p { put %out[%me]; signal 1 }
 //   After:   for %p { wait 0 }; fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; for %p { signal 1 }
-//   Where the slice is of several chunks, %out[0] size [%n]: for %i = 0 to %n { fuse %out[%i] { ... } }
-// Waits come before all of the moves then, and signals after, so nothing can go wrong but that ranks wait for each
-// other in a circle; the checker is asked, and where it says no the program stays as it was. Requires channel form with
-// lanes placed, cleaned up so that equal values are one value.
+//   For a slice of several chunks, %out[0] size [%n]: for %i = 0 to %n { fuse %out[%i] { ... } }
+// All waits then come before the moves, and all signals after them. The only new risk is a circle of ranks that wait
+// for each other; the pass keeps a program only if the checker proves it. Requires channel form with lanes placed, and
+// a clean-up before, so that equal values are one value.
 #include "compiler/Passes.h"
-#include "compiler/check/Budget.h"
 #include "compiler/check/Verdict.h"
 #include "ir/IndexArithmetic.h"
 
@@ -38,7 +37,7 @@ bool movesPackets(MoveInterface move) {
   return isPackets(move.getSource()) || isPackets(move.getDestination());
 }
 
-/// Null where an op is something else. What packets are read by waits in the middle of its move.
+/// Nothing if an op is something else, as a read of packets: it waits in the middle of its move.
 std::optional<Unit> asUnit(Operation &op) {
   Unit unit;
   unit.op = &op;
@@ -86,8 +85,8 @@ std::optional<Slice> destinationOf(MoveInterface move) {
                  move.getDestinationSizes());
 }
 
-/// Loops over the ranged dimensions of a slice, and what they make of the slices that are moved to it or from it: one
-/// chunk each. These have as many ranged dimensions, which are paired in their order. Equal slices become equal values.
+/// Loops over the ranged dimensions of a slice. They narrow this slice, and those that move to it or from it, to one
+/// chunk. All of these have as many ranged dimensions, which pair in their order. Equal slices become equal values.
 class ChunkLoops {
 public:
   /// Leaves the builder in the innermost loop; where it was if nothing is ranged.
@@ -162,7 +161,7 @@ private:
 };
 
 bool Group::add(const Unit &unit) {
-  // What the others wait for may be what this rank would say too late.
+  // A peer may wait for the signal, which this rank would now send after its own wait.
   if (!unit.waits.empty() && hasSignals)
     return false;
   if (!unit.move) {
@@ -171,7 +170,7 @@ bool Group::add(const Unit &unit) {
   }
   MoveInterface move = unit.move;
   bool isInto = destinationOf(move) == slice;
-  // fuse_c7: what is combined elsewhere needs what is there too.
+  // fuse_c7: what combines elsewhere reads the destination too.
   if (!isInto && (sourceOf(move) != slice || isa<ChannelReduceOp>(move.getOperation())))
     return false;
   bool overwrites = isInto && !isa<ChannelReduceOp>(move.getOperation());

@@ -1,17 +1,18 @@
-// InferSynchronisation: adds the weakest credits with which the program is proved, and drops what is not needed.
+// InferSynchronisation: adds the weakest credits with which the checker proves the program, and drops what it can.
 //   Before:  put to %r; signal 0 to %r; flush; wait 0 from %s
 //   After:   signal 1 to %s (once, at the start); ...; wait 1 from %r; put to %r; signal 0 to %r; wait 0 from %s
-// Guided by counterexamples: starts with data signals only; as long as the checker refutes the program, gives a
-// transfer of the refutation the next stronger credit (see PlaceCredit.h). Then elides: tries weaker credits, transfer
-// by transfer, and drops flushes and data signals, keeping what the checker still proves. At last the signals and waits
-// for data move as far apart as the checker agrees: what may be fetched is said early, what has arrived is waited for
-// late, in a pipeline in the next phase. The strongest credits together are InferHandshake's, which are sound, so the
-// search ends. Works on meshes as small as the checker needs them for speed; what it finds is then checked on larger
-// ones, and where one of those refutes it, inferred again with that one. The proof on all meshes, in full, is
-// CheckProgram's, at the end. Requires channel form as Project leaves it, and leaves other programs alone: their
-// authors wrote all of their synchronisation. One text for all meshes.
+// Counterexamples guide the search:
+//   - Add: the program starts with data signals only. While the checker refutes it, a transfer that the refutation
+//     names gets the next stronger credit (see PlaceCredit.h). The search ends: the strongest credits together are
+//     those of InferHandshake, which are sound.
+//   - Elide: the pass tries a weaker credit for every transfer, and drops flushes and data signals. It keeps each
+//     change that the checker still proves.
+//   - Move: signals for reads go earlier and waits for data go later, in a pipeline into the next phase, as far as the
+//     checker still proves the program.
+// For speed, the search runs on meshes that are as small as the checker allows. If a larger mesh refutes the result,
+// the pass searches again on meshes of that size. CheckProgram proves all meshes in full at the end. Requires channel
+// form as VerifyProjected states it. Leaves programs alone that their author wrote in channel form.
 #include "compiler/Passes.h"
-#include "compiler/check/Budget.h"
 #include "compiler/sync/MoveEnds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -91,8 +92,8 @@ Attempt Inference::attempt(const Choices &choices) {
   return {std::move(program), std::move(refutation)};
 }
 
-/// Gives the next stronger credit to a transfer that the refutation names: first of those whose puts come too early,
-/// then of those who are read too late, then of any. False when all are strongest.
+/// Gives a transfer that the refutation names the next stronger credit: first puts that come too early, then reads that
+/// come too late, then any transfer. False when all have their strongest.
 bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
   auto isStrongest = [&](size_t number) { return choices[number] + 1 == possible[number].size(); };
   SmallVector<size_t, 4> candidates;
@@ -150,7 +151,7 @@ Attempt Inference::run() {
   weaken(choices);
   current = attempt(choices);
   elide(*current.program);
-  // Statements that do not touch what arrives need not wait for it, nor its owner hold back what it has ready.
+  // Only statements that touch arriving data wait for it; a rank says at once that its data is ready.
   moveEnds(*current.program, raiseSignal);
   moveEnds(*current.program, sinkWait);
   deferWaits(*current.program);
@@ -170,7 +171,8 @@ void replaceBody(ProgramOp program, ProgramOp other) {
   program.setSemaphores(other.getSemaphores());
 }
 
-/// A signal may do what a flush would. Where packets say that data has arrived, signals are what costs: they go first.
+/// A signal may make a flush redundant, and the other way round. Packets show their own arrival, so with them signals
+/// are the cost, and the first to go.
 void Inference::elide(ProgramOp program) {
   bool hasPackets = llvm::any_of(program.getBody().getOps<BufferOp>(),
                                  [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; });
@@ -247,7 +249,7 @@ void Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTra
     }
 }
 
-/// In a pipeline, the next phase of a slice comes a round later: until then nobody needs to wait.
+/// In a pipeline, the next phase of a slice comes one round later. Its ranks wait only then.
 void Inference::deferWaits(ProgramOp program) {
   for (size_t number = 0; number < findTransfers(program).size(); ++number) {
     OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
@@ -265,7 +267,6 @@ void Inference::deferWaits(ProgramOp program) {
     if (!check(*copy))
       replaceBody(program, *copy);
   }
-  program.walk([](Operation *op) { op->removeAttr(pipelinePhaseName); });
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
@@ -285,6 +286,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
       attempt = Inference(program, larger).run();
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
     replaceBody(program, *attempt.program);
+    program.walk([](Operation *op) { op->removeAttr(pipelinePhaseName); });
   }
 };
 

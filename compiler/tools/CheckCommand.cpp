@@ -2,7 +2,6 @@
 #include "Commands.h"
 #include "SourceOptions.h"
 
-#include "compiler/check/Budget.h"
 #include "compiler/check/ShowVerdict.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,7 +1,7 @@
 #include "SourceOptions.h"
 #include "Options.h"
 
-#include "compiler/check/Budget.h"
+#include "compiler/check/Verdict.h"
 
 #include <fmt/format.h>
 
