@@ -2,15 +2,19 @@
 include "mlir/Pass/PassBase.td"
 
 def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"> {
-  let summary = "refuses a choreography that is not what it says, at the author's line";
+  let summary = "refuses a choreography that does not do what its collective asks, at the author's line";
   let description = [{
-    Runs the choreography over symbolic chunks on every mesh it is compiled for, with every root, and reports: slices out of
-    range, relations that the mesh does not allow, chunks read before they were written, chunks written twice in one
-    statement, chunks of different size, and a result that is not the collective's. A mesh of more than 64 ranks (32 for a
-    collective with a root) is replaced by a smaller one of the same kind (powers of two stay powers of two); what was
-    looked at is recorded in the attribute `kolo.checked`.
+    Runs the choreography over symbolic chunks on every mesh that it is compiled for, with every root. Reports:
+
+    - slices out of range, and relations that the mesh does not allow;
+    - chunks that a statement reads before any wrote them, or that one statement writes twice;
+    - chunks of different size that are moved onto each other;
+    - a result that is not the collective's.
+
+    A smaller mesh of the same kind replaces one of more than 64 ranks (32 for a collective with a root); powers of two stay
+    powers of two. The attribute `kolo.checked` records the mesh that was looked at.
   }];
-  let options = [Option<"result", "result", "bool", "true", "check the result too, not only every statement">];
+  let options = [Option<"result", "result", "bool", "true", "check the result too, not only the statements">];
 }
 
 def FuseStripes : Pass<"kolo-fuse-stripes", "::kolo::ChoreographyOp"> {
@@ -18,43 +22,51 @@ def FuseStripes : Pass<"kolo-fuse-stripes", "::kolo::ChoreographyOp"> {
 }
 
 def PlaceStaging : Pass<"kolo-place-staging", "::kolo::ChoreographyOp"> {
-  let summary = "gives statements that read what they write a staging buffer";
+  let summary = "gives statements that read memory that they also write a staging buffer";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def PublishInputs : Pass<"kolo-publish-inputs", "::kolo::ChoreographyOp"> {
-  let summary = "every rank publishes its input, and transfers from the input become reads of what is published";
+  let summary = "every rank publishes its input; transfers from the input become reads of published inputs";
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def PlacePackets : Pass<"kolo-place-packets", "::kolo::ChoreographyOp"> {
-  let summary = "what is sent goes in packets, which carry the number of the call, and on from there";
+  let summary = "every transfer uses packets with the number of the call; the receiver copies the data out of them";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = [Option<"ll128", "ll128", "bool", "false", "packets of 128 bytes, 120 of them data, not of 8 and 4">];
+  let options = [Option<"ll128", "ll128", "bool", "false", "LL128: packets of 128 bytes, 120 of them data; else LL: 8 bytes, 4 of them data">];
 }
 
 def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
   let summary = "turns every choreography into the program of one rank";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [Option<"transfers", "transfers", "::kolo::Transfers", "::kolo::Transfers::Auto",
-                        "who moves what overwrites its destination", [{::llvm::cl::values(
-                          clEnumValN(::kolo::Transfers::Auto, "auto", "what exists at a root only is pulled"),
+                        "which side moves the data of a transfer that overwrites", [{::llvm::cl::values(
+                          clEnumValN(::kolo::Transfers::Auto, "auto", "the receiver reads what only a root has; else the sender writes"),
                           clEnumValN(::kolo::Transfers::Push, "push", "the sender writes"),
                           clEnumValN(::kolo::Transfers::Pull, "pull", "the receiver reads"))}]>,
                  Option<"together", "together", "bool", "false", "every rank waits for all others before the first transfer">];
 }
 
+def VerifyProjected : Pass<"kolo-verify-projected", "::mlir::ModuleOp"> {
+  let summary = "states what holds from kolo-project on";
+  let description = [{
+    Refuses a module in which a choreography is left, and a program of kolo-project that a later pass could not work on:
+    constraints projected_c1 to projected_c7 of compiler/project/VerifyProjected.cpp. Changes nothing.
+  }];
+}
+
 def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
-  let summary = "cuts chunks into slices that go through the program's phases one behind the other";
+  let summary = "cuts chunks into slices that go through the phases of the program one behind the other";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [Option<"depth", "depth", "int64_t", "1", "slices per chunk; 1 leaves the program as it is">];
 }
 
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
-  let summary = "adds the weakest credits with which the checker proves the program, and elides the rest";
+  let summary = "adds the weakest credits with which the checker proves the program, and drops redundant signals";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [Option<"budget", "budget", "int64_t", "1 << 20",
-                        "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
+                        "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
 }
 
 def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {
@@ -66,28 +78,36 @@ def PlaceLanes : Pass<"kolo-place-lanes", "::kolo::ProgramOp"> {
   let summary = "lets every lane move its own part of every chunk";
 }
 
+def VerifySynchronised : Pass<"kolo-verify-synchronised", "::kolo::ProgramOp"> {
+  let summary = "states what holds once synchronisation is inferred and lanes are placed";
+  let description = [{
+    Refuses a program that an earlier pass left half done: constraints synchronised_c1 to synchronised_c4 of
+    compiler/sync/VerifySynchronised.cpp. Changes nothing. kolo-check-program decides whether the synchronisation is right.
+  }];
+}
+
 def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
-  let summary = "moves that have a chunk in common become one pass over memory";
+  let summary = "makes one pass over memory of moves that have a chunk in common";
   let dependentDialects = ["::mlir::scf::SCFDialect"];
   let options = [Option<"budget", "budget", "int64_t", "1 << 13",
-                        "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
+                        "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
 }
 
 def FuseDivision : Pass<"kolo-fuse-division", "::kolo::ProgramOp"> {
-  let summary = "the division that ends an average becomes part of the pass over memory that makes the sum";
+  let summary = "divides an average in the pass over memory that makes its sum";
   let options = [Option<"budget", "budget", "int64_t", "1 << 13",
-                        "bytes that the check of one mesh may take; a larger one is replaced by a smaller one">];
+                        "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
 }
 
 def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   let summary = "refuses a program that is not proved right, with the shortest interleaving that breaks it";
   let description = [{
-    Asks the checker (compiler/check/Verdict.h) about the program on every mesh it is compiled for, whoever wrote it. The
-    meshes that it is proved on are recorded in the attribute `kolo.proved`, each with the mesh that was run through for it.
+    Asks the checker (compiler/check/Verdict.h) about the program on every mesh that it is compiled for, whoever wrote it. The
+    attribute `kolo.proved` records the meshes on which it is proved, each with the mesh that the checker ran for it.
   }];
   let options = [
     Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and set the attribute `kolo.unproved`">,
     Option<"transport", "transport", "std::string", "\"shared\"", "shared, peer, network or network:nics=K">,
-    Option<"budget", "budget", "int64_t", "1 << 20", "bytes that one mesh may take; a larger one is replaced by a smaller one">
+    Option<"budget", "budget", "int64_t", "1 << 20", "bytes that one mesh may take; a smaller mesh replaces a larger one">
   ];
 }

@@ -44,8 +44,9 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   project.transfers = schedule.transfers();
   project.together = schedule.entersTogether();
   manager.addPass(createProject(project));
+  manager.addPass(createVerifyProjected());
 
-  // Before any clean-up: the next passes rely on what Project leaves.
+  // Before any clean-up: the next passes rely on the form that VerifyProjected states.
   OpPassManager &program = manager.nest<ProgramOp>();
   // Before synchronisation is inferred, which finds what slices need of each other.
   PlacePipelineOptions pipeline;
@@ -61,6 +62,7 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   }
   // After synchronisation, which all lanes repeat side by side.
   program.addPass(createPlaceLanes());
+  program.addPass(createVerifySynchronised());
 
   cleanUp(manager, options);
   if (schedule.isOptimized()) {
