@@ -9,15 +9,15 @@
 
 namespace kolo {
 
-/// On programs that have data signals only: those that Project makes, until InferHandshake has run.
+/// On programs that have data signals only: from Project until InferHandshake or InferSynchronisation.
 inline constexpr char needsHandshakeName[] = "kolo.needs_handshake";
 
-/// On the ops at the top level of a program that Project made: the number of the choreography's statement or loop,
-/// counted at its top level, that they come from. Until PlacePipeline has run.
+/// On the top-level ops of a program that Project made: the number of the statement or loop, among those at the top
+/// level of the choreography, that they come from. From Project until PlacePipeline.
 inline constexpr char phaseName[] = "kolo.phase";
 
-/// On the branches that PlacePipeline puts the phases into: the number of the phase. Until synchronisation has been
-/// inferred.
+/// On the branches into which PlacePipeline puts the phases: the number of the phase. From PlacePipeline until
+/// InferHandshake or InferSynchronisation.
 inline constexpr char pipelinePhaseName[] = "kolo.pipeline_phase";
 
 #define GEN_PASS_DECL

@@ -1,4 +1,4 @@
-// Where an op comes from, as people read it. Used wherever messages or files name the author's lines.
+// The author's line that an op comes from. Used wherever messages or files name it.
 #pragma once
 
 #include "mlir/IR/Location.h"
@@ -13,7 +13,7 @@ struct SourceLine {
   unsigned line = 0, column = 0;
 };
 
-/// The first place that a location knows of; the default, "?", when it knows none.
+/// The first line in a location; the default, "?", if it has none.
 SourceLine sourceLineOf(mlir::Location location);
 
 } // namespace kolo

@@ -1,8 +1,8 @@
-// CheckChoreography: refuses a choreography that is not what it says.
-//   Runs all ranks over symbolic chunks: a chunk's content is the input chunk that it descends from and the set of
-//   ranks whose contribution it holds. Changes nothing but the attribute kolo.checked, [mesh, mesh looked at] per mesh.
-// Requires choreography form. Runs first: everything after it may rely on slices in range and on paired chunks of equal
-// size.
+// CheckChoreography: refuses a choreography that does not do what its collective asks, at the author's line.
+//   Changes nothing but the attribute kolo.checked: [mesh, mesh looked at] per mesh.
+// Runs all ranks over symbolic chunks. A chunk's content is the input chunk that it descends from, and the set of ranks
+// whose contribution it holds. Requires choreography form. Runs first: every later pass relies on slices that lie in
+// their grids, and on paired chunks of equal size.
 #include "compiler/Passes.h"
 #include "compiler/check/ChunkState.h"
 

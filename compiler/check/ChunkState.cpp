@@ -1,4 +1,4 @@
-// What every chunk of every buffer on every rank holds, symbolically.
+// What every chunk of every buffer holds on every rank, symbolically.
 #include "compiler/check/ChunkState.h"
 
 using namespace mlir;

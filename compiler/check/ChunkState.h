@@ -1,4 +1,4 @@
-// What every chunk of every buffer on every rank holds, symbolically. Used by CheckChoreography.
+// What every chunk of every buffer holds on every rank, symbolically. Used by CheckChoreography.
 #pragma once
 
 #include "compiler/model/Unfold.h"
@@ -19,7 +19,7 @@ struct ChunkContent {
   bool operator==(const ChunkContent &other) const {
     return inputChunk == other.inputChunk && contributors == other.contributors;
   }
-  /// Adds another content; says why not if the two do not belong together.
+  /// Adds another content. Gives the reason if the two cannot be combined.
   std::optional<std::string> combine(const ChunkContent &other);
   std::string describe() const;
 };
@@ -33,15 +33,15 @@ public:
   ChunkContent &at(int64_t rank, mlir::Value buffer, int64_t chunk);
   /// Numbers of the chunks in a box, in row-major order of the box.
   static llvm::SmallVector<int64_t> chunksOf(const GridBox &box);
-  /// Whether two chunks that are moved one to the other have equal sizes. A slot has that of any chunk of the blocks
-  /// that it is for.
+  /// Whether two chunks that are moved one to the other have equal sizes. A slot has the size of every chunk of the
+  /// blocks that it is for.
   bool haveEqualSize(mlir::Value bufferA, int64_t chunkA, mlir::Value bufferB, int64_t chunkB) const;
-  /// Whether a content that comes from a chunk or slot of the same cut is as long as this chunk; a slot takes any.
+  /// Whether a content from a chunk or slot of the same cut is as long as this chunk. A slot takes every length.
   bool isAsLongAs(const ChunkContent &content, mlir::Value buffer, int64_t chunk) const;
   /// Whether the collective gives this rank such a buffer.
   bool mayWrite(int64_t rank, mlir::Value buffer) const;
   std::string describe(mlir::Value buffer, int64_t chunk) const;
-  /// How many chunks a block of either buffer has, where one of them has slots; else empty.
+  /// The number of chunks in a block of each buffer, if one of the two has slots; else empty.
   std::string describeCuts(mlir::Value bufferA, mlir::Value bufferB) const;
   /// What is wrong with the first output chunk that is not as the collective defines it.
   std::optional<std::string> findWrongResult();

@@ -1,4 +1,4 @@
-// Contents of chunks, and what the collective wants them to be.
+// The contents of chunks, and the contents that the collective asks for.
 #include "compiler/check/Contents.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
-// What chunks hold, symbolically: which input chunk, and whose contributions. Used by the checker of channel programs.
+// What chunks hold, symbolically: an input chunk, and the ranks whose contributions it combines. Used by the checker of
+// channel programs.
 #pragma once
 
 #include "compiler/model/RankGroup.h"
@@ -7,7 +8,7 @@
 
 namespace kolo {
 
-/// What an output chunk is to hold: one input chunk of one rank, or of all ranks in the group, combined.
+/// What the collective asks of an output chunk: one input chunk of one rank, or of all ranks in the group, combined.
 struct WantedContent {
   int64_t inputChunk;
   int64_t rank; // -1: all of the group
@@ -31,9 +32,8 @@ private:
 /// Of calls, numbered from 0: "first", "second", "third".
 std::string ordinal(int64_t call);
 
-/// Contents are numbers; equal contents have equal numbers. With `tracksOrder`, contents also differ when the same
-/// contributions were combined in another order: a combination has no order of its two operands, since the reductions
-/// are commutative, bitwise, but which two were combined first counts.
+/// Numbers contents: equal contents have equal numbers. With `tracksOrder`, contents also differ when contributions
+/// were combined in another order. The two operands of one reduction have no order, since reductions commute bitwise.
 class Contents {
 public:
   Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder);
@@ -42,13 +42,13 @@ public:
   static constexpr Id undefined = 0;
 
   Id input(int64_t call, int64_t rank, int64_t chunk);
-  /// A mistake when the two do not belong together, or share a contribution. `op` is who combines.
+  /// A mistake when the two come from different input chunks or share a contribution. `op` combines them.
   Id combine(Id a, Id b, mlir::Operation *op);
   Id divide(Id a, mlir::Operation *op);
-  /// What a slot held, once it lies in the chunk with this number in its block: a mistake when it came from another,
-  /// which may be longer.
+  /// The content of a slot, moved to the chunk with this number in its block. A mistake if it came from a chunk of
+  /// another number, which may be longer.
   Id leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, mlir::Operation *op);
-  /// The content of the same place after all ranks have been moved by an element of the group, or its inverse.
+  /// The same content after an element of the group, or its inverse, has moved all ranks.
   Id move(int64_t element, Id content) {
     return group.isRepresentative(element) ? content : translate(element, content, false);
   }
@@ -56,10 +56,10 @@ public:
     return group.isRepresentative(element) ? content : translate(element, content, true);
   }
 
-  /// The contributions, whatever their order, are those that are wanted, in this call.
+  /// Whether these are the wanted contributions of this call, in whatever order.
   bool isWanted(Id content, const WantedContent &wanted, int64_t call, const llvm::BitVector &groupMembers) const;
   std::string describe(Id content) const;
-  /// Who made the content a mistake; null when it is none.
+  /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
 
 private:

@@ -1,4 +1,4 @@
-// The shortest execution that leads to two moments at once. Used by the checker, to explain a refutation.
+// The shortest execution that leads to two given moments at once. The checker explains a refutation by it.
 #pragma once
 
 #include "compiler/check/VectorClockRun.h"
@@ -8,7 +8,7 @@
 
 namespace kolo {
 
-/// What must have happened before given moments: their common past, and nothing else.
+/// The common past of two moments: the steps that must come before one of them, and no others.
 class Interleaving {
 public:
   Interleaving(const Tracer &tracer, const TracedGroup &traced) : tracer(tracer), traced(traced) {}

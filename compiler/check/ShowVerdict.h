@@ -1,4 +1,4 @@
-// How a verdict reads: as a line, as the remarks that explain it, as JSON. Used by the pass CheckProgram and by `kolo
+// A verdict as text: one line, the remarks that explain it, and JSON. Used by the pass CheckProgram and by `kolo
 // check`.
 #pragma once
 
@@ -15,11 +15,10 @@ std::string describeMesh(ProgramOp program, llvm::ArrayRef<int64_t> sizes);
 /// Why the program is not proved, in one line without the place: "MESSAGE (V2: no data race; mesh node=2,gpu=4, root 1,
 /// in place)". The verdict must not be one of a proved program.
 std::string describe(ProgramOp program, const Verdict &verdict);
-/// The place that line belongs to.
+/// The location of that line.
 mlir::Location locationOf(ProgramOp program, const Verdict &verdict);
 
-/// What is said after that line, about another place: the other statement, then the steps of the interleaving by
-/// number.
+/// A note after that line, at another location: the other statement, or a numbered step of the interleaving.
 struct Remark {
   mlir::Location loc;
   std::string text;
@@ -30,8 +29,8 @@ enum class PropertyState { Proved, Refuted, NotDecided };
 /// "not decided".
 llvm::StringRef toString(PropertyState state);
 PropertyState stateOf(const Verdict &verdict, Property property);
-/// What a proof of this property says beyond "proved", or nothing: the reason why the transport keeps the order,
-/// whether all ranks combine in the same order.
+/// A remark on the proof of a property: why the transport keeps the order, or whether all ranks combine in the same
+/// order. Empty for other properties.
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport);
 
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge

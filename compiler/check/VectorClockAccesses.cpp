@@ -1,4 +1,4 @@
-// What moves where: accesses to chunks, their contents, and the outputs at the end of every call.
+// The moves of a run: accesses to chunks, their contents, and the outputs at the end of every call.
 #include "compiler/check/VectorClockRun.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -54,7 +54,7 @@ Contents::Id VectorClockRun::leaveSlot(const Event &event, Contents::Id content,
   return contents.leaveSlot(content, chunk % perBlock, perBlock, tracer.program().ops[event.op].op);
 }
 
-/// A step that reads and writes one chunk does so chunk by chunk, in any order: only a chunk onto itself is harmless.
+/// A step reads and writes its chunks in any order. It may write a chunk that it reads only onto that chunk itself.
 void VectorClockRun::checkOverlap(size_t orbit, const Event &event) {
   if (sourceChunks == destinationChunks && event.kind != EventKind::Reduce)
     return;
@@ -140,7 +140,7 @@ BitVector VectorClockRun::groupMembers(int64_t rank) const {
   return members;
 }
 
-/// Whether every output chunk that all ranks of a group are to hold was combined in one order on all of them.
+/// Whether the ranks of a group combined every output chunk that all of them hold in one order.
 bool VectorClockRun::agreeBitwise() {
   CollectiveAttr collective = tracer.program().program.getCollective();
   if (collective.getKind() != CollectiveKind::AllReduce)

@@ -1,4 +1,4 @@
-// The order of events: program order, signals and waits, puts and what completes them.
+// The order of a run's events: program order, signals before their waits, and the events that complete puts.
 #include "compiler/check/VectorClockRun.h"
 
 using namespace mlir;
@@ -49,7 +49,7 @@ VectorClockResult VectorClockRun::run() {
     if (result.outOfMemory || states[orbit].time == calls * stepsPerCall(orbit))
       continue;
     const Event &event = traced.traces[orbit].events[states[orbit].time % stepsPerCall(orbit) - 1];
-    if (event.kind == EventKind::Enter) // others wait for something that will not come, or this would be over
+    if (event.kind == EventKind::Enter) // its peers never come here: they wait for ever
       continue;
     int32_t rank = group.representatives()[orbit];
     if (event.kind != EventKind::Wait) {
@@ -60,7 +60,7 @@ VectorClockResult VectorClockRun::run() {
     result.blocked.push_back(
         {{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
   }
-  if (hasLostPackets) // who waits for them has that conflict to blame
+  if (hasLostPackets) // the lost packets' conflict explains the wait
     result.blocked.clear();
   if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.outOfMemory)
     result.ranksAgreeBitwise = agreeBitwise();
@@ -152,7 +152,7 @@ bool VectorClockRun::wait(size_t orbit, const Event &event) {
   return true;
 }
 
-/// What the signaller knew is known from now on.
+/// From now on this rank knows what the rank that signalled knew.
 void VectorClockRun::join(Clock &clock, const Signal &signal, int64_t sender) {
   const Clock &other = signal.clock->clock;
   if (group.isRepresentative(sender)) {
@@ -185,7 +185,7 @@ void VectorClockRun::flush(size_t orbit) {
     state.puts[state.putTimes[state.numFlushed]].flushTime = state.time;
 }
 
-/// Whoever has passed knows what every rank had done when it came here: nobody can know more of another one's steps.
+/// A rank that has passed `enter` knows all that every rank did before it came here.
 bool VectorClockRun::enter(size_t orbit) {
   RankState &state = states[orbit];
   auto call = size_t(currentCall);
@@ -199,7 +199,7 @@ bool VectorClockRun::enter(size_t orbit) {
   return true;
 }
 
-/// Neither another put of this call, which it could be taken for, nor packets that nobody read yet may be there.
+/// A packet may replace neither a packet of the same call, nor one that its owner has not read.
 void VectorClockRun::sendPacket(const Event &event, size_t orbit, int32_t chunk) {
   RankState &state = states[orbit];
   Packet &packet = packetOf(event.peer, event.destination.buffer, chunk, event.part);
@@ -215,7 +215,8 @@ void VectorClockRun::sendPacket(const Event &event, size_t orbit, int32_t chunk)
   ++state.puts[state.time].numUnread;
 }
 
-/// All packets of a chunk were put in this call, or the rank waits. What their senders had done before is over.
+/// Reads once all packets of a chunk were put in this call; until then the rank waits. Everything that their senders
+/// did before is then over.
 bool VectorClockRun::receivePackets(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   int64_t rank = group.representatives()[orbit];

@@ -1,8 +1,8 @@
-// Follows one rank of every orbit through a few calls, back to back, with vector clocks: what happened before what, in
-// every interleaving, and what every chunk holds. Used by the checker.
+// Follows one rank of every orbit through a few calls, back to back, with vector clocks. Finds which event comes before
+// which in every interleaving, and what every chunk holds. Used by the checker.
 //
-// Semaphores have one sender and one receiver each and are never reset, so that the k-th wait belongs to the k-th
-// signal in every interleaving: the order of events is the same in all, and one run decides about all of them.
+// A semaphore has one sender and one receiver and is never reset, so the k-th wait belongs to the k-th signal in every
+// interleaving. The order of events is therefore the same in all of them, and one run decides about all.
 #pragma once
 
 #include "compiler/check/Contents.h"
@@ -12,18 +12,18 @@
 
 namespace kolo {
 
-/// A moment in a rank's life. Every call has the steps of its trace, with the application's before and after: at first
-/// it writes its input and spoils its output, at last it reads its output.
+/// A step of one rank. A call has one step of the application, then those of its trace, then another one of the
+/// application. The first writes the input and spoils the output; the last reads the output.
 struct Moment {
   int32_t rank;
   uint32_t time;
 };
 
-/// Two accesses to one chunk, one of them a write, in an order that nothing settles.
+/// Two accesses to one chunk, one of them a write, that no rule orders.
 struct Conflict {
   Moment earlier, later; // in the order in which this run met them
   bool isEarlierWrite, isLaterWrite;
-  bool isOrderedByPuts; // it would be settled if the transport kept the order of puts and signals
+  bool isOrderedByPuts; // they would be ordered if the transport kept the order of puts and signals
   int64_t owner;        // whose chunk it is
   uint32_t buffer;
   int64_t chunk;
@@ -38,10 +38,10 @@ struct Blocked {
 struct WrongOutput {
   int64_t rank, call, chunk;
   std::string held, wanted;
-  mlir::Operation *op; // who made it so; null when it was never written as it should
+  mlir::Operation *op; // that wrote it; null if no op wrote the wanted content
 };
 
-/// What a run found out; the first of these that is there counts.
+/// What a run found. The first problem in this order counts.
 struct VectorClockResult {
   bool outOfMemory = false;
   std::vector<Blocked> blocked;
@@ -57,7 +57,7 @@ public:
   VectorClockResult run();
 
   uint32_t stepsPerCall(size_t orbit) const { return uint32_t(traced.traces[orbit].events.size()) + 2; }
-  /// Published memory, and that of packets, is the same again in the call after the next.
+  /// Calls use two published buffers, and two packet buffers, in turn: call 2 meets what call 0 left.
   static int64_t numCalls(const Tracer &tracer) {
     return tracer.bufferOf(BufferRole::Published) || tracer.bufferOf(BufferRole::Packets) ? 3 : 2;
   }
@@ -70,7 +70,7 @@ private:
     uint32_t time;    // of the signal itself
     uint32_t numPuts; // to that peer before it
   };
-  /// When a put's accesses are over: known to those who know of one of these moments.
+  /// When a put's accesses are over: a rank knows it once it knows of one of these moments.
   struct PutState {
     int32_t target;
     uint32_t waitTime = UINT32_MAX;       // of the target
@@ -82,7 +82,7 @@ private:
     std::vector<uint32_t> times;
     size_t numArrived = 0;
   };
-  /// What a chunk of packets brings beside its content: what its sender, as the owner sees it, knew.
+  /// What a chunk of packets carries beside its content: the clock of its sender, as the owner sees that rank.
   struct Packet {
     std::shared_ptr<const SharedClock> clock; // null: none was put yet
     int32_t rank = -1;
@@ -153,7 +153,7 @@ private:
   Contents::Id leaveSlot(const Event &event, Contents::Id content, int64_t chunk);
   void checkOverlap(size_t orbit, const Event &event);
   void checkOutput(size_t orbit, int64_t call);
-  /// Whose contributions were combined first is followed on few ranks only: it takes a tree per chunk.
+  /// The order in which contributions were combined takes a tree per chunk, so it is followed on few ranks only.
   bool tracksOrder() const { return tracer.numRanks() <= maxRanksForOrder; }
   bool agreeBitwise();
   llvm::BitVector groupMembers(int64_t rank) const;

@@ -1,4 +1,4 @@
-// From the ops of a channel program to flat code.
+// Flattens the ops of a channel program into instructions.
 #include "compiler/model/Code.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,9 +1,8 @@
-// A channel program, flattened once into instructions that are fast to run through for every rank of every mesh. Used
-// by Trace.
+// A channel program, flattened once into instructions that run fast for every rank of every mesh. Used by Trace.
 //
-// One lane stands for all: where every move takes part `lane` of `lanes` of every chunk, or part s * lanes + lane of
-// k * lanes, and nothing else depends on the lane, two lanes of a rank never touch the same bytes and never signal each
-// other, so that what holds for a program of one lane holds for every number. Other uses of the lane are refused.
+// One lane stands for all lanes. Every move takes part `lane` of `lanes` of every chunk, or part s * lanes + lane of
+// k * lanes, and nothing else depends on the lane. Then two lanes of a rank never touch the same bytes and never signal
+// each other, so what holds for one lane holds for any number. Other uses of the lane are refused.
 #pragma once
 
 #include "compiler/model/IndexEvaluator.h"
@@ -14,7 +13,7 @@
 
 namespace kolo {
 
-/// Of a program that cannot be run through at all.
+/// Why no trace of a program can be made.
 struct CodeMistake {
   mlir::Location loc;
   std::string message;
@@ -26,12 +25,13 @@ struct BufferInfo {
   std::string name;
   unsigned numBlockDims;
   llvm::SmallVector<unsigned, 4> gridRegisters;
-  std::optional<unsigned> cutRegister; // of scratch slots: number of chunks per block of what they hold
+  std::optional<unsigned>
+      cutRegister; // of scratch slots: number of chunks per block of the buffer whose chunks they hold
 };
 
 enum class EventKind : uint8_t { Copy, Reduce, Put, Divide, Signal, Wait, Flush, Enter };
 
-/// Where the numbers of one slice are computed.
+/// The registers with the numbers of one slice.
 struct SliceRegisters {
   uint32_t buffer = 0;
   llvm::SmallVector<unsigned, 4> offsets, sizes;
@@ -59,7 +59,7 @@ public:
     uint32_t number = 0;                 // of Compute: instruction; of Event: op; of ForBegin: loop
   };
 
-  /// Fails with what keeps the program from being run through.
+  /// Fails with the reason why no trace of the program can be made.
   static std::variant<Code, CodeMistake> create(ProgramOp program);
 
   mutable ProgramOp program; // a handle, whose accessors are not const

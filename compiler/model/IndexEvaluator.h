@@ -1,5 +1,5 @@
-// Executes the index arithmetic of a program of either phase for one mesh, fast enough to do so for every rank. Used by
-// whatever looks at a choreography's concrete transfers, or at a channel program's concrete steps.
+// Executes the index arithmetic of a program of either phase on one mesh, fast enough to do so for every rank. Used by
+// everything that needs a choreography's concrete transfers or a channel program's concrete steps.
 #pragma once
 
 #include "ir/Kolo.h"
@@ -28,7 +28,7 @@ public:
   /// Executes the arithmetic of a statement's body, its arguments being set.
   mlir::LogicalResult execute(mlir::Block &body);
 
-  // For those who execute ops in an order of their own, over and over: everything looked up once.
+  // For callers that execute the same ops many times in an order of their own: everything is looked up once.
   enum class Opcode {
     Constant,
     DimSize,

@@ -1,4 +1,4 @@
-// Finds translations on the traces of neighbours, and verifies them on the traces of all ranks.
+// Finds translations in the traces of neighbours, and verifies them on the traces of all ranks.
 #include "compiler/model/RankGroup.h"
 #include "compiler/model/Unfold.h"
 

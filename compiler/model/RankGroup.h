@@ -1,5 +1,5 @@
-// The symmetry of a program on one mesh: translations of the ranks, along some dimensions, that turn what one rank does
-// into what another does. Used by the checker, which then follows one rank of every orbit.
+// The symmetry of a program on one mesh: translations of the ranks, along some dimensions, that turn the steps of one
+// rank into the steps of another. Used by the checker, which then follows one rank of every orbit.
 #pragma once
 
 #include "compiler/model/Trace.h"
@@ -9,8 +9,8 @@ namespace kolo {
 /// How translations act along one mesh dimension: not at all, by addition modulo the size, or by exclusive or.
 enum class Translation : uint8_t { None, Cyclic, Xor };
 
-/// A group of translations. An element is named by the rank that it takes its orbit's representative to;
-/// representatives have coordinate 0 along all dimensions that are translated.
+/// A group of translations. The name of an element is the rank to which it moves its orbit's representative.
+/// Representatives have coordinate 0 along all dimensions that are translated.
 class RankGroup {
 public:
   RankGroup(const Tracer &tracer, llvm::ArrayRef<Translation> kinds);
@@ -29,8 +29,8 @@ public:
   /// Neighbours of a representative whose elements generate the group.
   std::vector<int64_t> generators() const;
 
-  /// A mesh dimension whose translations do not carry what the collective wants of one rank to what it wants of
-  /// another. `rootMoves`: the root is translated with the ranks.
+  /// A mesh dimension along which translated ranks do not have translated outputs in this collective. `rootMoves`: the
+  /// root is translated with the ranks.
   std::optional<size_t> dimAgainstCollective(bool rootMoves = false) const;
   /// Finds out how chunks are translated along a mesh dimension, from the traces of rank 0 and of its neighbour there.
   /// False when they contradict a translation of the dimension's kind.
@@ -64,12 +64,11 @@ private:
   std::vector<int32_t> representativeRanks;
 };
 
-/// Whether a rooted program with another root is the same program with all ranks translated: what is proved for root 0
-/// then holds for every root. Compares the traces of all ranks for all roots.
+/// Whether a rooted program with another root is the same program with all ranks translated. Then a proof for root 0
+/// holds for every root. Compares the traces of all ranks for all roots.
 bool rootsAreAlike(Code &code, llvm::ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxEvents);
 
-/// The traces of one rank per orbit, under the largest group of translations that was found and verified on the traces
-/// of all ranks.
+/// The traces of one rank per orbit, under the largest group of translations that the traces of all ranks confirmed.
 struct TracedGroup {
   RankGroup group;
   std::vector<Trace> traces; // by orbit

@@ -1,4 +1,4 @@
-// Runs a program for one rank, and looks at every step by itself.
+// Runs a program for one rank, and checks every step by itself.
 #include "compiler/model/Trace.h"
 
 #include "mlir/IR/Diagnostics.h"

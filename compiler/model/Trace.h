@@ -1,4 +1,4 @@
-// What one rank does in one invocation on one mesh: its moves, signals and waits, in order. Used by the checker.
+// The steps of one rank in one invocation on one mesh: its moves, signals and waits, in order. Used by the checker.
 #pragma once
 
 #include "compiler/model/Code.h"
@@ -45,11 +45,11 @@ struct TraceMistake {
   int64_t rank;
 };
 
-/// Makes traces for one mesh and one root, and looks at everything that concerns one step alone.
+/// Makes traces for one mesh and one root, and checks everything that concerns one step alone.
 class Tracer {
 public:
-  /// With `isInPlace`, calls are made with the input lying inside the output, or the other way round, as the collective
-  /// defines it, and slices of the smaller buffer are given as slices of the larger one.
+  /// With `isInPlace`, the input lies inside the output, or the other way round, as the collective defines it. Traces
+  /// then have slices of the larger buffer instead of slices of the smaller one.
   Tracer(Code &code, llvm::ArrayRef<int64_t> mesh, int64_t root, bool isInPlace);
 
   /// False, with `mistake`, when the rank takes a step that it may not take. `maxEvents` more events end the trace with
@@ -71,8 +71,8 @@ public:
   }
   llvm::ArrayRef<Grid> grids() const { return bufferGrids; }
   llvm::SmallVector<int64_t, 4> coordinatesOf(int64_t rank) const;
-  /// The chunk, in the buffer that it lies inside of, of a chunk of an aliased buffer. The same chunk for other
-  /// buffers.
+  /// For a chunk of the inner buffer of a call in place: the chunk of the outer buffer that is the same memory. For
+  /// other buffers: the chunk itself.
   std::pair<uint32_t, int64_t> resolve(int64_t rank, uint32_t buffer, int64_t chunk) const;
   /// Whether the collective gives this rank such a buffer.
   bool exists(int64_t rank, BufferRole role) const;

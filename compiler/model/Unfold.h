@@ -1,4 +1,4 @@
-// A choreography's transfers on one concrete mesh: who sends which chunks to whom, in the order of the text.
+// A choreography's transfers on one mesh: which rank sends which chunks to which rank, in the order of the text.
 #pragma once
 
 #include "compiler/model/IndexEvaluator.h"
@@ -18,22 +18,22 @@ bool overlaps(const GridBox &a, const GridBox &b);
 /// Whether a collective has a root.
 bool isRooted(CollectiveKind kind);
 
-/// The mesh itself, or, if it has more than `maxRanks` ranks, a smaller one of the same kind: powers of two stay powers
-/// of two, and a dimension that a table is mapped along keeps its size. What is found out on it is recorded as such:
-/// see the attribute kolo.checked.
+/// The mesh itself or, if it has more than `maxRanks` ranks, a smaller one of the same kind. Powers of two stay powers
+/// of two, and a dimension keeps its size if a relation maps it by a table. Whoever uses the smaller mesh records it,
+/// as in the attribute kolo.checked.
 llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh,
                                               int64_t maxRanks);
 
 /// Makes the largest dimension that may shrink smaller, in the same way. False when there is none.
 bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);
 
-/// Ranks of the largest mesh that is run through in full. Rooted collectives are run through once per root.
+/// Ranks of the largest mesh on which all ranks are looked at. Rooted collectives take one run per root.
 int64_t maxRanksInFull(CollectiveKind kind);
 
 /// Number of roots that a collective can have on a mesh; 1 if it has none.
 int64_t countRoots(CollectiveAttr collective, llvm::ArrayRef<int64_t> mesh);
 
-/// What moves from one rank to another in one execution of a statement.
+/// The chunks that one rank sends to another in one execution of a statement.
 struct ConcreteMove {
   int64_t sender, receiver; // rank numbers; the same for a local statement
   GridBox source, destination;

@@ -1,11 +1,11 @@
-// Project: from the global view to one rank's.
+// Project: from the global view to one rank's program.
 //   Before:  kolo.transfer %b -> %b to [next %k] { slices }
 //   After:   put to (me + k); signal 0 to (me + k); flush; wait 0 from (me - k)
 //            Pulled: signal 0 to (me + k); wait 0 from (me - k); get from (me - k), or reduce from (me - k)
-// A reducing transfer is pulled, since no two ranks may combine into one place at a time. Of others the schedule
-// decides. What this rank sends follows from the relation, what it receives from the inverse relation. Requires
-// choreography form, staged. Guarantees channel form with data signals only: nothing yet keeps a peer from writing too
-// early, but for an `enter` before everything that concerns peers, where wanted or where something is published.
+// The relation says what a rank sends, the inverse relation what it receives. The receiver pulls a transfer that
+// combines, so that no two ranks combine into one chunk at a time. The schedule decides about the others. Requires
+// choreography form, staged. Guarantees what VerifyProjected states: channel form with data signals only. Nothing yet
+// keeps a peer from writing too early, except an `enter` where ranks enter together or publish inputs.
 #include "compiler/Passes.h"
 #include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
@@ -41,7 +41,7 @@ private:
   Value rankOf(Location loc, ArrayRef<Value> coordinates) { return createLinear(builder, loc, coordinates, dimSizes); }
   Value mapped(Value value) { return mapping.lookupOrDefault(value); }
 
-  /// Builds, for every peer in one direction, what `build` builds, under the statement's condition.
+  /// Calls `build` for every peer in one direction, inside of the statement's condition.
   void forEachPeer(TransferOp transfer, Direction direction,
                    function_ref<void(const InlinedSlices &, Value rank)> build);
 
@@ -97,7 +97,7 @@ void Projector::markPhase(int64_t phase) {
 static BufferRole roleOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); }
 static bool isPublished(Value buffer) { return roleOf(buffer) == BufferRole::Published; }
 
-/// After what fills published buffers, which comes first.
+/// Behind the ops that fill published buffers, which come first.
 void Projector::placeEnter(ProgramOp program) {
   Operation *lastPublishing = nullptr;
   program.walk([&](MoveInterface move) {
@@ -113,7 +113,7 @@ void Projector::placeEnter(ProgramOp program) {
   EnterOp::create(builder, program.getLoc());
 }
 
-/// One rank that has all of the data would be the only one to move it.
+/// Data that only the root has is pulled: otherwise the root alone would move all of it.
 bool Projector::isPulled(TransferOp transfer) {
   if (roleOf(transfer.getDestination()) == BufferRole::Packets)
     return false;

@@ -1,4 +1,4 @@
-// The peers that a relation leads to, as index arithmetic.
+// The peers of a relation, as index arithmetic.
 #include "compiler/project/Relations.h"
 
 #include "ir/IndexArithmetic.h"

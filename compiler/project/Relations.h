@@ -1,5 +1,5 @@
-// The peers that a relation leads to, as index arithmetic: forwards from a sender to its receivers, and backwards, by
-// the inverse relation, from a receiver to its senders.
+// The peers of a relation, as index arithmetic: from a sender to its receivers and, by the inverse relation, from a
+// receiver to its senders. Used by Project, and by the passes that rewrite transfers.
 #pragma once
 
 #include "ir/Kolo.h"
@@ -10,7 +10,7 @@ namespace kolo {
 
 enum class Direction { ToReceivers, ToSenders };
 
-/// Where a relation has many peers along a dimension, the loop index that tells them apart; null elsewhere.
+/// Per dimension: the loop index that tells the peers apart, if the relation has many there; else null.
 using FanIndices = llvm::SmallVector<mlir::Value, 4>;
 
 /// Opens one scf.for per dimension with many peers, and leaves the builder in the innermost.

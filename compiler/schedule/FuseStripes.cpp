@@ -1,11 +1,11 @@
 // FuseStripes: runs the variants of a stripe side by side.
 //   Before:  scf.for %s { a } {kolo.stripe = 0} ; scf.for %s { b } {kolo.stripe = 1}
 //   After:   scf.for %s { a {kolo.stripe = 0} ; b {kolo.stripe = 1} }
-// Statements of different variants take turns, loops with equal bounds become one, and so on inside of them. Every
-// variant keeps its own order. Sound because each variant reads and writes one part of every chunk and no two the same,
-// which is looked at, not believed: a part is a constant index in the last dimension of a buffer's grid. Variants of
-// which that does not hold stay as they are. Requires choreography form, checked. Runs before PlaceStaging, which
-// decides about calls in place from the order of statements.
+// Statements of different variants take turns. Loops with equal bounds become one loop, and so on inside of them. Every
+// variant keeps its own order. This is sound if every variant touches another part of every chunk. The pass checks
+// that: a part is a constant index in the last dimension of a buffer's grid. It leaves other variants as they are.
+// Requires choreography form, checked. Runs before PlaceStaging, which decides about calls in place by the order of
+// statements.
 #include "compiler/Passes.h"
 #include "ir/Stripe.h"
 

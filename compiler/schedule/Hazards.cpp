@@ -81,8 +81,8 @@ LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, 
   });
 }
 
-/// The dimensions along which all ranks see the same picture, shifted: neither the pattern of peers nor the distance
-/// between what is read and what is written depends on the coordinate.
+/// The dimensions along which all ranks see the same picture, shifted. There the coordinate changes neither the pattern
+/// of peers nor the distance between the chunks that are read and those that are written.
 SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
   size_t numDims = evaluator.mesh().size();
   Block &body = statement.getBody().front();
@@ -106,8 +106,8 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
     if (!read || !written)
       return none;
     for (size_t dim = 0; dim < numDims; ++dim) {
-      // A receiver's coordinate is the sender's and a distance, but modulo the mesh's size: the two may only be added
-      // up, or cancel out, where the grid wraps at the same place.
+      // The receiver's coordinate is the sender's plus a distance, modulo the size of the mesh. They may only add up,
+      // or cancel out, if the grid wraps at the same size.
       bool isUsed = false;
       int64_t distance = 0;
       for (size_t argument = dim; argument < body.getNumArguments(); argument += numDims) {

@@ -1,8 +1,8 @@
 // PlaceLanes: lets every lane move its own part of every chunk.
 //   Before:  kolo.chan.put %b[%i] size [%c1] -> ...
 //   After:   kolo.chan.put %b[%i] size [%c1] -> ... part %lane of %lanes
-// Lanes need no synchronisation among each other: a lane only touches its parts, and signals lanes of its own number.
-// Requires channel form. Runs after synchronisation is settled, which it does not change.
+// Lanes need no synchronisation among each other: a lane touches its own parts only, and signals lanes of its own
+// number. Requires channel form. Runs after synchronisation is inferred, which it does not change.
 #include "compiler/Passes.h"
 
 using namespace mlir;

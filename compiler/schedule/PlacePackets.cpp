@@ -1,10 +1,10 @@
-// PlacePackets: what one rank sends another goes in packets, which say themselves that they have arrived.
+// PlacePackets: has every transfer use packets, which show by themselves that they have arrived.
 //   Before:  kolo.transfer %b -> %b to [next %k] { slices }
-//   After:   kolo.transfer %b -> %packets to [next %k] { the same place in %packets } ; kolo.copy %packets -> %b
-// The packets are shaped like the destination; where several would be put in one place, once per sender that a rank
-// receives from, and once per iteration of the loops around: sequence numbers count calls, and each packet is put once
-// in a call. InferSynchronisation then finds most signals to be of no use. Requires choreography form, checked.
-// Guarantees that all transfers go to packets.
+//   After:   kolo.transfer %b -> %packets to [next %k] { the same chunk in %packets } ; kolo.copy %packets -> %b
+// The receiver has a packet buffer with the destination's shape and copies the data out of it. A packet carries the
+// number of its call, so a rank puts each packet once in a call. Where a transfer would put two chunks into the same
+// packets, the buffer is repeated for every sender, or for every iteration of the loops around. InferSynchronisation
+// then drops most signals. Requires choreography form, checked. Guarantees that every transfer goes to packets.
 #include "compiler/Passes.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/schedule/Stager.h"

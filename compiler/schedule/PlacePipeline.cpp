@@ -1,11 +1,11 @@
 // PlacePipeline: cuts every chunk into slices that go through the phases of a program one behind the other.
 //   Before:  phase 0 ; phase 1
 //   After:   for t in 0 .. slices: if (0 <= t - 1 < slices) phase 1 of slice t - 1 ; if (t < slices) phase 0 of slice t
-// A phase is what a statement or a loop at the top level of the choreography became. While a slice is on its way in one
-// phase the next slice is in the phase before, so that the links of both are busy. Slices are parts of chunks, cut
-// again into the lanes': part slice * lanes + lane of slices * lanes. Every phase keeps its number, for
-// InferSynchronisation to leave the waits at its end to the next phase. Requires channel form as Project leaves it, and
-// what it says of phases. Runs before synchronisation is inferred, which finds out what slices need of each other.
+// A phase is the code of one statement or loop at the top level of the choreography. One slice is in a phase while the
+// next slice is in the phase before, so that the links of both are busy. A slice is cut again into the lanes' parts:
+// part slice * lanes + lane of slices * lanes. Every phase keeps its number, by which InferSynchronisation moves the
+// waits at its end to the next phase. Requires channel form as VerifyProjected states it. Runs before synchronisation
+// is inferred, which finds what slices need of each other.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 

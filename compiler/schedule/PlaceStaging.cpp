@@ -1,11 +1,11 @@
-// PlaceStaging: gives statements that read what they write a staging buffer.
+// PlaceStaging: gives statements that read memory that they also write a staging buffer.
 //   Before:  kolo.transfer reducing %b -> %b to [flip %m] { slices }
-//   After:   kolo.transfer %b -> %staging to [flip %m] { the same place in %staging } ;
+//   After:   kolo.transfer %b -> %staging to [flip %m] { the same chunk in %staging } ;
 //            kolo.reduce %staging -> %b { what the sender at (me xor m) would have written }
-// A statement reads all its sources before it writes; without a hazard it may move data in one step. The staging buffer
-// is shaped like the destination, once per sender that one rank receives from. Also says, in the attribute
-// kolo.in_place, whether a call whose input lies inside its output may run as it is ("direct") or needs a copy of the
-// input ("copyInput"). Requires choreography form, checked. Guarantees that no statement has a hazard.
+// A statement reads all of its sources before it writes; only one without a hazard may move data in one step. The
+// staging buffer has the destination's shape, once for every sender of a receiver. The attribute kolo.in_place tells
+// how a call runs whose input lies inside its output: as it is ("direct"), or with a copy of the input ("copyInput").
+// Requires choreography form, checked. Guarantees that no statement has a hazard.
 #include "compiler/Passes.h"
 #include "compiler/schedule/Hazards.h"
 #include "compiler/schedule/Stager.h"

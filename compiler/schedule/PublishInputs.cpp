@@ -1,10 +1,10 @@
-// PublishInputs: every rank publishes its input as it enters, instead of having it read or sent.
+// PublishInputs: every rank publishes its input as it enters; other ranks read what it published.
 //   Before:  kolo.transfer %in -> %out to [others] { slices }
 //   After:   kolo.copy %in -> %published ; kolo.transfer %published -> %out to [others] { slices }
-// One round does then, since who has entered has published, and since the next call publishes elsewhere. Nobody reads
-// the caller's own memory. Where only the root has an input, only the root publishes; where every other rank is sent
-// what lies at its coordinate, what lies at this rank's own is not published. Requires choreography form, checked.
-// Guarantees that no transfer reads the input.
+// One round is enough: a rank that has entered has published, and the next call publishes in other memory. No rank
+// reads the caller's own memory. If only the root has an input, only the root publishes. If a rank sends every other
+// rank the chunk at that rank's coordinate, it does not publish the chunk at its own. Requires choreography form,
+// checked. Guarantees that no transfer reads the input.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 

@@ -1,4 +1,4 @@
-// A statement in two steps.
+// Splits a statement into two.
 #include "compiler/schedule/Stager.h"
 #include "ir/IndexArithmetic.h"
 

@@ -1,5 +1,5 @@
-// A statement in two steps: into memory of its own, and from there to where it belongs. Used by PlaceStaging and
-// PlacePackets.
+// Splits a statement into two: one moves data into memory of its own, the other from there to its destination. Used by
+// PlaceStaging and PlacePackets.
 #pragma once
 
 #include "compiler/project/Relations.h"
@@ -17,15 +17,15 @@ inline bool hasManySenders(TransferOp transfer, size_t dim) {
 /// What a statement is staged in.
 struct StagingMemory {
   BufferRole role;
-  /// Those around the statement for whose iterations memory is kept apart, the outermost first, which is at the top
-  /// level; what they start from, end at and step by is known outside of it.
+  /// The loops around the statement whose iterations have memory of their own, the outermost first. The outermost one
+  /// is at the top level, and the bounds and steps of all of them are known outside of it.
   llvm::ArrayRef<mlir::scf::ForOp> loops = {};
-  bool keepsSendersApart = true; // that one rank receives from
-  bool isOfLines = false;        // of packets
+  bool keepsSendersApart = true; // every sender of a receiver has memory of its own
+  bool isOfLines = false;        // LL128 packets instead of LL
 };
 
-/// Rewrites one statement. Its memory is shaped like the destination, which has no slots, as often as has to be kept
-/// apart.
+/// Rewrites one statement. The new memory has the shape of the destination, which has no slots, once for every loop
+/// iteration and every sender that has memory of its own.
 class Stager {
 public:
   Stager(StatementInterface statement, const StagingMemory &memory)

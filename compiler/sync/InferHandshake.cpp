@@ -3,11 +3,11 @@
 //   After:   signal 1 to %s; ...; wait 1 from %r; put to %r; signal 0 to %r; ...; wait 0 from %s
 //   Before:  signal 0 to %r; ...; wait 0 from %s; reduce from %s
 //   After:   signal 0 to %r; ...; wait 0 from %s; reduce from %s; signal 1 to %s; ...; wait 1 from %r
-// A put thus starts after everything before the statement is complete at the receiver, and a statement ends after every
-// peer has read what it reads here: between statements nobody touches this rank's memory. Signals of a statement
-// precede its waits on every rank, so that statement after statement completes. Plain, and sound for any program that
-// Project makes; it needs one more semaphore per transfer. Requires channel form as Project leaves it, and leaves other
-// programs alone: their authors wrote all of their synchronisation.
+// A put starts after the receiver has completed everything before the statement. A statement ends after every peer has
+// read what it reads here. So no other rank touches this rank's memory between statements. On every rank the signals of
+// a statement precede its waits, so no rank waits for ever. This is sound for every program that Project makes, and
+// costs one more semaphore per transfer. Requires channel form as VerifyProjected states it. Leaves programs alone that
+// their author wrote in channel form.
 #include "compiler/Passes.h"
 #include "compiler/sync/PlaceCredit.h"
 

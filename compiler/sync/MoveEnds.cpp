@@ -1,4 +1,4 @@
-// Other places for the two ends of a transfer in one rank's text.
+// Other positions for the signal or the wait of a transfer in one rank's text.
 #include "compiler/sync/MoveEnds.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"

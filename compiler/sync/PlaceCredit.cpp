@@ -1,4 +1,4 @@
-// Where the signals and waits of credits go in one rank's text.
+// Puts the signals and waits of credits into one rank's text.
 #include "compiler/sync/PlaceCredit.h"
 
 #include "ir/IndexArithmetic.h"

@@ -1,16 +1,17 @@
-// Credits: what makes a transfer wait until its peer is ready for it. Used by the passes that infer synchronisation.
+// Credits: signals that tell a rank that its peer is ready for a transfer. Used by the passes that infer
+// synchronisation.
 #pragma once
 
 #include "compiler/check/Verdict.h"
 
 namespace kolo {
 
-/// Kinds of credit, weakest first. A push has its receiver give the credit, a pull its reader.
-///   Lag        before iteration k + D of a loop, a sender waits until its receiver is through with iteration k
-///   Exit       before the end of the program, the owner of what is pulled waits until it has been read for the last
-///   time Entry      before its first put, a sender waits until its receiver has entered this invocation Statement  a
-///   put waits until all that precedes its statement is complete at the receiver; the owner of what is pulled
-///              ends the statement when it has been read
+/// Kinds of credit, weakest first. The receiver of a push gives the credit; of a pull, the rank that reads.
+///   - Lag: before iteration k + D of a loop, the sender waits until the receiver has finished iteration k.
+///   - Exit: before the program ends, the owner of pulled memory waits until its peer has read it for the last time.
+///   - Entry: before its first put, the sender waits until the receiver has entered this invocation.
+///   - Statement: a put waits until the receiver has completed everything before the statement. The owner of pulled
+///     memory ends the statement when its peer has read it.
 enum class Credit { None, Lag, Exit, Entry, Statement };
 
 struct CreditChoice {
@@ -20,7 +21,7 @@ struct CreditChoice {
 };
 llvm::StringRef nameOf(Credit kind);
 
-/// A transfer's ends in one rank's text, as Project leaves them.
+/// The two ends of a transfer in one rank's text, as VerifyProjected states them (projected_c3, projected_c4).
 struct ProjectedTransfer {
   uint64_t semaphore;
   SignalOp signal; // "the data is there"
@@ -29,7 +30,7 @@ struct ProjectedTransfer {
   bool isPull() const { return !mlir::isa<PutOp>(move); }
 };
 
-/// All transfers of a program that Project made, by semaphore, whatever credits they have got.
+/// All transfers of a program that Project made, by semaphore, with or without credits.
 llvm::SmallVector<ProjectedTransfer> findTransfers(ProgramOp program);
 
 /// The credits that a transfer can have, weakest first; None and Statement are always among them.
@@ -38,14 +39,13 @@ llvm::SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfe
 /// Erases an op, and the loops and conditions around it that do nothing without it.
 void eraseWithEmptyNest(mlir::Operation *op);
 
-/// Where a program's part begins that has to do with peers.
+/// The first op after `enter`; without one, the first op of the program.
 mlir::Block::iterator afterEnter(ProgramOp program);
 
-/// The end of a program, but for the division of an average, which overwrites what peers may still read.
+/// The end of a program, before the division of an average, which overwrites memory that peers may still read.
 mlir::Block::iterator endBeforeDivision(ProgramOp program);
 
-/// Rebuilds the loops and conditions around a wait, inside of `outer`, in front of `place`, with the wait in them, and
-/// erases the wait where it was.
+/// Moves a wait in front of `place`, with the loops and conditions around it that are inside of `outer`.
 void moveWait(WaitOp wait, mlir::Operation *outer, mlir::Operation *place);
 
 /// Adds one of its possible credits to a transfer, on a semaphore that nothing else uses.
