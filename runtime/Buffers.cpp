@@ -11,16 +11,15 @@ namespace kolo::runtime {
 namespace {
 
 constexpr size_t alignmentBytes = 4096;
-// What the buffers of one piece may take. Less means more signals; more, and the copies do not stay in the near caches.
+// Bytes of the buffers of one piece. Smaller pieces need more signals; larger copies leave the near caches.
 constexpr int64_t pieceBytes = int64_t(512) << 10;
-// Attach makes a system call for every transfer, and walks pages in it; staging copies on each side, and what one core
-// has just written another has to take from its cache. Below this, staging wins. What is combined goes through a tile
-// besides.
+// Attach makes a system call for every transfer, which walks pages. Staging copies on each side, between the caches of
+// two cores. Below these sizes staging is faster. Data that is combined also passes through a tile.
 constexpr int64_t leastMovedBytes = int64_t(1) << 15, leastCombinedBytes = int64_t(1) << 18;
 
 size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
 
-/// Directly usable, or attached.
+/// A window or other directly usable memory, else memory for cross-memory attach.
 Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t sizeBytes) {
   if (std::optional<Location> location = segments.locate(pointer, sizeBytes))
     return *location;
@@ -31,8 +30,8 @@ Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t
   return location;
 }
 
-/// Whether a staged call copies a buffer: a piece of fewer elements than the others is a call of another shape, which
-/// needs all ranks to have left the one before.
+/// Whether a staged call copies a buffer. A program without entry barrier copies both, because all its pieces must have
+/// one shape: a smaller last piece would be another shape, before which all ranks must have left the previous piece.
 bool isCopied(const Call &call, size_t role) {
   return !call.info->enters || (role == KOLO_INPUT ? call.info->sharesInput : call.info->sharesOutput);
 }
@@ -42,7 +41,7 @@ int64_t wholeLines(const Call &call, int64_t count) {
   return (count + line - 1) / line * line;
 }
 
-/// As few as possible of about one size. The same on all ranks: nothing here depends on the rank.
+/// As few pieces as possible, of about one size. The result is the same on all ranks.
 Result<Pieces> cutPublished(const Call &call) {
   int64_t count = call.key.count, most = count;
   auto fits = [&](int64_t each) { return call.publishedBytesFor(each) <= static_cast<int64_t>(publishedBytesPerTurn); };
@@ -57,10 +56,10 @@ Result<Pieces> cutPublished(const Call &call) {
   return Pieces{(count + each - 1) / each, each};
 }
 
-/// The same on all ranks: nothing here depends on the rank.
+/// The pieces of a staged call. The result is the same on all ranks.
 Pieces cut(const Call &call, Staging staging) {
   int64_t count = call.key.count;
-  // To the program they are calls: what the proof is about.
+  // To the program pieces are calls, and only its proof says that calls back to back are right.
   if (staging != Staging::Pieces || !call.isProved || count == 0)
     return {1, count};
   int64_t copied =
@@ -80,7 +79,7 @@ Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLE
   size_t arenaBytes = 0;
   for (size_t sizeBytes : sizes) {
     if (sizeBytes > PTRDIFF_MAX - alignmentBytes || arenaBytes > PTRDIFF_MAX - aligned(sizeBytes))
-      return error(StatusCode::OutOfMemory, "a call that needs more than {} bytes of scratch", PTRDIFF_MAX);
+      return error(StatusCode::OutOfMemory, "the call needs more than {} bytes of scratch memory", PTRDIFF_MAX);
     arenaBytes += aligned(sizeBytes);
   }
   if (arenaBytes == 0)
@@ -99,7 +98,7 @@ Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLE
   return {};
 }
 
-/// Memory of the call that is cut, and the runtime's memory for one piece.
+/// A buffer of the whole call, and the runtime's memory for one piece of it.
 struct Strided {
   std::byte *whole, *piece;
   int64_t numBlocks;
@@ -130,7 +129,7 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
 
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
   bool isReachable = call.memoryKind(segments) == MemoryKind::Windows;
-  // By the largest buffer of any rank, so that ranks do not attach and stage in one call.
+  // All ranks decide by the largest buffer of any rank, so that none attaches while another stages.
   int64_t largestBytes = std::max(call.largest.input, call.largest.output) * call.unitBytes();
   bool isLarge = largestBytes >= (call.info->reduces ? leastCombinedBytes : leastMovedBytes);
   bool isAttached =
@@ -160,7 +159,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     return error(StatusCode::BadPlugin, "program '{}' asks for {} bytes of scratch memory", call.info->name,
                  scratchBytes);
   size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, static_cast<size_t>(scratchBytes)}; // in the arena
-  constexpr size_t addressBits = 56;                                               // no processor has more for programs
+  constexpr size_t addressBits = 56;                                               // no process has more
   if (isStaged(buffers.staging) && (call.inputBytes | call.outputBytes) >> addressBits)
     return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
   auto blockBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
@@ -182,8 +181,8 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     if (sizes[role] == 0 && wholeBytes && isShared)
       buffers.remote[role] = locateForPeers(segments, whole, wholeBytes);
   }
-  buffers.mustStreamOutput = call.accessedBytes() > rules.cachedBytes;
-  buffers.exceedCaches = buffers.mustStreamOutput;
+  buffers.mustBypassCaches = call.accessedBytes() > rules.cachedBytes;
+  buffers.exceedCaches = buffers.mustBypassCaches;
   if (buffers.isCopied[KOLO_OUTPUT])
     buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;
   if (Status status = reserveArena(buffers, sizes, segments, arena); !status.isOk())
@@ -201,13 +200,13 @@ void Buffers::copyIn(const Call &call, int64_t piece) const {
     std::memcpy(staged, call.input, call.inputBytes);
   if (isCopied[KOLO_INPUT] && call.inputBytes)
     forEachBlock(call, pieces, piece, {call.input, staged, call.extent.input},
-                 [](std::byte *whole, std::byte *part, size_t sizeBytes) { std::memcpy(part, whole, sizeBytes); });
+                 [](std::byte *whole, std::byte *copy, size_t sizeBytes) { std::memcpy(copy, whole, sizeBytes); });
 }
 
 void Buffers::copyOut(const Call &call, int64_t piece) const {
   if (!isCopied[KOLO_OUTPUT] || !call.outputBytes)
     return;
-  auto copy = mustStreamOutput ? copyStreamed : copyCached;
+  auto copy = mustBypassCaches ? copyNonTemporal : copyCached;
   forEachBlock(call, pieces, piece, {call.output, static_cast<std::byte *>(local[KOLO_OUTPUT]), call.extent.output},
                copy);
 }

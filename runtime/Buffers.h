@@ -1,4 +1,5 @@
-// Buffers: where the buffers of one call are, for this rank's code and for its peers.
+// Buffers: where the buffers of one call are, for this rank's code and for its peers, and how a call is cut into
+// pieces.
 #pragma once
 
 #include "Call.h"
@@ -9,17 +10,17 @@
 
 namespace kolo::runtime {
 
-/// Memory of the runtime's own that peers access: scratch, and copies of ordinary memory. Grows, and is then a new
-/// segment. A call that has returned here may still be read from there by slower peers: programs keep scratch apart
-/// from call to call, not from its end. So the old segment stays, and nothing is written to the new one, until all
-/// peers have entered the call.
+/// Memory of the runtime that peers access: scratch and staged buffers. When it must grow, it becomes a new segment.
+/// Slower peers may still read the old segment after the call has returned here: a program orders its calls among each
+/// other, but not against the end of a call. So the old segment stays, and nobody writes the new one, until all peers
+/// have entered the next call.
 class Arena {
 public:
-  /// At least sizeBytes (> 0) bytes. What they held before is lost. OutOfMemory, SystemError.
+  /// Returns at least sizeBytes (> 0) bytes with undefined content. OutOfMemory, SystemError.
   Result<std::byte *> reserve(SegmentTable &segments, size_t sizeBytes);
-  /// Frees what was replaced. Once all peers have entered the call.
+  /// Frees replaced segments. The caller calls it once all peers have entered the call.
   void dropReplaced() { replaced.clear(); }
-  /// What is in use, for whoever keeps it longer than this.
+  /// Gives the current segment to a caller that keeps it longer; may be null.
   std::unique_ptr<Segment> release() { return std::move(segment); }
 
 private:
@@ -27,44 +28,41 @@ private:
   std::vector<std::unique_ptr<Segment>> replaced;
 };
 
-/// What decides about memory, apart from the call.
+/// How this communicator treats memory, for all of its calls.
 struct MemoryRules {
-  OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged; // Attach and Auto only where all ranks can attach
-  // Of input and output per rank; of more, little is left in the last-level cache.
-  size_t cachedBytes = 0;
+  OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged; // Attach and Auto only if all ranks can attach
+  size_t cachedBytes = 0; // input and output of a rank that are larger leave little in the last-level cache
 };
 
-/// The parts in which a call runs that is staged, or that publishes much. Where all ranks enter each of them, they are
-/// to the program what calls are, and the last one ends where the caller's buffers do. Otherwise they have to be what
-/// calls of one shape are: all of one size, and the last may go beyond the end, with whatever is in the runtime's
-/// memory there.
+/// A call that is staged, or that publishes much, runs in pieces. To the program each piece is a call.
+/// If all ranks enter each piece, the last piece ends where the caller's buffers end. Otherwise all pieces have the
+/// size of one shape, and the last may go beyond the end, in the runtime's memory.
 struct Pieces {
   int64_t number = 1;
-  int64_t count = 0; // of each
+  int64_t count = 0; // elements of each piece, as the collective counts them
 };
 
-/// What a rank can publish in one piece, in each turn, where the slots of the exchange do not hold it.
+/// Bytes that a rank can publish in one piece, in each turn, outside of the announcement.
 inline constexpr size_t publishedBytesPerTurn = size_t(512) << 10;
 
 struct Buffers {
   void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code
   Location remote[KOLO_NUM_BUFFER_ROLES];  // for the peers
   Staging staging = Staging::None;
-  Staging wanted = Staging::None; // what this rank alone would have
-  bool isCopied[2] = {}; // input, output: through the runtime's memory, since peers access it or the pieces ask for it
-  bool isInputAside = false; // not staged, but to be copied from the caller's memory before the peers are told
+  Staging wanted = Staging::None; // what this rank needs, whatever its peers need
+  bool isCopied[2] = {};          // input, output: staged, because peers access it or the pieces require it
+  bool isInputAside = false;      // not staged, but this rank copies it aside before its peers may access it
   Pieces pieces;
-  bool publishesMuch = false;    // more than the slots of the exchange hold
-  bool exceedCaches = false;     // those that the program works on
-  bool mustStreamOutput = false; // the caller's do
+  bool publishesMuch = false;    // more bytes than an announcement holds
+  bool exceedCaches = false;     // the buffers that the program works on do not fit into the caches
+  bool mustBypassCaches = false; // the caller's buffers do not, so copyOut uses non-temporal stores
 
-  /// Copies a piece from the caller's memory, and to it, as far as anything is staged; in call order.
+  /// Copy the staged buffers of a piece from and to the caller's memory. Called for all pieces in order.
   void copyIn(const Call &call, int64_t piece) const;
   void copyOut(const Call &call, int64_t piece) const;
 
-  /// Whether, where ranks enter together, they have to do so once more after `copyIn`: from then on peers may read the
-  /// copy, or write to what an input was copied aside from. The same on all ranks. A program with credits tells peers
-  /// itself.
+  /// Whether ranks that enter together must meet once more after `copyIn`. From then on peers may read the copy, or
+  /// overwrite an input that was copied aside. The same on all ranks. A program with credits orders this itself.
   bool mustMeetAfterCopy(const Call &call) const {
     return (staging == Staging::Aside && call.isShared()) || (isStaged(staging) && call.info->sharesInput);
   }
@@ -73,10 +71,11 @@ struct Buffers {
 /// Elements of one piece, as the collective counts them.
 int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece);
 
-/// What this rank needs, as its buffers lie.
+/// The staging that this rank needs for where its buffers are.
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules);
 
-/// Places the buffers, staged at least as `least` says, and reserves what that takes. OutOfMemory, SystemError.
+/// Decides where the buffers are, staged at least as `least` says, and reserves memory for that. OutOfMemory,
+/// SystemError, InvalidArgument (a program cannot publish this call in pieces), BadPlugin.
 Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,
                              const MemoryRules &rules);
 

@@ -136,7 +136,7 @@ Extent extentOf(CollectiveKind kind, const Group &group, bool isRoot) {
   return {0, 0};
 }
 
-/// Where the input lies inside the output, in multiples of count, when a call is in place as the collective defines it.
+/// Offset of the input in the output, in multiples of count, when a call is in place as the collective defines it.
 int64_t inPlaceOffset(CollectiveKind kind, const Group &group) {
   switch (kind) {
   case CollectiveKind::AllGather:
@@ -171,7 +171,7 @@ Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Gr
   return {};
 }
 
-/// By the plugin's selection, which is for collectives over all ranks.
+/// Takes the program from the plugin's selection, which is for collectives over all ranks.
 Status selectProgram(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
                      const Group &everyone, Call &call) {
   if (plugin.manifest.selection.empty())

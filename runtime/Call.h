@@ -1,4 +1,4 @@
-// Call: one call of a collective, checked and worked out on this rank alone.
+// Call: one call of a collective, as this rank alone checks and resolves it.
 #pragma once
 
 #include "kolo/runtime/Communicator.h"
@@ -10,14 +10,14 @@
 
 namespace kolo::runtime {
 
-/// How the input lies to the output.
+/// How input and output overlap.
 enum class Overlap : uint8_t {
   None,
-  InPlace, // in the one place that the collective defines
+  InPlace, // at the one offset that the collective defines
   Other,
 };
 
-/// Buffers in multiples of count.
+/// Sizes of the buffers, in multiples of count.
 struct Extent {
   int64_t input = 0;
   int64_t output = 0;
@@ -36,11 +36,11 @@ struct Call {
 
   Extent extent;                           // of this rank
   Extent largest;                          // of any rank
-  int64_t inPlaceOffset = 0;               // of the input in the output, in multiples of count, when a call is in place
+  int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
   bool isProved = false;                   // on this mesh
-  MemoryKind memory = MemoryKind::Windows; // that it was selected by, if it was
+  MemoryKind memory = MemoryKind::Windows; // by which the program was selected, if it was
 
-  // What this rank reads and writes; a size is 0 where the collective does not use the buffer on this rank.
+  // The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
   std::byte *input = nullptr;
   std::byte *output = nullptr;
   size_t inputBytes = 0;
@@ -48,33 +48,33 @@ struct Call {
   size_t scratchBytes = 0;
   bool publishes = false;
   bool hasPackets = false;
-  int64_t numLanes = 1; // of every rank; set by who plans
+  int64_t numLanes = 1; // of every rank; the caller of planCall sets it
 
   int64_t unitBytes() const { return key.count * elementBytes; }
   void setPointers(const CallArguments &arguments) {
-    // The runtime never writes to the input; the type is that of the generated code's interface.
+    // The runtime never writes the input; generated code takes the type without const.
     input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
     output = static_cast<std::byte *>(arguments.output);
   }
   Overlap overlap() const;
-  /// Of input and output together; what is both counts once.
+  /// Bytes of input and output together; bytes that belong to both count once.
   size_t accessedBytes() const;
-  /// Where what this rank uses lies.
+  /// Where the buffers that this rank uses are.
   MemoryKind memoryKind(const SegmentTable &segments) const;
   /// Whether input and output overlap in a way that the program does not support.
   bool mustCopyInput() const;
-  /// Whether peers access the caller's own memory.
+  /// Whether peers access input or output.
   bool isShared() const { return info->sharesInput || info->sharesOutput; }
-  /// Bytes of scratch memory of a call of `count` elements; negative when the plugin is at fault.
+  /// Bytes that a call of `count` elements needs; a negative number is an error of the plugin. Packets: of one turn.
   int64_t scratchBytesFor(int64_t count) const;
   int64_t publishedBytesFor(int64_t count) const;
-  int64_t packetBytesFor(int64_t count) const; // in one turn
+  int64_t packetBytesFor(int64_t count) const;
 
 private:
   KoloShape shapeFor(int64_t count) const;
 };
 
-/// Checks everything that one rank can check, and selects the program where the arguments leave that to the plugin.
+/// Checks everything that one rank can check, and selects the program if the arguments name none. Blocks on nothing.
 /// InvalidArgument, UnsupportedMesh, BadPlugin.
 Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
                       int size);

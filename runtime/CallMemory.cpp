@@ -1,4 +1,4 @@
-// What the memory of a call is: how its buffers lie, and what it needs besides.
+// The memory of a Call: where its buffers are, how they overlap, and how many bytes it needs besides.
 #include "Call.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Communicator, Window and Channel: the public faces of CommunicatorState.
+// Communicator and Window: the public interface of CommunicatorState.
 #include "kolo/runtime/Communicator.h"
 
 #include "CommunicatorState.h"

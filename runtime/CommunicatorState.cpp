@@ -1,8 +1,8 @@
-// CommunicatorState: life, barrier and window exchange. Calls of collectives are in Entry.cpp and Invocation.cpp.
+// CommunicatorState: lifetime, barrier and window exchange. Calls of collectives are in Entry.cpp and Invocation.cpp.
 #include "CommunicatorState.h"
 
 #include "Error.h"
-#include "memory/Caches.h"
+#include "memory/Copy.h"
 #include "wait/Cores.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ CommunicatorState::~CommunicatorState() {
       ranks->keepForPeers(memory);
   for (std::shared_ptr<Segment> memory :
        {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
-        std::shared_ptr<Segment>(packets.release()), std::shared_ptr<Segment>(lines.release())})
+        std::shared_ptr<Segment>(llPackets.release()), std::shared_ptr<Segment>(ll128Lines.release())})
     if (memory)
       ranks->keepForPeers(memory);
 }
@@ -59,8 +59,8 @@ Status CommunicatorState::exchangeRecords() {
   return status;
 }
 
-/// The second round, only when some record named a new segment: nobody goes on before all have mapped it, so its owner
-/// may finish, and even free it, without leaving a slower peer with a name for nothing.
+/// The second exchange, only when some record names a new segment. Nobody goes on before all have mapped the segment.
+/// So its owner may finish, and even free it, while a peer is slow.
 Status CommunicatorState::confirmNews(Status own, std::span<const Location> named) {
   Record &record = nextRecord(Operation::Confirm);
   if (!own.isOk())
@@ -95,7 +95,7 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const Windo
   if (Status status = exchange.firstRefusal(); !status.isOk())
     return status;
   std::vector<RemoteWindow> windows;
-  // Guarded: a rank that ran out of memory here must still take part in the confirmation.
+  // Guarded, because a rank without memory must still take part in the confirmation.
   Status own = guarded([&]() -> Status {
     for (int peer = 0; peer < ranks->size(); ++peer) {
       const Location &theirs = exchange.heard(peer).buffers[0];

@@ -1,4 +1,4 @@
-// CommunicatorState: what is behind a Communicator, and its windows and channels.
+// CommunicatorState: the implementation of Communicator, Window and Channel.
 #pragma once
 
 #include "Buffers.h"
@@ -36,9 +36,12 @@ public:
   explicit CommunicatorState(std::unique_ptr<Peers> joined);
   ~CommunicatorState();
 
-  /// Agrees with the peers on settings; see Join.cpp. Before all else, in a world of processes.
-  Status join();
-  /// Decides how to wait, knowing which cores each rank may use, and starts the lanes.
+  /// Takes rank `rank` of the processes that map this control segment, waits until all of them have done so, and agrees
+  /// with them on settings. In bootstrap/Join.cpp. Blocking. Mismatch: the rank is taken, or ranks disagree. Timeout,
+  /// PeerLost, Aborted, SystemError.
+  static Result<std::unique_ptr<CommunicatorState>> joinProcesses(std::shared_ptr<ControlMemory> shared, int rank,
+                                                                  const Settings &settings);
+  /// Decides how to wait by the cores that each rank may use, and starts the lanes.
   Status start(std::span<const cpu_set_t> cores);
 
   Status barrier();
@@ -48,13 +51,14 @@ public:
   Peers &peers() { return *ranks; }
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
 
-  // By peer and channel id: signals sent, and signals waited for.
+  // By peer and channel id: signals sent, and signals awaited.
   std::vector<uint64_t> channelSent, channelAwaited;
   static constexpr size_t channelIndex(int peer, int id) { return static_cast<size_t>(peer * numChannels + id); }
 
 private:
   using ProgramKey = std::pair<PluginContent, int32_t>; // and its number in the plugin
 
+  Status join();
   Record &nextRecord(Operation operation);
   Status exchangeRecords();
   Status confirmNews(Status own, std::span<const Location> named);
@@ -78,13 +82,13 @@ private:
   std::shared_ptr<SegmentTable> segments;
   PeerSegments peerSegments;
   Arena arena;
-  std::unique_ptr<Segment> published; // for what slots do not hold: publishedBytesPerTurn, twice
-  Arena packets, lines;               // hold nothing else: what looks like one would be taken for one
-  uint64_t numPacketRuns = 0;         // so far; equal on all ranks
+  std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
+  Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
+  uint64_t numPacketRuns = 0;         // runs of programs with packets so far; equal on all ranks
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;
-  uint64_t agreements = 0; // exchanges so far in which all ranks called the same; equal on all ranks
+  uint64_t agreements = 0; // exchanges so far that agreed on a call; equal on all ranks
   LanePool lanes;
   struct TileDeleter {
     void operator()(std::byte *memory) const;

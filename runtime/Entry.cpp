@@ -1,4 +1,4 @@
-// The entry to a collective: what every rank must know of the others, and agree on, before generated code runs.
+// The entry to a collective: what ranks agree on, and learn about each other, before generated code runs.
 #include "CommunicatorState.h"
 
 #include "CallIdentity.h"
@@ -24,8 +24,8 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
       return agreed.status();
     plan = *agreed;
     arena.dropReplaced();
-    packets.dropReplaced();
-    lines.dropReplaced();
+    llPackets.dropReplaced();
+    ll128Lines.dropReplaced();
     if (plan->call.publishes)
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
@@ -33,14 +33,14 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
   return runLanes(*plan);
 }
 
-/// Publishes what there is to publish, and says the plan's number.
+/// Publishes this rank's input if the program publishes inputs, and announces the plan's number.
 Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
   if (plan.call.publishes)
     publish(plan, piece);
   return exchange.propose(plan.agreement, isAgreed);
 }
 
-/// An exchange inside a call that all ranks have agreed on.
+/// An exchange inside a call on which all ranks have agreed.
 Status CommunicatorState::meetAgain(Plan &plan, int64_t piece) {
   bool isAgreed = false;
   Status status = propose(plan, piece, isAgreed);
@@ -50,12 +50,12 @@ Status CommunicatorState::meetAgain(Plan &plan, int64_t piece) {
   return status;
 }
 
-/// The whole way: every rank works the call out anew, and tells the others.
+/// The way of a new call: every rank resolves it and announces a record.
 Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArguments &arguments) {
   Plan *plan = nullptr;
   Staging least = Staging::None;
   for (bool isEqual = false; !isEqual;) {
-    // Whatever goes wrong here is told to the peers, who would otherwise wait for this rank until the timeout.
+    // The record carries every failure to the peers, who would otherwise wait for this rank until the timeout.
     Status own = guarded([&] {
       if (!plan)
         plan = &plans.replace(plugin, arguments);
@@ -72,21 +72,21 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
       return status;
     if (Status status = compareCalls(); !status.isOk())
       return status;
-    // One rank's memory that must be staged has all ranks stage theirs: then all are at the same piece.
+    // If one rank must stage, all ranks stage, so that all run the same pieces.
     isEqual = true;
     for (int peer = 0; peer < ranks->size(); ++peer) {
       isEqual &= exchange.heard(peer).staging == exchange.heard(0).staging;
       least = std::max(least, exchange.heard(peer).staging);
     }
   }
-  uint64_t agreement = ++agreements; // whatever comes of it here: the peers count it too
+  uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
     return status;
   plan->agreement = agreement;
   return plan;
 }
 
-/// All of this rank's own part: no peer is involved.
+/// This rank's own part. Involves no peer.
 Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Staging least,
                                   Plan &plan) {
   plan.call = {};
@@ -113,7 +113,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (plan.call.hasPackets)
     if (Status status = reservePackets(plan); !status.isOk())
       return status;
-  // After all that changes the table here, and before the record takes what it is to tell of earlier changes.
+  // After all changes of the table for this call, and before the record takes the ids of freed segments.
   plan.generation = segments->generation();
   return {};
 }
@@ -130,12 +130,13 @@ Status CommunicatorState::reservePublished(Buffers &buffers) {
   return {};
 }
 
-/// Two turns, one behind the other. All ranks enter each call, so that the one before the last is over everywhere.
+/// A packet buffer has two turns, one behind the other. Two are enough, because all ranks enter each call: when a rank
+/// enters a call, all ranks have finished the call before the previous one.
 Status CommunicatorState::reservePackets(Plan &plan) {
   auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
   if (sizeBytes == 0)
     return {};
-  Result<std::byte *> reserved = (plan.call.info->usesLL128 ? lines : packets).reserve(*segments, sizeBytes);
+  Result<std::byte *> reserved = (plan.call.info->usesLL128 ? ll128Lines : llPackets).reserve(*segments, sizeBytes);
   if (!reserved.isOk())
     return reserved.status();
   plan.buffers.local[KOLO_PACKETS] = *reserved;
@@ -161,13 +162,13 @@ Status CommunicatorState::compareCalls() const {
   return {};
 }
 
-/// Maps what is new, and waits for the peers to have done so.
+/// Maps new segments, and waits until the peers have mapped them.
 Status CommunicatorState::enter(Plan &plan) {
   bool hasNews = false;
   for (int peer = 0; peer < ranks->size(); ++peer)
     hasNews |= exchange.heard(peer).hasNews;
   const Record &own = exchange.heard(ranks->rank());
-  // Copied, because the confirmation takes the next records.
+  // Copied, because the confirmation overwrites records.
   std::array<Location, KOLO_NUM_BUFFER_ROLES + 1> named;
   std::ranges::copy(own.buffers, named.begin());
   named.back() = own.semaphores;

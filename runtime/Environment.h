@@ -13,7 +13,7 @@ enum class OrdinaryMemory : uint8_t { Auto, Attach, Staged };
 
 const char *toString(OrdinaryMemory mode);
 
-/// The options of one communicator after the environment has had its say.
+/// The options of one communicator after environment variables have replaced some.
 struct Settings {
   int timeoutMs = 0;
   int lanes = 1;
@@ -24,7 +24,7 @@ struct Settings {
 /// InvalidArgument: an option or a variable is out of range; the message names it.
 Result<Settings> readSettings(const CommunicatorOptions &options);
 
-/// The whole text as a decimal number in [least, most], or nothing.
+/// The decimal number that is the whole text, if it is in [least, most].
 std::optional<int> parseInt(std::string_view text, int least, int most);
 
 } // namespace kolo::runtime

@@ -16,20 +16,20 @@ template <class... Args> Status error(StatusCode code, fmt::format_string<Args..
   return Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// As error, for a failure that one rank caused.
+/// The same for a failure that one rank caused.
 template <class... Args>
 Status rankError(StatusCode code, int rank, fmt::format_string<Args...> format, Args &&...args) {
   return Status(code, fmt::format(format, std::forward<Args>(args)...), rank);
 }
 
-/// "what: why", where why is the text for errnoValue. OutOfMemory for ENOMEM, else SystemError.
+/// "what: why", where `why` is the system's text for errnoValue. OutOfMemory for ENOMEM, else SystemError.
 inline Status systemError(std::string_view what, int errnoValue) {
   return error(errnoValue == ENOMEM ? StatusCode::OutOfMemory : StatusCode::SystemError, "{}: {}", what,
                strerrordesc_np(errnoValue) ? strerrordesc_np(errnoValue) : "unknown error");
 }
 
-/// Calls `body`, whose result a Status converts to, and turns what it throws into a Status. Around every public
-/// function.
+/// Calls `body` and turns an exception into a Status, to which the result of `body` converts. Every public function
+/// that may throw uses it.
 template <class Body> auto guarded(Body &&body) -> decltype(body()) {
   try {
     return body();

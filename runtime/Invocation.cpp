@@ -1,11 +1,10 @@
-// Invocation: runs the generated code of one call, lane by lane, and serves it.
+// Invocation: runs the generated code of one call on its lanes, and implements the services that it calls.
 #include "CommunicatorState.h"
 #include "Lane.h"
 #include "Plan.h"
-#include "Statement.h"
 
 #include "Error.h"
-#include "transport/Attach.h"
+#include "memory/Copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +20,7 @@ Status badRequest(const Lane &lane, const char *what, int64_t peer, int32_t numb
                lane.plan->call.info->name, what, number, peer);
 }
 
-/// No such semaphore: because the program is wrong, or because this lane has failed before.
+/// The semaphore does not exist, because the program is wrong or because this lane has failed before.
 [[gnu::noinline, gnu::cold]] int32_t refuseSemaphore(Lane &lane, int64_t peer, int32_t semaphore) {
   return lane.hasFailed ? 1 : lane.fail(badRequest(lane, "semaphore", peer, semaphore));
 }
@@ -34,13 +33,13 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
     (void)refuseSemaphore(lane, peer, semaphore);
 }
 
-/// Kept out of line: the usual wait finds its signal there.
+/// Not inlined, because most waits find their signal without it.
 [[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
   Peers &peers = *lane.peers;
   Cell &cell = lane.semaphores.cell(peer, semaphore);
   if (spinUntil(cell, target, peers.policy()))
     return 0;
-  Clock::time_point start = Clock::now(); // not before, since it takes as long as a signal
+  Clock::time_point start = Clock::now(); // after the spins, because reading the clock takes as long as a signal
   WaitEnd end =
       waitSlowly(cell, target, peers.policy(), [&] { return peers.checkWait(static_cast<int>(peer), start); });
   if (end == WaitEnd::Reached)
@@ -65,7 +64,7 @@ int32_t waitForPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore, int32_
   return waitLong(lane, peer, semaphore, statement, target);
 }
 
-/// What put and get ask for, once it is known to exist.
+/// A range of a peer's buffer, as put and get name it.
 struct RemoteRange {
   int64_t peer;
   int32_t role;
@@ -77,7 +76,7 @@ bool isInside(const Lane &lane, const RemoteRange &range) {
   if (range.peer < 0 || range.peer >= lane.peers->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
     return false;
   uint64_t whole = lane.plan->peerLocations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
-  // The offset is from where the piece begins.
+  // The offset counts from where the piece begins.
   if (lane.plan->isWhole(range.role))
     whole -= std::min(whole, static_cast<uint64_t>(lane.plan->pieceOffsetBytes));
   return range.offsetBytes >= 0 && range.sizeBytes >= 0 && static_cast<uint64_t>(range.offsetBytes) <= whole &&
@@ -95,7 +94,7 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
   auto peer = static_cast<size_t>(range.peer);
   auto sizeBytes = static_cast<size_t>(range.sizeBytes);
   int64_t offsetBytes = range.offsetBytes + (lane.plan->isWhole(range.role) ? lane.plan->pieceOffsetBytes : 0);
-  if (void *base = lane.plan->peerBuffers[range.role][peer]) { // it is mapped here after all
+  if (void *base = lane.plan->peerBuffers[range.role][peer]) { // this process maps the buffer
     std::byte *remote = static_cast<std::byte *>(base) + offsetBytes;
     std::memcpy(direction == Direction::ToPeer ? remote : local, direction == Direction::ToPeer ? local : remote,
                 sizeBytes);
@@ -119,14 +118,14 @@ void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offset
   transfer(raw, {peer, role, offsetBytes, sizeBytes}, Direction::FromPeer, dst);
 }
 
-/// A packet, as what a rank waits for. Nobody wakes who sleeps on it.
+/// A packet that a rank waits for. Its sender wakes nobody, so the sleep is short.
 struct AwaitedPacket {
   const uint64_t *word;
 
   bool hasReached(uint64_t sequence) const { return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 == sequence; }
   void sleep(uint64_t) const {
-    timespec slice = {0, 50'000};
-    nanosleep(&slice, nullptr);
+    timespec interval = {0, 50'000};
+    nanosleep(&interval, nullptr);
   }
 };
 
@@ -140,7 +139,7 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
   if (spinUntil(awaited, sequence, peers.policy()))
     return 0;
   Clock::time_point start = Clock::now();
-  int lost = 0; // nothing says who was to put the packet
+  int lost = 0; // the sender of the packet is unknown, so any lost rank ends the wait
   WaitEnd end = waitSlowly(awaited, sequence, peers.policy(), [&] {
     WaitEnd found = peers.checkWait(peers.rank(), start);
     for (int peer = 0; peer < peers.size() && found == WaitEnd::Reached; ++peer) {
@@ -226,7 +225,7 @@ void publishLane(void *plan, int number) {
   own.call.program->publish(&own.lanes[static_cast<size_t>(number)].invocation);
 }
 
-/// Readies the lanes for one piece: where memory is not copied piece by piece, on any rank, it begins further on.
+/// Points the lanes at one piece. Buffers that no rank copies piece by piece begin at the piece's offset.
 static void startPiece(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   plan.pieceOffsetBytes = piece * buffers.pieces.count * plan.call.elementBytes;
@@ -245,7 +244,7 @@ static void startPiece(Plan &plan, int64_t piece) {
   }
 }
 
-/// Has the lanes publish: little, one after the other, here; or much, side by side.
+/// Lets every lane publish its share: a small input on this thread, a large one on the lanes' threads.
 void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
@@ -254,7 +253,7 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   for (Lane &lane : plan.lanes) {
     lane.invocation.local[KOLO_PUBLISHED] = turn[static_cast<size_t>(ranks->rank())];
     lane.invocation.peers[KOLO_PUBLISHED] = turn.data();
-    // Copied aside later: slower peers may still be at work in the runtime's memory.
+    // The input is copied aside later, because slower peers may still access the runtime's memory.
     if (buffers.isInputAside && piece == 0)
       lane.invocation.local[KOLO_INPUT] = plan.call.input;
   }
@@ -265,7 +264,7 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
       publishLane(&plan, static_cast<int>(lane.number));
 }
 
-/// Numbers a run, from 1, and gives it its turn of the memory for packets.
+/// Gives a run its sequence number, from 1, and its turn of the packet buffer.
 void CommunicatorState::startPackets(Plan &plan) {
   constexpr uint64_t numSequences = (uint64_t(1) << 32) - 1;
   uint64_t run = numPacketRuns++;
@@ -279,8 +278,8 @@ void CommunicatorState::startPackets(Plan &plan) {
 
 Status CommunicatorState::runLanes(Plan &plan) {
   std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
-  // Written before the abort is looked at, while who aborts writes that first and then looks here: no one can both miss
-  // the abort and be missed.
+  // This rank writes isRunning and then reads the abort state. A rank that aborts writes that state and then reads
+  // isRunning. So this rank sees the abort, or the other rank sees that this one runs.
   isRunning.store(1, std::memory_order_seq_cst);
   for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
     plan.buffers.copyIn(plan.call, piece);

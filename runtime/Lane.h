@@ -1,4 +1,4 @@
-// Lane: one worker of one rank in one plan; what the services of generated code work on.
+// Lane: one worker of one rank in one plan. The services of generated code work on it.
 #pragma once
 
 #include "Semaphores.h"
@@ -11,27 +11,26 @@ class Peers;
 struct Plan;
 
 struct Lane {
-  // What every signal and wait reads.
+  // Every signal and wait reads this first.
   LaneSemaphores semaphores;
-  bool hasFailed = false; // then semaphores has none, so that only what is about to fail anyway needs to look here
+  bool hasFailed = false; // `semaphores` is then empty, so a successful signal or wait need not read this flag
 
   Peers *peers = nullptr;
   const Plan *plan = nullptr;
   int64_t number = 0;
   KoloInvocation invocation = {}; // its context is this Lane
 
-  /// The first failure of any lane of any rank is the communicator's, and ends the call everywhere. Returns 1.
+  /// Aborts the communicator, unless another lane of any rank already did. The call ends on all ranks. Returns 1.
   int32_t fail(const Status &cause);
 };
 
-/// Makes the lanes of a plan whose buffers are all resolved. `tiles` has tileBytes for each lane. May throw
-/// std::bad_alloc.
+/// Makes the lanes of a plan whose buffers are resolved. `tiles` has tileBytes for each lane; the plan does not own
+/// them. May throw std::bad_alloc.
 void makeLanes(Plan &plan, Peers &peers, std::byte *tiles);
 
-/// A job for LanePool: this lane's part of a call, or of one piece of it. The context is the Plan.
+/// Jobs for LanePool; the context is the Plan. runLane runs this lane of a call, or of one piece. publishLane publishes
+/// this lane's share of the input.
 void runLane(void *plan, int lane);
-
-/// Likewise: what this lane publishes of it.
 void publishLane(void *plan, int lane);
 
 inline constexpr size_t tileBytes = size_t(64) << 10;

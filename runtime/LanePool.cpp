@@ -11,7 +11,7 @@ WaitEnd never() { return WaitEnd::Reached; }
 
 void LanePool::start(int numLanes, const WaitPolicy &policy) {
   waitPolicy = policy;
-  waitPolicy.maySleep = true; // idle threads must not burn a core, whatever the ranks do
+  waitPolicy.maySleep = true; // an idle thread must not use a core, however the ranks wait
   creatorPid = getpid();
   for (int lane = 1; lane < numLanes; ++lane) {
     Worker &worker = *workers.emplace_back(std::make_unique<Worker>());
@@ -44,7 +44,7 @@ void LanePool::stop() {
   current = nullptr;
   ++jobs;
   for (auto &worker : workers) {
-    if (getpid() != creatorPid) { // the threads did not follow into a forked child, and cannot be joined there
+    if (getpid() != creatorPid) { // a forked child does not have these threads, so it cannot join them
       (void)worker.release();
       continue;
     }

@@ -18,15 +18,15 @@ public:
   LanePool(const LanePool &) = delete;
   LanePool &operator=(const LanePool &) = delete;
 
-  /// Starts numLanes - 1 threads. Throws what std::thread throws, and then has none.
+  /// Starts numLanes - 1 threads. If std::thread throws, so does this, and no thread runs.
   void start(int numLanes, const WaitPolicy &policy);
 
-  /// Calls job(context, lane) once for every lane and returns when all have returned.
+  /// Calls job(context, lane) once for every lane, lane 0 on the calling thread. Blocks until all have returned.
   void run(Job job, void *context);
 
 private:
   struct Worker {
-    Cell started; // raised by the caller, for each job and once more to stop
+    Cell started; // the caller raises it for each job, and once more to stop
     Cell finished;
     std::thread thread;
   };

@@ -5,7 +5,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// Gives a plan other buffers of the caller, if that is all the same to the peers.
+/// Gives a plan other buffers of the caller. False: the peers would have to know them.
 bool moveTo(Plan &plan, const CallArguments &arguments, const SegmentTable &segments, const MemoryRules &rules) {
   if ((!isStaged(plan.buffers.staging) && plan.call.isShared()) || (plan.call.inputBytes && !arguments.input) ||
       (plan.call.outputBytes && !arguments.output))

@@ -10,7 +10,7 @@
 
 namespace kolo::runtime {
 
-/// What one lane signals and waits for. The cells and counts belong to Semaphores.
+/// The semaphores of one lane. A view of a Semaphores, which owns cells and counts.
 class LaneSemaphores {
 public:
   LaneSemaphores() = default;
@@ -23,13 +23,13 @@ public:
     return static_cast<uint64_t>(peer) < numRanks && static_cast<uint32_t>(semaphore) < numSemaphores;
   }
 
-  /// Adds one to the peer's count. Only when isValid.
+  /// Adds one to the peer's count. Requires isValid.
   void signal(int64_t peer, int32_t semaphore) const {
     uint64_t count = ++sent[index(semaphore, peer)];
     peerCells[peer][index(semaphore, self)].raise(count);
   }
 
-  /// The cell that the peer raises, and the value that the next wait is for. Only when isValid.
+  /// The cell that the peer raises, and the value that the next wait expects. Require isValid.
   Cell &cell(int64_t peer, int32_t semaphore) const { return own[index(semaphore, peer)]; }
   uint64_t nextExpected(int64_t peer, int32_t semaphore) const { return ++awaited[index(semaphore, peer)]; }
 
@@ -47,8 +47,9 @@ private:
   uint64_t *sent = nullptr, *awaited = nullptr;
 };
 
-/// One Cell per (semaphore, sending rank, receiving rank, lane), in memory of the receiving rank. Made at the first
-/// call of a program and kept: the counters only grow, and both ends count along privately, so calls need no reset.
+/// One Cell per (semaphore, sending rank, receiving rank, lane), in memory of the receiving rank. The first call of a
+/// program makes them, and the communicator keeps them. The counters only grow and both ends keep their own counts, so
+/// calls need no reset.
 class Semaphores {
 public:
   Semaphores(int semaphores, int ranks, int lanes) : numSemaphores(semaphores), numRanks(ranks), numLanes(lanes) {}
@@ -62,14 +63,14 @@ public:
   /// The cells of all ranks as mapped here.
   void connect(std::vector<Cell *> cells) { peerCells = std::move(cells); }
 
-  /// Lanes outermost, so that the private counts of two lanes are rarely in one cache line. Once connected; valid as
-  /// long as this is.
+  /// The view of one lane, valid while this object lives. Requires isConnected. Lanes are the outermost dimension, so
+  /// that the private counts of two lanes are rarely in one cache line.
   LaneSemaphores ofLane(int lane, int self) {
     size_t first = static_cast<size_t>(lane) * static_cast<size_t>(numSemaphores) * static_cast<size_t>(numRanks);
     return {own, peerCells.data(), sent.data(), awaited.data(), first, numSemaphores, numRanks, self};
   }
 
-  /// The memory, to be kept when this rank leaves before its peers do.
+  /// The cells' memory, for Peers::keepForPeers.
   std::shared_ptr<Segment> memory() const { return segment; }
 
 private:

@@ -4,15 +4,18 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace kolo::runtime {
 namespace {
 
-/// A connection that has not said all of its Hello yet, or has and waits for the answer.
+/// A connection that is sending its Hello, or has sent it and waits for the answer.
 struct Guest {
   Socket socket;
   Hello hello;
@@ -23,7 +26,7 @@ struct Guest {
 class Host {
 public:
   Host(const RankEnvironment &ownEnvironment, const Settings &settings)
-      : place(ownEnvironment), timeoutMs(settings.timeoutMs), start(Clock::now()),
+      : environment(ownEnvironment), timeoutMs(settings.timeoutMs), start(Clock::now()),
         deadline(start + std::chrono::milliseconds(settings.timeoutMs)),
         pids(static_cast<size_t>(ownEnvironment.worldSize), 0) {}
 
@@ -42,7 +45,7 @@ private:
     return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
   }
 
-  const RankEnvironment &place;
+  const RankEnvironment &environment;
   int timeoutMs;
   Clock::time_point start, deadline;
   Socket listener;
@@ -52,7 +55,7 @@ private:
   Status refusal;
 };
 
-/// Takes what has arrived; false when the connection is not, or no longer, one of ours.
+/// Receives what has arrived. False: the connection was closed, or does not speak Kolo's protocol.
 bool Host::readFrom(Guest &guest) {
   auto *bytes = reinterpret_cast<char *>(&guest.hello);
   while (!guest.hasSaidHello()) {
@@ -73,11 +76,11 @@ Status Host::admit(const Guest &guest) {
   if (hello.version != rendezvousVersion)
     return error(StatusCode::Mismatch, "a rank speaks version {} of the rendezvous, rank 0 speaks {}", hello.version,
                  rendezvousVersion);
-  if (hello.worldSize != place.worldSize)
+  if (hello.worldSize != environment.worldSize)
     return rankError(StatusCode::Mismatch, hello.rank, "ranks disagree on WORLD_SIZE: rank 0 has {}, rank {} has {}",
-                     place.worldSize, hello.rank, hello.worldSize);
-  if (hello.rank < 0 || hello.rank >= place.worldSize)
-    return error(StatusCode::Mismatch, "RANK {} in a world of {}", hello.rank, place.worldSize);
+                     environment.worldSize, hello.rank, hello.worldSize);
+  if (hello.rank < 0 || hello.rank >= environment.worldSize)
+    return error(StatusCode::Mismatch, "RANK {} is not below WORLD_SIZE {}", hello.rank, environment.worldSize);
   int &pid = pids[static_cast<size_t>(hello.rank)];
   if (pid != 0)
     return rankError(StatusCode::Mismatch, hello.rank, "two processes have RANK={}: {} and {}", hello.rank, pid,
@@ -100,7 +103,7 @@ void Host::acceptAll() {
   }
 }
 
-/// Waits for something to arrive and takes it; the first thing wrong becomes `refusal`. False when the time is over.
+/// Waits until something arrives, and receives it. The first error becomes `refusal`. False when the time is over.
 bool Host::listenOnce(Clock::time_point until) {
   std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
   for (const Guest &guest : guests)
@@ -136,7 +139,7 @@ Status Host::missing() const {
   std::string strangers =
       numStrangers ? fmt::format("; connections that did not speak Kolo's protocol: {}", numStrangers) : std::string();
   return rankError(StatusCode::Timeout, first, "rank 0 waited {} ms at {}:{} for rank {}: timed out{}", timeoutMs,
-                   place.master.host, place.master.port, ranks, strangers);
+                   environment.master.host, environment.master.port, ranks, strangers);
 }
 
 Status Host::gather() {
@@ -148,12 +151,12 @@ Status Host::gather() {
 
 void Host::answer(const Welcome &welcome) {
   for (Guest &guest : guests)
-    if (guest.hasSaidHello()) // one that ended meanwhile is noticed in the join
+    if (guest.hasSaidHello()) // the join notices a rank that ended meanwhile
       (void)guest.socket.sendAll(&welcome, sizeof(welcome), Clock::now() + std::chrono::seconds(1));
   std::erase_if(guests, [](const Guest &guest) { return guest.hasSaidHello(); });
 }
 
-/// Ranks that come after something went wrong would otherwise find nobody and retry until their timeout.
+/// Answers ranks that come after an error. Without an answer they would try again until their timeout.
 void Host::answerLatecomers(const Welcome &welcome) {
   Clock::time_point until = std::min(deadline, Clock::now() + std::chrono::seconds(1));
   answer(welcome);
@@ -163,12 +166,12 @@ void Host::answerLatecomers(const Welcome &welcome) {
 
 Result<std::shared_ptr<ControlMemory>> Host::run() {
   pids[0] = getpid();
-  Result<Socket> listening = listenAt(place.master);
+  Result<Socket> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
   listener = std::move(listening).value();
   Status status = gather();
-  Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, place.worldSize);
+  Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, environment.worldSize);
   if (status.isOk())
     status = shared.status();
   Welcome welcome;
@@ -181,7 +184,7 @@ Result<std::shared_ptr<ControlMemory>> Host::run() {
     answerLatecomers(welcome);
     return status;
   }
-  for (int rank = 0; rank < place.worldSize; ++rank)
+  for (int rank = 0; rank < environment.worldSize; ++rank)
     (*shared)->control.block(rank).pid.store(pids[static_cast<size_t>(rank)]);
   welcome.rootPid = getpid();
   welcome.controlFd = (*shared)->memory.fd();
@@ -192,8 +195,19 @@ Result<std::shared_ptr<ControlMemory>> Host::run() {
 
 } // namespace
 
-Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &place, const Settings &settings) {
-  return Host(place, settings).run();
+HostId currentHost() {
+  HostId id;
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::copy_n(boot.data(), std::min(boot.size(), sizeof(id.boot) - 1), id.boot);
+  struct stat info = {};
+  if (stat("/proc/self/ns/pid", &info) == 0)
+    id.pidNamespace = info.st_ino;
+  return id;
+}
+
+Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &environment, const Settings &settings) {
+  return Host(environment, settings).run();
 }
 
 } // namespace kolo::runtime

@@ -1,14 +1,16 @@
-// Join: what the processes of a world tell each other once, when all have mapped the control segment.
+// Join: what processes announce to each other once, when all have mapped the control segment.
 #include "CommunicatorState.h"
 #include "Error.h"
-#include "transport/Attach.h"
+#include "memory/Copy.h"
 #include "wait/Cores.h"
+
+#include <unistd.h>
 
 namespace kolo::runtime {
 namespace {
 
 constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
-const uint64_t probeWord = probeValue; // at this process's own address; peers try to read it
+const uint64_t probeWord = probeValue; // peers read it by cross-memory attach
 
 Status compareSettings(const Peers &peers) {
   const JoinInfo &first = peers.block(0).join;
@@ -26,7 +28,7 @@ Status compareSettings(const Peers &peers) {
   return {};
 }
 
-/// Reads a known word of every peer, as attached memory would be.
+/// Reads a known word of every peer by cross-memory attach.
 Status probeAttach(const Peers &peers) {
   for (int peer = 0; peer < peers.size(); ++peer) {
     uint64_t found = 0;
@@ -74,6 +76,20 @@ Status CommunicatorState::join() {
   for (int peer = 0; peer < ranks->size(); ++peer)
     cores.push_back(ranks->block(peer).join.cores);
   return start(cores);
+}
+
+Result<std::unique_ptr<CommunicatorState>> CommunicatorState::joinProcesses(std::shared_ptr<ControlMemory> shared,
+                                                                            int rank, const Settings &settings) {
+  RankBlock &block = shared->control.block(rank);
+  Presence expected = Presence::Absent;
+  if (!block.presence.compare_exchange_strong(expected, Presence::Joined))
+    return rankError(StatusCode::Mismatch, rank, "rank {} has joined already", rank);
+  block.pid.store(getpid());
+  auto ownPeers = std::make_unique<Peers>(std::move(shared), RankKind::Processes, rank, settings);
+  auto state = std::make_unique<CommunicatorState>(std::move(ownPeers));
+  if (Status status = state->join(); !status.isOk())
+    return status;
+  return state;
 }
 
 } // namespace kolo::runtime

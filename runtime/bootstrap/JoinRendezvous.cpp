@@ -1,6 +1,6 @@
 // The rendezvous for every rank but rank 0, and the factory that begins it.
+#include "CommunicatorState.h"
 #include "Error.h"
-#include "bootstrap/Processes.h"
 #include "bootstrap/Rendezvous.h"
 
 #include <unistd.h>
@@ -14,28 +14,29 @@
 namespace kolo::runtime {
 namespace {
 
-Result<Welcome> greet(const RankEnvironment &place, Clock::time_point deadline) {
-  Result<Socket> socket = connectTo(place.master, deadline);
+Result<Welcome> greet(const RankEnvironment &environment, Clock::time_point deadline) {
+  Result<Socket> socket = connectTo(environment.master, deadline);
   if (!socket.isOk())
     return socket.status();
   Hello hello;
   std::memcpy(hello.magic, helloMagic, sizeof(helloMagic));
-  hello.rank = place.rank;
-  hello.worldSize = place.worldSize;
+  hello.rank = environment.rank;
+  hello.worldSize = environment.worldSize;
   hello.pid = getpid();
   hello.host = currentHost();
   if (Status status = socket->sendAll(&hello, sizeof(hello), deadline); !status.isOk())
     return status;
   Welcome welcome;
-  // The magic first: a stranger may say something short and then wait for an answer.
+  // Receive the magic alone first: another program may send a few bytes and then wait for an answer.
   Result<size_t> magic = socket->receive(welcome.magic, sizeof(welcome.magic), deadline);
   if (!magic.isOk())
     return magic.status();
   if (*magic == 0)
-    return error(StatusCode::SystemError, "the other side closed the connection without a word");
+    return error(StatusCode::SystemError, "the other side closed the connection without an answer");
   if (std::memcmp(welcome.magic, welcomeMagic, *magic) != 0)
-    return error(StatusCode::Mismatch, "what answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
-                 place.master.host, place.master.port);
+    return error(StatusCode::Mismatch,
+                 "the process that answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
+                 environment.master.host, environment.master.port);
   constexpr size_t restBytes = sizeof(welcome) - sizeof(welcome.magic);
   Result<size_t> rest =
       socket->receive(reinterpret_cast<char *>(&welcome) + sizeof(welcome.magic), restBytes, deadline);
@@ -49,46 +50,46 @@ Result<Welcome> greet(const RankEnvironment &place, Clock::time_point deadline) 
   return welcome;
 }
 
-/// Attempts that may succeed later: rank 0 is not there yet.
+/// Whether another attempt may succeed, because rank 0 may not listen yet.
 bool isWorthRetrying(const Status &status) { return status.code() == StatusCode::SystemError; }
 
-Result<std::shared_ptr<ControlMemory>> openControl(const RankEnvironment &place, const Welcome &welcome) {
-  if (welcome.controlBytes != Control::sizeBytes(place.worldSize))
+Result<std::shared_ptr<ControlMemory>> openControl(const RankEnvironment &environment, const Welcome &welcome) {
+  if (welcome.controlBytes != Control::sizeBytes(environment.worldSize))
     return error(StatusCode::Mismatch, "rank 0 runs another version of this runtime");
   Result<Memory> memory = Memory::openPeer(welcome.rootPid, welcome.controlFd, welcome.controlBytes);
   if (!memory.isOk())
     return memory.status();
   auto shared = std::make_shared<ControlMemory>();
   shared->memory = std::move(memory).value();
-  shared->control = Control(shared->memory.data(), place.worldSize);
+  shared->control = Control(shared->memory.data(), environment.worldSize);
   return shared;
 }
 
 } // namespace
 
-Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &place, const Settings &settings) {
+Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   while (true) {
-    Result<Welcome> welcome = greet(place, deadline);
+    Result<Welcome> welcome = greet(environment, deadline);
     if (welcome.isOk()) {
       welcome->message[sizeof(welcome->message) - 1] = 0;
       if (welcome->code != StatusCode::Ok)
         return Status(welcome->code, welcome->message, welcome->culprit);
-      return openControl(place, *welcome);
+      return openControl(environment, *welcome);
     }
     bool isOver = millisecondsUntil(deadline) == 0;
     if (!isOver && !isWorthRetrying(welcome.status()))
       return welcome.status();
     if (isOver)
       return rankError(StatusCode::Timeout, 0, "rank {} waited {} ms for rank 0 at {}:{}: timed out; last attempt: {}",
-                       place.rank, settings.timeoutMs, place.master.host, place.master.port,
+                       environment.rank, settings.timeoutMs, environment.master.host, environment.master.port,
                        welcome.status().message());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
 Result<RankEnvironment> readRankEnvironment() {
-  RankEnvironment place;
+  RankEnvironment environment;
   std::string problems;
   auto read = [&](const char *name) -> std::string_view {
     const char *text = std::getenv(name);
@@ -103,15 +104,15 @@ Result<RankEnvironment> readRankEnvironment() {
       problems += fmt::format("{}{}='{}' is not {}", problems.empty() ? "" : "; ", name, text, what);
     return value.value_or(least);
   };
-  place.worldSize = readNumber("WORLD_SIZE", 1, maxRanks, "a number of ranks from 1 to 256");
-  place.rank = readNumber("RANK", 0, std::numeric_limits<int>::max(), "a rank");
-  place.master.host = read("MASTER_ADDR");
-  place.master.port = std::to_string(readNumber("MASTER_PORT", 1, 65535, "a port from 1 to 65535"));
-  if (problems.empty() && place.rank >= place.worldSize)
-    problems = fmt::format("RANK={} is not below WORLD_SIZE={}", place.rank, place.worldSize);
+  environment.worldSize = readNumber("WORLD_SIZE", 1, maxRanks, "a number of ranks from 1 to 256");
+  environment.rank = readNumber("RANK", 0, std::numeric_limits<int>::max(), "a rank");
+  environment.master.host = read("MASTER_ADDR");
+  environment.master.port = std::to_string(readNumber("MASTER_PORT", 1, 65535, "a port from 1 to 65535"));
+  if (problems.empty() && environment.rank >= environment.worldSize)
+    problems = fmt::format("RANK={} is not below WORLD_SIZE={}", environment.rank, environment.worldSize);
   if (!problems.empty())
     return Status(StatusCode::InvalidArgument, problems);
-  return place;
+  return environment;
 }
 
 Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptions &options) {
@@ -119,14 +120,15 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
     Result<Settings> settings = readSettings(options);
     if (!settings.isOk())
       return settings.status();
-    Result<RankEnvironment> place = readRankEnvironment();
-    if (!place.isOk())
-      return place.status();
+    Result<RankEnvironment> environment = readRankEnvironment();
+    if (!environment.isOk())
+      return environment.status();
     Result<std::shared_ptr<ControlMemory>> shared =
-        place->rank == 0 ? hostRendezvous(*place, *settings) : joinRendezvous(*place, *settings);
+        environment->rank == 0 ? hostRendezvous(*environment, *settings) : joinRendezvous(*environment, *settings);
     if (!shared.isOk())
       return shared.status();
-    Result<std::unique_ptr<CommunicatorState>> joined = joinProcesses(*shared, place->rank, *settings);
+    Result<std::unique_ptr<CommunicatorState>> joined =
+        CommunicatorState::joinProcesses(*shared, environment->rank, *settings);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());

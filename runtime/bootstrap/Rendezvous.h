@@ -1,20 +1,32 @@
-// Rendezvous: processes that only know RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
+// Rendezvous: processes that know only RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
 //
-// Every other rank connects to rank 0 and says Hello. Rank 0 answers all at once, when all have come or when something
-// is wrong: with a Welcome that says where the control segment is, or why there is none. Nothing else goes over the
+// Every other rank connects to rank 0 and sends a Hello. When all ranks have come, or after the first error, rank 0
+// sends a Welcome to all of them. It says where the control segment is, or why there is none. Nothing else uses the
 // network.
 #pragma once
 
 #include "Environment.h"
-#include "bootstrap/Host.h"
 #include "bootstrap/Socket.h"
 #include "transport/Peers.h"
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace kolo::runtime {
 
+/// Equal for two processes exactly when they can see each other by process number: they have the same boot of the same
+/// kernel, and the same process namespace. Host names do not tell.
+struct HostId {
+  char boot[40] = {};
+  uint64_t pidNamespace = 0;
+  bool operator==(const HostId &) const = default;
+};
+
+/// Parts that cannot be read stay empty.
+HostId currentHost();
+
+/// The four variables as read.
 struct RankEnvironment {
   int rank = 0;
   int worldSize = 1;
@@ -48,10 +60,10 @@ struct Welcome {
   char message[256] = {};
 };
 
-/// Rank 0: waits for all others. Returns the control segment with everybody's process number in it.
-/// Timeout, Mismatch, SystemError: the others are told the same.
-Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &place, const Settings &settings);
-/// Any other rank: retries until rank 0 is there. Timeout, SystemError, or what rank 0 says.
-Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &place, const Settings &settings);
+/// Rank 0: blocks until all other ranks have come. Returns the control segment with the process numbers of all ranks.
+/// Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
+Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &environment, const Settings &settings);
+/// Any other rank: blocks, and connects until rank 0 answers. Timeout, SystemError, or the error that rank 0 sends.
+Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &environment, const Settings &settings);
 
 } // namespace kolo::runtime

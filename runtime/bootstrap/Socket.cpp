@@ -43,7 +43,7 @@ bool waitReady(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-/// A connection attempt to a free local port can meet itself, when the kernel picks that port for this end as well.
+/// An attempt to connect to a free local port can connect to itself, if the kernel picks the same port for this end.
 bool isConnectedToItself(int fd) {
   sockaddr_storage own = {}, other = {};
   socklen_t ownBytes = sizeof(own), otherBytes = sizeof(other);

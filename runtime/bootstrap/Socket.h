@@ -1,4 +1,4 @@
-// Socket: a TCP descriptor, and the few operations of the rendezvous, each with a deadline.
+// Socket: a TCP descriptor, and the operations of the rendezvous on it, each with a deadline.
 #pragma once
 
 #include "kolo/runtime/Status.h"
@@ -23,9 +23,10 @@ public:
   int descriptor() const { return fd; }
   bool isOpen() const { return fd >= 0; }
 
-  /// Sends all of it. SystemError, Timeout.
+  /// Blocks until all bytes are sent. SystemError, Timeout.
   Status sendAll(const void *bytes, size_t sizeBytes, Clock::time_point deadline);
-  /// Receives exactly sizeBytes, or fewer when the other side closes; returns how many. SystemError, Timeout.
+  /// Blocks until sizeBytes bytes have arrived or the other side has closed. Returns the number received. SystemError,
+  /// Timeout.
   Result<size_t> receive(void *bytes, size_t sizeBytes, Clock::time_point deadline);
 
 private:
@@ -37,10 +38,10 @@ struct Address {
   std::string port;
 };
 
-/// Listens, non-blocking. SystemError: the address is not this host's, or the port is taken. InvalidArgument: no such
-/// name.
+/// Makes a non-blocking listening socket. SystemError: the address is not of this host, or the port is taken.
+/// InvalidArgument: the name cannot be resolved.
 Result<Socket> listenAt(const Address &address);
-/// One attempt. SystemError, Timeout, InvalidArgument as above.
+/// Tries once to connect. SystemError, Timeout, InvalidArgument as for listenAt.
 Result<Socket> connectTo(const Address &address, Clock::time_point deadline);
 /// Milliseconds until the deadline, at least 0.
 int millisecondsUntil(Clock::time_point deadline);

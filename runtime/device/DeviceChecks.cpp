@@ -1,4 +1,4 @@
-// What a process can check of a call by itself.
+// The checks of a call that a process makes by itself.
 #include "device/DeviceState.h"
 
 #include "Error.h"
@@ -10,7 +10,7 @@ namespace kolo::runtime {
 Status DeviceState::check(DevicePlan &plan) const {
   for (size_t local = 0; local < locals.size(); ++local) {
     Status status = checkRank(plan, local);
-    if (!status.isOk()) // with peers elsewhere, those add the rank
+    if (!status.isOk()) // with a meeting, the peers add the rank
       return meeting
                  ? status
                  : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
@@ -41,7 +41,7 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   CallArguments arguments = plan.request.arguments();
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
-  // The program is named: nothing is selected by where the buffers lie.
+  // The table is empty: a selection treats buffers as windows, because peers access device memory directly.
   Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), rank.rank, numRanks);
   if (!call.isOk())
     return call.status();
@@ -80,7 +80,7 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
   return {};
 }
 
-/// A line has to arrive at once wherever it is sent to.
+/// An LL128 line must arrive as a whole at every rank.
 Status DeviceState::checkLL128(const DevicePlan &plan, size_t device) const {
   const OpenDevice &on = *devices[device];
   for (size_t rank = 0; rank < deviceOfRank.size(); ++rank) {
@@ -91,14 +91,14 @@ Status DeviceState::checkLL128(const DevicePlan &plan, size_t device) const {
     if (!keepsLines)
       return error(
           StatusCode::InvalidArgument,
-          "program '{}' sends packets in lines, which arrive whole on one device and over NVLink alone: device {} "
+          "program '{}' uses protocol ll128, whose lines arrive whole only inside a device and over NVLink: device {} "
           "has no NVLink to that of rank {}",
           plan.calls.front().info->name, on.ordinal(), rank);
   }
   return {};
 }
 
-/// All blocks of all ranks on a device wait for each other, so all have to run at once.
+/// All blocks of all ranks on a device wait for each other, so the device must hold all of them at once.
 Status DeviceState::checkResidency(const DevicePlan &plan, size_t device) const {
   const OpenDevice &on = *devices[device];
   const Call &call = plan.calls.front();

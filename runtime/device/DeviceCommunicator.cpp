@@ -1,6 +1,5 @@
-// DeviceCommunicator, DeviceBuffer and DeviceStream: the public faces.
+// DeviceCommunicator, DeviceBuffer and DeviceStream: the public interface of DeviceState.
 #include "device/DeviceState.h"
-#include "device/DriverLibrary.h"
 
 #include "Error.h"
 
@@ -29,8 +28,7 @@ Result<DeviceInfo> describeDevice(DeviceKind kind, int device) {
       return opened.status();
     const KoloDriverDevice &known = (*opened)->description();
     std::string architecture = known.architecture;
-    architecture.resize(
-        std::min(architecture.find(':'), architecture.size())); // features that code may but need not use
+    architecture.resize(std::min(architecture.find(':'), architecture.size())); // drop features that code need not use
     return DeviceInfo{known.name, architecture, known.memoryBytes};
   });
 }

@@ -1,11 +1,10 @@
-// The entry to a call that was not seen before: what the ranks must know of each other, and agree on, before they
-// launch it.
+// The entry to a new call: what ranks agree on, and learn about each other, before they launch it.
 //
-// Four exchanges, each of which every rank takes part in, and leaves with the same outcome:
-//   announce  the call, and whether this rank can run it
-//   drain     only if some rank has no room left: all calls so far have ended on all devices, so memory may go
-//   locate    where buffers, scratch and semaphores are
-//   confirm   everybody has mapped all, so everybody may launch
+// Every rank takes part in up to four exchanges and leaves each with the same result:
+//   announce  each rank names its call and says whether it can run it
+//   drain     only if a rank has no room: all calls so far have ended on all devices, so plans and memory may be freed
+//   locate    each rank says where its buffers, scratch memory and semaphores are
+//   confirm   all ranks have mapped all memory, so all may launch
 #include "device/DeviceState.h"
 
 #include "CallIdentity.h"
@@ -14,7 +13,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// What is allocated here is no part of a graph that this thread or another captures.
+/// While one lives, a capture in this or another thread neither records nor forbids allocations.
 class Relaxed {
 public:
   explicit Relaxed(const KoloDeviceDriver &table) : driver(table) {
@@ -33,7 +32,7 @@ private:
   bool isRelaxed = false;
 };
 
-/// Polls that take at least the time of the options: one takes half a microsecond or more.
+/// Polls per millisecond of timeout: a poll takes at least half a microsecond.
 constexpr uint64_t pollsPerMs = 2000;
 
 } // namespace
@@ -77,7 +76,7 @@ Result<DevicePlan *> DeviceState::agree(std::unique_ptr<DevicePlan> plan) {
   return plans.back().get();
 }
 
-/// Says this rank's own outcome, and gives that of all.
+/// Announces this rank's outcome, and returns that of all ranks.
 Status DeviceState::exchange(DeviceRecord &record, const Status &own) {
   if (!own.isOk())
     setRefusal(record, own);
@@ -169,7 +168,7 @@ Result<PlanAddresses> DeviceState::resolve(const DevicePlan &plan) {
   for (int peer = 0; meeting && peer < numRanks; ++peer) {
     if (peer == meeting->rank())
       continue;
-    auto place = [&](const DeviceLocation &location, void *&address) {
+    auto map = [&](const DeviceLocation &location, void *&address) {
       Result<void *> found = peers->resolve(peer, location);
       address = found.isOk() ? *found : nullptr;
       return found.status();
@@ -177,9 +176,9 @@ Result<PlanAddresses> DeviceState::resolve(const DevicePlan &plan) {
     const DeviceRecord &record = meeting->heard(peer);
     auto index = static_cast<size_t>(peer);
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
-      if (Status status = place(record.buffers[role], addresses.buffers[role][index]); !status.isOk())
+      if (Status status = map(record.buffers[role], addresses.buffers[role][index]); !status.isOk())
         return status;
-    if (Status status = place(record.semaphores, addresses.semaphores[index]); !status.isOk())
+    if (Status status = map(record.semaphores, addresses.semaphores[index]); !status.isOk())
       return status;
   }
   return addresses;

@@ -19,7 +19,7 @@ std::optional<int> computeCapability(std::string_view architecture) {
 /// "gfx90a" of "gfx90a:sramecc+:xnack-".
 std::string_view processor(std::string_view architecture) { return architecture.substr(0, architecture.find(':')); }
 
-/// How well an image is made for a device: the more the better; nothing: it does not run there.
+/// How well an image suits a device; larger is better. Nothing: the image does not run there.
 std::optional<int> suitability(const KoloDeviceImage &image, std::string_view architecture) {
   constexpr int exact = 10000, particular = exact + 1; // PTX: its architecture's number, which is less
   bool isParticular = image.architecture == std::string(architecture) + "a";

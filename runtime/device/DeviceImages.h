@@ -1,4 +1,4 @@
-// DeviceImages: what a plugin carries for devices, and which of it a device can run.
+// DeviceImages: a plugin's code for devices, and the image that a device runs.
 #pragma once
 
 #include "device/OpenDevice.h"
@@ -10,18 +10,18 @@
 
 namespace kolo::runtime {
 
-/// The plugin's table for devices. BadPlugin: it has none, or one that this runtime does not understand.
+/// The plugin's table for devices. BadPlugin: the plugin has none, or this runtime does not understand it.
 Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin);
 
-/// The best image for a device: a cubin or a code object for exactly this architecture, else PTX for the latest one
-/// that is not later. BadPlugin: there is none; the message says which there are.
+/// The best image for a device: a cubin or a code object for exactly this architecture, else the PTX of the latest
+/// architecture that is not later. BadPlugin: no image fits; the message lists the images.
 Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::string_view kind,
                                             std::string_view architecture);
 
-/// BadPlugin: there is no code for this type and reduction.
+/// BadPlugin: the images have no code for this type and reduction.
 Status checkReduction(const KoloDevicePlugin &table, DataType type, Reduction reduction);
 
-/// A plugin's image, loaded on a device, and its kernels in the order of the plugin's programs.
+/// An image of a plugin, loaded on a device, and its kernels in the order of the plugin's programs. Owns the module.
 struct LoadedImage {
   LoadedImage() = default;
   ~LoadedImage();
@@ -34,8 +34,8 @@ struct LoadedImage {
   std::vector<KoloDriverKernel> kernels;
 };
 
-/// Loads it, or finds it where some communicator of this process has it loaded. Translating PTX takes its time.
-/// BadPlugin, OutOfMemory, DeviceError.
+/// Loads the best image, unless a communicator of this process has already loaded it. May block while the driver
+/// translates PTX. BadPlugin, OutOfMemory, DeviceError.
 Result<std::shared_ptr<const LoadedImage>> loadImage(std::shared_ptr<OpenDevice> device,
                                                      std::shared_ptr<const PluginState> plugin);
 

@@ -1,4 +1,4 @@
-// How a DeviceState comes to be: which devices its ranks are on, and what ranks elsewhere have to know of them.
+// Makes a DeviceState: opens the devices of its ranks, and exchanges them with ranks elsewhere.
 #include "device/DeviceState.h"
 
 #include "Environment.h"
@@ -13,7 +13,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// Puts what the environment says into the options. InvalidArgument: one is out of range.
+/// Replaces options by environment variables. InvalidArgument: a value is out of range.
 Status settleOptions(DeviceOptions &options) {
   Result<Settings> settings = readSettings({.timeoutMs = options.timeoutMs, .lanes = options.lanes});
   if (!settings.isOk())
@@ -25,7 +25,7 @@ Status settleOptions(DeviceOptions &options) {
   return {};
 }
 
-/// Kernels on every device use memory of every other.
+/// Lets kernels on every device access memory of every other.
 Status connect(std::span<const std::shared_ptr<OpenDevice>> devices) {
   for (const auto &device : devices)
     for (const auto &peer : devices)

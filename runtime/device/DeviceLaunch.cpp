@@ -1,4 +1,4 @@
-// Launches of a plan: one per device and stream, in the order of earlier ones.
+// Launches a plan: one launch per device and stream, ordered after earlier launches.
 #include "device/DeviceState.h"
 
 #include "Error.h"
@@ -8,7 +8,7 @@ namespace kolo::runtime {
 Status DeviceState::launch(DevicePlan &plan, std::span<const StreamHandle> streams) {
   if (meeting)
     meeting->setRunning(true);
-  // Ranks on one device lie in its table in the order in which they are here.
+  // A device's table has its ranks in the order of `locals`.
   for (size_t device = 0; device < devices.size(); ++device) {
     std::vector<LocalRank *> group;
     StreamHandle stream = nullptr;
@@ -38,7 +38,7 @@ Status DeviceState::launchGroup(DevicePlan &plan, std::span<LocalRank *const> gr
       !status.isOk())
     return status;
   for (LocalRank *local : group) {
-    // What a graph is ordered after, whoever launches it says.
+    // The caller orders a graph after other work when it launches the graph.
     if (!isCapturing && local->hasLaunched && local->stream != stream)
       if (Status status = device.status(driver.waitForEvent(device.ordinal(), stream, local->launched.handle()),
                                         "ordering streams");

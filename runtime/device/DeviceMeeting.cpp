@@ -31,7 +31,7 @@ void DeviceMeeting::leave(bool isWell) {
   (void)next();
   if (!isWell || !perform().isOk())
     peers().waitUntilQuiet();
-  // A thread may still read what this one said last.
+  // Another thread may still read the last record.
   if (peers().kind() == RankKind::Threads)
     peers().keepForPeers(std::make_shared<Window>(std::move(own)));
 }

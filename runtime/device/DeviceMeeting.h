@@ -1,5 +1,4 @@
-// DeviceMeeting: what ranks in several threads or processes tell each other, on the host, to start collectives on
-// devices.
+// DeviceMeeting: exchanges on the host between ranks in several threads or processes that start collectives on devices.
 #pragma once
 
 #include "device/DeviceDriver.h"
@@ -15,15 +14,15 @@ namespace kolo::runtime {
 struct DeviceLocation {
   uint64_t address = 0;     // in the owner's process; 0: none
   uint64_t offsetBytes = 0; // in its allocation
-  uint64_t id = 0;          // of the allocation, among those of the owner's process
+  uint64_t id = 0;          // of the allocation; never used twice in the owner's process
   KoloDriverHandle handle = {};
 };
 
-/// What a rank says in one exchange.
+/// What a rank announces in one exchange.
 struct DeviceRecord {
-  uint64_t callNumber = 0;          // its number of its call: see DeviceState::exchangeNumbers
-  StatusCode code = StatusCode::Ok; // this rank's own refusal, then `message`
-  int32_t mustDrain = 0;            // it has to free memory before it can go on
+  uint64_t callNumber = 0;          // this rank's number of the call: see DeviceState::exchangeNumbers
+  StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
+  int32_t mustDrain = 0;            // this rank must free memory before it can go on
   char message[320] = {};
   CallKey call;
   DeviceLocation buffers[KOLO_NUM_BUFFER_ROLES];
@@ -33,8 +32,8 @@ struct DeviceRecord {
   uint8_t uuid[16] = {};
 };
 
-/// One rank's end. Everything here is collective, and in the same order on every rank; a failure of another rank to
-/// come ends the communicator on the host: Timeout, PeerLost, Aborted.
+/// One rank's end. All ranks call the same functions in the same order. If a rank does not come, the communicator of
+/// the host is aborted: Timeout, PeerLost, Aborted.
 class DeviceMeeting {
 public:
   static Result<DeviceMeeting> create(Communicator host);
@@ -42,23 +41,23 @@ public:
   int rank() const { return host.rank(); }
   int size() const { return host.size(); }
 
-  /// An empty record, to be filled before `perform`.
+  /// The empty record for the next exchange; the caller fills it before `perform`.
   DeviceRecord &next();
-  /// The same, as it is now.
+  /// The same record, with what it holds now.
   DeviceRecord &said() { return recordsIn(own.data())[(sequence + 1) % 2]; }
-  /// Returns when all ranks have said theirs, which `heard` gives until the next call of `next`.
+  /// Blocks until all ranks have announced theirs. `heard` gives them until the next call of `next`.
   Status perform();
   const DeviceRecord &heard(int peer) const;
-  /// The first rank that refused, as a Status for this one.
+  /// The refusal of the first rank that refused, as a Status for this rank.
   Status firstRefusal() const;
 
-  /// Whether kernels of this rank may touch memory of others.
+  /// Announces whether kernels of this rank may access memory of peers.
   void setRunning(bool isRunning) { peers().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
-  /// The last thing: returns when this rank's memory may go. If all is well, once all ranks have come here; else, or if
-  /// some never will, once no other runs kernels, or the time is up.
+  /// Called last. Blocks until this rank's memory may be freed. If all is well, that is when all ranks have come here.
+  /// Otherwise, or if a rank never comes, it is when no other rank runs kernels, or after the timeout.
   void leave(bool isWell);
 
-  /// The host's view of the peers: liveness, and the failure that ended it all.
+  /// The host's view of the peers.
   Peers &peers() const;
 
 private:
@@ -67,8 +66,8 @@ private:
   static DeviceRecord *recordsIn(void *board) { return static_cast<DeviceRecord *>(board); }
 
   Communicator host;
-  // Two records per rank, used in turn: whoever writes into one again has finished the exchange after, for which all
-  // peers had to be done with reading it.
+  // Two records per rank, used in turn. A rank writes a record again only after the next exchange, and all peers have
+  // finished reading it before they take part in that exchange.
   Window own;
   std::vector<RemoteWindow> all;
   uint64_t sequence = 0;

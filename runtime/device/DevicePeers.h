@@ -1,4 +1,4 @@
-// DevicePeers: memory of this rank in words for its peers, and theirs as it is mapped here.
+// DevicePeers: locations of this rank's device memory for its peers, and the mappings of their memory here.
 #pragma once
 
 #include "device/DeviceMeeting.h"
@@ -16,15 +16,15 @@ public:
   DevicePeers(const DevicePeers &) = delete;
   DevicePeers &operator=(const DevicePeers &) = delete;
 
-  /// By rank; -1 for those whose addresses are valid here, being in this process.
+  /// Process numbers by rank; -1 for ranks of this process, whose addresses are valid here.
   void setProcesses(std::vector<int> processes) { pids = std::move(processes); }
   bool haveOwnProcesses() const;
 
-  /// Null memory gives an empty location. DeviceError: it cannot be shared.
+  /// Null memory gives an empty location. DeviceError: the memory cannot be shared.
   Result<DeviceLocation> describe(void *memory) const;
-  /// Where a peer's memory is here; mapped the first time.
+  /// The address of a peer's memory in this process. Maps an allocation the first time. DeviceError.
   Result<void *> resolve(int peer, const DeviceLocation &location);
-  /// Unmaps all.
+  /// Unmaps all memory of peers.
   void closeAll();
 
 private:

@@ -1,4 +1,4 @@
-// DevicePlan: a call as it was worked out and agreed on, with all that its launches read, kept for when it is repeated.
+// DevicePlan: a call that was resolved and agreed on, with all memory that its launches read, kept for repetitions.
 #pragma once
 
 #include "Call.h"
@@ -13,17 +13,17 @@
 
 namespace kolo::runtime {
 
-/// One of the ranks of this process.
+/// One of the ranks of this object's process.
 struct LocalRank {
   int rank = 0;
   size_t device = 0;      // index among the devices of this communicator
   size_t position = 0;    // among the ranks that are on this device
-  DeviceEvent launched;   // after its last launch outside of graphs
-  void *stream = nullptr; // of that one
+  DeviceEvent launched;   // recorded after its last launch outside of graphs
+  void *stream = nullptr; // of that launch
   bool hasLaunched = false;
 };
 
-/// The counters of one program, of the ranks of this process in their order; see KoloDeviceInvocation. They start at
+/// The counters of one program, for the ranks of this process in their order: see KoloDeviceInvocation. They start at
 /// zero.
 struct DeviceCounters {
   struct OfRank {
@@ -32,9 +32,9 @@ struct DeviceCounters {
   std::vector<OfRank> ranks;
 };
 
-/// Scratch memory of the ranks of this process. Calls share it only if they have the same program, mesh, count, type
-/// size and root: nothing orders accesses of one call and of another on different devices, but that a program is proved
-/// right back to back with itself.
+/// Scratch memory and packet buffers of the ranks of this process. Calls share them only if they have the same program,
+/// mesh, count, element size and root. Nothing orders the accesses of two calls on different devices, except the proof
+/// that a program is right back to back with itself.
 struct DeviceScratch {
   std::vector<DeviceMemory> ranks;
   std::vector<DeviceMemory> packets, packetCalls; // zero at first; see KoloDeviceInvocation
@@ -57,13 +57,13 @@ struct DevicePlan {
   KeptCall request;                    // without pointers
   std::vector<LocatedBuffers> buffers; // by local rank
   std::vector<uint64_t> numbers;       // see DeviceState::exchangeNumbers
-  bool isCaptured = false;             // launches in graphs may come at any time
+  bool isCaptured = false;             // a graph may launch it at any time
 
   std::vector<Call> calls;                                // by local rank
   std::vector<std::shared_ptr<const LoadedImage>> images; // by device
   std::shared_ptr<DeviceCounters> counters;
   std::shared_ptr<DeviceScratch> scratch;
-  std::vector<DeviceMemory> aside; // by local rank: a copy of the input, where the program is not to be run in place
+  std::vector<DeviceMemory> aside; // by local rank: a copy of the input, if the program cannot run in place
 
   // By device: the invocations of its ranks, and the tables that these point to.
   std::vector<DeviceMemory> tables;
@@ -76,7 +76,7 @@ struct DevicePlan {
   void *inputOf(size_t local) const { return aside[local].data() ? aside[local].data() : calls[local].input; }
 };
 
-/// What goes into the tables, apart from the plan: the addresses of all ranks' memory, by rank of the peers.
+/// What the tables hold apart from the plan: addresses of the memory of all ranks, by rank.
 struct PlanAddresses {
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> semaphores;
@@ -85,7 +85,7 @@ struct PlanAddresses {
   int numLanes = 1;
 };
 
-/// Writes the tables of a plan to its devices, and allocates where its failures are noted. OutOfMemory, DeviceError.
+/// Writes the tables of a plan to its devices, and allocates its failure records. Blocking. OutOfMemory, DeviceError.
 Status writeTables(DevicePlan &plan, std::span<const LocalRank> locals,
                    std::span<const std::shared_ptr<OpenDevice>> devices, const PlanAddresses &addresses);
 

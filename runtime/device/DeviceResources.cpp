@@ -1,4 +1,4 @@
-// What calls take of memory: counters per program, scratch per shape of a call; and when it goes.
+// Device memory of calls: counters per program, scratch memory per shape of a call. Also decides when to free it.
 #include "device/DeviceState.h"
 
 #include <algorithm>
@@ -7,10 +7,10 @@ namespace kolo::runtime {
 namespace {
 
 constexpr size_t mostPlans = 256;
-/// Per rank. Shapes that need more all the same get it, one at a time.
+/// Per rank. A single shape may need more, and gets it.
 constexpr size_t mostScratchBytes = size_t(1) << 30;
 
-/// Something, so that it has an address of its own.
+/// Allocates at least one word, so that the memory has its own address.
 Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, KoloMemoryKind kind, size_t sizeBytes) {
   Result<DeviceMemory> memory = DeviceMemory::allocate(device, kind, std::max<size_t>(sizeBytes, sizeof(uint64_t)));
   if (memory.isOk())
@@ -19,7 +19,7 @@ Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, 
   return memory;
 }
 
-/// Of both turns.
+/// Bytes of both turns of the packet buffer.
 size_t packetMemoryBytes(const Call &call) {
   return call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(call.key.count)) : 0;
 }
@@ -37,7 +37,7 @@ bool DeviceState::isFull(const DevicePlan &plan) const {
   return kept > 0 && kept + plan.calls.front().scratchBytes + packetMemoryBytes(plan.calls.front()) > mostScratchBytes;
 }
 
-/// Once nothing of them runs any more, on any rank.
+/// Called when no rank runs any of them.
 void DeviceState::freePlans() {
   for (std::unique_ptr<DevicePlan> &plan : plans)
     if (plan->isCaptured)

@@ -1,4 +1,4 @@
-// A call: has it been seen before? Then it is launched as it was.
+// Runs a call: finds its plan, or agrees on a new one, and launches it.
 #include "device/DeviceState.h"
 
 #include "Error.h"

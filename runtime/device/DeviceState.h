@@ -1,4 +1,4 @@
-// DeviceState: what is behind a DeviceCommunicator.
+// DeviceState: the implementation of DeviceCommunicator.
 #pragma once
 
 #include "device/DeviceMeeting.h"
@@ -31,7 +31,7 @@ public:
 
   int size() const { return numRanks; }
   const std::vector<int> &ranks() const { return rankNumbers; }
-  /// Null when the rank is not one of this process.
+  /// Null when the rank is not one of ranks().
   std::shared_ptr<OpenDevice> deviceOf(int rank) const;
 
   Status run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
@@ -53,14 +53,14 @@ private:
   Status open(std::span<const int> ordinals, std::span<const int> numbers);
   Status agreeOnOptions();
 
-  // A call that was seen before: DeviceRun.cpp.
+  // DeviceRun.cpp: finds the plan of a call.
   Status checkSpans(std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) const;
   void locateBuffers(std::span<const RankBuffers> buffers);
   uint64_t numberOf(const CallIdentity &call);
   Status exchangeNumbers(uint64_t own);
   DevicePlan *findPlan();
 
-  // One that was not: DeviceEntry.cpp.
+  // DeviceEntry.cpp: agrees on a new call.
   Result<DevicePlan *> agree(std::unique_ptr<DevicePlan> plan);
   Status exchange(DeviceRecord &record, const Status &own);
   Status announce(const DevicePlan &plan, const Status &own, bool &mustDrain);
@@ -69,7 +69,7 @@ private:
   Result<PlanAddresses> resolve(const DevicePlan &plan);
   void *memoryOf(const DevicePlan &plan, size_t local, size_t role) const;
 
-  // What this process can say and do by itself for that: DeviceChecks.cpp and DeviceResources.cpp.
+  // DeviceChecks.cpp and DeviceResources.cpp: this process's own part of that.
   Status check(DevicePlan &plan) const;
   Status checkRank(DevicePlan &plan, size_t local) const;
   Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const;
@@ -102,21 +102,21 @@ private:
   std::vector<int> rankNumbers;
   std::vector<LocalRank> locals;
   std::vector<std::shared_ptr<OpenDevice>> devices;
-  std::vector<DeviceId> deviceOfRank;   // of the whole world
-  std::vector<int> ranksOnDevice;       // by device: of the whole world, as far as known
-  std::optional<DeviceMeeting> meeting; // where not all ranks are here
+  std::vector<DeviceId> deviceOfRank;   // of all ranks
+  std::vector<int> ranksOnDevice;       // by device: ranks of all processes
+  std::optional<DeviceMeeting> meeting; // if not all ranks are here
   std::optional<DevicePeers> peers;     // likewise
   DeviceMemory abortFlag;               // one word in host memory
   std::map<CounterKey, std::shared_ptr<DeviceCounters>> counters;
   std::map<ScratchKey, std::shared_ptr<DeviceScratch>> scratch;
   std::vector<std::unique_ptr<DevicePlan>> plans;
-  std::vector<std::unique_ptr<DevicePlan>> retired; // not found any more, but in graphs
+  std::vector<std::unique_ptr<DevicePlan>> retired; // no call finds them, but graphs launch them
   size_t lastPlan = 0;
   uint64_t lastNumber = 0;
   // Of the call in progress. Members, so that a repeated call allocates nothing for them.
   std::vector<LocatedBuffers> called; // by local rank
   std::vector<uint64_t> numbers;      // by rank; of this process alone where all ranks are here
-  std::optional<Status> failure;      // why this is of no more use
+  std::optional<Status> failure;      // why the communicator was aborted
 };
 
 } // namespace kolo::runtime

@@ -1,8 +1,7 @@
-// What became of launches: waiting for them, noticing failures, and saying what it was that a kernel waited for.
+// Watches launches: waits for them, notices failures, and says what a kernel waited for.
 #include "device/DeviceState.h"
 
 #include "Error.h"
-#include "Statement.h"
 
 #include <atomic>
 #include <thread>
@@ -12,14 +11,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A rank that has ended may have done its part before: so long is waited for what runs here to end by itself.
+/// A lost rank may have done its part before it ended, so launches here have this time to end by themselves.
 constexpr int64_t graceMs = 20;
 
 uint64_t codeOf(const KoloDeviceFailure &failure) {
   return std::atomic_ref(const_cast<uint64_t &>(failure.code)).load(std::memory_order_acquire);
 }
 
-/// The first looks follow each other closely, since collectives are short.
+/// The first looks follow each other closely, because collectives are short.
 void pauseBetweenLooks(int64_t turn) {
   if (turn < 1000)
     std::this_thread::yield();
@@ -37,7 +36,7 @@ void DeviceState::abortLaunches() {
   std::atomic_ref(*static_cast<uint64_t *>(abortFlag.data())).store(1, std::memory_order_release);
 }
 
-/// Ends it all, with this cause or the one of a peer that was first.
+/// Aborts the communicator, with this cause or that of a peer that aborted first. Returns the cause.
 Status DeviceState::fail(Status cause) {
   abortLaunches();
   failure = cause;
@@ -58,7 +57,8 @@ Status DeviceState::query() {
   return {};
 }
 
-/// The most telling of the failures that lanes have noted, or `otherwise`, which then begins or is the message.
+/// The first timeout that a lane has noted, or else another failure of a lane, with the code of `otherwise`. Without
+/// any it returns `otherwise`.
 Status DeviceState::failureOnDevice(const Status &otherwise) const {
   const KoloDeviceFailure *found = nullptr;
   const DevicePlan *of = nullptr;
@@ -107,7 +107,7 @@ std::optional<int> DeviceState::lostPeer() const {
   return std::nullopt;
 }
 
-/// Kernels end by themselves, since their waits do; those that wait for a rank that is no more, soon.
+/// Kernels end by themselves, because their waits do. If a rank is lost, this function ends them soon.
 Status DeviceState::waitForLaunches() {
   std::optional<int> lost;
   Clock::time_point noticed;
@@ -147,7 +147,7 @@ Status DeviceState::synchronize() {
 }
 
 DeviceState::~DeviceState() {
-  if (!abortFlag.data()) { // it did not come to be
+  if (!abortFlag.data()) { // `open` failed
     if (meeting)
       meeting->leave(false);
     return;
@@ -157,7 +157,7 @@ DeviceState::~DeviceState() {
   bool isWell = waitForLaunches().isOk() && !failure;
   if (!meeting)
     return;
-  // What peers map of this rank's memory must not go before they are done with it, and the other way round.
+  // Peers unmap this rank's memory before this rank frees it, and the other way round.
   if (peers)
     peers->closeAll();
   meeting->leave(isWell);

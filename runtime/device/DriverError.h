@@ -1,4 +1,4 @@
-// What the last failing call of this thread was, for KoloDeviceDriver::lastError. Shared by the drivers' libraries.
+// DriverError: the text of KoloDeviceDriver::lastError, by thread. Both driver libraries use it.
 #pragma once
 
 #include "device/DeviceDriver.h"
@@ -9,7 +9,7 @@ namespace kolo::device {
 
 inline thread_local std::string lastErrorText;
 
-/// Notes the failure, and gives the code. Out of memory for text too: then the text is an older one.
+/// Keeps the text of a failure and returns its code. Without memory for the text, an older one remains.
 inline int32_t fail(KoloDriverCode code, const char *what, const char *why) noexcept {
   try {
     lastErrorText = std::string(what) + ": " + why;

@@ -1,4 +1,5 @@
-// OpenDevice and what belongs to one: memory, events, a stream. Calls of the driver, with Statuses.
+// OpenDevice, DeviceMemory, DeviceEvent: one device, its memory and its events. They call the driver and return
+// Statuses.
 #pragma once
 
 #include "device/DeviceDriver.h"
@@ -11,9 +12,14 @@
 
 namespace kolo::runtime {
 
+/// Opens libkolo_cuda.so or libkolo_hip.so beside the runtime, and the vendor's library, when they are first used. Both
+/// stay open until the process ends. DeviceError: a library is missing or cannot be used; the message says which and
+/// why.
+Result<const KoloDeviceDriver *> openDriver(DeviceKind kind);
+
 class OpenDevice {
 public:
-  /// DeviceError, InvalidArgument (no such device).
+  /// DeviceError, InvalidArgument (no device has this ordinal).
   static Result<std::shared_ptr<OpenDevice>> open(DeviceKind kind, int ordinal);
   ~OpenDevice();
   OpenDevice(const OpenDevice &) = delete;
@@ -23,14 +29,14 @@ public:
   int ordinal() const { return number; }
   const KoloDriverDevice &description() const { return properties; }
 
-  /// What a driver's code means; `what` was being done.
+  /// The Status for a driver's code, with lastError. `what` names the operation.
   Status status(int32_t code, std::string_view what) const;
 
-  /// Blocking, on a stream that waits for no other.
+  /// Block until they are done, on a stream that waits for no other.
   Status copy(void *dst, const void *src, size_t sizeBytes) const;
   Status clear(void *dst, size_t sizeBytes) const;
 
-  /// Memory that peers can use, allocated here: noted, looked up, forgotten. From any thread.
+  /// Memory that the runtime allocated for use by peers: note it, forget it, find it. Any thread may call them.
   void noteOwn(void *base, size_t sizeBytes);
   void forgetOwn(void *base);
   bool isOwn(const void *address) const;
@@ -57,7 +63,7 @@ public:
   }
   ~DeviceMemory();
 
-  /// Contents are undefined, and those of the host's memory zero. OutOfMemory, DeviceError.
+  /// Memory of the host is zeroed; other content is undefined. OutOfMemory, DeviceError.
   static Result<DeviceMemory> allocate(std::shared_ptr<OpenDevice> device, KoloMemoryKind kind, size_t sizeBytes);
 
   void *data() const { return base; }
@@ -88,7 +94,7 @@ public:
 
   static Result<DeviceEvent> create(std::shared_ptr<OpenDevice> device);
   Status record(void *stream) const;
-  /// Whether all that it was last recorded after is done.
+  /// Whether all work before the last `record` is done. Never blocks.
   Result<bool> isDone() const;
   void *handle() const { return event; }
 

@@ -1,5 +1,4 @@
-// ManifestReader: the fields of a manifest, with the first thing that is wrong with them. Used by Manifest and
-// Selection.
+// ManifestReader: reads fields of a manifest and keeps the first error. Manifest and Selection use it.
 #pragma once
 
 #include "Error.h"
@@ -14,7 +13,7 @@ namespace kolo::runtime {
 
 using nlohmann::json;
 
-/// Reads fields and remembers the first that is wrong; after that every read gives an empty value.
+/// Reads fields and keeps the first error. After an error every read gives an empty value.
 class ManifestReader {
 public:
   const Status &status() const { return failure; }
@@ -30,7 +29,7 @@ public:
       fail(path + name, "is missing");
       return nothing;
     }
-    // The parser tells non-negative integers from others; both are integers here.
+    // The parser distinguishes unsigned integers; here both kinds are integers.
     bool isRight = type == json::value_t::number_integer ? found->is_number_integer() : found->type() == type;
     if (!isRight) {
       fail(path + name, "has the wrong type");
@@ -56,7 +55,7 @@ public:
       fail(path, "has the wrong type");
       return 0;
     }
-    // An unsigned number beyond the signed range comes out negative, and is refused with the rest.
+    // An unsigned number beyond the signed range becomes negative here, so the range check refuses it.
     auto wide = value.get<int64_t>();
     if (wide < least || wide > std::numeric_limits<int>::max()) {
       fail(path, "is out of range");

@@ -1,4 +1,4 @@
-// Plugin: the order in which a plugin file is checked, and only at the end mapped.
+// Plugin: checks a plugin file step by step, and maps its code last.
 #include "kolo/runtime/Plugin.h"
 
 #include "Error.h"
@@ -120,7 +120,7 @@ Status checkTable(const KoloPlugin *table, const Manifest &manifest) {
   return {};
 }
 
-/// Everything after the bytes themselves are in order.
+/// Everything after the checks of the file's bytes.
 Status openPlugin(PluginState &state, const PluginFile &file) {
   Result<Manifest> manifest = parseManifest(file.manifest());
   if (!manifest.isOk())

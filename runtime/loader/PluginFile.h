@@ -1,4 +1,4 @@
-// PluginFile: the bytes of a plugin file, checked from the footer inwards without mapping any of them as code.
+// PluginFile: the bytes of a plugin file, checked from the footer on without mapping them as code.
 #pragma once
 
 #include "kolo/runtime/Status.h"
@@ -9,7 +9,7 @@
 
 namespace kolo::runtime {
 
-/// A private copy of the whole file, so that what was checked is what is used, whatever happens to the file.
+/// A private copy of the whole file, so that later changes to the file do not matter.
 struct PluginFile {
   std::string bytes;
   uint64_t elfBytes = 0;
@@ -20,11 +20,11 @@ struct PluginFile {
   std::string_view manifest() const { return std::string_view(bytes).substr(elfBytes, manifestBytes); }
 };
 
-/// Reads the file, checks magic, sizes, checksum and ABI version. BadPlugin, SystemError; the message begins with the
-/// path.
+/// Reads the file, and checks magic, sizes, checksum and ABI version. BadPlugin, SystemError; the message begins with
+/// the path.
 Result<PluginFile> readPluginFile(const std::string &path);
 
-/// Checks that these bytes are a shared library for this kind of processor, with all its segments inside.
+/// Checks that the bytes are a shared library for this architecture, with all its segments.
 /// BadPlugin, UnsupportedCpu; the message does not name the file.
 Status checkElf(std::string_view elf);
 

@@ -1,4 +1,4 @@
-// PluginState: a loaded plugin, behind Plugin.
+// PluginState: the implementation of Plugin.
 #pragma once
 
 #include "kolo/runtime/Plugin.h"
@@ -11,8 +11,8 @@
 
 namespace kolo::runtime {
 
-/// What a plugin file holds. Caches compare it where a plugin that is loaded again is the same to the peers. The
-/// checksum comes first, and the manifest decides where checksums are equal.
+/// The content of a plugin file, equal for two loads of one file. Memory that ranks share by program is found by it. If
+/// checksums are equal, the manifests decide.
 struct PluginContent {
   uint64_t checksum = 0;
   std::shared_ptr<const std::string> manifest; // never null
@@ -31,15 +31,15 @@ struct PluginState {
   PluginState(const PluginState &) = delete;
   PluginState &operator=(const PluginState &) = delete;
 
-  const uint64_t load = nextLoad(); // unique among all loads of this process, unlike the address of this
+  const uint64_t load = nextLoad(); // unique among all loads of this process; an address may be used again
   std::string path;
   PluginContent content;
   Manifest manifest;
   const KoloPlugin *table = nullptr;    // table->programs is in the order of manifest.programs
   const KoloKernels *kernels = nullptr; // for this host; null when nothing reduces
   void *library = nullptr;
-  // Stays open while the library is loaded: its number is in the name that the dynamic loader knows the library by, and
-  // another library under the same name would be taken for this one.
+  // Open while the library is loaded. Its number is part of the library's name for the dynamic loader, which would take
+  // another library of the same name for this one.
   int fd = -1;
 
 private:

@@ -12,7 +12,7 @@ constexpr int64_t noEnd = std::numeric_limits<int64_t>::max();
 
 auto keyOf(const SelectionEntry &entry) { return std::tuple(entry.collective, entry.ranks, entry.memory); }
 
-/// Whether a call of a program can be one of its collective, on so many ranks.
+/// Whether the program runs over all ranks of a mesh of `ranks` ranks.
 bool isFor(const ProgramInfo &program, int ranks) {
   auto numRanks = [](const std::vector<int64_t> &mesh) {
     return std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
@@ -29,7 +29,7 @@ int64_t readEnd(ManifestReader &reader, const json &entry, const std::string &pa
   const json &value = reader.field(entry, "upToBytes", path, json::value_t::number_integer);
   if (!value.is_number_integer())
     return 0;
-  // An unsigned number beyond the signed range comes out negative.
+  // An unsigned number beyond the signed range becomes negative here.
   auto end = value.get<int64_t>();
   if (end < 0 || end == noEnd)
     reader.fail(path + "upToBytes", "is out of range");
@@ -64,7 +64,7 @@ SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::
   return entry;
 }
 
-/// That every call has at most one entry, and every size an entry.
+/// Checks that every call has at most one entry, and that every size has one.
 void checkOrder(ManifestReader &reader, std::span<const SelectionEntry> selection) {
   for (size_t index = 0; index < selection.size(); ++index) {
     const SelectionEntry &entry = selection[index], *before = index > 0 ? &selection[index - 1] : nullptr;

@@ -1,4 +1,4 @@
-// Selection: which program a plugin takes for a collective, as its manifest says. Used by the loader and by calls.
+// Selection: the table of a manifest that gives the program for a call that names only a collective.
 #pragma once
 
 #include "kolo/runtime/Plugin.h"
@@ -9,13 +9,13 @@
 
 namespace kolo::runtime {
 
-/// Reads the field 'selection', and tells the reader what is wrong: an entry must name a program of its collective,
-/// over all ranks of a mesh of so many; the entries of one collective, number of ranks and kind of memory must follow
-/// each other, ascending, the last one without an end.
+/// Reads the field 'selection' and reports errors to the reader. An entry must name a program of its collective that
+/// runs over all ranks of a mesh of that size. The entries of one collective, number of ranks and kind of memory must
+/// follow each other by ascending `upToBytes`, and the last one has no end.
 std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root,
                                           std::span<const ProgramInfo> programs);
 
-/// The entry for a call; null when there is none.
+/// The entry for a call; null when no entry fits.
 const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, int ranks,
                              int64_t numBytes, MemoryKind memory);
 

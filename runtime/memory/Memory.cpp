@@ -1,7 +1,6 @@
 #include "memory/Memory.h"
 
 #include "Error.h"
-#include "memory/AvailableMemory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,7 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <fstream>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,9 +26,59 @@
 namespace kolo::runtime {
 namespace {
 
+constexpr uint64_t unlimited = std::numeric_limits<uint64_t>::max();
+
+/// The number after `key` at the start of a line of a file; with an empty key, the first word of the file.
+std::optional<uint64_t> readNumber(const std::string &path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key))
+      continue;
+    size_t begin = line.find_first_not_of(" \t", key.size());
+    uint64_t value = 0;
+    if (begin == std::string::npos ||
+        std::from_chars(line.data() + begin, line.data() + line.size(), value).ec != std::errc())
+      return std::nullopt;
+    return value;
+  }
+  return std::nullopt;
+}
+
+/// Bytes that one control group (version 2) leaves: its limit without what it holds and cannot reclaim from files.
+uint64_t leftInGroup(const std::string &folder) {
+  std::optional<uint64_t> limit = readNumber(folder + "/memory.max", "");
+  std::optional<uint64_t> used = readNumber(folder + "/memory.current", "");
+  if (!limit || !used)
+    return unlimited;
+  uint64_t reclaimable = readNumber(folder + "/memory.stat", "inactive_file ").value_or(0);
+  uint64_t held = *used - std::min(*used, reclaimable);
+  return *limit - std::min(*limit, held);
+}
+
+/// The smallest such number of this process's control group and those above it.
+uint64_t leftInGroups() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("0::/"))
+      continue;
+    uint64_t left = unlimited;
+    for (std::string path = line.substr(3); !path.empty(); path.resize(path.rfind('/')))
+      left = std::min(left, leftInGroup("/sys/fs/cgroup" + path));
+    return std::min(left, leftInGroup("/sys/fs/cgroup"));
+  }
+  return unlimited;
+}
+
+/// Bytes that this process can touch before the kernel kills processes: MemAvailable, or less where a control group has
+/// a limit. What cannot be read counts as unlimited. A snapshot: others allocate at the same time.
+uint64_t availableMemoryBytes() {
+  std::optional<uint64_t> kilobytes = readNumber("/proc/meminfo", "MemAvailable:");
+  return std::min(kilobytes ? *kilobytes * 1024 : unlimited, leftInGroups());
+}
+
 constexpr size_t hugePageBytes = size_t(2) << 20;
 constexpr size_t populateStepBytes = size_t(64) << 20;
-constexpr uint64_t reserveBytes = uint64_t(64) << 20; // left to the rest of the machine
+constexpr uint64_t reserveBytes = uint64_t(64) << 20; // left to other processes
 
 Status checkAvailable(size_t neededBytes, size_t sizeBytes) {
   uint64_t available = availableMemoryBytes();
@@ -36,8 +89,8 @@ Status checkAvailable(size_t neededBytes, size_t sizeBytes) {
                neededBytes, usable);
 }
 
-/// Touches a range where the kernel lacks MADV_POPULATE_WRITE. A memfd is allocated first, because to touch a page of
-/// it that cannot be had is a fatal signal rather than an error.
+/// Touches a range where the kernel lacks MADV_POPULATE_WRITE. For a memfd it calls fallocate first, because touching a
+/// page that the kernel cannot allocate is a fatal signal, not an error.
 Status populateByHand(std::byte *begin, size_t sizeBytes, int fd, size_t offset) {
   if (fd >= 0 && fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(sizeBytes)) != 0)
     return systemError("fallocate", errno);
@@ -47,9 +100,9 @@ Status populateByHand(std::byte *begin, size_t sizeBytes, int fd, size_t offset)
   return {};
 }
 
-/// Puts whole huge pages under a range of a memfd. A kernel whose setting for shared memory is "never", which is what
-/// most have, gives it none on advice, but does when asked to collapse small pages, which have to be there: to allocate
-/// them is cheap, since nothing clears them yet. Not an error where there are no huge pages, or no such request (before
+/// Puts whole huge pages under a range of a memfd. Most kernels have `shmem_enabled` "never" and ignore advice, but
+/// they collapse existing small pages on request. So this allocates small pages first, which is cheap because the
+/// kernel does not clear them yet. It is no error if the kernel has no huge pages, or no such request (before
 /// Linux 6.1).
 void collapseIntoHugePages(std::byte *begin, size_t sizeBytes, int fd, size_t offset) {
   size_t wholeBytes = sizeBytes / hugePageBytes * hugePageBytes;
@@ -57,8 +110,8 @@ void collapseIntoHugePages(std::byte *begin, size_t sizeBytes, int fd, size_t of
     (void)madvise(begin, wholeBytes, MADV_COLLAPSE);
 }
 
-/// Touches everything, step by step, looking at what is left before each step: neither fallocate nor a page fault ever
-/// says no, they go on until the kernel kills a process.
+/// Touches all memory step by step, and checks before each step what is available. fallocate and page faults do not
+/// fail when memory runs out: the kernel kills a process instead.
 Status populate(const Memory &memory) {
   for (size_t at = 0; at < memory.sizeBytes(); at += populateStepBytes) {
     size_t step = std::min(populateStepBytes, memory.sizeBytes() - at);
@@ -77,7 +130,7 @@ Status populate(const Memory &memory) {
   return {};
 }
 
-/// Addresses for `sizeBytes` that begin where a huge page can; nothing is mapped there yet.
+/// Reserves addresses for `sizeBytes` at the alignment of a huge page, and maps nothing there yet.
 Result<std::byte *> reserveForHugePages(size_t sizeBytes) {
   const auto pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t neededBytes = (sizeBytes + pageBytes - 1) / pageBytes * pageBytes;
@@ -111,24 +164,24 @@ void Memory::swap(Memory &other) noexcept {
 
 Status Memory::map(size_t sizeBytes, int flags, int mappedFd) {
   const bool isLarge = sizeBytes >= hugePageBytes;
-  std::byte *place = nullptr;
+  std::byte *wanted = nullptr;
   if (isLarge) {
     Result<std::byte *> reserved = reserveForHugePages(sizeBytes);
     if (!reserved.isOk())
       return reserved.status();
-    place = *reserved;
+    wanted = *reserved;
   }
-  void *address = mmap(place, sizeBytes, PROT_READ | PROT_WRITE, flags | (isLarge ? MAP_FIXED : 0), mappedFd, 0);
+  void *address = mmap(wanted, sizeBytes, PROT_READ | PROT_WRITE, flags | (isLarge ? MAP_FIXED : 0), mappedFd, 0);
   if (address == MAP_FAILED) {
     Status status = systemError(fmt::format("mapping {} bytes", sizeBytes), errno);
     if (isLarge)
-      munmap(place, sizeBytes);
+      munmap(wanted, sizeBytes);
     return status;
   }
   base = static_cast<std::byte *>(address);
   size = sizeBytes;
   if (isLarge)
-    (void)madvise(base, size, MADV_HUGEPAGE); // advice: no huge pages is no error
+    (void)madvise(base, size, MADV_HUGEPAGE); // only advice
   return {};
 }
 
@@ -153,7 +206,7 @@ Result<Memory> Memory::createShared(size_t sizeBytes) {
     return systemError("memfd_create", errno);
   if (ftruncate(memory.descriptor, static_cast<off_t>(sizeBytes)) != 0)
     return systemError(fmt::format("sizing a memfd to {} bytes", sizeBytes), errno);
-  // The size can no longer change, so no access through any mapping of it can be a fatal signal.
+  // The size cannot change any more, so an access through a mapping is never a fatal signal.
   if (fcntl(memory.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return systemError("sealing a memfd", errno);
   Status status = memory.map(sizeBytes, MAP_SHARED, memory.descriptor);
@@ -179,7 +232,7 @@ Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes) {
   close(opened);
   if (!status.isOk())
     return status;
-  (void)madvise(memory.base, memory.size, MADV_POPULATE_WRITE); // saves faults later; the pages exist already
+  (void)madvise(memory.base, memory.size, MADV_POPULATE_WRITE); // saves page faults later; the pages exist already
   return memory;
 }
 

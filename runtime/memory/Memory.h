@@ -1,5 +1,5 @@
-// Memory: one mapping, private to this process or shared through a memfd. Nothing here has a name in any file system,
-// so nothing is left behind when processes are killed.
+// Memory: one mapping, private to this process or shared through a memfd. It has no name in any file system, so nothing
+// remains when processes are killed.
 #pragma once
 
 #include "kolo/runtime/Status.h"
@@ -10,7 +10,7 @@
 
 namespace kolo::runtime {
 
-/// Owns a mapping and, where it was created shared, the descriptor that peers open it by.
+/// Owns a mapping and, if it was created shared, the descriptor through which peers open it.
 class Memory {
 public:
   Memory() = default;
@@ -21,14 +21,13 @@ public:
   }
   ~Memory();
 
-  /// Zeroed, page aligned, already touched; from 2 MiB on, on huge pages where the kernel gives them (shared: from
-  /// Linux 6.1 on, whatever its setting for shared memory is, if not "deny"). `sizeBytes` > 0. OutOfMemory: more than
-  /// is available, found out before the kernel would have to kill somebody. SystemError.
+  /// Make zeroed, page-aligned memory and touch all of it. `sizeBytes` > 0. From 2 MiB on it is on huge pages where the
+  /// kernel gives them. For shared memory that is Linux 6.1 or later, with any `shmem_enabled` but "deny".
+  /// OutOfMemory: less is available; the runtime asks before the kernel would kill a process. SystemError.
   static Result<Memory> createPrivate(size_t sizeBytes);
   static Result<Memory> createShared(size_t sizeBytes);
 
-  /// Maps what process `pid` created shared as descriptor `fd`, on the pages that it has there. SystemError,
-  /// OutOfMemory.
+  /// Maps memory that process `pid` created shared with descriptor `fd`. SystemError, OutOfMemory.
   static Result<Memory> openPeer(pid_t pid, int fd, size_t sizeBytes);
 
   std::byte *data() const { return base; }

@@ -1,4 +1,4 @@
-// Segments: the memory this rank offers to its peers, and what it has mapped of theirs.
+// Segments: memory of this rank that its peers may map, and the segments of peers that this rank has mapped.
 #pragma once
 
 #include "memory/Memory.h"
@@ -16,7 +16,7 @@ namespace kolo::runtime {
 
 class SegmentTable;
 
-/// Owns one piece of memory that peers may access. Peers hear of it when a record first names it.
+/// Owns memory that peers may access. Peers map it when a record first names it.
 class Segment {
 public:
   Segment(std::shared_ptr<SegmentTable> owner, Memory mapping, uint64_t segmentId)
@@ -36,8 +36,8 @@ private:
   bool isConfirmed = false; // all peers have mapped it
 };
 
-/// The segments of one rank of one communicator. Thread-safe, because a window may be destroyed on any thread; it may
-/// also outlive the communicator, and shares the ownership of this.
+/// The segments of one rank of one communicator. Thread-safe, because any thread may destroy a window. A window may
+/// outlive the communicator, so it shares ownership of this table.
 class SegmentTable : public std::enable_shared_from_this<SegmentTable> {
 public:
   explicit SegmentTable(RankKind rankKind) : kind(rankKind) {}
@@ -45,20 +45,20 @@ public:
   /// Zeroed memory. OutOfMemory, SystemError.
   Result<std::unique_ptr<Segment>> create(size_t sizeBytes);
 
-  /// Where [pointer, pointer + sizeBytes) is for peers: Direct among threads, Segment when it lies inside one of these
-  /// segments, else nothing.
+  /// Where [pointer, pointer + sizeBytes) is for peers: Direct among threads, Segment if it lies inside one of these
+  /// segments; otherwise nothing.
   std::optional<Location> locate(const void *pointer, size_t sizeBytes) const;
 
-  /// Whether a record with this location would tell the peers something new.
+  /// Whether this location names a segment that peers have not yet confirmed.
   bool isNews(const Location &location) const;
-  /// All peers have mapped it.
+  /// Notes that all peers have mapped the segment.
   void setConfirmed(const Location &location);
 
-  /// Moves ids of segments that ended, and that peers still map, into the record; what does not fit waits for the next.
+  /// Moves the ids of freed segments, which peers still map, into the record. Ids that do not fit go into the next one.
   void takeReleased(Record &record);
 
-  /// Changes whenever something that was found out here may be true no more: a segment came or went, or peers have yet
-  /// to be told that one went.
+  /// Changes whenever an earlier answer of this table may be wrong: a segment was made or freed, or peers do not know
+  /// of a freed one yet.
   uint64_t generation() const { return changes.load(std::memory_order_acquire); }
 
 private:
@@ -74,18 +74,18 @@ private:
   std::atomic<uint64_t> changes = 0;
 };
 
-/// What this rank has mapped of its peers' segments.
+/// The segments of peers that this rank has mapped, by peer and segment id.
 class PeerSegments {
 public:
   explicit PeerSegments(const Peers &owner) : peers(owner) {}
 
-  /// The address of a peer's location here; null for Empty and Attach. Maps it when it is new. SystemError,
+  /// The address of a peer's location in this process; null for Empty and Attach. Maps a new segment. SystemError,
   /// OutOfMemory.
   Result<std::byte *> resolve(int peer, const Location &location);
-  /// The mapping that holds a location of kind Segment, once resolved.
+  /// The mapping of a location of kind Segment; null before `resolve`.
   std::shared_ptr<const Memory> mapping(int peer, const Location &location) const;
 
-  /// Unmaps what the peer's record says has ended.
+  /// Unmaps the segments that the peer's record names as freed.
   void release(int peer, const Record &record);
 
 private:

@@ -1,4 +1,4 @@
-// Control: the one shared segment by which the ranks of a communicator find and warn each other. Its layout.
+// Control: layout of the one segment that all ranks of a communicator share. Ranks announce and abort through it.
 #pragma once
 
 #include "kolo/runtime/Channel.h"
@@ -17,29 +17,29 @@ namespace kolo::runtime {
 
 enum class Presence : uint32_t { Absent, Joined, Left };
 
-/// What an exchange is for. Ranks must agree on it.
+/// The purpose of an exchange. All ranks must have the same.
 enum class Operation : uint8_t { Join, Barrier, ExchangeWindows, Run, Confirm };
-/// As in "rank 0 called barrier".
+/// For messages: "rank 0 called barrier".
 const char *toString(Operation operation);
 
 enum class LocationKind : uint8_t {
   Empty,   // no bytes
   Direct,  // an address that is valid on every rank: the ranks are threads
   Segment, // an offset into a shared segment of the owner
-  Attach,  // an address in the owner's process, reached by cross-memory attach
+  Attach,  // an address in the owner's process, for cross-memory attach
 };
 
-/// Where one buffer of a rank is, in words that its peers understand.
+/// Where one buffer of a rank is, for its peers.
 struct Location {
   uint64_t addressOrOffset = 0;
   uint64_t sizeBytes = 0;
-  uint64_t segmentId = 0; // unique among the owner's segments, ever
+  uint64_t segmentId = 0; // never used twice by one owner
   uint64_t segmentBytes = 0;
   int32_t segmentFd = -1; // in the owner's process
   LocationKind kind = LocationKind::Empty;
 };
 
-/// The part of a call that must be equal on every rank.
+/// The part of a call that must be equal on every rank, once the program is known. `plugin` is the file's checksum.
 struct CallKey {
   uint64_t plugin = 0;
   int64_t mesh[KOLO_MAX_MESH_DIMS] = {};
@@ -50,17 +50,17 @@ struct CallKey {
   int32_t root = 0;
 };
 
-/// How the buffers of one call are reached. Ranks take the last one that any of them asks for.
+/// How peers reach the buffers of one call. All ranks use the last of the ways that any of them needs.
 enum class Staging : uint8_t {
-  None,   // where they are
-  Aside,  // where they are, but that some rank's input is copied first, because its output overlaps it
-  Pieces, // through the runtime's memory, piece by piece
-  Whole,  // through the runtime's memory, all at once
+  None,   // buffers are used where they are
+  Aside,  // likewise, but some rank copies its input aside first, because its output overlaps the input
+  Pieces, // buffers are staged in the runtime's memory, piece by piece
+  Whole,  // buffers are staged in the runtime's memory in one piece
 };
 
 inline bool isStaged(Staging staging) { return staging >= Staging::Pieces; }
 
-/// What a rank says in one exchange.
+/// The long form of what a rank announces in one exchange.
 struct Record {
   static constexpr int maxReleased = 8;
 
@@ -69,7 +69,7 @@ struct Record {
   bool canAttach = false; // when joining: cross-memory attach to every peer works
   uint8_t numReleased = 0;
   Staging staging = Staging::None;  // of the buffers below
-  StatusCode code = StatusCode::Ok; // this rank's own validation; then `message`
+  StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
   Location semaphores;
@@ -78,7 +78,7 @@ struct Record {
 };
 static_assert(std::is_trivially_copyable_v<Record>);
 
-/// What a rank says once, when it joins.
+/// What a rank announces once, when it joins.
 struct JoinInfo {
   uint64_t probeAddress = 0; // of a word that holds probeValue, to try cross-memory attach on
   int32_t lanes = 0;
@@ -86,10 +86,10 @@ struct JoinInfo {
   cpu_set_t cores = {};
 };
 
-/// How far a rank is in the sequence of exchanges, and what it said: in short, and what its program publishes, of which
-/// the first bytes are in the same cache line.
+/// What a rank announces in one exchange: the number of the exchange (the Counter), a plan, and the published input of
+/// its program. The first published bytes are in the same cache line.
 struct alignas(cacheLineBytes) Announcement : Counter {
-  uint64_t plan; // the number of an agreed plan, or 0: see the record of the same slot
+  uint64_t plan; // the number of an agreed plan; 0: the Record of the same turn tells instead
   static constexpr size_t maxPublishedBytes = 8192 - sizeof(Counter) - sizeof(plan);
   std::byte published[maxPublishedBytes];
 };
@@ -99,14 +99,14 @@ struct alignas(cacheLineBytes) RankBlock {
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid; // 0: unknown yet, or a thread of this process
   JoinInfo join;
-  Announcement entered[2]; // of exchange n in [n % 2]
+  Announcement announcements[2]; // of exchange n in [n % 2], like the records
   Record records[2];
-  alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may be touching peers' memory
+  alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
 };
 
 enum class AbortState : uint32_t { None, Claimed, Published };
 
-/// The first failure, for everybody. Written once.
+/// The first failure, for all ranks. Written once.
 struct alignas(cacheLineBytes) AbortRecord {
   std::atomic<AbortState> state;
   StatusCode code;

@@ -28,7 +28,7 @@ Record &Exchange::next() {
   return record;
 }
 
-/// One round: says the plan's number, and returns when every rank has said something.
+/// One exchange: announces the plan's number, and returns when every rank has announced something.
 Status Exchange::meet(uint64_t plan) {
   ++sequence;
   Announcement &own = announcement(peers.rank());
@@ -60,7 +60,7 @@ Status Exchange::perform() {
   current = own.operation;
   if (Status status = meet(0); !status.isOk())
     return status;
-  if (!haveAllSaid(0)) { // some proposed a plan: now that they know better, they say their records too
+  if (!haveAllSaid(0)) { // some ranks proposed a plan: in the next exchange they announce records, too
     peers.block(peers.rank()).records[(sequence + 1) % 2] = own;
     if (Status status = meet(0); !status.isOk())
       return status;
@@ -79,7 +79,7 @@ Status Exchange::waitForPeer(int peer) {
   Clock::time_point start = Clock::now();
   int suspect = peer;
   WaitEnd end = waitSlowly(announcement(peer), sequence, peers.policy(), [&] {
-    // Any rank that ended before it came here makes this wait hopeless, not only the one that is waited for.
+    // This wait cannot succeed if any rank ended before it came here, not only the one that this rank waits for.
     for (int other = 0; other < peers.size(); ++other)
       if (peers.isLost(other) && !announcement(other).hasReached(sequence)) {
         suspect = other;

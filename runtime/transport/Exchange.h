@@ -1,5 +1,5 @@
-// Exchange: every rank says something to every other and hears theirs: a whole Record, or just the number of a plan
-// that all agreed on before. The base of barriers, of window exchange, and of the entry to every collective.
+// Exchange: every rank announces something and reads what all others announce. That is a whole Record, or the number of
+// a plan that all ranks agreed on before. Barriers, window exchange and the entry to every collective use it.
 #pragma once
 
 #include "transport/Peers.h"
@@ -9,59 +9,57 @@
 
 namespace kolo::runtime {
 
-/// Each rank owns two slots, used in turn: its count of exchanges, beside it a plan's number and what a program
-/// publishes, and a record. Two are enough: a rank writes into slot n + 2 only after it has finished exchange n + 1,
-/// for which every peer had to publish n + 1, and a peer does that only after it has returned from exchange n and from
-/// all use of what it heard there, in the same slot. So nobody reads a slot while it is written, and a rank that is one
-/// exchange ahead does not disturb those that are still reading. This holds for exchanges of all kinds together, for
-/// which reason they share one sequence number.
+/// Each rank owns two announcements and two records, and uses them in turn. Exchange n uses those of turn n % 2.
 ///
-/// Every rank decides from the same words, those of exchange n, what exchange n was:
-/// - all are one number, not 0: agreed; nobody wrote or reads a record.
-/// - all are 0: everybody's record is in slot n.
-/// - anything else: exchange n + 1 follows on all ranks, with 0 and records from all. Those who had published a record
-/// in
-///   exchange n say it again; nobody reads the one in slot n, which they had no need of before.
+/// Two turns are enough. A rank writes for exchange n + 2 only after it has finished exchange n + 1. For that, every
+/// peer had to announce n + 1. A peer announces n + 1 only when it no longer uses what it read in exchange n. So nobody
+/// reads an announcement while its owner writes it. The argument needs one sequence number for exchanges of all kinds.
+///
+/// All ranks read the same announcements, so all come to the same result of exchange n:
+/// - All announce one number, not 0: the plan is agreed. Nobody wrote or reads a record.
+/// - All announce 0: each rank's record is that of turn n % 2.
+/// - Anything else: all ranks go on to exchange n + 1 with 0 and a record. A rank that wrote a record for exchange n
+///   copies it to the next turn; nobody has read it.
 class Exchange {
 public:
   explicit Exchange(Peers &owner) : peers(owner) {}
 
-  /// What a rank publishes goes to its memory for this turn, before `propose`, and may be read by all once `propose`
-  /// has returned with an agreement, until their next exchange: see above, whether that memory is in a slot or
-  /// elsewhere.
+  /// The turn of the next exchange. A rank publishes its input in its memory of this turn before it calls `propose`.
+  /// When `propose` returns with an agreement, all ranks may read that memory until their next exchange. This holds
+  /// for memory inside and outside of the announcement.
   size_t nextTurn() const { return (sequence + 1) % 2; }
-  /// In the slot: Announcement::maxPublishedBytes.
-  std::byte *published(int rank, size_t turn) const { return peers.block(rank).entered[turn].published; }
+  /// Memory for published inputs inside the announcement: Announcement::maxPublishedBytes bytes.
+  std::byte *published(int rank, size_t turn) const { return peers.block(rank).announcements[turn].published; }
 
-  /// Says the number of a plan (not 0), and waits for every rank. `isAgreed`: all said the same. If not, fill the
-  /// record of `next` and `perform` must follow, before anything else. Timeout, PeerLost, Aborted: the communicator is
-  /// aborted.
+  /// Announces the number of a plan (not 0), and blocks until every rank has announced something. `isAgreed`: all
+  /// announced the same. If not, the caller fills the record of `next` and calls `perform` before anything else.
+  /// Timeout, PeerLost, Aborted: the communicator is aborted.
   Status propose(uint64_t plan, bool &isAgreed);
 
-  /// The record for the next exchange, empty again, to be filled before `perform`.
+  /// The empty record for the next exchange; the caller fills it before `perform`.
   Record &next();
 
-  /// Publishes the record and waits for every rank's. Then `heard` gives them until the next call of `next` or
-  /// `propose`. Timeout, PeerLost, Aborted: the communicator is aborted. Mismatch: ranks are doing different things;
-  /// all return it.
+  /// Announces the record, and blocks until every rank has announced one. `heard` gives them until the next call of
+  /// `next` or `propose`. Timeout, PeerLost, Aborted: the communicator is aborted. Mismatch: ranks called different
+  /// operations; all return it.
   Status perform();
   const Record &heard(int rank) const { return peers.block(rank).records[sequence % 2]; }
 
-  /// The first rank whose own validation failed, as a Status for this rank: its own words, or "rank 3: ...".
+  /// The refusal of the first rank that refused, as a Status for this rank: its own message, or "rank 3: ...".
   Status firstRefusal() const;
 
 private:
   Status meet(uint64_t plan);
   bool haveAllSaid(uint64_t plan) const;
   Status waitForPeer(int peer);
-  Announcement &announcement(int rank) const { return peers.block(rank).entered[sequence % 2]; }
+  Announcement &announcement(int rank) const { return peers.block(rank).announcements[sequence % 2]; }
 
   Peers &peers;
   uint64_t sequence = 0;
   Operation current = Operation::Run;
 };
 
-/// Puts a validation failure into a record.
+/// Puts a refusal into a record.
 void setFailure(Record &record, const Status &status);
 
 } // namespace kolo::runtime

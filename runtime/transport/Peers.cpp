@@ -46,7 +46,7 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
 Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings)
     : shared(std::move(memory)), howRelated(rankKind), self(ownRank), creatorPid(getpid()), options(settings),
       pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
-  // Until the ranks have told each other how many cores they may use, do not spin.
+  // Do not spin until the ranks have announced which cores they may use.
   waitPolicy = choosePolicy(options.wait, false);
 }
 
@@ -54,7 +54,7 @@ Peers::~Peers() {
   for (int fd : pidFds)
     if (fd >= 0)
       close(fd);
-  // A copy that a forked child inherited is not this rank, and must not say goodbye for it.
+  // A forked child inherits a copy of this object; it is not this rank, and must not leave for it.
   if (getpid() == creatorPid)
     block(self).presence.store(Presence::Left, std::memory_order_seq_cst);
 }
@@ -77,7 +77,7 @@ bool Peers::isLost(int peer) const {
   int fd = pidFds[static_cast<size_t>(peer)];
   if (fd < 0)
     return kill(pid, 0) != 0 && errno == ESRCH;
-  pollfd entry = {fd, POLLIN, 0}; // readable once the process has ended, even before anybody has waited for it
+  pollfd entry = {fd, POLLIN, 0}; // readable once the process has ended, also while it is a zombie
   return poll(&entry, 1, 0) == 1;
 }
 
@@ -97,7 +97,7 @@ Status Peers::abort(const Status &cause) {
 
 Status Peers::abortCause() const {
   const AbortRecord &record = control().abort();
-  // The writer may be about to finish; or it died half way, and then nobody will.
+  // The writer may finish soon; or it has died, and then nobody finishes the record.
   for (int attempt = 0; attempt < 100 && record.state.load(std::memory_order_acquire) != AbortState::Published;
        ++attempt)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

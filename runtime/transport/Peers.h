@@ -1,4 +1,4 @@
-// Peers: one rank's view of the others: their control blocks, whether they live, and the failure that ended it all.
+// Peers: one rank's view of the others: their control blocks, whether they live, and the failure that aborted them all.
 #pragma once
 
 #include "Environment.h"
@@ -17,15 +17,15 @@ namespace kolo::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-/// How ranks relate.
+/// What the ranks of a communicator are.
 enum class RankKind : uint8_t { Threads, Processes };
 
-/// The control segment; shared by the ranks of a world of threads, one mapping per rank in a world of processes.
+/// The control segment. Threads share one mapping; each process has its own.
 struct ControlMemory {
   Memory memory;
   Control control;
-  // Among threads: semaphores of ranks that have left. A peer's last look at a semaphore may come after its owner saw
-  // the signal and left, so they go with the last rank.
+  // Among threads: memory of ranks that have left. A peer may still access a semaphore after its owner saw the signal
+  // and left, so the memory lives until the last rank leaves.
   std::mutex mutex;
   std::vector<std::shared_ptr<void>> kept;
 };
@@ -49,27 +49,28 @@ public:
   const WaitPolicy &policy() const { return waitPolicy; }
   void setPolicy(const WaitPolicy &newPolicy) { waitPolicy = newPolicy; }
 
-  /// Takes hold of every peer's process; from now on a death is noticed even if its number is used again. After the
-  /// join.
+  /// Opens a pidfd of every peer's process. From then on `isLost` is right even if the kernel uses a process number
+  /// again. Called after the join.
   void watchPeers();
-  /// Has the peer ended, or left? Costs a system call.
+  /// Whether the peer has ended or left. Makes a system call.
   bool isLost(int peer) const;
 
   bool isAborted() const { return control().abort().state.load(std::memory_order_seq_cst) != AbortState::None; }
-  /// Records the first failure of all ranks; returns what was recorded, which may be another rank's.
+  /// Records the first failure of all ranks. Returns the recorded failure, which may be that of another rank.
   Status abort(const Status &cause);
   /// The recorded failure. Only when aborted.
   Status abortCause() const;
   /// StatusCode::Aborted with the original cause. Only when aborted.
   Status abortedEarlier() const;
 
-  /// What ends a wait for `peer` that began at `start`, or Reached to go on.
+  /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
   WaitEnd checkWait(int peer, Clock::time_point start) const;
 
-  /// Keeps something alive until the last rank of a world of threads has left.
+  /// Keeps a thing alive until the last rank has left, when ranks are threads.
   void keepForPeers(std::shared_ptr<void> thing) const;
 
-  /// After a failure: returns when no living peer runs generated code any more, so that this rank's memory may go away.
+  /// Called after a failure. Blocks until no living peer runs generated code, at most for the timeout. Then this rank's
+  /// memory may be freed.
   void waitUntilQuiet() const;
 
 private:

@@ -7,8 +7,8 @@
 namespace kolo::runtime {
 namespace {
 
-/// Gives workers cores one by one, moving those who have one to another where that helps: a bipartite matching along
-/// augmenting paths, as by H. W. Kuhn.
+/// Gives a core to one lane after the other, and moves earlier lanes to other cores where that helps. This is bipartite
+/// matching by augmenting paths (H. W. Kuhn, 1955).
 class Seating {
 public:
   explicit Seating(std::span<const cpu_set_t> allowedCores) : allowed(allowedCores), holder(CPU_SETSIZE, nobody) {}
@@ -21,7 +21,7 @@ public:
 private:
   static constexpr size_t nobody = SIZE_MAX;
 
-  // As deep as there are cores at most, since none is tried twice.
+  // The recursion is at most as deep as there are cores, because it tries none twice.
   bool findCore(size_t rank) {
     for (size_t core = 0; core < CPU_SETSIZE; ++core) {
       if (!CPU_ISSET(core, &allowed[rank]) || tried[core])
@@ -46,7 +46,7 @@ cpu_set_t currentAffinity() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
-    CPU_SET(0, &cores); // cannot tell: assume one, which is slow at worst
+    CPU_SET(0, &cores); // unknown: assume one core, which is slow at worst
   return cores;
 }
 

@@ -11,7 +11,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// A futex compares 32 bits: the low half, which changes with the number and with the mark.
+/// A futex compares 32 bits. The low half changes with the number and with the mark.
 uint32_t *futexWord(std::atomic<uint64_t> &word) {
   auto *words = reinterpret_cast<uint32_t *>(&word);
   return std::endian::native == std::endian::little ? words : words + 1;
@@ -26,16 +26,16 @@ void Counter::sleep(uint64_t target) {
       seen |= 1;
   if (seen >= 2 * target)
     return;
-  timespec slice = {0, sleepIntervalMs * 1'000'000L};
-  // Returns at once if the word has changed since; signals and spurious wake-ups are for the caller's loop. The mark
-  // stays when the time is over: others may sleep on it.
-  syscall(SYS_futex, futexWord(word), FUTEX_WAIT, static_cast<uint32_t>(seen), &slice, nullptr, 0);
+  timespec interval = {0, sleepIntervalMs * 1'000'000L};
+  // Returns at once if the word has changed. The caller's loop handles signals and spurious wake-ups. The mark stays
+  // when the time is over, because others may sleep on it.
+  syscall(SYS_futex, futexWord(word), FUTEX_WAIT, static_cast<uint32_t>(seen), &interval, nullptr, 0);
 }
 
 void Counter::wakeAll() { syscall(SYS_futex, futexWord(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 WaitPolicy choosePolicy(WaitMode mode, bool hasOwnCore) {
-  // Briefly: with 4 and 8 ranks on two cores, 64 spins take twice as long as 8, which take as long as none.
+  // With 4 and 8 ranks on two cores, calls with 64 spins take twice as long as with 8; with 8, as long as with none.
   constexpr uint32_t longSpins = 1 << 15, briefSpins = 1 << 3, someYields = 1 << 10;
   switch (mode) {
   case WaitMode::Spin:

@@ -11,15 +11,15 @@
 
 namespace kolo::runtime {
 
-/// One round of waiting. When `maySleep` is false the round starts over instead of sleeping.
+/// One round of waiting. When `maySleep` is false, the round starts again instead of sleeping.
 struct WaitPolicy {
   uint32_t numSpins = 0;
   uint32_t numYields = 0;
   bool maySleep = true;
 };
 
-/// `hasOwnCore`: every lane of every rank has a core to itself. Auto then spins for long, else hardly at all: a rank
-/// that spins on a core that its peer needs costs a time slice.
+/// `hasOwnCore`: every lane of every rank can have its own core. WaitMode::Auto then spins for long. Otherwise it spins
+/// briefly, because a spinning rank may hold the core that its peer needs.
 WaitPolicy choosePolicy(WaitMode mode, bool hasOwnCore);
 
 /// Why a wait ended.
@@ -33,17 +33,17 @@ inline void pauseOnce() {
 #endif
 }
 
-/// Yields between two calls of `check`, which costs system calls.
+/// Yields between two calls of `check`, which makes system calls.
 inline constexpr uint32_t yieldsPerCheck = 64;
 
-/// What is waited for: a Counter, or something with the same two functions.
+/// A Counter, or a type with the same two functions.
 template <class T>
 concept Awaited = requires(T &awaited, uint64_t target) {
   { awaited.hasReached(target) } -> std::same_as<bool>;
   awaited.sleep(target);
 };
 
-/// The first part of every wait. False: not reached yet.
+/// The first part of every wait. Returns whether the counter reached the target.
 template <Awaited T> bool spinUntil(T &counter, uint64_t target, const WaitPolicy &policy) {
   for (uint32_t i = 0; i < policy.numSpins; ++i) {
     pauseOnce();
@@ -53,15 +53,14 @@ template <Awaited T> bool spinUntil(T &counter, uint64_t target, const WaitPolic
   return false;
 }
 
-/// The rest, after spinUntil. Blocks until the counter reaches the target, or `check()` returns something other than
-/// Reached. A peer that died or a clock that ran out does not undo a signal that came before, so the counter is looked
-/// at once more.
+/// The second part, after spinUntil. Blocks until the counter reaches the target, or `check()` returns something other
+/// than Reached. It then reads the counter again: a signal counts although its sender died or the time ran out later.
 template <Awaited T, class Check>
 WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check &&check) {
   auto finish = [&](WaitEnd end) {
     return end != WaitEnd::Aborted && counter.hasReached(target) ? WaitEnd::Reached : end;
   };
-  bool isAsleep = false; // once a wait has slept it goes on sleeping
+  bool isAsleep = false; // a wait that has slept yields no more
   while (true) {
     for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
       sched_yield();

@@ -111,8 +111,8 @@ TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
   ScopedVariable none("KOLO_STANDIN_NVLINK", "0");
   EXPECT_EQ(run({0, 0}), "") << "a device reaches itself";
   EXPECT_EQ(run({0, 1}),
-            "program 'ringAllGather' sends packets in lines, which arrive whole on one device and over NVLink "
-            "alone: device 0 has no NVLink to that of rank 1");
+            "program 'ringAllGather' uses protocol ll128, whose lines arrive whole only inside a device and over "
+            "NVLink: device 0 has no NVLink to that of rank 1");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LineAlgorithms, testing::ValuesIn(packetAlgorithmNames()),

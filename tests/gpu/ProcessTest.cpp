@@ -137,9 +137,8 @@ TEST(DeviceProcesses, SendLinesUnlessSomeDevicesHaveNoNvlink) {
   ScopedVariable none("KOLO_STANDIN_NVLINK", "0");
   std::vector<std::string> said = inProcesses(body);
   for (const std::string &text : said)
-    EXPECT_NE(
-        text.find(
-            "program 'ringAllGather' sends packets in lines, which arrive whole on one device and over NVLink alone"),
-        std::string::npos)
+    EXPECT_NE(text.find("program 'ringAllGather' uses protocol ll128, whose lines arrive whole only inside a device "
+                        "and over NVLink"),
+              std::string::npos)
         << text;
 }

@@ -1,4 +1,4 @@
-// How worlds come to be, and all the ways in which they do not.
+// How ranks join, and the errors of those that do not.
 #include "Ranks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Correct results: every kind of world, of memory, of lanes, of counts.
+// Correct results for all kinds of ranks and memory, and for several numbers of lanes and counts.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 

@@ -1,4 +1,4 @@
-// Worlds for tests: the same body on every rank, as threads, as forked processes, or as processes that meet by TCP.
+// Ranks for tests: one body on every rank, as threads, as forked processes, or as processes that meet by rendezvous.
 #pragma once
 
 #include "kolo/runtime/Communicator.h"
@@ -19,16 +19,16 @@ using runtime::StatusCode;
 enum class Launch { Threads, Forked, Environment };
 std::ostream &operator<<(std::ostream &out, Launch kind);
 
-/// What a rank has to say: empty when all is well.
+/// Runs on one rank and returns what went wrong; "" is success.
 using RankBody = std::function<std::string(Communicator &)>;
-/// For a world that a rank may fail to enter.
+/// Likewise, where the rank itself makes its communicator.
 using ProcessBody = std::function<std::string(int rank)>;
 
-/// Runs the body in every rank of a new world and returns what they said, joined, each with its rank; "" is success.
+/// Makes ranks, runs the body on each, and returns what they said, joined, each with its rank; "" is success.
 std::string runRanks(Launch kind, int numRanks, const CommunicatorOptions &options, const RankBody &body);
 
-/// Forks one process per rank; returns what each said, "killed by signal N" or "exited with N". Kills those that take
-/// longer than 20 s.
+/// Forks one process per rank, and kills those that take longer than 20 s. Returns what each said, "killed by signal N"
+/// or "exited with N".
 std::vector<std::string> runProcesses(int numRanks, const ProcessBody &body,
                                       const std::function<void(const std::vector<int> &pids)> &meanwhile = {});
 
@@ -36,15 +36,15 @@ std::vector<std::string> runProcesses(int numRanks, const ProcessBody &body,
 int freePort();
 void setRankEnvironment(int rank, int worldSize, int port);
 
-/// "" if the status is what is expected and its message contains every one of the texts; else what it is.
+/// "" if the status has this code and its message contains all texts; else code and message.
 std::string expectStatus(const Status &status, StatusCode code, const std::vector<std::string> &texts = {});
 
-/// The entries of a folder, to compare before and after.
+/// The number of entries of a folder.
 int countEntries(const char *folder);
 /// Open descriptors of this process.
 inline int countDescriptors() { return countEntries("/proc/self/fd"); }
 
-/// Mappings, in this process, of memory that the runtime made.
+/// Mappings of the runtime's memory in this process, and their bytes.
 int countMappings();
 int64_t mappedBytes();
 

@@ -132,15 +132,15 @@ TEST(Repeat, WithBuffersThatEachRankChangesByItself) {
   EXPECT_EQ(onEveryLaunch(3,
                           [](Communicator &communicator) {
                             std::minstd_rand random(static_cast<unsigned>(communicator.rank() + 7));
-                            std::vector<std::unique_ptr<Memory>> places;
-                            for (int place = 0; place < 4; ++place)
-                              places.push_back(std::make_unique<Memory>(communicator, place % 2 == 0, 500));
+                            std::vector<std::unique_ptr<Memory>> memories;
+                            for (int index = 0; index < 4; ++index)
+                              memories.push_back(std::make_unique<Memory>(communicator, index % 2 == 0, 500));
                             std::string said;
-                            size_t place = 0;
+                            size_t index = 0;
                             for (int call = 0; call < 400 && said.empty(); ++call) {
                               if (random() % 4 == 0)
-                                place = random() % places.size();
-                              said += places[place]->job(programs[call / 40 % 2], 500).runChecked(communicator, call);
+                                index = random() % memories.size();
+                              said += memories[index]->job(programs[call / 40 % 2], 500).runChecked(communicator, call);
                             }
                             return said;
                           }),

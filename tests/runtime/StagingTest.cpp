@@ -23,9 +23,9 @@ const Plugin &testPlugin() {
 }
 
 /// Bytes in a window or on the heap, not aligned to anything, with poison around what a call may write to.
-class Place {
+class GuardedBuffer {
 public:
-  Place(Communicator &communicator, bool inWindow, int64_t sizeBytes) : size(sizeBytes) {
+  GuardedBuffer(Communicator &communicator, bool inWindow, int64_t sizeBytes) : size(sizeBytes) {
     auto all = static_cast<size_t>(sizeBytes + 2 * margin);
     if (inWindow)
       window.emplace(std::move(communicator.allocate(all)).value());
@@ -125,8 +125,8 @@ TEST(Staging, OfSomeBuffersOfSomeRanks) {
                            for (int64_t count : counts)
                              for (const Kind &kind : kinds) {
                                Checker checker{communicator, kind, count, ++call};
-                               Place in(communicator, random() % 2 == 0, checker.inputBytes());
-                               Place out(communicator, random() % 2 == 0, checker.outputBytes());
+                               GuardedBuffer in(communicator, random() % 2 == 0, checker.inputBytes());
+                               GuardedBuffer out(communicator, random() % 2 == 0, checker.outputBytes());
                                for (int again = 0; again < 2 && said.empty(); ++again)
                                  said += checker.run(in.data(), out.data());
                                if (said.empty() && !(in.isPoisonWhole() && out.isPoisonWhole()))
@@ -149,8 +149,8 @@ TEST(Staging, OfCallsInPlace) {
                            for (const Kind &kind : kinds) {
                              Checker checker{communicator, kind, count, ++call};
                              // One rank has another idea of in place: it is not.
-                             Place out(communicator, false, checker.outputBytes());
-                             Place in(communicator, false, checker.inputBytes());
+                             GuardedBuffer out(communicator, false, checker.outputBytes());
+                             GuardedBuffer in(communicator, false, checker.inputBytes());
                              bool isInPlace = communicator.rank() != 1;
                              said +=
                                  checker.run(isInPlace ? out.data() + checker.inPlaceOffset() : in.data(), out.data());
@@ -174,8 +174,8 @@ TEST(Staging, OfAnInputThatOverlapsTheOutput) {
                            for (const Kind &kind : kinds)
                              for (int64_t shift : {int64_t(1), count / 3 + 1}) {
                                Checker checker{communicator, kind, count, ++call};
-                               Place both(communicator, inWindow,
-                                          2 * std::max(checker.inputBytes(), checker.outputBytes()));
+                               GuardedBuffer both(communicator, inWindow,
+                                                  2 * std::max(checker.inputBytes(), checker.outputBytes()));
                                bool isBehind = call % 2 == 0;
                                bool isOverlapping = communicator.rank() == call / 2 % 2;
                                int64_t far = std::max(checker.inputBytes(), checker.outputBytes());
@@ -199,7 +199,8 @@ TEST(Staging, OfBuffersThatMove) {
                          Checker checker{communicator, kinds[call / 20], 200001, call};
                          bool inWindow = call % 20 >= 10 && (communicator.rank() == 0 || call % 20 >= 15);
                          int64_t shift = call % 7 == 3 ? 17 : checker.inputBytes(); // now and then across the output
-                         Place both(communicator, inWindow, shift + checker.inputBytes() + checker.outputBytes());
+                         GuardedBuffer both(communicator, inWindow,
+                                            shift + checker.inputBytes() + checker.outputBytes());
                          said += checker.run(both.data(), both.data() + shift);
                        }
                        return said;
@@ -216,7 +217,7 @@ TEST(Staging, OfTheRootsInputAlone) {
                        int row = communicator.rank() / 2, column = communicator.rank() % 2;
                        for (int64_t count : counts)
                          for (int root : {0, 1}) {
-                           Place in(communicator, false, count), out(communicator, true, count);
+                           GuardedBuffer in(communicator, false, count), out(communicator, true, count);
                            for (int64_t i = 0; i < count; ++i)
                              in.data()[i] = inputOf(row, i, root);
                            CallArguments arguments{"rowBroadcast", *Mesh::parse("node=2,gpu=2"), count, DataType::U8};
@@ -243,7 +244,7 @@ TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
   EXPECT_EQ(runRanks(Launch::Forked, 2, {},
                      [](Communicator &communicator) {
                        Checker checker{communicator, kinds[1], 24'000'001, 1};
-                       Place in(communicator, false, checker.inputBytes()),
+                       GuardedBuffer in(communicator, false, checker.inputBytes()),
                            out(communicator, false, checker.outputBytes());
                        std::string said = checker.run(in.data(), out.data());
                        int64_t bytes = mappedBytes();
@@ -255,7 +256,7 @@ TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
 /// Bytes that a call on ordinary memory takes of the runtime's own, for copies of it.
 static int64_t bytesTaken(Communicator &communicator, const Kind &kind, int64_t count, std::string &said) {
   Checker checker{communicator, kind, count, 1};
-  Place in(communicator, false, checker.inputBytes()), out(communicator, false, checker.outputBytes());
+  GuardedBuffer in(communicator, false, checker.inputBytes()), out(communicator, false, checker.outputBytes());
   int64_t before = mappedBytes();
   said += checker.run(in.data(), out.data());
   return mappedBytes() - before;

@@ -34,12 +34,12 @@ static void putTo(In in, int64_t peer, int32_t role, int64_t offset, const void 
 }
 
 /* This lane's part [begin, end) of count elements. */
-typedef struct Slice {
+typedef struct Part {
   int64_t begin, end;
-} Slice;
-static Slice sliceOf(In in) {
-  Slice slice = {in->count * in->lane / in->numLanes, in->count * (in->lane + 1) / in->numLanes};
-  return slice;
+} Part;
+static Part partOf(In in) {
+  Part part = {in->count * in->lane / in->numLanes, in->count * (in->lane + 1) / in->numLanes};
+  return part;
 }
 
 /* Semaphores: 0 entered, 1 data, 2 done. */
@@ -59,8 +59,8 @@ static int32_t meetAll(In in, int32_t semaphore, int32_t statement) {
 static int32_t ringAllGather(In in) {
   int64_t size = numRanks(in->dimSizes), me = selfRank(in), next = (me + 1) % size, previous = (me + size - 1) % size;
   int64_t e = in->elementBytes, chunk = in->count * e;
-  Slice slice = sliceOf(in);
-  int64_t begin = slice.begin * e, bytes = (slice.end - slice.begin) * e;
+  Part part = partOf(in);
+  int64_t begin = part.begin * e, bytes = (part.end - part.begin) * e;
   char *out = (char *)in->local[KOLO_OUTPUT];
   if (bytes && out + me * chunk != (char *)in->local[KOLO_INPUT])
     copyBytes(out + me * chunk + begin, (char *)in->local[KOLO_INPUT] + begin, bytes);
@@ -84,14 +84,14 @@ static void combine(In in, void *dst, const void *src, int64_t n) {
 /* Every rank pulls every input, through its tile where the input has no address here. */
 static int32_t pullAllReduce(In in) {
   int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes;
-  Slice slice = sliceOf(in);
+  Part part = partOf(in);
   int32_t status = meetAll(in, 0, 2);
   if (status)
     return status;
   char *out = (char *)in->local[KOLO_OUTPUT];
   int64_t step = in->tileBytes / e;
-  for (int64_t at = slice.begin; at < slice.end; at += step) {
-    int64_t n = slice.end - at < step ? slice.end - at : step;
+  for (int64_t at = part.begin; at < part.end; at += step) {
+    int64_t n = part.end - at < step ? part.end - at : step;
     copyBytes(out + at * e, (char *)in->local[KOLO_INPUT] + at * e, n * e);
     for (int64_t hop = 1; hop < size; ++hop) {
       int64_t peer = (me + hop) % size;
@@ -115,12 +115,12 @@ static int32_t pullAllReduce(In in) {
 /* Every rank pulls its block of every input. */
 static int32_t pullAllToAll(In in) {
   int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes;
-  Slice slice = sliceOf(in);
-  int64_t bytes = (slice.end - slice.begin) * e;
+  Part part = partOf(in);
+  int64_t bytes = (part.end - part.begin) * e;
   int32_t status = meetAll(in, 0, 0);
   for (int64_t peer = 0; !status && bytes && peer < size; ++peer) {
-    int64_t from = (me * in->count + slice.begin) * e;
-    char *dst = (char *)in->local[KOLO_OUTPUT] + (peer * in->count + slice.begin) * e;
+    int64_t from = (me * in->count + part.begin) * e;
+    char *dst = (char *)in->local[KOLO_OUTPUT] + (peer * in->count + part.begin) * e;
     if (in->peers[KOLO_INPUT][peer])
       copyBytes(dst, (char *)in->peers[KOLO_INPUT][peer] + from, bytes);
     else
@@ -132,8 +132,8 @@ static int32_t pullAllToAll(In in) {
 /* Every rank pushes its input into everybody's scratch. */
 static int32_t scratchAllReduce(In in) {
   int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes, whole = in->count * e;
-  Slice slice = sliceOf(in);
-  int64_t begin = slice.begin * e, n = slice.end - slice.begin;
+  Part part = partOf(in);
+  int64_t begin = part.begin * e, n = part.end - part.begin;
   int32_t status = meetAll(in, 0, 4);
   for (int64_t peer = 0; !status && n && peer < size; ++peer)
     putTo(in, peer, KOLO_SCRATCH, me * whole + begin, (char *)in->local[KOLO_INPUT] + begin, n * e);
@@ -151,8 +151,8 @@ static int32_t scratchAllReduce(In in) {
 /* Along the last of two dimensions. */
 static int32_t rowBroadcast(In in) {
   int64_t gpus = in->dimSizes[1], row = in->coordinates[0] * gpus, me = in->coordinates[1], e = in->elementBytes;
-  Slice slice = sliceOf(in);
-  int64_t begin = slice.begin * e, bytes = (slice.end - slice.begin) * e;
+  Part part = partOf(in);
+  int64_t begin = part.begin * e, bytes = (part.end - part.begin) * e;
   if (me != in->root) {
     signalTo(in, row + in->root, 0);
     return waitFor(in, row + in->root, 1, 6);
@@ -206,8 +206,8 @@ KERNEL(sumF32, float, +)
 KERNEL(sumI32, int32_t, +)
 KERNEL(sumU8, uint8_t, +)
 static void averageF32(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
-                       int64_t around, int64_t ranks) {
-  sumF32(dsts, numDsts, srcs, numSrcs, n, around);
+                       int64_t nonTemporal, int64_t ranks) {
+  sumF32(dsts, numDsts, srcs, numSrcs, n, nonTemporal);
   for (int64_t d = 0; d < numDsts; ++d)
     for (int64_t i = 0; i < n; ++i)
       ((float *)dsts[d])[i] /= (float)ranks;

@@ -30,13 +30,13 @@ def compile_to(kolo, path, *arguments):
 SCHEDULES = {"": ["--entry", "credits"], ".together": ["--entry", "together"], ".published": ["--protocol", "published"],
              ".ll": ["--entry", "credits", "--protocol", "ll"]}
 # Of these alone, since memory is used again in the same order as with packets: a ring, many senders, and one that needs credits.
-LINES = {"ringAllReduce", "allPairsAllGather", "binomialBroadcast"}
+LL128 = {"ringAllReduce", "allPairsAllGather", "binomialBroadcast"}
 
 
 def compile_shipped(kolo, folder, name, dims):
     """Returns the number of plugins."""
     schedules = dict(SCHEDULES)
-    if name in LINES:
+    if name in LL128:
         schedules[".ll128"] = ["--entry", "credits", "--protocol", "ll128"]
     return sum(compile_schedule(kolo, folder / f"{name}{suffix}.so", name, dims, options) for suffix, options in schedules.items())
 

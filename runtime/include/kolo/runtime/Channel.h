@@ -1,4 +1,4 @@
-// Channel: one-sided communication by hand. put, signal and flush towards a peer; wait for what that peer signals.
+// Channel: one-sided communication by hand. A rank puts data into a peer's window, signals that peer, and waits for it.
 #pragma once
 
 #include "kolo/runtime/Export.h"
@@ -14,25 +14,26 @@ class CommunicatorState;
 /// Channels per ordered pair of ranks; their ids are 0 to numChannels - 1.
 inline constexpr int numChannels = 8;
 
-/// Made by Communicator::channel, which it must not outlive. Used by the communicator's thread. Copies name the same
-/// channel and share its counts. Every function returns InvalidArgument when the peer or the id does not exist, and
-/// Aborted once the communicator has failed.
+/// One rank's end of a channel. Communicator::channel makes it; it must not outlive that communicator, and only the
+/// communicator's thread uses it. Copies name the same channel and share its counts.
+/// Every function returns InvalidArgument when the peer or the id does not exist, and Aborted once the communicator has
+/// failed.
 class KOLO_RUNTIME_API Channel {
 public:
-  /// Copies sizeBytes bytes from src to offsetBytes in the peer's window. Blocks for the copy alone; src may be reused
-  /// when it returns. The peer may read the bytes after it waited for a signal sent after this put.
-  /// InvalidArgument: the window is another rank's, or the range leaves it.
+  /// Copies sizeBytes bytes from src to offsetBytes in the peer's window. Blocks for the copy alone: the caller may
+  /// reuse src when it returns. The peer may read the bytes once it has waited for a signal that follows this put.
+  /// InvalidArgument: the window belongs to another rank, or the range leaves it.
   Status put(const RemoteWindow &window, size_t offsetBytes, const void *src, size_t sizeBytes);
 
-  /// Adds one to the peer's count of signals on this channel. Never blocks. Everything this rank wrote before is
-  /// visible to the peer after the matching wait.
+  /// Adds one to the peer's count of signals on this channel. Never blocks. After the matching wait the peer sees all
+  /// that this rank wrote before.
   Status signal();
 
-  /// Blocks until the peer has signalled once more than this rank has waited. Timeout or PeerLost name the rank, the
-  /// peer, the channel and the time waited; either aborts the communicator.
+  /// Blocks until the peer has sent one signal for every wait of this rank. Timeout and PeerLost abort the
+  /// communicator; the message names the rank, the peer, the channel and the time waited.
   Status wait();
 
-  /// Returns once all earlier puts are complete at the peer. (With shared memory they always are.)
+  /// Returns once all earlier puts are complete at the peer. In shared memory they always are.
   Status flush();
 
 private:

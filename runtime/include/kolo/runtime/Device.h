@@ -1,9 +1,9 @@
-// Devices: collectives in the memory of GPUs, started on streams.
+// Devices: collectives on buffers in the memory of GPUs, started on streams.
 //
-// Environment variables, read when a device is first asked for:
-//   KOLO_CUDA_DRIVER, KOLO_HIP_DRIVER   path of the vendor's driver library, instead of libcuda.so.1 and libamdhip64.so
-// and when a communicator is made:
-//   KOLO_TIMEOUT_MS                     milliseconds, replaces DeviceOptions::timeoutMs
+// Environment variables:
+//   KOLO_CUDA_DRIVER   path of the driver library instead of libcuda.so.1; read when a device is first used
+//   KOLO_HIP_DRIVER    path of the driver library instead of libamdhip64.so; read when a device is first used
+//   KOLO_TIMEOUT_MS    milliseconds; replaces DeviceOptions::timeoutMs; read when a communicator is made
 #pragma once
 
 #include "kolo/runtime/Communicator.h"
@@ -21,22 +21,22 @@ namespace kolo::runtime {
 
 enum class DeviceKind : uint8_t { Cuda, Hip };
 
-/// Devices of this kind on this machine. DeviceError: their driver cannot be used; the message says why.
+/// The number of devices of this kind on this machine. DeviceError: the driver cannot be used; the message says why.
 KOLO_RUNTIME_API Result<int> countDevices(DeviceKind kind);
 
 struct DeviceInfo {
   std::string name;
-  std::string architecture; // as it is compiled for: "sm_90", "gfx90a"
+  std::string architecture; // by the compiler's name for it: "sm_90", "gfx90a"
   size_t memoryBytes = 0;
 };
-/// InvalidArgument: there is none of this number. DeviceError.
+/// InvalidArgument: no device has this number. DeviceError.
 KOLO_RUNTIME_API Result<DeviceInfo> describeDevice(DeviceKind kind, int device);
 
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::Cuda;
   int lanes = 8;         // blocks per rank; the same on every rank
   int threads = 512;     // of a block: a multiple of 64, at most KOLO_DEVICE_MAX_THREADS
-  int timeoutMs = 30000; // least time that a kernel waits for a peer; it gives up after at most some times that
+  int timeoutMs = 30000; // a kernel waits at least so long for a peer, and a few times as long at most
 };
 
 /// The buffers of one rank, as in CallArguments.
@@ -45,14 +45,14 @@ struct RankBuffers {
   void *output = nullptr;
 };
 
-/// A stream of the driver API: a CUstream (or cudaStream_t) or a hipStream_t.
+/// A stream of the vendor's API: a CUstream, a cudaStream_t or a hipStream_t. Null is the default stream.
 using StreamHandle = void *;
 
 struct DeviceBufferState;
 class DeviceState;
 
-/// Memory of a device that peers read and write. Made by DeviceCommunicator::allocate, which it may outlive. Destroy it
-/// when no call that uses it is in progress on any rank, a captured one included.
+/// Owns memory of a device that peers read and write. DeviceCommunicator::allocate makes it; it may outlive that
+/// communicator. Destroy it when no rank runs a call that uses it; this includes launches of captured graphs.
 class KOLO_RUNTIME_API DeviceBuffer {
 public:
   DeviceBuffer(DeviceBuffer &&) noexcept;
@@ -61,7 +61,8 @@ public:
 
   void *data() const;
   size_t sizeBytes() const;
-  /// From and to the host's memory; returns when it is done. Waits for no stream. InvalidArgument: beyond the end.
+  /// Copy from and to memory of the host. Block until the copy is done, but wait for no stream. InvalidArgument: the
+  /// range leaves the buffer. DeviceError.
   Status write(size_t offsetBytes, const void *src, size_t numBytes);
   Status read(size_t offsetBytes, void *dst, size_t numBytes) const;
 
@@ -73,11 +74,11 @@ private:
 
 /// How DeviceCommunicator::allocate makes memory.
 enum class DeviceMemoryKind : uint8_t {
-  Plain,   // as the vendor's usual allocation does; on AMD devices fine-grained
-  Virtual, // by the virtual memory interface
+  Plain,   // by the vendor's usual allocation; on AMD devices fine-grained
+  Virtual, // by CUDA's virtual memory interface
 };
 
-/// A stream that waits for no other, for callers without one of their own; destroyed with this.
+/// Owns a stream that waits for no other stream. For callers without a stream of their own.
 class KOLO_RUNTIME_API DeviceStream {
 public:
   DeviceStream(DeviceStream &&) noexcept;
@@ -85,9 +86,10 @@ public:
   ~DeviceStream();
   StreamHandle handle() const;
 
-  /// Notes the time at which the stream comes here, as mark `number` (0 or 1). DeviceError.
+  /// Queues mark `number`, which is 0 or 1: the stream notes the time when it reaches the mark. DeviceError.
+  /// InvalidArgument: another number.
   Status mark(int number);
-  /// Between marks 0 and 1, once the stream has passed them; blocks until then. DeviceError.
+  /// The time between marks 0 and 1. Blocks until the stream has reached both. DeviceError.
   Result<double> elapsedMicroseconds();
 
 private:
@@ -97,60 +99,63 @@ private:
   std::unique_ptr<State> state;
 };
 
-/// Ranks that run collectives on devices: all ranks of a world, in this process and called together, or one rank of the
-/// world of a Communicator. Movable, not copyable, used by one thread at a time.
+/// Runs collectives on devices. Its ranks are either all ranks, in this process and called together, or one rank of a
+/// Communicator. Movable, not copyable; one thread uses it at a time.
 ///
-/// After Timeout or PeerLost on any rank the communicator is of no more use: later calls return Aborted with that
-/// cause. After every other error it stays usable.
+/// Timeout or PeerLost on any rank aborts the communicator: later calls return Aborted with that cause. After every
+/// other error it stays usable.
 class KOLO_RUNTIME_API DeviceCommunicator {
 public:
-  /// All ranks in this process: rank i on devices[i]; several may share a device. InvalidArgument: numbers out of
-  /// range. DeviceError: no such device, or devices that cannot reach each other. OutOfMemory.
+  /// All ranks are in this process, rank i on devices[i]. Ranks may share a device. InvalidArgument: a number is out of
+  /// range. DeviceError: a device does not exist, or devices cannot access each other's memory. OutOfMemory.
   static Result<DeviceCommunicator> createLocal(std::span<const int> devices, const DeviceOptions &options = {});
 
-  /// One rank, the one that `host` is, on this device. `host` may be of threads or of processes, which may share
-  /// devices too; fork before anything here is called. Collective, blocking. Errors as above, and Mismatch (ranks
-  /// disagree on options), Timeout, PeerLost, Aborted.
+  /// One rank, that of `host`, on this device. The ranks of `host` are threads or processes, and may share devices.
+  /// Fork before any function of this header is called. Collective, blocking. Errors as for createLocal, and Mismatch
+  /// (ranks disagree on options), Timeout, PeerLost, Aborted.
   static Result<DeviceCommunicator> create(Communicator host, int device, const DeviceOptions &options = {});
 
   DeviceCommunicator(DeviceCommunicator &&) noexcept;
   DeviceCommunicator &operator=(DeviceCommunicator &&) noexcept;
-  /// Waits for what was started. With peers in other processes also for these to come here, so that nobody loses
-  /// memory.
+  /// Waits for all launches. If peers are in other threads or processes, it also waits until they are done with this
+  /// rank's memory.
   ~DeviceCommunicator();
 
   int size() const;
-  /// The ranks of this process: all, or one.
+  /// The ranks that this object runs: all ranks, or one.
   const std::vector<int> &ranks() const;
 
-  /// Memory of the device of `rank`, one of ranks(). InvalidArgument: another rank, or 0 bytes. OutOfMemory,
-  /// DeviceError.
+  /// Allocates memory of the device of `rank`, with undefined content. InvalidArgument: `rank` is not one of ranks(),
+  /// or sizeBytes is 0. OutOfMemory, DeviceError.
   Result<DeviceBuffer> allocate(int rank, size_t sizeBytes, DeviceMemoryKind kind = DeviceMemoryKind::Plain);
-  /// InvalidArgument: another rank. DeviceError.
+  /// Makes a stream of the device of `rank`. InvalidArgument: `rank` is not one of ranks(). DeviceError.
   Result<DeviceStream> createStream(int rank);
 
-  /// Starts one collective: for every one of ranks(), in that order, its buffers, and the stream on which it is to run;
-  /// what `arguments` says of buffers is ignored. Ranks that share a device and a stream run in one launch. All blocks
-  /// of all ranks on a device must be resident at once: more is refused.
+  /// Starts one collective. `buffers` and `streams` have one entry for each of ranks(), in that order; the buffers in
+  /// `arguments` are ignored. Ranks that share a device and a stream run in one launch. The device must hold all blocks
+  /// of all its ranks at once.
   ///
-  /// Returns when the launch is queued. A call with arguments and buffers that were seen before allocates nothing and
-  /// waits for no device; one with others may do both. Where ranks are in several threads or processes, these meet in
-  /// every call, on the host. May be captured into a graph; then its launches must not overlap with each other or with
-  /// other calls of this communicator, which are ordered among themselves, also across streams.
+  /// Returns when the launch is queued. Ranks in several threads or processes meet on the host in every call. A call
+  /// whose arguments and buffers were seen before allocates nothing and waits for no device; any other may do both.
   ///
-  /// InvalidArgument: buffers that are null, too small, or no memory of the rank's device; more lanes than fit.
-  /// UnsupportedMesh, BadPlugin as Communicator::run; BadPlugin: no image for the device, or no code in it for the type
-  /// and reduction. Mismatch: ranks disagree. OutOfMemory, DeviceError. Timeout, PeerLost, Aborted: also for earlier
-  /// calls.
+  /// Calls of one communicator run in the order in which they were started, across streams too. A call may be captured
+  /// into a graph. Launches of that graph must not overlap with each other or with other calls of this communicator.
+  ///
+  ///   InvalidArgument  a buffer is null, too small, or no memory of the rank's device; or the blocks do not fit
+  ///   UnsupportedMesh  as for Communicator::run
+  ///   BadPlugin        the plugin has no image for the device, or no code for the type and reduction
+  ///   Mismatch         ranks disagree; the message says on what
+  ///   OutOfMemory, DeviceError
+  ///   Timeout, PeerLost, Aborted  this call or an earlier one failed
   Status run(const Plugin &plugin, const CallArguments &arguments, std::span<const RankBuffers> buffers,
              std::span<const StreamHandle> streams);
-  /// The same for a communicator of one rank here, with the buffers in `arguments`.
+  /// The same for a communicator that runs one rank, with the buffers in `arguments`.
   Status run(const Plugin &plugin, const CallArguments &arguments, StreamHandle stream);
 
-  /// Whether a wait on a device has failed so far. Never blocks. Timeout, PeerLost, Aborted.
+  /// Reports whether a wait on a device has failed so far. Never blocks. Timeout, PeerLost, Aborted.
   Status query();
-  /// Waits for all calls that were started outside of graphs. Meanwhile a rank that dies ends them. Errors as for
-  /// query, and DeviceError.
+  /// Blocks until all calls outside of graphs are done. If a rank dies meanwhile, the runtime ends these calls. Errors
+  /// as for query, and DeviceError.
   Status synchronize();
 
 private:

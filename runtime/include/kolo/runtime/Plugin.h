@@ -1,4 +1,4 @@
-// Plugin: a compiled file of collectives, checked and loaded.
+// Plugin: a file of compiled collectives, checked and loaded.
 #pragma once
 
 #include "kolo/runtime/Export.h"
@@ -21,17 +21,17 @@ enum class InPlace : uint8_t {
   CopyInput, // the runtime copies the input aside first
 };
 
-/// Where a wait of the program comes from in its author's source.
+/// The author's statement that a wait belongs to.
 struct StatementInfo {
   std::string file;
   int line = 0;
   std::string text;
 };
 
-/// A mesh that the program was proved right on.
+/// A mesh on which the checker proved the program right.
 struct Proof {
   std::vector<int64_t> mesh;
-  std::vector<int64_t> on; // what was run through: the same mesh, or a smaller one of the same kind
+  std::vector<int64_t> on; // the mesh that the checker ran: the same one, or a smaller one of the same kind
 };
 
 /// One collective of a plugin, as its manifest describes it.
@@ -41,72 +41,73 @@ struct ProgramInfo {
   std::vector<int> groupDims;               // the mesh dimensions the collective runs over, by index, ascending
   std::vector<std::string> meshDims;        // names, slowest first
   std::vector<std::vector<int64_t>> meshes; // the dimension sizes it was compiled for
-  std::vector<Proof> proved;                // one for each of the meshes, but for those that are not proved
-  bool isUnproved = false;                  // packed although some mesh is not proved; such meshes may be run on then
+  std::vector<Proof> proved;                // for every mesh of `meshes` that is proved
+  bool isUnproved = false;                  // compiled with --unproved: runs on meshes that are not proved, too
   int numSemaphores = 0;
   bool reduces = false;
-  bool enters = false;      // it is proved only if no rank starts a call before all ranks have come to it
-  bool usesLL128 = false;   // its packets are lines: see PluginAbi.h
+  bool enters = false;      // the proof needs an entry barrier: no rank starts before all ranks have entered the call
+  bool usesLL128 = false;   // its packets are LL128 lines of 128 bytes: see PluginAbi.h
   bool sharesInput = true;  // peers read this rank's input
   bool sharesOutput = true; // peers read or write this rank's output
   InPlace inPlace = InPlace::Direct;
   std::vector<StatementInfo> statements;
 
-  /// Whether it was proved right on a mesh of these sizes. Where it was not, `Communicator::run` refuses, or, if
-  /// `isUnproved`, runs and says nothing: the runtime never prints. Whoever starts such runs for a user warns.
+  /// Whether the program is proved on a mesh of these sizes. On another mesh, Communicator::run refuses the call unless
+  /// `isUnproved`. The runtime never prints, so a tool that runs an unproved program warns its user itself.
   bool isProved(const std::vector<int64_t> &sizes) const {
     return std::any_of(proved.begin(), proved.end(), [&](const Proof &proof) { return proof.mesh == sizes; });
   }
 };
 
-/// Where a rank's input and output lie, as far as choosing a program goes.
+/// Where the input and output of a call lie on this rank. The selection of a program depends on it.
 enum class MemoryKind : uint8_t {
-  Windows, // all that the collective uses on this rank is where peers access it directly; so it always is among threads
-  Ordinary, // else
+  Windows,  // peers access all buffers of the call directly; always so when ranks are threads
+  Ordinary, // some buffer lies outside of windows
 };
 /// "windows", "ordinary".
 KOLO_RUNTIME_API const char *toString(MemoryKind memory);
 KOLO_RUNTIME_API std::optional<MemoryKind> parseMemoryKind(std::string_view name);
 
-/// Which program a plugin takes for calls that name a collective only.
+/// One line of the table by which a plugin selects a program for a call that names only a collective.
 struct SelectionEntry {
   CollectiveKind collective = CollectiveKind::AllGather;
   int ranks = 0;
   MemoryKind memory = MemoryKind::Windows;
-  int64_t upToBytes =
-      0;           // of the larger buffer of any rank, inclusive; INT64_MAX: no end. From where the entry before ends
-  int program = 0; // index into Plugin::programs()
+  int64_t upToBytes = 0; // largest size of the largest buffer of any rank, inclusive; INT64_MAX: no end
+  int program = 0;       // index into Plugin::programs()
 };
 
 struct PluginState;
 
-/// A loaded plugin. Copies share it; the code is unloaded with the last copy, so keep one while a call runs. May be
-/// used with any number of communicators and from any thread.
+/// A loaded plugin. Copies share it. The last copy unloads the code, so the caller keeps one while a call runs. Any
+/// number of communicators and any thread may use it.
 class KOLO_RUNTIME_API Plugin {
 public:
-  /// Checks the file from its last bytes to its manifest and its target, and only then maps code, from a private copy:
-  /// changing the file later has no effect. BadPlugin: not a regular file, truncated, damaged, another ABI, a manifest
-  /// that is incomplete or disagrees with the code. UnsupportedCpu: built for another kind of processor. SystemError:
-  /// the file cannot be read. OutOfMemory.
+  /// Checks footer, checksum, manifest and target, and only then maps the code. It maps a private copy, so later
+  /// changes to the file have no effect.
+  ///   BadPlugin       not a regular file, truncated, damaged, of another ABI version, or with a bad manifest
+  ///   UnsupportedCpu  built for another kind of processor
+  ///   SystemError     the file cannot be read
+  ///   OutOfMemory
   static Result<Plugin> load(const std::string &path);
 
-  /// The manifest (JSON) of a plugin file; checks footer, sizes and checksum, and maps no code. Errors as for load.
+  /// Returns the manifest (JSON) of a plugin file. Checks footer, sizes and checksum; maps no code. Errors as for load.
   static Result<std::string> readManifest(const std::string &path);
 
-  /// Valid while a copy of this plugin lives, as is all that the accessors return.
+  /// References and pointers that the accessors return are valid while a copy of this plugin lives.
   const std::vector<ProgramInfo> &programs() const;
-  /// Null when there is none of that name.
+  /// Null when no program has that name.
   const ProgramInfo *findProgram(std::string_view name) const;
-  /// In order; empty for a plugin whose programs can only be called by name.
+  /// In the manifest's order. Empty when the plugin's programs can only be called by name.
   const std::vector<SelectionEntry> &selection() const;
-  /// What the selection takes for a call on so many ranks and bytes, of the larger buffer of any rank. Null when no
-  /// entry fits.
+  /// The program that the selection gives for `ranks` ranks, where the largest buffer of any rank has numBytes bytes.
+  /// Null when no entry fits.
   const ProgramInfo *select(CollectiveKind collective, int ranks, int64_t numBytes, MemoryKind memory) const;
   /// The manifest's JSON text.
   const std::string &manifest() const;
   /// The path given to load.
   const std::string &path() const;
-  /// The file's checksum; equal on ranks that loaded the same bytes.
+  /// The file's checksum (FNV-1a, 64 bits): equal on ranks that loaded the same bytes.
   uint64_t identity() const;
 
 private:

@@ -1,5 +1,5 @@
-// Status and Result: how every function of the runtime reports failure. Nothing in the runtime throws, prints or
-// aborts.
+// Status and Result: how every function of the runtime reports failure. The runtime never throws, prints or aborts the
+// process.
 #pragma once
 
 #include "kolo/runtime/Export.h"
@@ -16,19 +16,19 @@ enum class StatusCode {
   Mismatch,        // ranks disagree about one call; the communicator stays usable
   Timeout,         // a peer did not do its part in time; the communicator is aborted
   PeerLost,        // a peer ended or left; the communicator is aborted
-  Aborted,         // an earlier failure ended this communicator; the message tells which
+  Aborted,         // an earlier failure ended this communicator; the message gives that failure
   OutOfMemory,
-  BadPlugin,       // the file is not a plugin, is damaged, or was built for another ABI
+  BadPlugin,       // the file is not a plugin, is damaged, has another ABI version, or lacks code for the call
   UnsupportedMesh, // the program was not compiled for this mesh, or not proved on it
   UnsupportedCpu,  // the plugin needs instructions that this host lacks
   SystemError,     // the operating system refused something; the message names it
-  DeviceError,     // a device, or its driver, refused something or is not there; the message names it
+  DeviceError,     // a device or its driver refused something, or does not exist; the message names it
 };
 
 /// The enumerator's name, for example "PeerLost". Never null.
 KOLO_RUNTIME_API const char *toString(StatusCode code);
 
-/// The outcome of a call: a code, the rank at fault (-1 when no single one is) and one line of text for a person.
+/// The outcome of a call: a code, the rank at fault, and one line of text for a person.
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -36,8 +36,8 @@ public:
       : statusCode(code), faultyRank(rank), text(std::move(message)) {}
 
   StatusCode code() const { return statusCode; }
-  /// The rank that caused the failure: the silent, lost or disagreeing one. -1 when unknown or when it is this call
-  /// alone.
+  /// The rank that caused the failure: it did not answer, was lost, or disagrees. -1: unknown, or this call alone
+  /// failed.
   int rank() const { return faultyRank; }
   const std::string &message() const { return text; }
   bool isOk() const { return statusCode == StatusCode::Ok; }
@@ -48,11 +48,11 @@ private:
   std::string text;
 };
 
-/// A value, or the Status that says why there is none.
+/// A value, or the Status that says why there is no value.
 template <class T> class [[nodiscard]] Result {
 public:
   Result(T value) : held(std::move(value)) {}
-  /// `status` must not be Ok: a success has a value.
+  /// `status` must not be Ok.
   Result(Status status) : failure(std::move(status)) {}
 
   bool isOk() const { return held.has_value(); }

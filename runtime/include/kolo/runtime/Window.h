@@ -1,4 +1,4 @@
-// Window: memory of this rank that its peers read and write directly, with no copy in between.
+// Window: a registered buffer of this rank, which its peers read and write directly (zero-copy).
 #pragma once
 
 #include "kolo/runtime/Export.h"
@@ -12,10 +12,10 @@ class CommunicatorState;
 struct WindowState;
 struct RemoteWindowState;
 
-/// Made by Communicator::allocate. Owns the memory, which starts zeroed, is aligned to a page, is already touched, and
-/// is on huge pages from 2 MiB on where the kernel has them. Pointers anywhere into it may be passed to
-/// Communicator::run. It may outlive its communicator. Destroy it only while no call that uses it is running on any
-/// rank: after `run` or `barrier` returned.
+/// Owns memory that Communicator::allocate made. The memory is zeroed, aligned to a page and already touched. From
+/// 2 MiB on it is on huge pages where the kernel has them. Communicator::run takes pointers to any byte of it.
+/// It may outlive its communicator. Destroy it only while no rank runs a call that uses it: after `run` or `barrier`
+/// has returned.
 class KOLO_RUNTIME_API Window {
 public:
   Window(Window &&) noexcept;
@@ -23,7 +23,7 @@ public:
   ~Window();
 
   void *data() const;
-  /// As asked for in allocate, without rounding.
+  /// The size that allocate was called with, without rounding.
   size_t sizeBytes() const;
 
 private:
@@ -33,15 +33,15 @@ private:
   std::unique_ptr<WindowState> state;
 };
 
-/// A peer's window as it is mapped here. Made by Communicator::exchange. Copies share one mapping. In a world of
-/// processes the mapping stays valid while any copy lives; in a world of threads it is the peer's memory itself, so the
-/// peer must keep its window.
+/// A peer's window as this process maps it. Communicator::exchange makes it; copies share one mapping. Between
+/// processes the mapping stays valid while any copy lives. Between threads it is the peer's own memory, so the peer
+/// must keep its window.
 class KOLO_RUNTIME_API RemoteWindow {
 public:
   /// The peer that owns the memory.
   int rank() const;
-  /// Where the memory is mapped in this process: readable and writable. Ordering against the peer's own accesses is the
-  /// user's business: see Channel.
+  /// Address in this process; readable and writable. The caller orders its accesses against those of the peer, for
+  /// example by a Channel.
   void *data() const;
   size_t sizeBytes() const;
 

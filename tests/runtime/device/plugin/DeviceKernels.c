@@ -78,13 +78,13 @@ static void addTo(Lane lane, void *dst, const void *src, int64_t n) {
 }
 
 /* This lane's part of count elements, in bytes. */
-typedef struct Slice {
+typedef struct Part {
   int64_t begin, bytes;
-} Slice;
-static Slice sliceOf(Lane lane) {
+} Part;
+static Part partOf(Lane lane) {
   int64_t begin = lane.in->count * lane.number / lane.count, end = lane.in->count * (lane.number + 1) / lane.count;
-  Slice slice = {begin * lane.in->elementBytes, (end - begin) * lane.in->elementBytes};
-  return slice;
+  Part part = {begin * lane.in->elementBytes, (end - begin) * lane.in->elementBytes};
+  return part;
 }
 
 /* Semaphores: 0 the neighbour is there, 1 data. */
@@ -93,17 +93,17 @@ void ringAllGather(const void *argument, const StandInBlock *block) {
   const KoloDeviceInvocation *in = lane.in;
   int64_t size = in->numRanks, me = in->rank, next = (me + 1) % size, previous = (me + size - 1) % size;
   int64_t chunk = in->count * in->elementBytes;
-  Slice slice = sliceOf(lane);
-  char *out = (char *)in->local[KOLO_OUTPUT], *own = out + me * chunk + slice.begin;
-  if (slice.bytes && own != (char *)in->local[KOLO_INPUT] + slice.begin)
-    memcpy(own, (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
+  Part part = partOf(lane);
+  char *out = (char *)in->local[KOLO_OUTPUT], *own = out + me * chunk + part.begin;
+  if (part.bytes && own != (char *)in->local[KOLO_INPUT] + part.begin)
+    memcpy(own, (char *)in->local[KOLO_INPUT] + part.begin, (size_t)part.bytes);
   signalTo(lane, previous, 0);
   if (waitFor(lane, next, 0, 0))
     return;
   for (int64_t step = 0; step < size - 1; ++step) {
-    int64_t offset = (me + size - step) % size * chunk + slice.begin;
-    if (slice.bytes)
-      memcpy((char *)in->peers[KOLO_OUTPUT][next] + offset, out + offset, (size_t)slice.bytes);
+    int64_t offset = (me + size - step) % size * chunk + part.begin;
+    if (part.bytes)
+      memcpy((char *)in->peers[KOLO_OUTPUT][next] + offset, out + offset, (size_t)part.bytes);
     signalTo(lane, next, 1);
     if (waitFor(lane, previous, 1, 1))
       return;
@@ -114,15 +114,15 @@ void ringAllGather(const void *argument, const StandInBlock *block) {
 void pullAllReduce(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 2);
   const KoloDeviceInvocation *in = lane.in;
-  Slice slice = sliceOf(lane);
+  Part part = partOf(lane);
   if (meetAll(lane, 0, 0))
     return;
-  char *out = (char *)in->local[KOLO_OUTPUT] + slice.begin;
-  if (slice.bytes)
-    memcpy(out, (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
-  for (int64_t hop = 1; slice.bytes && hop < in->numRanks; ++hop)
-    addTo(lane, out, (char *)in->peers[KOLO_INPUT][(in->rank + hop) % in->numRanks] + slice.begin,
-          slice.bytes / in->elementBytes);
+  char *out = (char *)in->local[KOLO_OUTPUT] + part.begin;
+  if (part.bytes)
+    memcpy(out, (char *)in->local[KOLO_INPUT] + part.begin, (size_t)part.bytes);
+  for (int64_t hop = 1; part.bytes && hop < in->numRanks; ++hop)
+    addTo(lane, out, (char *)in->peers[KOLO_INPUT][(in->rank + hop) % in->numRanks] + part.begin,
+          part.bytes / in->elementBytes);
   (void)meetAll(lane, 1, 1);
 }
 
@@ -130,19 +130,19 @@ void pullAllReduce(const void *argument, const StandInBlock *block) {
 void scratchAllReduce(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 2);
   const KoloDeviceInvocation *in = lane.in;
-  Slice slice = sliceOf(lane);
+  Part part = partOf(lane);
   int64_t whole = in->count * in->elementBytes;
   if (meetAll(lane, 0, 0))
     return;
-  for (int64_t peer = 0; slice.bytes && peer < in->numRanks; ++peer)
-    memcpy((char *)in->peers[KOLO_SCRATCH][peer] + in->rank * whole + slice.begin,
-           (char *)in->local[KOLO_INPUT] + slice.begin, (size_t)slice.bytes);
-  if (meetAll(lane, 1, 1) || !slice.bytes)
+  for (int64_t peer = 0; part.bytes && peer < in->numRanks; ++peer)
+    memcpy((char *)in->peers[KOLO_SCRATCH][peer] + in->rank * whole + part.begin,
+           (char *)in->local[KOLO_INPUT] + part.begin, (size_t)part.bytes);
+  if (meetAll(lane, 1, 1) || !part.bytes)
     return;
-  char *out = (char *)in->local[KOLO_OUTPUT] + slice.begin, *slots = (char *)in->local[KOLO_SCRATCH] + slice.begin;
-  memcpy(out, slots, (size_t)slice.bytes);
+  char *out = (char *)in->local[KOLO_OUTPUT] + part.begin, *slots = (char *)in->local[KOLO_SCRATCH] + part.begin;
+  memcpy(out, slots, (size_t)part.bytes);
   for (int64_t rank = 1; rank < in->numRanks; ++rank)
-    addTo(lane, out, slots + rank * whole, slice.bytes / in->elementBytes);
+    addTo(lane, out, slots + rank * whole, part.bytes / in->elementBytes);
 }
 
 /* Nobody ever signals the last rank, and everybody waits for it. */

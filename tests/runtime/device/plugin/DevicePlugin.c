@@ -21,9 +21,9 @@ static int64_t slotPerRank(const KoloShape *shape) {
          shape->elementBytes;
 }
 static void reduceNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
-                      int64_t around) {}
+                      int64_t nonTemporal) {}
 static void averageNot(void *const *dsts, int64_t numDsts, const void *const *srcs, int64_t numSrcs, int64_t n,
-                       int64_t around, int64_t ranks) {}
+                       int64_t nonTemporal, int64_t ranks) {}
 
 /* The host has code for more than the devices. */
 static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS] = {

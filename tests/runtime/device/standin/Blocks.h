@@ -19,8 +19,8 @@ struct Group {
 
 struct Block {
   Block(const StandInBlock &which, int number)
-      : place(which), numThreads(number), barrier(number), groups(static_cast<size_t>(number / threadsPerLine)) {}
-  StandInBlock place;
+      : position(which), numThreads(number), barrier(number), groups(static_cast<size_t>(number / threadsPerLine)) {}
+  StandInBlock position;
   int numThreads;
   std::barrier<> barrier;
   int32_t shared = 0;

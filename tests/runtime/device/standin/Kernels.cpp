@@ -65,13 +65,13 @@ struct Launch {
   bool isTogether;
 };
 
-void runBlock(const Launch &launch, const StandInBlock &place) {
-  Block block(place, setting("KOLO_STANDIN_THREADS", 1));
+void runBlock(const Launch &launch, const StandInBlock &position) {
+  Block block(position, setting("KOLO_STANDIN_THREADS", 1));
   std::vector<std::thread> threads;
   for (int thread = 0; thread < block.numThreads; ++thread)
     threads.emplace_back([&launch, &block, thread] {
       currentBlock = &block, currentThread = thread;
-      launch.run(launch.argument, &block.place);
+      launch.run(launch.argument, &block.position);
     });
   for (std::thread &thread : threads)
     thread.join();

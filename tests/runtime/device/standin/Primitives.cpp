@@ -36,9 +36,9 @@ using namespace kolo::standin;
   extern "C" [[gnu::visibility("default")]] result function(__VA_ARGS__) __asm__(symbol);                              \
   extern "C" result function(__VA_ARGS__)
 
-PRIMITIVE(int64_t, laneNumber, "kolo.lane") { return currentBlock->place.x; }
-PRIMITIVE(int64_t, numLanes, "kolo.lanes") { return currentBlock->place.gridX; }
-PRIMITIVE(int64_t, entryNumber, "kolo.entry") { return currentBlock->place.y; }
+PRIMITIVE(int64_t, laneNumber, "kolo.lane") { return currentBlock->position.x; }
+PRIMITIVE(int64_t, numLanes, "kolo.lanes") { return currentBlock->position.gridX; }
+PRIMITIVE(int64_t, entryNumber, "kolo.entry") { return currentBlock->position.y; }
 PRIMITIVE(int64_t, threadNumber, "kolo.thread") { return currentThread; }
 PRIMITIVE(int64_t, numThreads, "kolo.threads") { return currentBlock->numThreads; }
 PRIMITIVE(void, waitAtBarrier, "kolo.barrier") { currentBlock->barrier.arrive_and_wait(); }
