@@ -48,8 +48,9 @@ Result<Pieces> cutPublished(const Call &call) {
   while (most > 0 && !fits(wholeLines(call, most)))
     most /= 2;
   if (most == 0 && count > 0)
-    return error(StatusCode::InvalidArgument, "program '{}' publishes {} bytes for one element, and {} are the most",
-                 call.info->name, call.publishedBytesFor(1), publishedBytesPerTurn);
+    return error(StatusCode::InvalidArgument,
+                 "program '{}' publishes {} bytes for one element; at most {} are possible", call.info->name,
+                 call.publishedBytesFor(1), publishedBytesPerTurn);
   if (most == count)
     return Pieces{1, count};
   int64_t each = wholeLines(call, most);
@@ -161,7 +162,8 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
   size_t sizes[KOLO_NUM_BUFFER_ROLES] = {0, 0, static_cast<size_t>(scratchBytes)}; // in the arena
   constexpr size_t addressBits = 56;                                               // no process has more
   if (isStaged(buffers.staging) && (call.inputBytes | call.outputBytes) >> addressBits)
-    return error(StatusCode::OutOfMemory, "a call on {} and {} bytes", call.inputBytes, call.outputBytes);
+    return error(StatusCode::OutOfMemory, "buffers of {} and {} bytes are too large", call.inputBytes,
+                 call.outputBytes);
   auto blockBytes = static_cast<size_t>(buffers.pieces.count * call.elementBytes);
   buffers.isInputAside = call.mustCopyInput() && !(isStaged(buffers.staging) && isCopied(call, KOLO_INPUT));
   if (call.overlap() == Overlap::Other && !buffers.isInputAside && buffers.pieces.number > 1)

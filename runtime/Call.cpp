@@ -230,7 +230,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
   call.hasPackets = call.program->packetBytes != nullptr;
   if (call.hasPackets &&
       (call.packetBytesFor(arguments.count) < 0 || call.packetBytesFor(arguments.count) > INT64_MAX / 2))
-    return error(StatusCode::BadPlugin, "{}: program '{}' asks for {} bytes of memory for packets", plugin.path,
+    return error(StatusCode::BadPlugin, "{}: program '{}' asks for a packet buffer of {} bytes", plugin.path,
                  call.info->name, call.packetBytesFor(arguments.count));
   return call;
 }

@@ -20,7 +20,7 @@ int Communicator::size() const { return state->peers().size(); }
 Result<Window> Communicator::allocate(size_t sizeBytes) {
   return guarded([&]() -> Result<Window> {
     if (sizeBytes == 0)
-      return error(StatusCode::InvalidArgument, "a window of 0 bytes");
+      return error(StatusCode::InvalidArgument, "a window cannot have 0 bytes");
     auto window = std::make_unique<WindowState>();
     Result<std::unique_ptr<Segment>> segment = state->segmentTable()->create(sizeBytes);
     if (!segment.isOk())

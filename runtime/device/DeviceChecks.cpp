@@ -69,8 +69,8 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
   if (!device.driver().acceptsForeignMemory && !device.isOwn(memory))
     return error(
         StatusCode::InvalidArgument,
-        "{} {} was not allocated by this communicator, and peers could not rely on what they see of other memory "
-        "while a kernel runs",
+        "{} {} was not allocated by DeviceCommunicator::allocate: peers may not see stores to other memory while a "
+        "kernel runs",
         name, memory);
   auto offset =
       static_cast<uint64_t>(static_cast<const std::byte *>(memory) - static_cast<const std::byte *>(range.base));

@@ -65,7 +65,7 @@ Result<DeviceBuffer> DeviceCommunicator::allocate(int rank, size_t sizeBytes, De
     if (!device)
       return error(StatusCode::InvalidArgument, "rank {} is not in this process", rank);
     if (sizeBytes == 0)
-      return error(StatusCode::InvalidArgument, "a buffer of 0 bytes");
+      return error(StatusCode::InvalidArgument, "a buffer cannot have 0 bytes");
     bool isVirtual = kind == DeviceMemoryKind::Virtual;
     if (isVirtual && !device->description().hasVirtualMemory)
       return error(StatusCode::DeviceError, "device {} has no virtual memory interface", device->ordinal());

@@ -1,10 +1,10 @@
-/* The C boundary between the runtime and the library of one kind of device: libkolo_cuda.so and libkolo_hip.so fill a
- * KoloDeviceDriver each, and export one function, kolo_device_driver, that gives it.
+/* The C boundary between the runtime and the library for one kind of device. libkolo_cuda.so and libkolo_hip.so each
+ * fill a KoloDeviceDriver, and export the function kolo_device_driver, which returns it.
  *
- * Every function that returns int32_t returns a KoloDriverCode; when that is not KOLO_DRIVER_OK, `lastError` says which
- * call failed and why, until the next failure in the same thread. Nothing here throws or prints. `device` is an ordinal
- * that was opened before. Streams, events, modules and kernels are the driver API's own handles; stream null is its
- * default stream. Functions may be called from any thread and leave the thread's current context as it was.
+ * Every function that returns int32_t returns a KoloDriverCode. If that is not KOLO_DRIVER_OK, `lastError` says which
+ * call failed and why, until the next failure in the same thread. No function throws or prints. `device` is an ordinal
+ * that was opened before. Streams, events, modules and kernels are handles of the vendor's API; stream null is its
+ * default stream. Any thread may call the functions, and they leave its current context as it was.
  */
 #pragma once
 
@@ -19,18 +19,18 @@ extern "C" {
 
 typedef enum KoloDriverCode {
   KOLO_DRIVER_OK,
-  KOLO_DRIVER_NOT_READY, /* of queryEvent: not yet */
+  KOLO_DRIVER_NOT_READY, /* queryEvent: the work is not done yet */
   KOLO_DRIVER_OUT_OF_MEMORY,
-  KOLO_DRIVER_BAD_IMAGE,    /* the driver does not take this code */
-  KOLO_DRIVER_BAD_ARGUMENT, /* no such device, no memory of a device */
+  KOLO_DRIVER_BAD_IMAGE,    /* the driver does not accept this code */
+  KOLO_DRIVER_BAD_ARGUMENT, /* the device does not exist, or an address is not memory of it */
   KOLO_DRIVER_FAILED        /* anything else */
 } KoloDriverCode;
 
 typedef enum KoloMemoryKind {
-  KOLO_MEMORY_PRIVATE, /* for this device alone */
-  KOLO_MEMORY_SHARED,  /* peers read and write it while kernels run, in this process and, by `share`, in others */
-  KOLO_MEMORY_VIRTUAL, /* as shared, by the virtual memory interface: mapped for all devices that can reach it */
-  KOLO_MEMORY_HOST     /* the host's, which every device reads and writes at the same address */
+  KOLO_MEMORY_PRIVATE, /* only this device accesses it */
+  KOLO_MEMORY_SHARED,  /* peers access it while kernels run, in this process and, after `share`, in others */
+  KOLO_MEMORY_VIRTUAL, /* likewise, by the virtual memory interface: mapped for all devices that can access it */
+  KOLO_MEMORY_HOST     /* memory of the host, which every device accesses at the same address */
 } KoloMemoryKind;
 
 typedef struct KoloDriverDevice {
@@ -39,22 +39,22 @@ typedef struct KoloDriverDevice {
   uint8_t uuid[16];      /* equal in two processes exactly for the same device */
   uint64_t memoryBytes;
   int32_t numMultiprocessors;
-  int32_t canLaunchTogether; /* launches whose blocks the driver itself holds resident together */
+  int32_t canLaunchTogether; /* the driver has cooperative launches */
   int32_t hasVirtualMemory;
 } KoloDriverDevice;
 
-/* Where an address lies. */
+/* The allocation that an address is in. */
 typedef struct KoloDriverRange {
   void *base;
   uint64_t sizeBytes;
   uint64_t id; /* of the allocation, never used again in this process */
 } KoloDriverRange;
 
-/* A whole allocation, in words that another process understands. */
+/* A whole allocation, for another process. */
 typedef struct KoloDriverHandle {
   uint8_t bytes[64];
   uint64_t sizeBytes;
-  int32_t pid, fd; /* of virtual memory: a descriptor of that process; else fd is -1 */
+  int32_t pid, fd; /* virtual memory: a descriptor of process `pid`; otherwise fd is -1 */
 } KoloDriverHandle;
 
 typedef struct KoloDriverKernel {
@@ -72,31 +72,31 @@ typedef struct KoloDriverLaunch {
 
 typedef struct KoloDeviceDriver {
   uint32_t version;               /* KOLO_DEVICE_DRIVER_VERSION */
-  uint32_t acceptsForeignMemory;  /* peers may use memory that was not allocated here as it is */
-  const char *kind;               /* "cuda": of the images that it runs */
+  uint32_t acceptsForeignMemory;  /* peers may access memory that `allocate` did not make */
+  const char *kind;               /* "cuda" or "hip": the kind of the images that it runs */
   const char *(*lastError)(void); /* never null */
 
-  /* Loads the driver's library: `path`, or the usual one for null. Further calls do nothing. */
+  /* Loads the vendor's library: `path`, or the usual one for null. Further calls do nothing. */
   int32_t (*open)(const char *path);
   int32_t (*countDevices)(int32_t *number);
   int32_t (*openDevice)(int32_t device, KoloDriverDevice *description);
-  /* Kernels of `device` may then use memory of `peer`; not an error when they may already. */
+  /* Lets kernels of `device` access memory of `peer`. No error if they already may. */
   int32_t (*enablePeer)(int32_t device, int32_t peer);
-  /* Whether a line of packets that `device` stores arrives at once in memory of the device with this uuid (16 bytes),
-   * which may be itself: see targets/gpu/DeviceFunctions.h. No, where this is not known. */
+  /* Whether an LL128 line that `device` stores arrives as a whole in memory of the device with this uuid (16 bytes),
+   * which may be `device` itself: see targets/gpu/DeviceFunctions.h. The answer is no when it is unknown. */
   int32_t (*keepsLines)(int32_t device, const uint8_t *uuid, int32_t *answer);
 
-  /* Aligned to 256 bytes at least. Contents are undefined. */
+  /* Aligned to at least 256 bytes, with undefined content. */
   int32_t (*allocate)(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
   /* May wait for the device. */
   int32_t (*release)(int32_t device, int32_t kind, void *memory);
   /* KOLO_DRIVER_BAD_ARGUMENT: not memory of this device. */
   int32_t (*locate)(int32_t device, const void *address, KoloDriverRange *range);
   int32_t (*share)(int32_t device, void *base, KoloDriverHandle *handle);
-  /* Maps what another process shared; freed by closeShared with the same handle. */
+  /* Maps memory that another process shared; closeShared with the same handle unmaps it. */
   int32_t (*openShared)(int32_t device, const KoloDriverHandle *handle, void **memory);
   int32_t (*closeShared)(int32_t device, const KoloDriverHandle *handle, void *memory);
-  /* In the order of the stream. From and to any memory of devices, or of the host, which has to stay until then. */
+  /* Queued on the stream. They access memory of any device, or of the host; the caller keeps it until they are done. */
   int32_t (*copy)(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
   int32_t (*clear)(int32_t device, void *dst, uint64_t sizeBytes, void *stream);
 
@@ -105,7 +105,8 @@ typedef struct KoloDeviceDriver {
   int32_t (*destroyStream)(int32_t device, void *stream);
   int32_t (*waitForStream)(int32_t device, void *stream); /* blocks */
   int32_t (*isCapturing)(int32_t device, void *stream, int32_t *answer);
-  /* Between these two, in one thread, a capture elsewhere forbids nothing. `mode` is for the second. */
+  /* Between these two calls of one thread, captures of other threads do not forbid calls of this thread. enterRelaxed
+   * gives the `mode` that leaveRelaxed takes. */
   int32_t (*enterRelaxed)(int32_t *mode);
   int32_t (*leaveRelaxed)(int32_t mode);
   int32_t (*createEvent)(int32_t device, void **event);
@@ -119,7 +120,7 @@ typedef struct KoloDeviceDriver {
   int32_t (*loadModule)(int32_t device, const void *image, void **module);
   int32_t (*unloadModule)(int32_t device, void *module);
   int32_t (*findKernel)(int32_t device, void *module, const char *name, KoloDriverKernel *kernel);
-  /* Blocks of this size that the whole device holds at once. */
+  /* The number of blocks of this size that the whole device holds at once. */
   int32_t (*countResident)(int32_t device, const KoloDriverKernel *kernel, uint32_t numThreads, int64_t *numBlocks);
   int32_t (*launch)(int32_t device, const KoloDriverLaunch *launch);
 } KoloDeviceDriver;

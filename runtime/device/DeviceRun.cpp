@@ -4,6 +4,7 @@
 #include "Error.h"
 
 namespace kolo::runtime {
+
 Status DeviceState::run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
                         std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) {
   if (Status status = query(); !status.isOk())

@@ -1,4 +1,4 @@
-// Whether ranks have cores of their own: what decides between spinning and yielding.
+// Whether every lane can have its own core; a wait spins long only then.
 #include "wait/Cores.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Calls that cannot work are refused on every rank at once, and the communicator goes on working.
+// All ranks refuse a wrong call at once, and the communicator stays usable.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 

@@ -1,4 +1,4 @@
-// Ranks that die, leave, stay away or misbehave: everybody else is told soon, and nothing is left behind.
+// Ranks that die, leave, do not call or misbehave: all others return an error soon, and nothing remains.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 

@@ -1,5 +1,5 @@
-// Calls that repeat take the short way, and what changes between them is noticed by all ranks. That the short way is
-// taken shows in nothing but time, so what is tested here is that it is never taken wrongly.
+// A repeated call uses a plan, and all ranks notice what changes between calls. Only time shows that a call used a
+// plan, so these tests check that it never uses a wrong one.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 

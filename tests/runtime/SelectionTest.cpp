@@ -1,5 +1,5 @@
-// Calls that name a collective only: which program the plugin takes for them, and what is wrong with a selection.
-// Which program it was shows in that ranks agree with one that names it, and disagree with one that names another.
+// Calls that name only a collective: the program that the plugin selects, and wrong selections. To find out which
+// program a rank selected, another rank names a program: they agree, or they disagree.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 #include "plugin/Pack.h"

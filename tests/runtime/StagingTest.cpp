@@ -1,5 +1,5 @@
-// Ordinary memory of processes, which goes through the runtime's own, piece by piece: whatever lies where, on whichever
-// rank.
+// Staging: ordinary memory of processes is copied through the runtime's memory, piece by piece. Any buffer of any rank
+// may be in a window or not.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
 
@@ -253,7 +253,7 @@ TEST(Staging, TakesNoMoreMemoryForLargeCalls) {
             "");
 }
 
-/// Bytes that a call on ordinary memory takes of the runtime's own, for copies of it.
+/// Bytes of the runtime's memory that a staged call uses.
 static int64_t bytesTaken(Communicator &communicator, const Kind &kind, int64_t count, std::string &said) {
   Checker checker{communicator, kind, count, 1};
   GuardedBuffer in(communicator, false, checker.inputBytes()), out(communicator, false, checker.outputBytes());

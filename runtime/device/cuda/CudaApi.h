@@ -1,4 +1,5 @@
-// The functions of the CUDA driver API that are used here, found in libcuda when it is opened.
+// CudaApi: the functions of the CUDA driver that libkolo_cuda calls. It looks them up in libcuda when it opens that
+// library.
 #pragma once
 
 #include "device/DriverError.h"
@@ -7,7 +8,7 @@
 
 namespace kolo::device {
 
-/// By the names of the oldest versions with the types that cuda.h declares, so that older drivers have them.
+/// The names are those of the oldest versions that have the types of cuda.h, so that older drivers have them.
 #define KOLO_CUDA_FUNCTIONS(X)                                                                                         \
   X(cuInit, "cuInit")                                                                                                  \
   X(cuGetErrorString, "cuGetErrorString")                                                                              \
@@ -70,10 +71,10 @@ struct CudaApi {
 };
 extern CudaApi cuda;
 
-/// KOLO_DRIVER_OK, or notes that `what` failed with this result.
+/// KOLO_DRIVER_OK for success; otherwise keeps the text that `what` failed, and returns its code.
 int32_t check(CUresult result, const char *what);
 
-/// KOLO_DRIVER_FAILED: the library or a function is not there, or there is no device.
+/// KOLO_DRIVER_FAILED: the library or one of its functions is missing, or there is no device.
 int32_t openCuda(const char *path);
 
 /// Makes the device's primary context current for a scope. Contexts stay retained: modules and memory live in them.
@@ -83,14 +84,14 @@ public:
   ~Current();
   Current(const Current &) = delete;
   Current &operator=(const Current &) = delete;
-  /// KOLO_DRIVER_OK when the context is current. To be asked before anything else.
+  /// KOLO_DRIVER_OK when the context is current. The caller checks this before it calls CUDA.
   int32_t status() const { return code; }
 
 private:
   int32_t code;
 };
 
-/// Leaves the function with the code of a call that failed.
+/// Returns from the calling function with the code of a failed call.
 #define KOLO_CUDA(function, ...)                                                                                       \
   if (int32_t code = check(cuda.function(__VA_ARGS__), #function); code != KOLO_DRIVER_OK)                             \
   return code
@@ -112,10 +113,10 @@ int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
 int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
 int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
 
-// Memory of the virtual memory interface. In CudaVirtual.cpp. With the context current.
+// Memory of the virtual memory interface, in CudaVirtual.cpp. The context must be current.
 int32_t allocateVirtual(int32_t device, uint64_t sizeBytes, void **memory);
 int32_t releaseVirtual(void *memory);
-/// Whether `base` is such memory, and then its handle.
+/// Whether `base` is such memory; if so, it also makes the handle.
 bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code);
 int32_t openVirtual(int32_t device, const KoloDriverHandle *handle, void **memory);
 

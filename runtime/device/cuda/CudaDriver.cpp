@@ -66,8 +66,8 @@ int32_t enablePeer(int32_t device, int32_t peer) {
                                                           : check(result, "cuCtxEnablePeerAccess");
 }
 
-/// On the device itself and over NVLink, of which atomics that the link carries are the sign: PCIe has none between
-/// devices.
+/// Lines arrive whole on the device itself and over NVLink. Native atomics between two devices show that they have
+/// NVLink, because PCIe has none between devices.
 int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer) {
   *answer = 0;
   CUdevice own = 0;
@@ -198,7 +198,7 @@ int32_t findKernel(int32_t device, void *module, const char *name, KoloDriverKer
   KOLO_CURRENT(device);
   CUfunction function = nullptr;
   KOLO_CUDA(cuModuleGetFunction, &function, static_cast<CUmodule>(module), name);
-  // This also has the code loaded now: at the first launch that might wait for kernels that wait for this one.
+  // This also loads the code now. At the first launch, loading might wait for kernels that wait for this one.
   KOLO_CUDA(cuFuncGetAttribute, &kernel->maxThreads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
   kernel->handle = function;
   return KOLO_DRIVER_OK;

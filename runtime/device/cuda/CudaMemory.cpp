@@ -1,4 +1,4 @@
-// Memory of CUDA devices, and of the host for them.
+// Memory of CUDA devices, and memory of the host for them.
 #include "device/cuda/CudaApi.h"
 
 #include <cstring>
@@ -38,7 +38,7 @@ int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
   unsigned long long id = 0;
   CUdeviceptr base = 0;
   size_t sizeBytes = 0;
-  // Of ordinary memory the driver knows nothing: an invalid value.
+  // The driver does not know ordinary memory, and returns that the value is invalid.
   if (cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, toDevice(address)) != CUDA_SUCCESS ||
       type != CU_MEMORYTYPE_DEVICE)
     return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", "is no memory of a device");

@@ -1,4 +1,4 @@
-// Memory by CUDA's virtual memory interface: physical memory, a range of addresses, and who may access it.
+// Memory by CUDA's virtual memory interface: physical memory, a range of addresses, and the devices that may access it.
 #include "device/cuda/CudaApi.h"
 
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ namespace {
 struct Mapping {
   CUmemGenericAllocationHandle physical = 0;
   size_t sizeBytes = 0;
-  int fd = -1; // that peers import it by, once it is shared
+  int fd = -1; // by which peers import the memory, once it is shared
 };
 std::map<void *, Mapping> mappings;
 std::mutex mutex;
@@ -37,7 +37,7 @@ CUmemAllocationProp propertiesOf(int32_t device) {
   return properties;
 }
 
-/// For `device` and all that can reach `owner`'s memory.
+/// Gives access to `owner` and to all devices that can access its memory.
 int32_t setAccess(CUdeviceptr address, size_t sizeBytes, int32_t owner) {
   int count = 0;
   KOLO_CUDA(cuDeviceGetCount, &count);
@@ -57,7 +57,7 @@ int32_t setAccess(CUdeviceptr address, size_t sizeBytes, int32_t owner) {
   return KOLO_DRIVER_OK;
 }
 
-/// Takes the physical memory over, also when it fails.
+/// Takes ownership of the physical memory, also when it fails.
 int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, int32_t owner, void **memory) {
   CUdeviceptr address = 0;
   int32_t code = check(cuda.cuMemAddressReserve(&address, sizeBytes, 0, 0, 0), "cuMemAddressReserve");
@@ -82,7 +82,7 @@ int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, int32_t own
   return KOLO_DRIVER_OK;
 }
 
-/// A descriptor of our own for what is `fd` in process `pid`; -1 where that is not permitted.
+/// A descriptor of this process for the file that is `fd` in process `pid`; -1 if the kernel does not permit it.
 int takeDescriptor(int pid, int fd) {
   int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (process < 0)

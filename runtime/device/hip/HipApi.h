@@ -1,15 +1,15 @@
-// The functions of HIP that are used here, found in libamdhip64 when it is opened.
+// HipApi: the functions of HIP that libkolo_hip calls. It looks them up in libamdhip64 when it opens that library.
 #pragma once
 
 #include "device/DriverError.h"
 
 #define __HIP_PLATFORM_AMD__
-#define __HIP_DISABLE_CPP_FUNCTIONS__ // overloads, of which no address can be taken
+#define __HIP_DISABLE_CPP_FUNCTIONS__ // overloads, which have no single address
 #include <hip/hip_runtime_api.h>
 
 namespace kolo::device {
 
-// Names are looked up as the header, where it renames them with their types, has it.
+// Functions that the header renames together with their types are looked up by the new name.
 #define KOLO_HIP_FUNCTIONS(X)                                                                                          \
   X(hipInit)                                                                                                           \
   X(hipGetErrorString)                                                                                                 \
@@ -54,17 +54,17 @@ struct HipApi {
 #define KOLO_DECLARE(function) decltype(&::function) function = nullptr;
   KOLO_HIP_FUNCTIONS(KOLO_DECLARE)
 #undef KOLO_DECLARE
-  /// hipModuleLaunchCooperativeKernel, which older headers and libraries do not have; null: not there.
+  /// hipModuleLaunchCooperativeKernel; null in older libraries. Older headers lack it, too.
   hipError_t (*launchTogether)(hipFunction_t, unsigned int gridX, unsigned int gridY, unsigned int gridZ,
                                unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes,
                                hipStream_t, void **arguments) = nullptr;
 };
 extern HipApi hip;
 
-/// KOLO_DRIVER_OK, or notes that `what` failed with this result.
+/// KOLO_DRIVER_OK for success; otherwise keeps the text that `what` failed, and returns its code.
 int32_t check(hipError_t result, const char *what);
 
-/// KOLO_DRIVER_FAILED: the library or a function is not there, or there is no device.
+/// KOLO_DRIVER_FAILED: the library or one of its functions is missing, or there is no device.
 int32_t openHip(const char *path);
 
 /// Makes a device the thread's current one for a scope.
@@ -74,7 +74,7 @@ public:
   ~Current();
   Current(const Current &) = delete;
   Current &operator=(const Current &) = delete;
-  /// KOLO_DRIVER_OK when it is. To be asked before anything else.
+  /// KOLO_DRIVER_OK when the device is current. The caller checks this before it calls HIP.
   int32_t status() const { return code; }
 
 private:
@@ -82,7 +82,7 @@ private:
   int before = 0;
 };
 
-/// Leaves the function with the code of a call that failed.
+/// Returns from the calling function with the code of a failed call.
 #define KOLO_HIP(function, ...)                                                                                        \
   if (int32_t code = check(hip.function(__VA_ARGS__), #function); code != KOLO_DRIVER_OK)                              \
   return code

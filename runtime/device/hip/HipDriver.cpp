@@ -43,7 +43,7 @@ int32_t enablePeer(int32_t device, int32_t peer) {
                                                     : check(result, "hipDeviceEnablePeerAccess");
 }
 
-/// There is no code that sends any.
+/// No code for AMD devices uses LL128.
 int32_t keepsLines(int32_t, const uint8_t *, int32_t *answer) {
   *answer = 0;
   return KOLO_DRIVER_OK;
@@ -158,7 +158,7 @@ int32_t findKernel(int32_t device, void *module, const char *name, KoloDriverKer
   KOLO_CURRENT(device);
   hipFunction_t function = nullptr;
   KOLO_HIP(hipModuleGetFunction, &function, static_cast<hipModule_t>(module), name);
-  // This also has the code loaded now: at the first launch that might wait for kernels that wait for this one.
+  // This also loads the code now. At the first launch, loading might wait for kernels that wait for this one.
   KOLO_HIP(hipFuncGetAttribute, &kernel->maxThreads, HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
   kernel->handle = function;
   return KOLO_DRIVER_OK;

@@ -1,5 +1,5 @@
-// Memory of AMD devices, and of the host for them. What peers use is uncached, or at least fine-grained: writes to
-// ordinary memory become visible to other devices when the kernel ends, and no earlier.
+// Memory of AMD devices, and memory of the host for them. Memory for peers is uncached, or at least fine-grained. Other
+// devices see stores to any other memory only after the kernel has ended.
 #include "device/hip/HipApi.h"
 
 #include <cstring>
@@ -49,7 +49,7 @@ int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
   unsigned int id = 0;
   hipDeviceptr_t base = nullptr;
   size_t sizeBytes = 0;
-  // Of ordinary memory HIP knows nothing.
+  // HIP does not know ordinary memory.
   if (hip.hipPointerGetAttribute(&ordinal, HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer) != hipSuccess)
     return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", "is no memory of a device");
   if (ordinal != device)

@@ -1,4 +1,4 @@
-// Calls that are captured into graphs, seen before or not, and the graphs launched again and again.
+// New and repeated calls that are captured into graphs, and repeated launches of these graphs.
 #include "device/Support.h"
 
 #include <cuda.h>

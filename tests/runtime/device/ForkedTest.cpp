@@ -1,4 +1,4 @@
-// One rank per process, or per thread: memory of peers is mapped here, and who dies or stays away is noticed.
+// One rank per process or per thread: each maps memory of its peers, and notices peers that die or do not call.
 #include "device/Support.h"
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// Calls that cannot work are refused before anything is launched, with a message that says why; the communicator stays
+// The runtime refuses a wrong call before it launches anything. The message says why, and the communicator stays
 // usable.
 #include "device/Support.h"
 

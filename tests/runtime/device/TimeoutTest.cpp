@@ -1,4 +1,4 @@
-// A kernel that waits in vain gives up, and the error says for what it waited.
+// A kernel whose signal does not come times out, and the error says what it waited for.
 #include "device/Support.h"
 
 #include <chrono>

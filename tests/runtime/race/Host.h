@@ -1,5 +1,5 @@
-// Two hosts for generated code, with ranks as threads: the runtime, and one that does nothing but what the plugin ABI
-// asks for.
+// Two hosts that run generated code with ranks as threads: the runtime, and one that does only what the plugin ABI
+// requires.
 #pragma once
 
 #include "Oracle.h"

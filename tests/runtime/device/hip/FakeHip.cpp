@@ -1,4 +1,4 @@
-// A stand-in for HIP that notes what is launched, and does nothing else. HIP_IS_OLD: one without cooperative launches.
+// A stand-in for HIP that only records launches. With HIP_IS_OLD it has no cooperative launches.
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
 

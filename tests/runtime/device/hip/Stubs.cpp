@@ -1,5 +1,4 @@
-// Every function that libkolo_hip looks up and FakeHip.cpp does not define: it has to be there, and nothing may call
-// it.
+// The functions that libkolo_hip looks up and FakeHip.cpp does not define. They must exist, and nothing may call them.
 #include "device/hip/HipApi.h"
 
 #include <cstdlib>

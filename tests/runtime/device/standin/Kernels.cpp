@@ -1,5 +1,5 @@
-// Modules and launches of the stand-in driver. A device holds so many blocks at once and no more, of all launches
-// together: blocks for which there is no room start when others have ended, which may be never.
+// Modules and launches of the stand-in driver. A device holds a fixed number of blocks of all launches at once. Further
+// blocks start when others have ended, which may be never.
 #include "Blocks.h"
 #include "StandIn.h"
 

@@ -1,5 +1,5 @@
-// Memory of the stand-in driver: every allocation is a memfd, so that other processes can map it. It starts with
-// rubbish.
+// Memory of the stand-in driver. Every allocation is a memfd, so that other processes can map it. It starts filled with
+// bytes 0xa5.
 #include "StandIn.h"
 
 #include <fcntl.h>
