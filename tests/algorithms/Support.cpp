@@ -27,18 +27,6 @@ std::optional<std::string> reasonToRefuse(const std::string &algorithm, const Si
   return std::nullopt;
 }
 
-std::vector<std::string> algorithmNames() {
-  std::set<std::string> names; // in an order that linking does not change
-  for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    names.insert(definition.name);
-  return {names.begin(), names.end()};
-}
-
-const dsl::Definition &definitionOf(const std::string &name) {
-  return *llvm::find_if(dsl::registeredChoreographies(),
-                        [&](const dsl::Definition &definition) { return definition.name == name; });
-}
-
 std::vector<Sizes> testMeshes(size_t numDims) {
   switch (numDims) {
   case 1:
@@ -53,10 +41,7 @@ std::vector<Sizes> testMeshes(size_t numDims) {
 }
 
 Algorithm::Algorithm(const std::string &name) : context(mlir::MLIRContext::Threading::DISABLED) {
-  std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
-  for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
-    ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": " << diagnostic.message;
-  module = dsl::emitChoreography(context, *recording, testMeshes(recording->definition.mesh.dims.size()));
+  module = test::emit(context, name, testMeshes(definitionOf(name).mesh.dims.size()));
   EXPECT_TRUE(mlir::succeeded(mlir::verify(*module)));
 }
 

@@ -1,18 +1,17 @@
 // Every algorithm that is linked in, emitted and ready to run on simulated ranks. Shared by the tests of this folder.
 #pragma once
 
-#include "dsl/EmitChoreography.h"
+#include "tests/support/Algorithms.h"
+
 #include "ir/reference/Interpreter.h"
 #include "ir/reference/Oracle.h"
 
-#include <gtest/gtest.h>
-
 namespace kolo::reference {
 
-using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
-
-std::vector<std::string> algorithmNames();
-const dsl::Definition &definitionOf(const std::string &name);
+using test::algorithmNames;
+using test::definitionOf;
+using test::EveryAlgorithm;
+using test::Sizes;
 
 /// The meshes that an algorithm with this many mesh dimensions is tested on.
 std::vector<Sizes> testMeshes(size_t numDims);
@@ -40,7 +39,5 @@ private:
 
 /// Text that a failure starts with, to reproduce it.
 std::string describe(const SimulatedCall &simulated);
-
-class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::reference

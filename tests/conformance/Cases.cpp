@@ -18,52 +18,43 @@ std::string Case::describe() const {
          (inWindow ? ", in windows" : "");
 }
 
-std::array<size_t, CaseDealer::numChoices> CaseDealer::extents(size_t numCounts, bool isRooted) {
-  return {std::size(allElementTypes), numCounts, std::size(allReductions), isRooted ? 3u : 1u, 3, 2, 2};
+std::vector<size_t> CaseSpace::extents() const {
+  size_t numRoots = isRooted ? 3 : 1;
+  return {meshes.size(),
+          launches.size(),
+          ordinaryMemory.size(),
+          lanes.size(),
+          windows.size(),
+          std::size(allElementTypes),
+          countsOf(meshes.front()).size(),
+          std::size(allReductions),
+          numRoots,
+          2};
 }
 
-std::vector<CaseDealer::Pair> CaseDealer::pairsOf(const Choices &choices) {
-  std::vector<Pair> pairs;
-  for (size_t a = 0; a < numChoices; ++a)
-    for (size_t b = a + 1; b < numChoices; ++b)
-      pairs.push_back({a, choices[a], b, choices[b]});
-  return pairs;
-}
-
-Case CaseDealer::deal(ElementType type, size_t countNumber, int64_t count) {
-  constexpr int numCandidates = 16;
-  Choices best{};
-  int64_t mostNew = -1;
-  for (int candidate = 0; candidate < numCandidates; ++candidate) {
-    Choices choices = extents(countNumber + 1, isRooted);
-    for (size_t &choice : choices)
-      choice = random() % choice;
-    choices[0] = size_t(type);
-    choices[1] = countNumber;
-    int64_t numNew = llvm::count_if(pairsOf(choices), [&](const Pair &pair) { return !seen.contains(pair); });
-    if (numNew > mostNew) {
-      mostNew = numNew;
-      best = choices;
-    }
+std::map<Setup, std::vector<Case>> coverPairs(const CaseSpace &space, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::map<Setup, std::vector<Case>> cases;
+  for (const test::Choices &numbers : test::pairwiseCover(space.extents(), CaseSpace::numOuter, random())) {
+    std::array<size_t, 10> chosen;
+    std::ranges::copy(numbers, chosen.begin());
+    auto [mesh, launch, memory, lanes, window, type, count, reduction, root, inPlace] = chosen;
+    Setup setup{space.meshes[mesh], space.launches[launch], space.ordinaryMemory[memory], space.lanes[lanes],
+                space.windows[window]};
+    int64_t groupSize = space.groupSizeOf(setup.mesh);
+    int64_t roots[] = {0, groupSize - 1, int64_t(random() % uint64_t(groupSize))};
+    cases[setup].push_back({allElementTypes[type], space.countsOf(setup.mesh)[count], allReductions[reduction],
+                            roots[root], setup.lanes, inPlace != 0, setup.inWindow, numbers});
   }
-  for (const Pair &pair : pairsOf(best))
-    seen.insert(pair);
-  // The first member, the last one, or any.
-  int64_t roots[] = {0, groupSize - 1, int64_t(random() % uint64_t(groupSize))};
-  return {type, count, allReductions[best[2]], roots[best[3]], int(best[4]) + 1, best[5] != 0, best[6] != 0};
+  return cases;
 }
 
-std::string CaseDealer::missingPairs(size_t numCounts) const {
-  static const char *names[numChoices] = {"type", "count", "reduction", "root", "lanes", "in place", "memory"};
-  Choices limits = extents(numCounts, isRooted);
+std::string missingPairs(const CaseSpace &space, const std::vector<test::Choices> &made) {
+  static const char *names[] = {"mesh", "launch", "ordinary memory", "lanes", "window",
+                                "type", "count",  "reduction",       "root",  "in place"};
   std::string missing;
-  for (size_t a = 0; a < numChoices; ++a)
-    for (size_t b = a + 1; b < numChoices; ++b)
-      for (size_t i = 0; i < limits[a]; ++i)
-        for (size_t j = 0; j < limits[b]; ++j)
-          if (!seen.contains({a, i, b, j}))
-            missing +=
-                std::string(names[a]) + " " + std::to_string(i) + " with " + names[b] + " " + std::to_string(j) + "; ";
+  for (auto [a, i, b, j] : test::missingPairs(space.extents(), made))
+    missing += std::string(names[a]) + " " + std::to_string(i) + " with " + names[b] + " " + std::to_string(j) + "; ";
   return missing;
 }
 

@@ -2,18 +2,21 @@
 // tests of this folder.
 #pragma once
 
+#include "../runtime/Ranks.h"
+#include "tests/support/Algorithms.h"
+#include "tests/support/PairwiseCover.h"
+
 #include "ir/reference/Oracle.h"
 #include "kolo/runtime/Communicator.h"
 
 #include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
 namespace kolo::conformance {
 
-using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
+using test::Sizes;
 
 /// Everything about one call but the algorithm and the mesh.
 struct Case {
@@ -23,34 +26,43 @@ struct Case {
   int64_t root = 0;
   int lanes = 1;
   bool isInPlace = false;
-  bool inWindow = false; // else memory as malloc gives it
+  bool inWindow = false;   // else memory as malloc gives it
+  test::Choices numbers{}; // of its choices in the space that it is of, if any
 
   std::string describe() const;
 };
 
-/// Draws the choices that are not given, so that all pairs of choices soon occurred.
-class CaseDealer {
-public:
-  CaseDealer(uint64_t seed, int64_t groupSize, bool isRooted)
-      : random(seed), groupSize(groupSize), isRooted(isRooted) {}
-  void setGroup(int64_t newSize) { groupSize = newSize; }
-
-  Case deal(reference::ElementType type, size_t countNumber, int64_t count);
-  /// Pairs of choices that no case had so far, as text; empty once all occurred.
-  std::string missingPairs(size_t numCounts) const;
-
-private:
-  static constexpr size_t numChoices = 7; // type, count, reduction, root, lanes, in place, memory
-  using Choices = std::array<size_t, numChoices>;
-  using Pair = std::array<size_t, 4>; // a choice and its value, twice
-  static std::array<size_t, numChoices> extents(size_t numCounts, bool isRooted);
-  static std::vector<Pair> pairsOf(const Choices &choices);
-
-  std::mt19937_64 random;
-  int64_t groupSize;
-  bool isRooted;
-  std::set<Pair> seen;
+/// What the ranks are started for that make some calls one after the other.
+struct Setup {
+  Sizes mesh;
+  test::Launch launch = test::Launch::Threads;
+  std::string ordinaryMemory; // KOLO_ORDINARY_MEMORY; empty: not set
+  int lanes = 1;
+  bool inWindow = false;
+  auto operator<=>(const Setup &) const = default;
 };
+
+/// What calls of one algorithm are chosen from. With the element types, the reductions, three roots (the first member,
+/// the last, any), and in place or not.
+struct CaseSpace {
+  std::vector<Sizes> meshes;
+  std::vector<test::Launch> launches = {test::Launch::Threads};
+  std::vector<std::string> ordinaryMemory = {""};
+  std::vector<int> lanes = {1, 2, 3};
+  std::vector<bool> windows = {false, true};
+  std::function<std::vector<int64_t>(const Sizes &)> countsOf; // as many for every mesh
+  std::function<int64_t(const Sizes &)> groupSizeOf;
+  bool isRooted = false;
+
+  /// How many values each choice has; those of a setup come first.
+  std::vector<size_t> extents() const;
+  static constexpr size_t numOuter = 5;
+};
+
+/// Cases in which every pair of choices occurs, by what their ranks are started for.
+std::map<Setup, std::vector<Case>> coverPairs(const CaseSpace &space, uint64_t seed);
+/// The pairs that none of these cases has, as text; empty when there is none.
+std::string missingPairs(const CaseSpace &space, const std::vector<test::Choices> &made);
 
 /// A case with its inputs and the outputs that belong to them.
 struct PreparedCase {

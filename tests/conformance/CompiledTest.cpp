@@ -1,8 +1,6 @@
 // Every algorithm as a plugin gives, on real ranks, what its collective is defined to give, and touches nothing else.
 #include "Shipped.h"
 
-#include "../runtime/Ranks.h"
-
 #include <algorithm>
 
 using namespace kolo::conformance;
@@ -23,14 +21,7 @@ std::vector<int64_t> countsFor(CompiledAlgorithm &algorithm, const Sizes &mesh) 
   return {0, 1, 3, 17, 255, 1000, std::clamp<int64_t>(most, 2001, 70001) | 1};
 }
 
-std::string describeMesh(const Sizes &mesh) {
-  std::string text = "mesh";
-  for (int64_t size : mesh)
-    text += " " + std::to_string(size);
-  return text;
-}
-
-/// Runs an algorithm's cases, back to back wherever lanes and memory allow.
+/// Runs an algorithm's cases, back to back where they have the same setup.
 class Runner {
 public:
   Runner(const std::string &name, bool optimize, const kolo::Schedule &schedule = {})
@@ -40,25 +31,42 @@ public:
   const kolo::dsl::Definition &definition;
   int64_t numCalls = 0;
 
-  void run(Launch kind, const Sizes &mesh, std::vector<Case> cases) {
-    std::map<std::pair<int, bool>, std::vector<Case>> batches;
-    for (const Case &choices : cases)
-      batches[{choices.lanes, choices.inWindow}].push_back(choices);
-    for (auto &[key, batch] : batches) {
-      std::shuffle(batch.begin(), batch.end(), random);
-      // In pieces, so that the data of a piece fits into memory.
-      constexpr size_t pieceSize = 48;
-      for (size_t first = 0; first < batch.size() && !testing::Test::HasFailure(); first += pieceSize)
-        runPiece(kind, mesh, llvm::ArrayRef(batch).slice(first, std::min(pieceSize, batch.size() - first)));
-    }
+  /// Of calls on these meshes, among threads.
+  CaseSpace spaceOf(std::vector<Sizes> meshes) {
+    CaseSpace space;
+    space.meshes = std::move(meshes);
+    space.countsOf = [this](const Sizes &mesh) { return countsFor(algorithm, mesh); };
+    space.groupSizeOf = [this](const Sizes &mesh) { return algorithm.groupSize(mesh); };
+    space.isRooted = algorithm.isRooted();
+    return space;
+  }
+
+  /// Cases that have every pair of choices of the space, which is checked of those that ran.
+  void runCover(const CaseSpace &space) {
+    made.clear();
+    for (auto &[setup, cases] : coverPairs(space, random()))
+      run(setup, cases);
+    EXPECT_EQ(missingPairs(space, made), "") << "choices that never met, KOLO_SEED=" << testSeed();
+    testing::Test::RecordProperty("calls", int(numCalls));
+  }
+
+  void run(const Setup &setup, std::vector<Case> cases) {
+    std::optional<ScopedVariable> ordinary;
+    if (!setup.ordinaryMemory.empty())
+      ordinary.emplace("KOLO_ORDINARY_MEMORY", setup.ordinaryMemory.c_str());
+    std::shuffle(cases.begin(), cases.end(), random);
+    // In pieces, so that the data of a piece fits into memory.
+    constexpr size_t pieceSize = 48;
+    for (size_t first = 0; first < cases.size() && !testing::Test::HasFailure(); first += pieceSize)
+      runPiece(setup, llvm::ArrayRef(cases).slice(first, std::min(pieceSize, cases.size() - first)));
   }
 
 private:
-  void runPiece(Launch kind, const Sizes &mesh, llvm::ArrayRef<Case> cases) {
+  void runPiece(const Setup &setup, llvm::ArrayRef<Case> cases) {
     std::vector<PreparedCase> prepared;
     for (const Case &choices : cases)
-      prepared.push_back(prepare(choices, algorithm.collective(), mesh, random()));
-    kolo::runtime::Mesh named = namedMesh(definition, mesh);
+      prepared.push_back(prepare(choices, algorithm.collective(), setup.mesh, random()));
+    kolo::runtime::Mesh named = namedMesh(definition, setup.mesh);
     uint64_t seed = random();
     auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
       Caller caller(communicator, algorithm.plugin(), named, seed);
@@ -71,28 +79,20 @@ private:
       kolo::runtime::Status status = communicator.barrier();
       return status.isOk() ? "" : status.message();
     };
-    kolo::runtime::CommunicatorOptions options{timeoutMs, cases.front().lanes};
-    EXPECT_EQ(kolo::test::runRanks(kind, named.numRanks(), options, body), "")
-        << definition.name << ", " << describeMesh(mesh) << ", KOLO_SEED=" << testSeed();
+    EXPECT_EQ(kolo::test::runRanks(setup.launch, named.numRanks(), {timeoutMs, setup.lanes}, body), "")
+        << definition.name << ", mesh " << kolo::test::textOf(setup.mesh) << ", KOLO_SEED=" << testSeed();
     numCalls += int64_t(cases.size());
+    for (const Case &choices : cases)
+      made.push_back(choices.numbers);
   }
 
   std::mt19937_64 random{testSeed()};
+  std::vector<kolo::test::Choices> made;
 };
 
-/// Every type with every count; the rest as dealt.
-std::vector<Case> dealCases(CaseDealer &dealer, CompiledAlgorithm &algorithm, const Sizes &mesh) {
-  dealer.setGroup(algorithm.groupSize(mesh));
-  std::vector<Case> cases;
-  for (ElementType type : allElementTypes)
-    for (auto [number, count] : llvm::enumerate(countsFor(algorithm, mesh)))
-      cases.push_back(dealer.deal(type, number, count));
-  return cases;
-}
-
 /// Every combination of everything, with up to four roots.
-std::vector<Case> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool inWindow) {
-  std::vector<Case> cases;
+std::map<Setup, std::vector<Case>> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool inWindow) {
+  std::map<Setup, std::vector<Case>> cases;
   auto reductions =
       algorithm.info().reduces ? llvm::ArrayRef(allReductions) : llvm::ArrayRef(allReductions).take_front();
   int64_t size = algorithm.isRooted() ? algorithm.groupSize(mesh) : 1;
@@ -103,7 +103,8 @@ std::vector<Case> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool
         for (int64_t root : roots)
           for (int lanes : {1, 2, 3})
             for (bool isInPlace : {false, true})
-              cases.push_back({type, count, reduction, root, lanes, isInPlace, inWindow});
+              cases[{mesh, Launch::Threads, "", lanes, inWindow}].push_back(
+                  {type, count, reduction, root, lanes, isInPlace, inWindow});
   return cases;
 }
 
@@ -116,92 +117,77 @@ TEST_P(EveryAlgorithm, IsOnePluginForAllOfItsMeshes) {
   EXPECT_GE(algorithm.info().meshes.size(), 2u);
 }
 
-/// Every type with every count on every mesh, and every pair of other choices.
-static void runMatrix(Runner &runner, uint64_t seed) {
-  CaseDealer dealer(seed, 1, runner.algorithm.isRooted());
-  size_t numCounts = 0;
-  for (const Sizes &mesh : meshesOf(runner.definition)) {
-    numCounts = countsFor(runner.algorithm, mesh).size();
-    runner.run(Launch::Threads, mesh, dealCases(dealer, runner.algorithm, mesh));
-  }
-  EXPECT_EQ(dealer.missingPairs(numCounts), "") << "choices that never met, KOLO_SEED=" << testSeed();
-  testing::Test::RecordProperty("calls", int(runner.numCalls));
-}
-
-TEST_P(EveryAlgorithm, GivesTheReferencesResultOnEveryMeshForEveryTypeAndCount) {
+TEST_P(EveryAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) {
   Runner runner(GetParam(), /*optimize=*/true);
-  runMatrix(runner, testSeed());
+  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
 TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
   Runner runner(GetParam(), /*optimize=*/false);
-  runMatrix(runner, testSeed() + 2);
+  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
+/// A small mesh and a larger one; ordinary memory reached in both of the ways that there are.
 TEST_P(EveryAlgorithm, GivesTheReferencesResultAmongProcesses) {
   Runner runner(GetParam(), /*optimize=*/true);
-  CaseDealer dealer(testSeed() + 1, 1, runner.algorithm.isRooted());
   std::vector<Sizes> meshes = meshesOf(runner.definition);
-  // A small mesh and a larger one; ordinary memory reached in both of the ways that there are.
-  for (auto [mesh, memory] : {std::pair(meshes[meshes.size() / 2], "attach"), std::pair(meshes.back(), "staged")}) {
-    ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
-    std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
-    std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 3 != 0; });
-    runner.run(Launch::Forked, mesh, cases);
-  }
-}
-
-/// A spread of cases on every mesh.
-static void runSpread(Runner &runner, uint64_t seed) {
-  CaseDealer dealer(seed, 1, runner.algorithm.isRooted());
-  for (const Sizes &mesh : meshesOf(runner.definition)) {
-    std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
-    std::erase_if(cases, [](const Case &choices) { return (int(choices.type) + choices.count) % 5 != 0; });
-    runner.run(Launch::Threads, mesh, cases);
-  }
+  CaseSpace space = runner.spaceOf({meshes[meshes.size() / 2], meshes.back()});
+  space.launches = {Launch::Forked};
+  space.ordinaryMemory = {"attach", "staged"};
+  runner.runCover(space);
 }
 
 TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenSlicesFollowEachOther) {
   Runner runner(GetParam(), /*optimize=*/true, {.pipelineDepth = 3});
-  runSpread(runner, testSeed() + 3);
+  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
 TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenReceiversFetch) {
   Runner runner(GetParam(), /*optimize=*/true, {.transfers = kolo::Transfers::Pull});
-  runSpread(runner, testSeed() + 4);
+  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
 TEST_P(EveryAlgorithm, GivesTheReferencesResultWithCreditsOnly) {
   Runner runner(GetParam(), /*optimize=*/true, {.entry = kolo::Entry::Credits});
-  runSpread(runner, testSeed() + 5);
+  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
-/// One case in so many among threads, and a spread of them among processes, on every mesh.
-static void runInBothLaunches(Runner &runner, uint64_t seed, int oneIn = 1) {
-  CaseDealer dealer(seed, 1, runner.algorithm.isRooted());
+/// On all meshes, among threads and among processes.
+static void runInBothLaunches(const std::string &name, const kolo::Schedule &schedule) {
+  Runner runner(name, /*optimize=*/true, schedule);
+  CaseSpace space = runner.spaceOf(meshesOf(runner.definition));
+  space.launches = {Launch::Threads, Launch::Forked};
+  runner.runCover(space);
+}
+
+TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) {
+  runInBothLaunches(GetParam(), {.protocol = kolo::Protocol::Published});
+}
+
+TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) { runInBothLaunches(name(), schedule()); }
+
+/// Every pair of choices on every single mesh, in every launch: every type with every count, and so on.
+static void runOnEveryMesh(const std::string &name, const kolo::Schedule &schedule) {
+  Runner runner(name, /*optimize=*/true, schedule);
   for (const Sizes &mesh : meshesOf(runner.definition))
-    for (Launch kind : {Launch::Threads, Launch::Forked}) {
-      std::vector<Case> cases = dealCases(dealer, runner.algorithm, mesh);
-      int ratio = kind == Launch::Forked ? 3 * oneIn : oneIn;
-      std::erase_if(cases, [&](const Case &choices) { return (int(choices.type) + choices.count) % ratio != 0; });
-      runner.run(kind, mesh, cases);
+    for (Launch launch : {Launch::Threads, Launch::Forked}) {
+      CaseSpace space = runner.spaceOf({mesh});
+      space.launches = {launch};
+      runner.runCover(space);
     }
 }
 
-TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultOnEveryMesh) {
-  Runner runner(GetParam(), /*optimize=*/true, {.protocol = kolo::Protocol::Published});
-  runInBothLaunches(runner, testSeed() + 6);
+TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultOnEveryMeshWithEverySchedule) {
+  for (const kolo::Schedule &schedule :
+       {kolo::Schedule{.pipelineDepth = 3}, {.transfers = kolo::Transfers::Pull}, {.entry = kolo::Entry::Credits}})
+    runOnEveryMesh(GetParam(), schedule);
 }
 
-TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultOnEveryMesh) {
-  Runner runner(name(), /*optimize=*/true, schedule());
-  runInBothLaunches(runner, testSeed() + 7, /*oneIn=*/3);
+TEST_P(EveryPublishingAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) {
+  runOnEveryMesh(GetParam(), {.protocol = kolo::Protocol::Published});
 }
 
-TEST_P(EveryPacketAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) {
-  Runner runner(name(), /*optimize=*/true, schedule());
-  runInBothLaunches(runner, testSeed() + 8);
-}
+TEST_P(EveryPacketAlgorithm, HeavyGivesTheReferencesResultOnEveryMesh) { runOnEveryMesh(name(), schedule()); }
 
 /// Data that LL128 sends is chosen to look like LL packets of the call after the next, which uses the same turn of the
 /// memory.
@@ -274,7 +260,8 @@ TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultForEveryCombination) {
   for (auto [optimize, inWindow] : {std::pair(true, false), std::pair(true, true), std::pair(false, false)}) {
     Runner runner(GetParam(), optimize);
     for (const Sizes &mesh : meshesOf(runner.definition))
-      runner.run(Launch::Threads, mesh, allCases(runner.algorithm, mesh, inWindow));
+      for (const auto &[setup, cases] : allCases(runner.algorithm, mesh, inWindow))
+        runner.run(setup, cases);
     numCalls += runner.numCalls;
   }
   RecordProperty("calls", int(numCalls));
@@ -282,11 +269,11 @@ TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultForEveryCombination) {
 
 TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultAmongProcessesOnEveryMesh) {
   Runner runner(GetParam(), /*optimize=*/true);
-  CaseDealer dealer(testSeed() + 3, 1, runner.algorithm.isRooted());
-  for (const char *memory : {"auto", "attach", "staged"}) {
-    ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
-    for (const Sizes &mesh : meshesOf(runner.definition))
-      runner.run(Launch::Forked, mesh, dealCases(dealer, runner.algorithm, mesh));
+  for (const Sizes &mesh : meshesOf(runner.definition)) {
+    CaseSpace space = runner.spaceOf({mesh});
+    space.launches = {Launch::Forked};
+    space.ordinaryMemory = {"auto", "attach", "staged"};
+    runner.runCover(space);
   }
 }
 

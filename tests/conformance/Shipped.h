@@ -3,6 +3,8 @@
 
 #include "Cases.h"
 
+#include "tests/support/Support.h"
+
 #include "compiler/Schedule.h"
 
 #include "kolo/dsl/Registry.h"
@@ -13,20 +15,16 @@
 
 namespace kolo::conformance {
 
-/// In an order that linking does not change.
-std::vector<std::string> algorithmNames();
-const dsl::Definition &definitionOf(const std::string &name);
-/// Those that send something straight from their input, which can be published.
-std::vector<std::string> publishingAlgorithmNames();
-/// Those that can send in packets: none of their transfers goes to slots.
-std::vector<std::string> packetAlgorithmNames();
+using test::algorithmNames;
+using test::definitionOf;
+using test::EveryAlgorithm;
+using test::namedMesh;
+using test::packetAlgorithmNames;
+using test::publishingAlgorithmNames;
+using test::testSeed;
 
 /// The meshes that an algorithm is tested on: those of its number of dimensions that it allows.
 std::vector<Sizes> meshesOf(const dsl::Definition &definition);
-runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes);
-
-/// From the environment variable KOLO_SEED, or different in every run. Printed once.
-uint64_t testSeed();
 
 /// One plugin for all of an algorithm's meshes, made in a temporary folder that is gone at the end of the process.
 class CompiledAlgorithm {
@@ -53,6 +51,4 @@ protected:
   const std::string &name() const { return std::get<0>(GetParam()); }
   Schedule schedule() const { return {.protocol = std::get<1>(GetParam())}; }
 };
-class EveryAlgorithm : public testing::TestWithParam<std::string> {};
-
 } // namespace kolo::conformance

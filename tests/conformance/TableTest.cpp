@@ -2,7 +2,6 @@
 // different schedules lie in one plugin, and follow each other in the same memory.
 #include "Shipped.h"
 
-#include "../runtime/Ranks.h"
 #include "driver/TuningTable.h"
 
 #include <unistd.h>
@@ -20,13 +19,16 @@ struct Row {
   const char *small, *large;
   kolo::Protocol smallProtocol;
 };
-constexpr kolo::Protocol slots = kolo::Protocol::Published, bulk = kolo::Protocol::Bulk;
+constexpr kolo::Protocol published = kolo::Protocol::Published, bulk = kolo::Protocol::Bulk;
 // In the order of the collectives.
-constexpr Row rows[] = {
-    {"allPairsAllGather", "ringAllGather", slots},   {"allPairsReduceScatter", "ringReduceScatter", slots},
-    {"oneShotAllReduce", "twoShotAllReduce", slots}, {"directBroadcast", "scatterAllGatherBroadcast", slots},
-    {"directReduce", "binomialReduce", bulk},        {"directGather", "binomialGather", bulk},
-    {"directScatter", "binomialScatter", bulk},      {"directAllToAll", "bruckAllToAll", slots}};
+constexpr Row rows[] = {{"allPairsAllGather", "ringAllGather", published},
+                        {"allPairsReduceScatter", "ringReduceScatter", published},
+                        {"oneShotAllReduce", "twoShotAllReduce", published},
+                        {"directBroadcast", "scatterAllGatherBroadcast", published},
+                        {"directReduce", "binomialReduce", bulk},
+                        {"directGather", "binomialGather", bulk},
+                        {"directScatter", "binomialScatter", bulk},
+                        {"directAllToAll", "bruckAllToAll", published}};
 constexpr int64_t boundaryBytes = 2000;
 constexpr int64_t counts[] = {0, 1, 125, 499, 3000};
 
@@ -66,32 +68,30 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
   auto collective = kolo::CollectiveAttr::get(&context, kolo::CollectiveKind(GetParam()), {0});
   bool isRooted = GetParam() >= int(kolo::runtime::CollectiveKind::Broadcast) &&
                   GetParam() < int(kolo::runtime::CollectiveKind::AllToAll);
-  CaseDealer dealer(testSeed() + 7, 1, isRooted);
-  for (int64_t ranks : {3, 4})
-    for (Launch kind : {Launch::Threads, Launch::Forked})
-      for (bool inWindow : {false, true}) {
-        dealer.setGroup(ranks);
-        std::vector<PreparedCase> prepared;
-        for (ElementType type : allElementTypes)
-          for (auto [number, count] : llvm::enumerate(counts)) {
-            Case choices = dealer.deal(type, number, count);
-            choices.inWindow = inWindow;
-            choices.lanes = 2;
-            prepared.push_back(prepare(choices, collective, {ranks}, testSeed() + prepared.size()));
-          }
-        kolo::runtime::Mesh mesh = *kolo::runtime::Mesh::create({{"rank", ranks}});
-        auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
-          Caller caller(communicator, plugin, mesh, testSeed());
-          caller.selected = kolo::runtime::CollectiveKind(GetParam());
-          std::string wrong = caller.allocate(prepared);
-          for (size_t call = 0; wrong.empty() && call < prepared.size(); ++call)
-            if (wrong = caller.call(prepared[call]); !wrong.empty())
-              wrong += " (" + prepared[call].choices.describe() + ")";
-          return wrong + communicator.barrier().message();
-        };
-        EXPECT_EQ(kolo::test::runRanks(kind, int(ranks), {60000, 2}, body), "")
-            << ranks << " ranks, KOLO_SEED=" << testSeed();
-      }
+  CaseSpace space;
+  space.meshes = {{3}, {4}};
+  space.launches = {Launch::Threads, Launch::Forked};
+  space.lanes = {2};
+  space.countsOf = [](const Sizes &) { return std::vector<int64_t>(std::begin(counts), std::end(counts)); };
+  space.groupSizeOf = [](const Sizes &mesh) { return mesh.front(); };
+  space.isRooted = isRooted;
+  for (const auto &[setup, cases] : coverPairs(space, testSeed() + 7)) {
+    std::vector<PreparedCase> prepared;
+    for (const Case &choices : cases)
+      prepared.push_back(prepare(choices, collective, setup.mesh, testSeed() + prepared.size()));
+    kolo::runtime::Mesh mesh = *kolo::runtime::Mesh::create({{"rank", setup.mesh.front()}});
+    auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
+      Caller caller(communicator, plugin, mesh, testSeed());
+      caller.selected = kolo::runtime::CollectiveKind(GetParam());
+      std::string wrong = caller.allocate(prepared);
+      for (size_t call = 0; wrong.empty() && call < prepared.size(); ++call)
+        if (wrong = caller.call(prepared[call]); !wrong.empty())
+          wrong += " (" + prepared[call].choices.describe() + ")";
+      return wrong + communicator.barrier().message();
+    };
+    EXPECT_EQ(kolo::test::runRanks(setup.launch, mesh.numRanks(), {60000, setup.lanes}, body), "")
+        << mesh.numRanks() << " ranks, KOLO_SEED=" << testSeed();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Collectives, EveryCollective, testing::Range(0, int(std::size(rows))), [](const auto &info) {

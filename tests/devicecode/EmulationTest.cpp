@@ -1,7 +1,9 @@
 // The code that all device targets share gives what the collectives are defined to give: every shipped algorithm, on
 // the host.
-#include "../compiler/Support.h"
 #include "Emulator.h"
+
+#include "tests/support/Algorithms.h"
+#include "tests/support/PairwiseCover.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/lower/PacketFormat.h"
@@ -10,6 +12,7 @@
 #include "targets/cpu/CpuTarget.h"
 #include "targets/gpu/DeviceFunctions.h"
 
+#include <map>
 #include <random>
 #include <thread>
 
@@ -226,46 +229,92 @@ bool isRooted(CollectiveKind kind) {
 
 class EmulatedAlgorithm : public testing::TestWithParam<std::string> {};
 class EmulatedPacketAlgorithm : public testing::TestWithParam<std::string> {};
-class EmulatedLineAlgorithm : public testing::TestWithParam<std::string> {};
+class EmulatedLl128Algorithm : public testing::TestWithParam<std::string> {};
 
-/// All types, with several counts and reductions each; so many calls back to back.
-void runAllTypes(Algorithm &algorithm, int numCalls, const std::vector<int64_t> &counts, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  for (reference::ElementType type : reference::allElementTypes) {
-    int64_t multiple = algorithm.format == ll128Packets ? gpu::threadsPerLine : groupSize;
-    LaunchShape shape{1 + int64_t(random() % 2), multiple * (1 + int64_t(random() % 2))};
-    Ranks ranks(algorithm, shape);
-    ranks.call.type = type;
-    for (int64_t count : counts) {
-      ranks.call.count = count;
-      ranks.call.reduction = reference::allReductions[random() % std::size(reference::allReductions)];
-      if (isRooted(ranks.call.collective.getKind()))
-        ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
-      ASSERT_EQ(ranks.run(numCalls, random()), "")
-          << nameOf(type).str() << " " << nameOf(ranks.call.reduction).str() << ", count " << count << ", "
-          << shape.lanes << " lanes of " << shape.threads << " threads";
-    }
+/// What a test calls algorithms with. The first five factors of a case are lanes, groups of threads, type, count,
+/// reduction; the sixth is the algorithm.
+struct Calls {
+  std::vector<std::string> algorithms;
+  std::vector<int64_t> counts;
+  int numBackToBack;
+
+  std::vector<size_t> extents() const {
+    return {2, 2, std::size(reference::allElementTypes), counts.size(), std::size(reference::allReductions)};
   }
+  /// The algorithm's cases of those in which all pairs of choices occur, which the other algorithms share.
+  std::vector<Choices> sharedCover(const std::string &algorithm) const {
+    auto number = size_t(llvm::find(algorithms, algorithm) - algorithms.begin());
+    std::vector<size_t> withAlgorithm = extents();
+    withAlgorithm.push_back(algorithms.size());
+    std::vector<Choices> cases = pairwiseCover(withAlgorithm, 2, 7);
+    EXPECT_TRUE(missingPairs(withAlgorithm, cases).empty());
+    std::erase_if(cases, [&](const Choices &choices) { return choices[5] != number; });
+    return cases;
+  }
+  /// Cases in which all pairs of choices occur, for one algorithm.
+  std::vector<Choices> ownCover() const { return pairwiseCover(extents(), 2, 7); }
+};
+
+/// Makes each call so many times back to back, and all calls of one shape of launch one after the other.
+void runCalls(Algorithm &algorithm, const Calls &calls, const std::vector<Choices> &cases) {
+  std::mt19937_64 random(7);
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Ranks>> byShape;
+  int64_t multiple = algorithm.format == ll128Packets ? gpu::threadsPerLine : groupSize;
+  for (const Choices &choices : cases) {
+    LaunchShape shape{1 + int64_t(choices[0]), multiple * (1 + int64_t(choices[1]))};
+    std::unique_ptr<Ranks> &ranks = byShape[{shape.lanes, shape.threads}];
+    if (!ranks)
+      ranks = std::make_unique<Ranks>(algorithm, shape);
+    ranks->call.type = reference::allElementTypes[choices[2]];
+    ranks->call.count = calls.counts[choices[3]];
+    ranks->call.reduction = reference::allReductions[choices[4]];
+    if (isRooted(ranks->call.collective.getKind()))
+      ranks->call.root = int64_t(random() % uint64_t(reference::groupSize(ranks->call)));
+    ASSERT_EQ(ranks->run(calls.numBackToBack, random()), "")
+        << nameOf(ranks->call.type).str() << " " << nameOf(ranks->call.reduction).str() << ", count "
+        << ranks->call.count << ", " << shape.lanes << " lanes of " << shape.threads << " threads";
+  }
+}
+
+Calls bulkCalls() { return {algorithmNames(), {0, 1, 17, 255, 1000, 3001}, 2}; }
+/// The third call is the first to use memory again.
+Calls packetCalls() { return {packetAlgorithmNames(), {0, 1, 17, 1000}, 3}; }
+/// Five calls: each of the two turns is used again.
+Calls ll128Calls() {
+  return {{"binomialBroadcast", "ringAllGather", "ringReduceScatter", "twoShotAllReduce"}, {0, 1, 31, 1000}, 5};
 }
 
 TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
   Algorithm algorithm(GetParam(), everything());
-  runAllTypes(algorithm, 2, {0, 1, 17, 255, 1000, 3001}, 7);
+  runCalls(algorithm, bulkCalls(), bulkCalls().sharedCover(GetParam()));
 }
 
-/// Five calls: each of the two turns is used again.
 TEST_P(EmulatedPacketAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
   Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL});
-  runAllTypes(algorithm, 3, {0, 1, 17, 1000}, 8); // the third call is the first to use memory again
+  runCalls(algorithm, packetCalls(), packetCalls().sharedCover(GetParam()));
 }
 
-TEST_P(EmulatedLineAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
+TEST_P(EmulatedLl128Algorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
   Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL128});
-  runAllTypes(algorithm, 5, {0, 1, 31, 1000}, 10);
+  runCalls(algorithm, ll128Calls(), ll128Calls().sharedCover(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLineAlgorithm,
-                         testing::Values("binomialBroadcast", "ringAllGather", "ringReduceScatter", "twoShotAllReduce"),
+TEST_P(EmulatedAlgorithm, HeavyGivesTheReferencesResultForEveryTypeWithEveryCount) {
+  Algorithm algorithm(GetParam(), everything());
+  runCalls(algorithm, bulkCalls(), bulkCalls().ownCover());
+}
+
+TEST_P(EmulatedPacketAlgorithm, HeavyGivesTheReferencesResultForEveryTypeWithEveryCount) {
+  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL});
+  runCalls(algorithm, packetCalls(), packetCalls().ownCover());
+}
+
+TEST_P(EmulatedLl128Algorithm, HeavyGivesTheReferencesResultForEveryTypeWithEveryCount) {
+  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL128});
+  runCalls(algorithm, ll128Calls(), ll128Calls().ownCover());
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLl128Algorithm, testing::ValuesIn(ll128Calls().algorithms),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(packetAlgorithmNames()),
                          [](const auto &info) { return info.param; });

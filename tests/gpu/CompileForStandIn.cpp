@@ -1,7 +1,7 @@
 // compile-for-standin ALGORITHM MESH PLUGIN: a plugin whose image for devices is for the stand-in driver.
 #include "StandInImage.h"
 
-#include "../compiler/Support.h"
+#include "tests/support/Algorithms.h"
 
 #include "targets/cpu/CpuTarget.h"
 #include "targets/package/Package.h"

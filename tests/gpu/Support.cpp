@@ -1,6 +1,8 @@
 #include "Support.h"
 #include "StandInImage.h"
 
+#include "tests/support/Support.h"
+
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cuda/CudaTarget.h"
 #include "targets/package/Package.h"

@@ -1,8 +1,9 @@
 // Compiled algorithms on devices: real ones, or the stand-in driver's where KOLO_CUDA_DRIVER names that.
 #pragma once
 
-#include "../compiler/Support.h"
+#include "tests/support/Algorithms.h"
 
+#include "compiler/Schedule.h"
 #include "ir/reference/Oracle.h"
 #include "kolo/runtime/Device.h"
 #include "targets/DeviceCode.h"

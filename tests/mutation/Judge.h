@@ -2,6 +2,8 @@
 // the tests of this folder.
 #pragma once
 
+#include "tests/support/Algorithms.h"
+
 #include "ir/reference/Interpreter.h"
 
 #include <map>
@@ -10,7 +12,7 @@
 
 namespace kolo::mutation {
 
-using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
+using test::Sizes;
 
 /// Whether the collective has a root.
 bool isRooted(CollectiveKind kind);

@@ -4,29 +4,21 @@
 
 #include "Judge.h"
 
-#include "dsl/EmitChoreography.h"
-
-#include "mlir/IR/BuiltinOps.h"
-
-#include <gtest/gtest.h>
+#include "tests/support/Algorithms.h"
+#include "tests/support/Support.h"
 
 namespace kolo::mutation {
 
-/// In an order that linking does not change.
-std::vector<std::string> algorithmNames();
+using test::algorithmNames;
+using test::EveryAlgorithm;
+using test::makeContext;
+using test::testSeed;
+using test::textOf;
 
 /// Allowed meshes of 2 to 8 ranks, the smallest ones first.
 std::vector<Sizes> meshesOf(const std::string &algorithm);
 /// Three of them, one of which is no power of two where the algorithm allows that.
 std::vector<Sizes> threeMeshesOf(const std::string &algorithm);
-
-std::string textOf(llvm::ArrayRef<int64_t> mesh);
-
-/// The seed of this process: KOLO_SEED if that is set. Printed once.
-uint64_t testSeed();
-
-/// Makes the context that all programs of a test share.
-std::unique_ptr<mlir::MLIRContext> makeContext();
 
 /// A shipped algorithm as the compiler's channel pipeline gives it, for `meshes`.
 class ShippedProgram {
@@ -38,7 +30,5 @@ public:
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
-
-class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace kolo::mutation

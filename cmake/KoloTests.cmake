@@ -1,0 +1,20 @@
+# kolo_add_test_groups(NAME TARGET LABEL label [GROUPS number] [FILTER filter] [PROCESSORS number] [TIMEOUT seconds]
+#                      [ENVIRONMENT variable=value...])
+# The cases of a GoogleTest program as so many tests NAME.1, NAME.2, ...: for cases whose start would take longer than they
+# do. A prime number deals the cases of each kind evenly. One case: TARGET --gtest_filter=CASE.
+function(kolo_add_test_groups name target)
+  cmake_parse_arguments(PARSE_ARGV 2 group "" "LABEL;GROUPS;FILTER;PROCESSORS;TIMEOUT" "ENVIRONMENT")
+  foreach(option_default GROUPS=1 FILTER=* PROCESSORS=1 TIMEOUT=300)
+    string(REGEX MATCH "^([A-Z]+)=(.*)$" ignored ${option_default})
+    if(NOT DEFINED group_${CMAKE_MATCH_1})
+      set(group_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+    endif()
+  endforeach()
+  foreach(number RANGE 1 ${group_GROUPS})
+    math(EXPR index "${number} - 1")
+    add_test(NAME ${name}.${number} COMMAND ${target} --gtest_filter=${group_FILTER})
+    set_tests_properties(${name}.${number} PROPERTIES LABELS ${group_LABEL} PROCESSORS ${group_PROCESSORS}
+      TIMEOUT ${group_TIMEOUT}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${group_GROUPS};GTEST_SHARD_INDEX=${index};${group_ENVIRONMENT}")
+  endforeach()
+endfunction()

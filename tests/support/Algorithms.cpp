@@ -1,0 +1,100 @@
+#include "Algorithms.h"
+
+#include "compiler/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <set>
+
+namespace kolo::test {
+
+std::vector<std::string> algorithmNames() {
+  std::set<std::string> names;
+  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+    names.insert(definition.name);
+  return {names.begin(), names.end()};
+}
+
+const dsl::Definition &definitionOf(const std::string &name) {
+  return *llvm::find_if(dsl::registeredChoreographies(),
+                        [&](const dsl::Definition &definition) { return definition.name == name; });
+}
+
+runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes) {
+  std::vector<runtime::MeshDim> dims;
+  for (auto [name, size] : llvm::zip_equal(definition.mesh.dims, sizes))
+    dims.push_back({name, size});
+  return *runtime::Mesh::create(dims);
+}
+
+Sizes smallMesh(const dsl::Definition &definition) {
+  static const std::vector<Sizes> meshes = {{}, {8}, {2, 4}, {2, 2, 2}, {1, 2, 2, 2}};
+  return meshes[definition.mesh.dims.size()];
+}
+
+std::string textOf(llvm::ArrayRef<int64_t> mesh) {
+  return llvm::join(llvm::map_range(mesh, [](int64_t size) { return std::to_string(size); }), "x");
+}
+
+std::unique_ptr<mlir::MLIRContext> makeContext() {
+  auto context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+  context->loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
+  return context;
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::string &name,
+                                       const std::vector<Sizes> &meshes) {
+  std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
+  for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
+    ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": " << diagnostic.message;
+  return dsl::emitChoreography(context, *recording, meshes);
+}
+
+/// Whether a pass takes an algorithm for one mesh; it must refuse others for this reason.
+static bool takes(const std::string &name, const Sizes &mesh, std::unique_ptr<mlir::Pass> pass,
+                  llvm::StringRef refusal) {
+  std::unique_ptr<mlir::MLIRContext> context = makeContext();
+  std::string reason;
+  auto collect = [&](mlir::Diagnostic &diagnostic) { reason += diagnostic.str(); };
+  mlir::ScopedDiagnosticHandler handler(context.get(), collect);
+  mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, {mesh});
+  mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
+  manager.nest<ChoreographyOp>().addPass(std::move(pass));
+  bool isTaken = mlir::succeeded(manager.run(*module));
+  if (!isTaken)
+    EXPECT_NE(reason.find(refusal), std::string::npos) << name << ": " << reason;
+  return isTaken;
+}
+
+std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> candidates) {
+  llvm::erase_if(candidates, [&](const Sizes &mesh) {
+    return !takes(name, mesh, createCheckChoreography(), "the size must be a power of two");
+  });
+  return candidates;
+}
+
+/// Those that a pass takes, on two ranks per dimension, which every algorithm allows.
+static std::vector<std::string> namesTakenBy(std::unique_ptr<mlir::Pass> (*createPass)(), llvm::StringRef refusal) {
+  std::vector<std::string> names = algorithmNames();
+  llvm::erase_if(names, [&](const std::string &name) {
+    return !takes(name, Sizes(definitionOf(name).mesh.dims.size(), 2), createPass(), refusal);
+  });
+  return names;
+}
+
+std::vector<std::string> publishingAlgorithmNames() {
+  static const std::vector<std::string> names = namesTakenBy(createPublishInputs, "from which nothing is sent here");
+  return names;
+}
+
+std::vector<std::string> packetAlgorithmNames() {
+  static const std::vector<std::string> names = namesTakenBy(createPlacePackets, "this sends to slots");
+  return names;
+}
+
+} // namespace kolo::test

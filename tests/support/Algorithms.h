@@ -1,0 +1,39 @@
+// The shipped algorithms, and what the compiler takes them for. Used by the tests of several folders.
+#pragma once
+
+#include "dsl/EmitChoreography.h"
+#include "kolo/runtime/Types.h"
+
+#include <gtest/gtest.h>
+
+namespace kolo::test {
+
+using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
+
+/// In an order that linking does not change.
+std::vector<std::string> algorithmNames();
+const dsl::Definition &definitionOf(const std::string &name);
+runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes);
+/// A mesh of 8 ranks with the dimensions of an algorithm.
+Sizes smallMesh(const dsl::Definition &definition);
+/// "2x4".
+std::string textOf(llvm::ArrayRef<int64_t> mesh);
+
+/// Makes a context with the dialects that choreographies use.
+std::unique_ptr<mlir::MLIRContext> makeContext();
+/// Fails the test where the algorithm has mistakes of the language.
+mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::string &name,
+                                       const std::vector<Sizes> &meshes);
+
+/// Those of the meshes that the compiler takes an algorithm for. Fails the test where it refuses one for a reason that
+/// is not documented.
+std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> candidates);
+
+/// Those that send something straight from their input, which can be published.
+std::vector<std::string> publishingAlgorithmNames();
+/// Those that can send in packets: none of their transfers goes to slots.
+std::vector<std::string> packetAlgorithmNames();
+
+class EveryAlgorithm : public testing::TestWithParam<std::string> {};
+
+} // namespace kolo::test
