@@ -1,11 +1,15 @@
 """Pages can be read: sentences are short, and the glossary is near."""
 
+import re
 import sys
 import unittest
 
 import pages
 
 MOST_WORDS = 30
+PATH = re.compile(r"`((?:algorithms|bench|compiler|docs|dsl|examples|ir|runtime|targets|tests)/[\w./-]*)`")
+# What the reader is to write.
+PLACEHOLDER = re.compile(r"/(My|Place)\w+\.cpp|/place-things\.mlir|/[Xx](\.|$)")
 
 
 class Prose(unittest.TestCase):
@@ -19,6 +23,14 @@ class Prose(unittest.TestCase):
                 "- eight\n- nine\n  ten\n\n"
                 "| a | table |\n\n```\ncode\n```\n\nIn a.b 1.5 (eleven.) Twelve.\n")
         self.assertEqual([len(sentence.split()) for sentence in pages.sentences(page)], [3, 2, 1, 2, 4, 1])
+
+    def test_every_path_exists(self):
+        paths = {(page, path) for page in pages.PROSE for path in PATH.findall(pages.text(page))
+                 if not PLACEHOLDER.search(path)}
+        self.assertGreater(len(paths), 50)
+        missing = [f"{page}: {path}" for page, path in sorted(paths)
+                   if not (pages.SOURCE / path).exists() and not list(pages.SOURCE.glob(path + ".*"))]
+        self.assertEqual(missing, [])
 
     def test_every_folder_leads_to_the_glossary(self):
         for folder in pages.FOLDERS:
