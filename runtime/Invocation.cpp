@@ -1,166 +1,14 @@
-// Invocation: runs the generated code of one call on its lanes, and implements the services that it calls.
+// Invocation: the lanes of a call: makes them, lets them publish, and runs the generated code, piece by piece.
 #include "CommunicatorState.h"
 #include "Lane.h"
 #include "Plan.h"
 
 #include "Error.h"
-#include "memory/Copy.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace kolo::runtime {
-
 namespace {
-
-Lane &laneOf(KoloInvocation *invocation) { return *static_cast<Lane *>(invocation->context); }
-
-Status badRequest(const Lane &lane, const char *what, int64_t peer, int32_t number) {
-  return error(StatusCode::BadPlugin, "program {} asked for {} {} of rank {}, which does not exist",
-               lane.plan->call.info->name, what, number, peer);
-}
-
-/// The semaphore does not exist, because the program is wrong or because this lane has failed before.
-[[gnu::noinline, gnu::cold]] int32_t refuseSemaphore(Lane &lane, int64_t peer, int32_t semaphore) {
-  return lane.hasFailed ? 1 : lane.fail(badRequest(lane, "semaphore", peer, semaphore));
-}
-
-void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
-  Lane &lane = laneOf(raw);
-  if (lane.semaphores.isValid(peer, semaphore)) [[likely]]
-    lane.semaphores.signal(peer, semaphore);
-  else
-    (void)refuseSemaphore(lane, peer, semaphore);
-}
-
-/// Not inlined, because most waits find their signal without it.
-[[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
-  Peers &peers = *lane.peers;
-  Cell &cell = lane.semaphores.cell(peer, semaphore);
-  if (spinUntil(cell, target, peers.policy()))
-    return 0;
-  Clock::time_point start = Clock::now(); // after the spins, because reading the clock takes as long as a signal
-  WaitEnd end =
-      waitSlowly(cell, target, peers.policy(), [&] { return peers.checkWait(static_cast<int>(peer), start); });
-  if (end == WaitEnd::Reached)
-    return 0;
-  if (end == WaitEnd::Aborted)
-    return lane.fail(peers.abortCause());
-  bool isLost = end == WaitEnd::PeerLost;
-  return lane.fail(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, static_cast<int>(peer),
-                             "rank {} waited {} ms for rank {} (semaphore {}, lane {}; {}): {}", peers.rank(),
-                             millisecondsSince(start), peer, semaphore, lane.number,
-                             describeStatement(*lane.plan->call.info, statement),
-                             isLost ? "it has ended or left" : "timed out"));
-}
-
-int32_t waitForPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore, int32_t statement) {
-  Lane &lane = laneOf(raw);
-  if (!lane.semaphores.isValid(peer, semaphore)) [[unlikely]]
-    return refuseSemaphore(lane, peer, semaphore);
-  uint64_t target = lane.semaphores.nextExpected(peer, semaphore);
-  if (lane.semaphores.cell(peer, semaphore).hasReached(target))
-    return 0;
-  return waitLong(lane, peer, semaphore, statement, target);
-}
-
-/// A range of a peer's buffer, as put and get name it.
-struct RemoteRange {
-  int64_t peer;
-  int32_t role;
-  int64_t offsetBytes;
-  int64_t sizeBytes;
-};
-
-bool isInside(const Lane &lane, const RemoteRange &range) {
-  if (range.peer < 0 || range.peer >= lane.peers->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
-    return false;
-  uint64_t whole = lane.plan->peerLocations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
-  // The offset counts from where the piece begins.
-  if (lane.plan->isWhole(range.role))
-    whole -= std::min(whole, static_cast<uint64_t>(lane.plan->pieceOffsetBytes));
-  return range.offsetBytes >= 0 && range.sizeBytes >= 0 && static_cast<uint64_t>(range.offsetBytes) <= whole &&
-         static_cast<uint64_t>(range.sizeBytes) <= whole - static_cast<uint64_t>(range.offsetBytes);
-}
-
-void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction, void *local) {
-  Lane &lane = laneOf(raw);
-  if (lane.hasFailed || range.sizeBytes == 0)
-    return;
-  if (!isInside(lane, range)) {
-    (void)lane.fail(badRequest(lane, "bytes outside buffer", range.peer, range.role));
-    return;
-  }
-  auto peer = static_cast<size_t>(range.peer);
-  auto sizeBytes = static_cast<size_t>(range.sizeBytes);
-  int64_t offsetBytes = range.offsetBytes + (lane.plan->isWhole(range.role) ? lane.plan->pieceOffsetBytes : 0);
-  if (void *base = lane.plan->peerBuffers[range.role][peer]) { // this process maps the buffer
-    std::byte *remote = static_cast<std::byte *>(base) + offsetBytes;
-    std::memcpy(direction == Direction::ToPeer ? remote : local, direction == Direction::ToPeer ? local : remote,
-                sizeBytes);
-    return;
-  }
-  const Location &location = lane.plan->peerLocations[range.role][peer];
-  int rank = static_cast<int>(range.peer);
-  Status status = copyAttached(direction, lane.peers->block(rank).pid.load(),
-                               location.addressOrOffset + static_cast<uint64_t>(offsetBytes), local, sizeBytes);
-  if (!status.isOk())
-    (void)lane.fail(rankError(status.code(), rank, "rank {} in program {}, memory of rank {}: {}", lane.peers->rank(),
-                              lane.plan->call.info->name, rank, status.message()));
-}
-
-void putToPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offsetBytes, const void *src,
-               int64_t sizeBytes) {
-  transfer(raw, {peer, role, offsetBytes, sizeBytes}, Direction::ToPeer, const_cast<void *>(src));
-}
-
-void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offsetBytes, void *dst, int64_t sizeBytes) {
-  transfer(raw, {peer, role, offsetBytes, sizeBytes}, Direction::FromPeer, dst);
-}
-
-/// A packet that a rank waits for. Its sender wakes nobody, so the sleep is short.
-struct AwaitedPacket {
-  const uint64_t *word;
-
-  bool hasReached(uint64_t sequence) const { return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 == sequence; }
-  void sleep(uint64_t) const {
-    timespec interval = {0, 50'000};
-    nanosleep(&interval, nullptr);
-  }
-};
-
-int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t statement) {
-  Lane &lane = laneOf(raw);
-  if (lane.hasFailed)
-    return 1;
-  Peers &peers = *lane.peers;
-  AwaitedPacket awaited{packet};
-  auto sequence = static_cast<uint64_t>(raw->sequence);
-  if (spinUntil(awaited, sequence, peers.policy()))
-    return 0;
-  Clock::time_point start = Clock::now();
-  int lost = 0; // the sender of the packet is unknown, so any lost rank ends the wait
-  WaitEnd end = waitSlowly(awaited, sequence, peers.policy(), [&] {
-    WaitEnd found = peers.checkWait(peers.rank(), start);
-    for (int peer = 0; peer < peers.size() && found == WaitEnd::Reached; ++peer) {
-      lost = peer;
-      found = peers.checkWait(peer, start);
-    }
-    return found;
-  });
-  if (end == WaitEnd::Reached)
-    return 0;
-  if (end == WaitEnd::Aborted)
-    return lane.fail(peers.abortCause());
-  std::string what =
-      fmt::format("rank {} waited {} ms for packets (lane {}; {})", peers.rank(), millisecondsSince(start), lane.number,
-                  describeStatement(*lane.plan->call.info, statement));
-  return lane.fail(end == WaitEnd::PeerLost
-                       ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended or left", what, lost)
-                       : error(StatusCode::Timeout, "{}: timed out", what));
-}
-
-constexpr KoloServices services = {KOLO_ABI_VERSION, signalPeer, waitForPeer, putToPeer, getFromPeer, awaitPacket};
 
 KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *tile) {
   KoloInvocation result = {};
@@ -187,14 +35,6 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
 }
 
 } // namespace
-
-int32_t Lane::fail(const Status &cause) {
-  if (!hasFailed)
-    (void)peers->abort(cause);
-  hasFailed = true;
-  semaphores = {};
-  return 1;
-}
 
 void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
   int numLanes = peers.settings().lanes;

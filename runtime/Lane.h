@@ -24,6 +24,9 @@ struct Lane {
   int32_t fail(const Status &cause);
 };
 
+/// What generated code may call; the context of an invocation is its Lane. In Services.cpp.
+extern const KoloServices services;
+
 /// Makes the lanes of a plan whose buffers are resolved. `tiles` has tileBytes for each lane; the plan does not own
 /// them. May throw std::bad_alloc.
 void makeLanes(Plan &plan, Peers &peers, std::byte *tiles);
