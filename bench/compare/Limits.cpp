@@ -2,8 +2,8 @@
 // word of a command is the limit:
 //   call     nothing is done: what the harness itself takes
 //   signal   ranks 0 and 1 hand each other a cache line, there and back once for every element
-//   copy     every rank copies its input to its output, around the caches
-//   sum      every rank adds the halves of its input, and stores the sums to half of its output, around the caches
+//   copy     every rank copies its input to its output, by non-temporal stores
+//   sum      every rank adds the halves of its input, and stores the sums to half of its output, likewise
 #include "ForkRanks.h"
 #include "Harness.h"
 

@@ -22,7 +22,7 @@ NOTES = """\
 Measured right after the cell's systems in every round, by `kolo-bench-limits` in the same harness, ranks pinned alike, on \
 memory of the same kind as the system's: shared for windows, private for ordinary memory, both on huge pages if the kernel gives \
 them. `copy`: every rank copies S bytes of its own to S bytes of its own; `sum`: every rank adds the halves of S bytes of its own \
-and stores the S/2 bytes of sums; both around the caches, all N ranks at once. Their bandwidth is bytes read and bytes written of all \
+and stores the S/2 bytes of sums; both by non-temporal stores, all N ranks at once. Their bandwidth is bytes read and bytes written of all \
 ranks by the time of the operation: 2 N S and 1.5 N S. `signal`: a cache line goes to and fro between ranks 0 and 1; half of one \
 round trip. `call`: an operation that does nothing, by the harness's rule.
 
