@@ -5,12 +5,14 @@ namespace kolo::algorithms {
 
 Index ceilLog2(const Index &value) { return log2(2 * value - 1); }
 
-void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, int direction) {
+void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, int direction, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank();
   c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(me[dim] - direction * step)).to(me.next(dim, direction)); });
 }
 
-void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
+void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank();
   c.loop(log2(dim), [&](Index step) {
     Index have = pow2(step);
@@ -18,7 +20,8 @@ void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &b
   });
 }
 
-void bruckAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
+void bruckAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank();
   c.loop(ceilLog2(dim), [&](Index step) {
     Index have = pow2(step);
@@ -26,17 +29,20 @@ void bruckAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
   });
 }
 
-void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks) {
+void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank();
   c.send(blocks(me[dim])).to(me.others(dim));
 }
 
-void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, int direction) {
+void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, int direction, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank(), peer = me.next(dim, direction);
   c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(me[dim] - direction * (1 + step))).to(peer).reduce(); });
 }
 
-void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks) {
+void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank();
   c.loop(log2(dim), [&](Index step) {
     Index half = pow2(log2(dim) - 1 - step);
@@ -45,13 +51,15 @@ void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks
   });
 }
 
-void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into) {
+void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into, Location caller) {
+  CalledFrom scope(c, caller);
   Rank peer = c.rank().others(dim);
   c.send(from(peer[dim])).to(peer).at(into(peer[dim])).reduce();
 }
 
-void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots,
-                              int direction) {
+void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots, int direction,
+                              Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank();
   c.loop(dim.size() - 1, [&](Index step) {
     c.send(blocks(me[dim] - direction * (1 + step))).to(me.next(dim, direction)).at(slots(step));
@@ -60,7 +68,8 @@ void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blo
 }
 
 void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
-                                  const Blocks &slots) {
+                                  const Blocks &slots, Location caller) {
+  CalledFrom scope(c, caller);
   Rank me = c.rank(), peer = me.others(dim);
   c.send(from(peer[dim])).to(peer).at(slots(me[dim]));
   c.loop(dim.size() - 1, [&](Index i) { c.reduce(slots(me[dim] + 1 + i), into(me[dim])); });

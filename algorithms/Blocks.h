@@ -28,23 +28,28 @@ Index ceilLog2(const Index &value);
 // All-gathers: every rank starts with its own block and ends with all blocks, each at the same place everywhere.
 
 /// N-1 steps, any N. Blocks travel upwards, or, in direction -1, downwards.
-void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, int direction = 1);
+void ringAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, int direction = 1,
+                   Location caller = Location::current());
 /// log2 N steps, N a power of two.
-void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
+void recursiveDoublingAllGather(Choreography &c, const Dim &dim, const Blocks &blocks,
+                                Location caller = Location::current());
 /// ceil(log2 N) steps, any N. The blocks of a step wrap around the end of the dimension, so nothing is rotated.
-void bruckAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
+void bruckAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, Location caller = Location::current());
 /// One step, any N.
-void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks);
+void allPairsAllGather(Choreography &c, const Dim &dim, const Blocks &blocks, Location caller = Location::current());
 
 // Reduce-scatters: every rank starts with its contribution to all blocks and ends with its own block, fully combined.
 // The other blocks are left with partial results.
 
 /// N-1 steps, any N. Blocks travel upwards, or, in direction -1, downwards.
-void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, int direction = 1);
+void ringReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, int direction = 1,
+                       Location caller = Location::current());
 /// log2 N steps, N a power of two.
-void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks);
+void recursiveHalvingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks,
+                                   Location caller = Location::current());
 /// One step, any N. Reads `from`, combines into the receiver's own block in `into`, which must hold its contribution.
-void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into);
+void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
+                           Location caller = Location::current());
 
 // The same by pushes: data arrives in slots of its receiver, who combines it from there. A slot holds a block: see
 // Choreography::slots.
@@ -52,10 +57,10 @@ void allPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, 
 /// N-1 steps, any N. What step s receives arrives in slot s; with fewer slots than steps, they are used in turn. Blocks
 /// travel upwards, or, in direction -1, downwards.
 void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blocks, const Blocks &slots,
-                              int direction = 1);
+                              int direction = 1, Location caller = Location::current());
 /// One step, any N. What comes from coordinate i arrives in slot i. Else as allPairsReduceScatter.
 void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
-                                  const Blocks &slots);
+                                  const Blocks &slots, Location caller = Location::current());
 
 /// A binomial tree along one dimension, rooted at the collective's root, for any number of ranks. A rank's distance
 /// counts from the root upwards, wrapping around. At reach 2^k the parents are at multiples of 2^(k+1), and a parent's

@@ -11,4 +11,12 @@ SourceLine sourceLineOf(mlir::Location location) {
   return {place.getFilename().str(), place.getLine(), place.getColumn()};
 }
 
+std::vector<SourceLine> callersOf(mlir::Location location) {
+  std::vector<SourceLine> callers;
+  for (auto call = location->findInstanceOf<mlir::CallSiteLoc>(); call;
+       call = llvm::dyn_cast<mlir::CallSiteLoc>(call.getCaller()))
+    callers.push_back(sourceLineOf(call.getCaller()));
+  return callers;
+}
+
 } // namespace kolo

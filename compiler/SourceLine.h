@@ -4,6 +4,7 @@
 #include "mlir/IR/Location.h"
 
 #include <string>
+#include <vector>
 
 namespace kolo {
 
@@ -11,9 +12,13 @@ namespace kolo {
 struct SourceLine {
   std::string file = "?";
   unsigned line = 0, column = 0;
+  bool operator==(const SourceLine &) const = default;
 };
 
 /// The first line in a location; the default, "?", if it has none.
 SourceLine sourceLineOf(mlir::Location location);
+
+/// The lines that called the building blocks that a location is in, innermost first; none outside of building blocks.
+std::vector<SourceLine> callersOf(mlir::Location location);
 
 } // namespace kolo

@@ -62,7 +62,7 @@ Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
     recording->report(location, "'" + buffer.name + "' is cut into a second, different grid; a buffer has one");
   buffer.grid = std::move(grid);
   buffer.isGridFixed = true;
-  buffer.location = location;
+  buffer.origin = recording->originOf(location);
   buffer.sameGridAs = -1;
   return *this;
 }

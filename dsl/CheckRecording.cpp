@@ -45,7 +45,7 @@ private:
 
   void mistake(std::string message) {
     statement.isMistaken = true;
-    recording.report(statement.location, std::move(message));
+    recording.report(statement.origin, std::move(message));
   }
 
   void checkRelation() {
@@ -145,8 +145,8 @@ static void checkSize(Recording &recording, RecordedBuffer &buffer) {
   if (buffer.role != RecordedBuffer::Role::Scratch || buffer.isMistaken || !isMistaken)
     return;
   buffer.isMistaken = true;
-  recording.report(buffer.location, "the grid of '" + buffer.name +
-                                        "' depends on the root; that of scratch memory is the " + "same at every call");
+  recording.report(buffer.origin, "the grid of '" + buffer.name +
+                                      "' depends on the root; that of scratch memory is the " + "same at every call");
 }
 
 /// Takes over from other buffers what is known of them only now: grids, and the sizes of slots.
@@ -175,8 +175,12 @@ void checkRecording(Recording &recording) {
   for (RecordedStatement &statement : recording.statements)
     StatementChecker(recording, statement).check();
   auto key = [](const Diagnostic &diagnostic) {
+    auto place = [](const Location &at) { return std::tuple(at.line(), at.column(), std::string(at.file_name())); };
+    std::vector<std::tuple<unsigned, unsigned, std::string>> callers;
+    std::ranges::transform(diagnostic.callers, std::back_inserter(callers), place);
     const Location &location = diagnostic.location;
-    return std::tuple(location.line(), location.column(), diagnostic.message, std::string(location.file_name()));
+    return std::tuple(location.line(), location.column(), diagnostic.message, std::string(location.file_name()),
+                      callers);
   };
   std::ranges::sort(recording.diagnostics, {}, key);
   auto repeated = std::ranges::unique(recording.diagnostics, {}, key); // variants of a stripe make the same mistakes

@@ -70,7 +70,7 @@ Buffer Choreography::inPlace(Location location) {
 static int addScratch(Recording &recording, RecordedBuffer buffer) {
   auto hasSameName = [&](const RecordedBuffer &other) { return other.name == buffer.name; };
   if (std::ranges::any_of(recording.buffers, hasSameName))
-    recording.report(buffer.location, "there is a buffer named '" + buffer.name + "' already");
+    recording.report(buffer.origin, "there is a buffer named '" + buffer.name + "' already");
   recording.buffers.push_back(std::move(buffer));
   return int(recording.buffers.size()) - 1;
 }
@@ -81,7 +81,7 @@ Buffer Choreography::scratch(const std::string &name, const Buffer &like, Locati
   buffer.name = name;
   buffer.isGridFixed = false;
   buffer.sameGridAs = like.number;
-  buffer.location = location;
+  buffer.origin = recording->originOf(location);
   return {recording, addScratch(*recording, std::move(buffer))};
 }
 
@@ -91,7 +91,7 @@ Buffer Choreography::slots(const std::string &name, const Buffer &like, std::ini
                                        .name = name,
                                        .hasBlockPerRank = false,
                                        .grid = {},
-                                       .location = location});
+                                       .origin = recording->originOf(location)});
   Buffer result{recording, number};
   result.cut(grid, location);
   int slotsFor = recording->buffers[size_t(like.number)].slotsFor;
@@ -114,7 +114,7 @@ void Choreography::copy(const Slice &source, const Slice &destination, Location 
                       .source = SliceAccess::get(source),
                       .destination = SliceAccess::get(destination),
                       .hasDestination = true,
-                      .location = location});
+                      .origin = recording->originOf(location)});
 }
 
 void Choreography::reduce(const Slice &source, const Slice &destination, Location location) {
@@ -123,21 +123,21 @@ void Choreography::reduce(const Slice &source, const Slice &destination, Locatio
                       .destination = SliceAccess::get(destination),
                       .hasDestination = true,
                       .isReducing = true,
-                      .location = location});
+                      .origin = recording->originOf(location)});
 }
 
 Transfer Choreography::send(const Slice &source, Location location) {
   size_t statement = append(*recording, {.kind = RecordedStatement::Kind::Transfer,
                                          .source = SliceAccess::get(source),
                                          .destination = {},
-                                         .location = location});
+                                         .origin = recording->originOf(location)});
   return {recording, statement};
 }
 
 Transfer &Transfer::to(const Rank &peers) {
   RecordedStatement &record = recording->statements[statement];
   if (record.relation)
-    recording->report(record.location, "a statement sends to one relation; this one has two");
+    recording->report(record.origin, "a statement sends to one relation; this one has two");
   auto stay = std::make_shared<Relation>();
   stay->steps.resize(recording->definition.mesh.dims.size());
   record.relation = peers.relation ? peers.relation : stay;
@@ -159,7 +159,7 @@ void Choreography::loop(const Index &count, const std::function<void(Index)> &bo
   auto loop = std::make_unique<RecordedLoop>(RecordedLoop{.number = recording->numLoops++,
                                                           .count = count.expression(),
                                                           .body = {},
-                                                          .location = location,
+                                                          .origin = recording->originOf(location),
                                                           .variant = recording->openVariant});
   std::string mistake = findMisuse(*recording, count.expression(), recording->openLoops);
   if (dependsOnRank(count.expression()))
@@ -214,5 +214,11 @@ void Choreography::stripe(int k, const std::function<void(int)> &body, Location 
   }
   recording->openVariant = -1;
 }
+
+CalledFrom::CalledFrom(Choreography &c, Location caller) : recording(c.recording) {
+  recording->openCalls.push_back(caller);
+}
+
+CalledFrom::~CalledFrom() { recording->openCalls.pop_back(); }
 
 } // namespace kolo::dsl

@@ -34,6 +34,13 @@ private:
   mlir::Location locationOf(const std::source_location &location) {
     return FileLineColLoc::get(builder.getStringAttr(location.file_name()), location.line(), location.column());
   }
+  mlir::Location locationOf(const Origin &origin) {
+    SmallVector<mlir::Location> frames;
+    for (const std::source_location &caller : origin.callers)
+      frames.push_back(locationOf(caller));
+    mlir::Location location = locationOf(origin.location);
+    return frames.empty() ? location : CallSiteLoc::get(location, frames);
+  }
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
 
   void emitItems(const std::vector<RecordedItem> &items);
@@ -128,7 +135,7 @@ void Emitter::emitItems(const std::vector<RecordedItem> &items) {
 void Emitter::emitLoop(const RecordedLoop &recorded) {
   if (recorded.isMistaken)
     return;
-  loc = locationOf(recorded.location);
+  loc = locationOf(recorded.origin);
   auto loop = scf::ForOp::create(builder, loc, constant(0), emitExpression(recorded.count), constant(1));
   markVariant(loop, recorded.variant);
   OpBuilder::InsertionGuard guard(builder);
@@ -140,7 +147,7 @@ void Emitter::emitLoop(const RecordedLoop &recorded) {
 void Emitter::emitStatement(const RecordedStatement &statement) {
   if (statement.isMistaken)
     return;
-  loc = locationOf(statement.location);
+  loc = locationOf(statement.origin);
   Value source = buffers[statement.source.buffer], destination = buffers[statement.destination.buffer];
   switch (statement.kind) {
   case RecordedStatement::Kind::Copy:

@@ -10,7 +10,8 @@
 namespace kolo::dsl {
 
 /// Emits the statements that have no mistake, into a module of its own, for these mesh sizes (one per dimension each).
-/// Every op carries the author's location. The module is empty when the definition itself is mistaken.
+/// Every op carries the author's location; in a building block, a CallSiteLoc that names its callers. The module is
+/// empty when the definition itself is mistaken.
 mlir::OwningOpRef<mlir::ModuleOp> emitChoreography(mlir::MLIRContext &context, const Recording &recording,
                                                    llvm::ArrayRef<std::vector<int64_t>> meshes);
 

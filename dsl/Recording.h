@@ -21,6 +21,12 @@ struct Relation {
   std::vector<std::string> mistakes; // reported by the statement that uses the relation
 };
 
+/// Where a statement comes from.
+struct Origin {
+  Location location = {};             // the statement's own line
+  std::vector<Location> callers = {}; // of the building blocks around it, innermost first
+};
+
 struct RecordedBuffer {
   enum class Role { Input, Output, Scratch };
   Role role;
@@ -33,7 +39,7 @@ struct RecordedBuffer {
   std::vector<ExpressionRef> slotCut =
       {};                  // of slots: what cuts a block of that buffer into chunks; known once recorded
   bool isMistaken = false; // its grid is, and was reported
-  Location location = {};  // of the call that made or cut it; none for an input or output that is not cut
+  Origin origin = {};      // of the call that made or cut it; none for an input or output that is not cut
 };
 
 struct RecordedSlice {
@@ -56,7 +62,7 @@ struct RecordedStatement {
   std::vector<int> loops = {};       // numbers of those around it
   int variant = -1;                  // of the stripe around it; -1: none, it moves the parts of all variants
   bool isMistaken = false;           // reported already: not worth looking at further
-  Location location;
+  Origin origin;
 };
 
 struct RecordedLoop;
@@ -66,12 +72,13 @@ struct RecordedLoop {
   ExpressionRef count;
   std::vector<RecordedItem> body;
   bool isMistaken = false;
-  Location location;
+  Origin origin;
   int variant = -1; // of the stripe around it; -1: none
 };
 
 struct Diagnostic {
   Location location;
+  std::vector<Location> callers; // see Origin
   std::string message;
 };
 
@@ -81,7 +88,7 @@ struct Recording {
   std::vector<RecordedBuffer> buffers; // 0: input, 1: output
   std::vector<RecordedStatement> statements;
   std::vector<RecordedItem> body;
-  std::vector<Diagnostic> diagnostics; // sorted by line, each once, when recorded
+  std::vector<Diagnostic> diagnostics; // once recorded: sorted by line, each once per caller
   int numVariants = 0;                 // of every stripe: parts that every chunk is cut into; 0: there is no stripe
   Location firstStripe = {};
 
@@ -92,8 +99,15 @@ struct Recording {
   int openVariant = -1;     // -1: outside of stripes
   Location openStripe = {}; // where that is not so
   int numLoops = 0;
+  std::vector<Location> openCalls; // of building blocks, outermost first
 
-  void report(const Location &location, std::string message) { diagnostics.push_back({location, std::move(message)}); }
+  /// Of what is recorded now, at this line.
+  Origin originOf(const Location &location) const { return {location, {openCalls.rbegin(), openCalls.rend()}}; }
+  void report(const Origin &origin, std::string message) {
+    diagnostics.push_back({origin.location, origin.callers, std::move(message)});
+  }
+  /// Of what is recorded now.
+  void report(const Location &location, std::string message) { report(originOf(location), std::move(message)); }
 };
 
 /// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic.

@@ -8,14 +8,24 @@ using namespace mlir;
 
 namespace kolo {
 
+/// A statement's own line: a statement of a building block is one, whoever calls it.
+static Location statementOf(Location location) {
+  auto line = location->findInstanceOf<FileLineColLoc>();
+  return line ? Location(line) : location;
+}
+
+int64_t StatementTable::numberOf(Location location) const {
+  return llvm::find(locations, statementOf(location)) - locations.begin();
+}
+
 StatementTable collectStatements(ProgramOp program) {
   StatementTable table;
   program.walk([&](Operation *op) {
     auto move = dyn_cast<MoveInterface>(op);
     auto source = move ? move.getSource().getDefiningOp<BufferOp>() : BufferOp();
     bool isWaiting = isa<WaitOp>(op) || (source && source.getRole() == BufferRole::Packets);
-    if (isWaiting && !llvm::is_contained(table.locations, op->getLoc()))
-      table.locations.push_back(op->getLoc());
+    if (Location statement = statementOf(op->getLoc()); isWaiting && !llvm::is_contained(table.locations, statement))
+      table.locations.push_back(statement);
   });
   return table;
 }

@@ -16,7 +16,7 @@ namespace kolo {
 struct StatementTable {
   llvm::SmallVector<mlir::Location> locations;
 
-  int64_t numberOf(mlir::Location location) const { return llvm::find(locations, location) - locations.begin(); }
+  int64_t numberOf(mlir::Location location) const;
 };
 
 StatementTable collectStatements(ProgramOp program);

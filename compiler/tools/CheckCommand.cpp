@@ -1,6 +1,7 @@
 // kolo check: what is proved of a program, property by property, and what breaks it.
 #include "Commands.h"
 #include "SourceOptions.h"
+#include "driver/Mistakes.h"
 
 #include "compiler/check/ShowVerdict.h"
 
@@ -66,12 +67,6 @@ std::string stateText(const Report &report, Property property, const Transport &
   return note.empty() ? text : text + "; " + note;
 }
 
-/// A line "file:line:column: KIND: TEXT", as the compiler's messages are.
-void printAt(mlir::Location location, const char *kind, const std::string &text) {
-  SourceLine place = sourceLineOf(location);
-  fmt::print("{}:{}:{}: {}: {}\n", place.file, place.line, place.column, kind, text);
-}
-
 void print(const Report &report, const Transport &transport) {
   ProgramOp program = report.program;
   const Verdict &verdict = report.verdict;
@@ -86,9 +81,10 @@ void print(const Report &report, const Transport &transport) {
                stateText(report, Property(number), transport));
   if (!verdict.refutation)
     return;
-  printAt(locationOf(program, verdict), "error", describe(program, verdict));
-  for (const Remark &remark : explain(verdict))
-    printAt(remark.loc, "note", remark.text);
+  mlir::Location error = locationOf(program, verdict);
+  fmt::print("{}\n", lineAt(error, "error", describe(program, verdict)));
+  for (const std::string &line : noteLines(error, explain(verdict)))
+    fmt::print("{}\n", line);
 }
 
 /// The first column to the left, the others to the right.

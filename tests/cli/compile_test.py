@@ -118,6 +118,24 @@ class Sources(ToolTest):
             self.assertNotIn("two.so", self.listing())
 
 
+    def test_a_statement_of_a_building_block_is_one_whoever_calls_it(self):
+        self.write("user.cpp", """#include <kolo/dsl/Language.h>
+using namespace kolo::dsl;
+static void step(Choreography &c, const Index &i, Location caller = Location::current()) {
+  CalledFrom scope(c, caller);
+  c.send(c.output()[c.rank()[c.dim("rank")] - i]).to(c.rank().next(c.dim("rank")));
+}
+KOLO_COLLECTIVE(user, AllGather, Mesh("rank")) {
+  c.copy(c.input(), c.output()[c.rank()]);
+  step(c, 0);
+  step(c, 1);
+}
+""")
+        self.succeeds("compile", "user.cpp", "--mesh", "rank=3")
+        [program] = json.loads(self.succeeds("inspect", "user.so"))["programs"]
+        self.assertEqual([(statement["file"], statement["line"]) for statement in program["statements"]], [("user.cpp", 5)])
+
+
 class Refusals(ToolTest):
     def test_unknown_algorithm_gives_the_nearest(self):
         self.refuses(2, "compile", "ringAllGathr", "--mesh", "rank=4", says=["'ringAllGathr'", "did you mean ringAllGather?"])
@@ -143,7 +161,10 @@ class Refusals(ToolTest):
         self.refuses(2, "compile", "ringAllGather", "--mesh", "node=4", says=["rank=N", "node=4"])
         self.refuses(2, "compile", "railAllGather", "--mesh", "gpu=2,node=4", says=["node=N,gpu=N", "gpu=2,node=4"])
         self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=2000000000", says=["2000000000", "65536"])
-        self.refuses(1, "compile", "recursiveDoublingAllGather", "--mesh", "rank=6", says=["power of two", ".cpp:"])
+        outcome = self.kolo("compile", "recursiveDoublingAllGather", "--mesh", "rank=6", "-o", "x.so")
+        self.assertEqual((outcome.code, outcome.out), (1, ""), str(outcome))
+        self.assertRegex(outcome.err, r"\A\S+Blocks\.cpp:\d+:\d+: error: [^\n]*power of two[^\n]*\n"
+                                      r"\S+RecursiveDoublingAllGather\.cpp:\d+:\d+: note: called from here\n")
 
     def test_targets(self):
         self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=4", "--target", "abacus", says=["abacus", "cpu"])
@@ -212,6 +233,27 @@ class Mistakes(ToolTest):
         [(_, line, message)] = self.mistakes("compile", "same.cpp", "--mesh", "rank=2")
         self.assertEqual(line, 4)
         self.assertIn("same.cpp:3", message)
+
+    BLOCK = ("static void gather(Choreography &c, const Index &step, Location caller = Location::current()) {\n"
+             "  CalledFrom scope(c, caller);\n"
+             "  c.send(c.output()[c.rank()]).to(c.rank().next(c.dim(\"rank\"), step));\n"
+             "}\n"
+             "static void twice(Choreography &c, const Index &step, Location caller = Location::current()) {\n"
+             "  CalledFrom scope(c, caller);\n"
+             "  gather(c, step);\n"
+             "}\n")
+
+    def test_a_building_block_names_its_caller(self):
+        source = self.user("gather(c, 1);\ntwice(c, c.rank()[c.dim(\"rank\")]);", self.BLOCK)
+        outcome = self.kolo("compile", source, "--mesh", "rank=3")
+        self.assertEqual((outcome.code, outcome.out), (1, ""), str(outcome))
+        lines = [re.sub(r":\d+: (?=error|note)", ": ", line) for line in outcome.err.splitlines()]
+        self.assertEqual(len(lines), 5, str(outcome))
+        # The mistakes of the recording and those of the compiler, in the order of their places.
+        self.assertRegex(lines[0], r"\Auser\.cpp:5: error: next\(dim, distance\) depends on a coordinate")
+        self.assertEqual(lines[1:3], ["user.cpp:9: note: called from here", "user.cpp:13: note: called from here"])
+        self.assertRegex(lines[3], r"\Auser\.cpp:5: error: rank \d reads chunk .* before anything wrote it")
+        self.assertEqual(lines[4], "user.cpp:12: note: called from here")
 
     def test_bad_ir(self):
         for name, text in [("empty.mlir", ""), ("text.mlir", "hello\n"), ("open.mlir", "module {\n"), ("zero.mlir", "\0\0")]:

@@ -84,12 +84,15 @@ class ToolTest(unittest.TestCase):
         return outcome.err
 
     def mistakes(self, *arguments, **changes):
-        """Refused with lines file:line:column: error: message; gives them as (file, line, message)."""
+        """Refused with lines file:line:column: error: message; gives them as (file, line, message). Below an error may be notes
+        that say where a building block was called from."""
         outcome = self.kolo(*arguments, **changes)
         self.assertEqual((outcome.code, outcome.out), (1, ""), str(outcome))
         self.assertNoJargon(outcome.err)
         found = []
         for line in outcome.err.splitlines():
+            if found and re.fullmatch(r"[^:]+:\d+:\d+: note: called from here", line):
+                continue
             match = re.fullmatch(r"([^:]+):(\d+):\d+: error: (.+)", line)
             self.assertTrue(match, f"not file:line:column: error: ...\n{line}")
             found.append((match[1], int(match[2]), match[3]))

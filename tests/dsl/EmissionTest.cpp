@@ -37,6 +37,22 @@ TEST(Emission, EveryStatementCarriesTheAuthorsLine) {
   EXPECT_NE(text.find("EmissionTest.cpp\":" + std::to_string(__LINE__ - 3) + ":"), std::string::npos) << text;
 }
 
+static void sendsOn(Choreography &c, Location caller = Location::current()) {
+  CalledFrom scope(c, caller);
+  c.send(c.output()[0]).to(c.rank().next(c.dim("rank")));
+}
+
+TEST(Emission, AStatementOfABuildingBlockCarriesTheLineOfItsCallToo) {
+  std::unique_ptr<Recording> recording =
+      recordBody(AllGather, Mesh("rank"), [](Choreography &c) { c.loop(2, [&](Index) { sendsOn(c); }); });
+  std::string text = emitted(*recording, {{4}});
+  auto matches = [&](const std::string &pattern) { return std::regex_search(text, std::regex(pattern)); };
+  std::string own = std::to_string(__LINE__ - 8), call = std::to_string(__LINE__ - 3);
+  EXPECT_TRUE(matches("(#loc\\d*) = loc\\(\"[^\"]*EmissionTest.cpp\":" + own +
+                      ":[^$]*(#loc\\d*) = loc\\(\"[^\"]*\":" + call + ":[^$]*loc\\(callsite\\(\\1 at \\2\\)\\)"))
+      << text;
+}
+
 TEST(Emission, TheMeshesChangeNothingButTheirList) {
   Body body = [](Choreography &c) {
     auto [d] = c.dims<1>();

@@ -400,3 +400,44 @@ TEST(Mistakes, AllOfThemAreReportedTogetherInTheOrderOfLines) {
     c.send(out[all]).to(me.next(gpu, me[node]));
   });
 }
+
+static void sendsNowhere(Choreography &c, Location caller = Location::current()) {
+  CalledFrom scope(c, caller);
+  c.send(c.output());
+}
+
+static void callsBoth(Choreography &c, Location caller = Location::current()) {
+  CalledFrom scope(c, caller);
+  c.dim("nowhere");
+  sendsNowhere(c);
+}
+
+static std::vector<unsigned> callerLines(const Diagnostic &diagnostic) {
+  std::vector<unsigned> lines;
+  for (const Location &caller : diagnostic.callers)
+    lines.push_back(caller.line());
+  return lines;
+}
+
+TEST(Mistakes, AMistakeInABuildingBlockKnowsTheLinesThatCalledIt) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, line, [](Choreography &c) {
+    sendsNowhere(c);
+    callsBoth(c);
+    for (int time = 0; time < 2; ++time) // a mistake of one statement and one call is reported once
+      sendsNowhere(c);
+    c.send(c.output());
+  });
+  unsigned last = __LINE__ - 2;
+  ASSERT_EQ(recording->diagnostics.size(), 5u);
+  using Lines = std::vector<unsigned>;
+  const std::vector<Diagnostic> &found = recording->diagnostics;
+  unsigned block = found[0].location.line(), nested = found[3].location.line() + 1; // where callsBoth calls the other
+  for (int i : {0, 1, 2})
+    EXPECT_EQ(found[size_t(i)].location.line(), block);
+  EXPECT_EQ(callerLines(found[0]), (Lines{nested, last - 3}));
+  EXPECT_EQ(callerLines(found[1]), Lines{last - 4});
+  EXPECT_EQ(callerLines(found[2]), Lines{last - 1});
+  EXPECT_EQ(callerLines(found[3]), Lines{last - 3}) << "reported while the block is recorded";
+  EXPECT_EQ(found[4].location.line(), last);
+  EXPECT_EQ(callerLines(found[4]), Lines{}) << "no block is open any more";
+}

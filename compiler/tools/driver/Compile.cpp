@@ -77,7 +77,7 @@ void addChoreography(ModuleOp module, const dsl::Definition &definition, const s
     sizes.push_back(sizesFor(definition, mesh));
   std::unique_ptr<dsl::Recording> recording = recordGuarded(definition);
   for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
-    mistakes.add(diagnostic.location, diagnostic.message);
+    mistakes.add(diagnostic.location, diagnostic.message, diagnostic.callers);
   if (recording->buffers.empty())
     return; // not even its mesh is right: nothing was recorded
   OwningOpRef<ModuleOp> emitted = dsl::emitChoreography(*module.getContext(), *recording, sizes);

@@ -11,6 +11,31 @@ static std::string lineOf(const std::string &file, unsigned line, unsigned colum
   return file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + kind + ": " + message;
 }
 
+static std::string lineAt(const SourceLine &place, const char *kind, const std::string &message) {
+  return lineOf(place.file, place.line, place.column, kind, message);
+}
+
+std::string lineAt(Location location, const char *kind, const std::string &message) {
+  return lineAt(sourceLineOf(location), kind, message);
+}
+
+static void appendCalls(std::vector<std::string> &lines, const std::vector<SourceLine> &callers) {
+  for (const SourceLine &caller : callers)
+    lines.push_back(lineAt(caller, "note", "called from here"));
+}
+
+std::vector<std::string> noteLines(Location error, ArrayRef<Remark> notes) {
+  std::vector<std::string> lines;
+  std::vector<SourceLine> callers = callersOf(error);
+  appendCalls(lines, callers);
+  for (const Remark &note : notes) {
+    lines.push_back(lineAt(note.loc, "note", note.text));
+    if (std::vector<SourceLine> others = callersOf(note.loc); others != callers)
+      appendCalls(lines, others);
+  }
+  return lines;
+}
+
 /// An op's name at the front is for readers of IR; authors write C++.
 static std::string withoutOpName(std::string message) {
   size_t end = message.find("op ");
@@ -18,15 +43,14 @@ static std::string withoutOpName(std::string message) {
 }
 
 Mistakes::Entry Mistakes::makeEntry(Diagnostic &diagnostic) {
-  SourceLine place = sourceLineOf(diagnostic.getLocation());
-  Entry entry{place.file, place.line, place.column, withoutOpName(diagnostic.str()), {}};
+  Location error = diagnostic.getLocation();
+  SmallVector<Remark> notes;
   for (Diagnostic &note : diagnostic.getNotes()) {
-    SourceLine at = sourceLineOf(note.getLocation());
-    if (at.line == 0)
-      at = place;
-    entry.notes.push_back(lineOf(at.file, at.line, at.column, "note", note.str()));
+    bool hasPlace = sourceLineOf(note.getLocation()).line != 0;
+    notes.push_back({hasPlace ? note.getLocation() : error, note.str()});
   }
-  return entry;
+  SourceLine place = sourceLineOf(error);
+  return {place.file, place.line, place.column, withoutOpName(diagnostic.str()), noteLines(error, notes)};
 }
 
 Mistakes::Mistakes(MLIRContext &context)
@@ -38,8 +62,12 @@ Mistakes::Mistakes(MLIRContext &context)
         return success();
       }) {}
 
-void Mistakes::add(const std::source_location &location, const std::string &message) {
-  errors.insert({location.file_name(), location.line(), location.column(), message, {}});
+void Mistakes::add(const std::source_location &location, const std::string &message,
+                   const std::vector<std::source_location> &callers) {
+  Entry entry{location.file_name(), location.line(), location.column(), message, {}};
+  for (const std::source_location &caller : callers)
+    entry.notes.push_back(lineOf(caller.file_name(), caller.line(), caller.column(), "note", "called from here"));
+  errors.insert(std::move(entry));
 }
 
 std::string Mistakes::text() const {

@@ -55,7 +55,7 @@ public:
   Buffer scratch(const std::string &name, const Buffer &like, Location location = Location::current());
   /// Scratch memory of its own extent: `count` slots, or a small grid of them, each large enough for any one chunk of
   /// `like`. A statement moves a chunk of `like`, or of a buffer that is cut into as many chunks, into a slot or out of
-  /// it; what leaves a slot goes to where the chunk in it belongs. Slots are not cut further.
+  /// it. A chunk that leaves a slot goes to where a chunk of its number belongs. Slots are not cut further.
   Buffer slots(const std::string &name, const Buffer &like, const Index &count,
                Location location = Location::current()) {
     return slots(name, like, {count}, location);
@@ -73,14 +73,36 @@ public:
   void loop(const Index &count, const std::function<void(Index)> &body, Location location = Location::current());
   /// The statements in `body` are executed by the ranks for which the condition holds: a transfer, by its senders.
   void when(const Condition &condition, const std::function<void()> &body);
-  /// Cuts every chunk in `k` parts, 1 to 16, and runs `body` for variant 0 to k - 1 side by side, each on its own part
-  /// of every chunk that it names. Statements outside of stripes move all parts. All stripes of one choreography have
-  /// the same k, and none is inside another one. Diagnostics that name a chunk give its part as one more index, the
-  /// last.
+  /// Cuts every chunk in `k` parts, 1 to 16, and runs `body` for variant 0 to k - 1 side by side. Each variant moves
+  /// its own part of every chunk that it names. Statements outside of stripes move all parts. All stripes of one
+  /// choreography have the same k, and none is inside another one. Diagnostics that name a chunk give its part as one
+  /// more index, the last.
   void stripe(int k, const std::function<void(int)> &body, Location location = Location::current());
 
 private:
+  friend class CalledFrom;
   void checkDimCount(size_t count, Location location) const;
+  Recording *recording;
+};
+
+/// A building block is an ordinary function that several choreographies call. It takes its caller as a defaulted
+/// argument and opens this scope:
+///
+///   void ringAllGather(Choreography &c, const Dim &dim, Location caller = Location::current()) {
+///     CalledFrom scope(c, caller);
+///     ...
+///   }
+///
+/// A mistake in the block is then reported at its own line, with a note at the line that called the block. Blocks may
+/// call blocks: each call gets its note, the innermost first.
+class CalledFrom {
+public:
+  CalledFrom(Choreography &c, Location caller);
+  ~CalledFrom();
+  CalledFrom(const CalledFrom &) = delete;
+  CalledFrom &operator=(const CalledFrom &) = delete;
+
+private:
   Recording *recording;
 };
 
