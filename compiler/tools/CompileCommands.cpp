@@ -1,4 +1,4 @@
-// kolo list, compile and inspect: what needs no ranks.
+// kolo list and compile.
 #include "Commands.h"
 #include "SourceOptions.h"
 #include "driver/Devices.h"
@@ -167,25 +167,6 @@ void addCompileCommand(CLI::App &app) {
                    "sanitizer loads such a plugin")
       ->check(CLI::IsMember({"thread"}));
   command->callback([options] { compileCommand(*options); });
-}
-
-void addInspectCommand(CLI::App &app) {
-  CLI::App *command = app.add_subcommand("inspect", "prints a plugin's manifest without loading its code");
-  auto path = std::make_shared<std::string>();
-  command->add_option("plugin", *path, "a plugin file")->required();
-  auto folder = std::make_shared<std::string>();
-  command->add_option("--extract", *folder, "writes the code for devices to this folder instead, a file per image");
-  command->callback([path, folder] {
-    if (!folder->empty()) {
-      for (const std::string &image : extractImages(*path, *folder))
-        fmt::print("{}\n", image);
-      return;
-    }
-    auto manifest = runtime::Plugin::readManifest(*path);
-    if (!manifest.isOk())
-      throw ToolError(ExitCode::Usage, manifest.status().message());
-    fmt::print("{}", *manifest);
-  });
 }
 
 } // namespace kolo::tools

@@ -176,7 +176,7 @@ class Gate(CheckTest):
         self.assertEqual(outcome.code, 0, str(outcome))
         self.assertRegex(outcome.err, r"\Aracy\.mlir:22:5: warning: .*V2[^\n]*\n\Z")
         self.assertEqual(outcome.out.splitlines()[1:], ["racy: rank=4 is not proved"])
-        [program] = json.loads(self.succeeds("inspect", "racy.so"))["programs"]
+        [program] = json.loads(self.succeeds("inspect", "racy.so", "--json"))["programs"]
         self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [1], "on": [1]}], True))
         for command in (["run", "racy.so", "--bytes", "1K"], ["bench", "racy.so", "-b", "1K", "-e", "1K", "-n", "2"]):
             self.succeeds(*command, "--mesh", "rank=1")
@@ -189,7 +189,7 @@ class Gate(CheckTest):
             self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", name, *flags)
         with open(self.file("a.so"), "rb") as a, open(self.file("b.so"), "rb") as b:
             self.assertEqual(a.read(), b.read())
-        [program] = json.loads(self.succeeds("inspect", "a.so"))["programs"]
+        [program] = json.loads(self.succeeds("inspect", "a.so", "--json"))["programs"]
         self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [4], "on": [4]}], False))
 
     def test_unproved_does_not_pass_what_the_choreography_gets_wrong(self):

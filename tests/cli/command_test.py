@@ -1,5 +1,6 @@
 """kolo itself, list, and inspect: help, version, exit codes, names that do not exist."""
 import json
+import re
 import unittest
 
 from tool import ToolTest
@@ -52,13 +53,54 @@ class List(ToolTest):
 class Inspect(ToolTest):
     def test_prints_the_manifest(self):
         self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=3,gpu=2")
-        manifest = json.loads(self.succeeds("inspect", "railAllGather.so"))
+        manifest = json.loads(self.succeeds("inspect", "railAllGather.so", "--json"))
         self.assertEqual(manifest["target"]["kind"], "cpu")
         [program] = manifest["programs"]
         self.assertEqual((program["name"], program["collective"], program["mesh"], program["meshes"]),
                          ("railAllGather", "all_gather", ["node", "gpu"], [[2, 4], [3, 2]]))
         self.assertEqual((program["proved"], program["unproved"]),
                          ([{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [3, 2], "on": [3, 2]}], False))
+
+    def test_prints_a_page_for_people(self):
+        self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "-o", "x.so")
+        lines = self.succeeds("inspect", "x.so").splitlines()
+        self.assertRegex(lines[0], r"\Ax\.so: plugin of Kolo \d+\.\d+\.\d+, ABI \d+, for \S+, x86-64-v3\Z")
+        self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved"])
+        self.assertRegex(lines[4], r"\A                node=1024,gpu=8: proved on node=\d+,gpu=8 in its place\Z")
+        facts = dict(re.findall(r"^  (\S+(?: \w+)?) {2,}(\S.*)$", "\n".join(lines[5:]), re.M))
+        self.assertRegex(facts["entry"], r"\Atogether: ")
+        self.assertEqual(facts["in place"], "the program runs in place")
+        self.assertEqual(facts["peers access"], "output")
+        self.assertRegex(facts["semaphores"], r"\A\d+ per lane")
+        self.assertRegex(facts["waits at"], r"Blocks\.cpp:\d+")
+        self.assertNotIn("protocol", facts)
+        self.succeeds("compile", "nodeLocalAllGather", "--mesh", "node=2,gpu=4", "--protocol", "ll128", "-o", "x.so")
+        page = self.succeeds("inspect", "x.so")
+        self.assertIn("\nnodeLocalAllGather: all_gather over gpu\n", page)
+        self.assertRegex(page, r"\n  protocol +ll128\n")
+
+    def test_the_page_shows_devices(self):
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "--target", "cpu,cuda:sm_90,hip:gfx90a", "-o", "x.so")
+        page = self.succeeds("inspect", "x.so")
+        self.assertRegex(page, r"\n  entry +credits: ")
+        self.assertRegex(page, r"\n  types +f16, bf16, f32\n  reductions +sum, average\n  accumulate +f32\n")
+        self.assertRegex(page, r"\n  cuda:sm_90 +ptx, \d+ bytes\n  hip:gfx90a +hsaco, \d+ bytes\n"
+                               r"    ringAllReduce: \d+ vector registers, ")
+
+    def test_the_page_shows_the_selection(self):
+        self.succeeds("compile", "--table", "default", "-o", "x.so")
+        rows = json.loads(self.succeeds("inspect", "x.so", "--json"))["selection"]
+        shown = self.succeeds("inspect", "x.so").split("selection, by bytes")[1].splitlines()[2:]
+        self.assertEqual([line.split() for line in shown],
+                         [[row["collective"], str(row["ranks"]), row["memory"],
+                           *(["no", "end"] if row["upToBytes"] is None else [str(row["upToBytes"])]), row["program"]] for row in rows])
+
+    def test_the_page_says_what_is_not_proved(self):
+        self.kolo("compile", self.copy("racy.mlir"), "--unproved", "-o", "x.so")
+        self.assertIn("rank=4: not proved\n", self.succeeds("inspect", "x.so"))
+
+    def test_one_thing_at_a_time(self):
+        self.refuses(2, "inspect", "x.so", "--json", "--extract", "images", says=["--json", "--extract"])
 
     def test_what_is_no_plugin(self):
         self.refuses(2, "inspect", says="plugin")

@@ -22,14 +22,14 @@ class Output(ToolTest):
         [line] = self.succeeds(*compile_).splitlines()[1:]
         found = re.fullmatch(r"railAllGather: node=1024,gpu=8 was proved on node=(\d+),gpu=8 in its place", line)
         self.assertTrue(found, line)
-        proofs = json.loads(self.succeeds("inspect", "x.so"))["programs"][0]["proved"]
+        proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
         self.assertEqual(proofs, [{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [1024, 8], "on": [int(found[1]), 8]}])
         [line] = self.succeeds(*compile_, "--budget", "4M").splitlines()[1:]
         self.assertNotEqual(line, found[0], "more room, a larger mesh")
 
     def test_a_mesh_given_twice_counts_once(self):
         self.succeeds("compile", "ringAllGather", "--mesh", "rank=4", "--mesh", "rank=3", "--mesh", "rank=4", "-o", "x.so")
-        self.assertEqual(json.loads(self.succeeds("inspect", "x.so"))["programs"][0]["meshes"], [[4], [3]])
+        self.assertEqual(json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["meshes"], [[4], [3]])
 
     def test_the_same_bytes_twice(self):
         for name in ("a.so", "b.so"):
@@ -73,10 +73,10 @@ class Output(ToolTest):
     def test_instrumented_code_says_so_and_runs_only_under_its_sanitizer(self):
         for optimization in ([], ["--no-optimization"]):
             self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "--sanitize", "thread", "-o", "x.so", *optimization)
-            self.assertEqual(json.loads(self.succeeds("inspect", "x.so"))["sanitize"], "thread")
+            self.assertEqual(json.loads(self.succeeds("inspect", "x.so", "--json"))["sanitize"], "thread")
             self.refuses(2, "run", "x.so", "--mesh", "rank=4", says=["x.so", "thread sanitizer"])
         self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", "x.so")
-        self.assertNotIn("sanitize", json.loads(self.succeeds("inspect", "x.so")))
+        self.assertNotIn("sanitize", json.loads(self.succeeds("inspect", "x.so", "--json")))
         self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--sanitize", "memory", says=["--sanitize", "memory"])
 
     def test_required_passes_only(self):
@@ -132,7 +132,7 @@ KOLO_COLLECTIVE(user, AllGather, Mesh("rank")) {
 }
 """)
         self.succeeds("compile", "user.cpp", "--mesh", "rank=3")
-        [program] = json.loads(self.succeeds("inspect", "user.so"))["programs"]
+        [program] = json.loads(self.succeeds("inspect", "user.so", "--json"))["programs"]
         self.assertEqual([(statement["file"], statement["line"]) for statement in program["statements"]], [("user.cpp", 5)])
 
 

@@ -28,7 +28,7 @@ class DevicePlugin(ctypes.Structure):
 class Device(ToolTest):
     def compile(self, *arguments, target="cpu,cuda:sm_90,hip:gfx90a", mesh="rank=4"):
         self.succeeds("compile", *arguments, "--mesh", mesh, "--target", target, "-o", "x.so")
-        return json.loads(self.succeeds("inspect", "x.so"))
+        return json.loads(self.succeeds("inspect", "x.so", "--json"))
 
     def test_a_plugin_for_devices_runs_on_the_host_as_before(self):
         for optimization in ([], ["--no-optimization"]):
@@ -53,7 +53,7 @@ class Device(ToolTest):
         library = ctypes.CDLL(self.file("x.so"))
         library.kolo_device_plugin.restype = ctypes.POINTER(DevicePlugin)
         plugin = library.kolo_device_plugin().contents
-        manifest = json.loads(self.succeeds("inspect", "x.so"))
+        manifest = json.loads(self.succeeds("inspect", "x.so", "--json"))
         names = [program["name"] for program in manifest["programs"]]
         self.assertEqual(plugin.abiVersion, manifest["devices"]["abi"])
         self.assertEqual([plugin.kernels[i].decode() for i in range(plugin.numKernels)], names)
@@ -152,7 +152,7 @@ END"""
         if "there is no ptxas" in outcome.err:
             self.skipTest(outcome.err)
         self.assertEqual((outcome.code, outcome.err), (0, ""))
-        images = json.loads(self.succeeds("inspect", "x.so"))["devices"]["images"]
+        images = json.loads(self.succeeds("inspect", "x.so", "--json"))["devices"]["images"]
         resources = images[1]["resources"]["twoShotAllReduce"]
         self.assertTrue(0 < resources["registers"] <= 128, resources)
         self.assertEqual((resources["spilledBytes"], resources["stackBytes"]), (0, 0))

@@ -40,7 +40,7 @@ class Ways(ToolTest):
     def test_packets_of_any_size_in_any_memory(self):
         for protocol in ("ll", "ll128"):
             self.succeeds("compile", "twoShotAllReduce", "--mesh", "rank=2", "--mesh", "rank=3", "--protocol", protocol, "-o", "p.so")
-            program = json.loads(self.succeeds("inspect", "p.so"))["programs"][0]
+            program = json.loads(self.succeeds("inspect", "p.so", "--json"))["programs"][0]
             self.assertEqual((program["semaphores"], program["shared"], program["ll128"]), (0, [], protocol == "ll128"))
             for mesh, size, memory in itertools.product(["rank=2", "rank=3"], ["8", "20000", "3M"], ["windows", "ordinary"]):
                 self.succeeds("run", "p.so", "--mesh", mesh, "--bytes", size, "--memory", memory)

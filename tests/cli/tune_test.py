@@ -26,7 +26,7 @@ class Tables(ToolTest):
 
     def compiled(self):
         self.succeeds("compile", "--table", self.table(SMALL), "-o", "x.so")
-        return json.loads(self.succeeds("inspect", "x.so"))
+        return json.loads(self.succeeds("inspect", "x.so", "--json"))
 
 
 class Tune(Tables):
@@ -94,14 +94,14 @@ class Compile(Tables):
         schedule = {"pipeline": 4, "synchronisation": "handshake", "transfers": "pull", "entry": "credits"}
         self.succeeds("compile", "-o", "x.so", "--table",
                       self.table([entry("windows", 64, "ringAllGather", **schedule), entry("windows", None, "ringAllGather")]))
-        programs = json.loads(self.succeeds("inspect", "x.so"))["programs"]
+        programs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"]
         self.assertEqual([program["name"] for program in programs],
                          ["ringAllGather.pipeline4.handshake.pull.credits", "ringAllGather"])
         self.assertEqual([program["enters"] for program in programs], [False, True])
 
     def test_the_default_table_is_there_and_covers_two_four_and_eight_ranks(self):
         self.succeeds("compile", "--table", "default")
-        selection = json.loads(self.succeeds("inspect", "default.so"))["selection"]
+        selection = json.loads(self.succeeds("inspect", "default.so", "--json"))["selection"]
         collectives = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "gather", "scatter", "all_to_all"]
         covered = {(row["collective"], row["ranks"], row["memory"]) for row in selection}
         self.assertEqual(covered, {(collective, ranks, memory) for collective in collectives for ranks in (2, 4, 8)

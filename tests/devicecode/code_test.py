@@ -40,7 +40,7 @@ class Compiled:
         plugin = pathlib.Path(folder) / f"{name}.so"
         run(KOLO, "compile", name, "--mesh", mesh, "--target", ",".join(["cpu", *targets]), *flags, "-o", plugin)
         self.files = [pathlib.Path(line) for line in run(KOLO, "inspect", plugin, "--extract", folder).splitlines()]
-        self.manifest = json.loads(run(KOLO, "inspect", plugin))
+        self.manifest = json.loads(run(KOLO, "inspect", plugin, "--json"))
         self.reduces = self.manifest["programs"][0]["reduces"]
 
     def image(self, architecture):

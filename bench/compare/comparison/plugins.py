@@ -25,7 +25,7 @@ class Plugins:
 
     def choice(self, ranks: int, collective: str, memory: str, size_bytes: int) -> str:
         """The program that the plugin selects. Raises CellFailed when there is none."""
-        manifest = json.loads(self._run("inspect", str(self.path())))
+        manifest = json.loads(self._run("inspect", str(self.path()), "--json"))
         for entry in manifest.get("selection", []):
             if (entry["collective"], entry["ranks"], entry["memory"]) == (collective, ranks, memory) and \
                     (entry["upToBytes"] is None or size_bytes <= entry["upToBytes"]):
