@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 
 namespace kolo::tools {
 
@@ -55,7 +56,7 @@ namespace {
 struct CompileOptions : SourceOptions {
   std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average",
                              accumulate = "f32";
-  std::optional<std::string> ptxas;
+  std::optional<std::string> ptxas, stage;
   bool unproved = false;
 };
 } // namespace
@@ -108,7 +109,12 @@ static CompileRequest makeRequest(const CompileOptions &options) {
   return options.makeRequest();
 }
 
-static void compileCommand(const CompileOptions &options) {
+static bool hasTarget(const CompileRequest &request, const char *kind) {
+  return std::ranges::find(request.devices, kind, &DeviceArchitecture::kind) != request.devices.end();
+}
+
+/// Throws ToolError (Usage).
+static CompileRequest makeFullRequest(const CompileOptions &options) {
   CompileRequest request = makeRequest(options);
   const std::string &source = options.table.empty() ? options.what : options.table;
   request.output = options.output.empty() ? std::filesystem::path(source).stem().string() + ".so" : options.output;
@@ -116,13 +122,45 @@ static void compileCommand(const CompileOptions &options) {
   request.sanitizeThread = options.sanitizer == "thread";
   request.devices = parseTargets(options.target);
   if (options.ptxas) {
-    if (std::ranges::none_of(request.devices, [](const DeviceArchitecture &device) { return device.kind == "cuda"; }))
+    if (!hasTarget(request, "cuda"))
       throw ToolError(ExitCode::Usage, "--ptxas: there is no PTX without a target such as cuda:sm_90");
     request.ptxas = findPtxas(*options.ptxas);
   }
   request.deviceOptions = {parseTypes(options.types, "--device-types"),
                            parseReductions(options.reductions, "--device-ops"),
                            options.accumulate == "native" ? Accumulation::Native : Accumulation::F32};
+  return request;
+}
+
+static const std::map<std::string, Stage> stages = {{"choreography", Stage::Choreography},
+                                                    {"channel", Stage::Channel},
+                                                    {"llvm", Stage::LlvmIr},
+                                                    {"asm", Stage::Assembly},
+                                                    {"ptx", Stage::Ptx},
+                                                    {"hsaco-asm", Stage::HsacoAssembly}};
+
+static void emitCommand(const CompileOptions &options) {
+  CompileRequest request = makeFullRequest(options);
+  Stage stage = stages.at(*options.stage);
+  if (stage == Stage::Ptx && !hasTarget(request, "cuda"))
+    throw ToolError(ExitCode::Usage, "--emit ptx needs a target such as --target cpu,cuda:sm_90");
+  if (stage == Stage::HsacoAssembly && !hasTarget(request, "hip"))
+    throw ToolError(ExitCode::Usage, "--emit hsaco-asm needs a target such as --target cpu,hip:gfx90a");
+  bool toStandardOutput = options.output.empty() || options.output == "-";
+  if (!toStandardOutput)
+    checkRegular(options.output, "-o");
+  checkWritable(options.output, "-o");
+  StageText emitted = emitStage(request, stage);
+  for (const std::string &warning : emitted.warnings)
+    fmt::print(stderr, "{}\n", warning);
+  if (toStandardOutput)
+    fmt::print("{}", emitted.text);
+  else
+    writeWhole(options.output, emitted.text, "-o");
+}
+
+static void compileCommand(const CompileOptions &options) {
+  CompileRequest request = makeFullRequest(options);
   auto start = std::chrono::steady_clock::now(); // the host compiler's time is not Kolo's
   std::vector<std::string> warnings = compile(request);
   double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -137,13 +175,13 @@ void addCompileCommand(CLI::App &app) {
   auto options = std::make_shared<CompileOptions>();
   options->addTo(*command);
   auto *table = command->add_option("--table", options->table,
-                                    "instead of an algorithm, the programs that a table of kolo tune\n"
-                                    "names, and what to take when; default: the shipped table");
+                                    "instead of an algorithm, the programs and the selection of a table\n"
+                                    "that kolo tune wrote; default: the shipped table");
   command->get_option("algorithm")->required(false)->excludes(table);
   for (const char *own :
        {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})
     table->excludes(command->get_option(own));
-  command->add_option("--target", options->target, "what to generate code for: cpu, and cuda:sm_90, hip:gfx90a, ...")
+  command->add_option("--target", options->target, "targets of the code: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();
   command->add_option("--ptxas", options->ptxas,
                       "also pack machine code for every cuda target, assembled by this program of\n"
@@ -156,17 +194,32 @@ void addCompileCommand(CLI::App &app) {
                    "reductions that devices know, among sum, product, min, max,\n"
                    "average; all: all five")
       ->capture_default_str();
-  command->add_option("--accumulate", options->accumulate, "what devices compute with f16 and bf16 in: f32, or native")
+  command
+      ->add_option("--accumulate", options->accumulate,
+                   "the type that devices compute with f16 and bf16 in: f32, or native")
       ->check(CLI::IsMember({"f32", "native"}))
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "the plugin; without it, NAME.so");
-  command->add_flag("--unproved", options->unproved, "pack what is not proved too; the plugin then says so");
+  std::vector<std::string> stageNames;
+  for (const auto &[name, stage] : stages)
+    stageNames.push_back(name);
+  command
+      ->add_option("--emit", options->stage,
+                   "writes a stage of the compilation as text, instead of a plugin: choreography\n"
+                   "or channel, IR that kolo-opt reads; llvm or asm, the host's code; ptx or\n"
+                   "hsaco-asm, the code for the first cuda or hip target")
+      ->type_name("STAGE")
+      ->check(CLI::IsMember(stageNames))
+      ->excludes(table)
+      ->excludes("--ptxas");
+  command->add_option("-o,--output", options->output,
+                      "the plugin; without it, NAME.so. With --emit, the text; - or nothing: standard output");
+  command->add_flag("--unproved", options->unproved, "also pack programs that are not proved; the plugin then says so");
   command
       ->add_option("--sanitize", options->sanitizer,
                    "instruments the code, to test Kolo itself: only a process under that\n"
                    "sanitizer loads such a plugin")
       ->check(CLI::IsMember({"thread"}));
-  command->callback([options] { compileCommand(*options); });
+  command->callback([options] { options->stage ? emitCommand(*options) : compileCommand(*options); });
 }
 
 } // namespace kolo::tools

@@ -4,6 +4,9 @@
 #include "driver/Data.h"
 #include "driver/Schedules.h"
 
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -52,20 +55,20 @@ void ScheduleOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command
       .add_option("--synchronisation", synchronisation,
-                  "least: what the checker proves that is needed;\n"
+                  "least: only the synchronisation that the checker proves to be needed;\n"
                   "handshake: every transfer waits for both of its sides")
       ->check(CLI::IsMember({"least", "handshake"}))
       ->capture_default_str();
   command
       .add_option("--transfers", transfers,
-                  "who moves what is not combined; push: the sender writes; pull: the\n"
-                  "receiver reads; auto: pull what exists at a root only, else push")
+                  "who moves data that is not combined; push: the sender writes it; pull: the\n"
+                  "receiver reads it; auto: pull from a root, else push")
       ->check(CLI::IsMember({"auto", "push", "pull"}))
       ->capture_default_str();
   command
       .add_option("--entry", entry,
-                  "together: all ranks wait for each other at first; credits: a rank waits for those\n"
-                  "it has to do with, where it must; auto: together if only the host gets code")
+                  "together: a call starts when all ranks have entered it; credits: a rank waits for\n"
+                  "those it exchanges data with; auto: together if only the host gets code")
       ->check(CLI::IsMember({"auto", "together", "credits"}))
       ->capture_default_str();
   command
@@ -143,6 +146,25 @@ void checkWritable(const std::string &path, const std::string &flag) {
     throw ToolError(ExitCode::Usage, flag + ": " + path + " is a directory");
   if (access(std::filesystem::exists(path, ignored) ? path.c_str() : parent.empty() ? "." : parent.c_str(), W_OK) != 0)
     throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": " + std::strerror(errno));
+}
+
+void checkRegular(const std::string &path, const std::string &flag) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": it is not a regular file");
+}
+
+void writeWhole(const std::string &path, const std::string &text, const std::string &flag) {
+  llvm::Error problem = llvm::writeToOutput(path, [&](llvm::raw_ostream &stream) {
+    auto &file = static_cast<llvm::raw_fd_ostream &>(stream); // as for every regular file
+    file << text;
+    file.flush();
+    std::error_code code = file.error();
+    file.clear_error(); // or its destructor ends the process
+    return llvm::errorCodeToError(code);
+  });
+  if (problem)
+    throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": " + llvm::toString(std::move(problem)));
 }
 
 } // namespace kolo::tools

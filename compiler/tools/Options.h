@@ -67,5 +67,9 @@ double median(std::vector<double> values);
 
 /// Whether a file can be written, asked before anything is measured; "" and "-" can. Throws ToolError (Usage).
 void checkWritable(const std::string &path, const std::string &flag);
+/// Refuses to replace what is no regular file, such as a device. Throws ToolError (Usage).
+void checkRegular(const std::string &path, const std::string &flag);
+/// Writes a regular file, whole or not at all. Throws ToolError (Usage).
+void writeWhole(const std::string &path, const std::string &text, const std::string &flag);
 
 } // namespace kolo::tools

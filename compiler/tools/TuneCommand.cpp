@@ -3,10 +3,6 @@
 #include "Options.h"
 #include "driver/Tune.h"
 
-#include "llvm/Support/Error.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/raw_ostream.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -109,29 +105,13 @@ void print(const Candidates &candidates, const std::vector<Cell> &cells, const s
   std::fflush(stdout);
 }
 
-/// Whole or not at all. Throws ToolError (Usage).
-void writeWhole(const std::string &path, const std::string &text) {
-  llvm::Error problem = llvm::writeToOutput(path, [&](llvm::raw_ostream &stream) {
-    auto &file = static_cast<llvm::raw_fd_ostream &>(stream); // as for every regular file
-    file << text;
-    file.flush();
-    std::error_code code = file.error();
-    file.clear_error(); // or its destructor ends the process
-    return llvm::errorCodeToError(code);
-  });
-  if (problem)
-    throw ToolError(ExitCode::Usage, "--output: cannot write " + path + ": " + llvm::toString(std::move(problem)));
-}
-
 void tuneCommand(const TuneCommand &command) {
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
   checkWritable(command.output, "--output");
-  // A device would be replaced by the table, and standard output gets what was measured.
-  std::error_code ignored;
-  if (command.output == "-" ||
-      (std::filesystem::exists(command.output, ignored) && !std::filesystem::is_regular_file(command.output, ignored)))
-    throw ToolError(ExitCode::Usage, "--output: cannot write " + command.output + ": it is not a regular file");
+  if (command.output == "-") // standard output gets what was measured
+    throw ToolError(ExitCode::Usage, "--output: cannot write -: it is not a regular file");
+  checkRegular(command.output, "--output");
   std::vector<TableEntry> entries;
   for (runtime::CollectiveKind collective : command.parseCollectives())
     for (const runtime::Mesh &mesh : meshes) {
@@ -145,7 +125,7 @@ void tuneCommand(const TuneCommand &command) {
                           std::back_inserter(entries));
       }
     }
-  writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries));
+  writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries), "--output");
   fmt::print("\n{}: {} entries\n", command.output, entries.size());
 }
 
@@ -153,7 +133,7 @@ void tuneCommand(const TuneCommand &command) {
 
 void addTuneCommand(CLI::App &app) {
   CLI::App *command =
-      app.add_subcommand("tune", "measures the shipped algorithms on this machine, and writes which to take when");
+      app.add_subcommand("tune", "measures the shipped algorithms on this machine and writes a table of the fastest");
   auto options = std::make_shared<TuneCommand>();
   command->add_option("--mesh", options->meshes, "ranks, as rank=4; may repeat")->required();
   command->add_option("-o,--output", options->output, "the table, for kolo compile --table")->required();

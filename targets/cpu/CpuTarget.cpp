@@ -56,31 +56,48 @@ static bool isReducing(ModuleOp programs) {
   return programs.walk([](ChannelReduceOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+/// The code of all programs with their table of entry points, made for a CPU.
+static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const PipelineOptions &options,
+                                                     const std::string &cpu, CodeForm form,
+                                                     llvm::function_ref<void(llvm::Module &)> addTables) {
+  llvm::LLVMContext context;
+  auto code = lower(context, programs, options);
+  if (!code)
+    return code.takeError();
+  std::vector<std::string> names;
+  for (auto program : programs.getOps<ProgramOp>())
+    names.push_back(program.getSymName().str());
+  addEntryTable(**code, names, isReducing(programs), options);
+  addTables(**code);
+  return emitObject(**code, {cpu, options.schedule.isOptimized(), options.sanitizeThread, form});
+}
+
 llvm::Expected<HostCode> compileHost(ModuleOp programs, const PipelineOptions &options,
                                      llvm::function_ref<void(llvm::Module &)> addTables) {
   llvm::Expected<std::string> cpu = hostCpuLevel();
   if (!cpu)
     return cpu.takeError();
-  llvm::LLVMContext context;
-  auto code = lower(context, programs, options);
-  if (!code)
-    return code.takeError();
-  HostCode result;
-  std::vector<std::string> names;
-  for (auto program : programs.getOps<ProgramOp>()) {
-    names.push_back(program.getSymName().str());
-    result.programs.push_back({names.back(), collectStatements(program).locations});
-  }
-  addEntryTable(**code, names, isReducing(programs), options);
-  addTables(**code);
-  auto object = emitObject(**code, {*cpu, options.schedule.isOptimized(), options.sanitizeThread});
+  auto object = generate(programs, options, *cpu, CodeForm::Object, addTables);
   if (!object)
     return object.takeError();
+  HostCode result;
+  for (auto program : programs.getOps<ProgramOp>())
+    result.programs.push_back({program.getSymName().str(), collectStatements(program).locations});
   result.cpu = std::move(*cpu);
   result.object = std::move(*object);
   for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))
     result.kernels.push_back(kernels.object);
   return result;
+}
+
+llvm::Expected<std::string> emitText(ModuleOp programs, const PipelineOptions &options, CodeForm form) {
+  llvm::Expected<std::string> cpu = hostCpuLevel();
+  if (!cpu)
+    return cpu.takeError();
+  auto text = generate(programs, options, *cpu, form, [](llvm::Module &) {});
+  if (!text)
+    return text.takeError();
+  return std::string(text->begin(), text->end());
 }
 
 } // namespace kolo::cpu

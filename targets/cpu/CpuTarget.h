@@ -38,4 +38,11 @@ struct HostCode {
 llvm::Expected<HostCode> compileHost(mlir::ModuleOp programs, const PipelineOptions &options,
                                      llvm::function_ref<void(llvm::Module &)> addTables);
 
+/// What the host's code can be written as: an object file, or text to read.
+enum class CodeForm { Object, Assembly, LlvmIr };
+
+/// The host's code of the same programs as text, after LLVM's optimizer, without tables that others add. Errors as
+/// compileHost.
+llvm::Expected<std::string> emitText(mlir::ModuleOp programs, const PipelineOptions &options, CodeForm form);
+
 } // namespace kolo::cpu

@@ -1,4 +1,4 @@
-// LLVM IR to an object file for this host, with LLVM's own optimizer and code generator.
+// LLVM IR to code for this host, with LLVM's own optimizer and code generator.
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cpu/Internal.h"
 
@@ -102,13 +102,18 @@ Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &opt
   if (options.sanitizeThread)
     if (Error problem = instrumentModule(module, **machine))
       return std::move(problem);
-  SmallVector<char, 0> object;
-  raw_svector_ostream out(object);
+  SmallVector<char, 0> code;
+  raw_svector_ostream out(code);
+  if (options.form == CodeForm::LlvmIr) {
+    module.print(out, nullptr);
+    return code;
+  }
   legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::ObjectFile))
+  auto fileType = options.form == CodeForm::Object ? CodeGenFileType::ObjectFile : CodeGenFileType::AssemblyFile;
+  if ((*machine)->addPassesToEmitFile(passes, out, nullptr, fileType))
     return createStringError("LLVM cannot write object files for this host");
   passes.run(module);
-  return object;
+  return code;
 }
 
 } // namespace kolo::cpu

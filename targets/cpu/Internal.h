@@ -2,6 +2,8 @@
 #pragma once
 
 #include "compiler/Pipeline.h"
+#include "targets/cpu/CpuTarget.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
@@ -25,8 +27,9 @@ void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, b
 struct CodeOptions {
   std::string cpu;
   bool optimize = true, sanitizeThread = false;
+  CodeForm form = CodeForm::Object;
 };
-/// Optimizes a module, instruments it for the thread sanitizer if asked, and gives an object file.
+/// Optimizes a module, instruments it for the thread sanitizer if asked, and gives an object file, or text.
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, const CodeOptions &options);
 
 /// Conversions to the LLVM dialect, in this order: of ops with regions, then of all other ops.

@@ -30,8 +30,8 @@ static bool isSupported(StringRef architecture) { return numberOf(architecture) 
 /// The pause is in a later version of PTX than the one that LLVM writes for the first architectures.
 static StringRef featuresFor(StringRef architecture) { return numberOf(architecture) < 75 ? "+ptx63" : ""; }
 
-llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
-                                        StringRef architecture) {
+static llvm::Expected<gpu::PendingCode> startCode(ModuleOp module, const PipelineOptions &options,
+                                                  const DeviceOptions &device, StringRef architecture) {
   if (!isSupported(architecture))
     return llvm::createStringError("the cuda target generates code for sm_70 and later, not for '" + architecture +
                                    "'");
@@ -46,7 +46,12 @@ llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &
                            createDefinePrimitives,
                            markKernel,
                            llvm::CodeGenFileType::AssemblyFile};
-  auto code = gpu::startCode(module, options, device, target);
+  return gpu::startCode(module, options, device, target);
+}
+
+llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                        StringRef architecture) {
+  auto code = startCode(module, options, device, architecture);
   if (!code)
     return code.takeError();
   return [code = std::move(*code), name = architecture.str()]() mutable -> llvm::Expected<DeviceImage> {
@@ -56,6 +61,14 @@ llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &
     text->push_back('\0'); // the driver expects a C string
     return DeviceImage{"cuda", name, KOLO_DEVICE_PTX, std::move(*text), {}};
   };
+}
+
+llvm::Expected<std::string> emitAssembly(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                         StringRef architecture) {
+  auto code = startCode(module, options, device, architecture);
+  if (!code)
+    return code.takeError();
+  return (*code)();
 }
 
 void registerCudaPasses() {

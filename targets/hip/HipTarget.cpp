@@ -39,8 +39,9 @@ static llvm::Expected<DeviceImage> makeImage(llvm::Expected<std::string> object,
   return image;
 }
 
-llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
-                                        StringRef architecture) {
+static llvm::Expected<gpu::PendingCode> startCode(ModuleOp module, const PipelineOptions &options,
+                                                  const DeviceOptions &device, StringRef architecture,
+                                                  llvm::CodeGenFileType fileType) {
   if (!isSupported(architecture))
     return llvm::createStringError("the hip target generates code for gfx90a and gfx942, not for '" + architecture +
                                    "'");
@@ -53,19 +54,26 @@ llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &
   LLVMInitializeAMDGPUTarget();
   LLVMInitializeAMDGPUTargetMC();
   LLVMInitializeAMDGPUAsmPrinter();
-  gpu::DeviceTarget target{"hip",
-                           "amdgcn-amd-amdhsa",
-                           architecture,
-                           "",
-                           createDefinePrimitives,
-                           markKernel,
-                           llvm::CodeGenFileType::ObjectFile};
-  auto code = gpu::startCode(module, options, device, target);
+  gpu::DeviceTarget target{"hip", "amdgcn-amd-amdhsa", architecture, "", createDefinePrimitives, markKernel, fileType};
+  return gpu::startCode(module, options, device, target);
+}
+
+llvm::Expected<PendingImage> startImage(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                        StringRef architecture) {
+  auto code = startCode(module, options, device, architecture, llvm::CodeGenFileType::ObjectFile);
   if (!code)
     return code.takeError();
   return [code = std::move(*code), module, name = architecture.str()]() mutable {
     return makeImage(code(), module, name);
   };
+}
+
+llvm::Expected<std::string> emitAssembly(ModuleOp module, const PipelineOptions &options, const DeviceOptions &device,
+                                         StringRef architecture) {
+  auto code = startCode(module, options, device, architecture, llvm::CodeGenFileType::AssemblyFile);
+  if (!code)
+    return code.takeError();
+  return (*code)();
 }
 
 void registerHipPasses() {

@@ -10,6 +10,10 @@ namespace kolo::hip {
 llvm::Expected<PendingImage> startImage(mlir::ModuleOp module, const PipelineOptions &options,
                                         const DeviceOptions &device, llvm::StringRef architecture);
 
+/// The assembly of every program, as text.
+llvm::Expected<std::string> emitAssembly(mlir::ModuleOp module, const PipelineOptions &options,
+                                         const DeviceOptions &device, llvm::StringRef architecture);
+
 /// Registers the target's pass, and the pipeline to the LLVM dialect as --kolo-hip.
 void registerHipPasses();
 

@@ -157,6 +157,19 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
 
 } // namespace
 
+static Setting settingOf(const CompileRequest &request) {
+  return {request.devices.empty() ? Runners::Host : Runners::HostAndDevices, request.optimize};
+}
+
+/// Of programs that go by one schedule. Throws ToolError.
+static PipelineOptions optionsFor(const CompileRequest &request) {
+  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, settingOf(request)),
+                          .unproved = request.unproved,
+                          .sanitizeThread = request.sanitizeThread};
+  options.budget = request.budget.value_or(options.budget);
+  return options;
+}
+
 /// Compiles programs that go by one schedule, for the host and for devices.
 static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, package::PackRequest pack) {
   pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, pack.options, request); };
@@ -181,13 +194,9 @@ std::vector<std::string> compile(const CompileRequest &request) {
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
     throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
-  Setting setting{request.devices.empty() ? Runners::Host : Runners::HostAndDevices, request.optimize};
-  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, setting),
-                          .unproved = request.unproved,
-                          .sanitizeThread = request.sanitizeThread};
-  options.budget = request.budget.value_or(options.budget);
+  PipelineOptions options = optionsFor(request);
   if (!module)
-    module = compilePrograms(context, request, setting, options, mistakes);
+    module = compilePrograms(context, request, settingOf(request), options, mistakes);
   package::PackRequest pack{options, output};
   llvm::Error problem =
       request.programs.empty() ? compileTogether(*module, request, pack) : compileEach(*module, request, pack);
@@ -198,6 +207,52 @@ std::vector<std::string> compile(const CompileRequest &request) {
   if (problem)
     throw ToolError(ExitCode::Usage, llvm::toString(std::move(problem)));
   return mistakes.warnings();
+}
+
+static std::string printIr(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  // Statements go by the lines that they come from: without locations, other code would come of the text.
+  module->print(stream, OpPrintingFlags().enableDebugInfo());
+  return text + "\n";
+}
+
+/// A stage after channel form, which the module is in.
+static llvm::Expected<std::string> emitCode(ModuleOp module, const CompileRequest &request,
+                                            const PipelineOptions &options, Stage stage) {
+  switch (stage) {
+  case Stage::Ptx:
+    return emitAssembly(module, options, request, "cuda");
+  case Stage::HsacoAssembly:
+    return emitAssembly(module, options, request, "hip");
+  case Stage::Assembly:
+    return cpu::emitText(module, options, cpu::CodeForm::Assembly);
+  default:
+    return cpu::emitText(module, options, cpu::CodeForm::LlvmIr);
+  }
+}
+
+StageText emitStage(const CompileRequest &request, Stage stage) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
+  PipelineOptions options = optionsFor(request);
+  if (stage == Stage::Choreography) {
+    if (module->getOps<ChoreographyOp>().empty())
+      throw ToolError(ExitCode::Usage, request.irPath + " has no choreography: it is in channel form already");
+    return {printIr(*module), {}};
+  }
+  PassManager manager(&context, ModuleOp::getOperationName());
+  buildChannelPipeline(manager, options);
+  if (failed(manager.run(*module)))
+    throw ToolError(ExitCode::Refused, mistakes.text());
+  if (stage == Stage::Channel)
+    return {printIr(*module), mistakes.warnings()};
+  llvm::Expected<std::string> text = emitCode(*module, request, options, stage);
+  if (!text)
+    throw ToolError(ExitCode::Usage, llvm::toString(text.takeError()));
+  return {std::move(*text), mistakes.warnings()};
 }
 
 void compileToChannel(const CompileRequest &request, const std::function<void(ModuleOp)> &use) {

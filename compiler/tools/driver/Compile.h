@@ -60,9 +60,29 @@ struct CompileRequest {
 };
 
 /// Writes the plugin. Gives the warnings, one line each: with `unproved`, why a program is not proved on a mesh. Throws
-/// ToolError: Refused with all of the author's mistakes, one per line, each beginning with file:line:column; Usage when
-/// a mesh has other dimensions than a definition, or a file cannot be read or written.
+/// ToolError: Refused with all of the author's mistakes, each a line that begins with file:line:column, and its notes.
+/// Usage when a mesh has other dimensions than a definition, or a file cannot be read or written.
 std::vector<std::string> compile(const CompileRequest &request);
+
+/// What a program is at some point of its compilation, as text.
+enum class Stage {
+  Choreography, // IR as the language emits it
+  Channel,      // IR of the ranks' programs: synchronised and checked
+  LlvmIr,       // the host's code after LLVM's optimizer
+  Assembly,     // the host's code
+  Ptx,          // the code for the first cuda device of the request
+  HsacoAssembly // the code for the first hip device of the request
+};
+
+struct StageText {
+  std::string text;
+  std::vector<std::string> warnings; // as compile gives them
+};
+
+/// The text of a stage of the compilation that `compile` does. IR has the locations of the author's lines, so that the
+/// rest of the compilation makes the same plugin of it. Throws as compile does, and ToolError (Usage) when the request
+/// has no such stage; `programs`, `output`, `ptxas` and `selection` mean nothing here.
+StageText emitStage(const CompileRequest &request, Stage stage);
 
 /// Runs the same passes up to channel form, but for the check of the programs, and hands over the module, which is gone
 /// when `use` returns. Throws as compile does; `output` and `unproved` mean nothing here.

@@ -28,8 +28,15 @@ namespace {
 struct DeviceTarget {
   const char *kind, *example;
   llvm::Expected<PendingImage> (*startImage)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
+  llvm::Expected<std::string> (*emitAssembly)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
 };
-constexpr DeviceTarget deviceTargets[] = {{"cuda", "sm_90", cuda::startImage}, {"hip", "gfx90a", hip::startImage}};
+constexpr DeviceTarget deviceTargets[] = {{"cuda", "sm_90", cuda::startImage, cuda::emitAssembly},
+                                          {"hip", "gfx90a", hip::startImage, hip::emitAssembly}};
+
+const DeviceTarget *findTarget(StringRef kind) {
+  auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return kind == known.kind; });
+  return target == std::end(deviceTargets) ? nullptr : target;
+}
 
 std::vector<std::string> splitAtCommas(const std::string &text) {
   std::vector<std::string> words;
@@ -66,8 +73,8 @@ std::vector<DeviceArchitecture> parseTargets(const std::string &text) {
     if (word == "cpu")
       continue;
     auto [kind, name] = StringRef(word).split(':');
-    auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return kind == known.kind; });
-    if (target == std::end(deviceTargets))
+    const DeviceTarget *target = findTarget(kind);
+    if (!target)
       throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of cpu, cuda:ARCHITECTURE, hip:ARCHITECTURE");
     if (name.empty())
       throw ToolError(ExitCode::Usage, "--target: " + kind.str() + " needs an architecture, for example " + kind.str() +
@@ -116,8 +123,8 @@ llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptio
     names.push_back(program.getSymName().str());
   std::vector<PendingImage> pending;
   for (const DeviceArchitecture &device : request.devices) {
-    auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return device.kind == known.kind; });
-    if (target == std::end(deviceTargets))
+    const DeviceTarget *target = findTarget(device.kind);
+    if (!target)
       return llvm::createStringError("there is no target " + device.kind);
     llvm::Expected<PendingImage> image = target->startImage(programs, options, request.deviceOptions, device.name);
     if (!image)
@@ -133,6 +140,15 @@ llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptio
       code.images.push_back(assemble(ptx, names, request.ptxas));
   }
   return code;
+}
+
+llvm::Expected<std::string> emitAssembly(ModuleOp programs, const PipelineOptions &options,
+                                         const CompileRequest &request, const std::string &kind) {
+  const DeviceTarget *target = findTarget(kind);
+  auto device = std::ranges::find(request.devices, kind, &DeviceArchitecture::kind);
+  if (!target || device == request.devices.end())
+    return llvm::createStringError("there is no target " + kind);
+  return target->emitAssembly(programs, options, request.deviceOptions, device->name);
 }
 
 /// The bytes of a section of the library that a plugin file begins with.

@@ -23,6 +23,10 @@ std::vector<KoloReduction> parseReductions(const std::string &text, const std::s
 llvm::Expected<DeviceCode> compileDevices(mlir::ModuleOp programs, const PipelineOptions &options,
                                           const CompileRequest &request);
 
+/// The assembly of the programs for the first of the request's devices of a kind, "cuda" or "hip".
+llvm::Expected<std::string> emitAssembly(mlir::ModuleOp programs, const PipelineOptions &options,
+                                         const CompileRequest &request, const std::string &kind);
+
 /// Writes the images of a plugin to a folder, which is made if need be, as KIND-ARCHITECTURE.FORMAT, without running
 /// any of its code. Gives their paths. Throws ToolError (Usage).
 std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder);
