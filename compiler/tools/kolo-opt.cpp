@@ -1,4 +1,6 @@
 // kolo-opt: runs any of Kolo's passes and pipelines, or an upstream clean-up, on textual IR.
+#include "Dialects.h"
+
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "targets/cpu/CpuPipeline.h"
@@ -6,15 +8,12 @@
 #include "targets/gpu/GpuPipeline.h"
 #include "targets/hip/HipTarget.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<kolo::KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
+  kolo::tools::registerDialects(registry);
   mlir::registerTransformsPasses();
   kolo::registerKoloPasses();
   kolo::registerKoloPipelines();

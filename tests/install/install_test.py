@@ -62,14 +62,14 @@ class Installed(unittest.TestCase):
 
     def test_what_is_installed(self):
         files = listing(self.prefix)
-        for name in ["bin/kolo", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
+        for name in ["bin/kolo", "bin/kolo-lsp-server", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
                      "include/kolo/dsl/Language.h", "include/kolo/runtime/Communicator.h",
                      "include/kolo/runtime/PluginAbi.h", "lib/cmake/kolo/koloConfig.cmake",
                      "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json"]:
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
-            self.assertRegex(name, r"\A(bin/kolo(-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
+            self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
                                    r"lib/libkolo_(cuda|hip)\.so|include/kolo/(dsl|runtime)/\w+\.h|"
                                    r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json)\Z")
 
