@@ -198,13 +198,13 @@ void addCheckCommand(CLI::App &app) {
   auto options = std::make_shared<CheckCommand>();
   options->addTo(*command);
   command->add_flag("--json", options->asJson, "as JSON: an array of one object per program and mesh");
-  command->add_flag("-v,--verbose", options->isVerbose, "also what synchronisation a rank does in one call");
+  command->add_flag("-v,--verbose", options->isVerbose, "also the synchronisation of a rank in one call");
   command
       ->add_option("--transport", options->transport,
-                   "what puts and signals travel on: shared, peer, network or network:nics=4")
+                   "the transport of puts and signals: shared, peer, network or network:nics=4")
       ->capture_default_str();
   command->add_flag("--no-sampling", options->noSampling,
-                    "never check a smaller mesh in the place of one beyond the budget");
+                    "refuse a mesh beyond the budget instead of checking a smaller one");
   command->callback([options] { check(*options); });
 }
 

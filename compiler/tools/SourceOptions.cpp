@@ -15,8 +15,8 @@ void SourceOptions::addTo(CLI::App &command) {
   command.add_option("--mesh", meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
   command.add_option("--budget", budget,
-                     "bytes, and time in proportion, that the check of one mesh may take; a larger mesh\n"
-                     "is represented by a smaller one");
+                     "bytes, and time in proportion, that the check of one mesh may take; for a mesh\n"
+                     "beyond that, a smaller one is checked");
   command.add_flag("--no-optimization", noOptimization, "required passes only");
   scheduleOptions.addTo(command);
 }

@@ -14,9 +14,9 @@ struct Measurement {
   std::vector<double> microseconds; // of single calls, over all rounds
   std::vector<double> roundsUs;     // the median of each round
   bool isLeftBehind = false;        // far behind in the first rounds, and not measured again
-  /// The mean of the rounds but for the slowest, which may have been disturbed. Not the median: where a machine is in
-  /// one of two states for seconds, as a virtual one whose cores move, who is fast in both is better than who is
-  /// fastest in one.
+  /// The mean of the rounds but for the slowest, which may have been disturbed. Not the median: a virtual machine whose
+  /// cores move is in one of two states for seconds. A candidate that is fast in both is better than the fastest in
+  /// one.
   double typicalUs() const;
 };
 
@@ -32,12 +32,12 @@ struct TuneOptions {
   double secondsPerCell = 1;
 };
 
-/// One cell per size of the ladder, 16 bytes to maxBytes by factors of 4, that a call can have; f32, sum, ranks as
-/// processes, memory that is in no window on huge pages if the kernel gives them: to attach is faster then, and hardly
-/// slower than to stage otherwise. In the first round every candidate's result is checked byte by byte, then a few
-/// calls are timed; so they are in the second, seconds later, and who is far behind in both is left there. The rounds
-/// that follow alternate among the others, as many as fit into the time of a cell, but at least one. Throws as runRanks
-/// does, and Refused where results are wrong.
+/// One cell per size that a call can have, from 16 bytes to maxBytes by factors of 4. Calls are f32, sum, with ranks as
+/// processes. Memory that is in no window lies on huge pages if the kernel gives them: attaching is faster then, and
+/// hardly slower than staging otherwise. In the first round every candidate's result is checked byte by byte, then a
+/// few calls are timed. The second round, seconds later, times the same; a candidate that is far behind in both is not
+/// measured again. The rounds that follow alternate among the others, as many as fit into the time of a cell, but at
+/// least one. Throws as runRanks does, and Refused where results are wrong.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
 

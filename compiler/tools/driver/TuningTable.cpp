@@ -10,9 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <thread>
+
+#include <sched.h>
+#include <sys/utsname.h>
 
 namespace kolo::tools {
 
@@ -142,6 +147,27 @@ std::string defaultTablePath() {
   if (!llvm::sys::fs::exists(path))
     throw ToolError(ExitCode::Usage, "the default table is not installed: there is no " + std::string(path.str()));
   return std::string(path.str());
+}
+
+Provenance describeMachine(const std::string &koloVersion, const std::string &command) {
+  Provenance provenance{koloVersion, "unknown", "unknown", "", command};
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos) {
+      provenance.processor = line.substr(colon + 2);
+      break;
+    }
+  if (utsname names; uname(&names) == 0)
+    provenance.kernel = names.release;
+  cpu_set_t cores;
+  provenance.cores =
+      sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : int(std::thread::hardware_concurrency());
+  std::time_t now = std::time(nullptr);
+  char date[16] = "";
+  if (std::tm parts; gmtime_r(&now, &parts))
+    std::strftime(date, sizeof(date), "%Y-%m-%d", &parts);
+  provenance.date = date;
+  return provenance;
 }
 
 std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "driver/Compile.h"
-#include "driver/Provenance.h"
 
 #include "kolo/runtime/Plugin.h"
 
@@ -26,6 +25,15 @@ std::vector<TableEntry> readTable(const std::string &path);
 
 /// The table that ships with Kolo, beside this program. Throws ToolError (Usage) when it is not there.
 std::string defaultTablePath();
+
+/// Where and how the entries of a table were measured.
+struct Provenance {
+  std::string koloVersion, processor, kernel, date, command;
+  int cores = 0;
+};
+
+/// This machine, today (UTC).
+Provenance describeMachine(const std::string &koloVersion, const std::string &command);
 
 std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries);
 
