@@ -115,8 +115,8 @@ private:
 };
 
 /// One unit at a time: thread t of T takes units t, t + T, ... Several at a time: group g of N takes tiles g, g + N,
-/// ..., each of consecutive units, and thread t of a group of G takes units t, t + G, ... of a tile. All threads share
-/// the units behind the last whole tile.
+/// ... of consecutive units. In a tile, thread t of a group of G takes units t, t + G, ... All threads share the units
+/// behind the last whole tile.
 void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuilder build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
