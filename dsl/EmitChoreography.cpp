@@ -68,6 +68,36 @@ private:
   BodyArguments arguments;
 };
 
+static BufferRole roleOf(RecordedBuffer::Role role) {
+  switch (role) {
+  case RecordedBuffer::Role::Input:
+    return BufferRole::Input;
+  case RecordedBuffer::Role::Output:
+    return BufferRole::Output;
+  case RecordedBuffer::Role::Scratch:
+    return BufferRole::Scratch;
+  }
+  llvm_unreachable("every role is handled");
+}
+
+static StepKind kindOf(Step::Kind kind) {
+  switch (kind) {
+  case Step::Kind::Keep:
+    return StepKind::Keep;
+  case Step::Kind::Next:
+    return StepKind::Next;
+  case Step::Kind::Flip:
+    return StepKind::Flip;
+  case Step::Kind::Others:
+    return StepKind::Others;
+  case Step::Kind::At:
+    return StepKind::At;
+  case Step::Kind::Mapped:
+    return StepKind::Mapped;
+  }
+  llvm_unreachable("every step is handled");
+}
+
 OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
   const Definition &definition = recording.definition;
   loc = locationOf(definition.location);
@@ -81,7 +111,7 @@ OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
   for (const std::vector<int64_t> &mesh : meshes)
     sizes.push_back(builder.getDenseI64ArrayAttr(mesh));
   SmallVector<int64_t> groupDims(recording.groupDims.begin(), recording.groupDims.end());
-  auto kind = kolo::CollectiveKind(int(definition.collective.kind)); // the same cases in the same order
+  auto kind = kolo::CollectiveKind(int(definition.collective.kind)); // compiler/tools/driver/Kinds.cpp ties them
   auto choreography = ChoreographyOp::create(builder, loc, builder.getStringAttr(definition.name),
                                              CollectiveAttr::get(builder.getContext(), kind, groupDims),
                                              builder.getStrArrayAttr(names), builder.getArrayAttr(sizes));
@@ -111,7 +141,7 @@ void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   if (isSlots && recording.numVariants > 0)
     cut = createMul(builder, loc, cut, constant(recording.numVariants));
   buffers.push_back(BufferOp::create(builder, loc, BufferType::get(builder.getContext(), unsigned(grid.size())),
-                                     BufferRole(int(buffer.role)), buffer.name, grid, blocks, cut));
+                                     roleOf(buffer.role), buffer.name, grid, blocks, cut));
 }
 
 Value Emitter::emitProduct(ArrayRef<ExpressionRef> factors) {
@@ -163,7 +193,7 @@ void Emitter::emitTransfer(const RecordedStatement &statement, Value source, Val
   SmallVector<Attribute> steps;
   SmallVector<Value> amounts;
   for (const Step &step : statement.relation->steps) {
-    steps.push_back(StepAttr::get(builder.getContext(), StepKind(int(step.kind)), step.table)); // the same cases
+    steps.push_back(StepAttr::get(builder.getContext(), kindOf(step.kind), step.table));
     if (step.amount)
       amounts.push_back(emitExpression(step.amount));
   }

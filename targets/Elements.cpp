@@ -9,22 +9,44 @@ using namespace mlir;
 
 namespace kolo {
 
-static constexpr const char *typeNames[KOLO_NUM_TYPES] = {"f16", "bf16", "f32", "f64", "i8",
-                                                          "u8",  "i32",  "u32", "i64", "u64"};
-static constexpr const char *reductionNames[KOLO_NUM_REDUCTIONS] = {"sum", "product", "min", "max", "average"};
+#define KOLO_NAME(CONSTANT, ENUMERATOR, NAME, ...) NAME,
+static constexpr const char *typeNames[] = {KOLO_FOR_EACH_TYPE(KOLO_NAME)};
+static constexpr const char *reductionNames[] = {KOLO_FOR_EACH_REDUCTION(KOLO_NAME)};
+#undef KOLO_NAME
+#define KOLO_SIZE_AND_KIND(CONSTANT, ENUMERATOR, NAME, SIZE, KIND) {SIZE, KIND},
+static constexpr std::pair<unsigned, KoloTypeKind> typeFacts[] = {KOLO_FOR_EACH_TYPE(KOLO_SIZE_AND_KIND)};
+#undef KOLO_SIZE_AND_KIND
 
 const char *nameOf(KoloType type) { return typeNames[type]; }
 const char *nameOf(KoloReduction reduction) { return reductionNames[reduction]; }
+bool isFloat(KoloType type) { return typeFacts[type].second == KOLO_FLOAT; }
+bool isUnsigned(KoloType type) { return typeFacts[type].second == KOLO_UNSIGNED; }
+
+template <class Kind, size_t N> static std::optional<Kind> find(const char *const (&names)[N], StringRef name) {
+  auto *found = llvm::find(names, name);
+  return found == std::end(names) ? std::nullopt : std::optional(Kind(found - names));
+}
+std::optional<KoloType> parseType(StringRef name) { return find<KoloType>(typeNames, name); }
+std::optional<KoloReduction> parseReduction(StringRef name) { return find<KoloReduction>(reductionNames, name); }
+
+/// The signed type of the same size.
+static KoloType signedOf(KoloType type) {
+  auto *found = llvm::find(typeFacts, std::pair(typeFacts[type].first, KOLO_SIGNED));
+  assert(found != std::end(typeFacts) && "every unsigned type has a signed one of its size");
+  return KoloType(found - typeFacts);
+}
 
 std::string reductionName(KoloType type, KoloReduction reduction) {
   // Sums and products of integers are the same with and without a sign.
   bool isSigned = reduction == KOLO_MIN || reduction == KOLO_MAX;
   if (!isSigned && isUnsigned(type))
-    type = KoloType(type - 1);
+    type = signedOf(type);
   return std::string(nameOf(reduction == KOLO_AVERAGE ? KOLO_SUM : reduction)) + "." + nameOf(type);
 }
 
 Type storedType(OpBuilder &builder, KoloType type) {
+  if (!isFloat(type))
+    return builder.getIntegerType(8 * typeFacts[type].first);
   switch (type) {
   case KOLO_F16:
     return builder.getF16Type();
@@ -34,14 +56,8 @@ Type storedType(OpBuilder &builder, KoloType type) {
     return builder.getF32Type();
   case KOLO_F64:
     return builder.getF64Type();
-  case KOLO_I8:
-  case KOLO_U8:
-    return builder.getI8Type();
-  case KOLO_I32:
-  case KOLO_U32:
-    return builder.getI32Type();
   default:
-    return builder.getI64Type();
+    llvm_unreachable("every floating-point type is handled");
   }
 }
 

@@ -6,12 +6,13 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <optional>
 #include <string>
 
 namespace kolo {
 
-inline bool isFloat(KoloType type) { return type <= KOLO_F64; }
-inline bool isUnsigned(KoloType type) { return type == KOLO_U8 || type == KOLO_U32 || type == KOLO_U64; }
+bool isFloat(KoloType type);
+bool isUnsigned(KoloType type);
 /// The type that elements have in memory.
 mlir::Type storedType(mlir::OpBuilder &builder, KoloType type);
 
@@ -20,6 +21,9 @@ std::string reductionName(KoloType type, KoloReduction reduction);
 /// "f32", "sum".
 const char *nameOf(KoloType type);
 const char *nameOf(KoloReduction reduction);
+/// The inverse of nameOf; nothing for any other text.
+std::optional<KoloType> parseType(llvm::StringRef name);
+std::optional<KoloReduction> parseReduction(llvm::StringRef name);
 
 /// left op right, of stored elements; an average combines as a sum.
 mlir::Value createReduction(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, KoloReduction reduction,

@@ -2,6 +2,8 @@
 // it, so that none pays for its own barrier.
 #pragma once
 
+#include "kolo/runtime/PluginAbi.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +21,14 @@ public:
   using std::runtime_error::runtime_error;
 };
 
-enum class Collective : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast };
+/// Those that are compared, by the C ABI's numbers and names.
+enum class Collective : uint8_t {
+  AllReduce = KOLO_ALL_REDUCE,
+  AllGather = KOLO_ALL_GATHER,
+  ReduceScatter = KOLO_REDUCE_SCATTER,
+  AllToAll = KOLO_ALL_TO_ALL,
+  Broadcast = KOLO_BROADCAST,
+};
 
 /// What rank 0 was told to do, for all ranks to read.
 struct Command {

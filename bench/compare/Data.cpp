@@ -31,7 +31,9 @@ Pattern sumOfPatterns(int numRanks) {
   return sum;
 }
 
-constexpr std::array names = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
+#define KOLO_NAME(CONSTANT, ENUMERATOR, NAME) NAME,
+constexpr const char *names[] = {KOLO_FOR_EACH_COLLECTIVE(KOLO_NAME)};
+#undef KOLO_NAME
 
 struct Expected {
   Pattern pattern;
@@ -75,9 +77,10 @@ Cell shapeOf(Collective collective, int64_t sizeBytes, int numRanks) {
 }
 
 std::optional<Collective> parseCollective(const std::string &name) {
-  for (size_t index = 0; index < names.size(); ++index)
-    if (name == names[index])
-      return static_cast<Collective>(index);
+  using enum Collective;
+  for (Collective collective : {AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast})
+    if (name == toString(collective))
+      return collective;
   return std::nullopt;
 }
 

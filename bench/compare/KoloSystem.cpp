@@ -24,22 +24,6 @@ template <class T> T valueOf(runtime::Result<T> result) {
   return std::move(result).value();
 }
 
-runtime::CollectiveKind kindOf(Collective collective) {
-  switch (collective) {
-  case Collective::AllReduce:
-    return runtime::CollectiveKind::AllReduce;
-  case Collective::AllGather:
-    return runtime::CollectiveKind::AllGather;
-  case Collective::ReduceScatter:
-    return runtime::CollectiveKind::ReduceScatter;
-  case Collective::AllToAll:
-    return runtime::CollectiveKind::AllToAll;
-  case Collective::Broadcast:
-    return runtime::CollectiveKind::Broadcast;
-  }
-  throw Failure("no such collective");
-}
-
 class KoloSystem : public System {
 public:
   KoloSystem(runtime::Communicator joined, const HarnessOptions &harness)
@@ -62,7 +46,7 @@ public:
     plugin = &entry->second;
     arguments.collective.reset();
     if (!plugin->selection().empty())
-      arguments.collective = kindOf(command.collective);
+      arguments.collective = static_cast<runtime::CollectiveKind>(command.collective);
   }
 
   void run(const Cell &cell, const float *input, float *output) override {

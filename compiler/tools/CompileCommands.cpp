@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "SourceOptions.h"
 #include "driver/Devices.h"
+#include "driver/Kinds.h"
 #include "driver/Ptxas.h"
 #include "driver/TuningTable.h"
 
@@ -18,8 +19,7 @@
 namespace kolo::tools {
 
 static std::string collectiveName(const dsl::Collective &collective) {
-  std::string name =
-      runtime::toString(runtime::CollectiveKind(int(collective.kind))); // the same cases in the same order
+  std::string name = runtime::toString(kindOf(collective));
   for (size_t i = 0; i < collective.dims.size(); ++i)
     name += (i ? "," : " over ") + collective.dims[i];
   return name;

@@ -11,6 +11,20 @@
 
 namespace kolo::tools {
 
+static std::string namesOfTypes() {
+  std::string names;
+  for (int type = 0; type < KOLO_NUM_TYPES; ++type)
+    names += (type ? " " : "") + std::string(runtime::toString(runtime::DataType(type)));
+  return names;
+}
+
+static std::string namesOfReductions() {
+  std::string names;
+  for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
+    names += (reduction ? " " : "") + std::string(runtime::toString(runtime::Reduction(reduction)));
+  return names;
+}
+
 void RunOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm (see kolo list) or a plugin file X.so")->required();
   command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=2,gpu=4")->required();
@@ -19,8 +33,8 @@ void RunOptions::addTo(CLI::App &command) {
                                       "instead, all_reduce and so on: what the plugin selects, by ranks, size and\n"
                                       "memory; for plugins made with kolo compile --table");
   selected->excludes(named);
-  command.add_option("--dtype", type, "f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64")->capture_default_str();
-  command.add_option("--op", reduction, "sum product min max average")->capture_default_str();
+  command.add_option("--dtype", type, namesOfTypes())->capture_default_str();
+  command.add_option("--op", reduction, namesOfReductions())->capture_default_str();
   command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
   CLI::Option *onDevices =
       command
@@ -150,10 +164,10 @@ RankJob RunOptions::makeJob() const {
                                          " ranks; one host runs at most " + std::to_string(runtime::maxRanks));
   auto parsedType = runtime::parseDataType(type);
   if (!parsedType)
-    throw ToolError(ExitCode::Usage, "--dtype: '" + type + "' is none of f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64");
+    throw ToolError(ExitCode::Usage, "--dtype: '" + type + "' is none of " + namesOfTypes());
   auto parsedReduction = runtime::parseReduction(reduction);
   if (!parsedReduction)
-    throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of sum product min max average");
+    throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of " + namesOfReductions());
   bool isFile = what.ends_with(".so") || what.find('/') != std::string::npos;
   CompileRequest request;
   request.meshes = {parsedMesh};

@@ -52,7 +52,7 @@ std::vector<runtime::CollectiveKind> TuneCommand::parseCollectives() const {
       throw ToolError(ExitCode::Usage, "--collective: there is no collective '" + name + "'; kolo list shows them");
     result.push_back(*kind);
   }
-  for (int kind = 0; collectives.empty() && kind <= int(runtime::CollectiveKind::AllToAll); ++kind)
+  for (int kind = 0; collectives.empty() && kind < KOLO_NUM_COLLECTIVES; ++kind)
     result.push_back(runtime::CollectiveKind(kind));
   std::ranges::sort(result);
   result.erase(std::ranges::unique(result).begin(), result.end());

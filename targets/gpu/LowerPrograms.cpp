@@ -186,23 +186,21 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
 private:
   FailureOr<DeviceOptions> readOptions() {
     DeviceOptions options;
-    if (failed(readNames(types, KOLO_NUM_TYPES, options.types)) ||
-        failed(readNames(reductions, KOLO_NUM_REDUCTIONS, options.reductions)))
+    if (failed(readNames(types, parseType, options.types)) ||
+        failed(readNames(reductions, parseReduction, options.reductions)))
       return failure();
     options.accumulation = nativeAccumulation ? Accumulation::Native : Accumulation::F32;
     return options;
   }
   template <typename Names, typename Kind>
-  LogicalResult readNames(const Names &names, Kind end, std::vector<Kind> &kinds) {
+  LogicalResult readNames(const Names &names, std::optional<Kind> (*parse)(StringRef), std::vector<Kind> &kinds) {
     if (!names.empty())
       kinds.clear();
     for (const std::string &name : names) {
-      Kind kind = Kind(0);
-      while (kind < end && name != nameOf(kind))
-        kind = Kind(kind + 1);
-      if (kind == end)
+      std::optional<Kind> kind = parse(name);
+      if (!kind)
         return getOperation().emitError() << "'" << name << "' is no type or reduction";
-      kinds.push_back(kind);
+      kinds.push_back(*kind);
     }
     return success();
   }

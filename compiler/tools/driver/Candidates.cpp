@@ -1,4 +1,5 @@
 #include "driver/Candidates.h"
+#include "driver/Kinds.h"
 #include "driver/Schedules.h"
 #include "driver/TemporaryFile.h"
 
@@ -9,8 +10,7 @@ namespace kolo::tools {
 namespace {
 
 bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
-  auto kind = runtime::CollectiveKind(int(definition.collective.kind)); // the same cases in the same order
-  return kind == collective && definition.collective.dims.empty() && mesh.dims().size() == 1 &&
+  return kindOf(definition.collective) == collective && definition.collective.dims.empty() && mesh.dims().size() == 1 &&
          definition.mesh.dims == std::vector{mesh.dims().front().name};
 }
 

@@ -15,6 +15,29 @@ using runtime::CollectiveKind;
 // Not a multiple of any block size that anybody uses, so that a block in the wrong place shows.
 static constexpr int64_t period = 4099;
 
+// The reference has lists of its own, on purpose.
+static reference::ElementType referenceTypeOf(runtime::DataType type) {
+  switch (type) {
+#define KOLO_CASE(CONSTANT, ENUMERATOR, ...)                                                                           \
+  case runtime::DataType::ENUMERATOR:                                                                                  \
+    return reference::ElementType::ENUMERATOR;
+    KOLO_FOR_EACH_TYPE(KOLO_CASE)
+#undef KOLO_CASE
+  }
+  llvm_unreachable("every type is handled");
+}
+
+static reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
+  switch (reduction) {
+#define KOLO_CASE(CONSTANT, ENUMERATOR, ...)                                                                           \
+  case runtime::Reduction::ENUMERATOR:                                                                                 \
+    return reference::Reduction::ENUMERATOR;
+    KOLO_FOR_EACH_REDUCTION(KOLO_CASE)
+#undef KOLO_CASE
+  }
+  llvm_unreachable("every reduction is handled");
+}
+
 BufferSizes bufferSizes(CollectiveKind collective, int64_t count, int64_t groupSize) {
   int64_t all = count * groupSize;
   switch (collective) {
@@ -43,8 +66,8 @@ TaggedData::TaggedData(const runtime::ProgramInfo &program, const runtime::Mesh 
   for (const runtime::MeshDim &dim : mesh.dims())
     call.meshSizes.push_back(dim.size);
   call.count = period;
-  call.type = reference::ElementType(int(type));
-  call.reduction = reference::Reduction(int(reduction));
+  call.type = referenceTypeOf(type);
+  call.reduction = referenceReductionOf(reduction);
   reference::SimulatedCall simulated = reference::makeSimulatedCall(call);
   reference::tagInput(simulated);
   bool reduces = collective == CollectiveKind::AllReduce || collective == CollectiveKind::ReduceScatter ||

@@ -1,4 +1,5 @@
 #include "driver/TuningTable.h"
+#include "driver/Kinds.h"
 #include "driver/Schedules.h"
 
 #include "kolo/runtime/Communicator.h"
@@ -92,8 +93,7 @@ private:
     } catch (const ToolError &unknown) {
       fail("algorithm", unknown.what());
     }
-    auto kind = runtime::CollectiveKind(int(definition->collective.kind)); // the same cases in the same order
-    if (kind != entry.collective || !definition->collective.dims.empty())
+    if (kindOf(definition->collective) != entry.collective || !definition->collective.dims.empty())
       fail("algorithm",
            fmt::format("{} does no {} of all ranks", entry.algorithm, runtime::toString(entry.collective)));
     if (definition->mesh.dims.size() != 1)

@@ -197,7 +197,7 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
 
 void Reductions::defineReduce(KoloType type, KoloReduction reduction) {
   if (module.lookupSymbol(reduceKernelName(type, reduction)))
-    return; // shared with the signed type
+    return; // shared with the signed type, or with the sum
   Type pointer = pointerType(builder), i64 = builder.getI64Type();
   auto function = createFunction(builder, module, reduceKernelName(type, reduction), Type(),
                                  {pointer, i64, pointer, i64, i64, i64}, /*isExported=*/false);
@@ -231,7 +231,7 @@ void Reductions::defineAverage(KoloType type) {
 void defineReductions(ModuleOp module, int64_t vectorBytes) {
   Reductions kernels(module, vectorBytes);
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
-    for (int reduction = KOLO_SUM; reduction < KOLO_AVERAGE; ++reduction)
+    for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
       kernels.defineReduce(KoloType(type), KoloReduction(reduction));
     kernels.defineAverage(KoloType(type));
   }

@@ -44,7 +44,7 @@ static void exportFunction(llvm::Module &code, const std::string &name, const st
 
 static void exportKernels(llvm::Module &code, const CodeOptions &options, bool isFirst) {
   for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
-    for (int reduction = KOLO_SUM; reduction < KOLO_AVERAGE; ++reduction) {
+    for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction) {
       std::string name = reduceKernelName(KoloType(type), KoloReduction(reduction));
       exportFunction(code, name, kernelSymbol(options.cpu, name));
     }

@@ -23,45 +23,63 @@ extern "C" {
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
-typedef enum KoloType {
-  KOLO_F16,
-  KOLO_BF16,
-  KOLO_F32,
-  KOLO_F64,
-  KOLO_I8,
-  KOLO_U8,
-  KOLO_I32,
-  KOLO_U32,
-  KOLO_I64,
-  KOLO_U64,
-  KOLO_NUM_TYPES
-} KoloType;
+/* The facts that every part of Kolo shares: the enums, names, sizes and parsers of all layers come from these four
+ * lists, or are tied to them. Each row is X(constant, enumerator, name, ...). Numbers follow the order of the rows. */
 
-/* Average is the sum, divided once by the number of ranks reduced: IEEE division for floating point (in f32 for f16 and
- * bf16), truncation towards zero for integers. */
-typedef enum KoloReduction {
-  KOLO_SUM,
-  KOLO_PRODUCT,
-  KOLO_MIN,
-  KOLO_MAX,
-  KOLO_AVERAGE,
-  KOLO_NUM_REDUCTIONS
-} KoloReduction;
+/* X(constant, enumerator, name, size in bytes, KoloTypeKind) */
+#define KOLO_FOR_EACH_TYPE(X)                                                                                          \
+  X(F16, F16, "f16", 2, KOLO_FLOAT)                                                                                    \
+  X(BF16, BF16, "bf16", 2, KOLO_FLOAT)                                                                                 \
+  X(F32, F32, "f32", 4, KOLO_FLOAT)                                                                                    \
+  X(F64, F64, "f64", 8, KOLO_FLOAT)                                                                                    \
+  X(I8, I8, "i8", 1, KOLO_SIGNED)                                                                                      \
+  X(U8, U8, "u8", 1, KOLO_UNSIGNED)                                                                                    \
+  X(I32, I32, "i32", 4, KOLO_SIGNED)                                                                                   \
+  X(U32, U32, "u32", 4, KOLO_UNSIGNED)                                                                                 \
+  X(I64, I64, "i64", 8, KOLO_SIGNED)                                                                                   \
+  X(U64, U64, "u64", 8, KOLO_UNSIGNED)
 
-/* Published memory is the runtime's: what a rank writes there in `publish` every rank may read in `run`, of the same
- * call. Memory for packets is too. A packet is 8 bytes, aligned, read and written at once: the lower half is data, the
- * upper half the `sequence` of the call that it was written in. That memory holds nothing but packets, and zeros at
- * first. Or it is a line, 128 bytes, aligned: 120 of data, then a word of 8 whose upper half is the sequence, and whose
- * lower half is 0. Whoever reads the word of a call finds that call's data. The packets of a program are either lines
- * or not, which the manifest says, and the two never share memory: data in a line may look like any word. */
-typedef enum KoloBufferRole {
-  KOLO_INPUT,
-  KOLO_OUTPUT,
-  KOLO_SCRATCH,
-  KOLO_PUBLISHED,
-  KOLO_PACKETS,
-  KOLO_NUM_BUFFER_ROLES
-} KoloBufferRole;
+/* Average is the sum, divided once by the number of ranks reduced. Floating point is divided by IEEE division, f16 and
+ * bf16 in f32. Integers are truncated towards zero. */
+#define KOLO_FOR_EACH_REDUCTION(X)                                                                                     \
+  X(SUM, Sum, "sum")                                                                                                   \
+  X(PRODUCT, Product, "product")                                                                                       \
+  X(MIN, Min, "min")                                                                                                   \
+  X(MAX, Max, "max")                                                                                                   \
+  X(AVERAGE, Average, "average")
+
+#define KOLO_FOR_EACH_COLLECTIVE(X)                                                                                    \
+  X(ALL_GATHER, AllGather, "all_gather")                                                                               \
+  X(REDUCE_SCATTER, ReduceScatter, "reduce_scatter")                                                                   \
+  X(ALL_REDUCE, AllReduce, "all_reduce")                                                                               \
+  X(BROADCAST, Broadcast, "broadcast")                                                                                 \
+  X(REDUCE, Reduce, "reduce")                                                                                          \
+  X(GATHER, Gather, "gather")                                                                                          \
+  X(SCATTER, Scatter, "scatter")                                                                                       \
+  X(ALL_TO_ALL, AllToAll, "all_to_all")
+
+/* Published memory is the runtime's. A rank writes it in `publish`; every rank may read it in `run` of the same call.
+ *
+ * Memory for packets is the runtime's too. It holds packets only, and zeros at first. An LL packet is 8 bytes, aligned,
+ * read and written at once: the lower half is data, the upper half the `sequence` of the call that wrote it. An LL128
+ * line is 128 bytes, aligned: 120 bytes of data, then a word of 8. The word's upper half is the sequence, its lower
+ * half is 0. A rank that reads the word of a call finds the data of that call. The manifest says whether a program uses
+ * LL packets or LL128 lines. The two never share memory, since data in a line may look like any word. */
+#define KOLO_FOR_EACH_BUFFER_ROLE(X)                                                                                   \
+  X(INPUT, Input, "input")                                                                                             \
+  X(OUTPUT, Output, "output")                                                                                          \
+  X(SCRATCH, Scratch, "scratch")                                                                                       \
+  X(PUBLISHED, Published, "published")                                                                                 \
+  X(PACKETS, Packets, "packets")
+
+typedef enum KoloTypeKind { KOLO_FLOAT, KOLO_SIGNED, KOLO_UNSIGNED } KoloTypeKind;
+
+#define KOLO_CONSTANT(CONSTANT, ...) KOLO_##CONSTANT,
+typedef enum KoloType { KOLO_FOR_EACH_TYPE(KOLO_CONSTANT) KOLO_NUM_TYPES } KoloType;
+typedef enum KoloReduction { KOLO_FOR_EACH_REDUCTION(KOLO_CONSTANT) KOLO_NUM_REDUCTIONS } KoloReduction;
+typedef enum KoloCollective { KOLO_FOR_EACH_COLLECTIVE(KOLO_CONSTANT) KOLO_NUM_COLLECTIVES } KoloCollective;
+typedef enum KoloBufferRole { KOLO_FOR_EACH_BUFFER_ROLE(KOLO_CONSTANT) KOLO_NUM_BUFFER_ROLES } KoloBufferRole;
+#undef KOLO_CONSTANT
 
 /* dsts[d][i] = srcs[0][i] op srcs[1][i] op ..., from the left, for all d < numDsts and i < numElements. At least one
  * source; a destination may be a source, but does not overlap one otherwise. `nonTemporal`: see KoloInvocation; then

@@ -14,39 +14,12 @@
 
 namespace kolo::runtime {
 
-/// Same numbers as KoloType.
-enum class DataType : uint8_t {
-  F16 = KOLO_F16,
-  BF16 = KOLO_BF16,
-  F32 = KOLO_F32,
-  F64 = KOLO_F64,
-  I8 = KOLO_I8,
-  U8 = KOLO_U8,
-  I32 = KOLO_I32,
-  U32 = KOLO_U32,
-  I64 = KOLO_I64,
-  U64 = KOLO_U64,
-};
-
-/// Same numbers as KoloReduction.
-enum class Reduction : uint8_t {
-  Sum = KOLO_SUM,
-  Product = KOLO_PRODUCT,
-  Min = KOLO_MIN,
-  Max = KOLO_MAX,
-  Average = KOLO_AVERAGE,
-};
-
-enum class CollectiveKind : uint8_t {
-  AllGather,
-  ReduceScatter,
-  AllReduce,
-  Broadcast,
-  Reduce,
-  Gather,
-  Scatter,
-  AllToAll,
-};
+// Enumerators, numbers and names are those of the lists in PluginAbi.h: DataType::F32, Reduction::Sum.
+#define KOLO_ENUMERATOR(CONSTANT, ENUMERATOR, ...) ENUMERATOR = KOLO_##CONSTANT,
+enum class DataType : uint8_t { KOLO_FOR_EACH_TYPE(KOLO_ENUMERATOR) };
+enum class Reduction : uint8_t { KOLO_FOR_EACH_REDUCTION(KOLO_ENUMERATOR) };
+enum class CollectiveKind : uint8_t { KOLO_FOR_EACH_COLLECTIVE(KOLO_ENUMERATOR) };
+#undef KOLO_ENUMERATOR
 
 /// Bytes of one element; 0 for a value outside the enumeration.
 KOLO_RUNTIME_API size_t sizeBytes(DataType type);
