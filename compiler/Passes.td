@@ -12,7 +12,7 @@ def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"
     - a result that is not the collective's.
 
     A smaller mesh of the same kind replaces one of more than 64 ranks (32 for a collective with a root); powers of two stay
-    powers of two. The attribute `kolo.checked` records the mesh that was looked at.
+    powers of two. The attribute `checked` records the mesh that was looked at.
   }];
   let options = [Option<"result", "result", "bool", "true", "check the result too, not only the statements">];
 }
@@ -52,7 +52,7 @@ def VerifyProjected : Pass<"kolo-verify-projected", "::mlir::ModuleOp"> {
   let summary = "states what holds from kolo-project on";
   let description = [{
     Refuses a module in which a choreography is left, and a program of kolo-project that a later pass could not work on:
-    constraints projected_c1 to projected_c7 of compiler/project/VerifyProjected.cpp. Changes nothing.
+    constraints projected_c1 to projected_c6 of compiler/project/VerifyProjected.cpp. Changes nothing.
   }];
 }
 
@@ -81,7 +81,7 @@ def PlaceLanes : Pass<"kolo-place-lanes", "::kolo::ProgramOp"> {
 def VerifySynchronised : Pass<"kolo-verify-synchronised", "::kolo::ProgramOp"> {
   let summary = "states what holds once synchronisation is inferred and lanes are placed";
   let description = [{
-    Refuses a program that an earlier pass left half done: constraints synchronised_c1 to synchronised_c4 of
+    Refuses a program that an earlier pass left half done: constraints synchronised_c1 and synchronised_c2 of
     compiler/sync/VerifySynchronised.cpp. Changes nothing. kolo-check-program decides whether the synchronisation is right.
   }];
 }
@@ -103,10 +103,10 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   let summary = "refuses a program that is not proved right, with the shortest interleaving that breaks it";
   let description = [{
     Asks the checker (compiler/check/Verdict.h) about the program on every mesh that it is compiled for, whoever wrote it. The
-    attribute `kolo.proved` records the meshes on which it is proved, each with the mesh that the checker ran for it.
+    attribute `proved` records the meshes on which it is proved, each with the mesh that the checker ran for it.
   }];
   let options = [
-    Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and set the attribute `kolo.unproved`">,
+    Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and mark the program `unproved`">,
     Option<"transport", "transport", "std::string", "\"shared\"", "shared, peer, network or network:nics=K">,
     Option<"budget", "budget", "int64_t", "1 << 20", "bytes that one mesh may take; a smaller mesh replaces a larger one">
   ];

@@ -2,7 +2,6 @@
 #include "dsl/EmitChoreography.h"
 
 #include "ir/IndexArithmetic.h"
-#include "ir/Stripe.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -112,9 +111,10 @@ OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
     sizes.push_back(builder.getDenseI64ArrayAttr(mesh));
   SmallVector<int64_t> groupDims(recording.groupDims.begin(), recording.groupDims.end());
   auto kind = kolo::CollectiveKind(int(definition.collective.kind)); // compiler/tools/driver/Kinds.cpp ties them
-  auto choreography = ChoreographyOp::create(builder, loc, builder.getStringAttr(definition.name),
-                                             CollectiveAttr::get(builder.getContext(), kind, groupDims),
-                                             builder.getStrArrayAttr(names), builder.getArrayAttr(sizes));
+  auto choreography = ChoreographyOp::create(
+      builder, loc, builder.getStringAttr(definition.name), CollectiveAttr::get(builder.getContext(), kind, groupDims),
+      builder.getStrArrayAttr(names), builder.getArrayAttr(sizes), InPlace::CopyInput,
+      /*checked=*/nullptr);
   builder.setInsertionPointToStart(&choreography.getBody().emplaceBlock());
 
   for (size_t dim = 0; dim < names.size(); ++dim)
@@ -236,7 +236,7 @@ void Emitter::emitSlice(const RecordedSlice &slice, int variant, SmallVectorImpl
 
 void Emitter::markVariant(Operation *op, int variant) {
   if (variant >= 0)
-    op->setAttr(stripeName, builder.getI64IntegerAttr(variant));
+    KoloDialect::StripeAttrHelper(builder.getContext()).setAttr(op, builder.getI64IntegerAttr(variant));
 }
 
 Value Emitter::emitExpression(const ExpressionRef &expression) {

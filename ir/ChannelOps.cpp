@@ -8,7 +8,13 @@ using namespace mlir;
 namespace kolo {
 
 LogicalResult ProgramOp::verify() {
-  return verifyProgramShape(*this, {getCollective(), getMesh(), getMeshes()}, "program");
+  if (failed(verifyProgramShape(*this, {getCollective(), getMesh(), getMeshes()}, "program")))
+    return failure();
+  if (getProved() && !areOfMeshes(*getProved(), getMeshes()))
+    return emitOpError("program_c10: is proved on another mesh than those it is compiled for, or twice on one");
+  if (getUnproved() && getProved() && getProved()->size() == getMeshes().size())
+    return emitOpError("program_c11: is proved on all of its meshes, and unproved");
+  return success();
 }
 
 static bool hasRole(Value buffer, BufferRole role) {
@@ -69,6 +75,29 @@ static LogicalResult verifyPackets(ProgramOp program) {
   return failure(result.wasInterrupted());
 }
 
+static std::optional<uint64_t> semaphoreOf(Operation *op) {
+  if (auto signal = dyn_cast<SignalOp>(op))
+    return signal.getSemaphore();
+  auto wait = dyn_cast<WaitOp>(op);
+  return wait ? std::optional(wait.getSemaphore()) : std::nullopt;
+}
+
+static LogicalResult verifyCredits(ProgramOp program) {
+  llvm::DenseMap<uint64_t, std::optional<CreditKind>> kinds;
+  WalkResult result = program.walk([&](Operation *op) -> WalkResult {
+    std::optional<uint64_t> semaphore = semaphoreOf(op);
+    if (!semaphore)
+      return WalkResult::advance();
+    std::optional<CreditKind> credit = creditOf(op);
+    if (credit && program.getNeedsHandshake())
+      return op->emitOpError("program_c12: is a credit of a program that needs a handshake");
+    if (kinds.try_emplace(*semaphore, credit).first->second != credit)
+      return op->emitOpError("program_c13: is another kind of credit than others of semaphore ") << *semaphore;
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   WalkResult result = walk([](Operation *op) {
     if (!isa<StatementInterface>(op))
@@ -76,7 +105,8 @@ LogicalResult ProgramOp::verifyRegions() {
     op->emitOpError("program_c4: belongs to the choreography phase");
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted() || failed(verifyPublished(*this)) || failed(verifyPackets(*this)));
+  return failure(result.wasInterrupted() || failed(verifyPublished(*this)) || failed(verifyPackets(*this)) ||
+                 failed(verifyCredits(*this)));
 }
 
 LogicalResult EnterOp::verify() {
@@ -134,6 +164,13 @@ LogicalResult GetOp::verify() { return verifyMove(*this, "get", 1); }
 LogicalResult ChannelCopyOp::verify() { return verifyMove(*this, "copy", 2); }
 LogicalResult ChannelReduceOp::verify() { return verifyMove(*this, "reduce", 2); }
 
+std::optional<CreditKind> creditOf(Operation *op) {
+  if (auto signal = dyn_cast<SignalOp>(op))
+    return signal.getCredit();
+  auto wait = dyn_cast<WaitOp>(op);
+  return wait ? wait.getCredit() : std::nullopt;
+}
+
 SmallVector<MoveInterface> FuseOp::getMoves() {
   SmallVector<MoveInterface> moves;
   getBody().walk([&](MoveInterface move) { moves.push_back(move); });
@@ -185,9 +222,8 @@ static bool mayAlias(FuseOp fuse, Value a, Value b) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
   if (!isOfCaller(roleOf(a)) || !isOfCaller(roleOf(b)))
     return false;
-  auto inPlace = fuse->getParentOfType<ProgramOp>()->getAttrOfType<StringAttr>("kolo.in_place");
-  return roleOf(a) == roleOf(b) ||
-         (inPlace && inPlace.getValue() == "direct"); // two names of the input or the output, or both
+  // Two names of the input or of the output, or one of both.
+  return roleOf(a) == roleOf(b) || fuse->getParentOfType<ProgramOp>().getInPlace() == InPlace::Direct;
 }
 
 /// Whether slices of two buffers that may be one memory are the same chunk: of buffers that are cut alike.

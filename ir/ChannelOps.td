@@ -22,17 +22,33 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
     program_c3: every entry of `meshes` has one positive size per dimension.
     program_c4: no statement of the choreography phase inside.
     program_c5: a published buffer is written by this rank only, and only before `enter`.
-    program_c6: packets are put by whichever rank, then copied or reduced by the rank that owns them, outside of a fuse, and
-    neither touched in any other way nor moved from packets to packets.
+    program_c6: any rank puts packets, then the rank that owns them copies or reduces them. No other op touches them, no fuse
+    does, and no move goes from packets to packets.
     program_c7: where there are packets, ranks access nothing else of each other's: a packet says nothing of other memory.
-    program_c8: packets are moved whole, or part `lane` of `num_lanes`: each of these has a packet even if it is empty.
+    program_c8: packets are moved whole, or part `lane` of `num_lanes`. Each of these parts has a packet even if it is empty.
     program_c9: where some packets are LL128, all are.
+    program_c10: every entry of `proved` is of another entry of `meshes`.
+    program_c11: `unproved` says that some entry of `meshes` is not among `proved`.
+    program_c12: a program that needs a handshake has no credits yet.
+    program_c13: all signals and waits of one semaphore are credits of the same kind, or none of them is a credit.
+
+    The passes state here what later ones rely on:
+
+    | clause | meaning | from |
+    |---|---|---|
+    | `in_place direct` | a call whose input lies inside its output may run as it is | PlaceStaging |
+    | `needs_handshake` | the program has data signals only: nothing yet keeps a peer from writing too early | Project |
+    | `proved [...]` | the checker has proved the program on these meshes | CheckProgram |
+    | `unproved` | the caller accepts the program though it is not proved on every mesh | CheckProgram |
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
-                   TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes, I64Attr:$semaphores);
+                   TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes, I64Attr:$semaphores,
+                   DefaultValuedAttr<InPlaceAttr, "::kolo::InPlace::CopyInput">:$in_place, UnitAttr:$needs_handshake,
+                   OptionalAttr<ProofArrayAttr>:$proved, UnitAttr:$unproved);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name $collective `mesh` $mesh `meshes` custom<Meshes>($meshes) `semaphores` $semaphores attr-dict-with-keyword $body
+    $sym_name $collective `mesh` $mesh `meshes` custom<Meshes>($meshes) `semaphores` $semaphores (`in_place` $in_place^)?
+    (`needs_handshake` $needs_handshake^)? (`proved` $proved^)? (`unproved` $unproved^)? attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -62,34 +78,36 @@ def NumLanesOp : ChannelOp<"num_lanes", [Pure]> {
 def SignalOp : ChannelOp<"signal"> {
   let summary = "adds one to a semaphore at a peer";
   let description = [{
-    Example: `kolo.chan.signal 0 to %peer`. Never blocks. What this lane put to that peer before, and everything it wrote
-    itself or had waited for, is visible to the lane that waited for the signal.
+    Example: `kolo.chan.signal 0 to %peer`. Never blocks. The lane that waits for the signal then sees what this lane put to
+    that peer before. It also sees everything that this lane wrote itself or had waited for.
+
+    `kolo.chan.signal 1 to %peer credit(entry)` announces no data: it gives a credit of this kind (`CreditKind`).
 
     signal_c1: the semaphore is one of the program's.
   }];
-  let arguments = (ins I64Attr:$semaphore, Index:$rank);
-  let assemblyFormat = "$semaphore `to` $rank attr-dict";
+  let arguments = (ins I64Attr:$semaphore, Index:$rank, OptionalAttr<CreditKindAttr>:$credit);
+  let assemblyFormat = "$semaphore `to` $rank (`credit` `` $credit^)? attr-dict";
   let hasVerifier = 1;
 }
 
 def WaitOp : ChannelOp<"wait"> {
   let summary = "waits for the next signal of a peer";
   let description = [{
-    Example: `kolo.chan.wait 0 from %peer`. The k-th wait on a semaphore, counted over all invocations, returns once it was
-    signalled k times.
+    Example: `kolo.chan.wait 0 from %peer`, or `kolo.chan.wait 1 from %peer credit(entry)` for a credit. The k-th wait on a
+    semaphore, counted over all invocations, returns once it was signalled k times.
 
     wait_c1: the semaphore is one of the program's.
   }];
-  let arguments = (ins I64Attr:$semaphore, Index:$rank);
-  let assemblyFormat = "$semaphore `from` $rank attr-dict";
+  let arguments = (ins I64Attr:$semaphore, Index:$rank, OptionalAttr<CreditKindAttr>:$credit);
+  let assemblyFormat = "$semaphore `from` $rank (`credit` `` $credit^)? attr-dict";
   let hasVerifier = 1;
 }
 
 def EnterOp : ChannelOp<"enter"> {
   let summary = "waits until every rank has entered this invocation";
   let description = [{
-    Returns once this lane of every rank of the mesh has come to it in this invocation. What they wrote before, into published
-    buffers, is visible after. Says nothing about puts of earlier invocations that nobody waited for.
+    Returns once this lane of every rank of the mesh has reached it in this invocation. Then every rank sees what the others
+    wrote into published buffers before. It orders no puts of earlier invocations that nobody waited for.
 
     enter_c1: at the top level of a program, which has one at most.
     enter_c2: nothing comes before it but what fills published buffers from this rank's own memory.
@@ -103,8 +121,8 @@ def FlushOp : ChannelOp<"flush"> {
   let assemblyFormat = "attr-dict";
 }
 
-// Part p of P of a chunk holds those of its elements from p*m/P to (p+1)*m/P, rounded as chunks are (see kolo.buffer), where
-// m is the distance of slots for such chunks, however long this one is: so a part of a slot is the same memory whichever
+// Part p of P of a chunk holds the chunk's elements from p*m/P to (p+1)*m/P, rounded as chunks are (see kolo.buffer). Here m
+// is the distance of slots for such chunks, however long this chunk is. So a part of a slot is the same memory whichever
 // chunk lies in it, and parts of different numbers never meet.
 class MoveOp<string mnemonic, dag rank, string rankFormat, string sourceRank, string destinationRank>
     : ChannelOp<mnemonic, [AttrSizedOperandSegments, MoveInterface]> {
@@ -171,9 +189,9 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
       kolo.chan.put %out[%me] size [%c1] -> %all[%me] size [%c1] to %next part %lane of %lanes : ...
     }
     ```
-    The body is run once for every element of the chunk, in any order of the elements: its moves are those of that one
-    element, and each of its sources is read before anything is written. So every source is read once, whatever is made of
-    it, and the sum of many sources needs no memory. Otherwise the moves mean what they mean outside.
+    The body runs once for every element of the chunk, in any order of the elements. Its moves are those of that one element.
+    Each of its sources is read before anything is written. So every source is read once, however often it is used, and the
+    sum of many sources needs no memory. Otherwise the moves mean what they mean outside.
 
     fuse_c1: one offset and one size per grid dimension; `part` and `of` come together.
     fuse_c2: the slice is one chunk of a buffer without slots.
@@ -181,8 +199,8 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
     fuse_c4: every move has the slice, with its part, as its source or destination in this rank's memory; the moves out of it
     come after those into it.
     fuse_c5: a move that overwrites the slice is the first, and in no loop.
-    fuse_c6: memory that is written is read in no other chunk than the one that is written. Input and output are one memory
-    if the program is called in place (`kolo.in_place = "direct"`).
+    fuse_c6: memory that is written is read in no other chunk than the one that is written. Input and output
+    are one memory if the program is called in place (`in_place direct`).
     fuse_c7: what goes out of the slice overwrites: it is the same everywhere.
     fuse_c8: a division is of the slice, with its part, once and in no loop, after the moves into it, of which one combines, and
     before those out of it.

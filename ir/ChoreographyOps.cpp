@@ -6,7 +6,11 @@ using namespace mlir;
 namespace kolo {
 
 LogicalResult ChoreographyOp::verify() {
-  return verifyProgramShape(*this, {getCollective(), getMesh(), getMeshes()}, "choreography");
+  if (failed(verifyProgramShape(*this, {getCollective(), getMesh(), getMeshes()}, "choreography")))
+    return failure();
+  if (getChecked() && !areOfMeshes(*getChecked(), getMeshes()))
+    return emitOpError("choreography_c5: was checked for another mesh than those it is compiled for, or twice for one");
+  return success();
 }
 
 LogicalResult ChoreographyOp::verifyRegions() {

@@ -14,17 +14,24 @@ def ChoreographyOp : KoloOp<"choreography", [IsolatedFromAbove, NoTerminator, Si
     ```mlir
     kolo.choreography @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4], [8]] { ... }
     ```
-    `meshes` lists the mesh sizes that the program is compiled for.
+    `meshes` lists the mesh sizes that the program is compiled for. CheckChoreography adds `checked [#kolo.proof<...>]`, and
+    PlaceStaging `in_place direct` where a call whose input lies inside its output may run as it is.
 
     choreography_c1: between one and four mesh dimensions, with distinct names.
     choreography_c2: the group dimensions are dimensions of the mesh, in increasing order.
     choreography_c3: every entry of `meshes` has one positive size per dimension.
     choreography_c4: no op of the channel phase inside.
+    choreography_c5: every entry of `checked` is of another entry of `meshes`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
-                   TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes);
+                   TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes,
+                   DefaultValuedAttr<InPlaceAttr, "::kolo::InPlace::CopyInput">:$in_place,
+                   OptionalAttr<ProofArrayAttr>:$checked);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name $collective `mesh` $mesh `meshes` custom<Meshes>($meshes) attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name $collective `mesh` $mesh `meshes` custom<Meshes>($meshes) (`in_place` $in_place^)? (`checked` $checked^)?
+    attr-dict-with-keyword $body
+  }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }

@@ -64,6 +64,13 @@ LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, Strin
   return success();
 }
 
+bool areOfMeshes(ArrayAttr proofs, ArrayAttr meshes) {
+  llvm::SmallDenseSet<ArrayRef<int64_t>> left;
+  for (auto mesh : meshes.getAsRange<DenseI64ArrayAttr>())
+    left.insert(mesh.asArrayRef());
+  return llvm::all_of(proofs.getAsRange<ProofAttr>(), [&](ProofAttr proof) { return left.erase(proof.getMesh()); });
+}
+
 bool fitsGrid(Value buffer, OperandRange offsets, OperandRange sizes) {
   size_t gridRank = cast<BufferType>(buffer.getType()).getGridRank();
   return offsets.size() == gridRank && sizes.size() == gridRank;

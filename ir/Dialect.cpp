@@ -1,6 +1,8 @@
 // Registers the dialect, its attributes, its types and its ops.
 #include "ir/Kolo.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -39,6 +41,35 @@ LogicalResult CollectiveAttr::verify(function_ref<InFlightDiagnostic()> emitErro
   if (!llvm::is_sorted(groupDims) || llvm::adjacent_find(groupDims) != groupDims.end())
     return emitError() << "group dimensions must be in increasing order";
   return success();
+}
+
+LogicalResult ProofAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> mesh,
+                                ArrayRef<int64_t> on) {
+  auto isPositive = [](int64_t size) { return size > 0; };
+  if (mesh.size() != on.size() || !llvm::all_of(mesh, isPositive) || !llvm::all_of(on, isPositive))
+    return emitError() << "proof_c1: both meshes must have the same number of dimensions, and positive sizes";
+  return success();
+}
+
+LogicalResult KoloDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+  bool isNumber = number && number.getType().isInteger(64) && number.getInt() >= 0;
+  StringAttr name = attribute.getName();
+  if (name == StripeAttrHelper::getNameStr())
+    return isNumber && isa<StatementInterface, scf::ForOp>(op)
+               ? success()
+               : op->emitOpError("stripe_c1: only a statement or an scf.for has a kolo.stripe, which is a number");
+  if (name == PhaseAttrHelper::getNameStr())
+    return isNumber && isa_and_present<ProgramOp>(op->getParentOp())
+               ? success()
+               : op->emitOpError("phase_c1: only an op at the top level of a program has a kolo.phase, a number");
+  if (name == PipelinePhaseAttrHelper::getNameStr())
+    return isNumber && isa<scf::IfOp>(op) && op->getParentOfType<ProgramOp>()
+               ? success()
+               : op->emitOpError("pipeline_phase_c1: only an scf.if of a program has a kolo.pipeline_phase, a number");
+  if (name == "kolo.selection" && isa<ModuleOp>(op))
+    return success();
+  return op->emitOpError("mark_c1: there is no mark ") << name.getValue();
 }
 
 LogicalResult StepAttr::verify(function_ref<InFlightDiagnostic()> emitError, StepKind kind, ArrayRef<int64_t> table) {

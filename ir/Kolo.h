@@ -12,6 +12,8 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <optional>
+
 #include "KoloDialect.h.inc"
 #include "KoloEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -36,6 +38,9 @@ inline bool isOfCaller(BufferRole role) { return role == BufferRole::Input || ro
 /// Whether a slice size stands for a range of chunks rather than for one chunk. Ranged dimensions of a source and a
 /// destination are paired in order.
 bool isRanged(mlir::Value size);
+
+/// The kind of credit that a signal or a wait is; nothing for one of data, and for other ops.
+std::optional<CreditKind> creditOf(mlir::Operation *op);
 
 /// What phase-neutral ops need to know of the program around them. `op` may be of either phase.
 struct ProgramShape {

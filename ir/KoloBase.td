@@ -11,11 +11,29 @@ def KoloDialect : Dialect {
   let cppNamespace = "::kolo";
   let summary = "collectives as choreographies, and as per-rank channel programs";
   let description = [{
-    Two phases, visible in the op names. Choreography ops (`kolo.choreography`, `kolo.transfer`, ...) are the global view:
-    statements run one after the other on all ranks, with no synchronisation. Channel ops (`kolo.chan.*`) are one rank's
-    view, symbolic in its coordinates, with all synchronisation explicit. Index arithmetic and loops are upstream `arith`
-    and `scf` in both. `kolo.dim_size`, `kolo.root`, `kolo.lookup` and `kolo.buffer` belong to both.
+    The dialect has two phases, visible in the op names. Choreography ops (`kolo.choreography`, `kolo.transfer`, ...) are the
+    global view: statements run one after the other on all ranks, with no synchronisation. Channel ops (`kolo.chan.*`) are
+    one rank's view, symbolic in its coordinates, with all synchronisation explicit. Both use upstream `arith` and `scf` for
+    index arithmetic and loops. `kolo.dim_size`, `kolo.root`, `kolo.lookup` and `kolo.buffer` belong to both.
+
+    Three marks may stand on ops of other dialects too. Each is an i64, not negative.
+
+    | mark | meaning | from | to |
+    |---|---|---|---|
+    | `kolo.stripe` | the variant of the language's `stripe` that a statement or a loop belongs to | dsl | FuseStripes |
+    | `kolo.phase` | the top-level statement or loop of the choreography that an op comes from | Project | PlacePipeline |
+    | `kolo.pipeline_phase` | the phase that a branch of a pipeline holds | PlacePipeline | synchronisation |
+
+    A stripe's mark is a hint, not a promise. A pass that needs independent variants looks at their slices.
+
+    stripe_c1: `kolo.stripe` is a number on a statement or on an `scf.for`.
+    phase_c1: `kolo.phase` is a number on an op at the top level of a program.
+    pipeline_phase_c1: `kolo.pipeline_phase` is a number on an `scf.if` inside a program.
+    mark_c1: no other attribute of this dialect is a mark.
   }];
+  let discardableAttrs = (ins "::mlir::IntegerAttr":$stripe, "::mlir::IntegerAttr":$phase,
+                          "::mlir::IntegerAttr":$pipeline_phase);
+  let hasOperationAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
 }
@@ -49,14 +67,41 @@ def StepKind : I32EnumAttr<"StepKind", "how a relation moves along one mesh dime
   let genSpecializedAttr = 0;
 }
 
+// Weakest first. A put's receiver gives the credit to its sender; a pull's reader gives it to the owner of what it reads.
+def CreditKind : I32EnumAttr<"CreditKind", "which promise a signal makes that announces no data", [
+    // The receiver is through with iteration k of a loop; the sender waits for it before iteration k + D.
+    I32EnumAttrCase<"Lag", 0, "lag">,
+    // The reader has read for the last time; the owner waits for it before the end of the program.
+    I32EnumAttrCase<"Exit", 1, "exit">,
+    // The receiver has entered this invocation; the sender waits for it before its first put.
+    I32EnumAttrCase<"Entry", 2, "entry">,
+    // All that precedes the statement is complete at the receiver; the sender waits for it before its put. Of a pull: the
+    // reader has read; the owner waits for it at the end of the statement.
+    I32EnumAttrCase<"Statement", 3, "statement">]> {
+  let cppNamespace = "::kolo";
+  let genSpecializedAttr = 0;
+}
+def CreditKindAttr : EnumAttr<KoloDialect, CreditKind, "credit"> { let assemblyFormat = "`(` $value `)`"; }
+
+// The names are those of the manifest.
+def InPlace : I32EnumAttr<"InPlace", "how a call may run whose input lies inside its output", [
+    // The runtime first copies the input, which is right for every program.
+    I32EnumAttrCase<"CopyInput", 0, "copyInput">,
+    // The call runs as it is: the program reads no input that it has overwritten as output.
+    I32EnumAttrCase<"Direct", 1, "direct">]> {
+  let cppNamespace = "::kolo";
+  let genSpecializedAttr = 0;
+}
+def InPlaceAttr : EnumAttr<KoloDialect, InPlace, "in_place">;
+
 //===--- Attributes ------------------------------------------------------------------------------------------------===//
 
 def CollectiveAttr : AttrDef<KoloDialect, "Collective"> {
   let mnemonic = "collective";
   let summary = "the collective that a program implements, and the mesh dimensions that it runs over";
   let description = [{
-    `#kolo.collective<all_gather over 0, 1>`: every set of ranks that differ only in dimensions 0 and 1 gathers among
-    itself. Its members are numbered row-major over these dimensions.
+    `#kolo.collective<all_gather over 0, 1>`: each set of ranks that differ only in dimensions 0 and 1 is a group, and gathers
+    among itself. The group's members are numbered row-major over these dimensions.
   }];
   let parameters = (ins EnumParameter<CollectiveKind>:$kind, ArrayRefParameter<"int64_t">:$groupDims);
   let assemblyFormat = "`<` $kind `over` $groupDims `>`";
@@ -81,6 +126,20 @@ def StepAttr : AttrDef<KoloDialect, "Step"> {
   let genVerifyDecl = 1;
 }
 def StepArrayAttr : TypedArrayAttrBase<StepAttr, "one step per mesh dimension">;
+
+def ProofAttr : AttrDef<KoloDialect, "Proof"> {
+  let mnemonic = "proof";
+  let summary = "a mesh that a program was checked for, and the mesh that the checker ran it on";
+  let description = [{
+    `#kolo.proof<[64] on [16]>`: the checker represents a mesh that is too large by a smaller one of the same kind.
+
+    proof_c1: both meshes have the same number of dimensions, and positive sizes.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$mesh, ArrayRefParameter<"int64_t">:$on);
+  let assemblyFormat = "`<` `[` $mesh `]` `on` ` ` `[` $on `]` `>`";
+  let genVerifyDecl = 1;
+}
+def ProofArrayAttr : TypedArrayAttrBase<ProofAttr, "one proof per mesh">;
 
 //===--- Types -----------------------------------------------------------------------------------------------------===//
 
@@ -134,17 +193,18 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
     ```mlir
     %arrived = kolo.buffer scratch "arrived" grid(%two) blocks 1 cut %n : !kolo.buffer<1>
     ```
-    With `cut`, every grid element is a slot: it holds any one chunk of a block of `count` elements that is cut into that many
-    chunks. A slot has no size of its own: what is moved into it or out of it is as long as the chunk on the other side, and
-    lies at its beginning. Slots follow each other at distances of count/cut elements, rounded up, plus 16 bytes less one
-    element, rounded up to a multiple of 16 bytes: no chunk is larger. A `cut` below 1 counts as 1.
+    With `cut`, every grid element is a slot. It holds any one chunk of a block of `count` elements that is cut into that many
+    chunks. A move into a slot or out of it is as long as the chunk on the other side, and starts where the slot starts. Slots
+    lie ceil(count/cut) elements plus 16 bytes less one element apart, rounded up to a multiple of 16 bytes. No chunk is
+    larger. A `cut` below 1 counts as 1.
 
-    A `published` buffer is what a rank says in `kolo.chan.enter`: it fills the buffer before, and all ranks may read it after.
-    There are two, which invocations use in turn. It is small; a target says how small.
+    A rank fills a `published` buffer before `kolo.chan.enter`; all ranks may read it after. There are two of each such buffer,
+    which invocations use in turn. The buffer is small; a target says how small.
 
-    In a `packets` buffer every few bytes carry the number of the invocation that they were put in, written with them at once. What
-    reads them waits for those of its own invocation: no signal is needed. There are two of each, used in turn, and no element is
-    put twice in one invocation. With `ll128`, they are 128 bytes together, of which 120 are data, else 8, of which 4 are.
+    A `packets` buffer holds LL packets: 8 bytes, of which 4 are data. With `ll128` it holds LL128 lines: 128 bytes, of which
+    120 are data. Each carries the number of the invocation that put it, written at once with the data. A reader waits for the
+    packets of its own invocation and needs no signal. There are two of each such buffer, used in turn. No element is put twice
+    in one invocation.
 
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.

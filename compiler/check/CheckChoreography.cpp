@@ -1,5 +1,5 @@
 // CheckChoreography: refuses a choreography that does not do what its collective asks, at the author's line.
-//   Changes nothing but the attribute kolo.checked: [mesh, mesh looked at] per mesh.
+//   Changes nothing but the attribute `checked`: one proof per mesh.
 // Runs all ranks over symbolic chunks. A chunk's content is the input chunk that it descends from, and the set of ranks
 // whose contribution it holds. Requires choreography form. Runs first: every later pass relies on slices that lie in
 // their grids, and on paired chunks of equal size.
@@ -180,7 +180,6 @@ struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
     FailureOr<IndexEvaluator> evaluator = IndexEvaluator::create(choreography);
     if (failed(evaluator))
       return signalPassFailure();
-    Builder builder(&getContext());
     SmallVector<Attribute> checked;
     mistaken.clear();
     bool isRight = true;
@@ -188,11 +187,11 @@ struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
       SmallVector<int64_t> looked =
           representativeMesh(choreography, mesh, maxRanksInFull(choreography.getCollective().getKind()));
       isRight &= succeeded(checkMesh(*evaluator, looked));
-      checked.push_back(builder.getArrayAttr({mesh, builder.getDenseI64ArrayAttr(looked)}));
+      checked.push_back(ProofAttr::get(&getContext(), mesh, looked));
     }
     if (!isRight)
       return signalPassFailure();
-    choreography->setAttr("kolo.checked", builder.getArrayAttr(checked));
+    choreography.setCheckedAttr(ArrayAttr::get(&getContext(), checked));
   }
 
   /// One root's failure is enough for a mesh; other meshes are still looked at.

@@ -1,7 +1,7 @@
 // CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that
 // breaks it.
-//   Changes nothing but attributes: kolo.proved, [mesh, mesh run through] per proved mesh. With the option `unproved`
-//   it lets any program pass, and sets kolo.unproved on one that is not proved on all of its meshes.
+//   Changes nothing but attributes: `proved`, one proof per proved mesh. With the option `unproved`
+//   it lets any program pass, and sets `unproved` on one that is not proved on all of its meshes.
 // Requires channel form, whoever wrote it. Runs last, so that the target gets the program that was proved.
 #include "compiler/Passes.h"
 #include "compiler/check/ShowVerdict.h"
@@ -27,23 +27,20 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
     }
     options.transport = *chosen;
     setBudget(options, budget);
-    Builder builder(&getContext());
     SmallVector<Attribute> proved;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
       Verdict verdict = checkProgram(program, mesh, options);
       if (verdict.isProved())
-        proved.push_back(builder.getArrayAttr({mesh, builder.getDenseI64ArrayAttr(verdict.checkedOn)}));
+        proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn));
       else
         others.push_back(std::move(verdict));
     }
     report(others);
     if (!others.empty() && !unproved)
       return signalPassFailure();
-    program->setAttr("kolo.proved", builder.getArrayAttr(proved));
-    program->removeAttr("kolo.unproved");
-    if (!others.empty())
-      program->setAttr("kolo.unproved", builder.getUnitAttr());
+    program.setProvedAttr(ArrayAttr::get(&getContext(), proved));
+    program.setUnproved(!others.empty());
   }
 
   /// A mistake that shows on several meshes is explained on the first.

@@ -293,8 +293,7 @@ std::optional<Refutation> checkResources(ProgramOp program, ArrayRef<int64_t> me
 /// All roots, and calls in place, on one mesh.
 void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict) {
   ProgramOp program = code.program;
-  auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
-  int64_t numVariants = inPlace && inPlace.getValue() == "direct" ? 2 : 1;
+  int64_t numVariants = program.getInPlace() == InPlace::Direct ? 2 : 1;
   int64_t numRoots = countRoots(program.getCollective(), mesh), numRanks = 1;
   for (int64_t size : mesh)
     numRanks *= size;
@@ -358,12 +357,12 @@ std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64
     SyncCounts counts;
     std::map<std::string, int64_t> credits;
     for (const Event &event : trace.events) {
-      auto kind = code->ops[event.op].op->getAttrOfType<StringAttr>(creditName);
+      std::optional<CreditKind> kind = creditOf(code->ops[event.op].op);
       counts.flushes += event.kind == EventKind::Flush;
       counts.dataSignals += event.kind == EventKind::Signal && !kind;
       counts.dataWaits += event.kind == EventKind::Wait && !kind;
       if (event.kind == EventKind::Wait && kind)
-        ++credits[kind.getValue().str()];
+        ++credits[stringifyCreditKind(*kind).str()];
     }
     counts.enters = llvm::any_of(trace.events, [](const Event &event) { return event.kind == EventKind::Enter; });
     counts.creditWaits.assign(credits.begin(), credits.end());

@@ -110,9 +110,6 @@ struct SyncCounts {
   int64_t waits() const;
 };
 
-/// On the signals and waits of a credit: its kind, a StringAttr. Signals and waits for data have none.
-inline constexpr char creditName[] = "kolo.credit";
-
 /// Checks a program on one mesh. Never emits diagnostics. The program must verify; it may be hand-written.
 Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const CheckOptions &options = {});
 /// Whether the checker refutes the program on none of the meshes that it is compiled for. A smaller mesh represents one

@@ -60,9 +60,9 @@ void Projector::run() {
   builder.setInsertionPoint(choreography);
   auto program =
       ProgramOp::create(builder, choreography.getLoc(), choreography.getSymNameAttr(), choreography.getCollective(),
-                        choreography.getMesh(), choreography.getMeshes(), uint64_t(numTransfers));
+                        choreography.getMesh(), choreography.getMeshes(), uint64_t(numTransfers),
+                        choreography.getInPlace(), /*needs_handshake=*/true, /*proved=*/nullptr);
   program->setDiscardableAttrs(choreography->getDiscardableAttrDictionary());
-  program->setAttr(needsHandshakeName, builder.getUnitAttr());
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   for (int64_t dim = 0; dim < int64_t(choreography.getMesh().size()); ++dim) {
     dimSizes.push_back(DimSizeOp::create(builder, choreography.getLoc(), dim));
@@ -86,11 +86,12 @@ void Projector::projectBlock(Block &block) {
 
 /// Marks what was added to the program since the last time, but for arithmetic.
 void Projector::markPhase(int64_t phase) {
+  KoloDialect::PhaseAttrHelper mark(builder.getContext());
   for (Operation &op : llvm::reverse(*builder.getInsertionBlock())) {
-    if (op.hasAttr(phaseName))
+    if (mark.isAttrPresent(&op))
       break;
     if (!isPure(&op) && !isa<BufferOp>(op))
-      op.setAttr(phaseName, builder.getI64IntegerAttr(phase));
+      mark.setAttr(&op, builder.getI64IntegerAttr(phase));
   }
 }
 
@@ -190,19 +191,21 @@ void Projector::projectPush(TransferOp transfer, int64_t semaphore) {
     PutOp::create(builder, loc, mapped(transfer.getSource()), slices.sourceOffsets, slices.sourceSizes,
                   mapped(transfer.getDestination()), slices.destinationOffsets, slices.destinationSizes, rank, Value(),
                   Value());
-    SignalOp::create(builder, loc, uint64_t(semaphore), rank);
+    SignalOp::create(builder, loc, uint64_t(semaphore), rank, /*credit=*/nullptr);
   });
   FlushOp::create(builder, loc);
-  forEachPeer(transfer, Direction::ToSenders,
-              [&](const InlinedSlices &, Value rank) { WaitOp::create(builder, loc, uint64_t(semaphore), rank); });
+  forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &, Value rank) {
+    WaitOp::create(builder, loc, uint64_t(semaphore), rank, /*credit=*/nullptr);
+  });
 }
 
 void Projector::projectPull(TransferOp transfer, int64_t semaphore) {
   Location loc = transfer.getLoc();
-  forEachPeer(transfer, Direction::ToReceivers,
-              [&](const InlinedSlices &, Value rank) { SignalOp::create(builder, loc, uint64_t(semaphore), rank); });
+  forEachPeer(transfer, Direction::ToReceivers, [&](const InlinedSlices &, Value rank) {
+    SignalOp::create(builder, loc, uint64_t(semaphore), rank, /*credit=*/nullptr);
+  });
   forEachPeer(transfer, Direction::ToSenders, [&](const InlinedSlices &slices, Value rank) {
-    WaitOp::create(builder, loc, uint64_t(semaphore), rank);
+    WaitOp::create(builder, loc, uint64_t(semaphore), rank, /*credit=*/nullptr);
     Value source = mapped(transfer.getSource()), destination = mapped(transfer.getDestination());
     if (transfer.getReducing())
       ChannelReduceOp::create(builder, loc, source, slices.sourceOffsets, slices.sourceSizes, destination,

@@ -1,17 +1,15 @@
 // VerifyProjected: states what holds after Project. Changes nothing.
 //   - projected_c1: no choreography is left in the module.
-//   - projected_c2: no signal and no wait belongs to a credit: all are for data.
-//   - projected_c3: every semaphore belongs to one transfer, which has one signal op and one wait op.
-//   - projected_c4: a transfer is a put directly before its signal, or a read directly after its wait, never both.
-//   - projected_c5: the signal of a transfer comes before its wait; a flush stands between those of a put.
-//   - projected_c6: every op of the top level except arithmetic, buffers and `enter` has the number of its phase; the
+//   - projected_c2: every semaphore belongs to one transfer, which has one signal op and one wait op.
+//   - projected_c3: a transfer is a put directly before its signal, or a read directly after its wait, never both.
+//   - projected_c4: the signal of a transfer comes before its wait; a flush stands between those of a put.
+//   - projected_c5: every op of the top level except arithmetic, buffers and `enter` has the number of its phase; the
 //     numbers never decrease.
-//   - projected_c7: whole chunks move, one move at a time: no op has a part, and no moves are fused.
-// Constraints 2 to 7 hold for programs that Project made. An author who writes channel form writes all of its
-// synchronisation, and later passes leave it alone. PlacePipeline relies on c6 and c7; the passes that infer
-// synchronisation rely on c2 to c5.
+//   - projected_c6: whole chunks move, one move at a time: no op has a part, and no moves are fused.
+// Constraints 2 to 6 hold for programs that Project made. An author who writes channel form writes all of its
+// synchronisation, and later passes leave it alone. PlacePipeline relies on c5 and c6; the passes that infer
+// synchronisation rely on c2 to c4, and on there being no credits (program_c12).
 #include "compiler/Passes.h"
-#include "compiler/check/Verdict.h"
 
 using namespace mlir;
 
@@ -21,10 +19,8 @@ namespace kolo {
 
 namespace {
 
-bool isMadeByProject(ProgramOp program) { return program->hasAttr(needsHandshakeName); }
-bool belongsToCredit(Operation *op) { return op->hasAttr(creditName); }
 std::optional<int64_t> phaseOf(Operation *op) {
-  auto number = op->getAttrOfType<IntegerAttr>(phaseName);
+  IntegerAttr number = KoloDialect::PhaseAttrHelper(op->getContext()).getAttr(op);
   return number ? std::optional(number.getInt()) : std::nullopt;
 }
 
@@ -60,15 +56,13 @@ LogicalResult ProjectedProgram::verify() {
 }
 
 LogicalResult ProjectedProgram::verifyOp(Operation *op) {
-  if (belongsToCredit(op))
-    return op->emitOpError("projected_c2: belongs to a credit, before any was inferred");
   if (auto signal = dyn_cast<SignalOp>(op))
     transfers[signal.getSemaphore()].signals.push_back(signal);
   if (auto wait = dyn_cast<WaitOp>(op))
     transfers[wait.getSemaphore()].waits.push_back(wait);
   auto divide = dyn_cast<DivideOp>(op);
   if (isa<FuseOp>(op) || (divide && divide.getPart()))
-    return op->emitOpError("projected_c7: whole chunks move and are divided, one move at a time");
+    return op->emitOpError("projected_c6: whole chunks move and are divided, one move at a time");
   if (auto move = dyn_cast<MoveInterface>(op))
     return verifyMove(move);
   return success();
@@ -76,13 +70,13 @@ LogicalResult ProjectedProgram::verifyOp(Operation *op) {
 
 LogicalResult ProjectedProgram::verifyMove(MoveInterface move) {
   if (move.getPart())
-    return move->emitOpError("projected_c7: whole chunks move and are divided, one move at a time");
+    return move->emitOpError("projected_c6: whole chunks move and are divided, one move at a time");
   auto signal = dyn_cast_if_present<SignalOp>(move->getNextNode());
   auto wait = dyn_cast_if_present<WaitOp>(move->getPrevNode());
   if (move.getDestinationRank() && !(signal && signal.getRank() == move.getDestinationRank()))
-    return move->emitOpError("projected_c4: the signal to the receiver must follow at once");
+    return move->emitOpError("projected_c3: the signal to the receiver must follow at once");
   if (move.getSourceRank() && !(wait && wait.getRank() == move.getSourceRank()))
-    return move->emitOpError("projected_c4: the wait for the sender must come right before");
+    return move->emitOpError("projected_c3: the wait for the sender must come right before");
   return success();
 }
 
@@ -96,22 +90,22 @@ std::pair<Operation *, Operation *> besideEachOther(Operation *a, Operation *b) 
 LogicalResult ProjectedProgram::verifyTransfer(uint64_t semaphore) {
   Transfer &transfer = transfers[semaphore];
   if (transfer.signals.size() != 1 || transfer.waits.size() != 1)
-    return program.emitOpError("projected_c3: semaphore ")
+    return program.emitOpError("projected_c2: semaphore ")
            << semaphore << " has " << transfer.signals.size() << " signals and " << transfer.waits.size() << " waits";
   SignalOp signal = transfer.signals.front();
   WaitOp wait = transfer.waits.front();
   auto read = dyn_cast_if_present<MoveInterface>(wait->getNextNode());
   bool isPush = isa_and_present<PutOp>(signal->getPrevNode()), isPull = read && read.getSourceRank();
   if (isPush == isPull)
-    return signal.emitOpError("projected_c4: a transfer is either put or read by its receiver");
+    return signal.emitOpError("projected_c3: a transfer is either put or read by its receiver");
   auto [first, last] = besideEachOther(signal, wait);
   if (!first->isBeforeInBlock(last))
-    return wait.emitOpError("projected_c5: the signal of the transfer must come before its wait");
+    return wait.emitOpError("projected_c4: the signal of the transfer must come before its wait");
   bool isFlushed = false;
   for (Operation *op = first; op != last; op = op->getNextNode())
     isFlushed |= isa<FlushOp>(op);
   if (isPush && !isFlushed)
-    return wait.emitOpError("projected_c5: a flush must come between a put and the wait of its transfer");
+    return wait.emitOpError("projected_c4: a flush must come between a put and the wait of its transfer");
   return success();
 }
 
@@ -122,7 +116,7 @@ LogicalResult ProjectedProgram::verifyPhases() {
       continue;
     std::optional<int64_t> phase = phaseOf(&op);
     if (!phase || *phase < last)
-      return op.emitOpError("projected_c6: the number of its phase is missing, or below the one before");
+      return op.emitOpError("projected_c5: the number of its phase is missing, or below the one before");
     last = *phase;
   }
   return success();
@@ -135,7 +129,7 @@ struct VerifyProjected : impl::VerifyProjectedBase<VerifyProjected> {
       return signalPassFailure();
     }
     for (auto program : getOperation().getOps<ProgramOp>())
-      if (isMadeByProject(program) && failed(ProjectedProgram(program).verify()))
+      if (program.getNeedsHandshake() && failed(ProjectedProgram(program).verify()))
         return signalPassFailure();
     markAllAnalysesPreserved();
   }

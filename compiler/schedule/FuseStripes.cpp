@@ -7,7 +7,6 @@
 // Requires choreography form, checked. Runs before PlaceStaging, which decides about calls in place by the order of
 // statements.
 #include "compiler/Passes.h"
-#include "ir/Stripe.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -24,9 +23,11 @@ namespace {
 
 bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && isMemoryEffectFree(&op); }
 
+KoloDialect::StripeAttrHelper stripeMark(Operation &op) { return KoloDialect::StripeAttrHelper(op.getContext()); }
+
 /// The variant of a statement or a loop; nothing for other ops and outside of stripes.
 std::optional<int64_t> variantOf(Operation &op) {
-  auto attribute = op.getAttrOfType<IntegerAttr>(stripeName);
+  IntegerAttr attribute = stripeMark(op).getAttr(&op);
   auto loop = dyn_cast<scf::ForOp>(op);
   bool isItem = isa<StatementInterface>(op) || (loop && loop.getInitArgs().empty());
   return attribute && isItem ? std::optional(attribute.getInt()) : std::nullopt;
@@ -148,7 +149,7 @@ bool Run::takeStatements() {
 void markBody(scf::ForOp loop) {
   for (Operation &op : loop.getBody()->without_terminator())
     if (isa<StatementInterface, scf::ForOp>(op))
-      op.setAttr(stripeName, loop->getAttr(stripeName));
+      stripeMark(op).setAttr(&op, stripeMark(*loop).getAttr(loop));
 }
 
 void appendBody(scf::ForOp into, scf::ForOp from) {
@@ -173,9 +174,10 @@ void Run::takeLoops() {
       first = loop;
       continue;
     }
-    if (first->hasAttr(stripeName))
+    if (KoloDialect::StripeAttrHelper mark = stripeMark(*first); mark.isAttrPresent(first)) {
       markBody(first);
-    first->removeAttr(stripeName); // of several variants from here on
+      mark.removeAttr(first); // of several variants from here on
+    }
     markBody(loop);
     appendBody(first, loop);
   }

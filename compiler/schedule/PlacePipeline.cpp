@@ -25,12 +25,13 @@ using Phase = SmallVector<Operation *>;
 /// The top-level ops of every phase, in order.
 SmallVector<Phase> collectPhases(ProgramOp program) {
   SmallVector<Phase> phases;
+  KoloDialect::PhaseAttrHelper mark(program.getContext());
   int64_t current = -1;
   for (Operation &op : program.getBody().front()) {
-    auto number = op.getAttrOfType<IntegerAttr>(phaseName);
+    IntegerAttr number = mark.getAttr(&op);
     if (!number)
       continue;
-    op.removeAttr(phaseName);
+    mark.removeAttr(&op);
     if (number.getInt() != current)
       phases.emplace_back();
     current = number.getInt();
@@ -46,6 +47,7 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
     SmallVector<Phase> phases = collectPhases(getOperation());
     if (depth <= 1 || phases.size() <= 1)
       return;
+    KoloDialect::PipelinePhaseAttrHelper mark(&getContext());
     Location loc = getOperation().getLoc();
     OpBuilder builder = OpBuilder::atBlockEnd(&getOperation().getBody().front());
     Value lane = LaneOp::create(builder, loc), lanes = NumLanesOp::create(builder, loc);
@@ -61,7 +63,7 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
       Value isBegun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slice, zero);
       Value isOpen = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, slice, numSlices);
       auto branch = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, isBegun, isOpen));
-      branch->setAttr(pipelinePhaseName, builder.getI64IntegerAttr(int64_t(number)));
+      mark.setAttr(branch, builder.getI64IntegerAttr(int64_t(number)));
       builder.setInsertionPointToStart(branch.thenBlock());
       Value part = arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, slice, lanes), lane);
       for (Operation *op : phases[number])

@@ -3,8 +3,9 @@
 //   After:   kolo.transfer %b -> %staging to [flip %m] { the same chunk in %staging } ;
 //            kolo.reduce %staging -> %b { what the sender at (me xor m) would have written }
 // A statement reads all of its sources before it writes; only one without a hazard may move data in one step. The
-// staging buffer has the destination's shape, once for every sender of a receiver. The attribute kolo.in_place tells
-// how a call runs whose input lies inside its output: as it is ("direct"), or with a copy of the input ("copyInput").
+// staging buffer has the destination's shape, once for every sender of a receiver. The pass also states
+// `in_place direct` where a call whose input lies inside its output may run as it is; elsewhere the runtime copies the
+// input first.
 // Requires choreography form, checked. Guarantees that no statement has a hazard.
 #include "compiler/Passes.h"
 #include "compiler/schedule/Hazards.h"
@@ -85,9 +86,7 @@ struct PlaceStaging : impl::PlaceStagingBase<PlaceStaging> {
     int number = 0;
     for (Operation *statement : *hazards)
       Stager(cast<StatementInterface>(statement), {BufferRole::Scratch}).run("staging" + std::to_string(number++));
-    Builder builder(&getContext());
-    getOperation()->setAttr("kolo.in_place",
-                            builder.getStringAttr(mayRunInPlace(getOperation()) ? "direct" : "copyInput"));
+    getOperation().setInPlace(mayRunInPlace(getOperation()) ? InPlace::Direct : InPlace::CopyInput);
   }
 };
 

@@ -25,13 +25,14 @@ namespace {
 struct InferHandshake : impl::InferHandshakeBase<InferHandshake> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
-    if (!program->removeAttr(needsHandshakeName))
+    if (!program.getNeedsHandshake())
       return;
+    program.setNeedsHandshake(false);
     uint64_t semaphores = program.getSemaphores();
     for (const ProjectedTransfer &transfer : findTransfers(program))
-      placeCredit(transfer, {Credit::Statement, 0}, semaphores++);
+      placeCredit(transfer, {CreditKind::Statement, 0}, semaphores++);
     program.setSemaphores(semaphores);
-    program.walk([](Operation *op) { op->removeAttr(pipelinePhaseName); });
+    removePipelinePhases(program);
   }
 };
 

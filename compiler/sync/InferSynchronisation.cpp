@@ -85,7 +85,7 @@ Attempt Inference::attempt(const Choices &choices) {
   OwningOpRef<ProgramOp> program(base.clone());
   uint64_t semaphores = base.getSemaphores();
   for (auto [number, transfer] : llvm::enumerate(findTransfers(*program)))
-    if (const CreditChoice &choice = possible[number][choices[number]]; choice.kind != Credit::None)
+    if (const CreditChoice &choice = possible[number][choices[number]]; choice.kind)
       placeCredit(transfer, choice, semaphores++);
   program->setSemaphores(semaphores);
   std::optional<Refutation> refutation = check(*program);
@@ -254,12 +254,13 @@ void Inference::deferWaits(ProgramOp program) {
   for (size_t number = 0; number < findTransfers(program).size(); ++number) {
     OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
       ProjectedTransfer transfer = findTransfers(changed)[number];
+      KoloDialect::PipelinePhaseAttrHelper mark(changed.getContext());
       Operation *phase = transfer.wait;
-      while (phase && !phase->hasAttr(pipelinePhaseName))
+      while (phase && !mark.isAttrPresent(phase))
         phase = phase->getParentOp();
       // Later phases stand before earlier ones.
       Operation *next = phase ? phase->getPrevNode() : nullptr;
-      while (next && !next->hasAttr(pipelinePhaseName))
+      while (next && !mark.isAttrPresent(next))
         next = next->getPrevNode();
       if (!transfer.isPull() && next)
         moveWait(transfer.wait, phase, &cast<scf::IfOp>(next).thenBlock()->front());
@@ -274,8 +275,9 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
 
   void runOnOperation() override {
     ProgramOp program = getOperation();
-    if (!program->removeAttr(needsHandshakeName))
+    if (!program.getNeedsHandshake())
       return;
+    program.setNeedsHandshake(false);
     CheckOptions larger;
     setBudget(larger, std::max<int64_t>(budget / 4, 1));
     larger.wantSteps = false;
@@ -286,7 +288,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
       attempt = Inference(program, larger).run();
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
     replaceBody(program, *attempt.program);
-    program.walk([](Operation *op) { op->removeAttr(pipelinePhaseName); });
+    removePipelinePhases(program);
   }
 };
 

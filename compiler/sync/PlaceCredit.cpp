@@ -14,26 +14,14 @@ using namespace mlir;
 
 namespace kolo {
 
-StringRef nameOf(Credit kind) {
-  switch (kind) {
-  case Credit::None:
-    return "none";
-  case Credit::Lag:
-    return "lag";
-  case Credit::Exit:
-    return "exit";
-  case Credit::Entry:
-    return "entry";
-  case Credit::Statement:
-    return "statement";
-  }
-  llvm_unreachable("every kind is handled");
+void removePipelinePhases(ProgramOp program) {
+  program.walk([](Operation *op) { op->removeAttr(KoloDialect::PipelinePhaseAttrHelper::getNameStr()); });
 }
 
 SmallVector<ProjectedTransfer> findTransfers(ProgramOp program) {
   std::map<uint64_t, ProjectedTransfer> found;
   program.walk([&](Operation *op) {
-    if (op->hasAttr(creditName))
+    if (creditOf(op))
       return;
     if (auto signal = dyn_cast<SignalOp>(op)) {
       found[signal.getSemaphore()].signal = signal;
@@ -205,13 +193,12 @@ private:
       return !loop || !llvm::is_contained(common, loop) || meetsOthers(loop);
     });
   }
+  CreditKindAttr credit() { return CreditKindAttr::get(program.getContext(), *choice.kind); }
   void createSignal(NestBuilder &nest, Value rank) {
-    auto op = SignalOp::create(nest.builder, loc, semaphore, nest.get(rank));
-    op->setAttr(creditName, nest.builder.getStringAttr(nameOf(choice.kind)));
+    SignalOp::create(nest.builder, loc, semaphore, nest.get(rank), credit());
   }
   void createWait(NestBuilder &nest, Value rank) {
-    auto op = WaitOp::create(nest.builder, loc, semaphore, nest.get(rank));
-    op->setAttr(creditName, nest.builder.getStringAttr(nameOf(choice.kind)));
+    WaitOp::create(nest.builder, loc, semaphore, nest.get(rank), credit());
   }
   /// The op of the block around both ends that is, or holds, `end`.
   Operation *besideOther(Operation *end, Operation *other) {
@@ -304,7 +291,7 @@ void Placement::placeLag() {
 void moveWait(WaitOp wait, Operation *outer, Operation *place) {
   NestBuilder nest{OpBuilder(place)};
   nest.enter(nestOf(wait, outer));
-  WaitOp::create(nest.builder, wait.getLoc(), wait.getSemaphore(), nest.get(wait.getRank()));
+  WaitOp::create(nest.builder, wait.getLoc(), wait.getSemaphore(), nest.get(wait.getRank()), wait.getCreditAttr());
   eraseWithEmptyNest(wait);
 }
 
@@ -320,9 +307,9 @@ void eraseWithEmptyNest(Operation *op) {
 }
 
 SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfer) {
-  SmallVector<CreditChoice> choices{{Credit::None, 0}};
+  SmallVector<CreditChoice> choices(1);
   if (transfer.isPull()) {
-    choices.push_back({Credit::Exit, 0});
+    choices.push_back({CreditKind::Exit, 0});
   } else {
     if (Placement(transfer, {}, 0).lagLoop()) {
       // As far behind as there are slots to receive into, where that is a number; the weakest first.
@@ -333,26 +320,24 @@ SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfer) {
           lags.insert(*slots);
       lags.insert(1);
       for (int64_t lag : lags)
-        choices.push_back({Credit::Lag, lag});
+        choices.push_back({CreditKind::Lag, lag});
     }
-    choices.push_back({Credit::Entry, 0});
+    choices.push_back({CreditKind::Entry, 0});
   }
-  choices.push_back({Credit::Statement, 0});
+  choices.push_back({CreditKind::Statement, 0});
   return choices;
 }
 
 void placeCredit(const ProjectedTransfer &transfer, const CreditChoice &choice, uint64_t semaphore) {
   Placement placement(transfer, choice, semaphore);
-  switch (choice.kind) {
-  case Credit::None:
-    return;
-  case Credit::Lag:
+  switch (*choice.kind) {
+  case CreditKind::Lag:
     return placement.placeLag();
-  case Credit::Exit:
+  case CreditKind::Exit:
     return placement.placeExit();
-  case Credit::Entry:
+  case CreditKind::Entry:
     return placement.placeEntry();
-  case Credit::Statement:
+  case CreditKind::Statement:
     return placement.placeStatement();
   }
 }

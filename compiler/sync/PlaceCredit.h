@@ -2,24 +2,17 @@
 // synchronisation.
 #pragma once
 
-#include "compiler/check/Verdict.h"
+#include "ir/Kolo.h"
+
+#include <optional>
 
 namespace kolo {
 
-/// Kinds of credit, weakest first. The receiver of a push gives the credit; of a pull, the rank that reads.
-///   - Lag: before iteration k + D of a loop, the sender waits until the receiver has finished iteration k.
-///   - Exit: before the program ends, the owner of pulled memory waits until its peer has read it for the last time.
-///   - Entry: before its first put, the sender waits until the receiver has entered this invocation.
-///   - Statement: a put waits until the receiver has completed everything before the statement. The owner of pulled
-///     memory ends the statement when its peer has read it.
-enum class Credit { None, Lag, Exit, Entry, Statement };
-
 struct CreditChoice {
-  Credit kind = Credit::None;
-  int64_t lag = 0; // of Lag: D, at least 1
+  std::optional<CreditKind> kind = {}; // none: the weakest choice
+  int64_t lag = 0;                     // of CreditKind::Lag: D, at least 1
   bool operator==(const CreditChoice &) const = default;
 };
-llvm::StringRef nameOf(Credit kind);
 
 /// The two ends of a transfer in one rank's text, as VerifyProjected states them (projected_c3, projected_c4).
 struct ProjectedTransfer {
@@ -33,8 +26,11 @@ struct ProjectedTransfer {
 /// All transfers of a program that Project made, by semaphore, with or without credits.
 llvm::SmallVector<ProjectedTransfer> findTransfers(ProgramOp program);
 
-/// The credits that a transfer can have, weakest first; None and Statement are always among them.
+/// The credits that a transfer can have, weakest first. No credit and CreditKind::Statement are always among them.
 llvm::SmallVector<CreditChoice> possibleCredits(const ProjectedTransfer &transfer);
+
+/// Removes the marks of PlacePipeline, once synchronisation is settled.
+void removePipelinePhases(ProgramOp program);
 
 /// Erases an op, and the loops and conditions around it that do nothing without it.
 void eraseWithEmptyNest(mlir::Operation *op);
@@ -48,7 +44,7 @@ mlir::Block::iterator endBeforeDivision(ProgramOp program);
 /// Moves a wait in front of `place`, with the loops and conditions around it that are inside of `outer`.
 void moveWait(WaitOp wait, mlir::Operation *outer, mlir::Operation *place);
 
-/// Adds one of its possible credits to a transfer, on a semaphore that nothing else uses.
+/// Adds one of its possible credits, not none, to a transfer, on a semaphore that nothing else uses.
 void placeCredit(const ProjectedTransfer &transfer, const CreditChoice &choice, uint64_t semaphore);
 
 } // namespace kolo

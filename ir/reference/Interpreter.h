@@ -7,9 +7,9 @@
 
 namespace kolo::reference {
 
-/// Runs every statement to completion on all ranks before the next; a statement reads all its sources before it writes
-/// any destination, and senders that reduce into one place do so in increasing order of their ranks. An average's sum
-/// is divided at the end. Results are in `simulated.outputs`. Any program gives an answer or an error that names the
+/// Runs every statement to completion on all ranks before the next. A statement reads all its sources before it writes
+/// any destination. Senders that reduce into one place do so in increasing order of their ranks. An average's sum is
+/// divided at the end. Results are in `simulated.outputs`. Any program gives an answer or an error that names the
 /// op's location and the ranks; two messages of one statement that overwrite the same elements are such an error.
 llvm::Error interpretChoreography(ChoreographyOp choreography, SimulatedCall &simulated);
 

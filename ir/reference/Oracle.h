@@ -8,8 +8,8 @@
 namespace kolo::reference {
 
 /// Fills the inputs with positive integers that depend on rank, element and `salt`, and are never the same on every
-/// rank of a group. Every sum, and every product of them, is exact in any order in each type for groups of up to 64
-/// ranks (128 outside bf16), so that results compare bitwise; 8-bit integers may wrap.
+/// rank of a group. Their sums and products are exact in any order and in each type, for groups of up to 64 ranks
+/// (128 outside bf16), so results compare bitwise. 8-bit integers may wrap.
 void tagInput(SimulatedCall &simulated, uint64_t salt = 0);
 
 /// The output of a rank, from all inputs, reducing in increasing order of member numbers. Nothing when the collective

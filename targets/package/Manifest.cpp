@@ -29,10 +29,9 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
 /// What CheckProgram left: which mesh it is proved on, and what was run through for it.
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
-  if (auto pairs = program->getAttrOfType<ArrayAttr>("kolo.proved"))
-    for (auto pair : pairs.getAsRange<ArrayAttr>())
-      result.push_back(
-          {{"mesh", toVector(cast<DenseI64ArrayAttr>(pair[0]))}, {"on", toVector(cast<DenseI64ArrayAttr>(pair[1]))}});
+  if (std::optional<ArrayAttr> proofs = program.getProved())
+    for (auto proof : proofs->getAsRange<ProofAttr>())
+      result.push_back({{"mesh", toVector(proof.getMesh())}, {"on", toVector(proof.getOn())}});
   return result;
 }
 
@@ -66,7 +65,7 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>())
     result["meshes"].push_back(toVector(mesh));
   result["proved"] = describeProofs(program);
-  result["unproved"] = program->hasAttr("kolo.unproved");
+  result["unproved"] = program.getUnproved();
   result["semaphores"] = int64_t(program.getSemaphores());
   bool reduces = false;
   program.walk([&](ChannelReduceOp) { reduces = true; });
@@ -75,9 +74,7 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   auto usesLL128 = [](BufferOp buffer) { return buffer.getLl128(); };
   result["ll128"] = llvm::any_of(program.getBody().getOps<BufferOp>(), usesLL128);
   result["shared"] = namesOfShared(program);
-  // A program written by hand as channel IR says nothing of aliasing: copying the input is always right.
-  auto inPlace = program->getAttrOfType<StringAttr>("kolo.in_place");
-  result["inPlace"] = inPlace ? inPlace.getValue().str() : std::string("copyInput");
+  result["inPlace"] = stringifyInPlace(program.getInPlace()).str();
   result["statements"] = describeStatements(lowered);
   return result;
 }

@@ -100,7 +100,7 @@ class Outputs(EmitTest):
         outcome = self.kolo("compile", self.copy("racy.mlir"), "--emit", "channel", "--unproved")
         self.assertEqual(outcome.code, 0, str(outcome))
         self.assertRegex(outcome.err, r"\Aracy\.mlir:22:5: warning: .*V2[^\n]*\n\Z")
-        self.assertIn("kolo.unproved", outcome.out)
+        self.assertIn("unproved", outcome.out)
 
     def test_an_existing_file_survives_a_failure(self):
         self.write("x.mlir", "precious")

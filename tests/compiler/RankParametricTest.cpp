@@ -19,8 +19,7 @@ static std::string channelText(const std::string &name, const Sizes &mesh, bool 
   buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {.optimize = optimize}))});
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   module->walk([](ProgramOp program) {
-    program->removeAttr("kolo.checked");
-    program->removeAttr("kolo.proved");
+    program.removeProvedAttr();
     program.setMeshesAttr(mlir::ArrayAttr::get(program.getContext(), {}));
   });
   std::string text;

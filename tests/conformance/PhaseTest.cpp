@@ -191,7 +191,7 @@ TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) 
   BothPhases phases(GetParam());
   llvm::SetVector<uint64_t> dataSemaphores;
   phases.program().walk([&](SignalOp signal) {
-    if (!signal->hasAttr(creditName))
+    if (!signal.getCredit())
       dataSemaphores.insert(signal.getSemaphore());
   });
   for (uint64_t semaphore : dataSemaphores) {

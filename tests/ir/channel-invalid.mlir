@@ -446,7 +446,7 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
 
 // -----
 
-kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 attributes {kolo.in_place = "direct"} {
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 1 in_place direct {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0
@@ -683,4 +683,44 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
       kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
     }
   }
+}
+
+// -----
+
+// expected-error @below {{program_c10: is proved on another mesh than those it is compiled for, or twice on one}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] semaphores 0
+    proved [#kolo.proof<[8] on [8]>] {
+}
+
+// -----
+
+// expected-error @below {{program_c11: is proved on all of its meshes, and unproved}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] semaphores 0
+    proved [#kolo.proof<[4] on [4]>] unproved {
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 1 needs_handshake {
+  %me = kolo.chan.coord 0
+  // expected-error @below {{program_c12: is a credit of a program that needs a handshake}}
+  kolo.chan.signal 0 to %me credit(entry)
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %me = kolo.chan.coord 0
+  kolo.chan.signal 0 to %me credit(entry)
+  // expected-error @below {{program_c13: is another kind of credit than others of semaphore 0}}
+  kolo.chan.wait 0 from %me credit(exit)
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 1 {
+  %me = kolo.chan.coord 0
+  kolo.chan.signal 0 to %me
+  // expected-error @below {{program_c13: is another kind of credit than others of semaphore 0}}
+  kolo.chan.wait 0 from %me credit(lag)
 }

@@ -5,7 +5,7 @@
 // Every op of the channel phase prints as it was written.
 
 // CHECK-LABEL: kolo.chan.program @all <all_reduce over 0> mesh ["rank"] meshes {{\[\[}}4], [8]] semaphores 2 {
-// GENERIC: "kolo.chan.program"() <{collective = #kolo.collective<all_reduce over 0>, mesh = ["rank"],
+// GENERIC: "kolo.chan.program"() <{collective = #kolo.collective<all_reduce over 0>, in_place = #kolo<in_place copyInput>, mesh = ["rank"],
 // GENERIC-SAME: semaphores = 2 : i64, sym_name = "all"}> ({
 kolo.chan.program @all #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4], [8]] semaphores 2 {
   // CHECK-DAG: [[ZERO:%.*]] = arith.constant 0 : index
@@ -81,4 +81,29 @@ kolo.chan.program @packets #kolo.collective<all_gather over 0> mesh ["rank"] mes
   // CHECK: kolo.buffer packets "packets" grid() blocks 0 ll128 : <0>
   // GENERIC: "kolo.buffer"() <{blocks = 0 : i64, ll128, name = "packets"
   %packets = kolo.buffer packets "packets" grid() blocks 0 ll128 : !kolo.buffer<0>
+}
+
+// What passes state of a program stands in its head, and a credit beside its signal and its wait.
+// CHECK-LABEL: kolo.chan.program @credits
+// CHECK-SAME: semaphores 2 in_place direct proved [#kolo.proof<[2] on [2]>] unproved attributes {kept = "yes"} {
+// GENERIC-LABEL: sym_name = "credits", unproved
+kolo.chan.program @credits #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2], [64]] semaphores 2
+    in_place direct proved [#kolo.proof<[2] on [2]>] unproved attributes {kept = "yes"} {
+  %me = kolo.chan.coord 0
+  // CHECK: kolo.chan.signal 1 to {{%.*}} credit(entry)
+  kolo.chan.signal 1 to %me credit(entry)
+  // CHECK-NEXT: kolo.chan.wait 1 from {{%.*}} credit(entry)
+  kolo.chan.wait 1 from %me credit(entry)
+}
+
+// CHECK-LABEL: kolo.chan.program @projected
+// CHECK-SAME: semaphores 0 needs_handshake {
+kolo.chan.program @projected #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 needs_handshake {
+  // CHECK: kolo.chan.flush {kolo.phase = 0 : i64}
+  kolo.chan.flush {kolo.phase = 0}
+  %true = arith.constant true
+  scf.if %true {
+    kolo.chan.flush
+    // CHECK: } {kolo.pipeline_phase = 1 : i64}
+  } {kolo.pipeline_phase = 1}
 }

@@ -313,3 +313,16 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
     kolo.slices from [%me] size [%c1] to [%me] size [%c1]
   } : !kolo.buffer<1> -> !kolo.buffer<1>
 }
+
+// -----
+
+// expected-error @below {{choreography_c5: was checked for another mesh than those it is compiled for, or twice for one}}
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] checked [#kolo.proof<[8] on [8]>] {
+}
+
+// -----
+
+// expected-error @below {{choreography_c5: was checked for another mesh than those it is compiled for, or twice for one}}
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]]
+    checked [#kolo.proof<[4] on [4]>, #kolo.proof<[4] on [2]>] {
+}

@@ -5,7 +5,7 @@
 // Every op, relation step and attribute of the choreography phase prints as it was written.
 
 // CHECK-LABEL: kolo.choreography @all <all_reduce over 0, 1> mesh ["node", "gpu"] meshes {{\[\[}}4, 8], [3, 8]] {
-// GENERIC: "kolo.choreography"() <{collective = #kolo.collective<all_reduce over 0, 1>, mesh = ["node", "gpu"],
+// GENERIC: "kolo.choreography"() <{collective = #kolo.collective<all_reduce over 0, 1>, in_place = #kolo<in_place copyInput>, mesh = ["node", "gpu"],
 // GENERIC-SAME: meshes = [array<i64: 4, 8>, array<i64: 3, 8>], sym_name = "all"}> ({
 kolo.choreography @all #kolo.collective<all_reduce over 0, 1> mesh ["node", "gpu"] meshes [[4, 8], [3, 8]] {
   %c0 = arith.constant 0 : index
@@ -92,3 +92,12 @@ kolo.choreography @ga #kolo.collective<gather over 0> mesh ["rank"] meshes [] {}
 kolo.choreography @sc #kolo.collective<scatter over 0> mesh ["rank"] meshes [] {}
 // CHECK: kolo.choreography @aa <all_to_all over 0>
 kolo.choreography @aa #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [] {}
+
+// CHECK: kolo.choreography @checked <all_gather over 0> mesh ["rank"] meshes {{\[\[}}64]] in_place direct checked [#kolo.proof<[64] on [16]>] {
+kolo.choreography @checked #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[64]] in_place direct
+    checked [#kolo.proof<[64] on [16]>] {
+  %c0 = arith.constant 0 : index
+  scf.for %i = %c0 to %c0 step %c0 {
+    // CHECK: } {kolo.stripe = 1 : i64}
+  } {kolo.stripe = 1}
+}

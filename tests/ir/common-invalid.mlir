@@ -125,3 +125,50 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   // expected-error @below {{buffer_c6: only packets are LL128, not the scratch}}
   %b = kolo.buffer scratch "b" grid() blocks 0 ll128 : !kolo.buffer<0>
 }
+
+// -----
+
+// expected-error @below {{proof_c1: both meshes must have the same number of dimensions, and positive sizes}}
+module attributes {test = #kolo.proof<[4] on [4, 1]>} {}
+
+// -----
+
+// expected-error @below {{proof_c1: both meshes must have the same number of dimensions, and positive sizes}}
+module attributes {test = #kolo.proof<[4] on [0]>} {}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{stripe_c1: only a statement or an scf.for has a kolo.stripe, which is a number}}
+  %n = kolo.dim_size 0 {kolo.stripe = 1}
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{stripe_c1: only a statement or an scf.for has a kolo.stripe, which is a number}}
+  scf.for %i = %c0 to %c0 step %c0 {
+  } {kolo.stripe = "one"}
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{phase_c1: only an op at the top level of a program has a kolo.phase, a number}}
+  %n = kolo.dim_size 0 {kolo.phase = 1}
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  // expected-error @below {{pipeline_phase_c1: only an scf.if of a program has a kolo.pipeline_phase, a number}}
+  kolo.chan.flush {kolo.pipeline_phase = 1}
+}
+
+// -----
+
+// A mark that is misspelt, or of an older form, is refused, not ignored.
+// expected-error @below {{mark_c1: there is no mark kolo.in_place}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 attributes {kolo.in_place = "direct"} {
+}

@@ -147,7 +147,7 @@ TEST(CallsInPlace, AreLookedAtWhereTheProgramSaysThatItMayRunInPlace) {
   std::string text = pulled(moveToOut("reduce", "%in", "from %prev") + mark, acknowledgement);
   expectProved(text, {2});
   const std::string start = "semaphores 4";
-  text.insert(text.find(start) + start.size(), " attributes {kolo.in_place = \"direct\"}");
+  text.insert(text.find(start) + start.size(), " in_place direct");
   expectRefutedInPlace(text, {2}, Property::Race);
 }
 

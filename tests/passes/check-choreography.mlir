@@ -3,7 +3,7 @@
 // What is right is left as it was, with a note of the meshes that were looked at.
 
 // CHECK: kolo.choreography @test
-// CHECK-SAME: kolo.checked = {{\[\[}}array<i64: 4>, array<i64: 4>], [array<i64: 3>, array<i64: 3>]]
+// CHECK-SAME: checked [#kolo.proof<[4] on [4]>, #kolo.proof<[3] on [3]>]
 kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4], [3]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -23,7 +23,7 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // -----
 
 // A mesh of more than 64 ranks is represented by a smaller one: a power of two by a power of two, others by none.
-// CHECK: kolo.checked = {{\[\[}}array<i64: 8192>, array<i64: 64>], [array<i64: 6000>, array<i64: 47>]]
+// CHECK: checked [#kolo.proof<[8192] on [64]>, #kolo.proof<[6000] on [47]>]
 kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[8192], [6000]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -43,7 +43,7 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // -----
 
 // A dimension that a table is mapped along keeps its size, and the other one shrinks.
-// CHECK: kolo.checked = {{\[\[}}array<i64: 100, 3>, array<i64: 13, 3>]]
+// CHECK: checked [#kolo.proof<[100, 3] on [13, 3]>]
 kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["node", "gpu"] meshes [[100, 3]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -69,7 +69,7 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["node", "gpu"]
 
 // Every root is looked at; only its output is asked for.
 // CHECK: kolo.choreography @test <reduce over 0>
-// CHECK-SAME: kolo.checked
+// CHECK-SAME: checked [
 kolo.choreography @test #kolo.collective<reduce over 0> mesh ["rank"] meshes [[1], [5]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -92,7 +92,7 @@ kolo.choreography @test #kolo.collective<reduce over 0> mesh ["rank"] meshes [[1
 // -----
 
 // Every chunk takes its way through one of two slots, whatever its length; on one rank there is nothing to hold.
-// CHECK: kolo.checked = {{\[\[}}array<i64: 5>, array<i64: 5>], [array<i64: 1>, array<i64: 1>]]
+// CHECK: checked [#kolo.proof<[5] on [5]>, #kolo.proof<[1] on [1]>]
 kolo.choreography @test #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [[5], [1]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

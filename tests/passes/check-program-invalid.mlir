@@ -5,8 +5,8 @@
 // TRANSPORT: error: there is no transport 'carrier'
 
 // UNPROVED: warning: nothing orders two accesses
-// UNPROVED: kolo.chan.program @early {{.*}} attributes {kolo.proved = [], kolo.unproved} {
-// UNPROVED: kolo.chan.program @stuck {{.*}} attributes {kolo.proved = [], kolo.unproved} {
+// UNPROVED: kolo.chan.program @early {{.*}} proved [] unproved {
+// UNPROVED: kolo.chan.program @stuck {{.*}} proved [] unproved {
 
 // What is put after the signal may arrive after it. Said once, for all meshes that it shows on.
 kolo.chan.program @early #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2], [4]] semaphores 1 {
@@ -64,7 +64,7 @@ kolo.chan.program @unbalanced #kolo.collective<all_gather over 0> mesh ["rank"] 
 
 // Nobody sends. The root is named, since every rank may be it.
 // expected-error-re@below {{'out' on rank 1 ends as nothing {{.*}} (V1: right result; mesh rank=2, root 0)}}
-kolo.chan.program @forgotten #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.in_place = "direct"} {
+kolo.chan.program @forgotten #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 1 in_place direct {
   %me = kolo.chan.coord 0
   %root = kolo.root
   %isRoot = arith.cmpi eq, %me, %root : index

@@ -69,7 +69,7 @@ kolo.chan.program @allToAll #kolo.collective<all_to_all over 0> mesh ["rank"] me
 // In a call in place, the copy would overwrite what the put has still to read.
 // CHECK-LABEL: kolo.chan.program @inPlace
 // CHECK-NOT: kolo.chan.fuse
-kolo.chan.program @inPlace #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 attributes {kolo.in_place = "direct"} {
+kolo.chan.program @inPlace #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 in_place direct {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0
   %me = kolo.chan.coord 0

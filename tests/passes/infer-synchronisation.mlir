@@ -3,8 +3,8 @@
 // A ring lands in user buffers: one entry credit, before the loop, and one flush, after it.
 // CHECK-LABEL: @ring
 // CHECK-SAME: semaphores 2
-// CHECK: kolo.chan.signal 1 to {{.*}} {kolo.credit = "entry"}
-// CHECK: kolo.chan.wait 1 from {{.*}} {kolo.credit = "entry"}
+// CHECK: kolo.chan.signal 1 to {{.*}} credit(entry)
+// CHECK: kolo.chan.wait 1 from {{.*}} credit(entry)
 // CHECK-NEXT: scf.for
 // CHECK-NOT: kolo.chan.flush
 // CHECK: kolo.chan.put
@@ -40,11 +40,11 @@ kolo.choreography @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // CHECK-NOT: "statement"
 // CHECK: scf.for
 // CHECK: scf.if
-// CHECK-NEXT: kolo.chan.wait 2 from {{.*}} {kolo.credit = "lag"}
+// CHECK-NEXT: kolo.chan.wait 2 from {{.*}} credit(lag)
 // CHECK: kolo.chan.put
 // CHECK: kolo.chan.reduce
 // CHECK: scf.if
-// CHECK-NEXT: kolo.chan.signal 2 to {{.*}} {kolo.credit = "lag"}
+// CHECK-NEXT: kolo.chan.signal 2 to {{.*}} credit(lag)
 kolo.choreography @twoSlots #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[3], [4], [6]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -89,8 +89,8 @@ kolo.choreography @twoSlots #kolo.collective<all_reduce over 0> mesh ["rank"] me
 // CHECK: kolo.chan.signal 0
 // CHECK: kolo.chan.wait 0
 // CHECK: kolo.chan.reduce
-// CHECK: kolo.chan.signal 1 to {{.*}} {kolo.credit = "exit"}
-// CHECK: kolo.chan.wait 1 from {{.*}} {kolo.credit = "exit"}
+// CHECK: kolo.chan.signal 1 to {{.*}} credit(exit)
+// CHECK: kolo.chan.wait 1 from {{.*}} credit(exit)
 // CHECK-NOT: kolo.chan.flush
 // CHECK: kolo.chan.divide
 kolo.choreography @pull #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2], [3]] {
@@ -112,7 +112,7 @@ kolo.choreography @pull #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
 // Two directions of a ring at once: in every iteration both are on their way before either is waited for, though all is in
 // one buffer, and what may be fetched is said of both before anything is fetched.
 // CHECK-LABEL: @sideBySide
-// CHECK-NOT: kolo.credit
+// CHECK-NOT: credit(
 // CHECK: scf.for
 // CHECK: kolo.chan.signal 0
 // CHECK: kolo.chan.signal 1

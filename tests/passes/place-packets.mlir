@@ -16,7 +16,7 @@
 
 // PROGRAM-LABEL: kolo.chan.program @gather
 // PROGRAM-SAME: semaphores 0
-// PROGRAM-SAME: kolo.proved
+// PROGRAM-SAME: proved [
 // PROGRAM: kolo.chan.put %{{.*}}[] size[] -> %[[PACKETS:.*]][%{{.*}}] size[%{{.*}}] to
 // PROGRAM-NOT: kolo.chan.wait
 // PROGRAM: kolo.chan.copy %[[PACKETS]][

@@ -2,7 +2,7 @@
 
 // A ring step reads another chunk than it writes: it moves data in one step.
 // CHECK-LABEL: @ring
-// CHECK-SAME: kolo.in_place = "direct"
+// CHECK-SAME: in_place direct
 // CHECK-NOT: staging
 // CHECK: kolo.transfer [[OUT:%.*]] -> [[OUT]] to [next
 // CHECK-NOT: staging
@@ -31,7 +31,7 @@ kolo.choreography @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // Both partners of an exchange read what the other one writes: through a staging buffer, shaped like the destination, with
 // one slot, since every rank has one sender. What was received is combined at the receiver, from where the partner put it.
 // CHECK-LABEL: @exchange
-// CHECK-SAME: kolo.in_place = "direct"
+// CHECK-SAME: in_place direct
 // CHECK: [[N:%.*]] = kolo.dim_size 0
 // CHECK: [[OUT:%.*]] = kolo.buffer output "out" grid([[N]]) blocks 0
 // CHECK: [[STAGING:%.*]] = kolo.buffer scratch "staging0" grid([[N]]) blocks 0
@@ -155,7 +155,7 @@ kolo.choreography @onTheLastRankOnly #kolo.collective<all_gather over 0> mesh ["
 
 // A copy of this rank's block to where it is already, and nothing read afterwards: may run in place.
 // CHECK-LABEL: @home
-// CHECK-SAME: kolo.in_place = "direct"
+// CHECK-SAME: in_place direct
 kolo.choreography @home #kolo.collective<reduce_scatter over 0> mesh ["rank"] meshes [[4]] {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0
@@ -171,7 +171,7 @@ kolo.choreography @home #kolo.collective<reduce_scatter over 0> mesh ["rank"] me
 
 // The input is read while the output that it lies in is being written.
 // CHECK-LABEL: @allToAll
-// CHECK-SAME: kolo.in_place = "copyInput"
+// CHECK-NOT: in_place
 kolo.choreography @allToAll #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [[4]] {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0
@@ -187,7 +187,7 @@ kolo.choreography @allToAll #kolo.collective<all_to_all over 0> mesh ["rank"] me
 
 // The input is read after something of the output was written.
 // CHECK-LABEL: @late
-// CHECK-SAME: kolo.in_place = "copyInput"
+// CHECK-NOT: in_place
 kolo.choreography @late #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
   %c1 = arith.constant 1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
@@ -206,7 +206,7 @@ kolo.choreography @late #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
 
 // The same copy moves an all-gather's input away from where it lies.
 // CHECK-LABEL: @elsewhere
-// CHECK-SAME: kolo.in_place = "copyInput"
+// CHECK-NOT: in_place
 kolo.choreography @elsewhere #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0
@@ -223,7 +223,7 @@ kolo.choreography @elsewhere #kolo.collective<all_gather over 0> mesh ["rank"] m
 
 // A broadcast in place overwrites no input: only the root has one, and gives every rank its chunks at their own places.
 // CHECK-LABEL: kolo.choreography @fromRoot
-// CHECK-SAME: kolo.in_place = "direct"
+// CHECK-SAME: in_place direct
 kolo.choreography @fromRoot #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[4]] {
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>

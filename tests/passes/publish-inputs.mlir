@@ -17,7 +17,7 @@
 
 // PROGRAM-LABEL: kolo.chan.program @direct
 // PROGRAM-SAME: semaphores 0
-// PROGRAM-SAME: kolo.proved
+// PROGRAM-SAME: proved [
 // PROGRAM: scf.if
 // PROGRAM-NEXT: kolo.chan.copy %[[IN:.*]][] size[] -> %[[PUBLISHED:.*]][] size[] part
 // PROGRAM: kolo.chan.enter

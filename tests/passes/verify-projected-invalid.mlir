@@ -9,7 +9,7 @@ kolo.choreography @left #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // -----
 
 // As Project leaves a push: nothing is said.
-kolo.chan.program @right #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @right #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
@@ -24,7 +24,7 @@ kolo.chan.program @right #kolo.collective<all_gather over 0> mesh ["rank"] meshe
 // -----
 
 // And a pull.
-kolo.chan.program @rightPull #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @rightPull #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
@@ -37,25 +37,9 @@ kolo.chan.program @rightPull #kolo.collective<all_gather over 0> mesh ["rank"] m
 
 // -----
 
-// A credit before any is inferred.
-kolo.chan.program @credit #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
-  %c1 = arith.constant 1 : index
-  %me = kolo.chan.coord 0
-  %peer = arith.xori %me, %c1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
-  // expected-error@below {{projected_c2: belongs to a credit, before any was inferred}}
-  kolo.chan.signal 0 to %peer {kolo.credit = "entry", kolo.phase = 0}
-  kolo.chan.flush {kolo.phase = 0}
-  kolo.chan.wait 0 from %peer {kolo.phase = 0}
-}
-
-// -----
-
 // Two transfers share a semaphore.
-// expected-error@below {{projected_c3: semaphore 0 has 2 signals and 1 waits}}
-kolo.chan.program @shared #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+// expected-error@below {{projected_c2: semaphore 0 has 2 signals and 1 waits}}
+kolo.chan.program @shared #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
@@ -72,8 +56,8 @@ kolo.chan.program @shared #kolo.collective<all_gather over 0> mesh ["rank"] mesh
 // -----
 
 // A semaphore without a transfer.
-// expected-error@below {{projected_c3: semaphore 1 has 0 signals and 0 waits}}
-kolo.chan.program @unused #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 attributes {kolo.needs_handshake} {
+// expected-error@below {{projected_c2: semaphore 1 has 0 signals and 0 waits}}
+kolo.chan.program @unused #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
@@ -88,13 +72,13 @@ kolo.chan.program @unused #kolo.collective<all_gather over 0> mesh ["rank"] mesh
 // -----
 
 // A put whose receiver is not told at once.
-kolo.chan.program @unsignalled #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @unsignalled #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c4: the signal to the receiver must follow at once}}
+  // expected-error@below {{projected_c3: the signal to the receiver must follow at once}}
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.flush {kolo.phase = 0}
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
@@ -104,13 +88,13 @@ kolo.chan.program @unsignalled #kolo.collective<all_gather over 0> mesh ["rank"]
 // -----
 
 // A put whose signal goes to another rank.
-kolo.chan.program @otherPeer #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @otherPeer #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c4: the signal to the receiver must follow at once}}
+  // expected-error@below {{projected_c3: the signal to the receiver must follow at once}}
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %me {kolo.phase = 0}
   kolo.chan.flush {kolo.phase = 0}
@@ -120,14 +104,14 @@ kolo.chan.program @otherPeer #kolo.collective<all_gather over 0> mesh ["rank"] m
 // -----
 
 // A read that nobody allowed.
-kolo.chan.program @unasked #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @unasked #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
-  // expected-error@below {{projected_c4: the wait for the sender must come right before}}
+  // expected-error@below {{projected_c3: the wait for the sender must come right before}}
   kolo.chan.get %in[] size [] -> %work[] size [] from %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
 }
@@ -135,14 +119,14 @@ kolo.chan.program @unasked #kolo.collective<all_gather over 0> mesh ["rank"] mes
 // -----
 
 // Put, and read by the receiver too.
-kolo.chan.program @both #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @both #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
-  // expected-error@below {{projected_c4: a transfer is either put or read by its receiver}}
+  // expected-error@below {{projected_c3: a transfer is either put or read by its receiver}}
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
   kolo.chan.flush {kolo.phase = 0}
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
@@ -152,13 +136,13 @@ kolo.chan.program @both #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // -----
 
 // Neither.
-kolo.chan.program @neither #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @neither #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c4: a transfer is either put or read by its receiver}}
+  // expected-error@below {{projected_c3: a transfer is either put or read by its receiver}}
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
 }
@@ -166,13 +150,13 @@ kolo.chan.program @neither #kolo.collective<all_gather over 0> mesh ["rank"] mes
 // -----
 
 // Every rank waits before it signals.
-kolo.chan.program @circle #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @circle #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c5: the signal of the transfer must come before its wait}}
+  // expected-error@below {{projected_c4: the signal of the transfer must come before its wait}}
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
@@ -182,7 +166,7 @@ kolo.chan.program @circle #kolo.collective<all_gather over 0> mesh ["rank"] mesh
 // -----
 
 // The statement ends while its source may still be read.
-kolo.chan.program @unflushed #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @unflushed #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
@@ -190,14 +174,14 @@ kolo.chan.program @unflushed #kolo.collective<all_gather over 0> mesh ["rank"] m
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
-  // expected-error@below {{projected_c5: a flush must come between a put and the wait of its transfer}}
+  // expected-error@below {{projected_c4: a flush must come between a put and the wait of its transfer}}
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
 }
 
 // -----
 
 // An op of no phase.
-kolo.chan.program @unnumbered #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @unnumbered #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
@@ -205,7 +189,7 @@ kolo.chan.program @unnumbered #kolo.collective<all_gather over 0> mesh ["rank"] 
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
-  // expected-error@below {{projected_c6: the number of its phase is missing, or below the one before}}
+  // expected-error@below {{projected_c5: the number of its phase is missing, or below the one before}}
   kolo.chan.flush
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
 }
@@ -213,14 +197,14 @@ kolo.chan.program @unnumbered #kolo.collective<all_gather over 0> mesh ["rank"] 
 // -----
 
 // A phase after a later one.
-kolo.chan.program @backwards #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @backwards #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 1} : !kolo.buffer<0> -> !kolo.buffer<0>
-  // expected-error@below {{projected_c6: the number of its phase is missing, or below the one before}}
+  // expected-error@below {{projected_c5: the number of its phase is missing, or below the one before}}
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
   kolo.chan.flush {kolo.phase = 0}
   kolo.chan.wait 0 from %peer {kolo.phase = 0}
@@ -229,13 +213,13 @@ kolo.chan.program @backwards #kolo.collective<all_gather over 0> mesh ["rank"] m
 // -----
 
 // A part, before there are lanes.
-kolo.chan.program @part #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @part #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c7: whole chunks move and are divided, one move at a time}}
+  // expected-error@below {{projected_c6: whole chunks move and are divided, one move at a time}}
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer part %me of %c1 {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
   kolo.chan.flush {kolo.phase = 0}
@@ -245,13 +229,13 @@ kolo.chan.program @part #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 // -----
 
 // A division of a part.
-kolo.chan.program @dividedPart #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @dividedPart #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c7: whole chunks move and are divided, one move at a time}}
+  // expected-error@below {{projected_c6: whole chunks move and are divided, one move at a time}}
   kolo.chan.divide %work[] size [] part %me of %c1 {kolo.phase = 0} : !kolo.buffer<0>
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer {kolo.phase = 0} : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %peer {kolo.phase = 0}
@@ -262,13 +246,13 @@ kolo.chan.program @dividedPart #kolo.collective<all_gather over 0> mesh ["rank"]
 // -----
 
 // Moves that are fused.
-kolo.chan.program @fused #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 attributes {kolo.needs_handshake} {
+kolo.chan.program @fused #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 1 needs_handshake {
   %c1 = arith.constant 1 : index
   %me = kolo.chan.coord 0
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{projected_c7: whole chunks move and are divided, one move at a time}}
+  // expected-error@below {{projected_c6: whole chunks move and are divided, one move at a time}}
   kolo.chan.fuse %work[] size [] : !kolo.buffer<0> attributes {kolo.phase = 0} {
     kolo.chan.copy %in[] size [] -> %work[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
   }

@@ -4,7 +4,7 @@
 
 // Whatever Project makes passes: pushes and pulls, in loops and fans, under conditions, with a division.
 // CHECK: kolo.chan.program @loops {{.*}} semaphores 2
-// CHECK-SAME: kolo.needs_handshake
+// CHECK-SAME: needs_handshake
 kolo.choreography @loops #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -38,7 +38,7 @@ kolo.chan.program @byHand #kolo.collective<all_gather over 0> mesh ["rank"] mesh
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  kolo.chan.signal 1 to %peer {kolo.credit = "entry"}
-  kolo.chan.wait 1 from %peer {kolo.credit = "entry"}
+  kolo.chan.signal 1 to %peer credit(entry)
+  kolo.chan.wait 1 from %peer credit(entry)
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
 }

@@ -9,8 +9,8 @@ kolo.chan.program @right #kolo.collective<all_gather over 0> mesh ["rank"] meshe
   %peer = arith.xori %me, %c1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  kolo.chan.signal 1 to %peer {kolo.credit = "entry"}
-  kolo.chan.wait 1 from %peer {kolo.credit = "entry"}
+  kolo.chan.signal 1 to %peer credit(entry)
+  kolo.chan.wait 1 from %peer credit(entry)
   kolo.chan.put %in[] size [] -> %work[] size [] to %peer part %lane of %lanes : !kolo.buffer<0> -> !kolo.buffer<0>
   kolo.chan.signal 0 to %peer
   kolo.chan.wait 0 from %peer
@@ -20,7 +20,7 @@ kolo.chan.program @right #kolo.collective<all_gather over 0> mesh ["rank"] meshe
 
 // Synchronisation was not inferred.
 // expected-error@below {{synchronised_c1: has a mark that an earlier pass should have taken away}}
-kolo.chan.program @awaits #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 attributes {kolo.needs_handshake} {
+kolo.chan.program @awaits #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 needs_handshake {
   %c1 = arith.constant 1 : index
   %lane = kolo.chan.lane
   %lanes = kolo.chan.num_lanes
@@ -99,82 +99,3 @@ kolo.chan.program @wholeDivision #kolo.collective<all_gather over 0> mesh ["rank
   kolo.chan.divide %work[] size [] : !kolo.buffer<0>
 }
 
-// -----
-
-// A kind that nobody knows.
-kolo.chan.program @unknown #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
-  %c1 = arith.constant 1 : index
-  %lane = kolo.chan.lane
-  %lanes = kolo.chan.num_lanes
-  %me = kolo.chan.coord 0
-  %peer = arith.xori %me, %c1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{synchronised_c3: belongs to no credit that there is}}
-  kolo.chan.signal 1 to %peer {kolo.credit = "loan"}
-  kolo.chan.wait 1 from %peer {kolo.credit = "entry"}
-}
-
-// -----
-
-// A credit of kind none is not one.
-kolo.chan.program @none #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
-  %c1 = arith.constant 1 : index
-  %lane = kolo.chan.lane
-  %lanes = kolo.chan.num_lanes
-  %me = kolo.chan.coord 0
-  %peer = arith.xori %me, %c1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{synchronised_c3: belongs to no credit that there is}}
-  kolo.chan.signal 1 to %peer {kolo.credit = "none"}
-  kolo.chan.wait 1 from %peer {kolo.credit = "entry"}
-}
-
-// -----
-
-// A flush belongs to no credit.
-kolo.chan.program @misplaced #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
-  %c1 = arith.constant 1 : index
-  %lane = kolo.chan.lane
-  %lanes = kolo.chan.num_lanes
-  %me = kolo.chan.coord 0
-  %peer = arith.xori %me, %c1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{synchronised_c3: belongs to no credit that there is}}
-  kolo.chan.flush {kolo.credit = "entry"}
-}
-
-// -----
-
-// Two kinds share a semaphore.
-kolo.chan.program @kinds #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
-  %c1 = arith.constant 1 : index
-  %lane = kolo.chan.lane
-  %lanes = kolo.chan.num_lanes
-  %me = kolo.chan.coord 0
-  %peer = arith.xori %me, %c1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  kolo.chan.signal 1 to %peer {kolo.credit = "entry"}
-  // expected-error@below {{synchronised_c4: is for lag, but semaphore 1 is for entry}}
-  kolo.chan.wait 1 from %peer {kolo.credit = "lag"}
-}
-
-// -----
-
-// Data and a credit share one.
-kolo.chan.program @dataAndCredit #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 2 {
-  %c1 = arith.constant 1 : index
-  %lane = kolo.chan.lane
-  %lanes = kolo.chan.num_lanes
-  %me = kolo.chan.coord 0
-  %peer = arith.xori %me, %c1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %work = kolo.buffer scratch "work" grid() blocks 0 : !kolo.buffer<0>
-  kolo.chan.put %in[] size [] -> %work[] size [] to %peer part %lane of %lanes : !kolo.buffer<0> -> !kolo.buffer<0>
-  kolo.chan.signal 0 to %peer
-  // expected-error@below {{synchronised_c4: is for entry, but semaphore 0 is for data}}
-  kolo.chan.wait 0 from %peer {kolo.credit = "entry"}
-}

@@ -13,8 +13,8 @@ kolo.chan.program @stuck #kolo.collective<all_gather over 0> mesh ["rank"] meshe
   %prev = arith.remsi %down, %n : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
-  kolo.chan.signal 1 to %prev {kolo.credit = "entry"}
-  kolo.chan.wait 1 from %next {kolo.credit = "entry"}
+  kolo.chan.signal 1 to %prev credit(entry)
+  kolo.chan.wait 1 from %next credit(entry)
   kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] part %lane of %lanes : !kolo.buffer<0> -> !kolo.buffer<1>
   scf.for %s = %c0 to %last step %c1 {
     %i = arith.subi %me, %s : index
