@@ -35,6 +35,20 @@ bool hasSlots(mlir::Value buffer);
 /// Whether such a buffer is the caller's, who knows its size; otherwise it is the program's own.
 inline bool isOfCaller(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }
 
+/// Whether a collective's input or output exists at the root alone. compiler/tools/driver/Kinds.cpp ties this, and
+/// isReduction, to the lists in PluginAbi.h.
+constexpr bool isAtRoot(CollectiveKind kind, BufferRole role) {
+  if (role == BufferRole::Input)
+    return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter;
+  return role == BufferRole::Output && (kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather);
+}
+constexpr bool hasRoot(CollectiveKind kind) {
+  return isAtRoot(kind, BufferRole::Input) || isAtRoot(kind, BufferRole::Output);
+}
+constexpr bool isReduction(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter;
+}
+
 /// Whether a slice size stands for a range of chunks rather than for one chunk. Ranged dimensions of a source and a
 /// destination are paired in order.
 bool isRanged(mlir::Value size);

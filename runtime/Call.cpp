@@ -84,11 +84,6 @@ Group groupOf(const Call &call) {
   return group;
 }
 
-bool isRooted(CollectiveKind kind) {
-  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
-         kind == CollectiveKind::Scatter;
-}
-
 Status checkType(const CallArguments &arguments, Call &call) {
   auto type = static_cast<size_t>(arguments.type);
   if (type >= KOLO_NUM_TYPES)
@@ -114,53 +109,34 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   return {};
 }
 
-Extent extentOf(CollectiveKind kind, const Group &group, bool isRoot) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    return {1, group.size};
-  case CollectiveKind::ReduceScatter:
-    return {group.size, 1};
-  case CollectiveKind::AllReduce:
-    return {1, 1};
-  case CollectiveKind::Broadcast:
-    return {isRoot ? 1 : 0, 1};
-  case CollectiveKind::Reduce:
-    return {1, isRoot ? 1 : 0};
-  case CollectiveKind::Gather:
-    return {1, isRoot ? group.size : 0};
-  case CollectiveKind::Scatter:
-    return {isRoot ? group.size : 0, 1};
-  case CollectiveKind::AllToAll:
-    return {group.size, group.size};
-  }
-  return {0, 0};
+Extent extentOf(const CollectiveFacts &facts, const Group &group, bool isRoot) {
+  auto blocksOf = [&](KoloExtent extent) -> int64_t {
+    if (isAtRoot(extent) && !isRoot)
+      return 0;
+    return isPerRank(extent) ? group.size : 1;
+  };
+  return {blocksOf(facts.input), blocksOf(facts.output)};
 }
 
 /// Offset of the input in the output, in multiples of count, when a call is in place as the collective defines it.
-int64_t inPlaceOffset(CollectiveKind kind, const Group &group) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
-    return group.rank;
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::Scatter:
-    return -group.rank;
-  default:
+int64_t inPlaceOffset(const CollectiveFacts &facts, const Group &group) {
+  if (isPerRank(facts.input) == isPerRank(facts.output))
     return 0;
-  }
+  return isPerRank(facts.output) ? group.rank : -group.rank;
 }
 
 Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Group &group, Call &call) {
-  bool isRoot = isRooted(kind) && arguments.root == group.rank;
+  CollectiveFacts facts = factsOf(kind);
+  bool isRoot = hasRoot(kind) && arguments.root == group.rank;
   int64_t unitBytes = 0, wholeBytes = 0;
   if (arguments.count < 0)
     return error(StatusCode::InvalidArgument, "count is {}", arguments.count);
   if (__builtin_mul_overflow(arguments.count, call.elementBytes, &unitBytes) ||
       __builtin_mul_overflow(unitBytes, group.size, &wholeBytes))
     return error(StatusCode::InvalidArgument, "count {} is too large", arguments.count);
-  call.extent = extentOf(kind, group, isRoot);
-  call.largest = extentOf(kind, group, true);
-  call.inPlaceOffset = inPlaceOffset(kind, group);
+  call.extent = extentOf(facts, group, isRoot);
+  call.largest = extentOf(facts, group, true);
+  call.inPlaceOffset = inPlaceOffset(facts, group);
   call.inputBytes = static_cast<size_t>(call.extent.input * unitBytes);
   call.outputBytes = static_cast<size_t>(call.extent.output * unitBytes);
   call.setPointers(arguments);
@@ -210,7 +186,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
   if (Status status = chooseKernels(plugin, arguments, call); !status.isOk())
     return status;
   Group group = groupOf(call);
-  if (isRooted(call.info->collective)) {
+  if (hasRoot(call.info->collective)) {
     if (arguments.root < 0 || arguments.root >= group.size)
       return error(StatusCode::InvalidArgument, "root {} is not one of the {} ranks of the group", arguments.root,
                    group.size);

@@ -11,6 +11,10 @@ constexpr const char *collectiveNames[] = {KOLO_FOR_EACH_COLLECTIVE(KOLO_NAME)};
 #define KOLO_SIZE(CONSTANT, ENUMERATOR, NAME, SIZE, ...) SIZE,
 constexpr size_t typeSizes[] = {KOLO_FOR_EACH_TYPE(KOLO_SIZE)};
 #undef KOLO_SIZE
+#define KOLO_FACTS(CONSTANT, ENUMERATOR, NAME, INPUT, OUTPUT, REDUCES) {INPUT, OUTPUT, REDUCES},
+constexpr CollectiveFacts collectiveFacts[] = {KOLO_FOR_EACH_COLLECTIVE(KOLO_FACTS)};
+#undef KOLO_FACTS
+static_assert(KOLO_INPUT == 0 && KOLO_OUTPUT == 1, "KoloInvocation.blockElements has entries for these two");
 constexpr const char *codeNames[] = {"Ok",          "InvalidArgument", "Mismatch",  "Timeout",         "PeerLost",
                                      "Aborted",     "OutOfMemory",     "BadPlugin", "UnsupportedMesh", "UnsupportedCpu",
                                      "SystemError", "DeviceError"};
@@ -30,6 +34,8 @@ template <class Enum, size_t N> std::optional<Enum> find(const char *const (&nam
 } // namespace
 
 const char *toString(StatusCode code) { return nameOf(codeNames, code); }
+
+CollectiveFacts factsOf(CollectiveKind collective) { return collectiveFacts[static_cast<size_t>(collective)]; }
 
 size_t sizeBytes(DataType type) {
   auto index = static_cast<size_t>(type);

@@ -77,26 +77,44 @@ static Value narrow(OpBuilder &builder, Location loc, Value value, Type stored) 
 }
 
 static Value combineFloats(OpBuilder &builder, Location loc, KoloReduction reduction, Value left, Value right) {
-  if (reduction == KOLO_SUM || reduction == KOLO_AVERAGE)
+  auto choose = [&](arith::CmpFPredicate predicate) -> Value {
+    Value isLeft = arith::CmpFOp::create(builder, loc, predicate, left, right);
+    return arith::SelectOp::create(builder, loc, isLeft, left, right);
+  };
+  switch (reduction) {
+  case KOLO_SUM:
+  case KOLO_AVERAGE:
     return arith::AddFOp::create(builder, loc, left, right);
-  if (reduction == KOLO_PRODUCT)
+  case KOLO_PRODUCT:
     return arith::MulFOp::create(builder, loc, left, right);
-  auto predicate = reduction == KOLO_MIN ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT;
-  Value isLeft = arith::CmpFOp::create(builder, loc, predicate, left, right);
-  return arith::SelectOp::create(builder, loc, isLeft, left, right);
+  case KOLO_MIN:
+    return choose(arith::CmpFPredicate::OLT);
+  case KOLO_MAX:
+    return choose(arith::CmpFPredicate::OGT);
+  case KOLO_NUM_REDUCTIONS:
+    break;
+  }
+  llvm_unreachable("every reduction is handled");
 }
 
 static Value combineIntegers(OpBuilder &builder, Location loc, KoloType type, KoloReduction reduction, Value left,
                              Value right) {
-  if (reduction == KOLO_SUM || reduction == KOLO_AVERAGE)
+  switch (reduction) {
+  case KOLO_SUM:
+  case KOLO_AVERAGE:
     return arith::AddIOp::create(builder, loc, left, right);
-  if (reduction == KOLO_PRODUCT)
+  case KOLO_PRODUCT:
     return arith::MulIOp::create(builder, loc, left, right);
-  if (reduction == KOLO_MIN)
+  case KOLO_MIN:
     return isUnsigned(type) ? arith::MinUIOp::create(builder, loc, left, right).getResult()
                             : arith::MinSIOp::create(builder, loc, left, right).getResult();
-  return isUnsigned(type) ? arith::MaxUIOp::create(builder, loc, left, right).getResult()
-                          : arith::MaxSIOp::create(builder, loc, left, right).getResult();
+  case KOLO_MAX:
+    return isUnsigned(type) ? arith::MaxUIOp::create(builder, loc, left, right).getResult()
+                            : arith::MaxSIOp::create(builder, loc, left, right).getResult();
+  case KOLO_NUM_REDUCTIONS:
+    break;
+  }
+  llvm_unreachable("every reduction is handled");
 }
 
 Value createReduction(OpBuilder &builder, Location loc, KoloType type, KoloReduction reduction, Value left, Value right,

@@ -31,7 +31,7 @@ Pattern sumOfPatterns(int numRanks) {
   return sum;
 }
 
-#define KOLO_NAME(CONSTANT, ENUMERATOR, NAME) NAME,
+#define KOLO_NAME(CONSTANT, ENUMERATOR, NAME, ...) NAME,
 constexpr const char *names[] = {KOLO_FOR_EACH_COLLECTIVE(KOLO_NAME)};
 #undef KOLO_NAME
 

@@ -132,12 +132,7 @@ BitVector ChunkState::groupOf(int64_t rank) const {
   return result;
 }
 
-bool ChunkState::onlyRootHas(BufferRole role) const {
-  CollectiveKind kind = collective.getKind();
-  if (role == BufferRole::Input)
-    return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter;
-  return role == BufferRole::Output && (kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather);
-}
+bool ChunkState::onlyRootHas(BufferRole role) const { return isAtRoot(collective.getKind(), role); }
 
 ChunkContent ChunkState::expected(int64_t rank, int64_t chunk) const {
   auto output = llvm::find_if(layouts, [](const Layout &layout) { return layout.role == BufferRole::Output; });

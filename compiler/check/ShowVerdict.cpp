@@ -28,7 +28,7 @@ std::string describe(ProgramOp program, const Verdict &verdict) {
                      title(refutation.property).str() + "; mesh " + describeMesh(program, refutation.mesh);
   if (ArrayRef(refutation.mesh) != ArrayRef(verdict.mesh))
     text += ", which stands for " + describeMesh(program, verdict.mesh);
-  if (isRooted(program.getCollective().getKind()))
+  if (hasRoot(program.getCollective().getKind()))
     text += ", root " + std::to_string(refutation.root);
   return text + (refutation.isInPlace ? ", in place)" : ")");
 }
@@ -69,16 +69,12 @@ PropertyState stateOf(const Verdict &verdict, Property property) {
   return isRefuted ? PropertyState::Refuted : PropertyState::NotDecided;
 }
 
-static bool isReducing(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter;
-}
-
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport) {
   if (stateOf(verdict, property) != PropertyState::Proved)
     return "";
   if (property == Property::PutOrder)
     return transport.name + ": " + transport.reason;
-  if (property != Property::Order || !isReducing(program.getCollective().getKind()))
+  if (property != Property::Order || !isReduction(program.getCollective().getKind()))
     return "";
   if (!verdict.ranksAgreeBitwise)
     return "whether all ranks combine in the same order is looked at for up to " + std::to_string(maxRanksForOrder) +
@@ -98,7 +94,7 @@ static ordered_json toJson(ProgramOp program, const Refutation &refutation) {
   result["ranks"] = refutation.ranks;
   result["chunk"] = refutation.chunk;
   result["mesh"] = describeMesh(program, refutation.mesh);
-  result["root"] = isRooted(program.getCollective().getKind()) ? ordered_json(refutation.root) : ordered_json();
+  result["root"] = hasRoot(program.getCollective().getKind()) ? ordered_json(refutation.root) : ordered_json();
   result["inPlace"] = refutation.isInPlace;
   result["steps"] = ordered_json::array();
   for (const Step &step : refutation.steps) {

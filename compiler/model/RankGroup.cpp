@@ -167,7 +167,7 @@ std::optional<size_t> RankGroup::dimAgainstCollective(bool rootMoves) const {
   if (!input || !output)
     return last;
   for (int64_t dim : collective.getGroupDims())
-    if (!rootMoves && isRooted(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
+    if (!rootMoves && hasRoot(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
       return size_t(dim); // the root is one rank of the group, and stays where it is
   const auto &buffers = tracer.program().buffers;
   auto innerDims = [&](uint32_t buffer) {

@@ -59,8 +59,8 @@ bool Tracer::exists(int64_t rank, BufferRole role) const {
 
 void Tracer::findRoots() {
   CollectiveKind kind = code.program.getCollective().getKind();
-  onlyRootHasInput = kind == CollectiveKind::Scatter || kind == CollectiveKind::Broadcast; // elsewhere it means nothing
-  onlyRootHasOutput = kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather;
+  onlyRootHasInput = isAtRoot(kind, BufferRole::Input);
+  onlyRootHasOutput = isAtRoot(kind, BufferRole::Output);
   for (int64_t rank = 0; rank < ranks; ++rank)
     isRoot.push_back(numberInGroup(rank) == root);
 }

@@ -21,18 +21,13 @@ bool overlaps(const GridBox &a, const GridBox &b) {
   return llvm::all_of(llvm::zip_equal(a, b), [](auto pair) { return overlaps(std::get<0>(pair), std::get<1>(pair)); });
 }
 
-bool isRooted(CollectiveKind kind) {
-  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
-         kind == CollectiveKind::Scatter;
-}
-
-int64_t maxRanksInFull(CollectiveKind kind) { return isRooted(kind) ? 32 : 64; }
+int64_t maxRanksInFull(CollectiveKind kind) { return hasRoot(kind) ? 32 : 64; }
 
 int64_t countRoots(CollectiveAttr collective, ArrayRef<int64_t> mesh) {
   int64_t groupSize = 1;
   for (int64_t dim : collective.getGroupDims())
     groupSize *= mesh[size_t(dim)];
-  return isRooted(collective.getKind()) ? groupSize : 1;
+  return hasRoot(collective.getKind()) ? groupSize : 1;
 }
 
 bool shrinkMesh(MutableArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink) {

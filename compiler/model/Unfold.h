@@ -15,12 +15,9 @@ using GridBox = llvm::SmallVector<GridRange, 3>;
 
 bool overlaps(const GridBox &a, const GridBox &b);
 
-/// Whether a collective has a root.
-bool isRooted(CollectiveKind kind);
-
 /// The mesh itself or, if it has more than `maxRanks` ranks, a smaller one of the same kind. Powers of two stay powers
 /// of two, and a dimension keeps its size if a relation maps it by a table. Whoever uses the smaller mesh records it,
-/// as in `checked`.
+/// as in `checked` of kolo.choreography.
 llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh,
                                               int64_t maxRanks);
 

@@ -120,10 +120,8 @@ bool Projector::isPulled(TransferOp transfer) {
     return false;
   if (transfer.getReducing() || transfers == Transfers::Pull || isPublished(transfer.getSource()))
     return true;
-  CollectiveKind kind = choreography.getCollective().getKind();
-  bool isAtRootOnly = (kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter) &&
-                      roleOf(transfer.getSource()) == BufferRole::Input;
-  return transfers == Transfers::Auto && isAtRootOnly;
+  return transfers == Transfers::Auto && roleOf(transfer.getSource()) == BufferRole::Input &&
+         isAtRoot(choreography.getCollective().getKind(), BufferRole::Input);
 }
 
 void Projector::projectOp(Operation &op) {
@@ -220,11 +218,11 @@ void Projector::projectPull(TransferOp transfer, int64_t semaphore) {
 void Projector::createDivision() {
   CollectiveAttr collective = choreography.getCollective();
   CollectiveKind kind = collective.getKind();
-  if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter && kind != CollectiveKind::Reduce)
+  if (!isReduction(kind))
     return;
   OpBuilder::InsertionGuard guard(builder);
   Location loc = choreography.getLoc();
-  if (kind == CollectiveKind::Reduce) {
+  if (isAtRoot(kind, BufferRole::Output)) {
     SmallVector<Value> coordinates, sizes;
     for (int64_t dim : collective.getGroupDims()) {
       coordinates.push_back(me[size_t(dim)]);

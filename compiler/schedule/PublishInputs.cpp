@@ -87,8 +87,7 @@ Value Publisher::publish() {
     offsets[dims->gridDim] = createAdd(builder, loc, body.getArgument(dims->meshDim), one);
     sizes[dims->gridDim] = createSub(builder, loc, sizes[dims->gridDim], one);
   }
-  CollectiveKind kind = choreography.getCollective().getKind();
-  bool isAtRootOnly = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter;
+  bool isAtRootOnly = isAtRoot(choreography.getCollective().getKind(), BufferRole::Input);
   Value condition = isAtRootOnly ? createIsRoot(body) : Value();
   SlicesOp::create(builder, loc, offsets, sizes, offsets, sizes, condition);
   return published;

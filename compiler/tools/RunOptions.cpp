@@ -94,10 +94,7 @@ std::optional<runtime::DeviceKind> RunOptions::deviceKind() const {
 }
 
 static void checkRoot(const RankJob &job) {
-  using enum runtime::CollectiveKind;
-  auto kind = job.info()->collective;
-  bool isRooted = kind == Broadcast || kind == Reduce || kind == Gather || kind == Scatter;
-  if (isRooted && (job.root < 0 || job.root >= groupSizeOf(job)))
+  if (runtime::hasRoot(job.info()->collective) && (job.root < 0 || job.root >= groupSizeOf(job)))
     throw ToolError(ExitCode::Usage, "--root: " + std::to_string(job.root) +
                                          " is none of the ranks that take part, 0 to " +
                                          std::to_string(groupSizeOf(job) - 1));

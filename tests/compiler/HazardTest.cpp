@@ -50,7 +50,7 @@ std::optional<Statements> enumerateHazards(ChoreographyOp choreography, const Si
 
 std::optional<Statements> enumerateHazards(ChoreographyOp choreography, const Sizes &mesh) {
   int64_t numRoots = 1;
-  if (isRooted(choreography.getCollective().getKind()))
+  if (hasRoot(choreography.getCollective().getKind()))
     for (int64_t dim : choreography.getCollective().getGroupDims())
       numRoots *= mesh[size_t(dim)];
   Statements hazards;

@@ -7,7 +7,7 @@
 
 namespace kolo {
 
-#define KOLO_NAME(CONSTANT, ENUMERATOR, NAME) NAME,
+#define KOLO_NAME(CONSTANT, ENUMERATOR, NAME, ...) NAME,
 
 TEST(Kinds, TheDialectNamesCollectivesAsTheAbiDoes) {
   int number = 0;

@@ -107,7 +107,7 @@ std::string firstFailure(BothPhases &phases, ProgramOp program, const std::strin
       call.type = allElementTypes[random() % std::size(allElementTypes)];
       call.reduction = allReductions[random() % std::size(allReductions)];
       call.numLanes = 1 + int64_t(random() % 2);
-      call.root = isRooted(call.collective.getKind()) ? int64_t(random() % uint64_t(groupSize(call))) : 0;
+      call.root = hasRoot(call.collective.getKind()) ? int64_t(random() % uint64_t(groupSize(call))) : 0;
       std::string failure = runInterleaving(program, Invocations(phases, call), testSeed() + i);
       if (!failure.empty())
         return "mesh " + testing::PrintToString(mesh) + ", interleaving " + std::to_string(i) +

@@ -39,19 +39,9 @@ static reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
 }
 
 BufferSizes bufferSizes(CollectiveKind collective, int64_t count, int64_t groupSize) {
-  int64_t all = count * groupSize;
-  switch (collective) {
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
-    return {count, all};
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::Scatter:
-    return {all, count};
-  case CollectiveKind::AllToAll:
-    return {all, all};
-  default:
-    return {count, count};
-  }
+  auto elementsOf = [&](KoloExtent extent) { return runtime::isPerRank(extent) ? count * groupSize : count; };
+  runtime::CollectiveFacts facts = runtime::factsOf(collective);
+  return {elementsOf(facts.input), elementsOf(facts.output)};
 }
 
 TaggedData::TaggedData(const runtime::ProgramInfo &program, const runtime::Mesh &mesh, runtime::DataType type,
@@ -70,8 +60,7 @@ TaggedData::TaggedData(const runtime::ProgramInfo &program, const runtime::Mesh 
   call.reduction = referenceReductionOf(reduction);
   reference::SimulatedCall simulated = reference::makeSimulatedCall(call);
   reference::tagInput(simulated);
-  bool reduces = collective == CollectiveKind::AllReduce || collective == CollectiveKind::ReduceScatter ||
-                 collective == CollectiveKind::Reduce;
+  bool reduces = runtime::factsOf(collective).reduces;
   for (int rank = 0; rank < mesh.numRanks(); ++rank) {
     groups.push_back(reference::groupOf(simulated, rank));
     reductions.push_back(reduces ? *reference::expectedOutput(simulated, rank) : Table());
@@ -85,13 +74,11 @@ int TaggedData::memberNumber(int rank) const {
 }
 
 bool TaggedData::hasInput(int rank, int root) const {
-  bool onlyRoot = collective == CollectiveKind::Broadcast || collective == CollectiveKind::Scatter;
-  return !onlyRoot || memberNumber(rank) == root;
+  return !runtime::isAtRoot(runtime::factsOf(collective).input) || memberNumber(rank) == root;
 }
 
 bool TaggedData::hasOutput(int rank, int root) const {
-  bool onlyRoot = collective == CollectiveKind::Reduce || collective == CollectiveKind::Gather;
-  return !onlyRoot || memberNumber(rank) == root;
+  return !runtime::isAtRoot(runtime::factsOf(collective).output) || memberNumber(rank) == root;
 }
 
 void TaggedData::fillInput(int rank, int64_t count, void *input) const {

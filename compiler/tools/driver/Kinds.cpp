@@ -8,9 +8,12 @@
 namespace kolo::tools {
 
 // The dialect's enumerators have the numbers of the lists, which targets and EmitChoreography rely on.
-#define KOLO_TIE(CONSTANT, ENUMERATOR, ...)                                                                            \
+#define KOLO_TIE(CONSTANT, ENUMERATOR, NAME, INPUT, OUTPUT, REDUCES)                                                   \
   static_assert(int(dsl::CollectiveKind::ENUMERATOR) == int(kolo::CollectiveKind::ENUMERATOR));                        \
-  static_assert(int(kolo::CollectiveKind::ENUMERATOR) == KOLO_##CONSTANT);
+  static_assert(int(kolo::CollectiveKind::ENUMERATOR) == KOLO_##CONSTANT);                                             \
+  static_assert(isAtRoot(kolo::CollectiveKind::ENUMERATOR, BufferRole::Input) == runtime::isAtRoot(INPUT));            \
+  static_assert(isAtRoot(kolo::CollectiveKind::ENUMERATOR, BufferRole::Output) == runtime::isAtRoot(OUTPUT));          \
+  static_assert(isReduction(kolo::CollectiveKind::ENUMERATOR) == bool(REDUCES));
 KOLO_FOR_EACH_COLLECTIVE(KOLO_TIE)
 #undef KOLO_TIE
 static_assert(getMaxEnumValForCollectiveKind() + 1 == KOLO_NUM_COLLECTIVES);

@@ -48,15 +48,16 @@ extern "C" {
   X(MAX, Max, "max")                                                                                                   \
   X(AVERAGE, Average, "average")
 
+/* X(constant, enumerator, name, KoloExtent of the input, KoloExtent of the output, whether it reduces) */
 #define KOLO_FOR_EACH_COLLECTIVE(X)                                                                                    \
-  X(ALL_GATHER, AllGather, "all_gather")                                                                               \
-  X(REDUCE_SCATTER, ReduceScatter, "reduce_scatter")                                                                   \
-  X(ALL_REDUCE, AllReduce, "all_reduce")                                                                               \
-  X(BROADCAST, Broadcast, "broadcast")                                                                                 \
-  X(REDUCE, Reduce, "reduce")                                                                                          \
-  X(GATHER, Gather, "gather")                                                                                          \
-  X(SCATTER, Scatter, "scatter")                                                                                       \
-  X(ALL_TO_ALL, AllToAll, "all_to_all")
+  X(ALL_GATHER, AllGather, "all_gather", KOLO_BLOCK, KOLO_BLOCKS, 0)                                                   \
+  X(REDUCE_SCATTER, ReduceScatter, "reduce_scatter", KOLO_BLOCKS, KOLO_BLOCK, 1)                                       \
+  X(ALL_REDUCE, AllReduce, "all_reduce", KOLO_BLOCK, KOLO_BLOCK, 1)                                                    \
+  X(BROADCAST, Broadcast, "broadcast", KOLO_ROOT_BLOCK, KOLO_BLOCK, 0)                                                 \
+  X(REDUCE, Reduce, "reduce", KOLO_BLOCK, KOLO_ROOT_BLOCK, 1)                                                          \
+  X(GATHER, Gather, "gather", KOLO_BLOCK, KOLO_ROOT_BLOCKS, 0)                                                         \
+  X(SCATTER, Scatter, "scatter", KOLO_ROOT_BLOCKS, KOLO_BLOCK, 0)                                                      \
+  X(ALL_TO_ALL, AllToAll, "all_to_all", KOLO_BLOCKS, KOLO_BLOCKS, 0)
 
 /* Published memory is the runtime's. A rank writes it in `publish`; every rank may read it in `run` of the same call.
  *
@@ -71,6 +72,14 @@ extern "C" {
   X(SCRATCH, Scratch, "scratch")                                                                                       \
   X(PUBLISHED, Published, "published")                                                                                 \
   X(PACKETS, Packets, "packets")
+
+/* How much of a buffer a rank has: a block of `count` elements, or one such block per rank of the group. */
+typedef enum KoloExtent {
+  KOLO_BLOCK,
+  KOLO_BLOCKS,
+  KOLO_ROOT_BLOCK, /* at the root alone */
+  KOLO_ROOT_BLOCKS /* at the root alone */
+} KoloExtent;
 
 typedef enum KoloTypeKind { KOLO_FLOAT, KOLO_SIGNED, KOLO_UNSIGNED } KoloTypeKind;
 

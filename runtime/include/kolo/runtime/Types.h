@@ -21,6 +21,20 @@ enum class Reduction : uint8_t { KOLO_FOR_EACH_REDUCTION(KOLO_ENUMERATOR) };
 enum class CollectiveKind : uint8_t { KOLO_FOR_EACH_COLLECTIVE(KOLO_ENUMERATOR) };
 #undef KOLO_ENUMERATOR
 
+/// How much a collective reads and writes, from the list. Only for an enumerator.
+struct CollectiveFacts {
+  KoloExtent input, output;
+  bool reduces;
+};
+KOLO_RUNTIME_API CollectiveFacts factsOf(CollectiveKind collective);
+
+constexpr bool isAtRoot(KoloExtent extent) { return extent == KOLO_ROOT_BLOCK || extent == KOLO_ROOT_BLOCKS; }
+constexpr bool isPerRank(KoloExtent extent) { return extent == KOLO_BLOCKS || extent == KOLO_ROOT_BLOCKS; }
+inline bool hasRoot(CollectiveKind collective) {
+  CollectiveFacts facts = factsOf(collective);
+  return isAtRoot(facts.input) || isAtRoot(facts.output);
+}
+
 /// Bytes of one element; 0 for a value outside the enumeration.
 KOLO_RUNTIME_API size_t sizeBytes(DataType type);
 
