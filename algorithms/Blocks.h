@@ -1,5 +1,6 @@
 // Phases that several algorithms are made of. Each runs along one dimension of the mesh, side by side in all groups of
-// ranks that differ in that dimension only; so hierarchical algorithms are compositions of them.
+// ranks that differ in that dimension only; so hierarchical algorithms are compositions of them. A mistake in a phase
+// names the line of its `caller` too.
 #pragma once
 
 #include <kolo/dsl/Language.h>

@@ -146,6 +146,8 @@ static void emitCommand(const CompileOptions &options) {
     throw ToolError(ExitCode::Usage, "--emit ptx needs a target such as --target cpu,cuda:sm_90");
   if (stage == Stage::HsacoAssembly && !hasTarget(request, "hip"))
     throw ToolError(ExitCode::Usage, "--emit hsaco-asm needs a target such as --target cpu,hip:gfx90a");
+  if (request.sanitizeThread && stage != Stage::LlvmIr && stage != Stage::Assembly)
+    throw ToolError(ExitCode::Usage, "--sanitize instruments the host's code: with --emit, llvm and asm only");
   bool toStandardOutput = options.output.empty() || options.output == "-";
   if (!toStandardOutput)
     checkRegular(options.output, "-o");

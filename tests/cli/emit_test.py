@@ -120,6 +120,7 @@ class Refusals(EmitTest):
                                 ([*case, "--emit", "hsaco-asm", "--target", "cpu,cuda:sm_90"], ["--emit hsaco-asm", "hip:gfx90a"]),
                                 ([*case, "--emit", "tea"], ["--emit", "tea", "choreography"]),
                                 ([*case, "--emit", "ptx", "--target", "cpu,cuda:sm_90", "--ptxas", "auto"], ["--emit", "--ptxas"]),
+                                ([*case, "--emit", "channel", "--sanitize", "thread"], ["--sanitize", "llvm and asm"]),
                                 (["compile", "--table", "default", "--emit", "channel"], ["--emit", "--table"]),
                                 (["compile", self.copy("channel.mlir"), "--emit", "choreography"], ["channel.mlir", "channel form"])]:
             self.refuses(2, *arguments, says=says)
