@@ -67,8 +67,6 @@ LogicalResult KoloDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return isNumber && isa<scf::IfOp>(op) && op->getParentOfType<ProgramOp>()
                ? success()
                : op->emitOpError("pipeline_phase_c1: only an scf.if of a program has a kolo.pipeline_phase, a number");
-  if (name == "kolo.selection" && isa<ModuleOp>(op))
-    return success();
   return op->emitOpError("mark_c1: there is no mark ") << name.getValue();
 }
 

@@ -13,6 +13,7 @@
 // the pass searches again on meshes of that size. CheckProgram proves all meshes in full at the end. Requires channel
 // form as VerifyProjected states it. Leaves programs alone that their author wrote in channel form.
 #include "compiler/Passes.h"
+#include "compiler/check/Verdict.h"
 #include "compiler/sync/MoveEnds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

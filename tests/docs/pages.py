@@ -14,7 +14,7 @@ ALL = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (
        *(f"{folder}/README.md" for folder in FOLDERS)]
 
 # Pages that follow the rule for prose in docs/words.md: see prose_test.py.
-PROSE = [page for page in ALL if page != "ir/README.md"]
+PROSE = ALL
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 
