@@ -27,7 +27,7 @@ CommunicatorState::~CommunicatorState() {
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
       ranks->keepForPeers(memory);
-  for (std::shared_ptr<Segment> memory :
+  for (const std::shared_ptr<Segment> &memory :
        {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
         std::shared_ptr<Segment>(llPackets.release()), std::shared_ptr<Segment>(ll128Lines.release())})
     if (memory)
@@ -61,7 +61,7 @@ Status CommunicatorState::exchangeRecords() {
 
 /// The second exchange, only when some record names a new segment. Nobody goes on before all have mapped the segment.
 /// So its owner may finish, and even free it, while a peer is slow.
-Status CommunicatorState::confirmNews(Status own, std::span<const Location> named) {
+Status CommunicatorState::confirmNews(const Status &own, std::span<const Location> named) {
   Record &record = nextRecord(Operation::Confirm);
   if (!own.isOk())
     setFailure(record, own);

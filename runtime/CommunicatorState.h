@@ -53,7 +53,9 @@ public:
 
   // By peer and channel id: signals sent, and signals awaited.
   std::vector<uint64_t> channelSent, channelAwaited;
-  static constexpr size_t channelIndex(int peer, int id) { return static_cast<size_t>(peer * numChannels + id); }
+  static constexpr size_t channelIndex(int peer, int id) {
+    return static_cast<size_t>(peer) * numChannels + static_cast<size_t>(id);
+  }
 
 private:
   using ProgramKey = std::pair<PluginContent, int32_t>; // and its number in the plugin
@@ -61,7 +63,7 @@ private:
   Status join();
   Record &nextRecord(Operation operation);
   Status exchangeRecords();
-  Status confirmNews(Status own, std::span<const Location> named);
+  Status confirmNews(const Status &own, std::span<const Location> named);
 
   Status propose(Plan &plan, int64_t piece, bool &isAgreed);
   Status meetAgain(Plan &plan, int64_t piece);

@@ -69,8 +69,8 @@ Status findKernels(const KoloDevicePlugin &table, LoadedImage &loaded) {
   return {};
 }
 
-Result<std::shared_ptr<const LoadedImage>> load(std::shared_ptr<OpenDevice> device,
-                                                std::shared_ptr<const PluginState> plugin) {
+Result<std::shared_ptr<const LoadedImage>> load(const std::shared_ptr<OpenDevice> &device,
+                                                const std::shared_ptr<const PluginState> &plugin) {
   Result<const KoloDevicePlugin *> table = deviceTable(*plugin);
   if (!table.isOk())
     return table.status();

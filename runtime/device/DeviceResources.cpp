@@ -108,9 +108,10 @@ Status DeviceState::fillScratch(const Call &call, DeviceScratch &set) const {
     DeviceMemory &own = set.ranks.emplace_back(), &packets = set.packets.emplace_back(),
                  &calls = set.packetCalls.emplace_back();
     auto reserve = [](DeviceMemory &memory, Result<DeviceMemory> allocated) {
-      if (allocated.isOk())
-        memory = std::move(allocated).value();
-      return allocated.status();
+      if (!allocated.isOk())
+        return allocated.status();
+      memory = std::move(allocated).value();
+      return Status();
     };
     if (call.scratchBytes)
       if (Status status = reserve(own, DeviceMemory::allocate(device, KOLO_MEMORY_SHARED, call.scratchBytes));

@@ -1,5 +1,5 @@
-// Kernels on the host: the code that all device targets share, compiled for this processor, with threads of the host
-// for the threads of blocks, and the primitives that the stand-in for a device's driver has.
+// Kernels on the host: the code that all device targets share, compiled for this processor. Threads of the host stand
+// for the threads of blocks. The primitives are those of the stand-in for a device's driver.
 #pragma once
 
 #include "kolo/runtime/DeviceAbi.h"

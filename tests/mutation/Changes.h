@@ -9,9 +9,9 @@ namespace kolo::mutation {
 /// Null when that is no put.
 PutOp putBefore(SignalOp signal);
 
-/// Every execution of the wait takes the place of the next one, for the same peer and in the innermost loop that is not
-/// over peers, and the last one runs at the end of the program (or, inside of two such loops, after the inner one).
-/// Without such a loop, all executions move to the end of the program.
+/// Every execution of the wait takes the place of the next one for the same peer, in the innermost loop that is not
+/// over peers. The last one runs at the end of the program or, inside of two such loops, after the inner one. Without
+/// such a loop, all executions move to the end of the program.
 void makeLate(WaitOp wait);
 
 /// The op does nothing on the last rank.

@@ -37,7 +37,7 @@ std::vector<std::string> noteLines(Location error, ArrayRef<Remark> notes) {
 }
 
 /// An op's name at the front is for readers of IR; authors write C++.
-static std::string withoutOpName(std::string message) {
+static std::string withoutOpName(const std::string &message) {
   size_t end = message.find("op ");
   return message.starts_with("'kolo.") && end != std::string::npos ? message.substr(end + 3) : message;
 }

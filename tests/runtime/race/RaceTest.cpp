@@ -2,10 +2,10 @@
 // not be missed. Plugins come from the folder that KOLO_RACE_PLUGINS names, made by compile_plugins.py; without it all
 // is skipped.
 //
-// Every program runs in two hosts. The runtime exchanges records among all ranks at the entry of each call: that orders
-// all that was before a call before all that is in it, on every rank, and so hides a credit that a program lacks for
-// the entry to a call, and every hazard between calls. The bare host adds nothing to the program's own signals; there
-// such a credit is missed. A signal or a credit that is missing inside a call shows in both.
+// Every program runs in two hosts. The runtime exchanges records among all ranks at the entry of each call. That orders
+// everything before a call before everything in it, on every rank. So it hides a missing entry credit, and every hazard
+// between calls. The bare host adds nothing to the program's own signals, and shows these too. A signal or a credit
+// that is missing inside a call shows in both.
 #include "../Ranks.h"
 #include "Host.h"
 
