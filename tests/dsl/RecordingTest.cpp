@@ -160,7 +160,7 @@ TEST(Recording, AStripeRunsItsBodyOncePerVariant) {
   EXPECT_EQ(variants, (std::vector<int>{-1, 0, 1, 2, -1, 0, 1, 2}));
   ASSERT_EQ(recording->body.size(), 8u);
   for (int variant : {0, 1, 2}) {
-    const auto &loop = std::get<std::unique_ptr<RecordedLoop>>(recording->body[size_t(1 + variant)]);
+    const auto &loop = std::get<std::unique_ptr<RecordedLoop>>(recording->body[1 + size_t(variant)]);
     EXPECT_EQ(loop->variant, variant);
     const RecordedStatement &send = recording->statements[std::get<size_t>(loop->body.at(0))];
     EXPECT_EQ(send.source.axes.at(0).start->value, variant);

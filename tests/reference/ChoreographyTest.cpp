@@ -235,7 +235,7 @@ static std::string railAllGather(const std::string &over) {
 
 TEST(Choreography, HierarchicalAllGatherIsRightOnTwoDimensionalMeshes) {
   ParsedChoreography rail(railAllGather("0, 1"));
-  for (std::vector<int64_t> mesh : {std::vector<int64_t>{2, 3}, {3, 2}, {4, 1}, {1, 4}, {1, 1}})
+  for (const std::vector<int64_t> &mesh : {std::vector<int64_t>{2, 3}, {3, 2}, {4, 1}, {1, 4}, {1, 1}})
     EXPECT_EQ(outcome(rail, rail.callOn(mesh, 5, ElementType::I8)), "");
 }
 
