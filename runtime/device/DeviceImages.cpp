@@ -135,8 +135,8 @@ LoadedImage::~LoadedImage() {
     (void)device->driver().unloadModule(device->ordinal(), module);
 }
 
-Result<std::shared_ptr<const LoadedImage>> loadImage(std::shared_ptr<OpenDevice> device,
-                                                     std::shared_ptr<const PluginState> plugin) {
+Result<std::shared_ptr<const LoadedImage>> loadImage(const std::shared_ptr<OpenDevice> &device,
+                                                     const std::shared_ptr<const PluginState> &plugin) {
   using Key = std::tuple<const KoloDeviceDriver *, int, uint64_t>;
   static std::mutex mutex;
   static std::map<Key, std::weak_ptr<const LoadedImage>> images;
@@ -145,7 +145,7 @@ Result<std::shared_ptr<const LoadedImage>> loadImage(std::shared_ptr<OpenDevice>
   Key key = {&device->driver(), device->ordinal(), plugin->load};
   if (std::shared_ptr<const LoadedImage> loaded = images[key].lock())
     return loaded;
-  Result<std::shared_ptr<const LoadedImage>> loaded = load(std::move(device), std::move(plugin));
+  Result<std::shared_ptr<const LoadedImage>> loaded = load(device, plugin);
   if (loaded.isOk())
     images[key] = *loaded;
   return loaded;

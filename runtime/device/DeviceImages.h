@@ -36,7 +36,7 @@ struct LoadedImage {
 
 /// Loads the best image, unless a communicator of this process has already loaded it. May block while the driver
 /// translates PTX. BadPlugin, OutOfMemory, DeviceError.
-Result<std::shared_ptr<const LoadedImage>> loadImage(std::shared_ptr<OpenDevice> device,
-                                                     std::shared_ptr<const PluginState> plugin);
+Result<std::shared_ptr<const LoadedImage>> loadImage(const std::shared_ptr<OpenDevice> &device,
+                                                     const std::shared_ptr<const PluginState> &plugin);
 
 } // namespace kolo::runtime
