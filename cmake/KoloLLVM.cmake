@@ -17,13 +17,13 @@ if(NOT LLVM_ENABLE_RTTI)
   target_compile_options(kolo_mlir INTERFACE -fno-rtti)
 endif()
 
-# Nine tenths of a compilation that includes MLIR is reading its headers: they are read once. `kolo_precompiled_mlir` is
-# for libraries, `kolo_precompiled_mlir_tests` for the executables of tests, which are compiled with other flags.
+# Most of the time of a compilation that includes MLIR goes into its headers, so they are precompiled. Libraries use
+# `kolo_precompiled_mlir`; the executables of tests, which have other flags, use `kolo_precompiled_mlir_tests`.
 set(kolo_mlir_headers
   <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/ControlFlow/IR/ControlFlowOps.h> <mlir/Dialect/LLVMIR/LLVMDialect.h>
   <mlir/Dialect/Math/IR/Math.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h>
   <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h>)
-file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cpp "")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "") # written when it is missing only
 
 # kolo_precompile(OWNER FLAG HEADER...)
 function(kolo_precompile owner flag)

@@ -1,9 +1,10 @@
 // What the machine can do at most, measured like a compared system: the same harness, the same kind of memory. The last
 // word of a command is the limit:
-//   call     nothing is done: what the harness itself takes
-//   signal   ranks 0 and 1 hand each other a cache line, there and back once for every element
-//   copy     every rank copies its input to its output, by non-temporal stores
-//   sum      every rank adds the halves of its input, and stores the sums to half of its output, likewise
+//   call     The ranks do nothing: this is the time of the harness itself.
+//   signal   Ranks 0 and 1 hand each other a cache line, there and back once for every element.
+//   copy     Every rank copies its input to its output, by non-temporal stores.
+//   sum      Every rank adds the halves of its input, and stores the sums to half of its output, by non-temporal
+//   stores.
 #include "ForkRanks.h"
 #include "Harness.h"
 

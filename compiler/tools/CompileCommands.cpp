@@ -66,23 +66,18 @@ static void printProofs(const std::string &plugin) {
   auto manifest = runtime::Plugin::readManifest(plugin);
   if (!manifest.isOk())
     throw ToolError(ExitCode::Failed, manifest.status().message());
-  auto describe = [](const nlohmann::json &names, const nlohmann::json &sizes) {
-    std::string text;
-    for (size_t dim = 0; dim < names.size(); ++dim)
-      text += fmt::format("{}{}={}", dim ? "," : "", names[dim].get<std::string>(), sizes[dim].get<int64_t>());
-    return text;
-  };
-  const nlohmann::json parsed = nlohmann::json::parse(*manifest);
-  for (const nlohmann::json &program : parsed["programs"])
-    for (const nlohmann::json &mesh : program["meshes"]) {
-      const nlohmann::json &proofs = program["proved"], &names = program["mesh"];
-      auto proof = std::ranges::find_if(proofs, [&](const nlohmann::json &entry) { return entry["mesh"] == mesh; });
+  using Json = nlohmann::ordered_json;
+  const Json parsed = Json::parse(*manifest);
+  for (const Json &program : parsed["programs"])
+    for (const Json &mesh : program["meshes"]) {
+      const Json &proofs = program["proved"], &names = program["mesh"];
+      auto proof = std::ranges::find_if(proofs, [&](const Json &entry) { return entry["mesh"] == mesh; });
       std::string name = program["name"].get<std::string>();
       if (proof == proofs.end())
-        fmt::print("{}: {} is not proved\n", name, describe(names, mesh));
+        fmt::print("{}: {} is not proved\n", name, meshText(names, mesh));
       else if ((*proof)["on"] != mesh)
-        fmt::print("{}: {} was proved on {} in its place\n", name, describe(names, mesh),
-                   describe(names, (*proof)["on"]));
+        fmt::print("{}: {} was proved on {} in its place\n", name, meshText(names, mesh),
+                   meshText(names, (*proof)["on"]));
     }
 }
 

@@ -1,5 +1,6 @@
 // kolo inspect: what a plugin is, as a page for people or as JSON.
 #include "Commands.h"
+#include "Options.h"
 #include "driver/Devices.h"
 
 #include "kolo/runtime/Plugin.h"
@@ -21,14 +22,6 @@ struct InspectCommand {
   std::string path, folder;
   bool asJson = false;
 };
-
-/// "node=2,gpu=4".
-std::string meshText(const Json &names, const Json &sizes) {
-  std::string text;
-  for (size_t dim = 0; dim < names.size(); ++dim)
-    text += fmt::format("{}{}={}", dim ? "," : "", names.at(dim).get<std::string>(), sizes.at(dim).get<int64_t>());
-  return text;
-}
 
 /// "all_gather over gpu": with the dimensions, unless the collective runs over all of them.
 std::string collectiveText(const Json &program) {

@@ -7,6 +7,7 @@
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -45,6 +46,13 @@ runtime::Mesh parseMesh(const std::string &text) {
     throw ToolError(ExitCode::Usage, "--mesh: " + text + " has " + std::to_string(mesh->numRanks()) +
                                          " ranks; at most " + std::to_string(mostRanks) + " can be compiled for");
   return std::move(mesh).value();
+}
+
+std::string meshText(const nlohmann::ordered_json &names, const nlohmann::ordered_json &sizes) {
+  std::string text;
+  for (size_t dim = 0; dim < names.size(); ++dim)
+    text += fmt::format("{}{}={}", dim ? "," : "", names.at(dim).get<std::string>(), sizes.at(dim).get<int64_t>());
+  return text;
 }
 
 void ScheduleOptions::addTo(CLI::App &command) {

@@ -5,6 +5,7 @@
 #include "driver/RankRunner.h"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <optional>
 #include <string>
@@ -17,6 +18,10 @@ int64_t parseSize(const std::string &text, const std::string &flag);
 
 /// Throws ToolError (Usage) when the text is no mesh, or has more ranks than the compiler can check one by one.
 runtime::Mesh parseMesh(const std::string &text);
+
+/// "node=2,gpu=4", of a manifest's names and sizes of dimensions. Throws nlohmann::json::exception when they are
+/// others.
+std::string meshText(const nlohmann::ordered_json &names, const nlohmann::ordered_json &sizes);
 
 /// --pipeline, --synchronisation, --transfers, --entry and --protocol.
 struct ScheduleOptions {

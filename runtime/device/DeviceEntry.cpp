@@ -1,10 +1,10 @@
 // The entry to a new call: what ranks agree on, and learn about each other, before they launch it.
 //
 // Every rank takes part in up to four exchanges and leaves each with the same result:
-//   announce  each rank names its call and says whether it can run it
-//   drain     only if a rank has no room: all calls so far have ended on all devices, so plans and memory may be freed
-//   locate    each rank says where its buffers, scratch memory and semaphores are
-//   confirm   all ranks have mapped all memory, so all may launch
+//   announce  Each rank names its call and says whether it can run it.
+//   drain     Only if a rank has no room: all calls so far have ended on all devices, so plans and memory may be freed.
+//   locate    Each rank says where its buffers, scratch memory and semaphores are.
+//   confirm   All ranks have mapped all memory, so all may launch.
 #include "device/DeviceState.h"
 
 #include "CallIdentity.h"

@@ -2,8 +2,9 @@
 // destination address.
 //   Before:  kolo.chan.fuse %out[%me] {
 //              copy %in -> %out; for %p { reduce %in -> %out from %p }; for %p { put %out to %p } }
-//   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations,
-//            which divides the sum if the fuse does and the call wants an average
+//   After:   lists of addresses, made by the same loops; the call's reduction of all sources into all destinations
+//
+// If the fuse divides and the call asks for an average, the reduction divides the sum.
 //
 // Where a peer's memory is not mapped here, the program makes the moves one after the other instead.
 #include "targets/cpu/ProgramLowering.h"

@@ -1,8 +1,11 @@
 // LowerMoves: from channel programs to functions over the plugin ABI.
 //   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.put(...) } ... }
-//            llvm.func @scratchBytes.p(%shape) -> i64, and the like for published memory and packets
-//            llvm.func @publish.p(%invocation) { the ops before kolo.chan.enter } where there is published memory
+//            llvm.func @scratchBytes.p(%shape) -> i64 { ... }
+//            llvm.func @publish.p(%invocation) { the ops before kolo.chan.enter }
+//
+// Functions like scratchBytes give the size of published memory and of packet buffers. Only a program with published
+// buffers has a function publish.
 //
 // A wait becomes a call of @kolo.wait, and a move out of packets a call of @kolo.receive; LowerWaits tests their
 // results. Requires channel form, lanes placed.

@@ -50,6 +50,16 @@ class Output(ToolTest):
             if other:
                 self.assertNotIn(other, text, "a host without AVX-512 runs this")
 
+    def test_earlier_names_of_protocols_mean_the_same(self):
+        for earlier, current in (("slots", "published"), ("packets", "ll"), ("lines", "ll128")):
+            plugins = []
+            for protocol in (earlier, current):
+                self.succeeds("compile", "twoShotAllReduce", "--mesh", "rank=4", "--protocol", protocol, "-o", "x.so")
+                with open(self.file("x.so"), "rb") as plugin:
+                    plugins.append(plugin.read())
+            self.assertEqual(*plugins)
+        self.assertNotIn("packets", re.search(r"--protocol.*", self.succeeds("compile", "--help"))[0])
+
     def test_packets_are_written_by_their_senders(self):
         for flags in (["--transfers", "pull"], ["--pipeline", "2"]):
             for protocol in ("ll", "ll128"):

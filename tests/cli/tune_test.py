@@ -145,9 +145,18 @@ class Compile(Tables):
             self.refuses(2, "compile", "--table", "table.json", says=["--table", "table.json"])
         self.refuses(2, "compile", "--table", "absent.json", says=["--table", "absent.json"])
 
+    def test_earlier_names_of_protocols_are_read(self):
+        manifests = []
+        for protocol in ("slots", "published"):
+            rows = [entry(memory, None, "allPairsAllGather", protocol=protocol) for memory in ("windows", "ordinary")]
+            self.succeeds("compile", "--table", self.table(rows), "-o", "x.so")
+            manifests.append(json.loads(self.succeeds("inspect", "x.so", "--json")))
+        self.assertEqual(*manifests)
+        self.assertEqual(manifests[0]["programs"][0]["name"], "allPairsAllGather.published")
+
     def test_what_the_compiler_refuses_is_said(self):
-        slots = self.table([entry("windows", None, "ringAllGather", protocol="published")])
-        found = self.mistakes("compile", "--table", slots, "-o", "x.so")
+        published = self.table([entry("windows", None, "ringAllGather", protocol="published")])
+        found = self.mistakes("compile", "--table", published, "-o", "x.so")
         self.assertIn("from which nothing is sent here", found[0][2])
         odd = self.table([{**entry("windows", None, "recursiveDoublingAllGather"), "ranks": 3}])
         self.assertIn("power of two", self.mistakes("compile", "--table", odd, "-o", "x.so")[0][2])
