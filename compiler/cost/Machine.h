@@ -1,0 +1,148 @@
+// A machine, as its file describes it (machines/machine.schema.json): nodes that are all alike, and the network between
+// them. Everything that costs time is a resource with a bandwidth, or a latency. No MLIR here.
+//
+// Bandwidths are bytes per second in one direction, times are seconds.
+#pragma once
+
+#include "compiler/Schedule.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kolo::cost {
+
+/// What is wrong with a machine, a placement or a question about them: one line that names the field.
+struct CostMistake {
+  std::string message;
+};
+
+inline constexpr size_t numProtocols = 4;
+/// A number for each Protocol of Schedule.h.
+using PerProtocol = std::array<double, numProtocols>;
+inline double of(const PerProtocol &numbers, Protocol protocol) { return numbers[size_t(protocol)]; }
+
+/// What share of a link's bandwidth moves of data reach.
+enum class Rates {
+  Peak,   // all of it: the figures of data sheets, and of lower bounds
+  Kernel, // what loads and stores of a kernel reach
+  Copy    // what copy engines reach
+};
+
+enum class VertexKind { Device, Switch, Nic };
+
+struct Vertex {
+  VertexKind kind;
+  std::string name;
+  double capacity = 0; // bytes per second through a switch, all directions together; 0: no limit of its own
+};
+
+struct LinkClass {
+  std::string name;
+  double bandwidth = 0; // of one link
+  double kernelShare = 1, copyShare = 1;
+  PerProtocol latency = {}; // of a message that crosses one such link
+};
+
+/// Links between two vertices of a node, each of both directions.
+struct Link {
+  int from, to; // vertices
+  int linkClass;
+  int count;
+};
+
+/// A level of the network: switch, group, global, from the inside out. Its units are alike and hold so many nodes that
+/// follow each other.
+struct Level {
+  std::string name;
+  int64_t nodes = 1;        // of a unit; of the outermost: all nodes
+  double bandwidth = 0;     // that leaves a unit, and that enters it; 0: as much as its nodes inject
+  PerProtocol latency = {}; // of a message between two nodes whose innermost common unit is of this level
+};
+
+/// Something of a node that flows share: one direction of the links between two vertices, a switch, a device's memory.
+struct Resource {
+  enum class Kind { Link, Switch, Memory };
+  Kind kind;
+  std::string name;   // as reports name it: "GCD 0 -> GCD 1", "memory of GCD 0"
+  int linkClass = -1; // of a link
+  double peak = 0;    // bytes per second
+  double kernelShare = 1, copyShare = 1;
+  double bandwidth(Rates rates) const {
+    return peak * (rates == Rates::Peak ? 1 : rates == Rates::Kernel ? kernelShare : copyShare);
+  }
+};
+
+/// How data goes between two devices of a node, or between a device and the network.
+struct Route {
+  std::vector<int> resources; // in their order on the way; of resources()
+  PerProtocol latency = {};   // sum over the links
+  bool crossesNetwork = false;
+};
+
+/// A device's own speed: every device of a machine is alike.
+struct DeviceSpeed {
+  double memoryBandwidth = 0; // bytes read plus bytes written per second, peak
+  double memoryShare = 1;     // that kernels reach
+  double launch = 0;          // seconds from a call to a program's first step
+};
+
+/// Immutable once read; copies are cheap enough for tests only.
+class Machine {
+public:
+  /// Reads a machine file: a path, or the name of a shipped machine. The mistake names the file and the field.
+  static std::variant<Machine, CostMistake> read(const std::string &nameOrPath);
+  /// The same from the file's text; `file` is what mistakes call it.
+  static std::variant<Machine, CostMistake> parse(const std::string &text, const std::string &file);
+
+  const std::string &name() const { return machineName; }
+  const std::string &title() const { return machineTitle; }
+  int64_t numNodes() const { return nodes; }
+  int devicesPerNode() const { return devices; }
+  const DeviceSpeed &device() const { return speed; }
+  /// Payload that a protocol carries, as a share of a link's bandwidth: 1 for bulk; at most 0.5 for LL.
+  double payloadShare(Protocol protocol) const { return of(payload, protocol); }
+
+  std::span<const Vertex> vertices() const { return nodeVertices; } // devices first, by their number
+  std::span<const LinkClass> linkClasses() const { return classes; }
+  std::span<const Link> links() const { return nodeLinks; }
+  std::span<const Level> levels() const { return networkLevels; } // empty: a machine of one node
+
+  /// Of one node; the same numbers in every node. Every device's memory is among them: see memoryOf.
+  std::span<const Resource> resources() const { return nodeResources; }
+  int memoryOf(int device) const { return memories[size_t(device)]; }
+
+  /// From one device of a node to another: fewest hops, then the widest narrowest link, then the lowest vertices. To
+  /// itself: empty. Memory is not part of routes; who moves data counts it.
+  const Route &route(int from, int to) const { return routes[size_t(from * devices + to)]; }
+  /// Through the nearest NIC; with several that are equally near, device d takes them in turn. Empty where there is no
+  /// network.
+  const Route &toNetwork(int device) const { return outward[size_t(device)]; }
+  const Route &fromNetwork(int device) const { return inward[size_t(device)]; }
+
+  /// Number, in levels(), of the innermost level that has a unit with both nodes in it; they differ.
+  size_t commonLevel(int64_t nodeA, int64_t nodeB) const;
+  int64_t unitOf(size_t level, int64_t node) const { return node / networkLevels[level].nodes; }
+  /// Bytes per second that all NICs of a node inject, peak.
+  double injection() const;
+
+private:
+  friend class MachineReader;
+  std::string machineName, machineTitle;
+  int64_t nodes = 1;
+  int devices = 0;
+  DeviceSpeed speed;
+  PerProtocol payload = {1, 1, 1, 1};
+  std::vector<Vertex> nodeVertices;
+  std::vector<LinkClass> classes;
+  std::vector<Link> nodeLinks;
+  std::vector<Level> networkLevels;
+  std::vector<Resource> nodeResources;
+  std::vector<int> memories;
+  std::vector<Route> routes, outward, inward;
+};
+
+} // namespace kolo::cost
