@@ -85,8 +85,9 @@ struct Route {
 
 /// A device's own speed: every device of a machine is alike.
 struct DeviceSpeed {
-  double memoryBandwidth = 0; // bytes read plus bytes written per second, peak
+  double memoryBandwidth = 0; // bytes read plus bytes written per second, peak; 0: no limit
   double memoryShare = 1;     // that kernels reach
+  double laneBandwidth = 0;   // bytes per second that one lane moves; 0: no limit
   double launch = 0;          // seconds from a call to a program's first step
 };
 
