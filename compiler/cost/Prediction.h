@@ -16,11 +16,22 @@ struct StatementCost {
   std::string bottleneck; // that resource: "quad link GCD 0 -> GCD 1", "NIC 0, out", "global network, out of a group"
 };
 
+/// What goes over a link, or through another resource, of the node that it is most loaded in; or out of a unit of the
+/// network.
+struct ResourceLoad {
+  std::string resource; // "GCD 0 -> GCD 1", "memory of GCD 0", "out of a group"
+  std::string from, to; // vertices of a link; else empty
+  double bytes = 0;
+  double share = 0; // of the program's time in which the resource is busy
+};
+
 struct Prediction {
   int64_t bytes = 0; // as LowerBound counts
   double seconds = 0;
-  std::string bottleneck; // of the statement that takes most time
+  double latencySeconds = 0; // of these: waiting for messages
+  std::string bottleneck;    // of the statement that takes most time
   std::vector<StatementCost> statements;
+  std::vector<ResourceLoad> loads; // those that carry anything
 };
 
 } // namespace kolo::cost
