@@ -32,17 +32,40 @@ enum class Rates {
   Copy    // what copy engines reach
 };
 
+/// Bytes per second. A host's caches are faster than its memory: the rate may depend on the working set, which is the
+/// bytes of one rank's buffers and scratch memory that a call touches.
+struct Bandwidth {
+  struct Step {
+    int64_t upToBytes; // of the working set, inclusive
+    double peak;
+  };
+
+  double peak = 0;            // beyond the last step; 0: no limit
+  std::vector<Step> bySize{}; // by growing upToBytes
+
+  double at(int64_t workingSetBytes) const {
+    for (const Step &step : bySize)
+      if (workingSetBytes <= step.upToBytes)
+        return step.peak;
+    return peak;
+  }
+};
+
+/// The working set of one for which nothing is said of its size: it lies in no cache.
+inline constexpr int64_t beyondCaches = INT64_MAX;
+
 enum class VertexKind { Device, Switch, Nic };
 
 struct Vertex {
   VertexKind kind;
   std::string name;
   double capacity = 0; // bytes per second through a switch, all directions together; 0: no limit of its own
+  int wireClass = -1;  // the link class of a NIC's wire
 };
 
 struct LinkClass {
   std::string name;
-  double bandwidth = 0; // of one link
+  Bandwidth bandwidth; // of one link
   double kernelShare = 1, copyShare = 1;
   PerProtocol latency = {}; // of a message that crosses one such link
 };
@@ -55,7 +78,7 @@ struct Link {
 };
 
 /// A level of the network: switch, group, global, from the inside out. Its units are alike and hold so many nodes that
-/// follow each other.
+/// follow each other; the last unit may hold fewer, and has a whole unit's bandwidth all the same.
 struct Level {
   std::string name;
   int64_t nodes = 1;        // of a unit; of the outermost: all nodes
@@ -63,16 +86,19 @@ struct Level {
   PerProtocol latency = {}; // of a message between two nodes whose innermost common unit is of this level
 };
 
-/// Something of a node that flows share: one direction of the links between two vertices, a switch, a device's memory.
+/// Something of a node that flows share: one direction of the links between two vertices, one direction of a NIC's
+/// wire, a switch, a memory.
 struct Resource {
   enum class Kind { Link, Switch, Memory };
   Kind kind;
-  std::string name;   // as reports name it: "GCD 0 -> GCD 1", "memory of GCD 0"
-  int linkClass = -1; // of a link
-  double peak = 0;    // bytes per second
+  std::string name;       // as reports name it: "GCD 0 -> GCD 1", "NIC 0 -> network", "memory of GCD 0"
+  int linkClass = -1;     // of a link or wire
+  int from = -1, to = -1; // vertices of a link; -1: the network
+  Bandwidth peak;
   double kernelShare = 1, copyShare = 1;
-  double bandwidth(Rates rates) const {
-    return peak * (rates == Rates::Peak ? 1 : rates == Rates::Kernel ? kernelShare : copyShare);
+  /// 0: no limit.
+  double bandwidth(Rates rates, int64_t workingSetBytes = beyondCaches) const {
+    return peak.at(workingSetBytes) * (rates == Rates::Peak ? 1 : rates == Rates::Kernel ? kernelShare : copyShare);
   }
 };
 
@@ -85,26 +111,35 @@ struct Route {
 
 /// A device's own speed: every device of a machine is alike.
 struct DeviceSpeed {
-  double memoryBandwidth = 0; // bytes read plus bytes written per second, peak; 0: no limit
-  double memoryShare = 1;     // that kernels reach
-  double laneBandwidth = 0;   // bytes per second that one lane moves; 0: no limit
-  double launch = 0;          // seconds from a call to a program's first step
+  Bandwidth memoryBandwidth; // bytes read plus bytes written; no limit: 0
+  double memoryShare = 1;    // that kernels and copies reach
+  bool sharesMemory = false; // the devices of a node have one memory together, as the cores of a host
+  Bandwidth laneBandwidth;   // payload that one lane moves; no limit: 0
+  Bandwidth laneReduction;   // the same where it reduces: bytes of sources; as the file says, or laneBandwidth
+  double launch = 0;         // seconds from a call to a program's first step
 };
 
 /// Immutable once read; copies are cheap enough for tests only.
 class Machine {
 public:
-  /// Reads a machine file: a path, or the name of a shipped machine. The mistake names the file and the field.
+  /// Reads a machine file: a path (it has a slash or ends with .json), the name of a shipped machine, or `host`, the
+  /// machine that `kolo probe` measured. The mistake names the file and the field.
   static std::variant<Machine, CostMistake> read(const std::string &nameOrPath);
   /// The same from the file's text; `file` is what mistakes call it.
   static std::variant<Machine, CostMistake> parse(const std::string &text, const std::string &file);
+
+  /// Names of the shipped machines, sorted. They lie beside the program, in share/kolo/machines.
+  static std::vector<std::string> shippedNames();
+  /// Where `kolo probe` writes what it measures: kolo/host.json in $XDG_DATA_HOME, by default ~/.local/share. Empty
+  /// where neither variable, nor HOME, is set.
+  static std::string hostPath();
 
   const std::string &name() const { return machineName; }
   const std::string &title() const { return machineTitle; }
   int64_t numNodes() const { return nodes; }
   int devicesPerNode() const { return devices; }
   const DeviceSpeed &device() const { return speed; }
-  /// Payload that a protocol carries, as a share of a link's bandwidth: 1 for bulk; at most 0.5 for LL.
+  /// Payload that a protocol carries, as a share of a link's bandwidth: 1 for bulk, about 0.5 for LL.
   double payloadShare(Protocol protocol) const { return of(payload, protocol); }
 
   std::span<const Vertex> vertices() const { return nodeVertices; } // devices first, by their number
@@ -112,14 +147,15 @@ public:
   std::span<const Link> links() const { return nodeLinks; }
   std::span<const Level> levels() const { return networkLevels; } // empty: a machine of one node
 
-  /// Of one node; the same numbers in every node. Every device's memory is among them: see memoryOf.
+  /// Of one node; the same numbers in every node. Memories are among them: see memoryOf.
   std::span<const Resource> resources() const { return nodeResources; }
   int memoryOf(int device) const { return memories[size_t(device)]; }
 
   /// From one device of a node to another: fewest hops, then the widest narrowest link, then the lowest vertices. To
   /// itself: empty. Memory is not part of routes; who moves data counts it.
   const Route &route(int from, int to) const { return routes[size_t(from * devices + to)]; }
-  /// Through the nearest NIC; with several that are equally near, device d takes them in turn. Empty where there is no
+  /// Through the nearest NIC, by hops and then by width as above; with several that are equally near, device d takes
+  /// them in turn. The NIC's wire is the last resource, and the first one of the way back. Empty where there is no
   /// network.
   const Route &toNetwork(int device) const { return outward[size_t(device)]; }
   const Route &fromNetwork(int device) const { return inward[size_t(device)]; }

@@ -14,11 +14,15 @@ struct PlacedMesh {
   int64_t numRanks() const;
 };
 
+/// The most ranks of a mesh.
+inline constexpr int64_t maxPlacedRanks = 1 << 20;
+
 /// Ranks fill nodes one after the other. Within the text of `--placement`, fields are separated by blanks:
-///   order=gpu,node          dimensions, slowest first, by which ranks are numbered for this purpose; default: the
-///   mesh's devices=0,1,5,4,6,7,3,2 devices of a node in the order in which they get ranks; default: all, as numbered
-///   per-node=4              ranks of a node; default: the number of `devices`, or all ranks where they are fewer
-/// Ranks that do not fill the last node are refused, and so are more nodes than the machine has.
+///   order=gpu,node           dimensions, slowest first, by which ranks are numbered for this; default: the mesh's
+///   devices=0,1,5,4,6,7,3,2  devices of a node, in the order in which they get ranks; default: all, as numbered
+///   per-node=4               ranks of a node; default: the number of `devices`, or all ranks where they are fewer
+/// Ranks that do not fill the last node are refused, and so are more nodes than the machine has. Mistakes begin with
+/// "mesh: " or "placement: " and the field.
 class Placement {
 public:
   static std::variant<Placement, CostMistake> create(const Machine &machine, const PlacedMesh &mesh,

@@ -1,0 +1,20 @@
+#include "compiler/cost/Machine.h"
+
+namespace kolo::cost {
+
+size_t Machine::commonLevel(int64_t nodeA, int64_t nodeB) const {
+  size_t level = 0;
+  while (unitOf(level, nodeA) != unitOf(level, nodeB))
+    ++level;
+  return level;
+}
+
+double Machine::injection() const {
+  double sum = 0;
+  for (const Vertex &vertex : nodeVertices)
+    if (vertex.kind == VertexKind::Nic)
+      sum += classes[size_t(vertex.wireClass)].bandwidth.peak;
+  return sum;
+}
+
+} // namespace kolo::cost
