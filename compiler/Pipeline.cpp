@@ -17,11 +17,11 @@ static void cleanUp(OpPassManager &manager, const PipelineOptions &options) {
   manager.addPass(createCSEPass());
 }
 
-void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options) {
+void buildChoreographyPipeline(OpPassManager &manager, const PipelineOptions &options) {
   const ResolvedSchedule &schedule = options.schedule;
   cleanUp(manager, options);
 
-  // Choreography form. First the author's mistakes: every later pass relies on their absence.
+  // First the author's mistakes: every later pass relies on their absence.
   OpPassManager &choreography = manager.nest<ChoreographyOp>();
   choreography.addPass(createCheckChoreography());
   // Before any pass looks at the order of statements, which this one changes.
@@ -38,7 +38,10 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
   }
   // While a statement is still one op for all ranks: only all of them together show a hazard.
   choreography.addPass(createPlaceStaging());
+}
 
+void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  const ResolvedSchedule &schedule = options.schedule;
   // From the global view to one rank's program, with data signals only.
   ProjectOptions project;
   project.transfers = schedule.transfers();
@@ -81,6 +84,11 @@ void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options
     check.budget = options.budget;
     manager.addNestedPass<ProgramOp>(createCheckProgram(check));
   }
+}
+
+void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  buildChoreographyPipeline(manager, options);
+  buildProgramPipeline(manager, options);
 }
 
 void registerKoloPipelines() {

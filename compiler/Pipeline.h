@@ -21,6 +21,10 @@ struct PipelineOptions {
 /// keep the synchronisation that their author wrote.
 void buildChannelPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
 
+/// Its two parts: what changes choreographies, and from there to programs. Costs are found between them.
+void buildChoreographyPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
+void buildProgramPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
+
 /// Registers the pipeline as --kolo-to-channel.
 void registerKoloPipelines();
 

@@ -3,7 +3,10 @@
 //
 // Every load is a share of the call's bytes, so it is found once and holds for all sizes. The time of a statement is
 //   latency of its worst message + largest over resources of (load / bandwidth)
-// times its executions. Statements that run at the same time (`Overlap` below) add up their loads on each resource.
+// times its executions. Variants of a stripe run at the same time: their latencies count once, and their loads add up
+// on each resource. With D slices in a pipeline of phases, one slice goes through all phases, then D - 1 follow, each
+// after
+//   the larger of (largest total load of all phases / bandwidth) and (time in which ranks only wait, or read).
 #pragma once
 
 #include "compiler/cost/Prediction.h"
@@ -11,27 +14,18 @@
 #include <memory>
 #include <set>
 
-namespace mlir {
-class ModuleOp;
-}
-
 namespace kolo {
 class ChoreographyOp;
 class ProgramOp;
 
 namespace cost {
 
-/// A statement's place in its author's text: the choreography's statements and the program's ops share it.
-struct Place {
-  std::string file;
-  unsigned line = 0, column = 0;
-  auto operator<=>(const Place &) const = default;
-};
-
-/// What only the channel program shows. It costs an inference of synchronisation to know.
+/// What only the channel program shows; to know it costs an inference of synchronisation. Statements are known by their
+/// locations, as mlir::Location's opaque pointers, so choreography and program are of one context.
 struct ProgramFacts {
-  bool waitsAtEntry = false;          // for entry credits, or for all ranks to have entered
-  std::vector<std::set<Place>> fused; // the statements of every `fuse`
+  std::set<const void *> waitsAtEntry;       // statements whose ranks first wait for credits of their peers
+  bool entersTogether = false;               // every rank first waits for all others
+  std::vector<std::set<const void *>> fused; // the statements of every `fuse`
   static ProgramFacts of(ProgramOp program);
 };
 
@@ -39,10 +33,11 @@ struct ProgramFacts {
 class ClosedForm {
 public:
   /// `choreography`: as buildChoreographyPipeline leaves it; its own meshes do not matter, the placement's does. Time
-  /// and memory do not grow with the ranks where relations, slices and conditions are alike for all of them; else the
-  /// ranks that differ are looked at one by one, and a program that needs more than `mostMoves` of these is refused.
-  /// `lanes`: of every rank; 0: as many as it takes. Root: rank 0 of its group. Without `facts` the prediction has no
-  /// row for the entry, and no statements are fused.
+  /// and memory do not grow with the ranks where relations, slices and conditions are alike for all of them. Else the
+  /// ranks that differ are looked at one by one; what needs more than `mostMoves` of them is refused.
+  /// `lanes`: of every rank; 0: as many as it takes. The root is rank 0 of its group. Without `facts` no statements are
+  /// fused, and the prediction has a row for the entry only if the schedule says that ranks enter together. The machine
+  /// must outlive the result.
   static std::variant<ClosedForm, CostMistake> create(ChoreographyOp choreography, const ResolvedSchedule &schedule,
                                                       const Machine &machine, const Placement &placement, Rates rates,
                                                       int64_t lanes, const ProgramFacts *facts = nullptr);

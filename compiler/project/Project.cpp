@@ -31,7 +31,6 @@ public:
 private:
   void projectBlock(Block &block);
   void projectOp(Operation &op);
-  bool isPulled(TransferOp transfer);
   void projectLocal(StatementInterface statement);
   void projectPush(TransferOp transfer, int64_t semaphore);
   void projectPull(TransferOp transfer, int64_t semaphore);
@@ -95,14 +94,11 @@ void Projector::markPhase(int64_t phase) {
   }
 }
 
-static BufferRole roleOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); }
-static bool isPublished(Value buffer) { return roleOf(buffer) == BufferRole::Published; }
-
 /// Behind the ops that fill published buffers, which come first.
 void Projector::placeEnter(ProgramOp program) {
   Operation *lastPublishing = nullptr;
   program.walk([&](MoveInterface move) {
-    if (isPublished(move.getDestination()))
+    if (move.getDestination().getDefiningOp<BufferOp>().getRole() == BufferRole::Published)
       lastPublishing = program.getBody().front().findAncestorOpInBlock(*move);
   });
   if (!isTogether && !lastPublishing)
@@ -114,19 +110,10 @@ void Projector::placeEnter(ProgramOp program) {
   EnterOp::create(builder, program.getLoc());
 }
 
-/// Data that only the root has is pulled: otherwise the root alone would move all of it.
-bool Projector::isPulled(TransferOp transfer) {
-  if (roleOf(transfer.getDestination()) == BufferRole::Packets)
-    return false;
-  if (transfer.getReducing() || transfers == Transfers::Pull || isPublished(transfer.getSource()))
-    return true;
-  return transfers == Transfers::Auto && roleOf(transfer.getSource()) == BufferRole::Input &&
-         isAtRoot(choreography.getCollective().getKind(), BufferRole::Input);
-}
-
 void Projector::projectOp(Operation &op) {
   if (auto transfer = dyn_cast<TransferOp>(op))
-    return isPulled(transfer) ? projectPull(transfer, nextSemaphore++) : projectPush(transfer, nextSemaphore++);
+    return isPulled(transfer, transfers) ? projectPull(transfer, nextSemaphore++)
+                                         : projectPush(transfer, nextSemaphore++);
   if (auto statement = dyn_cast<StatementInterface>(op))
     return projectLocal(statement);
   auto loop = dyn_cast<scf::ForOp>(op);

@@ -10,6 +10,17 @@ using namespace mlir;
 
 namespace kolo {
 
+/// Data that only the root has is pulled: otherwise the root alone would move all of it.
+bool isPulled(TransferOp transfer, Transfers transfers) {
+  auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
+  if (roleOf(transfer.getDestination()) == BufferRole::Packets)
+    return false;
+  if (transfer.getReducing() || transfers == Transfers::Pull || roleOf(transfer.getSource()) == BufferRole::Published)
+    return true;
+  return transfers == Transfers::Auto && roleOf(transfer.getSource()) == BufferRole::Input &&
+         isAtRoot(enclosingProgram(transfer).collective.getKind(), BufferRole::Input);
+}
+
 /// First of the loop indices that tell the peers along one dimension apart, or none when there is one peer.
 static std::optional<int64_t> fanStart(StepKind kind, Direction direction) {
   if (kind == StepKind::Others)

@@ -1,12 +1,17 @@
 // The peers of a relation, as index arithmetic: from a sender to its receivers and, by the inverse relation, from a
-// receiver to its senders. Used by Project, and by the passes that rewrite transfers.
+// receiver to its senders; and which of the two moves the data. Used by Project, by the passes that rewrite transfers,
+// and by the closed form of costs.
 #pragma once
 
+#include "compiler/Schedule.h"
 #include "ir/Kolo.h"
 
 #include "mlir/IR/IRMapping.h"
 
 namespace kolo {
+
+/// Whether the receiver reads the data. What combines it reads always; packets never.
+bool isPulled(TransferOp transfer, Transfers transfers);
 
 enum class Direction { ToReceivers, ToSenders };
 
