@@ -3,6 +3,7 @@
 
 #include <kolo/dsl/Collective.h>
 
+#include <functional>
 #include <source_location>
 
 namespace kolo::dsl {
@@ -14,7 +15,7 @@ struct Definition {
   std::string name;
   Collective collective;
   Mesh mesh;
-  void (*body)(Choreography &);
+  std::function<void(Choreography &)> body;
   std::source_location location;
 };
 

@@ -1,0 +1,153 @@
+// A recording that is printed and compiled again gives the same IR: for everything that is registered here.
+#include "driver/Compile.h"
+#include "driver/TemporaryFile.h"
+
+#include "dsl/EmitChoreography.h"
+#include "dsl/PrintSource.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace kolo {
+namespace {
+
+using namespace dsl;
+
+std::string choreographyOf(const Recording &recording) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  std::vector<int64_t> sizes(recording.definition.mesh.dims.size(), 4);
+  emitChoreography(context, recording, {sizes})->print(stream);
+  return text;
+}
+
+/// Its body is one that no algorithm has; the rest is there to be read back.
+struct OddBody {
+  const char *name;
+  Collective collective;
+  Mesh mesh;
+  void (*body)(Choreography &);
+};
+
+const OddBody oddBodies[] = {
+    {"oddPrecedences", AllGather, Mesh("rank"),
+     [](Choreography &c) {
+       auto [d] = c.dims<1>();
+       Index me = c.rank()[d];
+       Buffer out = c.output();
+       c.copy(c.input(), out[c.rank()]);
+       c.when((me ^ 1) == 2 || (me < 3 && !(me == 1 || me != 4)),
+              [&] { c.copy(out[me - (me - (0 - me))], out[(me + 1) * 2 % (d / 2) / 2]); });
+       c.when(me <= -1 && Index(1) + 2 < log2(d), [&] { c.copy(out[min(2, me)], out[max(Index(1), 2)]); });
+       c.loop(pow2(Index(3)), [&](Index) { c.loop(log2(Index(8)), [&](Index i) { c.copy(out[i], out[1 - i]); }); });
+     }},
+    {"oddNames", AllReduce, Mesh("int", "2-way", "all"),
+     [](Choreography &c) {
+       Buffer out = c.output().grid(c.dim("int"), c.dim("2-way"));
+       c.scratch("a \"quoted\" name", out).grid(7);
+       Buffer slots = c.slots("in", out, {c.dim("all"), 2}), alike = c.scratch("loop", slots);
+       c.copy(c.input(), c.scratch("out", c.input()));
+       c.send(out[{0, 1}]).to(c.rank().mapped(c.dim("all"), {3, 2, 1, 0})).at(slots[{all, 1}]).reduce();
+       c.send(out).to(c.rank());
+       c.reduce(alike[{0, 0}], out[{range(0, 1), 1}]);
+     }},
+    {"oddStripes", AllToAll, Mesh("node", "gpu"),
+     [](Choreography &c) {
+       auto [node, gpu] = c.dims<2>();
+       Rank peer = c.rank().others(gpu);
+       Buffer in = c.input().grid(node, gpu, 3), out = c.output().grid(node, gpu, 3);
+       c.stripe(3, [&, gpu = gpu](int) { c.send(in[peer]).to(peer).at(out[{0, peer[gpu], all}]); });
+       c.loop(2, [&, gpu = gpu](Index) {
+         c.stripe(3, [&](int variant) {
+           if (variant != 1)
+             c.loop(variant + 1, [&](Index i) { c.send(in[peer]).to(peer).at(out[{i, peer[gpu], all}]); });
+           c.when(peer[gpu] == 1,
+                  [&] { c.send(in[{1, peer[gpu], range(1, 2)}]).to(peer).at(out[{1, 0, range(0, 2)}]); });
+         });
+       });
+     }},
+    {"oddRoot", Broadcast.over("gpu"), Mesh("node", "gpu"),
+     [](Choreography &c) {
+       Rank me = c.rank(), root = c.root();
+       Buffer in = c.input().grid(2), out = c.inPlace();
+       c.when(!(me == root), [&] { c.send(out[1]).to(root); });
+       c.when(me == root && me[c.dim("node")] == 0, [&] {
+         c.send(in).to(me.others(c.dim("gpu"))).at(out);
+         c.copy(in[root[c.dim("gpu")]], out[0]);
+       });
+     }},
+    {"oddInPlace", AllReduce, Mesh("rank"),
+     [](Choreography &c) {
+       c.stripe(2, [](int) {});
+       c.reduce(c.input(), c.output());
+       c.inPlace().grid(c.dim("rank"));
+     }},
+};
+
+TEST(PrintSource, TextCompiledAgainGivesTheIrOfTheRecording) {
+  std::vector<Definition> definitions = registeredChoreographies();
+  for (const OddBody &odd : oddBodies)
+    definitions.push_back({odd.name, odd.collective, odd.mesh, odd.body, std::source_location::current()});
+  std::vector<std::unique_ptr<Recording>> recordings;
+  tools::TemporaryFile source("cpp");
+  std::ofstream file(source.path());
+  file << "#include <kolo/dsl/Language.h>\nusing namespace kolo::dsl;\n";
+  for (const Definition &definition : definitions) {
+    std::unique_ptr<Recording> recording = record(definition);
+    if (!recording->diagnostics.empty())
+      continue; // there to be refused
+    file << printDefinition(*recording);
+    recordings.push_back(std::move(recording));
+  }
+  file.close();
+  EXPECT_EQ(recordings.back()->definition.name, std::string("oddInPlace"));
+  std::vector<Definition> again = tools::loadUserSource(source.path());
+  ASSERT_EQ(again.size(), recordings.size());
+  for (size_t i = 0; i < again.size(); ++i) {
+    std::unique_ptr<Recording> recording = record(again[i]);
+    EXPECT_TRUE(recording->diagnostics.empty()) << again[i].name << ": " << recording->diagnostics.front().message;
+    EXPECT_EQ(choreographyOf(*recordings[i]), choreographyOf(*recording)) << printDefinition(*recordings[i]);
+    EXPECT_EQ(printDefinition(*recordings[i]), printDefinition(*recording));
+  }
+}
+
+TEST(PrintSource, AnAlgorithmReadsAsItsAuthorWroteIt) {
+  Definition definition{"railAllGather", AllGather, Mesh("node", "gpu"),
+                        [](Choreography &c) {
+                          auto [node, gpu] = c.dims<2>();
+                          Rank me = c.rank();
+                          Buffer out = c.output();
+                          c.copy(c.input(), out[me]);
+                          c.loop(node.size() - 1, [&, node = node, gpu = gpu](Index step) {
+                            c.send(out[{me[node] - step, me[gpu]}]).to(me.next(node));
+                          });
+                          c.send(out[{all, me[gpu]}]).to(me.others(gpu));
+                        },
+                        std::source_location::current()};
+  EXPECT_EQ(printSource(*record(definition), "First line.\n\nThird line."), R"(// First line.
+//
+// Third line.
+#include <kolo/dsl/Language.h>
+
+using namespace kolo::dsl;
+
+KOLO_COLLECTIVE(railAllGather, AllGather, Mesh("node", "gpu")) {
+  auto [node, gpu] = c.dims<2>();
+  Rank me = c.rank();
+  Buffer in = c.input();
+  Buffer out = c.output();
+
+  c.copy(in, out[me]);
+  c.loop(node.size() - 1, [&](Index step) {
+    c.send(out[{me[node] - step, me[gpu]}]).to(me.next(node));
+  });
+  c.send(out[{all, me[gpu]}]).to(me.others(gpu));
+}
+)");
+}
+
+} // namespace
+} // namespace kolo
