@@ -1,4 +1,5 @@
 #include "StandInImage.h"
+#include "Support.h"
 
 #include "targets/Linker.h"
 #include "targets/cpu/Internal.h"
@@ -27,6 +28,19 @@ llvm::Expected<DeviceImage> compileForStandIn(mlir::ModuleOp programs, const Dev
   if (!library)
     return library.takeError();
   return DeviceImage{"cuda", "sm_70", KOLO_DEVICE_PTX, (*library)->getBuffer().str(), {}};
+}
+
+DeviceOptions everything() {
+  DeviceOptions options{{}, {}, Accumulation::F32};
+  for (int type = 0; type < KOLO_NUM_TYPES; ++type)
+    options.types.push_back(KoloType(type));
+  for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
+    options.reductions.push_back(KoloReduction(reduction));
+  return options;
+}
+
+Protocol protocolOf(const std::string &name) {
+  return name == "ll" ? Protocol::LL : name == "ll128" ? Protocol::LL128 : Protocol::Bulk;
 }
 
 } // namespace kolo::test

@@ -1,14 +1,14 @@
-// Compiled algorithms on devices: real ones, or the stand-in driver's where KOLO_CUDA_DRIVER names that.
+// Compiled algorithms on devices: real ones, or the stand-in driver's where KOLO_CUDA_DRIVER names that. No compiler is
+// needed: see Programs.h.
 #pragma once
 
-#include "tests/support/Algorithms.h"
+#include "Oracle.h"
+#include "Programs.h"
 
-#include "compiler/Schedule.h"
-#include "ir/reference/Oracle.h"
 #include "kolo/runtime/Device.h"
-#include "targets/DeviceCode.h"
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,58 +18,80 @@ namespace kolo::test {
 std::string whyNoDevice();
 bool isStandIn();
 
-/// How many threads of the host the stand-in driver has for a block, for a scope: otherwise standInThreads.
+/// How many threads of the host the stand-in driver has for a block, or a multiple.
+inline constexpr int standInThreads = 2;
+/// As many as have an LL128 line together.
+inline constexpr int threadsPerLine = 8;
+
+/// Another number, for a scope.
 class StandInThreads {
 public:
-  explicit StandInThreads(int64_t number);
+  explicit StandInThreads(int number);
   ~StandInThreads();
   StandInThreads(const StandInThreads &) = delete;
   StandInThreads &operator=(const StandInThreads &) = delete;
 };
 
-/// An algorithm, compiled for its meshes of 2, 4 and 8 ranks and for the device that there is; or, if that must not be
-/// touched yet, for an architecture of which it runs the code.
+/// For programs without a caller to hand an error to.
+inline void expectOk(const runtime::Status &status) {
+  if (!status.isOk())
+    throw std::runtime_error(status.message());
+}
+template <class T> T valueOf(runtime::Result<T> result) {
+  expectOk(result.status());
+  return std::move(result).value();
+}
+
+/// An algorithm, loaded.
 class DeviceAlgorithm {
 public:
-  DeviceAlgorithm(const std::string &name, const DeviceOptions &options, std::string architecture = "",
-                  const Schedule &schedule = {});
-  std::vector<Sizes> meshes() const;
-  reference::Call call(const Sizes &mesh);
-  bool isRooted() const;
+  DeviceAlgorithm(const std::string &ofName, const std::string &protocol, const std::string &architecture = "")
+      : name(ofName), plugin(loadAlgorithm(name, protocol, architecture)) {}
+  const runtime::ProgramInfo &info() const { return plugin.programs().front(); }
+  std::vector<runtime::Mesh> meshes() const;
+  DeviceCall call(const runtime::Mesh &mesh, int64_t count = 0) const;
 
   std::string name;
-  std::unique_ptr<mlir::MLIRContext> context;
-  CollectiveAttr collective;
-  std::optional<runtime::Plugin> plugin;
+  runtime::Plugin plugin;
 };
 
-/// All types and reductions.
-DeviceOptions everything();
+/// The arguments of a call, without buffers.
+runtime::CallArguments argumentsOf(const DeviceCall &call);
 
-/// All ranks of a mesh in this process, on one device, in one launch.
+/// All ranks of a mesh in this process, on device 0, in one launch.
 class DeviceRanks {
 public:
-  DeviceRanks(DeviceAlgorithm &algorithm, const Sizes &mesh, const runtime::DeviceOptions &options);
-  /// Starts this call so many times, one after the other; "" when all ranks then have what the reference says.
-  std::string run(const reference::Call &call, int numCalls, uint64_t seed);
+  DeviceRanks(const DeviceAlgorithm &algorithm, const runtime::Mesh &mesh, const runtime::DeviceOptions &options);
+
+  /// Makes the buffers of a call. Their data is that of `fill(seed)`.
+  void prepare(const DeviceCall &call, uint64_t seed);
+  /// Other inputs in the same buffers, and poisoned outputs.
+  void fill(uint64_t seed);
+  /// Starts the call so many times, one after the other. "" when all are queued.
+  std::string start(int numCalls);
+  /// "" when all ranks have what the definition says, and nothing beside it has changed.
+  std::string check() const;
+  /// All of these.
+  std::string run(const DeviceCall &call, int numCalls, uint64_t seed);
+
+  runtime::DeviceCommunicator communicator;
+  runtime::DeviceStream stream;
 
 private:
-  std::string start(const reference::Call &call, int numCalls);
-  void place(const reference::SimulatedCall &simulated, size_t elementBytes);
-  std::string check(const reference::SimulatedCall &simulated) const;
-
-  DeviceAlgorithm &algorithm;
-  runtime::Mesh mesh;
-  std::optional<runtime::DeviceCommunicator> communicator;
-  std::optional<runtime::DeviceStream> stream;
-  // By rank. With room around the data, which has to stay as it was.
+  // With room around the data, which has to stay as it was.
   struct Buffer {
     runtime::DeviceBuffer memory;
     size_t offsetBytes, sizeBytes;
     void *data() const { return static_cast<std::byte *>(memory.data()) + offsetBytes; }
   };
-  Buffer makeBuffer(int rank, const reference::Bytes &content, size_t offsetBytes);
-  std::vector<Buffer> inputs, outputs;
+  Buffer makeBuffer(int rank, size_t sizeBytes, size_t offsetBytes);
+  static void write(Buffer &buffer, const Bytes &content);
+  static Bytes read(const Buffer &buffer, std::string &wrong);
+
+  const DeviceAlgorithm &algorithm;
+  DeviceCall called;
+  std::vector<Bytes> content;          // of the inputs, by rank
+  std::vector<Buffer> inputs, outputs; // by rank
   std::vector<runtime::RankBuffers> buffers;
 };
 

@@ -26,7 +26,7 @@ class Commands(unittest.TestCase):
 
     def compiled(self, name, mesh):
         path = os.path.join(self.folder.name, name + ".so")
-        done = call(COMPILE, name, mesh, path)
+        done = call(COMPILE, name, "bulk", path, mesh)
         self.assertEqual(done.returncode, 0, done.stderr)
         return path
 
