@@ -1,6 +1,4 @@
 // Least times that any algorithm needs for a collective on a machine. No MLIR here.
-//
-// Sources: the cut bound of Zhao et al., ForestColl, 2024; latency bounds of Chan et al., 2007.
 #pragma once
 
 #include "compiler/cost/Placement.h"
@@ -12,12 +10,43 @@ namespace kolo::cost {
 struct LowerBound {
   double seconds = 0; // the larger of both
   double bandwidthSeconds = 0, latencySeconds = 0;
-  std::string bottleneck; // the links that the cut goes through: "into {GCD 0, GCD 1}", "out of a group"
+  std::string bottleneck;   // the links that the cut goes through: "into {GCD 0, GCD 1}", "out of a group"
+  bool triesAllCuts = true; // false: a node has too many cuts to try all, so that a larger bound may exist
 };
 
-/// `bytes`: of the larger of one rank's buffers, as `kolo bench` counts them: the output of all_gather and gather, the
-/// input of reduce_scatter and scatter, either of the others. All ranks of the placement take part. Bandwidths are peak
-/// ones. In a node all cuts are tried; between nodes the levels of the network are.
-LowerBound lowerBound(const Machine &machine, const Placement &placement, KoloCollective collective, int64_t bytes);
+/// The bounds of one placement; all its ranks take part. Bandwidths are peak ones. Where a root is not said, the bound
+/// is that of the best root.
+///
+/// Bandwidth: for a set S of s of P ranks, with B bytes per second out of S and as much into it, and n bytes, the time
+/// is at least
+///   all_gather, gather (into S), reduce_scatter, scatter (out of S)   (P - s) / P n / B    gather, scatter: root in S
+///   broadcast (into S), reduce (out of S)                             n / B                root outside of S
+///   all_to_all                                                        s (P - s) / P n / B
+///   all_reduce, a partition into k parts                              2 (k - 1) n / (sum of B over the parts)
+/// Sources: the cuts, Zhao et al., ForestColl, 2024. The partitions: every element crosses from part to part 2 (k - 1)
+/// times at least, since so many one-way messages let k parties know what all know (Harary and Schwenk 1974; for single
+/// ranks, Patarasuk and Yuan 2009). Networks that reduce or copy by themselves are not counted on.
+/// Sets: all of a node's devices, the same one in all nodes, a node, and a unit of every level.
+///
+/// Latency: the longest of the shortest ways between two ranks whose data must meet, over any links and with any
+/// protocol. A rank may send to all others at once, so the ceil(log2 P) messages of Chan et al. 2007, for ranks that
+/// send one message at a time, are no bound here.
+class LowerBounds {
+public:
+  LowerBounds(const Machine &machine, const Placement &placement);
+
+  /// `bytes`: of the larger of one rank's buffers, as `kolo bench` counts them: the output of all_gather and gather,
+  /// the input of reduce_scatter and scatter, either of the others.
+  LowerBound of(KoloCollective collective, int64_t bytes) const;
+
+private:
+  std::vector<LowerBound> perByte; // by collective; latencies are whole
+};
+
+/// One bound of a placement. Many: LowerBounds, which looks for the cuts once.
+inline LowerBound lowerBound(const Machine &machine, const Placement &placement, KoloCollective collective,
+                             int64_t bytes) {
+  return LowerBounds(machine, placement).of(collective, bytes);
+}
 
 } // namespace kolo::cost
