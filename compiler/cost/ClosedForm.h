@@ -23,9 +23,14 @@ namespace cost {
 /// What only the channel program shows; to know it costs an inference of synchronisation. Statements are known by their
 /// locations, as mlir::Location's opaque pointers, so choreography and program are of one context.
 struct ProgramFacts {
-  std::set<const void *> waitsAtEntry;       // statements whose ranks first wait for credits of their peers
-  bool entersTogether = false;               // every rank first waits for all others
-  std::vector<std::set<const void *>> fused; // the statements of every `fuse`
+  /// The statements of a `fuse`: what moves into the slice that they have in common, and out of it.
+  struct Fused {
+    std::set<const void *> into, outOf;
+  };
+
+  std::set<const void *> waitsAtEntry; // statements whose ranks first wait for credits of their peers
+  bool entersTogether = false;         // every rank first waits for all others
+  std::vector<Fused> fused;
   static ProgramFacts of(ProgramOp program);
 };
 
@@ -52,8 +57,9 @@ public:
 
   static constexpr int64_t mostMoves = int64_t(1) << 26;
 
+  struct Terms; // private to ClosedForm.cpp
+
 private:
-  struct Terms;
   explicit ClosedForm(std::unique_ptr<const Terms> terms);
   std::unique_ptr<const Terms> terms;
 };

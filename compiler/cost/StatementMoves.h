@@ -1,0 +1,50 @@
+// From a statement of a choreography to its moves on one mesh. Private to the closed form.
+#pragma once
+
+#include "compiler/cost/Loads.h"
+#include "compiler/model/IndexEvaluator.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace kolo::cost {
+
+/// A statement, and what its moves depend on. Where a chunk lies does not matter for loads, how many there are does.
+class StatementMoves {
+public:
+  StatementMoves(StatementInterface statement, size_t numDims);
+
+  /// Whether the number of chunks, or whether there is a move at all, depends on a coordinate, of either end.
+  bool dependsOn(size_t dim) const { return ofSender[dim] || ofReceiver[dim]; }
+  /// The loop indices that moves depend on.
+  llvm::ArrayRef<mlir::Value> indices() const { return loopIndices.getArrayRef(); }
+  /// The relation's steps, without their amounts.
+  const std::vector<DimStep> &steps() const { return stepKinds; }
+  /// Whether the ranks have to be told apart along some dimension.
+  bool isEnumerated(const LoadModel &model) const;
+
+  /// The moves of one execution, all arithmetic around the statement being executed. `blocks`: of the larger of one
+  /// rank's buffers. Takes the number of enumerated moves from `budget`. Fails with a diagnostic.
+  mlir::FailureOr<Moves> evaluate(IndexEvaluator &evaluator, const LoadModel &model, const Placement &placement,
+                                  double blocks, int64_t &budget);
+
+private:
+  struct Enumeration;
+  mlir::LogicalResult readSteps(IndexEvaluator &evaluator, std::vector<DimStep> &steps);
+  double chunkShare(IndexEvaluator &evaluator, double blocks);
+  bool executeBody(IndexEvaluator &evaluator, bool &isFailed, double &chunks);
+  mlir::LogicalResult enumerate(Enumeration &all);
+
+  StatementInterface statement;
+  mlir::Block *body;
+  mlir::Value measured; // the buffer whose chunks say how long a move is
+  mlir::OperandRange sizes;
+  mlir::Value condition;
+  std::vector<DimStep> stepKinds;
+  std::vector<bool> ofSender, ofReceiver;
+  llvm::SetVector<mlir::Value> loopIndices;
+};
+
+/// The loop indices and coordinates that a value is computed from.
+void collectArguments(mlir::Value value, llvm::SetVector<mlir::Value> &arguments);
+
+} // namespace kolo::cost
