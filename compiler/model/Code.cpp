@@ -58,8 +58,12 @@ bool CodeBuilder::addOp(Operation &op) {
     return addBuffer(buffer);
   // Its moves one after the other: nothing in it lets another rank see in which order elements go, and the op's own
   // constraints keep elements from meeting.
-  if (auto fuse = dyn_cast<FuseOp>(op))
-    return addBlock(fuse.getBody().front());
+  if (auto fuse = dyn_cast<FuseOp>(op)) {
+    code.lines.push_back({Code::Kind::FuseBegin});
+    bool isAdded = addBlock(fuse.getBody().front());
+    code.lines.push_back({Code::Kind::FuseEnd});
+    return isAdded;
+  }
   if (isa<scf::YieldOp>(op))
     return op.getNumOperands() == 0 || refuse(&op, "values carried out of a loop or a branch cannot be checked");
   if (isa<MoveInterface, DivideOp, SignalOp, WaitOp, FlushOp, EnterOp>(op))

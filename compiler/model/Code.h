@@ -51,7 +51,7 @@ struct OpInfo {
 
 class Code {
 public:
-  enum class Kind : uint8_t { Compute, ForBegin, ForNext, JumpUnless, Jump, Event };
+  enum class Kind : uint8_t { Compute, ForBegin, ForNext, JumpUnless, Jump, Event, FuseBegin, FuseEnd };
   struct Line {
     Kind kind;
     uint32_t target = 0;                 // of a jump: line number

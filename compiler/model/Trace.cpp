@@ -176,6 +176,7 @@ bool Tracer::run(int64_t rank, Trace &trace) {
   tracedRank = rank;
   trace.events.clear();
   trace.numbers.clear();
+  numFuses = currentFuse = 0;
   IndexEvaluator &evaluator = code.evaluator;
   evaluator.setMesh(sizes, root);
   evaluator.setCoordinates(coordinatesOf(rank));
@@ -213,6 +214,12 @@ bool Tracer::run(int64_t rank, Trace &trace) {
     case Code::Kind::Jump:
       i = line.target;
       break;
+    case Code::Kind::FuseBegin:
+      currentFuse = ++numFuses;
+      break;
+    case Code::Kind::FuseEnd:
+      currentFuse = 0;
+      break;
     case Code::Kind::Event:
       if (int64_t(trace.events.size()) >= maxEvents) {
         isTooLong = true;
@@ -230,7 +237,7 @@ bool Tracer::run(int64_t rank, Trace &trace) {
 }
 
 bool Tracer::addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace) {
-  Event event{op, info.kind, int32_t(rank), info.semaphore, {}, {}, 0};
+  Event event{op, info.kind, int32_t(rank), info.semaphore, {}, {}, 0, currentFuse};
   if (info.peerRegister) {
     int64_t peer = code.evaluator.valueIn(*info.peerRegister);
     if (peer < 0 || peer >= ranks)

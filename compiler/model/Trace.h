@@ -18,7 +18,8 @@ struct Event {
   int32_t peer;
   int32_t semaphore;
   Box source, destination; // of a move; Divide has a destination only
-  int32_t part;            // of how many: see Grids::numParts
+  int32_t part;            // of how many: see Grid::numParts
+  uint32_t fuse = 0;       // executions of fuses that began before it, if it is in one; else 0
 };
 
 struct Trace {
@@ -101,6 +102,7 @@ private:
   Code &code;
   llvm::SmallVector<int64_t, 4> sizes;
   int64_t root, ranks = 1, tracedRank = 0;
+  uint32_t numFuses = 0, currentFuse = 0; // of the traced rank
   std::optional<Alias> alias;
   std::vector<Grid> bufferGrids;
   bool onlyRootHasInput = false, onlyRootHasOutput = false;

@@ -1,0 +1,96 @@
+// Flows that share resources max-min fairly, while flows start and end. Used by Simulator. No MLIR here.
+//
+// Rates come from progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): all rates grow alike
+// until a resource is full; its flows keep their rates, and the others go on. A start or an end changes the rates of
+// those flows only that full resources connect it with, so only these are computed again.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kolo::cost {
+
+/// What one byte of a flow takes of a resource.
+struct ResourceUse {
+  uint32_t resource;
+  double load; // bytes; more than 0
+};
+
+class FlowSharing {
+public:
+  /// Bytes per second of every resource, each more than 0.
+  explicit FlowSharing(std::span<const double> bandwidths);
+
+  /// The flow's number, which may be that of an earlier flow that ended. `uses` names every resource once, and at least
+  /// one. The flow has no rate before the next `settle`.
+  uint32_t start(double bytes, std::span<const ResourceUse> uses);
+  void end(uint32_t flow);
+
+  /// A flow whose rate changed, and when it ends if it keeps the new one.
+  struct Change {
+    uint32_t flow;
+    double end;
+  };
+  /// Gives all flows their rates after what started and ended at time `now`. Valid until the next call.
+  std::span<const Change> settle(double now);
+
+  size_t numFlows() const { return flows.size() - freeFlows.size(); }
+  double rateOf(uint32_t flow) const { return flows[flow].rate; }
+
+private:
+  struct Flow {
+    double remaining, rate, since; // bytes left at time `since`
+    double cap;                    // the rate that it has alone
+    uint32_t firstUse, numUses;
+    uint32_t round; // of settle, in which it was reached
+    bool isFixed;
+  };
+  struct Use {
+    double load;
+    uint32_t flow, resource;
+    uint32_t position; // in the resource's uses
+  };
+  struct Resource {
+    double bandwidth;
+    double demand = 0; // of its flows, if each had its cap
+    std::vector<uint32_t> uses;
+    // Of filling: bandwidth that is not given yet, and loads and number of the flows without a rate.
+    double left = 0, weight = 0;
+    uint32_t numOpen = 0;
+    uint32_t round = 0;
+    bool isDirty = false;
+  };
+  struct Level {
+    double rate;
+    uint32_t resource;
+  };
+
+  /// Whether the resource could be full: else it limits nobody.
+  static bool isContended(const Resource &resource) { return resource.demand > resource.bandwidth * (1 + 1e-9); }
+  uint32_t allocateUses(size_t number);
+  void markDirty(uint32_t resource);
+  void reach(uint32_t flow);
+  void reachResource(uint32_t resource);
+  void collect();
+  void fill();
+  void fix(uint32_t flow, double rate);
+  void update(Flow &flow, uint32_t number, double rate, double now);
+
+  std::vector<Flow> flows;
+  std::vector<Use> uses;
+  std::vector<Resource> resources;
+  std::vector<uint32_t> freeFlows;
+  std::vector<std::vector<uint32_t>> freeUses; // by the binary logarithm of their room
+
+  uint32_t round = 0;
+  std::vector<uint32_t> started, dirty;                 // since the last settle
+  std::vector<uint32_t> reachedFlows, reachedResources; // by this one
+  std::vector<double> newRates;                         // of reachedFlows
+  std::vector<uint32_t> indexOf;                        // of a reached flow among reachedFlows
+  std::vector<uint32_t> byCap;
+  std::vector<Level> levels;
+  std::vector<Change> changes;
+};
+
+} // namespace kolo::cost

@@ -1,0 +1,184 @@
+#include "compiler/cost/Network.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kolo::cost {
+
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+constexpr uint32_t nowhere = UINT32_MAX;
+
+static double orUnlimited(double bandwidth) { return bandwidth > 0 ? bandwidth : unlimited; }
+
+Network::Network(const Machine &machine, const Placement &placement, const NetworkOptions &options)
+    : machine(machine), protocol(options.protocol), wireLoad(1 / machine.payloadShare(options.protocol)),
+      perNode(machine.resources().size()) {
+  const int64_t numNodes = placement.numNodes();
+  for (int64_t rank = 0; rank < placement.numRanks(); ++rank)
+    positions.push_back({placement.nodeOf(rank), placement.deviceOf(rank)});
+  for (int64_t node = 0; node < numNodes; ++node)
+    for (const Resource &resource : machine.resources())
+      bytesPerSecond.push_back(orUnlimited(resource.bandwidth(options.rates, options.workingSetBytes)));
+  firstOfLevels = bytesPerSecond.size();
+  for (size_t level = 0; level < machine.levels().size(); ++level) {
+    const Level &units = machine.levels()[level];
+    firstOfLevel.push_back(bytesPerSecond.size());
+    size_t numUnits = size_t(machine.unitOf(level, numNodes - 1)) + 1;
+    bytesPerSecond.resize(bytesPerSecond.size() + 2 * numUnits, orUnlimited(units.bandwidth));
+  }
+  firstOfLanes = bytesPerSecond.size();
+  double lane = machine.device().laneBandwidth.at(options.workingSetBytes);
+  double reduction = machine.device().laneReduction.at(options.workingSetBytes);
+  reductionLoad = lane > 0 && reduction > 0 ? lane / reduction : 1;
+  bytesPerSecond.resize(firstOfLanes + positions.size(), orUnlimited(double(options.lanes) * lane));
+  placeOf.assign(bytesPerSecond.size(), nowhere);
+}
+
+void Network::add(size_t resource, double load, std::vector<ResourceUse> &uses) const {
+  uint32_t &place = placeOf[resource];
+  if (place == nowhere) {
+    place = uint32_t(uses.size());
+    uses.push_back({uint32_t(resource), 0});
+  }
+  uses[place].load += load;
+}
+
+void Network::addLocal(const Position &at, const std::vector<int> &resources, double load,
+                       std::vector<ResourceUse> &uses) const {
+  for (int resource : resources)
+    add(size_t(at.node) * perNode + size_t(resource), load, uses);
+}
+
+void Network::addMemory(uint32_t rank, double load, std::vector<ResourceUse> &uses) const {
+  const Position &at = positions[rank];
+  add(size_t(at.node) * perNode + size_t(machine.memoryOf(at.device)), load, uses);
+}
+
+size_t Network::unitResource(size_t level, int64_t node, bool isInto) const {
+  return firstOfLevel[level] + 2 * size_t(machine.unitOf(level, node)) + isInto;
+}
+
+void Network::addRoute(uint32_t from, uint32_t to, double load, std::vector<ResourceUse> &uses) const {
+  const Position &a = positions[from], &b = positions[to];
+  if (a.node == b.node) {
+    addLocal(a, machine.route(a.device, b.device).resources, load, uses);
+    return;
+  }
+  addLocal(a, machine.toNetwork(a.device).resources, load, uses);
+  for (size_t level = 0; level < machine.commonLevel(a.node, b.node); ++level) {
+    add(unitResource(level, a.node, false), load, uses);
+    add(unitResource(level, b.node, true), load, uses);
+  }
+  addLocal(b, machine.fromNetwork(b.device).resources, load, uses);
+}
+
+void Network::addUses(uint32_t rank, const Instruction &transfer, std::span<const PeerLeg> legs,
+                      std::vector<ResourceUse> &uses) const {
+  for (const PeerLeg &leg : legs) {
+    double inMemory = leg.isPackets ? wireLoad : 1;
+    switch (leg.kind) {
+    case Leg::Kind::ReadOwn:
+    case Leg::Kind::WriteOwn:
+      addMemory(rank, inMemory, uses);
+      break;
+    case Leg::Kind::ReadPeer:
+      addMemory(leg.peer, inMemory, uses);
+      addRoute(leg.peer, rank, wireLoad, uses);
+      break;
+    case Leg::Kind::WritePeer:
+      addRoute(rank, leg.peer, wireLoad, uses);
+      addMemory(leg.peer, inMemory, uses);
+    }
+  }
+  if (transfer.laneLoad > 0)
+    add(firstOfLanes + rank, transfer.laneLoad * (transfer.reduces ? reductionLoad : 1), uses);
+  for (const ResourceUse &use : uses)
+    placeOf[use.resource] = nowhere;
+}
+
+double Network::latency(uint32_t from, uint32_t to) const {
+  const Position &a = positions[from], &b = positions[to];
+  if (a.node == b.node)
+    return of(machine.route(a.device, b.device).latency, protocol);
+  return of(machine.toNetwork(a.device).latency, protocol) +
+         of(machine.levels()[machine.commonLevel(a.node, b.node)].latency, protocol) +
+         of(machine.fromNetwork(b.device).latency, protocol);
+}
+
+double Network::entryLatency() const {
+  double most = 0;
+  std::vector<uint32_t> firstOf(size_t(machine.devicesPerNode()), nowhere);
+  // Every node is like the first, and every level's units are alike: the ranks of node 0 send to those of node 0, and
+  // to those of the last node within every level.
+  std::vector<uint32_t> near;
+  for (uint32_t rank = 0; rank < positions.size(); ++rank)
+    if (positions[rank].node == 0)
+      near.push_back(rank);
+  for (uint32_t a : near)
+    for (uint32_t b : near)
+      most = std::max(most, latency(a, b));
+  double out = 0, in = 0, between = 0;
+  int64_t lastNode = int64_t(firstOfLevels / perNode) - 1;
+  if (lastNode == 0)
+    return most;
+  for (uint32_t rank : near) {
+    out = std::max(out, of(machine.toNetwork(positions[rank].device).latency, protocol));
+    in = std::max(in, of(machine.fromNetwork(positions[rank].device).latency, protocol));
+  }
+  for (size_t level = machine.commonLevel(0, 1); level <= machine.commonLevel(0, lastNode); ++level)
+    between = std::max(between, of(machine.levels()[level].latency, protocol));
+  return std::max(most, out + between + in);
+}
+
+std::string Network::nameOf(size_t resource) const {
+  if (resource >= firstOfLanes)
+    return "lanes of " + machine.vertices()[size_t(positions[resource - firstOfLanes].device)].name;
+  if (resource < firstOfLevels) {
+    const Resource &found = machine.resources()[resource % perNode];
+    return (found.linkClass >= 0 ? machine.linkClasses()[size_t(found.linkClass)].name + " link " : "") + found.name;
+  }
+  size_t level = size_t(std::ranges::upper_bound(firstOfLevel, resource) - firstOfLevel.begin()) - 1;
+  bool isInto = (resource - firstOfLevel[level]) % 2 == 1;
+  return (isInto ? "into a " : "out of a ") + machine.levels()[level].name;
+}
+
+std::optional<size_t> Network::slowest(std::span<const double> bytes) const {
+  std::optional<size_t> worst;
+  double most = 0;
+  for (size_t resource = 0; resource < bytes.size(); ++resource)
+    if (double seconds = bytes[resource] / bytesPerSecond[resource]; seconds > most * (1 + 1e-9)) {
+      most = seconds;
+      worst = resource;
+    }
+  return worst;
+}
+
+std::vector<ResourceLoad> Network::loads(std::span<const double> bytes, double seconds) const {
+  std::vector<ResourceLoad> result;
+  auto addMost = [&](size_t first, size_t stride, size_t end, ResourceLoad load) {
+    size_t most = first;
+    for (size_t resource = first; resource < end; resource += stride)
+      if (bytes[resource] > bytes[most])
+        most = resource;
+    if (bytes[most] == 0 || bytesPerSecond[most] == unlimited)
+      return;
+    load.bytes = bytes[most];
+    load.share = seconds > 0 ? bytes[most] / bytesPerSecond[most] / seconds : 0;
+    result.push_back(std::move(load));
+  };
+  auto vertexName = [&](int vertex) { return vertex < 0 ? "network" : machine.vertices()[size_t(vertex)].name; };
+  for (size_t number = 0; number < perNode; ++number) {
+    const Resource &resource = machine.resources()[number];
+    bool isLink = resource.kind == Resource::Kind::Link;
+    addMost(number, perNode, firstOfLevels,
+            {resource.name, isLink ? vertexName(resource.from) : "", isLink ? vertexName(resource.to) : ""});
+  }
+  for (size_t level = 0; level < firstOfLevel.size(); ++level) {
+    size_t end = level + 1 < firstOfLevel.size() ? firstOfLevel[level + 1] : firstOfLanes;
+    for (size_t direction : {0, 1})
+      addMost(firstOfLevel[level] + direction, 2, end, {nameOf(firstOfLevel[level] + direction), "", ""});
+  }
+  return result;
+}
+
+} // namespace kolo::cost

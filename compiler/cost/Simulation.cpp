@@ -1,0 +1,272 @@
+#include "compiler/cost/Simulation.h"
+#include "compiler/cost/Skeleton.h"
+#include "compiler/model/ChunkSizes.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kolo::cost {
+
+struct Simulation::Parts {
+  Parts(Code program, const Machine &machine, const Placement &placement, const SimulationOptions &options)
+      : code(std::move(program)), tracer(code, placement.mesh().sizes, 0, false), machine(machine),
+        placement(placement), options(options), statements(code) {}
+
+  std::optional<CostMistake> trace();
+  CallSize callFor(int64_t bytes) const;
+  bool isUniform(const CallSize &call) const;
+  int64_t workingSet(const CallSize &call) const;
+  int64_t bytesOf(int64_t rank, const Trace &trace, const Event &event, const CallSize &call, bool isUniform) const;
+  RankProgram programFor(int64_t rank, const CallSize &call, bool isUniform) const;
+  Workload workloadFor(const CallSize &call) const;
+  std::optional<CostMistake> checkSteps(bool isUniform) const;
+  std::vector<std::vector<double>> trafficOf(const Workload &workload) const;
+  std::string describe(uint32_t statement) const;
+  std::optional<CostMistake> explain(const SimulationResult &result) const;
+  Prediction summarise(const SimulationResult &result, const Network &network) const;
+
+  Code code;
+  Tracer tracer;
+  const Machine &machine;
+  const Placement &placement;
+  SimulationOptions options;
+  StatementNumbers statements;
+  Protocol protocol = Protocol::Bulk;
+  std::optional<TracedGroup> traced;
+  std::vector<Skeleton> skeletons;
+  int64_t numSteps = 0; // of all ranks in one call
+};
+
+static Protocol protocolOf(const Code &code) {
+  for (const BufferInfo &buffer : code.buffers) {
+    if (buffer.role == BufferRole::Packets)
+      return const_cast<BufferInfo &>(buffer).op.getLl128() ? Protocol::LL128 : Protocol::LL;
+    if (buffer.role == BufferRole::Published)
+      return Protocol::Published;
+  }
+  return Protocol::Bulk;
+}
+
+std::optional<CostMistake> Simulation::Parts::trace() {
+  tracer.maxEvents = mostSteps;
+  traced = traceAll(tracer);
+  if (!traced)
+    return CostMistake{
+        tracer.mistake ? fmt::format("rank {} cannot be simulated: {}", tracer.mistake->rank, tracer.mistake->message)
+                       : fmt::format("a rank takes more than {} steps", mostSteps)};
+  skeletons = buildSkeletons(tracer, *traced, statements);
+  protocol = protocolOf(code);
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
+    numSteps += int64_t(skeletons[traced->group.orbitOf(rank)].program.code.size());
+  if (numSteps > mostSteps / options.numCalls)
+    return CostMistake{fmt::format("the simulation would take {} steps in {} calls, and takes {} at most: take fewer "
+                                   "ranks, or the closed form",
+                                   double(numSteps) * double(options.numCalls), options.numCalls, mostSteps)};
+  return std::nullopt;
+}
+
+/// Elements are bytes.
+CallSize Simulation::Parts::callFor(int64_t bytes) const {
+  int64_t numBlocks = 1;
+  for (BufferRole role : {BufferRole::Input, BufferRole::Output})
+    if (std::optional<uint32_t> buffer = tracer.bufferOf(role)) {
+      const Grid &grid = tracer.grids()[*buffer];
+      numBlocks = std::max(numBlocks, grid.numChunks / grid.chunksPerBlock);
+    }
+  return {(bytes + numBlocks - 1) / numBlocks, 1};
+}
+
+/// Whether all chunks of every buffer have the same size, so that ranks whose steps are alike move the same.
+bool Simulation::Parts::isUniform(const CallSize &call) const {
+  return llvm::all_of(tracer.grids(), [&](const Grid &grid) {
+    return grid.isSlots || grid.chunksPerBlock == 1 || (call.count % (16 * grid.chunksPerBlock) == 0);
+  });
+}
+
+int64_t Simulation::Parts::workingSet(const CallSize &call) const {
+  int64_t bytes = 0;
+  for (const Grid &grid : tracer.grids())
+    bytes += bufferElements(grid, call) * call.elementBytes;
+  return bytes;
+}
+
+/// As bytesMoved, of the event of a representative's trace that is moved to `rank`.
+int64_t Simulation::Parts::bytesOf(int64_t rank, const Trace &trace, const Event &event, const CallSize &call,
+                                   bool isUniform) const {
+  const Box &box = tracer.grids()[event.destination.buffer].isSlots ? event.source : event.destination;
+  const Grid &grid = tracer.grids()[box.buffer];
+  auto sizeOf = [&](int64_t chunk) {
+    return partRange(chunkRange(grid, chunk, call), grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call)
+        .size;
+  };
+  if (isUniform) {
+    int64_t number = 1;
+    llvm::ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
+    for (size_t dim = 0; dim < grid.extents.size(); ++dim)
+      number *= numbers[2 * dim + 1];
+    return number == 0 ? 0 : number * sizeOf(0);
+  }
+  std::vector<int32_t> chunks;
+  expandBox(trace, box, grid, chunks);
+  int64_t bytes = 0;
+  for (int32_t chunk : chunks)
+    bytes += sizeOf(traced->group.moveChunk(rank, box.buffer, chunk));
+  return bytes;
+}
+
+RankProgram Simulation::Parts::programFor(int64_t rank, const CallSize &call, bool isUniform) const {
+  size_t orbit = traced->group.orbitOf(rank);
+  const Skeleton &skeleton = skeletons[orbit];
+  const Trace &trace = traced->traces[orbit];
+  RankProgram program = skeleton.program;
+  for (size_t i = 0; i < program.code.size(); ++i)
+    if (skeleton.eventOf[i] != UINT32_MAX)
+      program.code[i].bytes = bytesOf(rank, trace, trace.events[skeleton.eventOf[i]], call, isUniform);
+  return program;
+}
+
+Workload Simulation::Parts::workloadFor(const CallSize &call) const {
+  Workload workload;
+  workload.numStatements = uint32_t(statements.lines.size());
+  workload.numCalls = options.numCalls;
+  const RankGroup &group = traced->group;
+  bool isShared = isUniform(call);
+  if (isShared)
+    for (int32_t rank : group.representatives())
+      workload.programs.push_back(programFor(rank, call, true));
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
+    if (!isShared)
+      workload.programs.push_back(programFor(rank, call, false));
+    workload.programOf.push_back(uint32_t(isShared ? group.orbitOf(rank) : rank));
+  }
+  workload.peerOf = [this, &group](uint32_t rank, uint32_t channel) {
+    return uint32_t(group.move(rank, skeletons[group.orbitOf(rank)].peers[channel]));
+  };
+  return workload;
+}
+
+/// Programs that are not shared take memory on every rank.
+std::optional<CostMistake> Simulation::Parts::checkSteps(bool isUniform) const {
+  constexpr int64_t mostOwnSteps = mostSteps / 8;
+  if (isUniform || traced->group.isTrivial() || numSteps <= mostOwnSteps)
+    return std::nullopt;
+  return CostMistake{fmt::format("the simulation takes {} steps at most where chunks are not equally long: take a "
+                                 "number of bytes that ranks divide, or fewer ranks",
+                                 mostOwnSteps)};
+}
+
+std::vector<std::vector<double>> Simulation::Parts::trafficOf(const Workload &workload) const {
+  size_t numDevices = size_t(machine.devicesPerNode());
+  std::vector<std::vector<double>> traffic(numDevices, std::vector<double>(numDevices));
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
+    if (placement.nodeOf(rank) != 0)
+      continue;
+    const RankProgram &program = workload.programs[workload.programOf[size_t(rank)]];
+    for (const Instruction &step : program.code) {
+      if (step.kind != Instruction::Kind::Transfer)
+        continue;
+      for (const Leg &leg : llvm::ArrayRef(program.legs).slice(step.first, step.number)) {
+        if (leg.kind != Leg::Kind::ReadPeer && leg.kind != Leg::Kind::WritePeer)
+          continue;
+        int64_t peer = workload.peerOf(uint32_t(rank), leg.channel);
+        if (placement.nodeOf(peer) != 0)
+          continue;
+        int64_t from = leg.kind == Leg::Kind::ReadPeer ? peer : rank, to = from == rank ? peer : rank;
+        traffic[size_t(placement.deviceOf(from))][size_t(placement.deviceOf(to))] += double(step.bytes);
+      }
+    }
+  }
+  return traffic;
+}
+
+std::string Simulation::Parts::describe(uint32_t statement) const {
+  const SimulatedLine &line = statements.lines[statement];
+  return line.line ? fmt::format("{}:{}", line.file, line.line) : line.file;
+}
+
+std::optional<CostMistake> Simulation::Parts::explain(const SimulationResult &result) const {
+  if (result.hasTooManyFlows)
+    return CostMistake{fmt::format("the simulation follows {} transfers at a time, and this program has more: take "
+                                   "fewer ranks, or the closed form",
+                                   SimulatorLimits().mostFlows)};
+  if (result.hasTooManyRecords)
+    return CostMistake{fmt::format("the timeline has more than {} entries: take fewer ranks, calls or slices",
+                                   SimulatorLimits().mostRecords)};
+  if (!result.deadlock)
+    return std::nullopt;
+  return CostMistake{fmt::format("the program does not end: rank {} waits for ever at {}", result.deadlock->rank,
+                                 describe(result.deadlock->at->statement))};
+}
+
+Prediction Simulation::Parts::summarise(const SimulationResult &result, const Network &network) const {
+  Prediction prediction;
+  double calls = double(options.numCalls), launch = machine.device().launch, slowest = 0;
+  std::vector<double> all(network.bandwidths().size());
+  for (size_t number = 0; number < result.statements.size(); ++number) {
+    const SimulatedStatement &statement = result.statements[number];
+    double ownLaunch = number == 0 ? launch : 0;
+    for (size_t resource = 0; resource < all.size(); ++resource)
+      all[resource] += statement.bytes[resource] / calls;
+    std::optional<size_t> worst = network.slowest(statement.bytes);
+    if (statement.executions == 0 && statement.seconds == 0 && ownLaunch == 0)
+      continue;
+    StatementCost &row = prediction.statements.emplace_back();
+    row.file = statements.lines[number].file;
+    row.line = statements.lines[number].line;
+    row.executions = number == 0 ? 1 : statement.executions / options.numCalls;
+    row.seconds = statement.seconds / calls + ownLaunch;
+    row.latencySeconds = statement.latencySeconds / calls + ownLaunch;
+    row.bytes = worst ? statement.bytes[*worst] / calls : 0;
+    row.bottleneck = worst ? network.nameOf(*worst) : "";
+    prediction.latencySeconds += row.latencySeconds;
+    if (row.seconds > slowest) {
+      slowest = row.seconds;
+      prediction.bottleneck = row.seconds > row.latencySeconds && worst ? row.bottleneck : "latency";
+    }
+  }
+  prediction.seconds = result.seconds / calls + launch;
+  prediction.loads = network.loads(all, prediction.seconds);
+  return prediction;
+}
+
+Simulation::Simulation(std::unique_ptr<Parts> parts) : parts(std::move(parts)) {}
+Simulation::Simulation(Simulation &&) noexcept = default;
+Simulation &Simulation::operator=(Simulation &&) noexcept = default;
+Simulation::~Simulation() = default;
+
+std::variant<Simulation, CostMistake> Simulation::create(ProgramOp program, const Machine &machine,
+                                                         const Placement &placement, const SimulationOptions &options) {
+  if (placement.numRanks() > mostRanks)
+    return CostMistake{fmt::format("{} ranks are more than the {} that can be simulated; the closed form (kolo cost) "
+                                   "takes any number",
+                                   placement.numRanks(), mostRanks)};
+  auto code = Code::create(program);
+  if (auto *mistake = std::get_if<CodeMistake>(&code))
+    return CostMistake{mistake->message};
+  auto parts = std::make_unique<Parts>(std::get<Code>(std::move(code)), machine, placement, options);
+  if (std::optional<CostMistake> mistake = parts->trace())
+    return *mistake;
+  return Simulation(std::move(parts));
+}
+
+std::span<const SimulatedLine> Simulation::statements() const { return parts->statements.lines; }
+
+std::variant<SimulationOutcome, CostMistake> Simulation::predict(int64_t bytes, Timeline *timeline) const {
+  CallSize call = parts->callFor(bytes);
+  if (std::optional<CostMistake> mistake = parts->checkSteps(parts->isUniform(call)))
+    return *mistake;
+  Workload workload = parts->workloadFor(call);
+  Network network(parts->machine, parts->placement,
+                  {parts->options.rates, parts->protocol, parts->options.lanes, parts->workingSet(call)});
+  SimulationResult result = simulate(workload, network, timeline);
+  if (std::optional<CostMistake> mistake = parts->explain(result))
+    return *mistake;
+  SimulationOutcome outcome{parts->summarise(result, network), parts->trafficOf(workload), result.numTransfers};
+  outcome.prediction.bytes = bytes;
+  return outcome;
+}
+
+} // namespace kolo::cost

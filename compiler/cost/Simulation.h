@@ -1,0 +1,62 @@
+// What a channel program costs on a machine, by simulation of all its ranks. Used by `kolo simulate` and exploration.
+//
+// The rows of a prediction add up to its seconds: they follow the chain of events that ends last, back to the call. On
+// this chain, the time of a transfer and the latency of the signal that announces it go to the transfer's statement. A
+// lane that waits is not on the chain: what it waits for is. Launch, entry credits and `enter` have the row "entry".
+// A row's bytes and bottleneck are those of all its transfers, on the chain or not.
+#pragma once
+
+#include "compiler/cost/Network.h"
+#include "ir/Kolo.h"
+
+#include <memory>
+
+namespace kolo::cost {
+
+struct SimulationOptions {
+  Rates rates = Rates::Peak;
+  int64_t lanes = 0;    // of every rank; 0: as many as it takes
+  int64_t numCalls = 1; // that follow each other at once; predictions are the mean of one
+};
+
+/// A statement of the author's text.
+struct SimulatedLine {
+  std::string file;
+  unsigned line = 0, column = 0; // 0: the row "entry"
+  auto operator<=>(const SimulatedLine &) const = default;
+};
+
+struct SimulationOutcome {
+  Prediction prediction;
+  std::vector<std::vector<double>> traffic; // bytes from device to device of the first node, in one call
+  int64_t numTransfers = 0;                 // of all calls
+};
+
+/// A program's steps on the mesh of a placement, for any number of bytes.
+class Simulation {
+public:
+  static constexpr int64_t mostRanks = 16'384;
+  static constexpr int64_t mostSteps = int64_t(1) << 28; // of all ranks in all calls: minutes
+
+  /// The program, the machine and the placement must outlive the simulation. Root: rank 0 of its group. Reduction: a
+  /// sum. Fails where the program has no concrete steps, or too many.
+  static std::variant<Simulation, CostMistake> create(ProgramOp program, const Machine &machine,
+                                                      const Placement &placement, const SimulationOptions &options);
+  Simulation(Simulation &&) noexcept;
+  Simulation &operator=(Simulation &&) noexcept;
+  ~Simulation();
+
+  /// `bytes`: as LowerBound counts; rounded up so that all blocks have as many. Fails where the program needs too much
+  /// memory, or does not end. `timeline`, if any, gets what every rank does when.
+  std::variant<SimulationOutcome, CostMistake> predict(int64_t bytes, Timeline *timeline = nullptr) const;
+
+  /// By a statement's number in a timeline.
+  std::span<const SimulatedLine> statements() const;
+
+private:
+  struct Parts;
+  explicit Simulation(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts;
+};
+
+} // namespace kolo::cost

@@ -1,0 +1,127 @@
+// Runs the programs of ranks event by event: moves share links and memory max-min fairly, signals take a latency, lanes
+// wait. Knows nothing of MLIR or of a machine's shape: see Network for that, and Simulation for programs.
+//
+// - A transfer that does not block lets its lane go on at once. A signal to a peer leaves once all earlier transfers of
+//   the lane to that peer have ended, and arrives one latency later.
+// - A transfer that blocks holds its lane until it has ended. A flush does so until all the lane's transfers have.
+// - `Enter` is a meeting of all ranks, which takes a latency after the last one came.
+#pragma once
+
+#include "compiler/cost/FlowSharing.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo::cost {
+
+/// A part of a transfer: what it reads or writes, all of the same length.
+struct Leg {
+  enum class Kind : uint8_t { ReadOwn, WriteOwn, ReadPeer, WritePeer };
+  Kind kind;
+  bool isPackets = false; // bytes of packets, in the memory that is read or written
+  uint32_t channel = 0;   // of the peer
+  bool operator==(const Leg &) const = default;
+};
+
+/// A step of a rank.
+struct Instruction {
+  enum class Kind : uint8_t { Transfer, Signal, Wait, Flush, Enter };
+  Kind kind;
+  bool blocks = false;    // of a transfer
+  bool isCredit = false;  // of a signal or wait: says that a peer may go on, not that data is there
+  bool reduces = false;   // of a transfer
+  uint16_t laneLoad = 0;  // of a transfer: how often its bytes go through the lanes
+  uint32_t statement = 0; // number in Workload::numStatements
+  uint32_t first = 0;     // of a transfer: leg. Of a signal: channel. Of a wait: slot
+  uint32_t number = 0; // of a transfer: legs. Of a signal: slot at the peer. Of a wait: signals to this slot in a call
+  int64_t bytes = 0;   // of a transfer: payload of one leg
+};
+
+struct RankProgram {
+  std::vector<Instruction> code;
+  std::vector<Leg> legs;
+  uint32_t numChannels = 0;            // peers that this rank signals, or exchanges data with
+  std::vector<uint32_t> signalsToSlot; // by slot: in one call
+};
+
+/// What is simulated. Programs may be shared: ranks then differ in their peers only.
+struct Workload {
+  std::vector<RankProgram> programs;
+  std::vector<uint32_t> programOf; // by rank
+  std::function<uint32_t(uint32_t rank, uint32_t channel)> peerOf;
+  uint32_t numStatements = 0;
+  int64_t numCalls = 1; // that follow each other at once
+};
+
+/// A leg, with its peer's rank.
+struct PeerLeg {
+  Leg::Kind kind;
+  bool isPackets;
+  uint32_t peer;
+};
+
+/// Where things happen, and how long messages take.
+class SimulatedNetwork {
+public:
+  virtual ~SimulatedNetwork() = default;
+  /// Bytes per second of all resources; infinity: no limit.
+  virtual std::span<const double> bandwidths() const = 0;
+  /// What one byte of payload of a rank's transfer takes of the resources: every resource once, in a list that is empty
+  /// before. The bytes go through the rank's lanes as the instruction says.
+  virtual void addUses(uint32_t rank, const Instruction &transfer, std::span<const PeerLeg> legs,
+                       std::vector<ResourceUse> &uses) const = 0;
+  virtual double latency(uint32_t from, uint32_t to) const = 0;
+  virtual double entryLatency() const = 0;
+};
+
+/// What a rank did, for timelines.
+struct Record {
+  enum class Kind : uint8_t { Move, Put, Signal, Wait, Flush, Enter }; // Move: a transfer that blocks; Put: another
+  Kind kind;
+  uint32_t rank, statement;
+  double begin, end;
+  int64_t bytes = 0; // of one leg
+};
+/// From the transfer that a signal announces, or from the signal itself if it announces none, to the wait for it.
+/// Numbers of records.
+struct Arrow {
+  uint32_t from, to;
+};
+struct Timeline {
+  std::vector<Record> records; // in the order in which they ended
+  std::vector<Arrow> arrows;
+};
+
+struct SimulatedStatement {
+  double seconds = 0, latencySeconds = 0; // on the chain of events that ends last
+  int64_t executions = 0;                 // its transfers, of the rank that has most
+  std::vector<double> bytes;              // by resource
+};
+
+struct SimulationResult {
+  double seconds = 0; // until the last rank returns from the last call
+  std::vector<SimulatedStatement> statements;
+  int64_t numTransfers = 0;
+  /// Why it did not end: nobody can go on.
+  struct Deadlock {
+    uint32_t rank;
+    const Instruction *at; // of the workload
+  };
+  std::optional<Deadlock> deadlock;
+  bool hasTooManyFlows = false; // more than Simulator's most at a time: given up
+  bool hasTooManyRecords = false;
+};
+
+struct SimulatorLimits {
+  size_t mostFlows = size_t(1) << 22; // at a time; a flow takes about 300 bytes
+  size_t mostRecords = 1'000'000;
+};
+
+/// Deterministic. `timeline`, if any, gets everything that took time.
+SimulationResult simulate(const Workload &workload, const SimulatedNetwork &network, Timeline *timeline = nullptr,
+                          const SimulatorLimits &limits = {});
+
+} // namespace kolo::cost
