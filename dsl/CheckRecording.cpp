@@ -130,6 +130,9 @@ std::string findMisuse(const Recording &recording, const ExpressionRef &expressi
   });
   if (usesForeignLoop)
     return "uses the index of a loop that it is not in";
+  bool usesEmptyTable = anyNode(expression, [](const Expression &node) { return node.table && node.table->empty(); });
+  if (usesEmptyTable)
+    return "uses a table without entries";
   bool usesRoot = anyNode(expression, [](const Expression &node) { return node.kind == Kind::Root; });
   if (usesRoot && !hasRoot(recording.definition.collective.kind))
     return "uses the root of a collective that has none";

@@ -245,6 +245,8 @@ Value Emitter::emitExpression(const ExpressionRef &expression) {
   SmallVector<Value> operands;
   for (const ExpressionRef &operand : expression->operands)
     operands.push_back(emitExpression(operand));
+  if (expression->kind == Kind::Lookup)
+    return LookupOp::create(builder, loc, operands.front(), *expression->table);
   return emitOperation(expression->kind, operands);
 }
 

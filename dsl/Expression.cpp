@@ -29,6 +29,7 @@ bool dependsOnRank(const ExpressionRef &expression) {
 
 bool isSame(const ExpressionRef &a, const ExpressionRef &b) {
   return a == b || (a->kind == b->kind && a->value == b->value && a->relation == b->relation &&
+                    (a->table == b->table || (a->table && b->table && *a->table == *b->table)) &&
                     std::ranges::equal(a->operands, b->operands, isSame));
 }
 
@@ -48,6 +49,10 @@ Index min(const Index &a, const Index &b) { return Index(binary(Kind::Min, a, b)
 Index max(const Index &a, const Index &b) { return Index(binary(Kind::Max, a, b)); }
 Index pow2(const Index &exponent) { return Index(makeExpression(Kind::Pow2, {exponent.expression()})); }
 Index log2(const Index &value) { return Index(makeExpression(Kind::Log2, {value.expression()})); }
+
+Index Table::operator[](const Index &index) const {
+  return Index(std::make_shared<const Expression>(Expression{Kind::Lookup, 0, nullptr, {index.expression()}, entries}));
+}
 
 Condition operator==(const Index &a, const Index &b) { return Condition(binary(Kind::Equal, a, b)); }
 Condition operator!=(const Index &a, const Index &b) { return Condition(binary(Kind::NotEqual, a, b)); }

@@ -28,6 +28,7 @@ struct Expression {
     Max,
     Pow2,
     Log2,
+    Lookup, // of the operand in `table`
     Equal,
     NotEqual,
     Less,
@@ -40,6 +41,7 @@ struct Expression {
   int64_t value = 0;
   std::shared_ptr<const Relation> relation = nullptr;
   std::vector<std::shared_ptr<const Expression>> operands = {};
+  std::shared_ptr<const std::vector<int64_t>> table = nullptr;
 };
 
 using ExpressionRef = std::shared_ptr<const Expression>;

@@ -92,17 +92,23 @@ Value ChannelLowering::groupSize() {
   return numRanks;
 }
 
-void ChannelLowering::lowerLookup(LookupOp lookup) {
-  ArrayRef<int64_t> table = lookup.getTable();
-  Type i64 = builder.getI64Type(), pointer = LLVM::LLVMPointerType::get(builder.getContext(), tableSpace);
-  std::string name = ("table." + program.getSymName() + "." + Twine(numTables++)).str();
-  {
+/// A table that many lookups use is one global.
+const std::string &ChannelLowering::globalOf(DenseI64ArrayAttr table) {
+  auto [entry, isNew] = tables.try_emplace(table);
+  if (isNew) {
+    entry->second = ("table." + program.getSymName() + "." + Twine(tables.size() - 1)).str();
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(i64, unsigned(table.size())), /*isConstant=*/true,
-                           LLVM::Linkage::Internal, name, builder.getI64TensorAttr(table), /*alignment=*/8, tableSpace);
+    Type type = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(table.size()));
+    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, entry->second,
+                           builder.getI64TensorAttr(table.asArrayRef()), /*alignment=*/8, tableSpace);
   }
-  Value base = LLVM::AddressOfOp::create(builder, loc, pointer, name);
+  return entry->second;
+}
+
+void ChannelLowering::lowerLookup(LookupOp lookup) {
+  Type i64 = builder.getI64Type(), pointer = LLVM::LLVMPointerType::get(builder.getContext(), tableSpace);
+  Value base = LLVM::AddressOfOp::create(builder, loc, pointer, globalOf(lookup.getTableAttr()));
   Value address =
       LLVM::GEPOp::create(builder, loc, pointer, i64, base, ArrayRef<LLVM::GEPArg>{integer(mapped(lookup.getIndex()))});
   frame.mapping.map(lookup.getResult(), toIndex(builder, loc, LLVM::LoadOp::create(builder, loc, i64, address, 8)));

@@ -23,7 +23,7 @@ StatementTable collectStatements(ProgramOp program);
 
 class ChannelLowering {
 protected:
-  /// Tables of kolo.lookup become constants in this address space.
+  /// Tables of kolo.lookup become constants in this address space, which must have room for large ones.
   explicit ChannelLowering(ProgramOp program, unsigned tableSpace = 0);
   ~ChannelLowering() = default;
 
@@ -78,9 +78,10 @@ private:
   SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
   void lowerRegions(mlir::Operation &op);
   void lowerLookup(LookupOp lookup);
+  const std::string &globalOf(mlir::DenseI64ArrayAttr table);
 
   const unsigned tableSpace;
-  int numTables = 0;
+  llvm::DenseMap<mlir::Attribute, std::string> tables; // names of their globals, by entries
 };
 
 } // namespace kolo

@@ -309,16 +309,6 @@ void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, 
     }
 }
 
-/// A dimension that a table is as long as keeps its size.
-SmallVector<bool> findShrinkable(ProgramOp program, ArrayRef<int64_t> mesh) {
-  SmallVector<bool> result(mesh.size(), true);
-  program.walk([&](LookupOp lookup) {
-    for (auto [dim, size] : llvm::enumerate(mesh))
-      result[dim] = result[dim] && int64_t(lookup.getTable().size()) != size;
-  });
-  return result;
-}
-
 } // namespace
 
 Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
@@ -334,7 +324,9 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
   verdict.refutation = checkResources(program, mesh, options);
   if (verdict.refutation)
     return verdict;
-  SmallVector<bool> mayShrink = findShrinkable(program, mesh);
+  SmallVector<bool> mayShrink = findTabledDims(program, program.getCollective(), mesh.size());
+  for (bool &may : mayShrink)
+    may = !may;
   while (true) {
     checkMesh(std::get<Code>(made), verdict.checkedOn, options, verdict);
     if (!verdict.tooLarge || !options.mayReplaceMesh || !shrinkMesh(verdict.checkedOn, mayShrink))

@@ -2,6 +2,7 @@
 #include "compiler/model/Unfold.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <numeric>
 
@@ -43,9 +44,41 @@ bool shrinkMesh(MutableArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink) {
   return true;
 }
 
+/// Marks the dimensions that a value's definition mentions; other values that it depends on are added to `used`.
+static void addDimsOf(Value value, CollectiveAttr collective, SmallVectorImpl<bool> &dims,
+                      llvm::SetVector<Value> &used) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()))
+      used.insert(loop->operand_begin(), loop->operand_end());
+    else // of a statement's body: the sender's coordinates, then the receiver's
+      dims[argument.getArgNumber() % dims.size()] = true;
+    return;
+  }
+  Operation *definition = value.getDefiningOp();
+  if (auto size = dyn_cast<DimSizeOp>(definition))
+    dims[size_t(size.getDim())] = true;
+  else if (auto coordinate = dyn_cast<CoordOp>(definition))
+    dims[size_t(coordinate.getDim())] = true;
+  else if (isa<RootOp>(definition))
+    for (int64_t dim : collective.getGroupDims())
+      dims[size_t(dim)] = true;
+  used.insert(definition->operand_begin(), definition->operand_end());
+}
+
+SmallVector<bool> findTabledDims(Operation *program, CollectiveAttr collective, size_t numDims) {
+  SmallVector<bool> dims(numDims, false);
+  llvm::SetVector<Value> used;
+  program->walk([&](LookupOp lookup) { used.insert(lookup.getIndex()); });
+  for (size_t i = 0; i < used.size(); ++i)
+    addDimsOf(used[i], collective, dims, used);
+  return dims;
+}
+
 SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh, int64_t maxRanks) {
   SmallVector<int64_t> result(mesh);
-  SmallVector<bool> mayShrink(mesh.size(), true);
+  SmallVector<bool> mayShrink = findTabledDims(choreography, choreography.getCollective(), mesh.size());
+  for (bool &may : mayShrink)
+    may = !may;
   choreography.walk([&](TransferOp transfer) {
     for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
       mayShrink[dim] = mayShrink[dim] && step.getKind() != StepKind::Mapped;

@@ -16,10 +16,14 @@ using GridBox = llvm::SmallVector<GridRange, 3>;
 bool overlaps(const GridBox &a, const GridBox &b);
 
 /// The mesh itself or, if it has more than `maxRanks` ranks, a smaller one of the same kind. Powers of two stay powers
-/// of two, and a dimension keeps its size if a relation maps it by a table. Whoever uses the smaller mesh records it,
-/// as in `checked` of kolo.choreography.
+/// of two, and a dimension keeps its size if a relation maps it by a table or if `findTabledDims` says so. Whoever uses
+/// the smaller mesh records it, as in `checked` of kolo.choreography.
 llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh,
                                               int64_t maxRanks);
+
+/// The mesh dimensions on whose size or coordinates an index of kolo.lookup depends, in a program of either phase. A
+/// table is made for their sizes.
+llvm::SmallVector<bool> findTabledDims(mlir::Operation *program, CollectiveAttr collective, size_t numDims);
 
 /// Makes the largest dimension that may shrink smaller, in the same way. False when there is none.
 bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);

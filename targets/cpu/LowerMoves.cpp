@@ -76,12 +76,14 @@ LogicalResult ProgramLowering::cloneShapeArithmetic(Value value) {
     frame.mapping.map(value, frame.dimSizes[size.getDim()]);
     return success();
   }
-  if (!definition || definition->getName().getDialectNamespace() == "kolo" || !isMemoryEffectFree(definition))
+  bool isLookup = isa_and_nonnull<LookupOp>(definition);
+  if (!definition || (!isLookup && definition->getName().getDialectNamespace() == "kolo") ||
+      !isMemoryEffectFree(definition))
     return failure();
   for (Value operand : definition->getOperands())
     if (failed(cloneShapeArithmetic(operand)))
       return failure();
-  builder.clone(*definition, frame.mapping);
+  lowerOp(*definition);
   return success();
 }
 

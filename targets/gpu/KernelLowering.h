@@ -12,7 +12,7 @@ namespace kolo::gpu {
 class KernelLowering : ChannelLowering {
 public:
   KernelLowering(ProgramOp lowered, int64_t listEntries)
-      : ChannelLowering(lowered, constantSpace), listEntries(listEntries),
+      : ChannelLowering(lowered, globalSpace), listEntries(listEntries),
         hasPackets(packetFormatOf(program).has_value()) {}
 
   void run();

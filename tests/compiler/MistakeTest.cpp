@@ -96,6 +96,38 @@ TEST(Mistakes, ThatNeedAMeshAreAllReportedAtOnce) {
                {"rank=3"});
 }
 
+TEST(Mistakes, AnIndexOutsideOfATableIsReportedAtItsStatement) {
+  expectReport(define(AllReduce, Mesh("rank"),
+                      [](Choreography &c) {
+                        auto [d] = c.dims<1>();
+                        Rank me = c.rank();
+                        Buffer out = c.inPlace().grid(d), work = c.scratch("work", out);
+                        Table table({0, 1, 2});
+                        mistakeBelow("index 3 is outside of the table of 3");
+                        c.copy(out[me[d]], work[table[me[d]]]);
+                        mistakeBelow("index -1 is outside of the table of 3");
+                        c.when(me[d] > 0, [&, d = d] { c.copy(out[0], work[table[min(me[d], 2) - 1]]); });
+                        mistakeBelow("index 4 is outside of the table of 3");
+                        c.send(out[0]).to(me.next(d, table[d.size()]));
+                      }),
+               {"rank=4"});
+}
+
+/// A smaller mesh would not show it.
+TEST(Mistakes, AnIndexOutsideOfATableIsReportedOnALargeMesh) {
+  expectReport(define(AllGather, Mesh("rank"),
+                      [](Choreography &c) {
+                        auto [d] = c.dims<1>();
+                        Rank me = c.rank();
+                        c.copy(c.input(), c.output()[me]);
+                        c.send(c.output()[me]).to(me.others(d));
+                        Table table(std::vector<int64_t>(99, 0));
+                        mistakeBelow("index 99 is outside of the table of 99");
+                        c.copy(c.output()[table[me[d]]], c.output()[table[me[d]]]);
+                      }),
+               {"rank=100"});
+}
+
 TEST(Mistakes, OfBothKindsAreReportedTogether) {
   expectReport(define(AllReduce, Mesh("rank"),
                       [](Choreography &c) {

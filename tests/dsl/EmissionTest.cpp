@@ -105,6 +105,23 @@ TEST(Emission, AStripeCutsEveryBufferAndTakesOnePartOfWhatItMoves) {
   EXPECT_EQ(occurrences(text, "kolo.stripe"), 6u) << text;
 }
 
+TEST(Emission, ATableIsLookedUpByTheIndexInsideOfTheStatement) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Table ring({0, 2, 3, 1}), distances({3, -1});
+    Rank me = c.rank(), peer = me.next(d, distances[0]);
+    c.when(ring[me[d]] == 1, [&, d = d] { c.send(c.output()[ring[peer[d]]]).to(peer); });
+  });
+  std::string text = emitted(*recording, {{4}});
+  EXPECT_EQ(occurrences(text, "kolo.lookup"), 4u) << text;
+  EXPECT_TRUE(std::regex_search(
+      text,
+      std::regex("(%\\w+) = kolo.lookup %\\w+ in \\[3, -1\\][^$]*next \\1[^$]*bb0\\((%\\w+): index[^,]*, (%\\w+): "
+                 "index[^$]*(%\\w+) = kolo.lookup \\3 in \\[0, 2, 3, 1\\][^$]*(%\\w+) = kolo.lookup \\2 in "
+                 "\\[0, 2, 3, 1\\]")))
+      << text;
+}
+
 TEST(Emission, LeavesOutWhatIsMistaken) {
   std::unique_ptr<Recording> recording = recordBody(AllReduce, Mesh("rank"), [](Choreography &c) {
     Dim d = c.dim("rank"), unknown = c.dim("gpu");

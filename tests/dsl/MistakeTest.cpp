@@ -114,6 +114,56 @@ TEST(Mistakes, ARelationMustHaveAnInverse) {
   });
 }
 
+TEST(Mistakes, NoneInACorrectUseOfTables) {
+  expectMistakes(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Rank me = c.rank();
+    Table ring({0, 1, 3, 2}), distances({1, 3}), one({1});
+    Buffer out = c.output();
+    c.loop(distances[one[0]], [&, d = d](Index i) {
+      c.when(ring[me[d]] == 1, [&] { c.send(out[ring[ring[me[d]]]]).to(me.next(d, distances[i % 2])); });
+    });
+  });
+}
+
+TEST(Mistakes, ATableHasEntries) {
+  expectMistakes(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Table none(std::vector<int64_t>{});
+    mistakeBelow("the number of iterations uses a table without entries");
+    c.loop(none[0], [](Index) {});
+    mistakeBelow("uses a table without entries");
+    c.send(c.output()[none[c.rank()[d]]]).to(c.rank().next(d));
+  });
+}
+
+TEST(Mistakes, ATableDoesNotHideACoordinate) {
+  expectMistakes(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Rank me = c.rank();
+    Table table({1, 2, 3, 0});
+    mistakeBelow("next(dim, distance) depends on a coordinate of the sender, so the relation has no inverse");
+    c.send(c.output()[0]).to(me.next(d, table[me[d]]));
+    mistakeBelow("the number of iterations depends on the rank; it must be the same on every rank");
+    c.loop(table[me[d]], [](Index) {});
+    Rank peer = me.next(d);
+    mistakeBelow("uses the coordinate of a peer that this statement does not send to");
+    c.send(c.output()[table[peer[d]]]).to(me.others(d));
+  });
+}
+
+TEST(Mistakes, GridsOfEqualTablesAreTheSame) {
+  expectMistakes(AllReduce, line, [](Choreography &c) {
+    auto cut = [&](std::vector<int64_t> entries, Location location) {
+      c.output().grid(Table(std::move(entries))[c.size()], location);
+    };
+    cut({1, 2, 3}, Location::current());
+    cut({1, 2, 3}, Location::current());
+    mistakeBelow("'output' is cut into a second, different grid; a buffer has one");
+    cut({1, 2, 4}, Location::current());
+  });
+}
+
 TEST(Mistakes, ASendSaysWhereToOnce) {
   expectMistakes(AllGather, line, [](Choreography &c) {
     auto [d] = c.dims<1>();

@@ -11,7 +11,7 @@
 // NATIVE: arith.cmpf ogt, {{.*}} : vector<8xf16>
 
 // Primitives are for the targets to define.
-// CHECK: llvm.mlir.global internal constant @table.moves.0(dense<[1, 0]> : tensor<2xi64>) {addr_space = 4
+// CHECK: llvm.mlir.global internal constant @table.moves.0(dense<[1, 0]> : tensor<2xi64>) {addr_space = 1
 // CHECK: llvm.func @kolo.barrier() attributes {convergent
 
 // A block copies 16 bytes per thread, four loads before the first store.
@@ -88,7 +88,7 @@
 // Every move is a function of its own: loops over contiguous ranges with a call in the middle. What reads what threads wrote
 // waits for them: by a barrier, unless a signal or a wait had one.
 // CHECK-LABEL: llvm.func internal @run.moves(%arg0: !llvm.ptr<1>) -> i32
-// CHECK: llvm.mlir.addressof @table.moves.0 : !llvm.ptr<4>
+// CHECK: llvm.mlir.addressof @table.moves.0 : !llvm.ptr<1>
 // CHECK: llvm.call @move.moves.0(
 // CHECK: llvm.call @kolo.barrier()
 // CHECK: llvm.call @move.moves.1(

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace kolo::dsl {
 
@@ -24,6 +25,19 @@ public:
 private:
   static Index constant(int64_t value);
   std::shared_ptr<const Expression> node;
+};
+
+/// A constant table of integers, to be looked up by symbolic numbers: `Table ring({0, 1, 5, 4}); out[ring[me[d]]]`.
+/// Copying shares the entries.
+class Table {
+public:
+  Table(std::vector<int64_t> entries) : entries(std::make_shared<const std::vector<int64_t>>(std::move(entries))) {}
+
+  /// The entry at an index, which must be 0 to size - 1 on every rank, also where a `when` around it does not hold.
+  Index operator[](const Index &index) const;
+
+private:
+  std::shared_ptr<const std::vector<int64_t>> entries;
 };
 
 /// A symbolic truth value.
