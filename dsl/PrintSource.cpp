@@ -48,9 +48,58 @@ std::string quotedList(const std::vector<std::string> &texts) {
   return result;
 }
 
+// While text is put together, the last line of a statement carries its number between these.
+constexpr char markStart = '\1', markEnd = '\2';
+
+std::string markOf(size_t statement) { return markStart + std::to_string(statement) + markEnd; }
+
+/// Takes the marks off a text and gives the line of each statement, the first being `line`.
+std::vector<unsigned> takeMarks(std::string &text, unsigned line, size_t numStatements) {
+  std::vector<unsigned> lines(numStatements);
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == markStart) {
+      size_t end = text.find(markEnd, at);
+      lines[std::stoul(text.substr(at + 1, end - at - 1))] = line;
+      at = end;
+      continue;
+    }
+    line += text[at] == '\n';
+    plain += text[at];
+  }
+  text = std::move(plain);
+  return lines;
+}
+
+std::string withoutMarks(std::string text, size_t numStatements) {
+  takeMarks(text, 1, numStatements);
+  return text;
+}
+
+/// One text of several that differ in marks only: with the marks of all.
+std::string mergeMarks(const std::vector<std::string> &texts) {
+  std::string merged;
+  std::vector<size_t> at(texts.size());
+  auto isAtMark = [&](size_t i) { return at[i] < texts[i].size() && texts[i][at[i]] == markStart; };
+  while (at[0] < texts[0].size()) {
+    for (size_t i = 0; i < texts.size(); ++i)
+      while (isAtMark(i)) {
+        size_t end = texts[i].find(markEnd, at[i]) + 1;
+        merged += texts[i].substr(at[i], end - at[i]);
+        at[i] = end;
+      }
+    if (at[0] < texts[0].size())
+      merged += texts[0][at[0]];
+    for (size_t &place : at)
+      ++place;
+  }
+  return merged;
+}
+
 class SourcePrinter {
 public:
   explicit SourcePrinter(const Recording &recording) : recording(recording), expressions(recording) {}
+  /// With marks of statements: see takeMarks.
   std::string print();
 
 private:
@@ -65,8 +114,8 @@ private:
   }
 
   void line(const std::string &text) { body += std::string(2 * depth, ' ') + text + "\n"; }
-  /// One line, or, where it is too long, one line for each part.
-  void line(const std::vector<std::string> &parts);
+  /// A statement: one line, or, where it is too long, one line for each part.
+  void line(const RecordedStatement &of, const std::vector<std::string> &parts);
   void block(const std::string &head, const std::string &inside, const std::string &tail);
   /// What `print` adds to the body, one level further in; variables that it declares end there.
   std::string inScope(const std::function<void()> &print);
@@ -95,13 +144,14 @@ private:
   bool hasStripe = false;
 };
 
-void SourcePrinter::line(const std::vector<std::string> &parts) {
-  std::string whole;
+void SourcePrinter::line(const RecordedStatement &of, const std::vector<std::string> &parts) {
+  size_t statement = size_t(&of - recording.statements.data());
+  std::string whole, mark = markOf(statement);
   for (const std::string &part : parts)
     whole += part;
   if (2 * depth + whole.size() <= maxWidth)
-    return line(whole);
-  line(parts.front());
+    return line(whole + mark);
+  line(parts.front() + mark);
   for (size_t i = 1; i < parts.size(); ++i)
     line("    " + parts[i]);
 }
@@ -157,8 +207,9 @@ void SourcePrinter::printStripe(const Items &items, size_t first, size_t last) {
   std::vector<std::string> variants;
   for (int variant = 0; variant < recording.numVariants; ++variant)
     variants.push_back(printVariant(items, first, last, variant));
-  if (std::ranges::adjacent_find(variants, std::not_equal_to()) == variants.end())
-    return block(head + ") {", variants.front(), "});");
+  auto plain = [this](const std::string &text) { return withoutMarks(text, recording.statements.size()); };
+  if (std::ranges::adjacent_find(variants, std::not_equal_to(), plain) == variants.end())
+    return block(head + ") {", mergeMarks(variants), "});");
   std::string inside = inScope([&] {
     for (int variant = 0; variant < recording.numVariants; ++variant)
       block("if (variant == " + std::to_string(variant) + ") {", printVariant(items, first, last, variant), "}");
@@ -236,13 +287,13 @@ void SourcePrinter::printStatement(const RecordedStatement &statement) {
   std::string source = expressions.print(statement.source);
   if (statement.kind != RecordedStatement::Kind::Transfer) {
     const char *name = statement.kind == RecordedStatement::Kind::Copy ? "c.copy(" : "c.reduce(";
-    return line({name + source + ", ", expressions.print(statement.destination) + ");"});
+    return line(statement, {name + source + ", ", expressions.print(statement.destination) + ");"});
   }
   std::vector<std::string> parts = {"c.send(" + source + ")", ".to(" + relationOf(statement) + ")"};
   if (statement.hasDestination)
     parts.push_back(".at(" + expressions.print(statement.destination) + ")");
   parts.back() += statement.isReducing ? ".reduce();" : ";";
-  line(parts);
+  line(statement, parts);
 }
 
 /// Whether the recording begins as `c.inPlace()` does.
@@ -304,10 +355,11 @@ std::vector<std::string> SourcePrinter::printCallersBuffers() {
     bool isCut = takesGrid ? !usesInPlace() && recording.buffers[1].isGridFixed : buffer.isGridFixed;
     std::string text = number == 0 ? "c.input()" : isInPlace ? "c.inPlace()" : "c.output()";
     text += isCut ? ".grid(" + printGrid(number) + ")" : "";
+    std::string mark = isInPlace ? markOf(0) : ""; // of the copy that inPlace() makes
     if (isUsed)
-      lines.push_back("Buffer " + expressions.buffers[size_t(number)] + " = " + text + ";");
+      lines.push_back("Buffer " + expressions.buffers[size_t(number)] + " = " + text + ";" + mark);
     else if (isCut || isInPlace)
-      lines.push_back(text + ";");
+      lines.push_back(text + ";" + mark);
   }
   return lines;
 }
@@ -364,16 +416,20 @@ std::string SourcePrinter::print() {
 
 } // namespace
 
-std::string printDefinition(const Recording &recording) { return SourcePrinter(recording).print(); }
+std::string printDefinition(const Recording &recording) {
+  return withoutMarks(SourcePrinter(recording).print(), recording.statements.size());
+}
 
-std::string printSource(const Recording &recording, const std::string &comment) {
+PrintedSource printSource(const Recording &recording, const std::string &comment) {
   std::string text, rest = comment;
   while (!rest.empty()) {
     size_t end = std::min(rest.find('\n'), rest.size());
     text += (end == 0 ? "//" : "// ") + rest.substr(0, end) + "\n";
     rest.erase(0, end + 1);
   }
-  return text + "#include <kolo/dsl/Language.h>\n\nusing namespace kolo::dsl;\n\n" + printDefinition(recording);
+  text += "#include <kolo/dsl/Language.h>\n\nusing namespace kolo::dsl;\n\n" + SourcePrinter(recording).print();
+  std::vector<unsigned> lines = takeMarks(text, 1, recording.statements.size());
+  return {std::move(text), std::move(lines)};
 }
 
 } // namespace kolo::dsl

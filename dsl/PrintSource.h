@@ -5,6 +5,7 @@
 #include "dsl/Recording.h"
 
 #include <string>
+#include <vector>
 
 namespace kolo::dsl {
 
@@ -12,7 +13,13 @@ namespace kolo::dsl {
 /// as the recording does, but for locations. The recording has no diagnostics; its definition's name is an identifier.
 std::string printDefinition(const Recording &recording);
 
-/// A file with this definition alone. `comment` opens it, each line behind "// ".
-std::string printSource(const Recording &recording, const std::string &comment);
+/// A file with one definition.
+struct PrintedSource {
+  std::string text;
+  std::vector<unsigned> lines; // on which each statement of the recording stands, by its number; from 1
+};
+
+/// `comment` opens the file, each line of it behind "// ".
+PrintedSource printSource(const Recording &recording, const std::string &comment);
 
 } // namespace kolo::dsl

@@ -127,7 +127,9 @@ TEST(PrintSource, AnAlgorithmReadsAsItsAuthorWroteIt) {
                           c.send(out[{all, me[gpu]}]).to(me.others(gpu));
                         },
                         std::source_location::current()};
-  EXPECT_EQ(printSource(*record(definition), "First line.\n\nThird line."), R"(// First line.
+  PrintedSource printed = printSource(*record(definition), "First line.\n\nThird line.");
+  EXPECT_EQ(printed.lines, (std::vector<unsigned>{14, 16, 18}));
+  EXPECT_EQ(printed.text, R"(// First line.
 //
 // Third line.
 #include <kolo/dsl/Language.h>
@@ -147,6 +149,19 @@ KOLO_COLLECTIVE(railAllGather, AllGather, Mesh("node", "gpu")) {
   c.send(out[{all, me[gpu]}]).to(me.others(gpu));
 }
 )");
+}
+
+TEST(PrintSource, EveryStatementHasItsLine) {
+  Definition definition{"stripes", AllReduce, Mesh("rank"),
+                        [](Choreography &c) {
+                          Rank me = c.rank();
+                          Buffer out = c.inPlace();
+                          c.stripe(2, [&](int) { c.loop(2, [&](Index) { c.send(out).to(me.next(c.dim("rank"))); }); });
+                          c.stripe(2, [&](int variant) { c.send(out).to(me.next(c.dim("rank"), variant)); });
+                        },
+                        std::source_location::current()};
+  PrintedSource printed = printSource(*record(definition), "");
+  EXPECT_EQ(printed.lines, (std::vector<unsigned>{8, 12, 12, 17, 20})) << printed.text;
 }
 
 } // namespace
