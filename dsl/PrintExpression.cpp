@@ -163,6 +163,8 @@ std::string ExpressionPrinter::print(const ExpressionRef &expression, int leastP
     return printCall("pow2", expression);
   case Kind::Log2:
     return printCall("log2", expression);
+  case Kind::Lookup:
+    return printTable("Table", *expression->table) + "[" + print(expression->operands.front()) + "]";
   case Kind::Not:
     return enclosed("!" + print(expression->operands.front(), Primary), Unary);
   default:
@@ -174,11 +176,11 @@ std::string ExpressionPrinter::print(const ExpressionRef &expression, int leastP
   return enclosed(printBinary(expression, sign, precedence), precedence);
 }
 
-std::string ExpressionPrinter::printTable(const std::vector<int64_t> &table) {
-  auto named = std::ranges::find(tables, table, &std::pair<std::vector<int64_t>, std::string>::first);
-  if (named != tables.end())
-    return named->second;
-  return tables.emplace_back(table, identifiers.take("table")).second;
+std::string ExpressionPrinter::printTable(const std::string &type, const std::vector<int64_t> &entries) {
+  auto isThis = [&](const NamedTable &table) { return table.type == type && table.entries == entries; };
+  if (auto named = std::ranges::find_if(tables, isThis); named != tables.end())
+    return named->name;
+  return tables.emplace_back(type, identifiers.take(type == "Table" ? "table" : "mapping"), entries).name;
 }
 
 std::string ExpressionPrinter::printStep(const Step &step, size_t number) {
@@ -199,7 +201,7 @@ std::string ExpressionPrinter::printStep(const Step &step, size_t number) {
   case Step::Kind::At:
     return ".at(" + along + ", " + print(step.amount) + ")";
   case Step::Kind::Mapped:
-    return ".mapped(" + along + ", " + printTable(step.table) + ")";
+    return ".mapped(" + along + ", " + printTable("std::vector<int64_t>", step.table) + ")";
   }
   return "";
 }

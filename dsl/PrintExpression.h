@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace kolo::dsl {
 
@@ -36,10 +37,14 @@ public:
   static bool isSameRelation(const Relation &a, const Relation &b);
 
   IdentifierSet identifiers;
-  std::vector<std::string> dims, buffers;                           // by number
-  std::map<int, std::string> loops;                                 // indices of the loops around what is printed
-  std::map<const Relation *, std::string> peers;                    // relations that have a variable where we are
-  std::vector<std::pair<std::vector<int64_t>, std::string>> tables; // that have a variable
+  std::vector<std::string> dims, buffers;        // by number
+  std::map<int, std::string> loops;              // indices of the loops around what is printed
+  std::map<const Relation *, std::string> peers; // relations that have a variable where we are
+  struct NamedTable {
+    std::string type, name; // "Table", or "std::vector<int64_t>" where ranks are mapped by it
+    std::vector<int64_t> entries;
+  };
+  std::vector<NamedTable> tables; // that the text needs
   std::set<int> usedBuffers, usedLoops;
   bool usesDims = false, usesMe = false, usesRoot = false;
 
@@ -51,7 +56,7 @@ private:
   /// Coordinates of the root, and `me == root`, as the language writes them; empty: it is neither.
   std::string printRoot(const ExpressionRef &expression);
   std::string printStep(const Step &step, size_t number);
-  std::string printTable(const std::vector<int64_t> &table);
+  std::string printTable(const std::string &type, const std::vector<int64_t> &entries);
   /// "me" of `out[me]`; empty: the slice is no rank's block.
   std::string printOwner(const RecordedSlice &slice);
   /// The rank whose coordinate this is; empty: nobody's that has a name.

@@ -366,17 +366,17 @@ std::vector<std::string> SourcePrinter::printCallersBuffers() {
 
 std::string SourcePrinter::printTables() {
   std::string text;
-  for (const auto &[table, name] : expressions.tables) {
-    std::string row = "  const std::vector<int64_t> " + name + " = {";
-    for (size_t i = 0; i < table.size(); ++i) {
-      std::string entry = std::to_string(table[i]) + (i + 1 < table.size() ? "," : "");
+  for (const auto &[type, name, entries] : expressions.tables) {
+    std::string row = "  const " + type + " " + name + "({";
+    for (size_t i = 0; i < entries.size(); ++i) {
+      std::string entry = std::to_string(entries[i]) + (i + 1 < entries.size() ? "," : "");
       if (row.size() + entry.size() + 3 > maxWidth) {
         text += row + "\n";
         row = "     ";
       }
       row += (row.ends_with('{') ? "" : " ") + entry;
     }
-    text += row + "};\n";
+    text += row + "});\n";
   }
   return text;
 }

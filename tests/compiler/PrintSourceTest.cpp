@@ -69,6 +69,16 @@ const OddBody oddBodies[] = {
          });
        });
      }},
+    {"oddTables", AllGather, Mesh("rank"),
+     [](Choreography &c) {
+       auto [d] = c.dims<1>();
+       Index me = c.rank()[d];
+       Table order({0, 1, 3, 2}), alike({0, 1, 3, 2}), large(std::vector<int64_t>(64, -123456789));
+       c.copy(c.input(), c.output()[alike[order[3]]]);
+       c.loop(order[Index(1)], [&](Index step) {
+         c.send(c.output()[order[(me - step) % 4] * large[me]]).to(c.rank().mapped(c.dim("rank"), {1, 3, 0, 2}));
+       });
+     }},
     {"oddRoot", Broadcast.over("gpu"), Mesh("node", "gpu"),
      [](Choreography &c) {
        Rank me = c.rank(), root = c.root();
