@@ -1,0 +1,102 @@
+// One page that shows what `kolo cost`, `kolo simulate` and `kolo explore` found.
+#include "report/Report.h"
+#include "driver/ToolError.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace kolo::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// Of the build tree as of an installed Kolo.
+std::filesystem::path reportFolder() {
+  std::error_code problem;
+  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", problem);
+  return program.parent_path().parent_path() / "share" / "kolo" / "report";
+}
+
+std::string readPart(const std::filesystem::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (file)
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  if (path.filename() == "d3.min.js")
+    throw ToolError(ExitCode::Usage,
+                    "--html: Kolo was built without D3: install Debian's package node-d3, and build again");
+  throw ToolError(ExitCode::Usage, "--html: the page is not installed: cannot read " + path.string());
+}
+
+void replaceAll(std::string &text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+/// JSON that neither HTML nor JavaScript takes for anything else. Bytes that are no UTF-8, in an author's source,
+/// become U+FFFD.
+std::string scriptSafe(const ordered_json &data) {
+  std::string text = data.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  // Only strings contain these.
+  replaceAll(text, "<", "\\u003c");
+  replaceAll(text, "\u2028", "\\u2028");
+  replaceAll(text, "\u2029", "\\u2029");
+  return text;
+}
+
+const char *kindOf(cost::VertexKind kind) {
+  switch (kind) {
+  case cost::VertexKind::Device:
+    return "device";
+  case cost::VertexKind::Switch:
+    return "switch";
+  case cost::VertexKind::Nic:
+    return "nic";
+  }
+  return "";
+}
+
+} // namespace
+
+ordered_json nodeGraph(const cost::Machine &machine) {
+  ordered_json vertices = ordered_json::array(), links = ordered_json::array();
+  for (const cost::Vertex &vertex : machine.vertices())
+    vertices.push_back({{"name", vertex.name}, {"kind", kindOf(vertex.kind)}});
+  for (const cost::Link &link : machine.links())
+    links.push_back({{"from", link.from},
+                     {"to", link.to},
+                     {"class", machine.linkClasses()[size_t(link.linkClass)].name},
+                     {"count", link.count}});
+  return {{"name", machine.name()}, {"title", machine.title()}, {"vertices", vertices}, {"links", links}};
+}
+
+std::string htmlReport(const ordered_json &costJson, const ReportExtras &extras) {
+  bool hasSizes = false;
+  for (const ordered_json &schedule : costJson.at("schedules"))
+    hasSizes |= !schedule.at("sizes").empty();
+  if (!hasSizes)
+    throw ToolError(ExitCode::Usage, "--html: there is no schedule to show");
+  const std::filesystem::path folder = reportFolder();
+  const std::string page = readPart(folder / "report.html");
+  std::string result;
+  // The page names its parts, as {{report.css}}; what is put in is not looked through again.
+  for (size_t at = 0;;) {
+    size_t begin = page.find("{{", at), end = page.find("}}", begin);
+    result += page.substr(at, begin - at);
+    if (end == std::string::npos)
+      return result;
+    std::string part = page.substr(begin + 2, end - begin - 2);
+    if (part == "data")
+      result += scriptSafe({{"cost", costJson},
+                            {"command", extras.command},
+                            {"machine", extras.machine},
+                            {"timeline", extras.timeline}});
+    else
+      result += readPart(folder / part);
+    at = end + 2;
+  }
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,15 @@
+// A page of --html from JSON on standard input: {"cost", "command", "machine", "timeline"}, as Report.h has them.
+#include "driver/ToolError.h"
+#include "report/Report.h"
+
+#include <iostream>
+
+int main() try {
+  nlohmann::ordered_json input = nlohmann::ordered_json::parse(std::cin);
+  std::cout << kolo::tools::htmlReport(input.at("cost"),
+                                       {input.value("command", ""), input["machine"], input["timeline"]});
+  return std::cout.flush() ? 0 : 3;
+} catch (const kolo::tools::ToolError &error) {
+  std::cerr << error.what() << "\n";
+  return int(error.code());
+}

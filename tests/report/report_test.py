@@ -1,0 +1,185 @@
+"""The page of --html: what is in it, and how a browser shows it, in two sizes, light and dark, with the network off."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import browser
+import samples
+
+MAKE_REPORT = os.environ.get("MAKE_REPORT")
+SKIPPED = 77  # what ctest counts as skipped
+SCREENS = [(width, height, scheme) for width, height in ((1280, 800), (390, 844)) for scheme in ("light", "dark")]
+PAGES = {"cost": samples.cost_page(), "simulate": samples.simulate_page(), "explore": samples.explore_page()}
+
+
+def make(page):
+    return subprocess.run([MAKE_REPORT], input=json.dumps(page), text=True, capture_output=True, check=False)
+
+
+def data_of(html):
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)[1])
+
+
+class Page(unittest.TestCase):
+    def test_data_comes_back_as_it_was_whatever_the_names_are(self):
+        for page in PAGES.values():
+            done = make(page)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(data_of(done.stdout), {"timeline": None, **page})
+            script = done.stdout.split('type="application/json">')[1].split("</script>")[0]
+            self.assertNotRegex(script, "[<\u2028\u2029]")
+            self.assertEqual(done.stdout.count("<script"), 3 + done.stdout.count("<script>hostile"))
+
+    def test_nothing_is_loaded_and_the_licence_of_d3_is_there(self):
+        html = make(PAGES["explore"]).stdout
+        self.assertNotRegex(html, r"""(?i)(src|href|action|data)\s*=\s*["']?\s*(https?:)?//|@import|url\(\s*["']?(https?:)?//""")
+        self.assertIn("default-src 'none'", html)
+        self.assertIn("Redistribution and use in source and binary forms", html)
+        self.assertRegex(html, r"// https://d3js\.org v5\.[\d.]+ Copyright \d+ Mike Bostock")
+        self.assertNotIn("{{", html.split('<script id="data"')[0])
+
+    def test_a_source_that_is_no_utf8_is_shown_all_the_same(self):
+        text = json.dumps(PAGES["simulate"]).encode().replace(b"a ring along", b"a ring \\u2029 along")
+        done = subprocess.run([MAKE_REPORT], input=text, capture_output=True, check=False)
+        self.assertEqual((done.returncode, b"\xe2\x80\xa9" in done.stdout), (0, False))
+
+    def test_nothing_to_show(self):
+        done = make({**PAGES["cost"], "cost": samples.cost([])})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "--html: there is no schedule to show\n"))
+
+    def test_without_d3(self):
+        """The program lies where its parts do not."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(folder + "/bin")
+            os.link(MAKE_REPORT, folder + "/bin/make") if os.stat(MAKE_REPORT).st_dev == os.stat(folder).st_dev else \
+                subprocess.run(["cp", MAKE_REPORT, folder + "/bin/make"], check=True)
+            done = subprocess.run([folder + "/bin/make"], input=json.dumps(PAGES["cost"]), text=True, capture_output=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, r"\A--html: the page is not installed: cannot read .*/share/kolo/report/report\.html\n\Z")
+            parts = os.path.join(os.path.dirname(os.path.dirname(MAKE_REPORT)), "share/kolo/report")
+            os.makedirs(folder + "/share/kolo/report")
+            for part in os.listdir(parts):
+                if part != "d3.min.js":
+                    os.symlink(os.path.realpath(os.path.join(parts, part)), f"{folder}/share/kolo/report/{part}")
+            done = subprocess.run([folder + "/bin/make"], input=json.dumps(PAGES["cost"]), text=True, capture_output=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, r"\A--html: .*D3.*node-d3.*\n\Z")
+
+
+COUNTS = """(() => {
+  const count = (selector) => document.querySelectorAll(selector).length;
+  const shown = (id) => !document.getElementById(id).closest("[hidden]");
+  return {
+    lines: count("#time g.series"), bound: count("#time .bound"), fractions: count("#fraction g.series"), bars: count("#time .bar"),
+    sizes: count("#best tbody tr"), statements: count("#statements tbody tr"), source: shown("source") ? count("#source li") : 0,
+    spent: count("#source li.spent"), vertices: count("#node .vertex"), links: count("#node .link"), loads: count("#links tbody tr"),
+    cells: count("#traffic .cell"), ranks: shown("timeline") ? new Set([...document.querySelectorAll("#timeline .span")]
+      .map((span) => span.getAttribute("y"))).size : 0,
+  };
+})()"""
+EXPECTED = {
+    "cost": {"lines": 2, "bound": 1, "fractions": 2, "bars": 0, "sizes": 11, "statements": 3, "source": 13, "spent": 3,
+             "vertices": 12, "links": 32, "loads": 32, "cells": 64, "ranks": 0},
+    "simulate": {"lines": 0, "bound": 1, "fractions": 0, "bars": 1, "sizes": 1, "statements": 3, "source": 13, "spent": 3,
+                 "vertices": 12, "links": 32, "loads": 32, "cells": 64, "ranks": 32},
+    "explore": {"lines": 20, "bound": 1, "fractions": 20, "bars": 0, "sizes": 11, "statements": 3, "source": 13, "spent": 3,
+                "vertices": 12, "links": 32, "loads": 32, "cells": 64, "ranks": 0},
+}
+# Text and lines against what is behind them: at least 4.5 and 3, as the guidelines for accessible pages ask.
+CONTRAST = """(() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const luminance = (color) => {
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((value) => {
+      const share = value / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const contrast = (a, b) => {
+    const [low, high] = [luminance(variable(a)), luminance(variable(b))].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const lines = [1, 2, 3, 4, 5, 6, 7, 8].map((style) => contrast(`--series-${style}`, "--page"));
+  const texts = [["--text", "--page"], ["--muted", "--page"], ["--muted", "--panel"], ["--text", "--highlight"],
+    ["--on-high", "--load-high"], ["--on-low", "--load-low"]].map(([a, b]) => contrast(a, b));
+  return { lines: Math.min(...lines), texts: Math.min(...texts) };
+})()"""
+
+
+class Browser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        for name, page in PAGES.items():
+            with open(cls.path(name), "w", encoding="utf-8") as file:
+                file.write(make(page).stdout)
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder.name, name + ".html")
+
+    def test_every_page_on_every_screen(self):
+        for name in PAGES:
+            for width, height, scheme in SCREENS:
+                with self.subTest(page=name, width=width, scheme=scheme):
+                    self.browser.open(self.path(name), width, height, scheme)
+                    self.assertEqual(self.browser.run(COUNTS), EXPECTED[name])
+                    self.assertEqual(self.browser.problems(), [])
+                    self.assertEqual(self.browser.requests(), ["file://" + self.path(name)])
+                    self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)
+                    self.assertEqual(self.browser.run("""[...document.querySelectorAll(".chart svg")].filter((svg) =>
+                        svg.getBoundingClientRect().right > innerWidth || /NaN|undefined|Infinity/.test(svg.outerHTML)).length"""), 0)
+                    self.assertNotRegex(self.browser.run("document.body.innerText"), "NaN|undefined|Infinity|null")
+                    contrast = self.browser.run(CONTRAST)
+                    self.assertGreaterEqual(contrast["texts"], 4.5)
+                    self.assertGreaterEqual(contrast["lines"], 3)
+
+    def test_the_title_says_what_was_found(self):
+        self.browser.open(self.path("cost"), 1280, 800, "light")
+        self.assertEqual(self.browser.run("document.querySelector('h1').textContent"),
+                         "All-gather on Frontier: railAllGather, pipeline 4 reaches 120 GB/s for 1 GiB, 92.4 % of the lower bound")
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
+                         ["8.97 ms", "120 GB/s", "92.4 %", "NIC 0, out"])
+
+    def test_keys_choose_a_size_and_schedules_can_be_hidden(self):
+        self.browser.open(self.path("cost"), 1280, 800, "dark")
+        self.browser.run("document.querySelector('#time svg').focus()")
+        for _ in range(2):
+            self.browser.press("ArrowLeft")
+        self.assertEqual(self.browser.run("document.querySelector('#size').selectedOptions[0].textContent"), "64 MiB")
+        self.assertEqual(self.browser.run("document.querySelector('#best tr.chosen td').textContent"), "64 MiB")
+        self.assertEqual(self.browser.run("document.activeElement.closest('#time') !== null"), True)
+        for left in (1, 0):
+            self.browser.run(f"document.querySelectorAll('#legend button')[{left}].click()")
+            self.assertEqual(self.browser.run(COUNTS)["lines"], left)
+        self.assertEqual(self.browser.problems(), [])
+
+    def test_a_schedule_without_the_chosen_size_is_shown_at_its_largest(self):
+        self.browser.open(self.path("explore"), 390, 844, "light")
+        missing = self.browser.run("String(schedules.findIndex(({ at }) => !at.has(lastSize)))")
+        self.browser.run(f"""(() => {{ const list = document.querySelector("#schedule"); list.value = "{missing}";
+            list.dispatchEvent(new Event("change")); }})()""")
+        self.assertNotEqual(self.browser.run("document.querySelector('#size').selectedOptions[0].textContent"), "1 GiB")
+        self.assertEqual(self.browser.run("document.querySelector('#schedule').value"), missing)
+        self.assertEqual(self.browser.problems(), [])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["Browser"] and not browser.CHROMIUM:
+        print("skipped: chromium is not installed")
+        sys.exit(SKIPPED)
+    if MAKE_REPORT and not os.path.exists(os.path.join(os.path.dirname(MAKE_REPORT), "../share/kolo/report/d3.min.js")):
+        print("skipped: Kolo was built without D3")
+        sys.exit(SKIPPED)
+    unittest.main()
