@@ -160,6 +160,7 @@ bool Figures::isVerified(json line, const DeviceCall &call, const Bench::Body &b
 
 void Figures::measureProgram(const Setup &setup, const std::vector<int64_t> &sizes, std::span<const NamedWay> ways) {
   const runtime::ProgramInfo &info = setup.algorithm->info();
+  StandInThreads threads(setup.protocol == "ll128" ? threadsPerLine : standInThreads);
   json line = {{"figure", "collective"},   {"collective", runtime::toString(info.collective)},
                {"program", info.name},     {"protocol", setup.protocol},
                {"ranks", setup.numRanks},  {"lanes", setup.lanes},

@@ -26,7 +26,7 @@ std::string inThreads(int numRanks, const std::function<std::string(int rank, Co
 
 TEST_F(DeviceStreams, ACapturedCallGivesTheRightResultEachTimeItsGraphIsLaunched) {
   for (const char *protocol : {"bulk", "ll"})
-    for (const char *name : {"ringAllGather", "twoShotAllReduce"}) {
+    for (const char *name : {"ringAllGather", "ringAllReduce"}) {
       DeviceAlgorithm algorithm(name, protocol);
       for (const kolo::runtime::Mesh &mesh : algorithm.meshes()) {
         DeviceRanks ranks(algorithm, mesh, {.lanes = 2, .threads = 256});
