@@ -57,11 +57,11 @@ Status compareOptions(const DeviceMeeting &meeting) {
 
 } // namespace
 
-/// `numbers` are the ranks of this process, and `ordinals` their devices.
-Status DeviceState::open(std::span<const int> ordinals, std::span<const int> numbers) {
+/// `ownRanks` are those of this process, and `ordinals` their devices.
+Status DeviceState::open(std::span<const int> ordinals, std::span<const int> ownRanks) {
   if (Status status = settleOptions(options); !status.isOk())
     return status;
-  rankNumbers.assign(numbers.begin(), numbers.end());
+  rankNumbers.assign(ownRanks.begin(), ownRanks.end());
   for (size_t index = 0; index < ordinals.size(); ++index) {
     auto found = std::ranges::find(devices, ordinals[index], [](const auto &device) { return device->ordinal(); });
     auto number = static_cast<size_t>(found - devices.begin());
@@ -76,7 +76,7 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> num
     if (!event.isOk())
       return event.status();
     LocalRank &local = locals.emplace_back();
-    local.rank = numbers[index];
+    local.rank = ownRanks[index];
     local.device = number;
     local.position = static_cast<size_t>(ranksOnDevice[number]++);
     local.launched = std::move(event).value();

@@ -50,7 +50,7 @@ private:
   };
 
   DeviceState(const DeviceOptions &chosen, int size) : options(chosen), numRanks(size) {}
-  Status open(std::span<const int> ordinals, std::span<const int> numbers);
+  Status open(std::span<const int> ordinals, std::span<const int> ownRanks);
   Status agreeOnOptions();
 
   // DeviceRun.cpp: finds the plan of a call.

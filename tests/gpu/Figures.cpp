@@ -198,10 +198,8 @@ void Figures::collectivesBySize() {
 }
 
 void Figures::smallSizes() {
-  std::vector<int64_t> sizes = sizesFrom(512);
+  std::vector<int64_t> sizes = sizesFrom(512); // with 8 KiB
   std::erase_if(sizes, [](int64_t size) { return size > 128 << 10; });
-  if (!isStandIn())
-    sizes.push_back(8 << 10); // the size that NCCL's users look at first
   for (int numRanks : {8, 2})
     for (const char *name : {"oneShotAllReduce", "twoShotAllReduce", "allPairsAllGather", "directAllToAll"})
       for (const char *protocol : {"ll", "ll128", "bulk"})

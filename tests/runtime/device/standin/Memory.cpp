@@ -166,7 +166,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigne
   if (CUresult refused = checkUnsafe())
     return refused;
   IpcHandle opaque, valid;
-  std::memcpy(&opaque, &handle, sizeof(opaque));
+  std::memcpy(static_cast<void *>(&opaque), &handle, sizeof(opaque));
   if (opaque.magic != valid.magic || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
     return CUDA_ERROR_INVALID_VALUE;
   if (opaque.pid == getpid()) // as the real one: only for other processes
