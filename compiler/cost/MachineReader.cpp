@@ -182,6 +182,10 @@ private:
     std::vector<std::string> names;
     std::vector<JsonObject> objects =
         root.objects("levels", maxLevels, {"name", "nodes", "gigabytesPerSecond", "latencyMicroseconds"});
+    if (machine.nodes > 1 && objects.empty())
+      root.fail("levels", fmt::format("is missing, and {} nodes need a network", machine.nodes));
+    if (machine.nodes == 1 && !objects.empty())
+      root.fail("levels", "a machine of one node has none");
     int64_t inner = 1;
     for (const JsonObject &object : objects) {
       bool isOutermost = &object == &objects.back();
@@ -199,10 +203,6 @@ private:
       inner = level.nodes;
       machine.networkLevels.push_back(std::move(level));
     }
-    if (machine.nodes > 1 && objects.empty())
-      root.fail("levels", fmt::format("is missing, and {} nodes need a network", machine.nodes));
-    if (machine.nodes == 1 && !objects.empty())
-      root.fail("levels", "a machine of one node has none");
   }
 
   void addResources() {

@@ -11,6 +11,8 @@ void addCheckCommand(CLI::App &app);
 void addInspectCommand(CLI::App &app);
 void addRunCommand(CLI::App &app);
 void addBenchCommand(CLI::App &app);
+void addMachineCommand(CLI::App &app);
+void addProbeCommand(CLI::App &app);
 void addTuneCommand(CLI::App &app);
 
 } // namespace kolo::tools

@@ -53,6 +53,8 @@ int main(int argc, char **argv) {
   addRunCommand(app);
   addBenchCommand(app);
   addTuneCommand(app);
+  addMachineCommand(app);
+  addProbeCommand(app);
   try {
     checkCommand(app, argc, argv);
     app.parse(argc, argv);

@@ -1,0 +1,211 @@
+#include "driver/Probe.h"
+#include "driver/Compile.h"
+#include "driver/RankRunner.h"
+#include "driver/TemporaryFile.h"
+
+#include "kolo/runtime/Communicator.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include <sched.h>
+
+namespace kolo::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr int64_t smallBytes = 64, leastBytes = 32 << 10, mostBytes = int64_t(128) << 20;
+constexpr int64_t mostMemoryBytes = int64_t(1) << 30; // of all ranks together
+constexpr int roundTrips = 400, batches = 7;
+constexpr int mostCores = 64;
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double medianOf(std::vector<double> values) {
+  auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+int usableCores() {
+  cpu_set_t cores;
+  int number =
+      sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : int(std::thread::hardware_concurrency());
+  return std::min(number, mostCores);
+}
+
+void orThrow(const runtime::Status &status) {
+  if (!status.isOk())
+    throw ToolError(ExitCode::Failed, status.message());
+}
+
+/// What rank 0 and one peer do in one batch: signals back and forth.
+runtime::Status bounce(runtime::Channel channel, bool isFirst) {
+  for (int trip = 0; trip < roundTrips; ++trip) {
+    runtime::Status status = isFirst ? channel.signal() : channel.wait();
+    if (status.isOk())
+      status = isFirst ? channel.wait() : channel.signal();
+    if (!status.isOk())
+      return status;
+  }
+  return runtime::Status();
+}
+
+/// Seconds of a signal between two ranks of two threads.
+double signalLatency() {
+  auto ranks = runtime::Communicator::createThreads(2);
+  if (!ranks.isOk())
+    throw ToolError(ExitCode::Failed, ranks.status().message());
+  runtime::Status answer;
+  std::thread peer([&] {
+    for (int batch = 0; batch < batches && answer.isOk(); ++batch)
+      answer = bounce((*ranks)[1].channel(0, 0), false);
+  });
+  std::vector<double> seconds;
+  runtime::Status status;
+  for (int batch = 0; batch < batches && status.isOk(); ++batch) {
+    auto start = std::chrono::steady_clock::now();
+    status = bounce((*ranks)[0].channel(1, 0), true);
+    seconds.push_back(secondsSince(start) / roundTrips / 2);
+  }
+  peer.join();
+  orThrow(status);
+  orThrow(answer);
+  return medianOf(seconds);
+}
+
+/// Runs shipped programs of one plugin.
+class ProgramTimer {
+public:
+  ProgramTimer(int cores, const ProbeOptions &options) : options(options), file("so") {
+    CompileRequest request;
+    for (const char *name : {"directBroadcast", "directReduce", "allPairsAllGather"})
+      request.definitions.push_back(findShipped(name));
+    request.meshes = {meshOf(2)};
+    if (cores > 2)
+      request.meshes.push_back(meshOf(cores));
+    request.output = file.path();
+    compile(request);
+    auto loaded = runtime::Plugin::load(file.path());
+    if (!loaded.isOk())
+      throw ToolError(ExitCode::Failed, loaded.status().message());
+    plugin = std::move(loaded).value();
+  }
+
+  /// Seconds of one call in place, for each size of the larger buffer of a rank; medians.
+  std::vector<double> time(const std::string &program, int ranks, const std::vector<int64_t> &sizes) const {
+    RankJob job{*plugin, program, meshOf(ranks)};
+    job.isInPlace = true;
+    job.check = false;
+    int64_t blocks = program == "allPairsAllGather" ? ranks : 1;
+    for (int64_t bytes : sizes) {
+      double guess = 5e-6 + double(bytes) * double(blocks) / 5e9;
+      job.sizes.push_back(
+          {bytes / blocks / int64_t(sizeof(float)), 3, int(std::clamp(options.secondsPerSize / guess, 5.0, 1000.0))});
+    }
+    std::vector<double> seconds;
+    for (const Timings &timings : runRanks(job, [](size_t) {}))
+      seconds.push_back(medianOf(timings) / 1e6);
+    return seconds;
+  }
+
+private:
+  static runtime::Mesh meshOf(int ranks) { return *runtime::Mesh::create({{"rank", ranks}}); }
+
+  ProbeOptions options;
+  TemporaryFile file;
+  std::optional<runtime::Plugin> plugin;
+};
+
+std::vector<int64_t> sizesFor(int cores) {
+  std::vector<int64_t> sizes = {smallBytes * cores};
+  for (int64_t bytes = leastBytes; bytes <= std::min(mostBytes, mostMemoryBytes / cores); bytes *= 2)
+    sizes.push_back(bytes);
+  return sizes;
+}
+
+/// Bytes per second, without what a small call takes too. Where that is most of the time, the rest is too small a
+/// difference, and a quarter is taken.
+double rateOf(double bytes, double seconds, double smallSeconds) {
+  return bytes / std::max(seconds - smallSeconds, seconds / 4);
+}
+
+ordered_json bandwidthJson(const std::vector<ProbedRates> &rates, double ProbedRates::*rate) {
+  auto gigabytes = [&](const ProbedRates &row) { return std::stod(fmt::format("{:.4g}", row.*rate / 1e9)); };
+  ordered_json steps = ordered_json::array();
+  for (size_t number = 0; number + 1 < rates.size(); ++number)
+    // A size between two measured ones goes by the nearer, by ratio.
+    steps.push_back({{"upToBytes", int64_t(double(rates[number].bytes) * std::sqrt(2))},
+                     {"gigabytesPerSecond", gigabytes(rates[number])}});
+  return {{"gigabytesPerSecond", gigabytes(rates.back())}, {"bySize", steps}};
+}
+
+} // namespace
+
+HostFigures probeHost(const ProbeOptions &options) {
+  HostFigures figures;
+  figures.cores = usableCores();
+  if (figures.cores < 2)
+    throw ToolError(ExitCode::Usage, "this process has one core; what ranks do to each other shows on two at least");
+  figures.latency = signalLatency();
+  ProgramTimer timer(figures.cores, options);
+  std::vector<int64_t> sizes = sizesFor(figures.cores);
+  std::vector<double> broadcast = timer.time("directBroadcast", 2, sizes),
+                      reduce = timer.time("directReduce", 2, sizes),
+                      gather = timer.time("allPairsAllGather", figures.cores, sizes);
+  figures.launch = std::max(0.0, broadcast.front() - 2 * figures.latency);
+  for (size_t number = 1; number < sizes.size(); ++number) {
+    auto bytes = double(sizes[number]);
+    figures.rates.push_back({sizes[number], rateOf(bytes, broadcast[number], broadcast.front()),
+                             rateOf(bytes, reduce[number], reduce.front()),
+                             // Every rank reads its block, and writes it, for each of the others.
+                             rateOf(2 * (figures.cores - 1) * bytes, gather[number], gather.front())});
+  }
+  return figures;
+}
+
+std::string hostMachineFile(const HostFigures &figures, const Provenance &provenance) {
+  auto microseconds = [](double seconds) { return std::stod(fmt::format("{:.4g}", seconds * 1e6)); };
+  double half = microseconds(figures.latency / 2);
+  ordered_json memory = bandwidthJson(figures.rates, &ProbedRates::memory);
+  ordered_json bus = {{"name", "bus"}};
+  bus.update(memory);
+  bus["latencyMicroseconds"] = {{"bulk", half}, {"ll", half}, {"ll128", half}};
+  bus["source"] =
+      "Bandwidth: the memory's, which all cores share. Latency: half of a signal's, since a way has two links";
+  memory["isShared"] = true;
+  ordered_json lane = bandwidthJson(figures.rates, &ProbedRates::lane);
+  lane["reduction"] = bandwidthJson(figures.rates, &ProbedRates::reduction);
+  ordered_json links = ordered_json::array();
+  for (int core = 0; core < figures.cores; ++core)
+    links.push_back({{"from", fmt::format("core {}", core)}, {"to", "memory"}, {"class", "bus"}, {"count", 1}});
+  ordered_json file = {{"version", 1},
+                       {"name", "host"},
+                       {"title", fmt::format("{}, {} cores", provenance.processor, figures.cores)},
+                       {"source", fmt::format("{}, Kolo {}, {}, kernel {}", provenance.command, provenance.koloVersion,
+                                              provenance.date, provenance.kernel)},
+                       {"nodes", 1},
+                       {"node",
+                        {{"devices",
+                          {{"name", "core"},
+                           {"count", figures.cores},
+                           {"memory", memory},
+                           {"lane", lane},
+                           {"launchMicroseconds", microseconds(figures.launch)}}},
+                         {"switches", ordered_json::array({{{"name", "memory"}}})},
+                         {"links", links}}},
+                       {"linkClasses", ordered_json::array({bus})},
+                       {"payloadShare", {{"ll", 0.5}, {"ll128", 0.9375}}}};
+  return file.dump(1) + "\n";
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,33 @@
+// Measures this machine, and writes it as a machine file: cores that share one memory.
+#pragma once
+
+#include "driver/TuningTable.h"
+
+namespace kolo::tools {
+
+struct ProbeOptions {
+  double secondsPerSize = 0.06; // of one program at one size
+};
+
+/// Bytes per second, medians of calls of shipped programs with ranks as processes and memory in windows.
+struct ProbedRates {
+  int64_t bytes = 0;    // of the larger buffer of one rank: the working set, in place
+  double lane = 0;      // one rank reads a peer's buffer into its own
+  double reduction = 0; // one rank reduces a peer's buffer into its own
+  double memory = 0;    // read plus written by all ranks together, each of which puts to all others
+};
+
+struct HostFigures {
+  int cores = 0;
+  double latency = 0;             // seconds from a signal to the end of the wait for it: half a round trip, median
+  double launch = 0;              // seconds of the smallest broadcast, but for two latencies
+  std::vector<ProbedRates> rates; // by growing bytes
+};
+
+/// Takes a few seconds. Throws ToolError: Usage on a machine of one core, Failed as runRanks does.
+HostFigures probeHost(const ProbeOptions &options);
+
+/// The text of a machine file: machines/README.md.
+std::string hostMachineFile(const HostFigures &figures, const Provenance &provenance);
+
+} // namespace kolo::tools
