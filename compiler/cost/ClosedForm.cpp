@@ -44,7 +44,8 @@ const void *keyOf(Operation *op) { return op->getLoc().getAsOpaquePointer(); }
 } // namespace
 
 struct ClosedForm::Terms {
-  int64_t depth = 1; // of a pipeline; 1: none
+  int64_t upToWorkingSet = beyondCaches; // bytes
+  int64_t depth = 1;                     // of a pipeline; 1: none
   double launch = 0;
   std::optional<double> entry;
   std::vector<Row> rows;
@@ -80,7 +81,9 @@ public:
              const Placement &placement, const ProgramFacts *facts)
       : choreography(choreography), schedule(schedule), machine(machine), placement(placement), facts(facts) {}
 
-  LogicalResult run(Rates rates, int64_t lanes, ClosedForm::Terms &into);
+  LogicalResult run(const Speeds &speeds, ClosedForm::Terms &into);
+  /// Of one rank's buffers, as a share of the call's bytes. Once the terms are known.
+  double workingSet();
 
 private:
   /// Statements that run at the same time, or as one.
@@ -100,7 +103,7 @@ private:
     Loads total;
   };
 
-  LogicalResult prepare(Rates rates, int64_t lanes);
+  LogicalResult prepare(const Speeds &speeds);
   double blocksOfLarger();
   LogicalResult walkBlock(Block &block, double times);
   LogicalResult walkLoop(scf::ForOp loop, double times);
@@ -142,7 +145,7 @@ Protocol protocolOf(const ResolvedSchedule &schedule) {
                                       : Protocol::Bulk;
 }
 
-LogicalResult Calculator::prepare(Rates rates, int64_t lanes) {
+LogicalResult Calculator::prepare(const Speeds &speeds) {
   FailureOr<IndexEvaluator> created = IndexEvaluator::create(choreography);
   if (failed(created))
     return failure();
@@ -151,7 +154,7 @@ LogicalResult Calculator::prepare(Rates rates, int64_t lanes) {
   size_t numDims = placement.mesh().sizes.size();
   protocol = protocolOf(schedule);
   std::vector<bool> asked(numDims, false);
-  LoadModel plain(machine, placement, rates, lanes, protocol, asked);
+  LoadModel plain(machine, placement, speeds, protocol, asked);
   choreography.walk([&](StatementInterface statement) {
     auto moves = std::make_unique<StatementMoves>(statement, numDims);
     for (size_t dim = 0; dim < numDims; ++dim)
@@ -159,7 +162,7 @@ LogicalResult Calculator::prepare(Rates rates, int64_t lanes) {
         asked[dim] = true;
     statements[statement] = std::move(moves);
   });
-  model.emplace(machine, placement, rates, lanes, protocol, asked);
+  model.emplace(machine, placement, speeds, protocol, asked);
   return success();
 }
 
@@ -283,18 +286,21 @@ MoveCost Calculator::costOf(Operation *op, const Group &group) {
   cost.wire = isa<TransferOp>(op) ? stretch : 0;
   cost.senderMemory = read;
   cost.receiverMemory = written + (statement.isReducing() ? 1 : 0);
-  (isPut(op) ? cost.senderLanes : cost.receiverLanes) = 1;
+  double lane = statement.isReducing() ? model->laneReduction() : model->laneMove();
+  (isPut(op) ? cost.senderLanes : cost.receiverLanes) = lane;
   if (!group.fused)
     return cost;
   if (group.fused->into.contains(keyOf(op))) {
     // The sum is made in registers: the destination is written once, and read once if nothing overwrites it first.
     bool isFirst = op == group.members.front();
     cost.receiverMemoryOnce = isFirst ? cost.receiverMemory : 0;
-    cost.receiverLanesOnce = isFirst && statement.isReducing() ? 1 : 0;
+    cost.receiverLanesOnce = isFirst && statement.isReducing() ? lane : 0;
     cost.receiverMemory = 0;
   } else {
     // Out of registers, or of a source that is read once.
-    cost.senderMemoryOnce = cost.senderLanesOnce = group.fused->into.empty() ? 1 : 0;
+    bool isReadHere = group.fused->into.empty();
+    cost.senderMemoryOnce = isReadHere ? read : 0;
+    cost.senderLanesOnce = isReadHere ? lane : 0;
     cost.senderMemory = cost.senderLanes = 0;
   }
   return cost;
@@ -418,10 +424,10 @@ void Calculator::finish() {
     if (share <= 0)
       continue;
     const Resource *inNode = model->nodeResource(resource);
-    std::string name = inNode ? inNode->name : model->nameOf(resource), from, to;
-    if (size_t arrow = name.find(" -> "); inNode && inNode->kind == Resource::Kind::Link && arrow != std::string::npos)
-      from = name.substr(0, arrow), to = name.substr(arrow + 4);
-    terms->loads.push_back({name, from, to, share, bandwidth});
+    auto vertex = [&](int number) { return number < 0 ? "network" : machine.vertices()[size_t(number)].name; };
+    bool isLink = inNode && inNode->kind == Resource::Kind::Link;
+    terms->loads.push_back({inNode ? inNode->name : model->nameOf(resource), isLink ? vertex(inNode->from) : "",
+                            isLink ? vertex(inNode->to) : "", share, bandwidth});
   }
   terms->steadyPerByte = model->bottleneckOf(total).seconds;
   // As PlacePipeline decides; the division that ends an average is a phase too.
@@ -433,9 +439,25 @@ void Calculator::finish() {
     terms->entry = isTogether ? model->worstLatency() : entryLatency;
 }
 
-LogicalResult Calculator::run(Rates rates, int64_t lanes, ClosedForm::Terms &into) {
+double Calculator::workingSet() {
+  double all = 0;
+  for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
+    double elements = 1, chunksPerBlock = 1;
+    for (auto [dim, extent] : llvm::enumerate(buffer.getGrid())) {
+      elements *= double(evaluator->get(extent));
+      chunksPerBlock *= dim < size_t(buffer.getBlocks()) ? 1 : double(evaluator->get(extent));
+    }
+    if (buffer.getCut())
+      chunksPerBlock = double(std::max<int64_t>(1, evaluator->get(buffer.getCut())));
+    bool isPackets = buffer.getRole() == BufferRole::Packets;
+    all += elements / chunksPerBlock / blocks / (isPackets ? machine.payloadShare(protocol) : 1);
+  }
+  return all;
+}
+
+LogicalResult Calculator::run(const Speeds &speeds, ClosedForm::Terms &into) {
   terms = &into;
-  if (failed(prepare(rates, lanes)))
+  if (failed(prepare(speeds)))
     return failure();
   terms->phases.emplace_back();
   if (failed(walkBlock(choreography.getBody().front(), 1)))
@@ -446,10 +468,23 @@ LogicalResult Calculator::run(Rates rates, int64_t lanes, ClosedForm::Terms &int
 
 } // namespace
 
-ClosedForm::ClosedForm(std::unique_ptr<const Terms> terms) : terms(std::move(terms)) {}
 ClosedForm::ClosedForm(ClosedForm &&) noexcept = default;
 ClosedForm &ClosedForm::operator=(ClosedForm &&) noexcept = default;
 ClosedForm::~ClosedForm() = default;
+
+/// Those up to which bandwidths are the same, growing.
+static std::set<int64_t> workingSetsOf(const Machine &machine) {
+  std::set<int64_t> sizes = {beyondCaches};
+  auto add = [&](const Bandwidth &bandwidth) {
+    for (const Bandwidth::Step &step : bandwidth.bySize)
+      sizes.insert(step.upToBytes);
+  };
+  for (const Resource &resource : machine.resources())
+    add(resource.peak);
+  add(machine.device().laneBandwidth);
+  add(machine.device().laneReduction);
+  return sizes;
+}
 
 std::variant<ClosedForm, CostMistake> ClosedForm::create(ChoreographyOp choreography, const ResolvedSchedule &schedule,
                                                          const Machine &machine, const Placement &placement,
@@ -466,10 +501,25 @@ std::variant<ClosedForm, CostMistake> ClosedForm::create(ChoreographyOp choreogr
                         ": error: " + diagnostic.str();
     return success();
   });
-  auto terms = std::make_unique<Terms>();
-  if (failed(Calculator(choreography, schedule, machine, placement, facts).run(rates, lanes, *terms)))
-    return mistake;
-  return ClosedForm(std::move(terms));
+  ClosedForm result;
+  for (int64_t workingSet : workingSetsOf(machine)) {
+    auto terms = std::make_unique<Terms>();
+    Calculator calculator(choreography, schedule, machine, placement, facts);
+    if (failed(calculator.run({rates, lanes, workingSet}, *terms)))
+      return mistake;
+    terms->upToWorkingSet = workingSet;
+    result.workingSet = calculator.workingSet();
+    result.terms.push_back(std::move(terms));
+  }
+  return result;
+}
+
+const ClosedForm::Terms &ClosedForm::termsFor(int64_t bytes) const {
+  double needed = workingSet * double(bytes);
+  for (const std::unique_ptr<const Terms> &candidate : terms)
+    if (needed <= double(candidate->upToWorkingSet))
+      return *candidate;
+  return *terms.back();
 }
 
 //===--- Prediction
@@ -492,9 +542,10 @@ static double onceThrough(const ClosedForm::Terms &terms, double bytes) {
 }
 
 double ClosedForm::seconds(int64_t bytes) const {
-  double slice = double(bytes) / double(terms->depth);
-  return terms->launch + terms->entry.value_or(0) + onceThrough(*terms, slice) +
-         double(terms->depth - 1) * steadySeconds(*terms, slice);
+  const Terms &known = termsFor(bytes);
+  double slice = double(bytes) / double(known.depth);
+  return known.launch + known.entry.value_or(0) + onceThrough(known, slice) +
+         double(known.depth - 1) * steadySeconds(known, slice);
 }
 
 static std::vector<StatementCost> statementsOf(const ClosedForm::Terms &terms, double bytes) {
@@ -531,7 +582,8 @@ Prediction ClosedForm::predict(int64_t bytes) const {
   Prediction prediction;
   prediction.bytes = bytes;
   prediction.seconds = seconds(bytes);
-  prediction.statements = statementsOf(*terms, double(bytes));
+  const Terms &known = termsFor(bytes);
+  prediction.statements = statementsOf(known, double(bytes));
   double most = -1;
   for (const StatementCost &statement : prediction.statements) {
     prediction.latencySeconds += statement.latencySeconds;
@@ -542,7 +594,7 @@ Prediction ClosedForm::predict(int64_t bytes) const {
   }
   if (2 * prediction.latencySeconds > prediction.seconds)
     prediction.bottleneck = "latency";
-  for (const TotalLoad &load : terms->loads) {
+  for (const TotalLoad &load : known.loads) {
     double carried = load.share * double(bytes);
     double busy = load.bandwidth > 0 && prediction.seconds > 0 ? carried / load.bandwidth / prediction.seconds : 0;
     prediction.loads.push_back({load.resource, load.from, load.to, carried, busy});

@@ -60,8 +60,11 @@ public:
   struct Terms; // private to ClosedForm.cpp
 
 private:
-  explicit ClosedForm(std::unique_ptr<const Terms> terms);
-  std::unique_ptr<const Terms> terms;
+  ClosedForm() = default;
+  const Terms &termsFor(int64_t bytes) const;
+
+  double workingSet = 0;                           // as a share of the call's bytes
+  std::vector<std::unique_ptr<const Terms>> terms; // by growing working set: a host's caches are faster than its memory
 };
 
 } // namespace cost

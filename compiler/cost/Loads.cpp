@@ -78,42 +78,50 @@ void LoadModel::addBorders() {
   aligned = std::ranges::all_of(borders, [&](const Border &border) { return fits(border); });
 }
 
-LoadModel::LoadModel(const Machine &machine, const Placement &placement, Rates rates, int64_t lanes, Protocol protocol,
+LoadModel::LoadModel(const Machine &machine, const Placement &placement, const Speeds &speeds, Protocol protocol,
                      std::vector<bool> asked)
     : machine(machine), placement(placement), protocol(protocol), isEnumerated(std::move(asked)) {
-  for (const Resource &resource : machine.resources()) {
-    std::string prefix =
-        resource.linkClass >= 0 ? machine.linkClasses()[size_t(resource.linkClass)].name + " link " : std::string();
-    resources.push_back({prefix + resource.name, resource.bandwidth(rates)});
-  }
-  firstLane = resources.size();
-  for (int64_t place = 0; place < placement.ranksPerNode(); ++place)
-    resources.push_back({"lanes of " + machine.vertices()[size_t(deviceAt(place))].name,
-                         double(lanes) * machine.device().laneBandwidth});
-  numNodeResources = resources.size();
+  addResources(speeds);
   addBorders();
   if (!aligned)
     isEnumerated.assign(isEnumerated.size(), true);
-  if (std::ranges::none_of(isEnumerated, [](bool is) { return is; }))
-    return;
-  // The nodes that the enumerated dimensions tell apart.
-  std::vector<int64_t> nodes = {0};
-  if (std::ranges::all_of(isEnumerated, [](bool is) { return is; })) {
-    nodes.resize(size_t(placement.numNodes()));
-    for (size_t node = 0; node < nodes.size(); ++node)
-      nodes[node] = int64_t(node);
-  } else {
-    for (size_t dim = 0; dim < isEnumerated.size(); ++dim) {
-      if (!isEnumerated[dim])
-        continue;
-      int64_t inNode = borders[0].lengths[dim], numOutside = placement.mesh().sizes[dim] / inNode;
-      size_t known = nodes.size();
-      for (int64_t i = 1; i < numOutside; ++i)
-        for (size_t k = 0; k < known; ++k)
-          nodes.push_back(nodes[k] + i * inNode * placement.strideOf(dim) / placement.ranksPerNode());
-    }
+  if (std::ranges::find(isEnumerated, true) != isEnumerated.end())
+    numberNodes();
+}
+
+void LoadModel::addResources(const Speeds &speeds) {
+  for (const Resource &resource : machine.resources()) {
+    std::string prefix =
+        resource.linkClass >= 0 ? machine.linkClasses()[size_t(resource.linkClass)].name + " link " : std::string();
+    resources.push_back({prefix + resource.name, resource.bandwidth(speeds.rates, speeds.workingSetBytes)});
   }
+  firstLane = resources.size();
+  double moving = machine.device().laneBandwidth.at(speeds.workingSetBytes),
+         reducing = machine.device().laneReduction.at(speeds.workingSetBytes), unit = moving > 0 ? moving : reducing;
+  laneBytes = {moving > 0 ? 1 : 0, reducing > 0 ? unit / reducing : 0};
+  for (int64_t place = 0; place < placement.ranksPerNode(); ++place)
+    resources.push_back({"lanes of " + machine.vertices()[size_t(deviceAt(place))].name, double(speeds.lanes) * unit});
+  numNodeResources = resources.size();
+}
+
+/// The nodes that the enumerated dimensions tell apart.
+void LoadModel::numberNodes() {
   classOfNode.assign(size_t(placement.numNodes()), -1);
+  if (std::ranges::find(isEnumerated, false) == isEnumerated.end()) {
+    for (int32_t &number : classOfNode)
+      number = int32_t(numClasses++);
+    return;
+  }
+  std::vector<int64_t> nodes = {0};
+  for (size_t dim = 0; dim < isEnumerated.size(); ++dim) {
+    if (!isEnumerated[dim])
+      continue;
+    int64_t inNode = borders[0].lengths[dim], numOutside = placement.mesh().sizes[dim] / inNode;
+    size_t known = nodes.size();
+    for (int64_t i = 1; i < numOutside; ++i)
+      for (size_t k = 0; k < known; ++k)
+        nodes.push_back(nodes[k] + i * inNode * placement.strideOf(dim) / placement.ranksPerNode());
+  }
   for (int64_t node : nodes)
     classOfNode[size_t(node)] = int32_t(numClasses++);
 }

@@ -64,11 +64,22 @@ struct Bottleneck {
   size_t resource = 0;
 };
 
+/// Which of a machine's bandwidths count.
+struct Speeds {
+  Rates rates = Rates::Peak;
+  int64_t lanes = 0; // of every rank; 0: as many as it takes
+  int64_t workingSetBytes = beyondCaches;
+};
+
 class LoadModel {
 public:
-  /// `asked`: by dimension, what depends on the coordinate along it.
-  LoadModel(const Machine &machine, const Placement &placement, Rates rates, int64_t lanes, Protocol protocol,
+  /// `asked`: by dimension, whether what moves depends on the coordinate along it.
+  LoadModel(const Machine &machine, const Placement &placement, const Speeds &speeds, Protocol protocol,
             std::vector<bool> asked);
+
+  /// What a byte that a lane moves, or reduces, counts on the resource "lanes".
+  double laneMove() const { return laneBytes.first; }
+  double laneReduction() const { return laneBytes.second; }
 
   /// Whether a relation goes along a dimension in a way that needs it to be enumerated.
   bool mustEnumerate(size_t dim, const DimStep &step) const;
@@ -117,7 +128,9 @@ private:
   struct Node;
 
   Border makeBorder(int64_t positions) const;
+  void addResources(const Speeds &speeds);
   void addBorders();
+  void numberNodes();
   bool fits(const Border &border) const;
   double staying(const Border &border, const Moves &moves, bool isLast) const;
   double sending(const Border &border, const Moves &moves, bool isLast) const;
@@ -138,6 +151,7 @@ private:
   Protocol protocol;
   std::vector<bool> isEnumerated;
   bool aligned = true;
+  std::pair<double, double> laneBytes;
   std::vector<NamedResource> resources;
   size_t firstLane = 0, numNodeResources = 0;
   std::vector<Border> borders; // of nodes, then of units that do not hold all nodes, from the inside out
