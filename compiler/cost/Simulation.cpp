@@ -52,8 +52,9 @@ static Protocol protocolOf(const Code &code) {
 
 std::optional<CostMistake> Simulation::Parts::trace() {
   tracer.maxEvents = mostSteps;
-  traced = traceAll(tracer);
-  if (!traced)
+  if (std::optional<TracedGroup> found = traceAll(tracer))
+    traced.emplace(std::move(*found));
+  else
     return CostMistake{
         tracer.mistake ? fmt::format("rank {} cannot be simulated: {}", tracer.mistake->rank, tracer.mistake->message)
                        : fmt::format("a rank takes more than {} steps", mostSteps)};
@@ -198,27 +199,29 @@ std::optional<CostMistake> Simulation::Parts::explain(const SimulationResult &re
   if (!result.deadlock)
     return std::nullopt;
   return CostMistake{fmt::format("the program does not end: rank {} waits for ever at {}", result.deadlock->rank,
-                                 describe(result.deadlock->at->statement))};
+                                 describe(result.deadlock->statement))};
 }
 
 Prediction Simulation::Parts::summarise(const SimulationResult &result, const Network &network) const {
   Prediction prediction;
   double calls = double(options.numCalls), launch = machine.device().launch, slowest = 0;
+  if (launch > 0)
+    prediction.statements.push_back({"launch", 0, 1, launch, launch, 0, ""});
+  prediction.latencySeconds = launch;
   std::vector<double> all(network.bandwidths().size());
   for (size_t number = 0; number < result.statements.size(); ++number) {
     const SimulatedStatement &statement = result.statements[number];
-    double ownLaunch = number == 0 ? launch : 0;
     for (size_t resource = 0; resource < all.size(); ++resource)
       all[resource] += statement.bytes[resource] / calls;
     std::optional<size_t> worst = network.slowest(statement.bytes);
-    if (statement.executions == 0 && statement.seconds == 0 && ownLaunch == 0)
+    if (statement.executions == 0 && statement.seconds == 0)
       continue;
     StatementCost &row = prediction.statements.emplace_back();
     row.file = statements.lines[number].file;
     row.line = statements.lines[number].line;
     row.executions = number == 0 ? 1 : statement.executions / options.numCalls;
-    row.seconds = statement.seconds / calls + ownLaunch;
-    row.latencySeconds = statement.latencySeconds / calls + ownLaunch;
+    row.seconds = statement.seconds / calls;
+    row.latencySeconds = statement.latencySeconds / calls;
     row.bytes = worst ? statement.bytes[*worst] / calls : 0;
     row.bottleneck = worst ? network.nameOf(*worst) : "";
     prediction.latencySeconds += row.latencySeconds;

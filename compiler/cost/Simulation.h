@@ -2,7 +2,8 @@
 //
 // The rows of a prediction add up to its seconds: they follow the chain of events that ends last, back to the call. On
 // this chain, the time of a transfer and the latency of the signal that announces it go to the transfer's statement. A
-// lane that waits is not on the chain: what it waits for is. Launch, entry credits and `enter` have the row "entry".
+// lane that waits is not on the chain: what it waits for is. Launch has a row of its own, "launch", and so have
+// entry credits and `enter`: "entry".
 // A row's bytes and bottleneck are those of all its transfers, on the chain or not.
 #pragma once
 
@@ -19,11 +20,10 @@ struct SimulationOptions {
   int64_t numCalls = 1; // that follow each other at once; predictions are the mean of one
 };
 
-/// A statement of the author's text.
+/// Where the author wrote a statement. A building block has one for each of its calls.
 struct SimulatedLine {
   std::string file;
-  unsigned line = 0, column = 0; // 0: the row "entry"
-  auto operator<=>(const SimulatedLine &) const = default;
+  unsigned line = 0; // 0: the row "entry"
 };
 
 struct SimulationOutcome {

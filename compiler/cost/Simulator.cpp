@@ -447,7 +447,7 @@ void Simulator::conclude() {
   for (uint32_t number = 0; number < ranks.size(); ++number)
     if (ranks[number].state != State::Ended) {
       const Rank &rank = ranks[number];
-      result.deadlock = {number, &rank.program->code[rank.position]};
+      result.deadlock = {number, rank.program->code[rank.position].statement};
       return;
     }
   for (Chain chain = ranks[lastRank].chain; chain != History::empty; chain = history[chain].earlier) {

@@ -107,8 +107,7 @@ struct SimulationResult {
   int64_t numTransfers = 0;
   /// Why it did not end: nobody can go on.
   struct Deadlock {
-    uint32_t rank;
-    const Instruction *at; // of the workload
+    uint32_t rank, statement; // where it waits
   };
   std::optional<Deadlock> deadlock;
   bool hasTooManyFlows = false; // more than Simulator's most at a time: given up

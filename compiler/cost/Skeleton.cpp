@@ -5,18 +5,19 @@
 
 namespace kolo::cost {
 
-StatementNumbers::StatementNumbers(const Code &code) : lines{{"entry", 0, 0}} {
-  std::map<SimulatedLine, uint32_t> numbers;
+StatementNumbers::StatementNumbers(const Code &code) : lines{{"entry", 0}} {
+  llvm::DenseMap<mlir::Location, uint32_t> numbers;
   for (const OpInfo &info : code.ops) {
     if (info.kind == EventKind::Enter || creditOf(info.op) == CreditKind::Entry) {
       ofOp.push_back(0);
       continue;
     }
-    SourceLine place = sourceLineOf(info.op->getLoc());
-    auto [found, isNew] = numbers.try_emplace({place.file, place.line, place.column}, uint32_t(lines.size()));
-    if (isNew)
-      lines.push_back(found->first);
+    auto [found, isNew] = numbers.try_emplace(info.op->getLoc(), uint32_t(lines.size()));
     ofOp.push_back(found->second);
+    if (!isNew)
+      continue;
+    SourceLine place = sourceLineOf(info.op->getLoc());
+    lines.push_back({place.file, place.line});
   }
 }
 
@@ -51,8 +52,8 @@ public:
         packets(traced.traces.size()) {}
 
   std::vector<Skeleton> build() {
-    for (size_t orbit = 0; orbit < skeletons.size(); ++orbit)
-      collectPackets(orbit);
+    for (size_t number = 0; number < skeletons.size(); ++number)
+      collectPackets(number);
     for (orbit = 0; orbit < skeletons.size(); ++orbit)
       addRank();
     return std::move(skeletons);

@@ -1,0 +1,148 @@
+// Max-min fair rates: hand-computed cases, and random ones against filling from scratch.
+#include "compiler/cost/FlowSharing.h"
+#include "tests/support/Support.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+namespace kolo::cost {
+namespace {
+
+using Uses = std::vector<ResourceUse>;
+
+/// When every flow ends, in the order in which they end. All start at time 0.
+std::vector<std::pair<uint32_t, double>> runToEnd(FlowSharing &sharing) {
+  std::map<uint32_t, double> ends;
+  std::vector<std::pair<uint32_t, double>> result;
+  for (double now = 0;;) {
+    for (const FlowSharing::Change &change : sharing.settle(now))
+      ends[change.flow] = change.end;
+    if (ends.empty())
+      return result;
+    auto next = std::ranges::min_element(ends, {}, [](const auto &end) { return end.second; });
+    now = next->second;
+    result.push_back(*next);
+    sharing.end(next->first);
+    ends.erase(next);
+  }
+}
+
+TEST(FlowSharing, TwoFlowsHalveALinkUntilOneEnds) {
+  FlowSharing sharing(std::vector<double>{10});
+  uint32_t longer = sharing.start(100, Uses{{0, 1}}), shorter = sharing.start(50, Uses{{0, 1}});
+  std::vector<std::pair<uint32_t, double>> ends = runToEnd(sharing);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0], std::pair(shorter, 10.0));
+  EXPECT_EQ(ends[1], std::pair(longer, 15.0)); // the 50 that are left, at 10
+}
+
+TEST(FlowSharing, AFlowThatIsLimitedElsewhereLeavesTheOthersMore) {
+  // Bertsekas and Gallager's shape: one flow over both links, one over each.
+  FlowSharing sharing(std::vector<double>{10, 20});
+  uint32_t first = sharing.start(1, Uses{{0, 1}}), both = sharing.start(1, Uses{{0, 1}, {1, 1}});
+  uint32_t second = sharing.start(1, Uses{{1, 1}});
+  (void)sharing.settle(0);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(first), 5);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(both), 5);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(second), 15);
+}
+
+TEST(FlowSharing, ALateFlowTakesItsPartAtOnce) {
+  FlowSharing sharing(std::vector<double>{10});
+  uint32_t early = sharing.start(100, Uses{{0, 1}});
+  (void)sharing.settle(0);
+  (void)sharing.start(100, Uses{{0, 1}});
+  std::vector<FlowSharing::Change> changes;
+  for (const FlowSharing::Change &change : sharing.settle(4))
+    changes.push_back(change);
+  ASSERT_EQ(changes.size(), 2u);
+  for (const FlowSharing::Change &change : changes)
+    EXPECT_DOUBLE_EQ(change.end, change.flow == early ? 4 + 60 / 5.0 : 4 + 100 / 5.0);
+}
+
+TEST(FlowSharing, LoadsCountHowOftenAByteIsTaken) {
+  // Memory is read and written by the copy, and read by the transfer.
+  FlowSharing sharing(std::vector<double>{30, 4});
+  uint32_t copy = sharing.start(1, Uses{{0, 2}}), transfer = sharing.start(1, Uses{{0, 1}, {1, 1}});
+  (void)sharing.settle(0);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(transfer), 4);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(copy), 13);
+}
+
+TEST(FlowSharing, FlowsThatNothingConnectsKeepTheirRates) {
+  FlowSharing sharing(std::vector<double>{10, 10, 100});
+  (void)sharing.start(1, Uses{{0, 1}, {2, 1}});
+  (void)sharing.settle(0);
+  uint32_t other = sharing.start(1, Uses{{1, 1}, {2, 1}}); // resource 2 has room for both
+  std::span<const FlowSharing::Change> changes = sharing.settle(0.01);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes.front().flow, other);
+}
+
+/// All rates by progressive filling, from scratch.
+std::map<uint32_t, double> fill(const std::vector<double> &bandwidths, const std::map<uint32_t, Uses> &flows) {
+  std::map<uint32_t, double> rates;
+  std::vector<double> left = bandwidths;
+  while (rates.size() < flows.size()) {
+    std::vector<double> weight(left.size());
+    for (const auto &[flow, uses] : flows)
+      for (const ResourceUse &use : uses)
+        if (!rates.contains(flow))
+          weight[use.resource] += use.load;
+    double level = INFINITY;
+    size_t full = 0;
+    for (size_t resource = 0; resource < left.size(); ++resource)
+      if (weight[resource] > 0 && left[resource] / weight[resource] < level) {
+        level = left[resource] / weight[resource];
+        full = resource;
+      }
+    for (const auto &[flow, uses] : flows) {
+      bool isFull = std::ranges::any_of(uses, [&](const ResourceUse &use) { return use.resource == full; });
+      if (rates.contains(flow) || !isFull)
+        continue;
+      rates[flow] = level;
+      for (const ResourceUse &use : uses)
+        left[use.resource] -= use.load * level;
+    }
+  }
+  return rates;
+}
+
+TEST(FlowSharing, GivesTheRatesOfFillingFromScratch) {
+  std::mt19937_64 random(test::testSeed());
+  auto below = [&](uint64_t end) { return random() % end; };
+  for (int round = 0; round < 30; ++round) {
+    std::vector<double> bandwidths;
+    for (size_t number = 3 + below(20); number > 0; --number)
+      bandwidths.push_back(double(1 + below(40)));
+    FlowSharing sharing(bandwidths);
+    std::map<uint32_t, Uses> flows;
+    for (int step = 0; step < 200; ++step) {
+      for (uint64_t number = below(4); number > 0; --number) {
+        Uses uses;
+        for (uint32_t resource = 0; resource < bandwidths.size(); ++resource)
+          if (below(6) == 0)
+            uses.push_back({resource, double(1 + below(3))});
+        if (!uses.empty())
+          flows[sharing.start(1e9, uses)] = uses;
+      }
+      if (!flows.empty() && below(2) == 0) {
+        auto ended = std::next(flows.begin(), int64_t(below(flows.size())));
+        // What has started has its rate before it ends.
+        (void)sharing.settle(step);
+        sharing.end(ended->first);
+        flows.erase(ended);
+      }
+      (void)sharing.settle(step);
+      for (const auto &[flow, rate] : fill(bandwidths, flows))
+        ASSERT_NEAR(sharing.rateOf(flow), rate, 1e-9 * rate) << "round " << round << ", step " << step;
+    }
+  }
+}
+
+} // namespace
+} // namespace kolo::cost
