@@ -10,6 +10,7 @@ void addCompileCommand(CLI::App &app);
 void addCheckCommand(CLI::App &app);
 void addInspectCommand(CLI::App &app);
 void addRunCommand(CLI::App &app);
+void addSimulateCommand(CLI::App &app);
 void addBenchCommand(CLI::App &app);
 void addMachineCommand(CLI::App &app);
 void addProbeCommand(CLI::App &app);

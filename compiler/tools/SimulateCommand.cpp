@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 namespace kolo::tools {
 
@@ -32,12 +33,13 @@ struct SimulateCommand {
 private:
   Json simulate(const CompileRequest &request);
   Json simulateSize(const cost::Simulation &simulation, const dsl::Definition &definition, int64_t bytes);
-  void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline) const;
+  void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline);
   std::string sourceLine(const std::string &file, unsigned line);
   void print(const std::string &name, const Json &sizes) const;
 
   std::optional<cost::Machine> machine;
   std::optional<cost::Placement> placement;
+  std::optional<cost::LowerBounds> bounds;
   std::map<std::string, std::vector<std::string>> sources; // lines by file
 };
 
@@ -74,8 +76,7 @@ Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl
                {"latencySeconds", prediction.latencySeconds}};
   // There is no bound for collectives of some of a mesh's ranks.
   if (definition.collective.dims.empty()) {
-    cost::LowerBound bound =
-        cost::lowerBound(*machine, *placement, KoloCollective(kindOf(definition.collective)), bytes);
+    cost::LowerBound bound = bounds->of(KoloCollective(kindOf(definition.collective)), bytes);
     size["boundSeconds"] = bound.seconds;
     size["fractionOfBound"] = bound.seconds / prediction.seconds;
   }
@@ -98,12 +99,11 @@ Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl
   return size;
 }
 
-void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline) const {
+void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline) {
   std::vector<cost::StatementLabel> labels;
-  auto *self = const_cast<SimulateCommand *>(this);
   for (const cost::SimulatedLine &line : simulation.statements())
     labels.push_back({line.line ? fmt::format("{}:{}", line.file, line.line) : line.file,
-                      self->sourceLine(line.file, line.line)});
+                      sourceLine(line.file, line.line)});
   std::vector<std::string> names;
   for (int64_t rank = 0; rank < placement->numRanks(); ++rank)
     names.push_back(fmt::format("rank {}: node {}, {}", rank, placement->nodeOf(rank),
@@ -158,6 +158,7 @@ void SimulateCommand::run() {
   runtime::Mesh mesh = options.parsedMesh();
   machine.emplace(options.readMachine());
   placement.emplace(options.place(*machine));
+  bounds.emplace(*machine, *placement);
   std::vector<CompileRequest> requests = programs.makeRequests(mesh);
   if (!trace.empty() && (requests.size() > 1 || options.sizes().size() > 1))
     throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, for example --bytes 1M");

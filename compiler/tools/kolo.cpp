@@ -55,6 +55,7 @@ int main(int argc, char **argv) {
   addTuneCommand(app);
   addMachineCommand(app);
   addProbeCommand(app);
+  addSimulateCommand(app);
   try {
     checkCommand(app, argc, argv);
     app.parse(argc, argv);

@@ -1,0 +1,294 @@
+// Simulations of compiled programs, against textbooks' formulas, bounds, and what must hold of any prediction.
+#include "compiler/cost/Simulation.h"
+#include "compiler/cost/Bounds.h"
+#include "compiler/cost/PerfettoTrace.h"
+#include "driver/Compile.h"
+#include "driver/Kinds.h"
+#include "tests/support/Algorithms.h"
+
+#include <kolo/dsl/Choreography.h>
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <map>
+
+namespace kolo::cost {
+namespace {
+
+using test::Sizes;
+
+constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
+
+Machine machineOf(const std::string &name) {
+  auto machine = Machine::read(name);
+  if (const auto *mistake = std::get_if<CostMistake>(&machine))
+    throw std::runtime_error(mistake->message);
+  return std::get<Machine>(std::move(machine));
+}
+
+Machine alphaBeta() { return machineOf(MACHINES "/alpha-beta.json"); }
+
+struct Case {
+  dsl::Definition definition;
+  Sizes mesh;
+  Schedule schedule = {};
+  SimulationOptions options = {};
+  std::string placement;
+};
+
+Placement placeOn(const Machine &machine, const Case &what) {
+  auto placed = Placement::create(machine, {what.definition.mesh.dims, what.mesh}, what.placement);
+  if (const auto *mistake = std::get_if<CostMistake>(&placed))
+    throw std::runtime_error(mistake->message);
+  return std::get<Placement>(std::move(placed));
+}
+
+/// Compiles the case as it is packed, and hands over its simulation.
+void withSimulation(const Machine &machine, const Case &what, const std::function<void(const Simulation &)> &use) {
+  tools::CompileRequest request;
+  request.definitions = {what.definition};
+  request.meshes = {test::namedMesh(what.definition, what.mesh)};
+  request.schedule = what.schedule;
+  Placement placement = placeOn(machine, what);
+  tools::compileToChannel(request, [&](mlir::ModuleOp module) {
+    auto simulation = Simulation::create(*module.getOps<ProgramOp>().begin(), machine, placement, what.options);
+    if (const auto *mistake = std::get_if<CostMistake>(&simulation))
+      throw std::runtime_error(mistake->message);
+    use(std::get<Simulation>(simulation));
+  });
+}
+
+SimulationOutcome outcomeOf(const Simulation &simulation, int64_t bytes, Timeline *timeline = nullptr) {
+  auto outcome = simulation.predict(bytes, timeline);
+  if (const auto *mistake = std::get_if<CostMistake>(&outcome))
+    throw std::runtime_error(mistake->message);
+  return std::get<SimulationOutcome>(std::move(outcome));
+}
+
+Prediction predict(const Machine &machine, const Case &what, int64_t bytes) {
+  Prediction prediction;
+  withSimulation(machine, what,
+                 [&](const Simulation &simulation) { prediction = outcomeOf(simulation, bytes).prediction; });
+  return prediction;
+}
+
+Case shipped(const std::string &name, const Sizes &mesh) { return {test::definitionOf(name), mesh}; }
+
+double secondsWithoutEntry(const Prediction &prediction) {
+  double seconds = 0;
+  for (const StatementCost &row : prediction.statements)
+    seconds += row.line ? row.seconds : 0;
+  return seconds;
+}
+
+struct Oracle {
+  const char *name;
+  double microseconds;
+};
+
+/// P = 8 ranks, 8 MiB, one microsecond per message, 25 GB/s per port: Chan et al. 2007, Thakur et al. 2005.
+class Textbook : public testing::TestWithParam<Oracle> {};
+
+TEST_P(Textbook, FormulaHolds) {
+  Prediction prediction = predict(alphaBeta(), shipped(GetParam().name, {8}), 8 * MiB);
+  EXPECT_NEAR(secondsWithoutEntry(prediction) * 1e6, GetParam().microseconds, 1e-3 * GetParam().microseconds);
+}
+
+// directAllToAll sends to all at once, so that it has one latency, where the pairwise exchange has seven: 300.60.
+INSTANTIATE_TEST_SUITE_P(AlphaBeta, Textbook,
+                         testing::Values(Oracle{"ringAllReduce", 601.20}, Oracle{"rabenseifnerAllReduce", 593.20},
+                                         Oracle{"recursiveDoublingAllReduce", 1009.63}, Oracle{"ringAllGather", 300.60},
+                                         Oracle{"recursiveDoublingAllGather", 296.60}, Oracle{"bruckAllToAll", 506.32},
+                                         Oracle{"directAllToAll", 294.60}, Oracle{"binomialBroadcast", 1009.63},
+                                         Oracle{"scatterAllGatherBroadcast", 597.20},
+                                         Oracle{"oneShotAllReduce", 1 + 7 * 335.544},
+                                         Oracle{"twoShotAllReduce", 589.20}),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+TEST(Simulation, PacketsTakeOneLatencyWithoutSignals) {
+  Case what = shipped("ringAllGather", {8});
+  what.schedule.protocol = Protocol::LL;
+  EXPECT_NEAR(secondsWithoutEntry(predict(alphaBeta(), what, 8 * MiB)) * 1e6, 300.60, 0.3);
+}
+
+// --- What holds of every prediction ---
+
+class EveryShippedAlgorithm : public test::EveryAlgorithm {};
+
+TEST_P(EveryShippedAlgorithm, TakesAtLeastTheBoundAndRowsAddUp) {
+  dsl::Definition definition = test::definitionOf(GetParam());
+  for (std::string machineName : {MACHINES "/alpha-beta.json", "frontier", "dgx-h100", "ring8"}) {
+    Machine machine = machineOf(machineName);
+    Case what{definition, test::smallMesh(definition)};
+    withSimulation(machine, what, [&](const Simulation &simulation) {
+      for (int64_t bytes : {KiB, MiB, 64 * MiB}) {
+        Prediction prediction = outcomeOf(simulation, bytes).prediction;
+        double rows = 0;
+        for (const StatementCost &row : prediction.statements)
+          rows += row.seconds;
+        EXPECT_NEAR(rows, prediction.seconds, 1e-9 * prediction.seconds) << machineName;
+        EXPECT_FALSE(prediction.bottleneck.empty());
+        if (!definition.collective.dims.empty())
+          continue;
+        LowerBound bound =
+            lowerBound(machine, placeOn(machine, what), KoloCollective(tools::kindOf(definition.collective)), bytes);
+        EXPECT_GE(prediction.seconds, bound.seconds * (1 - 1e-9)) << machineName << ", " << bytes << " bytes";
+        for (const ResourceLoad &load : prediction.loads)
+          EXPECT_LE(load.share, 1 + 1e-9) << load.resource;
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, EveryShippedAlgorithm, testing::ValuesIn(test::algorithmNames()));
+
+TEST(Simulation, GivesTheSameEveryTime) {
+  Machine machine = machineOf("frontier");
+  Case what = shipped("railRingAllGather", {4, 8});
+  what.schedule.pipelineDepth = 4;
+  std::vector<double> seconds;
+  std::vector<std::string> traces;
+  for (int i = 0; i < 2; ++i)
+    withSimulation(machine, what, [&](const Simulation &simulation) {
+      Timeline timeline;
+      seconds.push_back(outcomeOf(simulation, MiB, &timeline).prediction.seconds);
+      std::vector<StatementLabel> labels(simulation.statements().size());
+      traces.push_back(perfettoTrace(timeline, labels, std::vector<std::string>(32, "rank")));
+    });
+  EXPECT_EQ(seconds[0], seconds[1]);
+  EXPECT_EQ(traces[0], traces[1]);
+}
+
+TEST(Simulation, ChunksOfUnequalLengthTakeAsLongAsEqualOnes) {
+  withSimulation(alphaBeta(), shipped("ringAllReduce", {8}), [&](const Simulation &simulation) {
+    double equal = outcomeOf(simulation, 8 * MiB).prediction.seconds;
+    double unequal = outcomeOf(simulation, 8 * MiB + 8).prediction.seconds;
+    EXPECT_GE(unequal, equal);
+    EXPECT_NEAR(unequal, equal, 1e-5 * equal);
+  });
+}
+
+TEST(Simulation, CallsThatFollowEachOtherOverlapAtMost) {
+  Case what = shipped("ringAllGather", {8});
+  double one = predict(alphaBeta(), what, MiB).seconds;
+  what.options.numCalls = 10;
+  double mean = predict(alphaBeta(), what, MiB).seconds;
+  EXPECT_LE(mean, one * (1 + 1e-9));
+  EXPECT_GE(mean, 0.9 * one);
+}
+
+TEST(Simulation, PipeliningHelpsWherePhasesUseOtherLinks) {
+  Machine machine = machineOf("frontier");
+  Case what = shipped("railAllGather", {4, 8});
+  double plain = predict(machine, what, 256 * MiB).seconds;
+  what.schedule.pipelineDepth = 8;
+  EXPECT_LT(predict(machine, what, 256 * MiB).seconds, 0.95 * plain);
+}
+
+TEST(Simulation, TrafficIsWhatRanksSend) {
+  withSimulation(alphaBeta(), shipped("ringAllGather", {8}), [&](const Simulation &simulation) {
+    std::vector<std::vector<double>> traffic = outcomeOf(simulation, 8 * MiB).traffic;
+    for (size_t from = 0; from < 8; ++from)
+      for (size_t to = 0; to < 8; ++to)
+        EXPECT_EQ(traffic[from][to], to == (from + 1) % 8 ? 7.0 * MiB : 0);
+  });
+}
+
+TEST(Simulation, RefusesMoreRanksThanItTakes) {
+  Machine machine = machineOf("frontier");
+  try {
+    withSimulation(machine, shipped("recursiveDoublingAllGather", {32768}), [](const Simulation &) { FAIL(); });
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "32768 ranks are more than the 16384 that can be simulated; the closed form (kolo cost) "
+                               "takes any number");
+  }
+}
+
+TEST(Simulation, Takes4096Ranks) {
+  Machine machine = machineOf("frontier");
+  withSimulation(machine, shipped("recursiveDoublingAllGather", {4096}), [&](const Simulation &simulation) {
+    SimulationOutcome outcome = outcomeOf(simulation, 256 * MiB);
+    EXPECT_EQ(outcome.numTransfers, 4096 * (12 + 1)); // a copy each
+    EXPECT_GT(outcome.prediction.seconds, 0);
+  });
+}
+
+// --- RCCL's rings on one Frontier node ---
+
+/// Its model 74 has four rings, each of them twice.
+const std::vector<std::vector<int64_t>> rcclRings = {
+    {0, 1, 5, 4, 6, 7, 3, 2}, {2, 3, 7, 6, 4, 5, 1, 0}, {7, 6, 0, 1, 3, 2, 4, 5}, {5, 4, 2, 3, 1, 0, 6, 7}};
+
+void ringsAllGather(dsl::Choreography &c) {
+  auto [d] = c.dims<1>();
+  dsl::Rank me = c.rank();
+  dsl::Buffer out = c.output();
+  c.copy(c.input(), out[me]);
+  c.stripe(int(rcclRings.size()), [&, d = d](int variant) {
+    const std::vector<int64_t> &ring = rcclRings[size_t(variant)];
+    std::vector<int64_t> next(8), place(8);
+    for (size_t i = 0; i < 8; ++i) {
+      next[size_t(ring[i])] = ring[(i + 1) % 8];
+      place[size_t(ring[i])] = int64_t(i);
+    }
+    dsl::Table order(ring), places(place);
+    c.loop(d.size() - 1, [&](dsl::Index step) {
+      dsl::Index at = order[(places[me[d]] - step + 8) % 8];
+      c.send(out[at]).to(me.mapped(d, next));
+    });
+  });
+}
+
+TEST(Simulation, RcclsRingsReachTheirShareOfAFrontierNode) {
+  Machine machine = machineOf("frontier");
+  Case what{{"rcclRings", dsl::AllGather, dsl::Mesh("rank"), ringsAllGather, std::source_location::current()}, {8}};
+  int64_t bytes = 1024 * MiB;
+  double gigabytesPerSecond = double(bytes) / secondsWithoutEntry(predict(machine, what, bytes)) / 1e9;
+  EXPECT_NEAR(gigabytesPerSecond, 228.6, 0.02 * 228.6);
+}
+
+// --- Timelines ---
+
+TEST(PerfettoTrace, HasOrderedTimesBalancedFlowsAndSlicesThatDoNotOverlap) {
+  Machine machine = machineOf("frontier");
+  for (const char *name : {"railAllGather", "hierarchicalAllReduce"})
+    withSimulation(machine, shipped(name, {2, 8}), [&](const Simulation &simulation) {
+      Timeline timeline;
+      (void)outcomeOf(simulation, MiB, &timeline);
+      std::vector<StatementLabel> labels;
+      for (const SimulatedLine &line : simulation.statements())
+        labels.push_back({line.file + ":" + std::to_string(line.line), "c.send(\"x\") \\ \xff"});
+      auto trace = nlohmann::json::parse(perfettoTrace(timeline, labels, std::vector<std::string>(16, "a rank")));
+      double last = 0;
+      std::map<int64_t, int> flows;
+      std::map<std::pair<int, int>, double> ends;
+      size_t numSlices = 0;
+      for (const auto &event : trace["traceEvents"]) {
+        std::string phase = event["ph"];
+        if (phase == "M")
+          continue;
+        double time = event["ts"];
+        EXPECT_GE(time, last);
+        last = time;
+        if (phase == "s")
+          EXPECT_EQ(flows[event["id"]]++, 0);
+        if (phase == "f")
+          EXPECT_EQ(flows[event["id"]]++, 1);
+        if (phase != "X")
+          continue;
+        ++numSlices;
+        double &end = ends[{event["pid"], event["tid"]}];
+        EXPECT_GE(time, end - 2e-6); // times are rounded to picoseconds
+        end = time + event["dur"].get<double>();
+      }
+      EXPECT_EQ(numSlices, timeline.records.size());
+      EXPECT_EQ(flows.size(), timeline.arrows.size());
+      EXPECT_GT(flows.size(), 0u);
+      for (const auto &[id, ends] : flows)
+        EXPECT_EQ(ends, 2) << id;
+    });
+}
+
+} // namespace
+} // namespace kolo::cost
