@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <tuple>
 
 namespace kolo::explore {
 
@@ -168,7 +169,7 @@ std::vector<Ranked> rank(const SearchResult &result, size_t size, size_t most) {
     for (size_t schedule = 0; schedule < result.costs[structure].seconds.size(); ++schedule)
       if (const std::vector<double> &seconds = result.costs[structure].seconds[schedule]; !seconds.empty())
         all.push_back({structure, schedule, seconds[size]});
-  std::ranges::stable_sort(all, {}, &Ranked::seconds);
+  std::ranges::sort(all, {}, [](const Ranked &one) { return std::tuple(one.seconds, one.structure, one.schedule); });
   std::vector<Ranked> chosen;
   for (const Ranked &ranked : all) {
     auto isAlike = [&](const Ranked &other) {
