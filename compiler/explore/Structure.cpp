@@ -92,7 +92,7 @@ std::vector<std::vector<double>> directBandwidths(const cost::Machine &machine) 
   for (const cost::Link &link : machine.links()) {
     if (size_t(link.from) >= devices || size_t(link.to) >= devices)
       continue;
-    double bandwidth = machine.linkClasses()[size_t(link.linkClass)].bandwidth * link.count;
+    double bandwidth = machine.linkClasses()[size_t(link.linkClass)].bandwidth.peak * link.count;
     result[size_t(link.from)][size_t(link.to)] += bandwidth;
     result[size_t(link.to)][size_t(link.from)] += bandwidth;
   }

@@ -15,5 +15,6 @@ void addBenchCommand(CLI::App &app);
 void addMachineCommand(CLI::App &app);
 void addProbeCommand(CLI::App &app);
 void addTuneCommand(CLI::App &app);
+void addExploreCommand(CLI::App &app);
 
 } // namespace kolo::tools

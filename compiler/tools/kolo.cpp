@@ -56,6 +56,7 @@ int main(int argc, char **argv) {
   addMachineCommand(app);
   addProbeCommand(app);
   addSimulateCommand(app);
+  addExploreCommand(app);
   try {
     checkCommand(app, argc, argv);
     app.parse(argc, argv);

@@ -297,8 +297,16 @@ private:
     if (module)
       reason = workshop.run(*module, buildChannelPipeline, contender.schedule);
     if (reason.empty())
-      contender.provedOn = "yes";
+      contender.provedOn = meshOfProof(*module->getOps<ProgramOp>().begin());
     return reason;
+  }
+
+  static std::string meshOfProof(ProgramOp program) {
+    auto proof = cast<ProofAttr>((*program.getProved())[0]);
+    std::string text;
+    for (auto [name, size] : llvm::zip(program.getMesh().getAsValueRange<StringAttr>(), proof.getOn()))
+      text += (text.empty() ? "" : ",") + name.str() + "=" + std::to_string(size);
+    return text;
   }
 
   const ExploreRequest &request;

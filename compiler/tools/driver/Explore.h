@@ -4,6 +4,7 @@
 #include "driver/Compile.h"
 
 #include "compiler/cost/Bounds.h"
+#include "compiler/cost/Prediction.h"
 #include "compiler/explore/Search.h"
 
 #include <optional>

@@ -1,0 +1,345 @@
+// kolo explore: the best schedules for a collective on a machine, by size.
+#include "Commands.h"
+#include "CostOptions.h"
+#include "driver/Devices.h"
+#include "driver/Explore.h"
+#include "driver/Schedules.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <thread>
+#include <unistd.h>
+
+namespace kolo::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExploreCommand : CostOptions {
+  std::string collective, source, plugins, target = "cpu";
+  int64_t nodes = 1;
+  uint64_t seed = 0;
+  size_t structures = 400, runnersUp = 2;
+  unsigned threads = 0;
+
+  KoloCollective parsedCollective() const;
+  std::string text() const;
+};
+
+KoloCollective ExploreCommand::parsedCollective() const {
+  auto kind = runtime::parseCollectiveKind(collective);
+  if (!kind)
+    throw ToolError(ExitCode::Usage, "there is no collective '" + collective + "'; kolo list shows them");
+  return KoloCollective(int(*kind));
+}
+
+/// The command without folders: what the sources say that they come from.
+std::string ExploreCommand::text() const {
+  std::string text = fmt::format("kolo explore {} --machine {} --nodes {} --bytes {} --seed {}", collective,
+                                 std::filesystem::path(machine).filename().string(), nodes, bytes, seed);
+  if (rates != "peak")
+    text += " --rates " + rates;
+  return text + fmt::format(" --structures {} --runners-up {}", structures, runnersUp);
+}
+
+std::string meshText(const cost::PlacedMesh &mesh) {
+  std::string text;
+  for (size_t i = 0; i < mesh.names.size(); ++i)
+    text += fmt::format("{}{}={}", i ? "," : "", mesh.names[i], mesh.sizes[i]);
+  return text;
+}
+
+/// A whole exploration, and what its reports call things.
+struct Report {
+  const ExploreCommand &command;
+  const ExploreRequest &request;
+  const Exploration &found;
+
+  const Contender &contender(size_t number) const { return found.contenders[number]; }
+  /// Its program and mesh; and its placement, if that is not the default.
+  std::string label(size_t number) const {
+    const Contender &of = contender(number);
+    return of.definition.name + suffixFor(of.schedule) + " on " + meshText(of.mesh) +
+           (of.placement.empty() ? "" : " " + of.placement);
+  }
+  double gigabytesPerSecond(double seconds, size_t size) const { return double(request.sizes[size]) / seconds / 1e9; }
+  /// All that are ranked at some size, each once, in order of number.
+  std::vector<size_t> shown(bool onlyBest) const {
+    std::set<size_t> numbers;
+    for (const SizeResult &size : found.sizes) {
+      numbers.insert(size.best.begin(), size.best.end());
+      if (!onlyBest && size.shipped)
+        numbers.insert(*size.shipped);
+      if (!onlyBest && size.rings)
+        numbers.insert(*size.rings);
+    }
+    return {numbers.begin(), numbers.end()};
+  }
+};
+
+std::string sizeText(int64_t bytes) {
+  constexpr const char *units[] = {"", "K", "M", "G", "T"};
+  size_t unit = 0;
+  for (; unit + 1 < std::size(units) && bytes >= 1024 && bytes % 1024 == 0; bytes /= 1024)
+    ++unit;
+  return std::to_string(bytes) + units[unit];
+}
+
+void printTable(const Report &report) {
+  fmt::print("{:>8}  {:>11}  {:>8}  {:>8}  {:>11}  {:>11}  {}\n", "bytes", "best us", "GB/s", "of bound", "shipped us",
+             "rings us", "best schedule");
+  for (size_t size = 0; size < report.found.sizes.size(); ++size) {
+    const SizeResult &result = report.found.sizes[size];
+    auto time = [&](std::optional<size_t> number) {
+      return number ? fmt::format("{:.2f}", report.contender(*number).seconds[size] * 1e6) : std::string("-");
+    };
+    bool isFirst = true;
+    for (size_t number : result.best) {
+      double seconds = report.contender(number).seconds[size];
+      std::string label = report.label(number);
+      fmt::print("{:>8}  {:>11.2f}  {:>8.2f}  {:>7.1f}%  {:>11}  {:>11}  {}{}\n",
+                 isFirst ? sizeText(report.request.sizes[size]) : "", seconds * 1e6,
+                 report.gigabytesPerSecond(seconds, size), 100 * result.bound.seconds / seconds,
+                 isFirst ? time(result.shipped) : "", isFirst ? time(result.rings) : "", isFirst ? "" : "  then ",
+                 label);
+      isFirst = false;
+    }
+    if (result.best.empty())
+      fmt::print("{:>8}  no candidate is proved\n", sizeText(report.request.sizes[size]));
+  }
+}
+
+void printCounts(const Report &report) {
+  const Exploration &found = report.found;
+  fmt::print("\n{} candidates: shipped algorithms and {} of {} structures, each with every schedule that it can have\n",
+             found.numCandidates, found.numStructures, found.numInSpace);
+  for (const auto &[reason, count] : found.leftOut)
+    fmt::print("left out: {:>6}  {}\n", count, reason);
+  fmt::print("\nproved:\n");
+  for (size_t number : report.shown(true))
+    fmt::print("  {}, on {}\n", report.label(number), report.contender(number).provedOn);
+}
+
+Json sizeJson(const Report &report, size_t number, size_t size) {
+  const cost::Prediction prediction = predict(report.contender(number), report.request, report.request.sizes[size]);
+  const cost::LowerBound &bound = report.found.sizes[size].bound;
+  Json statements = Json::array(), links = Json::array();
+  for (const cost::StatementCost &statement : prediction.statements)
+    statements.push_back({{"file", statement.file},
+                          {"line", statement.line},
+                          {"executions", statement.executions},
+                          {"seconds", statement.seconds},
+                          {"latencySeconds", statement.latencySeconds},
+                          {"bytes", statement.bytes},
+                          {"bottleneck", statement.bottleneck}});
+  for (const cost::ResourceLoad &load : prediction.loads)
+    links.push_back({{"resource", load.resource},
+                     {"from", load.from},
+                     {"to", load.to},
+                     {"bytes", load.bytes},
+                     {"share", load.share}});
+  return {{"bytes", prediction.bytes},
+          {"seconds", prediction.seconds},
+          {"latencySeconds", prediction.latencySeconds},
+          {"boundSeconds", bound.seconds},
+          {"fractionOfBound", prediction.seconds > 0 ? bound.seconds / prediction.seconds : 0},
+          {"bottleneck", prediction.bottleneck},
+          {"statements", statements},
+          {"links", links}};
+}
+
+Json toJson(const Report &report) {
+  constexpr const char *origins[] = {"explored", "shipped", "rings"};
+  Json schedules = Json::array(), frontier = Json::array();
+  std::map<size_t, size_t> places; // in `schedules`, by contender
+  for (size_t number : report.shown(false)) {
+    const Contender &contender = report.contender(number);
+    Json sizes = Json::array();
+    for (size_t size = 0; size < report.request.sizes.size(); ++size)
+      sizes.push_back(sizeJson(report, number, size));
+    places[number] = schedules.size();
+    schedules.push_back({{"name", report.label(number)},
+                         {"algorithm", contender.definition.name},
+                         {"origin", origins[size_t(contender.origin)]},
+                         {"mesh", meshText(contender.mesh)},
+                         {"placement", contender.placement},
+                         {"schedule", tools::toJson(contender.schedule)},
+                         {"proved", contender.provedOn},
+                         {"source", sourceOf(contender, contender.description)},
+                         {"sizes", sizes}});
+  }
+  for (size_t size = 0; size < report.request.sizes.size(); ++size) {
+    const SizeResult &result = report.found.sizes[size];
+    Json row = {{"bytes", report.request.sizes[size]}, {"boundSeconds", result.bound.seconds}};
+    Json ranked = Json::array();
+    for (size_t number : result.best)
+      ranked.push_back({{"schedule", places[number]},
+                        {"name", report.label(number)},
+                        {"seconds", report.contender(number).seconds[size]},
+                        {"fractionOfBound", result.bound.seconds / report.contender(number).seconds[size]}});
+    row["ranked"] = ranked;
+    if (result.shipped)
+      row["shipped"] = places[*result.shipped];
+    if (result.rings)
+      row["rings"] = places[*result.rings];
+    frontier.push_back(row);
+  }
+  return {{"machine", report.request.machine.name()},
+          {"mesh", fmt::format("node={},gpu={}", report.request.numNodes, report.request.machine.devicesPerNode())},
+          {"placement", ""},
+          {"collective", report.command.collective},
+          {"rates", report.command.rates},
+          {"model", "closed form"},
+          {"command", report.command.text()},
+          {"candidates", report.found.numCandidates},
+          {"leftOut", report.found.leftOut},
+          {"schedules", schedules},
+          {"frontier", frontier}};
+}
+
+/// At which sizes a contender is the best, and how long it takes there.
+std::string winsOf(const Report &report, size_t number) {
+  std::string text;
+  for (size_t size = 0; size < report.found.sizes.size(); ++size) {
+    const SizeResult &result = report.found.sizes[size];
+    double seconds = report.contender(number).seconds[size];
+    if (!result.best.empty() && result.best.front() == number)
+      text += fmt::format("\n  {:>6}: {:.2f} us, {:.2f} GB/s, {:.1f} % of the lower bound",
+                          sizeText(report.request.sizes[size]), seconds * 1e6, report.gigabytesPerSecond(seconds, size),
+                          100 * result.bound.seconds / seconds);
+  }
+  return text;
+}
+
+std::string commentFor(const Report &report, const std::vector<size_t> &numbers) {
+  const Contender &first = report.contender(numbers.front());
+  std::string text = fmt::format("{} on {}: {}.\nFound by {}\n", report.command.collective,
+                                 report.request.machine.name(), first.description, report.command.text());
+  for (size_t number : numbers) {
+    const Contender &contender = report.contender(number);
+    text +=
+        fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted in closed form:{}\n", meshText(contender.mesh),
+                    contender.placement.empty() ? "" : " --placement " + contender.placement,
+                    tools::toJson(contender.schedule).dump(), winsOf(report, number));
+  }
+  return text;
+}
+
+/// One file for each choreography that is the best at some size and does not ship.
+void writeSources(const Report &report) {
+  std::filesystem::create_directories(report.command.source);
+  std::map<std::string, std::vector<size_t>> byName;
+  for (const SizeResult &size : report.found.sizes)
+    if (!size.best.empty() && report.contender(size.best.front()).origin == Origin::Explored) {
+      std::vector<size_t> &numbers = byName[report.contender(size.best.front()).definition.name];
+      if (std::ranges::find(numbers, size.best.front()) == numbers.end())
+        numbers.push_back(size.best.front());
+    }
+  for (const auto &[name, numbers] : byName) {
+    std::string path = (std::filesystem::path(report.command.source) / (name + ".cpp")).string();
+    writeWhole(path, sourceOf(report.contender(numbers.front()), commentFor(report, numbers)), "--source");
+    fmt::print(stderr, "{}\n", path);
+  }
+}
+
+void writePlugins(const Report &report) {
+  std::filesystem::create_directories(report.command.plugins);
+  std::set<size_t> numbers;
+  for (const SizeResult &size : report.found.sizes)
+    if (!size.best.empty())
+      numbers.insert(size.best.front());
+  for (size_t number : numbers) {
+    const Contender &contender = report.contender(number);
+    CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
+    request.schedule = contender.schedule;
+    request.devices = parseTargets(report.command.target);
+    request.output = (std::filesystem::path(report.command.plugins) /
+                      fmt::format("{}{}.{}.so", contender.definition.name, suffixFor(contender.schedule), number))
+                         .string();
+    for (const std::string &warning : compile(request))
+      fmt::print(stderr, "{}\n", warning);
+    fmt::print(stderr, "{}\n", request.output);
+  }
+}
+
+void showProgress(size_t done, size_t total) {
+  if (isatty(STDERR_FILENO))
+    fmt::print(stderr, "\rcosted {} of {} structures{}", done, total, done == total ? "\r\033[K" : "");
+}
+
+/// Throws ToolError (Usage), before anything is costed.
+void checkFolder(const std::string &path, const std::string &flag) {
+  if (!path.empty() && std::filesystem::exists(path) && !std::filesystem::is_directory(path))
+    throw ToolError(ExitCode::Usage, flag + ": " + path + " is not a folder");
+}
+
+void exploreCommand(const ExploreCommand &command) {
+  KoloCollective collective = command.parsedCollective();
+  cost::Machine machine = command.readMachine();
+  if (command.nodes < 1 || command.nodes > machine.numNodes())
+    throw ToolError(ExitCode::Usage, fmt::format("--nodes: {} must be from 1 to {}, the nodes of {}", command.nodes,
+                                                 machine.numNodes(), machine.name()));
+  if (command.json && !command.writesToStandardOutput())
+    checkWritable(*command.json, "--json");
+  checkFolder(command.source, "--source");
+  checkFolder(command.plugins, "--emit");
+  parseTargets(command.target);
+  explore::SearchOptions search{command.structures, command.seed,
+                                command.threads ? command.threads : std::max(1u, std::thread::hardware_concurrency()),
+                                showProgress};
+  ExploreRequest request{collective, machine,          command.nodes, command.sizes(), command.parsedRates(),
+                         search,     command.runnersUp};
+  const Exploration found = tools::explore(request);
+  Report report{command, request, found};
+  if (!command.writesToStandardOutput()) {
+    printTable(report);
+    printCounts(report);
+  }
+  if (command.json && command.writesToStandardOutput())
+    fmt::print("{}\n", toJson(report).dump(2));
+  else if (command.json)
+    writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
+  if (!command.source.empty())
+    writeSources(report);
+  if (!command.plugins.empty())
+    writePlugins(report);
+}
+
+} // namespace
+
+void addExploreCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("explore", "finds the best schedules for a collective on a machine, by size");
+  auto options = std::make_shared<ExploreCommand>();
+  command->add_option("collective", options->collective, "all_gather and so on: kolo list shows them")->required();
+  options->addTo(*command, /*hasMesh=*/false);
+  command->add_option("--nodes", options->nodes, "nodes that the collective runs on")->capture_default_str();
+  command->add_option("--seed", options->seed, "of the sample, where there are more structures than --structures")
+      ->capture_default_str();
+  command
+      ->add_option("--structures", options->structures,
+                   "at most so many compositions of building blocks are costed, each with ten\nschedules")
+      ->check(CLI::Range(size_t(1), size_t(1) << 20))
+      ->capture_default_str();
+  command->add_option("--runners-up", options->runnersUp, "shown for each size, beside the best")
+      ->check(CLI::Range(size_t(0), size_t(100)))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "0: one for each core")
+      ->check(CLI::Range(0u, 1024u))
+      ->capture_default_str();
+  command->add_option("--source", options->source, "writes the best schedules to this folder, as C++ in the language");
+  command->add_option("--emit", options->plugins, "writes plugins of the best schedules to this folder");
+  command->add_option("--target", options->target, "targets of the plugins: cpu, and cuda:sm_90, hip:gfx90a, ...")
+      ->capture_default_str();
+  command->footer(
+      "Candidates are costed in closed form. Those that are ranked are proved, as kolo compile does; who is "
+      "refused is\nleft out, and the next takes its place. A result does not depend on the number of "
+      "threads.");
+  command->callback([options] { exploreCommand(*options); });
+}
+
+} // namespace kolo::tools
