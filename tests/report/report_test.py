@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,8 @@ import unittest
 import browser
 import samples
 
-MAKE_REPORT = os.environ.get("MAKE_REPORT")
+MAKE_REPORT = os.environ["MAKE_REPORT"]
+PARTS = os.path.join(os.path.dirname(MAKE_REPORT), "../share/kolo/report")
 SKIPPED = 77  # what ctest counts as skipped
 SCREENS = [(width, height, scheme) for width, height in ((1280, 800), (390, 844)) for scheme in ("light", "dark")]
 PAGES = {"cost": samples.cost_page(), "simulate": samples.simulate_page(), "explore": samples.explore_page()}
@@ -43,32 +45,23 @@ class Page(unittest.TestCase):
         self.assertRegex(html, r"// https://d3js\.org v5\.[\d.]+ Copyright \d+ Mike Bostock")
         self.assertNotIn("{{", html.split('<script id="data"')[0])
 
-    def test_a_source_that_is_no_utf8_is_shown_all_the_same(self):
-        text = json.dumps(PAGES["simulate"]).encode().replace(b"a ring along", b"a ring \\u2029 along")
-        done = subprocess.run([MAKE_REPORT], input=text, capture_output=True, check=False)
-        self.assertEqual((done.returncode, b"\xe2\x80\xa9" in done.stdout), (0, False))
-
     def test_nothing_to_show(self):
         done = make({**PAGES["cost"], "cost": samples.cost([])})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "--html: there is no schedule to show\n"))
 
     def test_without_d3(self):
-        """The program lies where its parts do not."""
+        """The program lies where no parts of the page are; then where all but D3 are."""
         with tempfile.TemporaryDirectory() as folder:
             os.makedirs(folder + "/bin")
-            os.link(MAKE_REPORT, folder + "/bin/make") if os.stat(MAKE_REPORT).st_dev == os.stat(folder).st_dev else \
-                subprocess.run(["cp", MAKE_REPORT, folder + "/bin/make"], check=True)
-            done = subprocess.run([folder + "/bin/make"], input=json.dumps(PAGES["cost"]), text=True, capture_output=True, check=False)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertRegex(done.stderr, r"\A--html: the page is not installed: cannot read .*/share/kolo/report/report\.html\n\Z")
-            parts = os.path.join(os.path.dirname(os.path.dirname(MAKE_REPORT)), "share/kolo/report")
-            os.makedirs(folder + "/share/kolo/report")
-            for part in os.listdir(parts):
-                if part != "d3.min.js":
-                    os.symlink(os.path.realpath(os.path.join(parts, part)), f"{folder}/share/kolo/report/{part}")
-            done = subprocess.run([folder + "/bin/make"], input=json.dumps(PAGES["cost"]), text=True, capture_output=True, check=False)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertRegex(done.stderr, r"\A--html: .*D3.*node-d3.*\n\Z")
+            program = shutil.copy(MAKE_REPORT, folder + "/bin/make")
+            self.assertRegex(self.refusal(program), r"\A--html: the page is not installed: cannot read .*/kolo/report/report\.html\n\Z")
+            shutil.copytree(PARTS, folder + "/share/kolo/report", ignore=shutil.ignore_patterns("d3.min.js"))
+            self.assertRegex(self.refusal(program), r"\A--html: .*D3.*node-d3.*\n\Z")
+
+    def refusal(self, program):
+        done = subprocess.run([program], input=json.dumps(PAGES["cost"]), text=True, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        return done.stderr
 
 
 COUNTS = """(() => {
@@ -84,11 +77,11 @@ COUNTS = """(() => {
 })()"""
 EXPECTED = {
     "cost": {"lines": 2, "bound": 1, "fractions": 2, "bars": 0, "sizes": 11, "statements": 3, "source": 13, "spent": 3,
-             "vertices": 12, "links": 32, "loads": 32, "cells": 64, "ranks": 0},
+             "vertices": 12, "links": 40, "loads": 36, "cells": 64, "ranks": 0},
     "simulate": {"lines": 0, "bound": 1, "fractions": 0, "bars": 1, "sizes": 1, "statements": 3, "source": 13, "spent": 3,
-                 "vertices": 12, "links": 32, "loads": 32, "cells": 64, "ranks": 32},
+                 "vertices": 12, "links": 40, "loads": 36, "cells": 64, "ranks": 32},
     "explore": {"lines": 20, "bound": 1, "fractions": 20, "bars": 0, "sizes": 11, "statements": 3, "source": 13, "spent": 3,
-                "vertices": 12, "links": 32, "loads": 32, "cells": 64, "ranks": 0},
+                "vertices": 12, "links": 40, "loads": 36, "cells": 64, "ranks": 0},
 }
 # Text and lines against what is behind them: at least 4.5 and 3, as the guidelines for accessible pages ask.
 CONTRAST = """(() => {
@@ -148,9 +141,9 @@ class Browser(unittest.TestCase):
     def test_the_title_says_what_was_found(self):
         self.browser.open(self.path("cost"), 1280, 800, "light")
         self.assertEqual(self.browser.run("document.querySelector('h1').textContent"),
-                         "All-gather on Frontier: railAllGather, pipeline 4 reaches 120 GB/s for 1 GiB, 92.4 % of the lower bound")
+                         "All-gather on frontier: railAllGather, pipeline\u00a04 reaches 120 GB/s for 1 GiB, 92.4 % of the lower bound")
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
-                         ["8.97 ms", "120 GB/s", "92.4 %", "NIC 0, out"])
+                         ["8.97 ms", "120 GB/s", "92.4 %", "hsn0 -> network"])
 
     def test_keys_choose_a_size_and_schedules_can_be_hidden(self):
         self.browser.open(self.path("cost"), 1280, 800, "dark")
@@ -179,7 +172,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["Browser"] and not browser.CHROMIUM:
         print("skipped: chromium is not installed")
         sys.exit(SKIPPED)
-    if MAKE_REPORT and not os.path.exists(os.path.join(os.path.dirname(MAKE_REPORT), "../share/kolo/report/d3.min.js")):
+    if not os.path.exists(PARTS + "/d3.min.js"):
         print("skipped: Kolo was built without D3")
         sys.exit(SKIPPED)
     unittest.main()

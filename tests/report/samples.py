@@ -6,9 +6,9 @@ PAIRS = {(0, 1): 4, (2, 3): 4, (4, 5): 4, (6, 7): 4, (0, 6): 2, (2, 4): 2,
          (0, 2): 1, (1, 3): 1, (1, 5): 1, (3, 7): 1, (4, 6): 1, (5, 7): 1}
 CLASSES = {4: "quad", 2: "dual", 1: "single"}
 MACHINE = {
-    "name": "frontier", "title": "Frontier",
+    "name": "frontier", "title": "Frontier, OLCF",
     "vertices": [{"name": f"GCD {number}", "kind": "device"} for number in range(8)]
-    + [{"name": f"NIC {number}", "kind": "nic"} for number in range(4)],
+    + [{"name": f"hsn{number}", "kind": "nic", "wire": "slingshot"} for number in range(4)],
     "links": [{"from": a, "to": b, "class": CLASSES[count], "count": count} for (a, b), count in PAIRS.items()]
     + [{"from": 2 * nic + 1, "to": 8 + nic, "class": "pcie", "count": 1} for nic in range(4)],
 }
@@ -27,18 +27,19 @@ KOLO_COLLECTIVE(railAllGather, AllGather, Mesh("node", "gpu")) {
 }
 """
 STATEMENTS = [(10, "c.copy(c.input(), out[me]);", 1, 0.05, "memory of GCD 0"),
-              (11, "ringAllGather(c, node, [&](Selector i) { return out[{i, me[gpu]}]; });", 3, 0.6, "NIC 0, out"),
-              (12, "allPairsAllGather(c, gpu, [&](Selector i) { return out[{all, i}]; });", 1, 0.35, "single GCD 0 -> GCD 2")]
+              (11, "ringAllGather(c, node, [&](Selector i) { return out[{i, me[gpu]}]; });", 3, 0.6, "hsn0 -> network"),
+              (12, "allPairsAllGather(c, gpu, [&](Selector i) { return out[{all, i}]; });", 1, 0.35, "GCD 0 -> GCD 2")]
 
 
 def links():
     result = []
-    for (a, b), count in PAIRS.items():
+    for a, b in PAIRS:
         for source, target in ((a, b), (b, a)):
-            result.append({"resource": f"{CLASSES[count]} GCD {source} -> GCD {target}", "from": f"GCD {source}",
+            result.append({"resource": f"GCD {source} -> GCD {target}", "from": f"GCD {source}",
                            "to": f"GCD {target}", "bytes": 3e7 * (1 + (source * 3 + target) % 4), "share": 0.12 * (8 - target)})
     for nic in range(4):
-        result.append({"resource": f"NIC {nic}, out", "from": f"GCD {2 * nic + 1}", "to": f"NIC {nic}", "bytes": 2.4e7, "share": 0.97})
+        for a, b in ((f"GCD {2 * nic + 1}", f"hsn{nic}"), (f"hsn{nic}", "network")):
+            result.append({"resource": f"{a} -> {b}", "from": a, "to": b, "bytes": 2.4e7, "share": 0.48 if b[0] == "h" else 0.97})
         result.append({"resource": f"memory of GCD {nic}", "from": "", "to": "", "bytes": 2.4e8, "share": 0.06})
     return result
 
@@ -47,7 +48,7 @@ def size(num_bytes, slowness, latency=40e-6):
     bound = 20e-6 + num_bytes / 130e9
     seconds = latency + slowness * num_bytes / 130e9
     return {"bytes": num_bytes, "seconds": seconds, "latencySeconds": latency, "boundSeconds": bound,
-            "fractionOfBound": bound / seconds, "bottleneck": "NIC 0, out",
+            "fractionOfBound": bound / seconds, "bottleneck": "hsn0 -> network",
             "statements": [{"file": "algorithms/RailAllGather.cpp", "line": line, "text": text, "executions": runs,
                             "seconds": share * seconds, "latencySeconds": share * latency,
                             "bytes": num_bytes * share, "bottleneck": bottleneck}
@@ -96,9 +97,9 @@ def explore_page():
     sizes = [KIB << (2 * step) for step in range(11)]
     schedules = [{"name": f"found{number:02}", "schedule": {"pipeline": 1 + number % 4, "protocol": ("bulk", "ll")[number % 2]},
                   "sizes": [size(num_bytes, 1.05 + 0.11 * number, (22 + 9 * (20 - number)) * 1e-6)
-                            for num_bytes in sizes if (number + num_bytes) % 3]}
+                            for step, num_bytes in enumerate(sizes) if (number + step) % 7]}
                  for number in range(20)]
-    schedules[3]["name"] = "</script><script>hostile()</script><!--\u2028&amp;\"'"
+    schedules[3]["name"] = "</script><script>hostile()</script><!--\u2028\u2029&amp;\"'"
     schedules[0]["source"] = SOURCE.replace("Rail all-gather", "<b>Rail</b> </script> all-gather")
     return {"command": "kolo explore all_gather --machine frontier --nodes 4 --bytes 1K..1G --html report.html",
             "machine": MACHINE, "cost": cost(schedules, "closed form; best by simulation")}

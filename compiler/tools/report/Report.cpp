@@ -62,13 +62,14 @@ const char *kindOf(cost::VertexKind kind) {
 
 ordered_json nodeGraph(const cost::Machine &machine) {
   ordered_json vertices = ordered_json::array(), links = ordered_json::array();
-  for (const cost::Vertex &vertex : machine.vertices())
+  auto classOf = [&](int linkClass) { return machine.linkClasses()[size_t(linkClass)].name; };
+  for (const cost::Vertex &vertex : machine.vertices()) {
     vertices.push_back({{"name", vertex.name}, {"kind", kindOf(vertex.kind)}});
+    if (vertex.wireClass >= 0)
+      vertices.back()["wire"] = classOf(vertex.wireClass);
+  }
   for (const cost::Link &link : machine.links())
-    links.push_back({{"from", link.from},
-                     {"to", link.to},
-                     {"class", machine.linkClasses()[size_t(link.linkClass)].name},
-                     {"count", link.count}});
+    links.push_back({{"from", link.from}, {"to", link.to}, {"class", classOf(link.linkClass)}, {"count", link.count}});
   return {{"name", machine.name()}, {"title", machine.title()}, {"vertices", vertices}, {"links", links}};
 }
 

@@ -22,7 +22,7 @@ struct ReportExtras {
   nlohmann::ordered_json timeline = {};
 };
 
-/// {"name", "title", "vertices": [{"name", "kind": "device" | "switch" | "nic"}],
+/// {"name", "title", "vertices": [{"name", "kind": "device" | "switch" | "nic", "wire": class of a NIC's wire}],
 ///  "links": [{"from", "to": numbers of vertices, "class": name, "count"}]}
 nlohmann::ordered_json nodeGraph(const cost::Machine &machine);
 

@@ -85,7 +85,8 @@ const lineChart = ({ host, label, sizes, chosen, lines, bound, y, choose }) => {
   svg.append("line").attr("class", "chosen-size").attr("x1", x(chosen)).attr("x2", x(chosen)).attr("y1", margin.top)
     .attr("y2", height - margin.bottom);
   const groups = svg.selectAll("g.series").data([...lines].reverse()).join("g").attr("class", "series")
-    .style("--color", (line) => styleColor(line.style)).classed("thick", (line) => line.isThick);
+    .style("--color", (line) => styleColor(line.style)).classed("thick", (line) => line.isThick)
+    .classed("other", (line) => line.style >= numStyles);
   groups.append("path").attr("class", "line").attr("d", (line) => path(line.points))
     .attr("stroke-dasharray", (line) => dashes[line.style] || null);
   groups.filter((line) => line.style < numStyles).selectAll("path.mark")

@@ -1,33 +1,43 @@
 // The drawing of a node: devices on a circle, in the order that keeps their links short; switches within, NICs around.
 "use strict";
 
-// `graph`: {vertices: [{name, kind}], links: [{from, to, count, class}]}; `loads`: of resources, {from, to, share, bytes}.
+// `graph`: as Report.h has it; `loads`: {resource: "GCD 0 -> GCD 1", share, bytes}, of wires to the network too.
 const drawNode = ({ host, label, graph, loads }) => {
-  const margin = 34, boxHeight = 24;
-  const available = host.node().clientWidth;
-  const hasNics = graph.vertices.some((vertex) => vertex.kind === "nic");
-  const outer = Math.min(available / 2 - margin, 250), radius = hasNics ? outer - 64 : outer;
-  const size = 2 * (outer + margin);
-  const { svg } = newSvg(host, size - (hasNics ? 0 : 10), label);
+  const available = host.node().clientWidth, isNarrow = available < 480, boxHeight = 24;
+  const boxWidth = (name) => (isNarrow ? 8 + 6.6 * name.length : 14 + 7.2 * name.length);
+  const widest = d3.max(graph.vertices, ({ name }) => boxWidth(name)), hasNics = graph.vertices.some(({ kind }) => kind === "nic");
+  const outer = { x: Math.min(250, (available - widest) / 2 - (hasNics ? 26 : 2)), y: hasNics ? 225 : 180 };
+  const inner = hasNics ? { x: outer.x - widest - 26, y: outer.y - 62 } : outer;
+  const height = 2 * outer.y + boxHeight + (hasNics ? 60 : 12);
+  const { svg } = newSvg(host, height, label);
+  const canvas = svg.append("g").attr("transform", `translate(${available / 2},${height / 2})`);
   graph.order = graph.order || ringOrder(d3.range(graph.vertices.length).filter((index) => graph.vertices[index].kind === "device"),
     graph.links);
-  const vertices = placed(graph, radius, outer).map((vertex) => ({ ...vertex, width: 14 + 7.2 * vertex.name.length }));
-  const canvas = svg.append("g").attr("transform", `translate(${available / 2},${size / 2})`);
+  const vertices = placed(graph, inner, outer).map((vertex) => ({ ...vertex, width: boxWidth(vertex.name) }));
 
-  const loadOf = new Map(loads.map((load) => [`${load.from}\n${load.to}`, load]));
-  const directions = graph.links.flatMap((link) => [[link.from, link.to], [link.to, link.from]].map(([from, to]) =>
-    ({ ...link, from: vertices[from], to: vertices[to], load: loadOf.get(`${vertices[from].name}\n${vertices[to].name}`) })));
-  const lines = canvas.selectAll("path.link").data(directions).join("path").attr("class", "link").attr("d", arrow)
-    .style("fill", ({ load }) => (load ? loadColor(Math.min(1, load.share)) : "var(--empty)"));
+  const lines = canvas.selectAll("path.link").data(directionsOf(graph, vertices, loads)).join("path").attr("class", "link")
+    .attr("d", arrow).style("fill", ({ load }) => (load ? loadColor(Math.min(1, load.share)) : "var(--empty)"));
   tooltip.on(lines, ({ from, to, count, load, ...link }) => [`${from.name} to ${to.name}`,
     `${link.class}${count > 1 ? `, ${count} links` : ""}`, load ? `busy ${percentText(load.share)} of the time` : "idle",
     ...(load ? [bytesText(load.bytes)] : [])]);
-
   const boxes = canvas.selectAll("g.vertex").data(vertices).join("g").attr("class", (vertex) => `vertex ${vertex.kind}`)
     .attr("transform", ({ x, y }) => `translate(${x},${y})`);
   boxes.append("rect").attr("x", ({ width }) => -width / 2).attr("width", ({ width }) => width).attr("y", -boxHeight / 2)
     .attr("height", boxHeight).attr("rx", ({ kind }) => (kind === "device" ? 5 : kind === "nic" ? 0 : boxHeight / 2));
   boxes.append("text").attr("y", 4).text(({ name }) => name);
+};
+
+// Both directions of every link; and of the wire of every NIC, which ends a little outside of it.
+const directionsOf = (graph, vertices, loads) => {
+  const loadOf = new Map(loads.map((load) => [load.resource, load]));
+  const wires = vertices.filter(({ kind }) => kind === "nic").map((nic) => {
+    const length = Math.hypot(nic.x, nic.y), [x, y] = [nic.x / length, nic.y / length], away = clearance(nic, [x, y]) + 26;
+    return { from: nic, to: { name: "network", x: nic.x + x * away, y: nic.y + y * away, width: 0, isPoint: true }, count: 1,
+      class: nic.wire };
+  });
+  return [...graph.links.map((link) => ({ ...link, from: vertices[link.from], to: vertices[link.to] })), ...wires]
+    .flatMap((link) => [link, { ...link, from: link.to, to: link.from }])
+    .map((link) => ({ ...link, load: loadOf.get(`${link.from.name} -> ${link.to.name}`) }));
 };
 
 // One direction of a link: a bar to the right of the middle line, with a point at its end. Wider with the number of links.
@@ -42,37 +52,34 @@ const arrow = ({ from, to, count }) => {
 };
 
 // From a box's centre to its edge, in this direction.
-const clearance = ({ width }, [x, y]) => Math.min(Math.abs(width / 2 / (x || 1e-9)), Math.abs(12 / (y || 1e-9))) + 3;
+const clearance = ({ width, isPoint }, [x, y]) =>
+  isPoint ? 0 : Math.min(Math.abs(width / 2 / (x || 1e-9)), Math.abs(12 / (y || 1e-9))) + 3;
 
-const placed = (graph, radius, outer) => {
-  const neighbours = graph.vertices.map(() => []);
-  graph.links.forEach(({ from, to }) => (neighbours[from].push(to), neighbours[to].push(from)));
-  const spot = graph.vertices.map((vertex, index) => ({ ...vertex, index }));
-  graph.order.forEach((device, place) => Object.assign(spot[device], { fixed: true },
-    onCircle(radius, (2 * Math.PI * (place - 0.5)) / graph.order.length - Math.PI / 2)));
-  const others = spot.filter((vertex) => !vertex.fixed);
-  others.forEach((vertex, order) => {
-    const near = neighbours[vertex.index].filter((other) => spot[other].fixed);
-    const x = d3.mean(near, (other) => spot[other].x) || 0, y = d3.mean(near, (other) => spot[other].y) || 0;
-    // Several with the same neighbours would lie at one point: each starts a little aside.
-    const aside = { x: 0.7 * (order - (others.length - 1) / 2), y: 0.2 * order };
-    const isCentral = Math.hypot(x, y) < radius / 20;
-    if (vertex.kind === "nic")
-      Object.assign(vertex, onCircle(outer, isCentral ? (2 * Math.PI * order) / others.length : Math.atan2(y, x) + order / 1000));
-    else Object.assign(vertex, { x: x * 0.55 + aside.x, y: y * 0.55 + aside.y });
+// The vertices with their places; `inner` and `outer` are the half axes of the ellipses of devices and of NICs.
+const placed = (graph, inner, outer) => {
+  const spot = graph.vertices.map((vertex) => ({ ...vertex, near: [] }));
+  graph.links.forEach(({ from, to }) => (spot[from].near.push(spot[to]), spot[to].near.push(spot[from])));
+  graph.order.forEach((device, place) => {
+    const at = onEllipse(inner, (2 * Math.PI * (place - 0.5)) / graph.order.length - Math.PI / 2);
+    Object.assign(spot[device], at, { fx: at.x, fy: at.y });
   });
-  spread(spot, outer);
+  const others = spot.filter(({ kind }) => kind !== "device");
+  others.forEach((vertex, index) => {
+    const devices = vertex.near.filter(({ kind }) => kind === "device");
+    const x = d3.mean(devices, (device) => device.x) || 0, y = d3.mean(devices, (device) => device.y) || 0;
+    const isCentral = Math.hypot(x, y) < inner.x / 20;
+    const angle = isCentral ? (2 * Math.PI * (index + 0.5)) / others.length : Math.atan2(y / inner.y, x / inner.x);
+    // Those with the same neighbours would lie at one point: each starts a little aside.
+    vertex.target = vertex.kind === "nic" ? onEllipse(outer, angle + index / 1000) : { x: x * 0.5 + index / 10, y: y * 0.5 };
+    Object.assign(vertex, vertex.target);
+  });
+  const toTarget = (axis) => ({ target, [axis]: own }) => (target ? target[axis] : own);
+  d3.forceSimulation(spot).force("apart", d3.forceCollide(30)).force("x", d3.forceX(toTarget("x"))).force("y", d3.forceY(toTarget("y")))
+    .stop().tick(150);
   return spot;
 };
 
-const onCircle = (radius, angle) => ({ x: radius * Math.cos(angle), y: radius * Math.sin(angle) });
-
-// Moves apart what overlaps; devices stay, and NICs stay on their circle.
-const spread = (spot, outer) => {
-  spot.filter(({ fixed }) => fixed).forEach((vertex) => Object.assign(vertex, { fx: vertex.x, fy: vertex.y }));
-  d3.forceSimulation(spot).force("collide", d3.forceCollide(30).strength(0.5)).force("outside",
-    d3.forceRadial(outer).strength(({ kind }) => (kind === "nic" ? 1 : 0))).stop().tick(120);
-};
+const onEllipse = ({ x, y }, angle) => ({ x: x * Math.cos(angle), y: y * Math.sin(angle) });
 
 // The devices in an order round the circle, device 0 first, in which few links cross, and wide ones are short: each device
 // comes where it is best, then parts of the order are turned round as long as that helps.

@@ -2,7 +2,7 @@
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const cost = data.cost;
+const cost = { ...data.cost, schedules: data.cost.schedules.filter(({ sizes }) => sizes.length) };
 
 // The schedules, each with the style of its line: the best ones have the eight that can be told apart.
 const allSizes = [...new Set(cost.schedules.flatMap(({ sizes }) => sizes.map(({ bytes }) => bytes)))].sort((a, b) => a - b);
@@ -56,12 +56,12 @@ const fillTable = (id, columns, rows, rowClass = () => null) => {
 const fillHeader = () => {
   const best = bestAt.get(lastSize)[0], size = best.at.get(lastSize), fraction = fractionOf(size);
   const rates = `${bandwidthText(size.bytes / size.seconds)} for ${bytesText(size.bytes)}`;
-  const title = `${collectiveText(cost.collective)} on ${data.machine && data.machine.title || cost.machine}: ` +
+  const title = `${collectiveText(cost.collective)} on ${cost.machine}: ` +
     `${best.label} reaches ${rates}${fraction === undefined ? "" : `, ${percentText(fraction)} of the lower bound`}`;
   select("title").text(title);
   document.title = `Kolo: ${title}`;
   select("kicker").text(`Kolo · ${cost.model}${cost.rates ? ` · ${cost.rates} rates` : ""}`);
-  const setting = [["machine", cost.machine], ["mesh", cost.mesh], ["placement", cost.placement]].filter(([, value]) => value);
+  const setting = [["machine", data.machine ? data.machine.title : cost.machine], ["mesh", cost.mesh], ["placement", cost.placement]].filter(([, value]) => value);
   select("setting").selectAll("span").data(setting).join("span").text(([name, value]) => `${name} ${value}`);
   const footer = select("footer");
   footer.append("p").text("Times are predictions, from the moment all ranks call until the last rank returns. GB/s are 1e9 bytes " +
@@ -181,8 +181,9 @@ const showBest = () => {
     { title: "Bottleneck", cell: (bytes) => at(bytes, 0).bottleneck || "latency" },
   ];
   if (schedules.length > 1)
-    columns.push({ title: "Runner-up", cell: (bytes) => (at(bytes, 1) ? `${bestAt.get(bytes)[1].label}: ` +
-      `${digits(at(bytes, 1).seconds / at(bytes, 0).seconds)} times as long` : "") });
+    columns.push({ title: "Runner-up", cell: (bytes) => (at(bytes, 1) ? bestAt.get(bytes)[1].label : "") },
+      { title: "Slower by", isNumber: true,
+        cell: (bytes) => (at(bytes, 1) ? percentText(at(bytes, 1).seconds / at(bytes, 0).seconds - 1) : "") });
   fillTable("best", columns, allSizes, (bytes) => (bytes === state.bytes ? "chosen" : null));
 };
 
@@ -294,7 +295,7 @@ const showLinks = () => {
 };
 
 const showNode = (graph, loads) => {
-  select("node-caption").text(`A node of ${graph.title || graph.name}; wider lines are more links`);
+  select("node-caption").text(`A node of ${cost.machine}; wider arrows are more links`);
   drawNode({ host: select("node"), label: `A node of ${cost.machine}, its links coloured by load`, graph, loads });
   select("node-legend").selectAll("span").data(["0 %", "", "busy 100 % of the time"]).join("span")
     .attr("class", (_, index) => ["", "gradient", ""][index]).text((text) => text);

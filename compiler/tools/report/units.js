@@ -32,4 +32,4 @@ const collectiveText = (collective) => {
 
 // {pipeline: 4, protocol: "ll"} -> "pipeline 4, protocol ll"
 const scheduleText = (schedule) =>
-  Object.entries(schedule || {}).map(([name, value]) => `${name} ${value}`).join(", ");
+  Object.entries(schedule || {}).map(([name, value]) => `${name}\u00a0${value}`).join(", ");
