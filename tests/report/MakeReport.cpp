@@ -1,4 +1,5 @@
-// A page of --html from JSON on standard input: {"cost", "command", "machine", "timeline"}, as Report.h has them.
+// A page of --html from JSON on standard input: {"cost", "command", "machine", "timeline"}, as Report.h has them; or
+// with the name of a machine.
 #include "driver/ToolError.h"
 #include "report/Report.h"
 
@@ -6,6 +7,9 @@
 
 int main() try {
   nlohmann::ordered_json input = nlohmann::ordered_json::parse(std::cin);
+  if (input["machine"].is_string())
+    input["machine"] =
+        kolo::tools::nodeGraph(std::get<kolo::cost::Machine>(kolo::cost::Machine::read(input["machine"])));
   std::cout << kolo::tools::htmlReport(input.at("cost"),
                                        {input.value("command", ""), input["machine"], input["timeline"]});
   return std::cout.flush() ? 0 : 3;

@@ -45,6 +45,11 @@ class Page(unittest.TestCase):
         self.assertRegex(html, r"// https://d3js\.org v5\.[\d.]+ Copyright \d+ Mike Bostock")
         self.assertNotIn("{{", html.split('<script id="data"')[0])
 
+    def test_a_machine_is_drawn_as_its_file_describes_it(self):
+        graph = data_of(make({**PAGES["cost"], "machine": "frontier"}).stdout)["machine"]
+        for name in ("vertices", "links"):
+            self.assertEqual(sorted(map(str, graph[name])), sorted(map(str, samples.MACHINE[name])))
+
     def test_nothing_to_show(self):
         done = make({**PAGES["cost"], "cost": samples.cost([])})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "--html: there is no schedule to show\n"))
@@ -95,15 +100,18 @@ CONTRAST = """(() => {
     });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const valueOf = (color) => (color.startsWith("--") ? getComputedStyle(document.documentElement).getPropertyValue(color).trim() : color);
   const contrast = (a, b) => {
-    const [low, high] = [luminance(variable(a)), luminance(variable(b))].sort((x, y) => x - y);
+    const [low, high] = [luminance(valueOf(a)), luminance(valueOf(b))].sort((x, y) => x - y);
     return (high + 0.05) / (low + 0.05);
   };
   const lines = [1, 2, 3, 4, 5, 6, 7, 8].map((style) => contrast(`--series-${style}`, "--page"));
   const texts = [["--text", "--page"], ["--muted", "--page"], ["--muted", "--panel"], ["--text", "--highlight"],
     ["--on-high", "--load-high"], ["--on-low", "--load-low"]].map(([a, b]) => contrast(a, b));
-  return { lines: Math.min(...lines), texts: Math.min(...texts) };
+  const cells = new Map([...document.querySelectorAll("#traffic .cell")].map((cell) => [JSON.stringify(cell.__data__), cell]));
+  const filled = [...document.querySelectorAll("#traffic .cell-text")].map((text) =>
+    contrast(getComputedStyle(text).fill, getComputedStyle(cells.get(JSON.stringify(text.__data__))).fill));
+  return { lines: Math.min(...lines), texts: Math.min(...texts, ...filled) };
 })()"""
 
 

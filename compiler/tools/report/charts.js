@@ -190,7 +190,7 @@ const matrixChart = ({ host, label, names, values, kind }) => {
   if (cell >= 50)
     rects.selectAll("text").data(cells.filter(({ bytes }) => bytes)).join("text").attr("class", "cell-text")
       .attr("x", ({ to }) => place(to) + cell / 2).attr("y", ({ from }) => place(from) + cell / 2 + 4)
-      .classed("on-high", ({ bytes }) => bytes / most > 0.45).text(({ bytes }) => bytesText(bytes));
+      .style("--share", ({ bytes }) => bytes / most).text(({ bytes }) => bytesText(bytes));
   const everySo = Math.ceil(16 / cell);
   const shown = names.map((name, index) => ({ name, index })).filter(({ index }) => index % everySo === 0);
   svg.selectAll("text.row").data(shown).join("text").attr("class", "tick-text").attr("x", left - 8).attr("text-anchor", "end")

@@ -1,19 +1,20 @@
-// The drawing of a node: devices on a circle, in the order that keeps their links short; switches within, NICs around.
+// The drawing of a node: devices on an oval, in the order that keeps their links short; switches within, NICs around.
 "use strict";
 
 // `graph`: as Report.h has it; `loads`: {resource: "GCD 0 -> GCD 1", share, bytes}, of wires to the network too.
+const wireLength = 20;
 const drawNode = ({ host, label, graph, loads }) => {
   const available = host.node().clientWidth, isNarrow = available < 480, boxHeight = 24;
   const boxWidth = (name) => (isNarrow ? 8 + 6.6 * name.length : 14 + 7.2 * name.length);
   const widest = d3.max(graph.vertices, ({ name }) => boxWidth(name)), hasNics = graph.vertices.some(({ kind }) => kind === "nic");
-  const outer = { x: Math.min(250, (available - widest) / 2 - (hasNics ? 26 : 2)), y: hasNics ? 225 : 180 };
-  const inner = hasNics ? { x: outer.x - widest - 26, y: outer.y - 62 } : outer;
-  const height = 2 * outer.y + boxHeight + (hasNics ? 60 : 12);
-  const { svg } = newSvg(host, height, label);
-  const canvas = svg.append("g").attr("transform", `translate(${available / 2},${height / 2})`);
+  const outer = { x: Math.min(250, (available - widest) / 2 - (hasNics ? wireLength : 2)), y: hasNics ? 225 : 180 };
+  const inner = hasNics ? { x: outer.x - widest - (isNarrow ? 14 : 26), y: outer.y - 62 } : outer;
   graph.order = graph.order || ringOrder(d3.range(graph.vertices.length).filter((index) => graph.vertices[index].kind === "device"),
     graph.links);
   const vertices = placed(graph, inner, outer).map((vertex) => ({ ...vertex, width: boxWidth(vertex.name) }));
+  const top = d3.min(vertices, ({ y }) => y) - boxHeight - 8, bottom = d3.max(vertices, ({ y }) => y) + boxHeight + 8;
+  const { svg } = newSvg(host, bottom - top, label);
+  const canvas = svg.append("g").attr("transform", `translate(${available / 2},${-top})`);
 
   const lines = canvas.selectAll("path.link").data(directionsOf(graph, vertices, loads)).join("path").attr("class", "link")
     .attr("d", arrow).style("fill", ({ load }) => (load ? loadColor(Math.min(1, load.share)) : "var(--empty)"));
@@ -31,7 +32,7 @@ const drawNode = ({ host, label, graph, loads }) => {
 const directionsOf = (graph, vertices, loads) => {
   const loadOf = new Map(loads.map((load) => [load.resource, load]));
   const wires = vertices.filter(({ kind }) => kind === "nic").map((nic) => {
-    const length = Math.hypot(nic.x, nic.y), [x, y] = [nic.x / length, nic.y / length], away = clearance(nic, [x, y]) + 26;
+    const length = Math.hypot(nic.x, nic.y), [x, y] = [nic.x / length, nic.y / length], away = clearance(nic, [x, y]) + wireLength;
     return { from: nic, to: { name: "network", x: nic.x + x * away, y: nic.y + y * away, width: 0, isPoint: true }, count: 1,
       class: nic.wire };
   });
@@ -55,12 +56,12 @@ const arrow = ({ from, to, count }) => {
 const clearance = ({ width, isPoint }, [x, y]) =>
   isPoint ? 0 : Math.min(Math.abs(width / 2 / (x || 1e-9)), Math.abs(12 / (y || 1e-9))) + 3;
 
-// The vertices with their places; `inner` and `outer` are the half axes of the ellipses of devices and of NICs.
+// The vertices with their places; `inner` and `outer` are the half axes of the ovals of devices and of NICs.
 const placed = (graph, inner, outer) => {
   const spot = graph.vertices.map((vertex) => ({ ...vertex, near: [] }));
   graph.links.forEach(({ from, to }) => (spot[from].near.push(spot[to]), spot[to].near.push(spot[from])));
   graph.order.forEach((device, place) => {
-    const at = onEllipse(inner, (2 * Math.PI * (place - 0.5)) / graph.order.length - Math.PI / 2);
+    const at = onOval(inner, (2 * Math.PI * (place - 0.5)) / graph.order.length - Math.PI / 2);
     Object.assign(spot[device], at, { fx: at.x, fy: at.y });
   });
   const others = spot.filter(({ kind }) => kind !== "device");
@@ -70,7 +71,7 @@ const placed = (graph, inner, outer) => {
     const isCentral = Math.hypot(x, y) < inner.x / 20;
     const angle = isCentral ? (2 * Math.PI * (index + 0.5)) / others.length : Math.atan2(y / inner.y, x / inner.x);
     // Those with the same neighbours would lie at one point: each starts a little aside.
-    vertex.target = vertex.kind === "nic" ? onEllipse(outer, angle + index / 1000) : { x: x * 0.5 + index / 10, y: y * 0.5 };
+    vertex.target = vertex.kind === "nic" ? onOval(outer, angle + index / 1000) : { x: x * 0.5 + index / 10, y: y * 0.5 };
     Object.assign(vertex, vertex.target);
   });
   const toTarget = (axis) => ({ target, [axis]: own }) => (target ? target[axis] : own);
@@ -79,9 +80,13 @@ const placed = (graph, inner, outer) => {
   return spot;
 };
 
-const onEllipse = ({ x, y }, angle) => ({ x: x * Math.cos(angle), y: y * Math.sin(angle) });
+// A little fuller than an ellipse.
+const onOval = ({ x, y }, angle) => {
+  const fuller = (value) => Math.sign(value) * Math.pow(Math.abs(value), 0.8);
+  return { x: x * fuller(Math.cos(angle)), y: y * fuller(Math.sin(angle)) };
+};
 
-// The devices in an order round the circle, device 0 first, in which few links cross, and wide ones are short: each device
+// The devices in an order round the oval, device 0 first, in which few links cross, and wide ones are short: each device
 // comes where it is best, then parts of the order are turned round as long as that helps.
 const ringOrder = (devices, links) => {
   const best = (orders) => orders[d3.scan(orders.map((order) => tangle(order, links)))];

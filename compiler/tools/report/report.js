@@ -128,7 +128,7 @@ const showLegend = () => {
   const bound = legend.append("span").attr("class", "entry");
   bound.append("svg").attr("width", 34).attr("height", 14).attr("aria-hidden", true).append("line").attr("class", "bound")
     .attr("x2", 34).attr("y1", 7).attr("y2", 7);
-  bound.append("span").text("lower bound; no schedule can be beyond it");
+  bound.append("span").text("lower bound");
 };
 
 const pointsOf = (schedule, value) => allSizes.filter((bytes) => schedule.at.has(bytes))
