@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace kolo::cost {
 
@@ -72,8 +74,8 @@ struct Units {
 
 class BoundFinder {
 public:
-  BoundFinder(const Machine &machine, const Placement &placement)
-      : machine(machine), placement(placement), cuts(machine, placement), numNodes(placement.numNodes()) {}
+  BoundFinder(const Machine &machine, const Placement &placement, int64_t bytes)
+      : machine(machine), placement(placement), cuts(machine, placement, bytes), numNodes(placement.numNodes()) {}
 
   LowerBound find(KoloCollective collective) const {
     Tightest best;
@@ -203,13 +205,21 @@ private:
 } // namespace
 
 LowerBounds::LowerBounds(const Machine &machine, const Placement &placement) {
-  BoundFinder finder(machine, placement);
-  for (int collective = 0; collective < KOLO_NUM_COLLECTIVES; ++collective)
-    perByte.push_back(finder.find(KoloCollective(collective)));
+  std::set<int64_t> begins = {0};
+  for (const LinkClass &kind : machine.linkClasses())
+    for (const Bandwidth::Step &step : kind.bandwidth.bySize)
+      begins.insert(step.upToBytes + 1);
+  for (int64_t bytes : begins) {
+    BoundFinder finder(machine, placement, bytes);
+    FromBytes &found = bounds.emplace_back(FromBytes{bytes, {}});
+    for (int collective = 0; collective < KOLO_NUM_COLLECTIVES; ++collective)
+      found.perByte.push_back(finder.find(KoloCollective(collective)));
+  }
 }
 
 LowerBound LowerBounds::of(KoloCollective collective, int64_t bytes) const {
-  LowerBound bound = perByte[size_t(collective)];
+  auto next = std::ranges::upper_bound(bounds, bytes, {}, &FromBytes::bytes);
+  LowerBound bound = std::prev(next)->perByte[size_t(collective)];
   bound.bandwidthSeconds *= double(bytes);
   bound.seconds = std::max(bound.bandwidthSeconds, bound.latencySeconds);
   return bound;

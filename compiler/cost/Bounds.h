@@ -14,7 +14,8 @@ struct LowerBound {
   bool triesAllCuts = true; // false: a node has too many cuts to try all, so that a larger bound may exist
 };
 
-/// The bounds of one placement; all its ranks take part. Bandwidths are peak ones. Where a root is not said, the bound
+/// The bounds of one placement; all its ranks take part. Bandwidths are peak ones, and the largest of those for working
+/// sets that are no smaller than the call. Where a root is not said, the bound
 /// is that of the best root.
 ///
 /// Bandwidth: for a set S of s of P ranks, with B bytes per second out of S and as much into it, and n bytes, the time
@@ -40,7 +41,12 @@ public:
   LowerBound of(KoloCollective collective, int64_t bytes) const;
 
 private:
-  std::vector<LowerBound> perByte; // by collective; latencies are whole
+  /// Of calls of at least so many bytes, until the next.
+  struct FromBytes {
+    int64_t bytes;
+    std::vector<LowerBound> perByte; // by collective; latencies are whole
+  };
+  std::vector<FromBytes> bounds;
 };
 
 /// One bound of a placement. Many: LowerBounds, which looks for the cuts once.

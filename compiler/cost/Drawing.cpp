@@ -219,6 +219,7 @@ private:
         if (!std::ranges::count(rows, row))
           rows.push_back(row);
       }
+    std::ranges::sort(rows, {}, [](const auto &row) { return std::pair(unsigned(row.first), row.second); }); // wires last
     return rows;
   }
 
@@ -229,9 +230,11 @@ private:
       if (linkClass >= 0)
         add("<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\" stroke=\"{3}\" stroke-width=\"4\"/>\n",
             x, y - 4, x + 28, colourOf(linkClass));
+      else
+        add("<rect class=\"nic\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"28\" height=\"14\" rx=\"4\"/>\n", x, y - 11);
       text(x + 38, y, words);
     }
-    return y;
+    return y + 12;
   }
 
   std::string labelOf(const Level &level) const {

@@ -6,6 +6,7 @@
 
 #include "compiler/Schedule.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -48,6 +49,14 @@ struct Bandwidth {
       if (workingSetBytes <= step.upToBytes)
         return step.peak;
     return peak;
+  }
+  /// The largest for any working set of at least so many bytes.
+  double mostFrom(int64_t workingSetBytes) const {
+    double most = peak;
+    for (const Step &step : bySize)
+      if (step.upToBytes >= workingSetBytes)
+        most = std::max(most, step.peak);
+    return most;
   }
 };
 

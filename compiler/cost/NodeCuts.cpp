@@ -29,12 +29,12 @@ template <class Handle> static void forEachPart(size_t set, std::span<const size
   }
 }
 
-NodeCuts::NodeCuts(const Machine &machine, const Placement &placement)
+NodeCuts::NodeCuts(const Machine &machine, const Placement &placement, int64_t workingSetBytes)
     : machine(machine), placement(placement), network(int(machine.vertices().size())) {
   isUsed.assign(machine.vertices().size() + 1, false);
   for (int device : placement.usedDevices())
     isUsed[size_t(device)] = true;
-  addEdges();
+  addEdges(workingSetBytes);
   findClasses();
   size_t number = 1;
   for (const std::vector<int> &members : alike)
@@ -46,7 +46,7 @@ NodeCuts::NodeCuts(const Machine &machine, const Placement &placement)
 }
 
 /// A NIC with one link is a link to the network.
-void NodeCuts::addEdges() {
+void NodeCuts::addEdges(int64_t workingSetBytes) {
   bool usesNetwork = placement.numNodes() > 1;
   std::vector<int> numLinks(machine.vertices().size());
   for (const Link &link : machine.links()) {
@@ -54,11 +54,12 @@ void NodeCuts::addEdges() {
     ++numLinks[size_t(link.to)];
   }
   auto wireOf = [&](int vertex) {
-    return machine.linkClasses()[size_t(machine.vertices()[size_t(vertex)].wireClass)].bandwidth.peak;
+    int wireClass = machine.vertices()[size_t(vertex)].wireClass;
+    return machine.linkClasses()[size_t(wireClass)].bandwidth.mostFrom(workingSetBytes);
   };
   auto isNic = [&](int vertex) { return machine.vertices()[size_t(vertex)].kind == VertexKind::Nic; };
   for (const Link &link : machine.links()) {
-    double capacity = machine.linkClasses()[size_t(link.linkClass)].bandwidth.peak * link.count;
+    double capacity = machine.linkClasses()[size_t(link.linkClass)].bandwidth.mostFrom(workingSetBytes) * link.count;
     int nic = isNic(link.from) ? link.from : isNic(link.to) ? link.to : -1;
     if (nic < 0)
       edges.push_back({link.from, link.to, capacity});

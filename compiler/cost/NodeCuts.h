@@ -20,8 +20,8 @@ public:
 
   /// The set is on one side, the other ranks' devices and the network are on the other. Switches, NICs and devices
   /// without a rank lie where least can cross (Ford and Fulkerson 1956). A placement of one node does not use the
-  /// network.
-  NodeCuts(const Machine &machine, const Placement &placement);
+  /// network. Bandwidths are the largest for working sets of at least so many bytes.
+  NodeCuts(const Machine &machine, const Placement &placement, int64_t workingSetBytes);
 
   /// All sets but the empty one and, in a placement of one node, the whole; the whole node is the last one otherwise.
   /// With more than `maxCuts` of them: the neighbourhoods of every device instead, and what they leave.
@@ -44,7 +44,7 @@ private:
     double capacity;
   };
 
-  void addEdges();
+  void addEdges(int64_t workingSetBytes);
   void findClasses();
   void addAllCuts();
   void addNeighbourhoods();

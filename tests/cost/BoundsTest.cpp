@@ -369,3 +369,17 @@ TEST(Bounds, AcrossRandomNodesNoBoundExceedsTheWholeGraphs) {
   }
   EXPECT_GE(exact, numSeeds * 3 / 4); // of all-gather: what the levels leave out hardly matters
 }
+
+TEST(Bounds, LinksThatAreFasterForSmallCallsBoundTheseByThat) {
+  Json file = machineOf(2, {{0, 1, 1}});
+  file["linkClasses"][0]["bySize"] = {{{"upToBytes", 1 << 20}, {"gigabytesPerSecond", 4}},
+                                      {{"upToBytes", 1 << 24}, {"gigabytesPerSecond", 8}}};
+  Machine machine = parsed(file);
+  LowerBounds bounds(machine, allDevices(machine, 1));
+  auto gigabytesPerSecond = [&](int64_t bytes) {
+    return double(bytes) / bounds.of(KOLO_BROADCAST, bytes).bandwidthSeconds / 1e9;
+  };
+  EXPECT_NEAR(gigabytesPerSecond(1), 8, 1e-9); // a working set may be larger than the call
+  EXPECT_NEAR(gigabytesPerSecond(1 << 24), 8, 1e-9);
+  EXPECT_NEAR(gigabytesPerSecond((1 << 24) + 1), 1, 1e-9);
+}

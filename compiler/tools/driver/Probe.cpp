@@ -24,6 +24,7 @@ namespace {
 constexpr int64_t smallBytes = 64, leastBytes = 32 << 10, mostBytes = int64_t(128) << 20;
 constexpr int64_t mostMemoryBytes = int64_t(1) << 30; // of all ranks together
 constexpr int roundTrips = 400, batches = 7;
+constexpr size_t rounds = 3; // seconds apart: a virtual machine is in one of several states for a while
 constexpr int mostCores = 64;
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
@@ -165,10 +166,12 @@ HostFigures probeHost(const ProbeOptions &options) {
   figures.launch = std::max(0.0, broadcast.front() - 2 * figures.latency);
   for (size_t number = 1; number < sizes.size(); ++number) {
     auto bytes = double(sizes[number]);
-    figures.rates.push_back({sizes[number], rateOf(bytes, broadcast[number], broadcast.front()),
-                             rateOf(bytes, reduce[number], reduce.front()),
-                             // Every rank reads its block, and writes it, for each of the others.
-                             rateOf(2 * (figures.cores - 1) * bytes, gather[number], gather.front())});
+    double lane = rateOf(bytes, broadcast[number], broadcast.front()),
+           reduction = rateOf(bytes, reduce[number], reduce.front()),
+           // Every rank reads its block, and writes it, for each of the others.
+        memory = rateOf(2 * (figures.cores - 1) * bytes, gather[number], gather.front());
+    // One rank alone reads and writes twice what it moves, and three times what it reduces.
+    figures.rates.push_back({sizes[number], lane, reduction, std::max({memory, 2 * lane, 3 * reduction})});
   }
   return figures;
 }

@@ -1,0 +1,47 @@
+"""`kolo probe` measures this machine, and --machine host is what it wrote."""
+
+import json
+import os
+import time
+import unittest
+
+from tool import ToolTest
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "this machine has one core")
+class Probe(ToolTest):
+    def test_measures_and_writes_a_machine(self):
+        data = self.file("data")
+        start = time.monotonic()
+        text = self.succeeds("probe", XDG_DATA_HOME=data)
+        self.assertLess(time.monotonic() - start, 60)  # less than 10 s where nothing else runs
+        path = os.path.join(data, "kolo", "host.json")
+        self.assertIn(f"written to {path}, which --machine host reads", text)
+        with open(path) as file:
+            written = json.load(file)
+        machine = json.loads(self.succeeds("machine", "host", "--json", XDG_DATA_HOME=data))
+        self.assertEqual(machine["devicesPerNode"], min(64, len(os.sched_getaffinity(0))))
+        self.assertTrue(machine["device"]["sharesMemory"])
+        self.assertIn("kolo probe", written["source"])
+        lane = machine["device"]["lane"]
+        rates = [step["bytesPerSecond"] for step in lane["bySize"]] + [lane["bytesPerSecond"]]
+        self.assertGreater(len(rates), 8)
+        for rate in rates:  # between a slow disk and a fast cache
+            self.assertTrue(1e7 < rate < 1e12, rates)
+        latency = machine["linkClasses"][0]["latencySeconds"]["bulk"]
+        self.assertTrue(1e-9 < latency < 1e-2, latency)
+
+    def test_standard_output_gets_the_file_alone(self):
+        self.assertEqual(json.loads(self.succeeds("probe", "-o", "-"))["name"], "host")
+
+    def test_refuses_before_it_measures(self):
+        start = time.monotonic()
+        self.refuses(2, "probe", "-o", "nowhere/host.json", says="--output: cannot write nowhere/host.json")
+        self.refuses(2, "probe", HOME="", XDG_DATA_HOME="", says="--output is needed")
+        self.write("file", "")
+        self.refuses(2, "probe", XDG_DATA_HOME=self.file("file"), says="cannot make")
+        self.assertLess(time.monotonic() - start, 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
