@@ -45,6 +45,25 @@ struct Demand {
       return (numRanks - ranks) / numRanks;
     }
   }
+  /// What all memories together read and write, per byte of the call: every input once, and every output that does not
+  /// lie there already.
+  double memoryTraffic() const {
+    double received = (numRanks - 1) / numRanks; // by one rank, of its output, where it has a block of it
+    switch (collective) {
+    case KOLO_ALL_GATHER:
+    case KOLO_BROADCAST:
+      return numRanks;
+    case KOLO_REDUCE_SCATTER:
+    case KOLO_REDUCE:
+      return numRanks + 1;
+    case KOLO_ALL_REDUCE:
+      return 2 * numRanks;
+    case KOLO_ALL_TO_ALL:
+      return 2 * numRanks * received;
+    default: // gather and scatter
+      return 2 * received;
+    }
+  }
   const char *direction() const {
     bool isOutward = collective == KOLO_REDUCE_SCATTER || collective == KOLO_SCATTER || collective == KOLO_REDUCE;
     return isOutward ? "out of " : "into ";
@@ -75,7 +94,8 @@ struct Units {
 class BoundFinder {
 public:
   BoundFinder(const Machine &machine, const Placement &placement, int64_t bytes)
-      : machine(machine), placement(placement), cuts(machine, placement, bytes), numNodes(placement.numNodes()) {}
+      : machine(machine), placement(placement), cuts(machine, placement, bytes), numNodes(placement.numNodes()),
+        memoryBandwidth(machine.device().memoryBandwidth.mostFrom(bytes)) {}
 
   LowerBound find(KoloCollective collective) const {
     Tightest best;
@@ -87,11 +107,19 @@ public:
       for (size_t level = 0; level + 1 < machine.levels().size(); ++level)
         tryUnits(demand, level, best);
     }
+    tryMemory(demand, best);
     double latency = longestLatency(machine, placement, demand.root() == RootIs::Nowhere);
     return {0, best.seconds, latency, best.name, cuts.hasAllCuts()};
   }
 
 private:
+  void tryMemory(const Demand &demand, Tightest &best) const {
+    if (demand.numRanks == 1 || memoryBandwidth == 0)
+      return;
+    double memories = machine.device().sharesMemory ? double(numNodes) : demand.numRanks;
+    best.consider(demand.memoryTraffic() / (memories * memoryBandwidth), [] { return "memory"; });
+  }
+
   void tryNode(const Demand &demand, Tightest &best) const {
     // In another node than the root's, the root excludes nothing.
     if (demand.root() == RootIs::Nowhere || (demand.root() == RootIs::Outside && numNodes > 1)) {
@@ -200,15 +228,20 @@ private:
   const Placement &placement;
   NodeCuts cuts;
   int64_t numNodes;
+  double memoryBandwidth;
 };
 
 } // namespace
 
 LowerBounds::LowerBounds(const Machine &machine, const Placement &placement) {
   std::set<int64_t> begins = {0};
-  for (const LinkClass &kind : machine.linkClasses())
-    for (const Bandwidth::Step &step : kind.bandwidth.bySize)
+  auto addSteps = [&](const Bandwidth &bandwidth) {
+    for (const Bandwidth::Step &step : bandwidth.bySize)
       begins.insert(step.upToBytes + 1);
+  };
+  addSteps(machine.device().memoryBandwidth);
+  for (const LinkClass &kind : machine.linkClasses())
+    addSteps(kind.bandwidth);
   for (int64_t bytes : begins) {
     BoundFinder finder(machine, placement, bytes);
     FromBytes &found = bounds.emplace_back(FromBytes{bytes, {}});

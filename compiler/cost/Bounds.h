@@ -27,7 +27,8 @@ struct LowerBound {
 /// Sources: the cuts, Zhao et al., ForestColl, 2024. The partitions: every element crosses from part to part 2 (k - 1)
 /// times at least, since so many one-way messages let k parties know what all know (Harary and Schwenk 1974; for single
 /// ranks, Patarasuk and Yuan 2009). Networks that reduce or copy by themselves are not counted on.
-/// Sets: all of a node's devices, the same one in all nodes, a node, and a unit of every level.
+/// Sets: all of a node's devices, the same one in all nodes, a node, and a unit of every level. Memories must read
+/// every input once, and write every output that does not lie there in a call in place.
 ///
 /// Latency: the longest of the shortest ways between two ranks whose data must meet, over any links and with any
 /// protocol. A rank may send to all others at once, so the ceil(log2 P) messages of Chan et al. 2007, for ranks that

@@ -219,7 +219,8 @@ private:
         if (!std::ranges::count(rows, row))
           rows.push_back(row);
       }
-    std::ranges::sort(rows, {}, [](const auto &row) { return std::pair(unsigned(row.first), row.second); }); // wires last
+    std::ranges::sort(rows, {},
+                      [](const auto &row) { return std::pair(unsigned(row.first), row.second); }); // wires last
     return rows;
   }
 

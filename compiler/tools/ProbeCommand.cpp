@@ -31,6 +31,9 @@ std::string userPath() {
 void print(const HostFigures &figures) {
   fmt::print("{} cores; a signal takes {:.3g} us, a call {:.3g} us before its first step\n", figures.cores,
              figures.latency * 1e6, figures.launch * 1e6);
+  if (figures.mostLatency > 2 * figures.leastLatency)
+    fmt::print("  {:.3g} to {:.3g} us between the first core and others; the file has the median\n",
+               figures.leastLatency * 1e6, figures.mostLatency * 1e6);
   fmt::print("{:>12} {:>12} {:>12} {:>12}\n", "bytes", "lane GB/s", "reduce GB/s", "memory GB/s");
   for (const ProbedRates &row : figures.rates)
     fmt::print("{:>12} {:>12.1f} {:>12.1f} {:>12.1f}\n", row.bytes, row.lane / 1e9, row.reduction / 1e9,

@@ -383,3 +383,18 @@ TEST(Bounds, LinksThatAreFasterForSmallCallsBoundTheseByThat) {
   EXPECT_NEAR(gigabytesPerSecond(1 << 24), 8, 1e-9);
   EXPECT_NEAR(gigabytesPerSecond((1 << 24) + 1), 1, 1e-9);
 }
+
+TEST(Bounds, CoresThatShareAMemoryReadEveryInputAndWriteEveryOutput) {
+  Json file = machineOf(4, {{0, 1, 100}, {1, 2, 100}, {2, 3, 100}, {3, 0, 100}});
+  file["node"]["devices"]["memory"] = {{"gigabytesPerSecond", 12}, {"isShared", true}};
+  Machine machine = parsed(file);
+  EXPECT_NEAR(reach(machine, 1, KOLO_ALL_GATHER), 12 / 4.0, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_BROADCAST), 12 / 4.0, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_REDUCE_SCATTER), 12 / 5.0, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_REDUCE), 12 / 5.0, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_ALL_REDUCE), 12 / 8.0, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_ALL_TO_ALL), 12 / 6.0, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_GATHER), 12 / 1.5, 1e-9);
+  EXPECT_NEAR(reach(machine, 1, KOLO_SCATTER), 12 / 1.5, 1e-9);
+  EXPECT_EQ(lowerBound(machine, allDevices(machine, 1), KOLO_GATHER, 1 << 30).bottleneck, "memory");
+}

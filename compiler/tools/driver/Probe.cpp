@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <thread>
 
 #include <sched.h>
@@ -37,11 +38,23 @@ double medianOf(std::vector<double> values) {
   return *middle;
 }
 
-int usableCores() {
-  cpu_set_t cores;
-  int number =
-      sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : int(std::thread::hardware_concurrency());
-  return std::min(number, mostCores);
+/// Those that this process may use.
+std::vector<int> usableCores() {
+  cpu_set_t allowed;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+    for (int core = 0; core < CPU_SETSIZE && int(cores.size()) < mostCores; ++core)
+      if (CPU_ISSET(core, &allowed))
+        cores.push_back(core);
+  return cores;
+}
+
+/// The calling thread stays there. What the kernel refuses stays as it was: the figures are a little less exact.
+void stayOn(int core) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(core, &only);
+  (void)sched_setaffinity(0, sizeof(only), &only);
 }
 
 void orThrow(const runtime::Status &status) {
@@ -61,26 +74,27 @@ runtime::Status bounce(runtime::Channel channel, bool isFirst) {
   return runtime::Status();
 }
 
-/// Seconds of a signal between two ranks of two threads.
-double signalLatency() {
+/// Seconds of a signal between ranks that are threads on two cores.
+double signalLatency(int firstCore, int secondCore) {
   auto ranks = runtime::Communicator::createThreads(2);
   if (!ranks.isOk())
     throw ToolError(ExitCode::Failed, ranks.status().message());
-  runtime::Status answer;
-  std::thread peer([&] {
-    for (int batch = 0; batch < batches && answer.isOk(); ++batch)
-      answer = bounce((*ranks)[1].channel(0, 0), false);
-  });
   std::vector<double> seconds;
-  runtime::Status status;
-  for (int batch = 0; batch < batches && status.isOk(); ++batch) {
-    auto start = std::chrono::steady_clock::now();
-    status = bounce((*ranks)[0].channel(1, 0), true);
-    seconds.push_back(secondsSince(start) / roundTrips / 2);
-  }
-  peer.join();
-  orThrow(status);
-  orThrow(answer);
+  runtime::Status statuses[2];
+  auto run = [&](int rank, int core) {
+    stayOn(core);
+    for (int batch = 0; batch < batches && statuses[rank].isOk(); ++batch) {
+      auto start = std::chrono::steady_clock::now();
+      statuses[rank] = bounce((*ranks)[size_t(rank)].channel(1 - rank, 0), rank == 0);
+      if (rank == 0)
+        seconds.push_back(secondsSince(start) / roundTrips / 2);
+    }
+  };
+  std::thread first(run, 0, firstCore), second(run, 1, secondCore);
+  first.join();
+  second.join();
+  orThrow(statuses[0]);
+  orThrow(statuses[1]);
   return medianOf(seconds);
 }
 
@@ -108,14 +122,22 @@ public:
     job.isInPlace = true;
     job.check = false;
     int64_t blocks = program == "allPairsAllGather" ? ranks : 1;
-    for (int64_t bytes : sizes) {
-      double guess = 5e-6 + double(bytes) * double(blocks) / 5e9;
-      job.sizes.push_back(
-          {bytes / blocks / int64_t(sizeof(float)), 3, int(std::clamp(options.secondsPerSize / guess, 5.0, 1000.0))});
-    }
+    for (size_t round = 0; round < rounds; ++round)
+      for (int64_t bytes : sizes) {
+        double guess = 5e-6 + double(bytes) * double(blocks) / 5e9;
+        job.sizes.push_back({bytes / blocks / int64_t(sizeof(float)), 2,
+                             int(std::clamp(options.secondsPerSize / double(rounds) / guess, 3.0, 500.0))});
+      }
+    std::vector<Timings> timings = runRanks(job, [](size_t) {});
     std::vector<double> seconds;
-    for (const Timings &timings : runRanks(job, [](size_t) {}))
-      seconds.push_back(medianOf(timings) / 1e6);
+    for (size_t size = 0; size < sizes.size(); ++size) {
+      Timings all;
+      for (size_t round = 0; round < rounds; ++round) {
+        const Timings &once = timings[round * sizes.size() + size];
+        all.insert(all.end(), once.begin(), once.end());
+      }
+      seconds.push_back(medianOf(all) / 1e6);
+    }
     return seconds;
   }
 
@@ -154,10 +176,16 @@ ordered_json bandwidthJson(const std::vector<ProbedRates> &rates, double ProbedR
 
 HostFigures probeHost(const ProbeOptions &options) {
   HostFigures figures;
-  figures.cores = usableCores();
+  std::vector<int> cores = usableCores();
+  figures.cores = int(cores.size());
   if (figures.cores < 2)
     throw ToolError(ExitCode::Usage, "this process has one core; what ranks do to each other shows on two at least");
-  figures.latency = signalLatency();
+  std::vector<double> latencies;
+  for (int other : std::span(cores).subspan(1))
+    latencies.push_back(signalLatency(cores[0], other));
+  figures.latency = medianOf(latencies);
+  figures.leastLatency = std::ranges::min(latencies);
+  figures.mostLatency = std::ranges::max(latencies);
   ProgramTimer timer(figures.cores, options);
   std::vector<int64_t> sizes = sizesFor(figures.cores);
   std::vector<double> broadcast = timer.time("directBroadcast", 2, sizes),
