@@ -58,9 +58,9 @@ std::string SimulateCommand::sourceLine(const std::string &file, unsigned line) 
   return begin == std::string::npos ? "" : text.substr(begin);
 }
 
-Json toJson(const cost::ResourceLoad &load) {
-  return {{"resource", load.resource}, {"from", load.from}, {"to", load.to}, {"bytes", load.bytes},
-          {"share", load.share}};
+Json loadJson(const cost::ResourceLoad &load) {
+  return {
+      {"resource", load.resource}, {"from", load.from}, {"to", load.to}, {"bytes", load.bytes}, {"share", load.share}};
 }
 
 Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl::Definition &definition,
@@ -71,9 +71,7 @@ Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl
   if (!trace.empty())
     writeTrace(simulation, timeline);
   const cost::Prediction &prediction = outcome.prediction;
-  Json size = {{"bytes", bytes},
-               {"seconds", prediction.seconds},
-               {"latencySeconds", prediction.latencySeconds}};
+  Json size = {{"bytes", bytes}, {"seconds", prediction.seconds}, {"latencySeconds", prediction.latencySeconds}};
   // There is no bound for collectives of some of a mesh's ranks.
   if (definition.collective.dims.empty()) {
     cost::LowerBound bound = bounds->of(KoloCollective(kindOf(definition.collective)), bytes);
@@ -94,7 +92,7 @@ Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl
                                   {"bottleneck", row.bottleneck}});
   size["links"] = Json::array();
   for (const cost::ResourceLoad &load : prediction.loads)
-    size["links"].push_back(toJson(load));
+    size["links"].push_back(loadJson(load));
   size["traffic"] = outcome.traffic;
   return size;
 }
@@ -102,8 +100,8 @@ Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl
 void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline) {
   std::vector<cost::StatementLabel> labels;
   for (const cost::SimulatedLine &line : simulation.statements())
-    labels.push_back({line.line ? fmt::format("{}:{}", line.file, line.line) : line.file,
-                      sourceLine(line.file, line.line)});
+    labels.push_back(
+        {line.line ? fmt::format("{}:{}", line.file, line.line) : line.file, sourceLine(line.file, line.line)});
   std::vector<std::string> names;
   for (int64_t rank = 0; rank < placement->numRanks(); ++rank)
     names.push_back(fmt::format("rank {}: node {}, {}", rank, placement->nodeOf(rank),
@@ -127,7 +125,8 @@ Json SimulateCommand::simulate(const CompileRequest &request) {
 
 std::string timeText(double seconds) {
   return seconds < 1e-3 ? fmt::format("{:.2f} us", seconds * 1e6)
-                        : seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
+         : seconds < 1  ? fmt::format("{:.3f} ms", seconds * 1e3)
+                        : fmt::format("{:.3f} s", seconds);
 }
 
 void SimulateCommand::print(const std::string &name, const Json &sizes) const {

@@ -1,0 +1,97 @@
+"""kolo simulate: what a program costs on a machine, and the timeline that Perfetto opens."""
+import json
+import unittest
+
+from tool import ToolTest
+
+RING = ["simulate", "ringAllGather", "--machine", "frontier", "--mesh", "rank=8"]
+RAIL = ["simulate", "railAllGather", "--machine", "frontier", "--mesh", "node=4,gpu=8", "--bytes", "64M"]
+
+
+class Simulate(ToolTest):
+    def simulated(self, *arguments):
+        return json.loads(self.succeeds(*arguments, "--json"))
+
+    def test_gives_every_size_with_its_bound_and_breakdown(self):
+        report = self.simulated(*RING, "--bytes", "1K,64K,1M")
+        self.assertEqual(report["machine"], "frontier")
+        self.assertEqual(report["mesh"], "rank=8")
+        self.assertEqual(report["collective"], "all_gather")
+        self.assertEqual(report["model"], "simulation")
+        self.assertEqual([schedule["name"] for schedule in report["schedules"]], ["ringAllGather"])
+        sizes = report["schedules"][0]["sizes"]
+        self.assertEqual([size["bytes"] for size in sizes], [1 << 10, 1 << 16, 1 << 20])
+        for size in sizes:
+            self.assertAlmostEqual(size["fractionOfBound"], size["boundSeconds"] / size["seconds"])
+            self.assertLessEqual(size["fractionOfBound"], 1)
+            self.assertTrue(size["bottleneck"])
+            self.assertAlmostEqual(sum(row["seconds"] for row in size["statements"]), size["seconds"])
+            self.assertAlmostEqual(sum(row["latencySeconds"] for row in size["statements"]), size["latencySeconds"])
+            sent = [row for row in size["statements"] if row["file"].endswith("Blocks.cpp")]
+            self.assertEqual([row["executions"] for row in sent], [7])
+            self.assertEqual(size["traffic"][0][1], size["bytes"] * 7 / 8)
+            for link in size["links"]:
+                self.assertGreater(link["bytes"], 0)
+                self.assertLessEqual(link["share"], 1 + 1e-9)
+        self.assertLess(sizes[0]["seconds"], sizes[2]["seconds"])
+
+    def test_prints_a_table_and_the_breakdown(self):
+        said = self.succeeds(*RING, "--bytes", "1M,64M")
+        self.assertRegex(said, r"ringAllGather on frontier, rank=8: simulated\n")
+        self.assertRegex(said, r"(?m)^ *67108864 .* %  \w")
+        self.assertRegex(said, r"(?m)^ .*  algorithms/Blocks\.cpp:\d+")
+
+    def test_compares_several_and_writes_a_file(self):
+        said = self.succeeds("simulate", "ringAllGather", "bruckAllGather", "--machine", "ring8", "--mesh", "rank=8",
+                             "--bytes", "1M", "--json", "out.json")
+        self.assertIn("bruckAllGather on ring8", said)
+        with open(self.file("out.json")) as text:
+            names = [schedule["name"] for schedule in json.load(text)["schedules"]]
+        self.assertEqual(names, ["ringAllGather", "bruckAllGather"])
+
+    def test_schedules_change_the_time(self):
+        plain = self.simulated(*RAIL)["schedules"][0]
+        pipelined = self.simulated(*RAIL, "--pipeline", "8")["schedules"][0]
+        self.assertEqual((plain["schedule"], pipelined["schedule"]), ({}, {"pipeline": 8}))
+        self.assertLess(pipelined["sizes"][0]["seconds"], plain["sizes"][0]["seconds"])
+
+    def test_calls_follow_each_other(self):
+        one = self.simulated(*RING, "--bytes", "1M")["schedules"][0]["sizes"][0]
+        many = self.simulated(*RING, "--bytes", "1M", "--calls", "5")["schedules"][0]["sizes"][0]
+        self.assertEqual(many["transfers"], 5 * one["transfers"])
+        self.assertLessEqual(many["seconds"], one["seconds"] * 1.000001)
+
+    def test_writes_a_timeline(self):
+        self.succeeds(*RAIL, "--trace", "trace.json")
+        with open(self.file("trace.json")) as text:
+            events = json.load(text)["traceEvents"]
+        names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        self.assertEqual(len(names), 32)
+        self.assertEqual(names[9], "rank 9: node 1, GCD 1")
+        slices = [event for event in events if event["ph"] == "X"]
+        self.assertEqual({event["pid"] for event in slices}, set(range(32)))
+        self.assertTrue(any("RailAllGather.cpp" in event["args"]["statement"] for event in slices))
+        times = [event["ts"] for event in events if event["ph"] != "M"]
+        self.assertEqual(times, sorted(times))
+        starts = sorted(event["id"] for event in events if event["ph"] == "s")
+        self.assertEqual(starts, sorted(event["id"] for event in events if event["ph"] == "f"))
+        self.assertEqual(len(starts), len(set(starts)))
+        self.assertGreater(len(starts), 0)
+
+    def test_refuses_what_makes_no_timeline(self):
+        self.refuses(2, *RING, "--trace", "trace.json", says="--trace: shows one program with one number of bytes")
+        self.refuses(2, *RING, "--bytes", "1M", "--trace", "no/trace.json", says="--trace")
+        self.refuses(2, "simulate", "directAllToAll", "--machine", "frontier", "--mesh", "rank=1024", "--bytes", "1M",
+                     "--trace", "trace.json", says="the timeline has more than 1000000 entries")
+        self.assertEqual(self.listing(), [])
+
+    def test_refuses_what_it_cannot_simulate(self):
+        self.refuses(2, "simulate", "ringAllGather", "--machine", "frontier", "--mesh", "rank=32768", "--bytes", "1M",
+                     says="more than the 16384 that can be simulated")
+        self.refuses(2, *RING, "--calls", "0", says="--calls")
+        self.refuses(2, "simulate", "ringAllGather", "--machine", "frontier", "--mesh", "rank=7", "--bytes", "1M",
+                     "--placement", "per-node=4", says="placement")
+
+
+if __name__ == "__main__":
+    unittest.main()
