@@ -13,6 +13,8 @@ public:
   void addEdge(size_t from, size_t to, double forth, double back);
   /// Once per graph.
   double run(size_t source, size_t sink);
+  /// Once it ran: whether the vertex is on the source's side of a smallest cut.
+  bool isOnSourceSide(size_t vertex) const { return distance[vertex] >= 0; }
 
 private:
   struct Edge {
