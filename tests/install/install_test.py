@@ -71,7 +71,8 @@ class Installed(unittest.TestCase):
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
                                    r"lib/libkolo_(cuda|hip)\.so|include/kolo/(dsl|runtime)/\w+\.h|"
-                                   r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json)\Z")
+                                   r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json|"
+                                   r"share/kolo/report/[\w.-]+)\Z")
 
     def test_no_file_names_the_source_or_the_first_prefix(self):
         for name in listing(self.prefix):

@@ -23,7 +23,7 @@ def files(*suffixes):
 
 class Format(unittest.TestCase):
     def test_every_file_is_formatted(self):
-        done = subprocess.run(["clang-format-22", "--dry-run", "-Werror", *files(".h", ".cpp", ".c")], text=True,
+        done = subprocess.run(["clang-format-22", "--dry-run", "-Werror", *files(".h", ".cpp", ".c", ".js")], text=True,
                               capture_output=True, check=False)
         wrong = sorted(set(re.findall(r"^(.*?):\d+:\d+: error", done.stderr, re.M)))
         self.assertEqual((done.returncode, wrong), (0, []), "clang-format-22 -i mends them\n" + done.stderr[:2000])

@@ -15,8 +15,9 @@ const scaled = (value, units, step) => {
 
 const bytesText = (bytes) => scaled(bytes, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"], 1024);
 
-const timeText = (seconds) =>
-  seconds === 0 ? "0" : seconds >= 1 ? `${digits(seconds)} s` : scaled(seconds * 1e9, ["ns", "µs", "ms", "s"], 999.5);
+const timeText = (seconds) => seconds === 0 ? "0" :
+    seconds >= 1                            ? `${digits(seconds)} s` :
+                                              scaled(seconds * 1e9, ["ns", "µs", "ms", "s"], 999.5);
 
 const bandwidthText = (bytesPerSecond) => `${digits(bytesPerSecond / 1e9)} GB/s`;
 
@@ -32,4 +33,4 @@ const collectiveText = (collective) => {
 
 // {pipeline: 4, protocol: "ll"} -> "pipeline 4, protocol ll"
 const scheduleText = (schedule) =>
-  Object.entries(schedule || {}).map(([name, value]) => `${name}\u00a0${value}`).join(", ");
+    Object.entries(schedule || {}).map(([name, value]) => `${name}\u00a0${value}`).join(", ");
