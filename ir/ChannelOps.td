@@ -19,7 +19,7 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
 
     program_c1: between one and four mesh dimensions, with distinct names.
     program_c2: the group dimensions are dimensions of the mesh, in increasing order.
-    program_c3: every entry of `meshes` has one positive size per dimension.
+    program_c3: every entry of `meshes` has one positive size per dimension, and at most 1,048,576 ranks.
     program_c4: no statement of the choreography phase inside.
     program_c5: a published buffer is written by this rank only, and only before `enter`.
     program_c6: any rank puts packets, then the rank that owns them copies or reduces them. No other op touches them, no fuse

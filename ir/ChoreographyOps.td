@@ -19,7 +19,7 @@ def ChoreographyOp : KoloOp<"choreography", [IsolatedFromAbove, NoTerminator, Si
 
     choreography_c1: between one and four mesh dimensions, with distinct names.
     choreography_c2: the group dimensions are dimensions of the mesh, in increasing order.
-    choreography_c3: every entry of `meshes` has one positive size per dimension.
+    choreography_c3: every entry of `meshes` has one positive size per dimension, and at most 1,048,576 ranks.
     choreography_c4: no op of the channel phase inside.
     choreography_c5: every entry of `checked` is of another entry of `meshes`.
   }];

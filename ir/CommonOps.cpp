@@ -1,4 +1,5 @@
 // Verifiers and helpers shared by both phases.
+#include "ir/Limits.h"
 #include "ir/VerifyProgram.h"
 
 #include "mlir/IR/Matchers.h"
@@ -57,10 +58,14 @@ LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, Strin
     return op->emitOpError() << label << "_c1: a mesh has between one and four dimensions with distinct names";
   if (shape.collective.getGroupDims().front() < 0 || shape.collective.getGroupDims().back() >= int64_t(numDims))
     return op->emitOpError() << label << "_c2: the collective runs over a dimension that the mesh does not have";
-  for (auto sizes : shape.meshes.getAsRange<DenseI64ArrayAttr>())
+  for (auto sizes : shape.meshes.getAsRange<DenseI64ArrayAttr>()) {
     if (size_t(sizes.size()) != numDims || llvm::any_of(sizes.asArrayRef(), [](int64_t size) { return size < 1; }))
       return op->emitOpError() << label << "_c3: mesh sizes [" << sizes.asArrayRef() << "] do not fit a mesh of "
                                << numDims << " dimensions";
+    if (!hasFewEnoughRanks(sizes.asArrayRef()))
+      return op->emitOpError() << label << "_c3: a mesh of sizes [" << sizes.asArrayRef() << "] has more than "
+                               << maxMeshRanks << " ranks";
+  }
   return success();
 }
 

@@ -1,5 +1,6 @@
 // Registers the dialect, its attributes, its types and its ops.
 #include "ir/Kolo.h"
+#include "ir/Limits.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -48,6 +49,8 @@ LogicalResult ProofAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
   auto isPositive = [](int64_t size) { return size > 0; };
   if (mesh.size() != on.size() || !llvm::all_of(mesh, isPositive) || !llvm::all_of(on, isPositive))
     return emitError() << "proof_c1: both meshes must have the same number of dimensions, and positive sizes";
+  if (!hasFewEnoughRanks(mesh) || !hasFewEnoughRanks(on))
+    return emitError() << "proof_c1: both meshes must have at most " << maxMeshRanks << " ranks";
   return success();
 }
 

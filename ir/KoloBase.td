@@ -133,7 +133,7 @@ def ProofAttr : AttrDef<KoloDialect, "Proof"> {
   let description = [{
     `#kolo.proof<[64] on [16]>`: the checker represents a mesh that is too large by a smaller one of the same kind.
 
-    proof_c1: both meshes have the same number of dimensions, and positive sizes.
+    proof_c1: both meshes have the same number of dimensions, positive sizes, and at most 1,048,576 ranks.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$mesh, ArrayRefParameter<"int64_t">:$on);
   let assemblyFormat = "`<` `[` $mesh `]` `on` ` ` `[` $on `]` `>`";

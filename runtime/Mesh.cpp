@@ -3,7 +3,6 @@
 #include "kolo/runtime/Types.h"
 
 #include <charconv>
-#include <limits>
 
 namespace kolo::runtime {
 namespace {
@@ -35,8 +34,11 @@ Result<Mesh> Mesh::create(std::vector<MeshDim> dims) {
       for (size_t earlier = 0; earlier < index; ++earlier)
         if (dims[earlier].name == dim.name)
           return error(StatusCode::InvalidArgument, "mesh dimension '{}' appears twice", dim.name);
-      if (dim.size < 1 || dim.size > std::numeric_limits<int32_t>::max() / ranks)
+      if (dim.size < 1)
         return error(StatusCode::InvalidArgument, "mesh dimension '{}' cannot have size {}", dim.name, dim.size);
+      if (dim.size > KOLO_MAX_MESH_RANKS / ranks)
+        return error(StatusCode::InvalidArgument, "mesh dimension '{}' of size {}: a mesh has at most {} ranks",
+                     dim.name, dim.size, KOLO_MAX_MESH_RANKS);
       ranks *= dim.size;
     }
     Mesh mesh;

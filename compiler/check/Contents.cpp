@@ -39,8 +39,8 @@ WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputCh
   llvm_unreachable("every collective is handled");
 }
 
-Contents::Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder)
-    : group(group), inputBuffer(inputBuffer), tracksOrder(tracksOrder) {
+Contents::Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes)
+    : group(group), inputBuffer(inputBuffer), tracksOrder(tracksOrder), maxBytes(maxBytes) {
   internRanks(BitVector(unsigned(group.numRanks())));
   intern({noCall});
 }
@@ -65,6 +65,7 @@ uint32_t Contents::internRanks(BitVector ranks) {
   for (uint32_t candidate : candidates)
     if (rankSets[candidate] == ranks)
       return candidate;
+  numBytes += int64_t(ranks.getMemorySize());
   candidates.push_back(uint32_t(rankSets.size()));
   rankSets.push_back(std::move(ranks));
   return candidates.back();
@@ -80,6 +81,8 @@ uint32_t Contents::internOrder(uint32_t a, uint32_t b) {
 }
 
 Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
+  if (isFull())
+    return undefined;
   BitVector ranks{unsigned(group.numRanks())};
   ranks.set(unsigned(rank));
   return intern(
@@ -87,6 +90,8 @@ Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
 }
 
 Contents::Id Contents::combine(Id a, Id b, Operation *op) {
+  if (isFull())
+    return undefined;
   const Node left = nodes[a], right = nodes[b];
   if (left.call == mistakeCall || right.call == mistakeCall)
     return left.call == mistakeCall ? a : b;

@@ -36,7 +36,9 @@ std::string ordinal(int64_t call);
 /// were combined in another order. The two operands of one reduction have no order, since reductions commute bitwise.
 class Contents {
 public:
-  Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder);
+  /// Sets of ranks may take `maxBytes`. Beyond, `isFull` says so, and the contents mean nothing any more.
+  Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes);
+  bool isFull() const { return numBytes > maxBytes; }
 
   using Id = uint32_t;
   static constexpr Id undefined = 0;
@@ -50,10 +52,10 @@ public:
   Id leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, mlir::Operation *op);
   /// The same content after an element of the group, or its inverse, has moved all ranks.
   Id move(int64_t element, Id content) {
-    return group.isRepresentative(element) ? content : translate(element, content, false);
+    return isFull() || group.isRepresentative(element) ? content : translate(element, content, false);
   }
   Id moveBack(int64_t element, Id content) {
-    return group.isRepresentative(element) ? content : translate(element, content, true);
+    return isFull() || group.isRepresentative(element) ? content : translate(element, content, true);
   }
 
   /// Whether these are the wanted contributions of this call, in whatever order.
@@ -88,6 +90,7 @@ private:
   const RankGroup &group;
   uint32_t inputBuffer;
   bool tracksOrder;
+  int64_t maxBytes, numBytes = 0;
   std::vector<Node> nodes;
   Numbering<Pair> nodeNumbers;
   std::vector<llvm::BitVector> rankSets;

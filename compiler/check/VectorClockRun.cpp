@@ -22,13 +22,27 @@ static int64_t numTurns(const BufferInfo &buffer) {
   return buffer.role == BufferRole::Published || buffer.role == BufferRole::Packets ? 2 : 1;
 }
 
+static int64_t numPlacesOf(const BufferInfo &buffer, const Grid &grid) {
+  return grid.numChunks * std::max(grid.numParts, 1) * numTurns(buffer);
+}
+
+bool VectorClockRun::isTooLarge(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options) {
+  auto numOrbits = double(traced.traces.size());
+  double numPlaces = 0;
+  for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids()))
+    numPlaces += double(numPlacesOf(buffer, grid));
+  return numOrbits * double(tracer.numRanks()) * sizeof(uint32_t) > double(options.maxBytes) ||
+         numOrbits * numPlaces * sizeof(Cell) > double(options.maxChunkBytes());
+}
+
 VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
-      contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder()), states(traced.traces.size()) {
+      contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder(), options.maxChunkBytes()),
+      states(traced.traces.size()) {
   for (RankState &state : states) {
     state.clock.assign(size_t(tracer.numRanks()), 0);
     for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids())) {
-      size_t numPlaces = size_t(grid.numChunks) * size_t(std::max(grid.numParts, 1)) * size_t(numTurns(buffer));
+      auto numPlaces = size_t(numPlacesOf(buffer, grid));
       state.cells.emplace_back(numPlaces);
       state.packets.emplace_back(buffer.role == BufferRole::Packets ? numPlaces : 0);
     }
@@ -72,7 +86,7 @@ bool VectorClockRun::advance(size_t orbit) {
   bool didStep = false;
   while (states[orbit].time < calls * stepsPerCall(orbit) && step(orbit)) {
     didStep = true;
-    if (clockBytes > options.maxBytes) {
+    if (clockBytes > options.maxBytes || contents.isFull()) {
       result.outOfMemory = true;
       break;
     }

@@ -52,6 +52,8 @@ struct VectorClockResult {
 
 class VectorClockRun {
 public:
+  /// Whether the clocks and chunks of all orbits take more than the options allow, before the first step.
+  static bool isTooLarge(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
   VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
   ~VectorClockRun();
   VectorClockResult run();

@@ -79,6 +79,8 @@ public:
 private:
   bool isTooLarge(Verdict &verdict);
   bool checkBalance(const TracedGroup &traced);
+  void follow(const TracedGroup &traced, Verdict &verdict);
+  std::string needsMoreMemory() const;
   void explain(const TracedGroup &traced, const VectorClockResult &result);
   void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
   void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
@@ -112,6 +114,10 @@ std::string ProgramCheck::describeChunk(int64_t owner, uint32_t buffer, int64_t 
 
 /// Estimates from one rank's trace what all of them cost.
 bool ProgramCheck::isTooLarge(Verdict &verdict) {
+  if (tracer.bufferOfTooManyChunks) {
+    verdict.tooLarge = "has too many chunks of '" + *tracer.bufferOfTooManyChunks + "' to number them in 31 bits";
+    return true;
+  }
   tracer.maxEvents = std::max<int64_t>(options.maxWork / tracer.numRanks(), 1);
   Trace trace;
   tracer.run(0, trace);
@@ -248,33 +254,50 @@ void ProgramCheck::explain(const TracedGroup &traced, const VectorClockResult &r
 void ProgramCheck::run(Verdict &verdict) {
   if (!tracer.mistake && isTooLarge(verdict))
     return;
-  std::optional<TracedGroup> traced = tracer.mistake ? std::nullopt : traceAll(tracer);
+  std::optional<TracedGroup> traced = tracer.mistake ? std::nullopt : traceAll(tracer, options.maxChunkBytes());
   if (tracer.mistake) {
     Refutation &refuted =
         refute(Property::Bounds, tracer.mistake->message,
                tracer.mistake->op == UINT32_MAX ? nullptr : tracer.program().ops[tracer.mistake->op].op);
     refuted.loc = tracer.mistake->loc;
     refuted.ranks = {tracer.mistake->rank};
+  } else if (!traced) {
+    verdict.tooLarge = needsMoreMemory();
+    return;
   } else if (checkBalance(*traced)) {
-    int64_t numWaits = 0;
-    for (const Trace &trace : traced->traces)
-      numWaits += llvm::count_if(trace.events, [](const Event &event) {
-        return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
-      });
-    if (int64_t work = numWaits * tracer.numRanks() * VectorClockRun::numCalls(tracer); work > options.maxWork) {
-      verdict.tooLarge = "needs " + std::to_string(work) + " clock entries, " + std::to_string(options.maxWork) +
-                         " are allowed; --budget raises that";
-      return;
-    }
-    VectorClockResult result = VectorClockRun(tracer, *traced, options).run();
-    if (result.outOfMemory)
-      verdict.tooLarge =
-          "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks; --budget raises that";
-    explain(*traced, result);
-    if (result.ranksAgreeBitwise)
-      verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
+    follow(*traced, verdict);
   }
   verdict.refutation = std::move(refutation);
+}
+
+/// Follows one rank of every orbit through its calls.
+void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
+  int64_t numWaits = 0;
+  for (const Trace &trace : traced.traces)
+    numWaits += llvm::count_if(trace.events, [](const Event &event) {
+      return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
+    });
+  if (int64_t work = numWaits * tracer.numRanks() * VectorClockRun::numCalls(tracer); work > options.maxWork) {
+    verdict.tooLarge = "needs " + std::to_string(work) + " clock entries, " + std::to_string(options.maxWork) +
+                       " are allowed; --budget raises that";
+    return;
+  }
+  if (VectorClockRun::isTooLarge(tracer, traced, options)) {
+    verdict.tooLarge = needsMoreMemory();
+    return;
+  }
+  VectorClockResult result = VectorClockRun(tracer, traced, options).run();
+  if (result.outOfMemory) {
+    verdict.tooLarge = needsMoreMemory();
+    result.wrongOutput.reset(); // what chunks hold was lost
+  }
+  explain(traced, result);
+  if (result.ranksAgreeBitwise)
+    verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
+}
+
+std::string ProgramCheck::needsMoreMemory() const {
+  return "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks and chunks; --budget raises that";
 }
 
 /// What holds on all meshes alike.

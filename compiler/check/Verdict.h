@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Location.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ struct CheckOptions {
   /// mesh by a representative one. If `mayReplaceMesh` is false, the verdict is `tooLarge` instead.
   int64_t maxBytes = int64_t(1) << 30;
   int64_t maxWork = int64_t(1) << 33;
+  /// Bytes that traces, chunks and what they hold may take, each: more than clocks where few are allowed.
+  int64_t maxChunkBytes() const { return std::max(maxBytes, int64_t(1) << 30); }
   bool mayReplaceMesh = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;

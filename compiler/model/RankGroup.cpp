@@ -317,15 +317,17 @@ namespace {
 /// Looks for the translations of one kind along every dimension, then for the other where there is none.
 class GroupFinder {
 public:
-  explicit GroupFinder(Tracer &tracer) : tracer(tracer) {}
+  GroupFinder(Tracer &tracer, int64_t maxBytes) : tracer(tracer), maxBytes(maxBytes) {}
   std::optional<TracedGroup> run();
 
 private:
   bool makeGroup(ArrayRef<Translation> kinds, std::optional<RankGroup> &group);
-  /// Traces all ranks and compares them with their representatives. Gives the first rank that differs, or -1.
+  /// Traces all ranks and compares them with their representatives. Gives the first rank that differs, or -1; nothing
+  /// as traceAll.
   std::optional<int64_t> verify(TracedGroup &traced);
 
   Tracer &tracer;
+  int64_t maxBytes;
   Trace first;                   // of rank 0
   std::vector<Trace> neighbours; // of rank 0, one step along every dimension
 };
@@ -339,9 +341,15 @@ bool GroupFinder::makeGroup(ArrayRef<Translation> kinds, std::optional<RankGroup
 }
 
 std::optional<int64_t> GroupFinder::verify(TracedGroup &traced) {
-  for (int32_t rank : traced.group.representatives())
-    if (!tracer.run(rank, traced.traces.emplace_back()))
+  int64_t numBytes = 0;
+  for (int32_t rank : traced.group.representatives()) {
+    Trace &trace = traced.traces.emplace_back();
+    if (!tracer.run(rank, trace))
       return std::nullopt;
+    numBytes += int64_t(trace.events.size() * sizeof(Event) + trace.numbers.size() * sizeof(int32_t));
+    if (numBytes > maxBytes)
+      return std::nullopt;
+  }
   Trace trace;
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
     if (traced.group.isRepresentative(rank))
@@ -414,6 +422,6 @@ std::optional<TracedGroup> GroupFinder::run() {
 
 } // namespace
 
-std::optional<TracedGroup> traceAll(Tracer &tracer) { return GroupFinder(tracer).run(); }
+std::optional<TracedGroup> traceAll(Tracer &tracer, int64_t maxBytes) { return GroupFinder(tracer, maxBytes).run(); }
 
 } // namespace kolo

@@ -74,7 +74,8 @@ struct TracedGroup {
   std::vector<Trace> traces; // by orbit
 };
 
-/// Nothing when the tracer found a mistake, or the program is longer than it may be.
-std::optional<TracedGroup> traceAll(Tracer &tracer);
+/// Nothing when the tracer found a mistake, when the program is longer than it may be, or when the traces take more
+/// than `maxBytes`.
+std::optional<TracedGroup> traceAll(Tracer &tracer, int64_t maxBytes);
 
 } // namespace kolo

@@ -31,7 +31,9 @@ void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector
 Tracer::Tracer(Code &code, ArrayRef<int64_t> mesh, int64_t root, bool isInPlace) : code(code), sizes(mesh), root(root) {
   for (int64_t size : sizes)
     ranks *= size;
-  findRoots();
+  CollectiveKind kind = code.program.getCollective().getKind();
+  onlyRootHasInput = isAtRoot(kind, BufferRole::Input);
+  onlyRootHasOutput = isAtRoot(kind, BufferRole::Output);
   code.evaluator.setMesh(mesh, root);
   if (startGrids(0) && isInPlace)
     findAlias();
@@ -54,15 +56,7 @@ int64_t Tracer::numberInGroup(int64_t rank) const {
 
 bool Tracer::exists(int64_t rank, BufferRole role) const {
   return !(role == BufferRole::Input ? onlyRootHasInput : role == BufferRole::Output && onlyRootHasOutput) ||
-         isRoot[size_t(rank)];
-}
-
-void Tracer::findRoots() {
-  CollectiveKind kind = code.program.getCollective().getKind();
-  onlyRootHasInput = isAtRoot(kind, BufferRole::Input);
-  onlyRootHasOutput = isAtRoot(kind, BufferRole::Output);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    isRoot.push_back(numberInGroup(rank) == root);
+         numberInGroup(rank) == root;
 }
 
 std::optional<uint32_t> Tracer::bufferOf(BufferRole role) const {
@@ -104,9 +98,13 @@ bool Tracer::startGrids(int64_t rank) {
       int64_t extent = code.evaluator.valueIn(extentRegister);
       // One rank alone may have no slots for what others would send; its program then never touches them.
       int64_t least = buffer.role == BufferRole::Scratch || buffer.role == BufferRole::Packets ? 0 : 1;
-      if (extent < least || extent > INT32_MAX || grid.numChunks > INT32_MAX / std::max<int64_t>(extent, 1))
+      if (extent < least)
         return refuse(UINT32_MAX, "grid dimension " + std::to_string(dim) + " of '" + buffer.name + "' has " +
                                       std::to_string(extent) + " chunks");
+      if (grid.numChunks > INT32_MAX / std::max<int64_t>(extent, 1)) {
+        bufferOfTooManyChunks = buffer.name;
+        return false;
+      }
       grid.extents.push_back(int32_t(extent));
       grid.numChunks *= extent;
       if (dim >= buffer.numBlockDims)
@@ -171,7 +169,7 @@ std::pair<uint32_t, int64_t> Tracer::resolve(int64_t rank, uint32_t buffer, int6
 }
 
 bool Tracer::run(int64_t rank, Trace &trace) {
-  if (mistake)
+  if (mistake || bufferOfTooManyChunks)
     return false;
   tracedRank = rank;
   trace.events.clear();

@@ -53,11 +53,12 @@ public:
   /// then have slices of the larger buffer instead of slices of the smaller one.
   Tracer(Code &code, llvm::ArrayRef<int64_t> mesh, int64_t root, bool isInPlace);
 
-  /// False, with `mistake`, when the rank takes a step that it may not take. `maxEvents` more events end the trace with
-  /// `isTooLong`.
+  /// False, with `mistake`, when the rank takes a step that it may not take, and with `bufferOfTooManyChunks`.
+  /// `maxEvents` more events end the trace with `isTooLong`.
   bool run(int64_t rank, Trace &trace);
 
   std::optional<TraceMistake> mistake;
+  std::optional<std::string> bufferOfTooManyChunks; // its chunks cannot be numbered, and no rank can be traced
   bool isTooLong = false;
   int64_t maxEvents = INT64_MAX;
   int64_t numLinesRun = 0;
@@ -87,7 +88,6 @@ private:
     bool isOwnBlock; // its grid is that of the owner's block in the outer buffer
   };
   bool findAlias();
-  void findRoots();
   bool liesInside(int64_t rank, uint32_t buffer) const;
   bool startGrids(int64_t rank);
   bool addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace);
@@ -106,7 +106,6 @@ private:
   std::optional<Alias> alias;
   std::vector<Grid> bufferGrids;
   bool onlyRootHasInput = false, onlyRootHasOutput = false;
-  std::vector<bool> isRoot; // by rank, inside its group
 };
 
 /// Numbers of the chunks in a box, in row-major order of the box.

@@ -65,20 +65,28 @@ private:
 
 LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, llvm::SetVector<Operation *> &hazards,
                                 llvm::SetVector<Operation *> &undecided) {
-  if (candidates.empty())
+  auto isOpen = [&](Operation *statement) {
+    return candidates.contains(statement) && !hazards.contains(statement) && !undecided.contains(statement);
+  };
+  int64_t numOpen = llvm::count_if(candidates, isOpen);
+  if (numOpen == 0)
     return success();
-  return unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
-    if (!candidates.contains(statement) || hazards.contains(statement) || undecided.contains(statement))
+  LogicalResult walked = unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
+    if (!isOpen(statement))
       return success();
     if (movesSeen[statement] > maxMoves) {
       undecided.insert(statement);
-      return success();
+    } else {
+      FailureOr<bool> hazard = hasHazard(statement);
+      if (failed(hazard))
+        return failure();
+      if (*hazard)
+        hazards.insert(statement);
     }
-    FailureOr<bool> hazard = hasHazard(statement);
-    if (succeeded(hazard) && *hazard)
-      hazards.insert(statement);
-    return hazard;
+    numOpen -= !isOpen(statement);
+    return success(numOpen > 0); // else the rest of a long loop would change nothing
   });
+  return success(succeeded(walked) || numOpen == 0);
 }
 
 /// The dimensions along which all ranks see the same picture, shifted. There the coordinate changes neither the pattern

@@ -50,8 +50,8 @@ std::vector<Report> checkAll(mlir::ModuleOp module, const CheckOptions &options,
   for (ProgramOp program : module.getOps<ProgramOp>())
     for (auto mesh : program.getMeshes().getAsRange<mlir::DenseI64ArrayAttr>()) {
       Report &report = reports.emplace_back(Report{program, checkProgram(program, mesh, options), std::nullopt});
-      if (wantCounts)
-        report.counts = countSynchronisation(program, mesh);
+      if (wantCounts && !report.verdict.tooLarge)
+        report.counts = countSynchronisation(program, report.verdict.checkedOn);
     }
   return reports;
 }
@@ -122,7 +122,7 @@ void printSynchronisation(llvm::ArrayRef<Report> reports) {
     rows.front().push_back(name);
   for (const Report &report : reports) {
     std::vector<std::string> &row = rows.emplace_back();
-    row.push_back(describeMesh(report.program, report.verdict.mesh));
+    row.push_back(describeMesh(report.program, report.verdict.checkedOn));
     if (!report.counts) {
       row.resize(rows.front().size(), "-");
       continue;

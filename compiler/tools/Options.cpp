@@ -22,8 +22,6 @@
 
 namespace kolo::tools {
 
-static constexpr int64_t mostRanks = 65536;
-
 int64_t parseSize(const std::string &text, const std::string &flag) {
   int64_t number = 0;
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -42,9 +40,6 @@ runtime::Mesh parseMesh(const std::string &text) {
   auto mesh = runtime::Mesh::parse(text);
   if (!mesh.isOk())
     throw ToolError(ExitCode::Usage, "--mesh: " + mesh.status().message() + "; a mesh is written like node=2,gpu=4");
-  if (mesh->numRanks() > mostRanks)
-    throw ToolError(ExitCode::Usage, "--mesh: " + text + " has " + std::to_string(mesh->numRanks()) +
-                                         " ranks; at most " + std::to_string(mostRanks) + " can be compiled for");
   return std::move(mesh).value();
 }
 

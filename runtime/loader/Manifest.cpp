@@ -18,6 +18,11 @@ std::vector<int64_t> readSizes(ManifestReader &reader, const json &sizes, const 
   else
     for (const json &size : sizes)
       mesh.push_back(reader.number(size, path, 1));
+  int64_t most = KOLO_MAX_MESH_RANKS;
+  for (int64_t size : mesh)
+    most /= std::max<int64_t>(size, 1);
+  if (most == 0)
+    reader.fail(path, fmt::format("has more than {} ranks", KOLO_MAX_MESH_RANKS));
   return mesh;
 }
 

@@ -11,13 +11,13 @@
 
 namespace kolo::runtime {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json; // the dimensions of a mesh have an order
 
 /// Reads fields and keeps the first error. After an error every read gives an empty value.
 class ManifestReader {
 public:
   const Status &status() const { return failure; }
-  void fail(const std::string &path, const char *problem) {
+  void fail(const std::string &path, const std::string &problem) {
     if (failure.isOk())
       failure = error(StatusCode::BadPlugin, "its manifest's field '{}' {}", path, problem);
   }

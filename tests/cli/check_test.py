@@ -58,6 +58,23 @@ class Proofs(CheckTest):
         self.refuses(2, "check", *arguments, "--no-sampling", says=["ringAllGather", "rank=64", "--budget"])
         self.assertNotIn("in its place", self.succeeds("check", *arguments[:-1], "64M"))
 
+    def test_a_million_ranks_are_represented_and_more_are_refused(self):
+        for algorithm, mesh in [("railAllGather", "node=131072,gpu=8"), ("binomialGather", "rank=1048576"),
+                                ("rabenseifnerAllReduce", "rank=1048576")]:
+            said = self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "-v")
+            [checked] = re.findall(r"(\S+) was checked in its place", said)
+            self.assertRegex(said, rf"synchronisation per rank, lane and call\n.*\n{checked} ")
+            [found] = json.loads(self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "--json"))
+            self.assertEqual((found["mesh"], found["checkedOn"]), (mesh, checked))
+            self.assertIsNotNone(found["synchronisation"])
+        with open(self.file(self.copy("channel.mlir"))) as text:
+            program = text.read()
+        for sizes in ("1048577", "4294967296"):
+            path = self.write("many.mlir", re.sub(r"meshes \[.*?\]\]", f"meshes [[{sizes}]]", program))
+            for command in ("check", "compile"):
+                [(_, _, message)] = self.mistakes(command, path)
+                self.assertIn("more than 1048576 ranks", message)
+
     def test_verbose_counts_what_synchronisation_remains(self):
         out = self.kolo("check", self.copy("racy.mlir"), "-v").out
         rows = [re.split(r"  +", line) for line in out[out.index("racy: synchronisation"):].splitlines()[1:]]

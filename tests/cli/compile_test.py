@@ -170,7 +170,8 @@ class Refusals(ToolTest):
     def test_meshes_that_do_not_fit(self):
         self.refuses(2, "compile", "ringAllGather", "--mesh", "node=4", says=["rank=N", "node=4"])
         self.refuses(2, "compile", "railAllGather", "--mesh", "gpu=2,node=4", says=["node=N,gpu=N", "gpu=2,node=4"])
-        self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=2000000000", says=["2000000000", "65536"])
+        self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=2000000000", says=["2000000000", "1048576"])
+        self.refuses(2, "compile", "railAllGather", "--mesh", "node=524288,gpu=4", says=["'gpu'", "1048576"])
         outcome = self.kolo("compile", "recursiveDoublingAllGather", "--mesh", "rank=6", "-o", "x.so")
         self.assertEqual((outcome.code, outcome.out), (1, ""), str(outcome))
         self.assertRegex(outcome.err, r"\A\S+Blocks\.cpp:\d+:\d+: error: [^\n]*power of two[^\n]*\n"

@@ -30,11 +30,11 @@ static double cpuSeconds() {
 static std::vector<Sizes> meshesOfManySizes(size_t numDims) {
   switch (numDims) {
   case 1:
-    return {{8}, {64}, {512}, {8192}};
+    return {{8}, {64}, {512}, {8192}, {1048576}};
   case 2:
-    return {{2, 4}, {8, 8}, {64, 8}, {1024, 8}};
+    return {{2, 4}, {8, 8}, {64, 8}, {1024, 8}, {131072, 8}};
   default:
-    return {{2, 2, 2}, {8, 4, 2}, {64, 4, 2}, {1024, 4, 2}};
+    return {{2, 2, 2}, {8, 4, 2}, {64, 4, 2}, {1024, 4, 2}, {131072, 4, 2}};
   }
 }
 

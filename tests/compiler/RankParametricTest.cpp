@@ -37,7 +37,7 @@ static nlohmann::json withoutMeshes(const std::string &manifest) {
   return json;
 }
 
-TEST_P(EveryAlgorithm, HasTheSameChannelProgramForEightAndForEightThousandRanks) {
+TEST_P(EveryAlgorithm, HasTheSameChannelProgramForEightAndForAMillionRanks) {
   const dsl::Definition &definition = definitionOf(GetParam());
   for (bool optimize : {true, false}) {
     std::string text = channelText(GetParam(), smallMesh(definition), optimize);
@@ -46,7 +46,7 @@ TEST_P(EveryAlgorithm, HasTheSameChannelProgramForEightAndForEightThousandRanks)
   }
 }
 
-TEST_P(EveryAlgorithm, HasTheSameCodeForEightAndForEightThousandRanksAndForBothTogether) {
+TEST_P(EveryAlgorithm, HasTheSameCodeForEightAndForAMillionRanksAndForBothTogether) {
   const dsl::Definition &definition = definitionOf(GetParam());
   Sizes smallSizes = smallMesh(definition), largeSizes = largeMesh(definition);
   PluginFile small = compilePlugin(GetParam(), {smallSizes}), large = compilePlugin(GetParam(), {largeSizes});

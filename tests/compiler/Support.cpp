@@ -9,7 +9,7 @@
 namespace kolo::test {
 
 Sizes largeMesh(const dsl::Definition &definition) {
-  static const std::vector<Sizes> meshes = {{}, {8192}, {1024, 8}, {1024, 4, 2}, {1024, 2, 2, 2}};
+  static const std::vector<Sizes> meshes = {{}, {1048576}, {131072, 8}, {131072, 4, 2}, {131072, 2, 2, 2}};
   return meshes[definition.mesh.dims.size()];
 }
 

@@ -8,7 +8,7 @@
 
 namespace kolo::test {
 
-/// A mesh of 8192 ranks with the dimensions of an algorithm.
+/// A mesh of as many ranks as a mesh may have, with the dimensions of an algorithm.
 Sizes largeMesh(const dsl::Definition &definition);
 
 /// The two parts of a plugin file.

@@ -38,6 +38,30 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 // -----
 
+// expected-error @below {{program_c3: a mesh of sizes [1048577] has more than 1048576 ranks}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[1048577]] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c3: a mesh of sizes [4294967296] has more than 1048576 ranks}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4294967296]] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c3: a mesh of sizes [1024, 1025] has more than 1048576 ranks}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["a", "b"] meshes [[1024, 1025]] semaphores 2 {
+}
+
+// -----
+
+// expected-error @below {{program_c3: a mesh of sizes [4294967296, 4294967296] has more than 1048576 ranks}}
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["a", "b"] meshes [[4294967296, 4294967296]] semaphores 2 {
+}
+
+// -----
+
 kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0

@@ -38,6 +38,30 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 // -----
 
+// expected-error @below {{choreography_c3: a mesh of sizes [1048577] has more than 1048576 ranks}}
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[1048577]] {
+}
+
+// -----
+
+// expected-error @below {{choreography_c3: a mesh of sizes [4294967296] has more than 1048576 ranks}}
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4294967296]] {
+}
+
+// -----
+
+// expected-error @below {{choreography_c3: a mesh of sizes [1024, 1025] has more than 1048576 ranks}}
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["a", "b"] meshes [[1024, 1025]] {
+}
+
+// -----
+
+// expected-error @below {{choreography_c3: a mesh of sizes [4294967296, 4294967296] has more than 1048576 ranks}}
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["a", "b"] meshes [[4294967296, 4294967296]] {
+}
+
+// -----
+
 kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
   // expected-error @below {{choreography_c4: belongs to the channel phase}}
   %me = kolo.chan.coord 0

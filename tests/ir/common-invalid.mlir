@@ -138,6 +138,16 @@ module attributes {test = #kolo.proof<[4] on [0]>} {}
 
 // -----
 
+// expected-error @below {{proof_c1: both meshes must have at most 1048576 ranks}}
+module attributes {test = #kolo.proof<[1048576, 2] on [2, 2]>} {}
+
+// -----
+
+// expected-error @below {{proof_c1: both meshes must have at most 1048576 ranks}}
+module attributes {test = #kolo.proof<[2, 2] on [4294967296, 4294967296]>} {}
+
+// -----
+
 kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
   // expected-error @below {{stripe_c1: only a statement or an scf.for has a kolo.stripe, which is a number}}
   %n = kolo.dim_size 0 {kolo.stripe = 1}

@@ -226,6 +226,7 @@ TEST_F(Loader, ImpossibleValuesAreRefused) {
   EXPECT_EQ(refusal("groupDims", json::array({"rank"})), "");
   EXPECT_EQ(refusal("meshes", json::array({json::array({2, 2})})), "");
   EXPECT_EQ(refusal("meshes", json::array({json::array({0})})), "");
+  EXPECT_EQ(refusal("meshes", json::array({json::array({1048577})})), "");
   EXPECT_EQ(refusal("collective", "gossip"), "");
   EXPECT_EQ(refusal("inPlace", "perhaps"), "");
   EXPECT_EQ(refusal("statements", json::array({1})), "");

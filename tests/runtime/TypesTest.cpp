@@ -32,8 +32,14 @@ TEST(Mesh, RanksAreRowMajorSlowestFirst) {
   EXPECT_EQ(Mesh().numRanks(), 1);
 }
 
+TEST(Mesh, TheLargestHasAMillionRanks) {
+  EXPECT_EQ(Mesh::parse("rank=1048576")->numRanks(), KOLO_MAX_MESH_RANKS);
+  EXPECT_EQ(Mesh::parse("node=131072,gpu=8")->coordinates(1048575), (std::vector<int64_t>{131071, 7}));
+}
+
 TEST(Mesh, ImpossibleMeshesAreRefused) {
-  for (const char *text : {"", "node", "node=", "node=0", "node=-1", "node=2x", "=2", "a=2,a=2", "a=2,", "a=2,,b=2",
-                           "a=1,b=1,c=1,d=1,e=1", "a=65536,b=65536", "a=99999999999999999999"})
+  for (const char *text :
+       {"", "node", "node=", "node=0", "node=-1", "node=2x", "=2", "a=2,a=2", "a=2,", "a=2,,b=2", "a=1,b=1,c=1,d=1,e=1",
+        "a=65536,b=65536", "a=1048577", "a=2,b=524289", "a=99999999999999999999"})
     EXPECT_EQ(Mesh::parse(text).status().code(), StatusCode::InvalidArgument) << text;
 }

@@ -2,6 +2,7 @@
 #include "driver/Kinds.h"
 
 #include "ir/Kolo.h"
+#include "ir/Limits.h"
 
 #include "llvm/Support/ErrorHandling.h"
 
@@ -22,6 +23,8 @@ static_assert(getMaxEnumValForCollectiveKind() + 1 == KOLO_NUM_COLLECTIVES);
 KOLO_FOR_EACH_BUFFER_ROLE(KOLO_TIE)
 #undef KOLO_TIE
 static_assert(getMaxEnumValForBufferRole() + 1 == KOLO_NUM_BUFFER_ROLES);
+
+static_assert(maxMeshRanks == KOLO_MAX_MESH_RANKS);
 
 runtime::CollectiveKind kindOf(const dsl::Collective &collective) {
   switch (collective.kind) {

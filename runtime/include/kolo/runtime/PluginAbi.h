@@ -21,6 +21,7 @@ extern "C" {
 /* Raised whenever a struct or a function type in this file changes in any way. */
 #define KOLO_ABI_VERSION 7u
 #define KOLO_MAX_MESH_DIMS 4
+#define KOLO_MAX_MESH_RANKS 1048576 /* of the largest mesh that a program is compiled, checked or predicted for */
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
 /* The facts that every part of Kolo shares: the enums, names, sizes and parsers of all layers come from these four

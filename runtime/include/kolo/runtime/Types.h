@@ -60,7 +60,8 @@ public:
   /// No dimension: one rank.
   Mesh() = default;
 
-  /// InvalidArgument: too many dimensions, an empty or repeated name, a size below 1, more than 2^31 - 1 ranks.
+  /// InvalidArgument: too many dimensions, an empty or repeated name, a size below 1, more than
+  /// KOLO_MAX_MESH_RANKS ranks.
   static Result<Mesh> create(std::vector<MeshDim> dims);
   /// Reads "node=2,gpu=4". InvalidArgument as for create, or when the text has another form.
   static Result<Mesh> parse(std::string_view text);
