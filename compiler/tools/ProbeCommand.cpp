@@ -40,13 +40,14 @@ void print(const HostFigures &figures) {
                row.memory / 1e9);
 }
 
-void probeCommand(const std::string &output) {
+void probeCommand(const std::string &output, double seconds) {
   std::string path = output.empty() ? userPath() : output;
   checkWritable(path, "--output");
   if (path != "-")
     checkRegular(path, "--output");
-  HostFigures figures = probeHost({});
-  std::string text = hostMachineFile(figures, describeMachine(KOLO_VERSION, "kolo probe"));
+  HostFigures figures = probeHost({seconds});
+  std::string text =
+      hostMachineFile(figures, describeMachine(KOLO_VERSION, fmt::format("kolo probe --seconds {}", seconds)));
   assert(std::holds_alternative<cost::Machine>(cost::Machine::parse(text, path)));
   if (path == "-") {
     fmt::print("{}", text);
@@ -66,7 +67,11 @@ void addProbeCommand(CLI::App &app) {
   command->add_option("-o,--output", *output,
                       "the machine file to write; -: standard output; without it, kolo/host.json in\n"
                       "$XDG_DATA_HOME or ~/.local/share, which --machine host reads");
-  command->callback([output] { probeCommand(*output); });
+  auto seconds = std::make_shared<double>(ProbeOptions().seconds);
+  command->add_option("--seconds", *seconds, "spent in calls that are measured; more gives steadier figures")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->callback([output, seconds] { probeCommand(*output, *seconds); });
 }
 
 } // namespace kolo::tools

@@ -12,9 +12,7 @@ from tool import ToolTest
 class Probe(ToolTest):
     def test_measures_and_writes_a_machine(self):
         data = self.file("data")
-        start = time.monotonic()
-        text = self.succeeds("probe", XDG_DATA_HOME=data)
-        self.assertLess(time.monotonic() - start, 60)  # less than 10 s where nothing else runs
+        text = self.succeeds("probe", "--seconds", "0.3", XDG_DATA_HOME=data)
         path = os.path.join(data, "kolo", "host.json")
         self.assertIn(f"written to {path}, which --machine host reads", text)
         with open(path) as file:
@@ -31,13 +29,11 @@ class Probe(ToolTest):
         latency = machine["linkClasses"][0]["latencySeconds"]["bulk"]
         self.assertTrue(1e-9 < latency < 1e-2, latency)
 
-    def test_standard_output_gets_the_file_alone(self):
-        self.assertEqual(json.loads(self.succeeds("probe", "-o", "-"))["name"], "host")
-
     def test_refuses_before_it_measures(self):
         start = time.monotonic()
         self.refuses(2, "probe", "-o", "nowhere/host.json", says="--output: cannot write nowhere/host.json")
         self.refuses(2, "probe", HOME="", XDG_DATA_HOME="", says="--output is needed")
+        self.refuses(2, "probe", "--seconds", "0", says="--seconds")
         self.write("file", "")
         self.refuses(2, "probe", XDG_DATA_HOME=self.file("file"), says="cannot make")
         self.assertLess(time.monotonic() - start, 10)

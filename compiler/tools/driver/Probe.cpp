@@ -27,6 +27,7 @@ constexpr int64_t mostMemoryBytes = int64_t(1) << 30; // of all ranks together
 constexpr int roundTrips = 400, batches = 7;
 constexpr size_t rounds = 3; // seconds apart: a virtual machine is in one of several states for a while
 constexpr int mostCores = 64;
+constexpr const char *programs[] = {"directBroadcast", "directReduce", "allPairsAllGather"};
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -103,7 +104,7 @@ class ProgramTimer {
 public:
   ProgramTimer(int cores, const ProbeOptions &options) : options(options), file("so") {
     CompileRequest request;
-    for (const char *name : {"directBroadcast", "directReduce", "allPairsAllGather"})
+    for (const char *name : programs)
       request.definitions.push_back(findShipped(name));
     request.meshes = {meshOf(2)};
     if (cores > 2)
@@ -122,11 +123,12 @@ public:
     job.isInPlace = true;
     job.check = false;
     int64_t blocks = program == "allPairsAllGather" ? ranks : 1;
+    double secondsPerRound = options.seconds / double(std::size(programs) * sizes.size() * rounds);
     for (size_t round = 0; round < rounds; ++round)
       for (int64_t bytes : sizes) {
         double guess = 5e-6 + double(bytes) * double(blocks) / 5e9;
-        job.sizes.push_back({bytes / blocks / int64_t(sizeof(float)), 2,
-                             int(std::clamp(options.secondsPerSize / double(rounds) / guess, 3.0, 500.0))});
+        job.sizes.push_back(
+            {bytes / blocks / int64_t(sizeof(float)), 2, int(std::clamp(secondsPerRound / guess, 3.0, 500.0))});
       }
     std::vector<Timings> timings = runRanks(job, [](size_t) {});
     std::vector<double> seconds;

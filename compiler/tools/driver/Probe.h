@@ -6,7 +6,7 @@
 namespace kolo::tools {
 
 struct ProbeOptions {
-  double secondsPerSize = 0.06; // of one program at one size
+  double seconds = 3; // in measured calls, all sizes of all programs together; at least a few calls of each
 };
 
 /// Bytes per second, medians of calls of shipped programs with ranks as processes and memory in windows.
