@@ -54,6 +54,7 @@ int main(int argc, char **argv) {
   addBenchCommand(app);
   addTuneCommand(app);
   addMachineCommand(app);
+  addCostCommand(app);
   addProbeCommand(app);
   addSimulateCommand(app);
   addExploreCommand(app);

@@ -270,6 +270,26 @@ void compileToChannel(const CompileRequest &request, const std::function<void(Mo
   use(*module);
 }
 
+void compileForCosts(const CompileRequest &request, Runners runners,
+                     const std::function<void(ModuleOp, ModuleOp, const ResolvedSchedule &)> &use) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> choreographies = readModule(context, request, mistakes);
+  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, {runners, request.optimize}), .check = false};
+  options.budget = request.budget.value_or(options.budget);
+  auto run = [&](auto build, ModuleOp module) {
+    PassManager manager(&context, ModuleOp::getOperationName());
+    build(manager, options);
+    if (failed(manager.run(module)))
+      throw ToolError(ExitCode::Refused, mistakes.text());
+  };
+  run(buildChoreographyPipeline, *choreographies);
+  OwningOpRef<ModuleOp> programs = choreographies->clone();
+  run(buildProgramPipeline, *programs);
+  use(*choreographies, *programs, options.schedule);
+}
+
 const dsl::Definition &findShipped(const std::string &name) {
   const std::vector<dsl::Definition> &all = dsl::registeredChoreographies();
   auto found = std::ranges::find(all, name, &dsl::Definition::name);

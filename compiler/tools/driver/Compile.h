@@ -88,6 +88,12 @@ StageText emitStage(const CompileRequest &request, Stage stage);
 /// when `use` returns. Throws as compile does; `output` and `unproved` mean nothing here.
 void compileToChannel(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
 
+/// Hands over what costs are found from, in one context and gone when `use` returns: the choreographies as
+/// buildChoreographyPipeline leaves them, and their programs in channel form, not checked. Throws as compile does.
+void compileForCosts(const CompileRequest &request, Runners runners,
+                     const std::function<void(mlir::ModuleOp choreographies, mlir::ModuleOp programs,
+                                              const ResolvedSchedule &schedule)> &use);
+
 /// A shipped choreography by name; throws ToolError with the nearest name when there is none.
 const dsl::Definition &findShipped(const std::string &name);
 

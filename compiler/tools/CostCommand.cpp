@@ -1,0 +1,116 @@
+// kolo cost: what algorithms cost on a machine, in closed form.
+#include "Commands.h"
+#include "CostReport.h"
+#include "driver/Kinds.h"
+#include "report/Report.h"
+
+#include "compiler/cost/ClosedForm.h"
+#include "ir/Kolo.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace kolo::tools {
+
+namespace {
+
+struct CostCommand {
+  CostOptions options;
+  CostedPrograms programs;
+  bool wantsBreakdown = false;
+  std::string html;
+
+  void run();
+
+private:
+  CostedSchedule costOf(CompileRequest request, const cost::Machine &machine) const;
+};
+
+/// Where all dimensions of the mesh are one to an algorithm, its ranks keep their numbers.
+runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh) {
+  if (definition.mesh.dims.size() != 1 || mesh.dims().size() == 1)
+    return mesh;
+  return runtime::Mesh::create({{definition.mesh.dims.front(), mesh.numRanks()}}).value();
+}
+
+CostedSchedule CostCommand::costOf(CompileRequest request, const cost::Machine &machine) const {
+  const dsl::Definition &definition = request.definitions.front();
+  request.meshes = {flattenFor(definition, request.meshes.front())};
+  bool isFlat = request.meshes.front().dims().size() == 1;
+  cost::Placement placement =
+      orThrow(cost::Placement::create(machine, toPlacedMesh(request.meshes.front()), options.placement));
+  CostedSchedule result{definition.name, request.schedule, request.meshes.front().toString(), {}};
+  std::optional<cost::LowerBounds> bounds;
+  if (definition.collective.dims.empty() || isFlat)
+    bounds.emplace(machine, placement);
+  // The host's own programs rely on its runtime, which has all ranks agree on a call.
+  Runners runners = machine.name() == "host" ? Runners::Host : Runners::Any;
+  compileForCosts(
+      request, runners, [&](mlir::ModuleOp choreographies, mlir::ModuleOp channel, const ResolvedSchedule &schedule) {
+        cost::ProgramFacts facts = cost::ProgramFacts::of(*channel.getOps<ProgramOp>().begin());
+        auto cost =
+            orThrow(cost::ClosedForm::create(*choreographies.getOps<ChoreographyOp>().begin(), schedule, machine,
+                                             placement, options.parsedRates(), programs.lanes, &facts));
+        for (int64_t bytes : options.sizes()) {
+          result.sizes.push_back({cost.predict(bytes), std::nullopt});
+          if (bounds)
+            result.sizes.back().bound = bounds->of(KoloCollective(int(kindOf(definition.collective))), bytes);
+        }
+      });
+  return result;
+}
+
+void CostCommand::run() {
+  runtime::Mesh mesh = options.parsedMesh();
+  cost::Machine machine = options.readMachine();
+  (void)options.sizes(); // mistakes first
+  if (options.json && !options.writesToStandardOutput())
+    checkWritable(*options.json, "--json");
+  checkWritable(html, "--html");
+  std::vector<CompileRequest> requests = programs.makeRequests(mesh);
+  auto kindOfRequest = [](const CompileRequest &request) { return kindOf(request.definitions.front().collective); };
+  CostReport report{machine.name(),
+                    options.mesh,
+                    options.placement,
+                    runtime::toString(kindOfRequest(requests.front())),
+                    options.rates,
+                    "closed form",
+                    {}};
+  for (const CompileRequest &request : requests) {
+    if (kindOfRequest(request) != kindOfRequest(requests.front()))
+      throw ToolError(ExitCode::Usage,
+                      fmt::format("{} is of {}, and {} of {}: algorithms of one collective are compared",
+                                  requests.front().definitions.front().name, report.collective,
+                                  request.definitions.front().name, runtime::toString(kindOfRequest(request))));
+    report.schedules.push_back(costOf(request, machine));
+  }
+  nlohmann::ordered_json json = toJson(report);
+  if (!html.empty())
+    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine)}), "--html");
+  if (options.writesToStandardOutput()) {
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  if (options.json)
+    writeWhole(*options.json, json.dump(2) + "\n", "--json");
+  print(report, wantsBreakdown);
+}
+
+} // namespace
+
+void addCostCommand(CLI::App &app) {
+  CLI::App *command = app.add_subcommand("cost", "predicts what algorithms cost on a machine, in closed form");
+  auto cost = std::make_shared<CostCommand>();
+  cost->programs.addTo(*command);
+  cost->options.addTo(*command);
+  command->add_flag("--breakdown", cost->wantsBreakdown,
+                    "what each statement costs, for every size; without it, for the largest one");
+  command->add_option("--html", cost->html, "also as a page for a browser, to this file");
+  command->callback([cost] { cost->run(); });
+}
+
+} // namespace kolo::tools

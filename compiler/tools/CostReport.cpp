@@ -1,0 +1,155 @@
+#include "CostReport.h"
+#include "driver/Schedules.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+namespace kolo::tools {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// Lines of the authors' files.
+class SourceText {
+public:
+  /// Without its indentation; empty where the file cannot be read.
+  std::string line(const std::string &file, unsigned number) {
+    auto [known, isNew] = files.try_emplace(file);
+    if (isNew) {
+      std::ifstream stream(file);
+      for (std::string text; std::getline(stream, text);)
+        known->second.push_back(text);
+    }
+    if (number == 0 || number > known->second.size())
+      return "";
+    const std::string &text = known->second[number - 1];
+    return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
+  }
+
+private:
+  std::map<std::string, std::vector<std::string>> files;
+};
+
+Json sizeJson(const CostedSize &size, SourceText &source) {
+  const cost::Prediction &prediction = size.prediction;
+  Json result = {
+      {"bytes", prediction.bytes}, {"seconds", prediction.seconds}, {"latencySeconds", prediction.latencySeconds}};
+  if (size.bound) {
+    result["boundSeconds"] = size.bound->seconds;
+    result["fractionOfBound"] = prediction.seconds > 0 ? size.bound->seconds / prediction.seconds : 1;
+  }
+  result["bottleneck"] = prediction.bottleneck;
+  result["statements"] = Json::array();
+  for (const cost::StatementCost &row : prediction.statements)
+    result["statements"].push_back({{"file", row.file},
+                                    {"line", row.line},
+                                    {"text", source.line(row.file, row.line)},
+                                    {"executions", row.executions},
+                                    {"seconds", row.seconds},
+                                    {"latencySeconds", row.latencySeconds},
+                                    {"bytes", row.bytes},
+                                    {"bottleneck", row.bottleneck}});
+  result["links"] = Json::array();
+  for (const cost::ResourceLoad &load : prediction.loads)
+    result["links"].push_back({{"resource", load.resource},
+                               {"from", load.from},
+                               {"to", load.to},
+                               {"bytes", load.bytes},
+                               {"share", load.share}});
+  return result;
+}
+
+std::string timeText(double seconds) {
+  return seconds < 1e-3 ? fmt::format("{:.2f} us", seconds * 1e6)
+         : seconds < 1  ? fmt::format("{:.3f} ms", seconds * 1e3)
+                        : fmt::format("{:.3f} s", seconds);
+}
+
+double gigabytesPerSecond(const cost::Prediction &prediction) {
+  return prediction.seconds > 0 ? double(prediction.bytes) / prediction.seconds / 1e9 : 0;
+}
+
+std::string fractionText(const CostedSize &size) {
+  return size.bound && size.prediction.seconds > 0
+             ? fmt::format("{:.1f} %", 100 * size.bound->seconds / size.prediction.seconds)
+             : "-";
+}
+
+void printSideBySide(const CostReport &report) {
+  fmt::print("GB/s of {} on {}, {}; rates: {}\n{:>14}  {:>10}", report.collective, report.machine, report.mesh,
+             report.rates, "bytes", "bound");
+  auto widthOf = [](const CostedSchedule &schedule) { return std::max<size_t>(10, schedule.name.size()); };
+  for (const CostedSchedule &schedule : report.schedules)
+    fmt::print("  {:>{}}", schedule.name, widthOf(schedule));
+  fmt::print("\n");
+  for (size_t number = 0; number < report.schedules.front().sizes.size(); ++number) {
+    const CostedSize &first = report.schedules.front().sizes[number];
+    auto bytes = double(first.prediction.bytes);
+    fmt::print("{:>14}  {:>10}", first.prediction.bytes,
+               first.bound ? fmt::format("{:.3f}", bytes / first.bound->seconds / 1e9) : "-");
+    for (const CostedSchedule &schedule : report.schedules)
+      fmt::print("  {:>{}.3f}", gigabytesPerSecond(schedule.sizes[number].prediction), widthOf(schedule));
+    fmt::print("\n");
+  }
+}
+
+void printBreakdown(const CostedSize &size, SourceText &source) {
+  fmt::print("\n{:>12}  {:>12}  {:>10}  {:<36}  statement, at {} bytes\n", "time", "of it latency", "executions",
+             "bottleneck", size.prediction.bytes);
+  for (const cost::StatementCost &row : size.prediction.statements)
+    fmt::print("{:>12}  {:>13}  {:>10}  {:<36}  {}\n", timeText(row.seconds), timeText(row.latencySeconds),
+               row.executions, row.bottleneck,
+               row.line ? fmt::format("{}:{}  {}", row.file, row.line, source.line(row.file, row.line)) : row.file);
+}
+
+void printSchedule(const CostReport &report, const CostedSchedule &schedule, bool everyBreakdown) {
+  std::string fields = toJson(schedule.schedule).dump();
+  fmt::print("{}{} on {}, {}{}: in {}, rates: {}\n", schedule.name, fields == "{}" ? "" : " " + fields, report.machine,
+             schedule.mesh, report.placement.empty() ? "" : ", " + report.placement, report.model, report.rates);
+  fmt::print("{:>14}  {:>12}  {:>10}  {:>12}  {:>9}  {}\n", "bytes", "time", "GB/s", "bound", "of bound", "bottleneck");
+  for (const CostedSize &size : schedule.sizes)
+    fmt::print("{:>14}  {:>12}  {:>10.3f}  {:>12}  {:>9}  {}\n", size.prediction.bytes,
+               timeText(size.prediction.seconds), gigabytesPerSecond(size.prediction),
+               size.bound ? timeText(size.bound->seconds) : "-", fractionText(size), size.prediction.bottleneck);
+  SourceText source;
+  for (const CostedSize &size : schedule.sizes)
+    if (everyBreakdown || &size == &schedule.sizes.back())
+      printBreakdown(size, source);
+}
+
+} // namespace
+
+Json toJson(const CostReport &report) {
+  SourceText source;
+  Json result = {{"machine", report.machine},       {"mesh", report.mesh},   {"placement", report.placement},
+                 {"collective", report.collective}, {"rates", report.rates}, {"model", report.model}};
+  result["schedules"] = Json::array();
+  for (const CostedSchedule &schedule : report.schedules) {
+    Json sizes = Json::array();
+    for (const CostedSize &size : schedule.sizes)
+      sizes.push_back(sizeJson(size, source));
+    result["schedules"].push_back({{"name", schedule.name},
+                                   {"schedule", toJson(schedule.schedule)},
+                                   {"mesh", schedule.mesh},
+                                   {"sizes", std::move(sizes)}});
+  }
+  return result;
+}
+
+void print(const CostReport &report, bool everyBreakdown) {
+  bool isComparison = report.schedules.size() > 1;
+  if (isComparison)
+    printSideBySide(report);
+  for (const CostedSchedule &schedule : report.schedules) {
+    if (isComparison)
+      fmt::print("\n");
+    printSchedule(report, schedule, everyBreakdown);
+  }
+}
+
+} // namespace kolo::tools
