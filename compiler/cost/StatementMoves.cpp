@@ -170,6 +170,17 @@ LogicalResult StatementMoves::enumerate(Enumeration &all) {
   ArrayRef<int64_t> mesh = all.evaluator.mesh();
   bool isTransfer = isa<TransferOp>(statement.getOperation());
   bool looksAtReceiver = llvm::is_contained(ofReceiver, true);
+  auto refuse = [&] {
+    return statement.emitError() << "what moves here depends on the rank, and on this mesh there are more ranks and "
+                                    "peers than can be looked at one by one";
+  };
+  double numLooks = 1;
+  for (size_t dim = 0; dim < numDims; ++dim)
+    if (all.isEnumerated[dim])
+      numLooks *=
+          double(mesh[dim]) * (looksAtReceiver && stepKinds[dim].along == Along::Others ? double(mesh[dim] - 1) : 1);
+  if (numLooks > double(all.budget))
+    return refuse();
   SmallVector<int64_t> sender(numDims, 0);
   /// The next combination of coordinates along the dimensions; false after the last.
   auto advance = [&](auto &&sizeOf, SmallVector<int64_t> &position) {
@@ -197,9 +208,7 @@ LogicalResult StatementMoves::enumerate(Enumeration &all) {
     SmallVector<int64_t> position(numDims, 0);
     do {
       if (--all.budget < 0 || all.moves.enumerated.size() > mostAtOnce)
-        return statement.emitError()
-               << "what moves here depends on the rank, and on this mesh there are more ranks and "
-                  "peers than can be looked at one by one";
+        return refuse();
       int64_t to = 0;
       for (size_t dim = 0; dim < numDims; ++dim) {
         int64_t coordinate = targets[dim][size_t(position[dim])];
