@@ -275,7 +275,7 @@ bool Calculator::isPut(Operation *op) {
   return transfer && !isPulled(transfer, schedule.transfers());
 }
 
-/// See README.md, "What a move costs".
+/// See README.md, "What is counted".
 MoveCost Calculator::costOf(Operation *op, const Group &group) {
   auto statement = cast<StatementInterface>(op);
   auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };

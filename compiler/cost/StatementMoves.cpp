@@ -153,81 +153,118 @@ static SmallVector<int64_t> targetsOf(const DimStep &step, int64_t coordinate, i
 /// Moves of one execution that are kept in memory.
 static constexpr size_t mostAtOnce = size_t(1) << 22;
 
-/// What `enumerate` goes through.
-struct StatementMoves::Enumeration {
+/// Goes through the combinations of coordinates along the enumerated dimensions; if there are none, one move stands for
+/// all.
+class StatementMoves::Enumeration {
+public:
+  Enumeration(StatementMoves &of, IndexEvaluator &evaluator, const Placement &placement,
+              const std::vector<bool> &isEnumerated, int64_t &budget, Moves &moves)
+      : of(of), evaluator(evaluator), placement(placement), isEnumerated(isEnumerated), budget(budget), moves(moves),
+        numDims(of.stepKinds.size()), looksAtReceiver(llvm::is_contained(of.ofReceiver, true)), sender(numDims, 0) {}
+
+  LogicalResult run(double chunkShare);
+
+private:
+  LogicalResult refuse();
+  double numLooks() const;
+  bool findTargets();
+  LogicalResult addMovesOfSender(double chunkShare);
+  int64_t setReceiver(ArrayRef<int64_t> position, bool isNeeded);
+
+  StatementMoves &of;
   IndexEvaluator &evaluator;
   const Placement &placement;
-  const std::vector<bool> &isEnumerated; // by dimension; none: one move stands for all
-  double chunkShare;
+  const std::vector<bool> &isEnumerated;
   int64_t &budget;
   Moves &moves;
-
-  void set(Value argument, int64_t number) const { evaluator.set(argument, number); }
+  size_t numDims;
+  bool looksAtReceiver;
+  SmallVector<int64_t> sender;
+  SmallVector<SmallVector<int64_t>, 4> targets; // of this sender, by dimension
 };
 
-LogicalResult StatementMoves::enumerate(Enumeration &all) {
-  size_t numDims = stepKinds.size();
-  ArrayRef<int64_t> mesh = all.evaluator.mesh();
-  bool isTransfer = isa<TransferOp>(statement.getOperation());
-  bool looksAtReceiver = llvm::is_contained(ofReceiver, true);
-  auto refuse = [&] {
-    return statement.emitError() << "what moves here depends on the rank, and on this mesh there are more ranks and "
-                                    "peers than can be looked at one by one";
-  };
-  double numLooks = 1;
+LogicalResult StatementMoves::Enumeration::refuse() {
+  return of.statement.emitError() << "what moves here depends on the rank, and on this mesh there are more ranks and "
+                                     "peers than can be looked at one by one";
+}
+
+/// How often the body is executed at most.
+double StatementMoves::Enumeration::numLooks() const {
+  double result = 1;
+  for (size_t dim = 0; dim < numDims; ++dim) {
+    auto size = double(evaluator.mesh()[dim]);
+    bool isFan = looksAtReceiver && of.stepKinds[dim].along == Along::Others;
+    result *= isEnumerated[dim] ? size * (isFan ? size - 1 : 1) : 1;
+  }
+  return result;
+}
+
+/// Sets the sender's coordinates. False where it has no peer.
+bool StatementMoves::Enumeration::findTargets() {
+  targets.clear();
+  for (size_t dim = 0; dim < numDims; ++dim) {
+    targets.push_back(targetsOf(moves.steps[dim], sender[dim], evaluator.mesh()[dim], !isEnumerated[dim]));
+    if (targets.back().empty())
+      return false;
+    evaluator.set(of.body->getArgument(unsigned(dim)), sender[dim]);
+  }
+  return true;
+}
+
+/// Gives the enumerated dimensions' part of its position.
+int64_t StatementMoves::Enumeration::setReceiver(ArrayRef<int64_t> position, bool isNeeded) {
+  int64_t result = 0;
+  for (size_t dim = 0; dim < numDims; ++dim) {
+    int64_t coordinate = targets[dim][size_t(position[dim])];
+    if (isEnumerated[dim])
+      result += coordinate * placement.strideOf(dim);
+    if (isNeeded)
+      evaluator.set(of.body->getArgument(unsigned(numDims + dim)), coordinate);
+  }
+  return result;
+}
+
+/// The next combination of numbers below the sizes; false after the last.
+static bool advance(MutableArrayRef<int64_t> position, function_ref<int64_t(size_t)> sizeOf) {
+  for (size_t dim = position.size(); dim-- > 0;) {
+    if (++position[dim] < sizeOf(dim))
+      return true;
+    position[dim] = 0;
+  }
+  return false;
+}
+
+LogicalResult StatementMoves::Enumeration::addMovesOfSender(double chunkShare) {
+  bool isTransfer = isa<TransferOp>(of.statement.getOperation()), isKnown = false, isMoving = false, isFailed = false;
+  double chunks = 0;
+  int64_t from = 0;
   for (size_t dim = 0; dim < numDims; ++dim)
-    if (all.isEnumerated[dim])
-      numLooks *=
-          double(mesh[dim]) * (looksAtReceiver && stepKinds[dim].along == Along::Others ? double(mesh[dim] - 1) : 1);
-  if (numLooks > double(all.budget))
-    return refuse();
-  SmallVector<int64_t> sender(numDims, 0);
-  /// The next combination of coordinates along the dimensions; false after the last.
-  auto advance = [&](auto &&sizeOf, SmallVector<int64_t> &position) {
-    for (size_t dim = numDims; dim-- > 0;) {
-      if (++position[dim] < sizeOf(dim))
-        return true;
-      position[dim] = 0;
-    }
-    return false;
-  };
+    from += sender[dim] * placement.strideOf(dim);
+  SmallVector<int64_t> position(numDims, 0);
   do {
-    SmallVector<SmallVector<int64_t>, 4> targets;
-    bool isAny = true;
-    int64_t from = 0;
-    for (size_t dim = 0; dim < numDims; ++dim) {
-      targets.push_back(targetsOf(all.moves.steps[dim], sender[dim], mesh[dim], !all.isEnumerated[dim]));
-      isAny &= !targets.back().empty();
-      from += sender[dim] * all.placement.strideOf(dim);
-      all.set(body->getArgument(unsigned(dim)), sender[dim]);
-    }
-    if (!isAny)
-      continue;
-    bool isKnown = false, isMoving = false, isFailed = false;
-    double chunks = 0;
-    SmallVector<int64_t> position(numDims, 0);
-    do {
-      if (--all.budget < 0 || all.moves.enumerated.size() > mostAtOnce)
-        return refuse();
-      int64_t to = 0;
-      for (size_t dim = 0; dim < numDims; ++dim) {
-        int64_t coordinate = targets[dim][size_t(position[dim])];
-        if (all.isEnumerated[dim])
-          to += coordinate * all.placement.strideOf(dim);
-        if (isTransfer && !isKnown)
-          all.set(body->getArgument(unsigned(numDims + dim)), coordinate);
-      }
-      if (!isKnown)
-        isMoving = executeBody(all.evaluator, isFailed, chunks);
-      if (isFailed)
-        return failure();
-      isKnown = !looksAtReceiver;
-      if (isMoving)
-        all.moves.enumerated.push_back({from, to, chunks * all.chunkShare});
-      else if (isKnown)
-        break;
-    } while (advance([&](size_t dim) { return int64_t(targets[dim].size()); }, position));
-  } while (advance([&](size_t dim) { return all.isEnumerated[dim] ? mesh[dim] : 1; }, sender));
+    if (--budget < 0 || moves.enumerated.size() > mostAtOnce)
+      return refuse();
+    int64_t to = setReceiver(position, isTransfer && !isKnown);
+    if (!isKnown)
+      isMoving = of.executeBody(evaluator, isFailed, chunks);
+    if (isFailed)
+      return failure();
+    isKnown = !looksAtReceiver;
+    if (isMoving)
+      moves.enumerated.push_back({from, to, chunks * chunkShare});
+    else if (isKnown)
+      break;
+  } while (advance(position, [&](size_t dim) { return int64_t(targets[dim].size()); }));
+  return success();
+}
+
+LogicalResult StatementMoves::Enumeration::run(double chunkShare) {
+  if (numLooks() > double(budget))
+    return refuse();
+  do {
+    if (findTargets() && failed(addMovesOfSender(chunkShare)))
+      return failure();
+  } while (advance(sender, [&](size_t dim) { return isEnumerated[dim] ? evaluator.mesh()[dim] : 1; }));
   return success();
 }
 
@@ -239,8 +276,7 @@ FailureOr<Moves> StatementMoves::evaluate(IndexEvaluator &evaluator, const LoadM
     return failure();
   bool isTold = isEnumerated(model);
   std::vector<bool> dims = isTold ? model.enumerated() : std::vector<bool>(stepKinds.size(), false);
-  Enumeration all{evaluator, placement, dims, chunkShare(evaluator, blocks), budget, moves};
-  if (failed(enumerate(all)))
+  if (failed(Enumeration(*this, evaluator, placement, dims, budget, moves).run(chunkShare(evaluator, blocks))))
     return failure();
   moves.isEnumerated = isTold || moves.enumerated.empty();
   if (!moves.isEnumerated) {

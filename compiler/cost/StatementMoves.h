@@ -28,11 +28,10 @@ public:
                                   double blocks, int64_t &budget);
 
 private:
-  struct Enumeration;
+  class Enumeration;
   mlir::LogicalResult readSteps(IndexEvaluator &evaluator, std::vector<DimStep> &steps);
   double chunkShare(IndexEvaluator &evaluator, double blocks);
   bool executeBody(IndexEvaluator &evaluator, bool &isFailed, double &chunks);
-  mlir::LogicalResult enumerate(Enumeration &all);
 
   StatementInterface statement;
   mlir::Block *body;
