@@ -1,5 +1,6 @@
 // The peers of a relation, as index arithmetic.
 #include "compiler/project/Relations.h"
+#include "compiler/Passes.h"
 
 #include "ir/IndexArithmetic.h"
 

@@ -3,12 +3,13 @@
 // and by the closed form of costs.
 #pragma once
 
-#include "compiler/Schedule.h"
 #include "ir/Kolo.h"
 
 #include "mlir/IR/IRMapping.h"
 
 namespace kolo {
+
+enum class Transfers;
 
 /// Whether the receiver reads the data. What combines it reads always; packets never.
 bool isPulled(TransferOp transfer, Transfers transfers);
