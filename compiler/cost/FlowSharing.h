@@ -39,11 +39,14 @@ public:
   double rateOf(uint32_t flow) const { return flows[flow].rate; }
 
 private:
+  static constexpr uint32_t none = UINT32_MAX;
   struct Flow {
     double remaining, rate, since; // bytes left at time `since`
     double cap;                    // the rate that it has alone
     uint32_t firstUse, numUses;
-    uint32_t round; // of settle, in which it was reached
+    uint32_t bottleneck; // none: it has its cap
+    uint32_t index;      // among the filled, in the round when it was filled
+    uint32_t round;
     bool isFixed;
   };
   struct Use {
@@ -54,28 +57,41 @@ private:
   struct Resource {
     double bandwidth;
     double demand = 0; // of its flows, if each had its cap
+    double load = 0;   // of its flows, by their rates
     std::vector<uint32_t> uses;
-    // Of filling: bandwidth that is not given yet, and loads and number of the flows without a rate.
-    double left = 0, weight = 0;
-    uint32_t numOpen = 0;
+    // Of filling: bandwidth that is not given yet; loads and number of the flows without a rate; the rate at which it
+    // was full, if it was.
+    double left = 0, weight = 0, level = 0;
+    uint32_t numOpen = 0, numFilled = 0;
     uint32_t round = 0;
-    bool isDirty = false;
+    bool isDirty = false, isLimit = false;
   };
   struct Level {
     double rate;
     uint32_t resource;
   };
+  /// What filling gives a flow.
+  struct Filled {
+    uint32_t flow;
+    double rate;
+    uint32_t bottleneck;
+  };
 
   /// Whether the resource could be full: else it limits nobody.
   static bool isContended(const Resource &resource) { return resource.demand > resource.bandwidth * (1 + 1e-9); }
+  static bool isFull(const Resource &resource, double load) { return load >= resource.bandwidth * (1 - 1e-9); }
   uint32_t allocateUses(size_t number);
   void markDirty(uint32_t resource);
-  void reach(uint32_t flow);
-  void reachResource(uint32_t resource);
-  void collect();
+  void join(uint32_t flow);
+  void joinLimitedBy(uint32_t resource);
+  void joinAllConnected();
+  void prepare();
   void fill();
-  void fix(uint32_t flow, double rate);
-  void update(Flow &flow, uint32_t number, double rate, double now);
+  void fix(uint32_t flow, double rate, uint32_t bottleneck);
+  bool joinThoseWithoutBottleneck();
+  void checkResource(uint32_t resource);
+  void apply(double now);
+  bool isFilled(const Flow &flow) const { return flow.round == round; }
 
   std::vector<Flow> flows;
   std::vector<Use> uses;
@@ -84,10 +100,10 @@ private:
   std::vector<std::vector<uint32_t>> freeUses; // by the binary logarithm of their room
 
   uint32_t round = 0;
-  std::vector<uint32_t> started, dirty;                 // since the last settle
-  std::vector<uint32_t> reachedFlows, reachedResources; // by this one
-  std::vector<double> newRates;                         // of reachedFlows
-  std::vector<uint32_t> indexOf;                        // of a reached flow among reachedFlows
+  uint32_t pass = 0;                    // of filling: marks resources
+  std::vector<uint32_t> started, dirty; // since the last settle
+  std::vector<Filled> filled;           // by this one
+  std::vector<uint32_t> reached;        // resources that could limit those
   std::vector<uint32_t> byCap;
   std::vector<Level> levels;
   std::vector<Change> changes;

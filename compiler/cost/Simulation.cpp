@@ -16,6 +16,7 @@ struct Simulation::Parts {
         placement(placement), options(options), statements(code) {}
 
   std::optional<CostMistake> trace();
+  bool fitsUnshared();
   CallSize callFor(int64_t bytes) const;
   bool isUniform(const CallSize &call) const;
   int64_t workingSet(const CallSize &call) const;
@@ -50,22 +51,41 @@ static Protocol protocolOf(const Code &code) {
   return Protocol::Bulk;
 }
 
+static CostMistake tooManySteps(int64_t most) {
+  return {fmt::format("the simulation takes {} steps of all ranks together at most, and this program has more: take "
+                      "fewer ranks or calls, or the closed form",
+                      most)};
+}
+
+/// With a root, no rank's program is a translation of another's: all of them have to be in memory.
+bool Simulation::Parts::fitsUnshared() {
+  Trace trace;
+  int64_t numEvents = 0;
+  tracer.maxEvents = mostOwnSteps;
+  for (int64_t rank = 0; rank < tracer.numRanks() && numEvents <= mostOwnSteps && !tracer.mistake; ++rank) {
+    (void)tracer.run(rank, trace);
+    numEvents += int64_t(trace.events.size());
+  }
+  return numEvents <= mostOwnSteps && !tracer.isTooLong;
+}
+
 std::optional<CostMistake> Simulation::Parts::trace() {
-  tracer.maxEvents = mostSteps;
+  bool isRooted = hasRoot(code.program.getCollective().getKind());
+  if (isRooted && !fitsUnshared())
+    return tooManySteps(mostOwnSteps);
+  tracer.maxEvents = isRooted ? mostOwnSteps : std::max<int64_t>(mostSteps / tracer.numRanks(), 1);
   if (std::optional<TracedGroup> found = traceAll(tracer))
     traced.emplace(std::move(*found));
+  else if (tracer.mistake)
+    return CostMistake{fmt::format("rank {} cannot be simulated: {}", tracer.mistake->rank, tracer.mistake->message)};
   else
-    return CostMistake{
-        tracer.mistake ? fmt::format("rank {} cannot be simulated: {}", tracer.mistake->rank, tracer.mistake->message)
-                       : fmt::format("a rank takes more than {} steps", mostSteps)};
+    return tooManySteps(mostSteps);
   skeletons = buildSkeletons(tracer, *traced, statements);
   protocol = protocolOf(code);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
     numSteps += int64_t(skeletons[traced->group.orbitOf(rank)].program.code.size());
   if (numSteps > mostSteps / options.numCalls)
-    return CostMistake{fmt::format("the simulation would take {} steps in {} calls, and takes {} at most: take fewer "
-                                   "ranks, or the closed form",
-                                   double(numSteps) * double(options.numCalls), options.numCalls, mostSteps)};
+    return tooManySteps(mostSteps);
   return std::nullopt;
 }
 
@@ -151,7 +171,6 @@ Workload Simulation::Parts::workloadFor(const CallSize &call) const {
 
 /// Programs that are not shared take memory on every rank.
 std::optional<CostMistake> Simulation::Parts::checkSteps(bool isUniform) const {
-  constexpr int64_t mostOwnSteps = mostSteps / 8;
   if (isUniform || traced->group.isTrivial() || numSteps <= mostOwnSteps)
     return std::nullopt;
   return CostMistake{fmt::format("the simulation takes {} steps at most where chunks are not equally long: take a "

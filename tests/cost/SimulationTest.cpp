@@ -33,7 +33,7 @@ struct Case {
   Sizes mesh;
   Schedule schedule = {};
   SimulationOptions options = {};
-  std::string placement;
+  std::string placement = {};
 };
 
 Placement placeOn(const Machine &machine, const Case &what) {
@@ -285,8 +285,8 @@ TEST(PerfettoTrace, HasOrderedTimesBalancedFlowsAndSlicesThatDoNotOverlap) {
       EXPECT_EQ(numSlices, timeline.records.size());
       EXPECT_EQ(flows.size(), timeline.arrows.size());
       EXPECT_GT(flows.size(), 0u);
-      for (const auto &[id, ends] : flows)
-        EXPECT_EQ(ends, 2) << id;
+      for (const auto &[id, number] : flows)
+        EXPECT_EQ(number, 2) << id;
     });
 }
 

@@ -1,0 +1,101 @@
+// The closed form beside the simulation: where no contention crosses statements, they agree within 5 %. The others are
+// listed below, each with the reason.
+#include "compiler/Pipeline.h"
+#include "compiler/cost/ClosedForm.h"
+#include "compiler/cost/Simulation.h"
+#include "tests/support/Algorithms.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <cstdio>
+#include <map>
+
+namespace kolo::cost {
+namespace {
+
+using test::Sizes;
+
+template <typename T> T get(std::variant<T, CostMistake> result) {
+  if (const auto *mistake = std::get_if<CostMistake>(&result))
+    throw std::runtime_error(mistake->message);
+  return std::get<T>(std::move(result));
+}
+
+struct Setup {
+  const char *machine;
+  Sizes mesh; // of two dimensions; those of other algorithms have as many ranks
+};
+
+/// The ranks of a setup, by an algorithm's own dimensions.
+Sizes meshFor(const dsl::Definition &definition, const Setup &setup) {
+  int64_t nodes = setup.mesh[0], devices = setup.mesh[1];
+  switch (definition.mesh.dims.size()) {
+  case 1:
+    return {nodes * devices};
+  case 2:
+    return setup.mesh;
+  default:
+    return {nodes, devices / 2, 2};
+  }
+}
+
+struct Both {
+  double closedForm, simulation;
+};
+
+/// By bytes.
+std::map<int64_t, Both> costsOf(const std::string &name, const Machine &machine, const Sizes &mesh,
+                                const std::vector<int64_t> &sizes) {
+  std::unique_ptr<mlir::MLIRContext> context = test::makeContext();
+  mlir::OwningOpRef<mlir::ModuleOp> module = test::emit(*context, name, {mesh});
+  PipelineOptions options{.check = false};
+  mlir::PassManager toChoreography(context.get()), toProgram(context.get());
+  buildChoreographyPipeline(toChoreography, options);
+  buildProgramPipeline(toProgram, options);
+  if (failed(toChoreography.run(*module)))
+    throw std::runtime_error(name + ": no choreography");
+  mlir::OwningOpRef<mlir::ModuleOp> choreographies = module->clone();
+  if (failed(toProgram.run(*module)))
+    throw std::runtime_error(name + ": no program");
+  ProgramOp program = *module->getOps<ProgramOp>().begin();
+  Placement placement = get(Placement::create(machine, {test::definitionOf(name).mesh.dims, mesh}));
+  ProgramFacts facts = ProgramFacts::of(program);
+  ClosedForm closedForm = get(ClosedForm::create(*choreographies->getOps<ChoreographyOp>().begin(), options.schedule,
+                                                 machine, placement, Rates::Peak, 0, &facts));
+  Simulation simulation = get(Simulation::create(program, machine, placement, {}));
+  std::map<int64_t, Both> result;
+  for (int64_t bytes : sizes)
+    result[bytes] = {closedForm.predict(bytes).seconds, get(simulation.predict(bytes)).prediction.seconds};
+  return result;
+}
+
+/// Why an algorithm's costs differ on some machine and size.
+const std::map<std::string, std::string> differences = {};
+
+class Agreement : public test::EveryAlgorithm {};
+
+TEST_P(Agreement, WithinFivePercentOrForAReason) {
+  const Setup setups[] = {{MACHINES "/alpha-beta.json", {1, 8}}, {"frontier", {1, 8}}, {"frontier", {4, 8}}};
+  const std::string &name = GetParam();
+  bool differs = false;
+  for (const Setup &setup : setups) {
+    Machine machine = get(Machine::read(setup.machine));
+    Sizes mesh = meshFor(test::definitionOf(name), setup);
+    for (const auto &[bytes, both] : costsOf(name, machine, mesh, {int64_t(1) << 14, int64_t(1) << 26})) {
+      double ratio = both.closedForm / both.simulation;
+      std::printf("%-34s %-10s %-8s %9lld bytes: closed form %10.2f us, simulation %10.2f us, ratio %.3f\n",
+                  name.c_str(), machine.name().c_str(), test::textOf(mesh).c_str(), static_cast<long long>(bytes),
+                  both.closedForm * 1e6, both.simulation * 1e6, ratio);
+      if (std::abs(ratio - 1) <= 0.05)
+        continue;
+      differs = true;
+      EXPECT_TRUE(differences.contains(name)) << "ratio " << ratio;
+    }
+  }
+  EXPECT_EQ(differs, differences.contains(name)) << "listed as different";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, Agreement, testing::ValuesIn(test::algorithmNames()));
+
+} // namespace
+} // namespace kolo::cost
