@@ -11,6 +11,7 @@ FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check",
            "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets", "tests/mutation"]
 FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check", "compiler/cost", "compiler/model", "dsl",
            "examples/channel", "examples/collective", "ir", "runtime", "targets", "tests/mutation"]
+           "examples/channel", "examples/collective", "ir", "runtime", "targets", "tests/gpu", "tests/mutation"]
 
 ALL = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md")),
        *(f"{folder}/README.md" for folder in FOLDERS)]
