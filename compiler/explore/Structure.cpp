@@ -5,6 +5,7 @@
 #include <bit>
 #include <cctype>
 #include <numeric>
+#include <set>
 
 namespace kolo::explore {
 
@@ -24,6 +25,8 @@ const char *toString(Block block) {
     return "binomial";
   case Block::Chain:
     return "chain";
+  case Block::Trees:
+    return "trees";
   case Block::Exchange:
     return "exchange";
   }
@@ -56,7 +59,7 @@ std::string Structure::name() const {
   std::string name = nameOf(collective);
   for (const Phase &phase : phases)
     name += capitalised(dims[phase.dim]) + capitalised(toString(phase.block));
-  constexpr const char *suffixes[] = {"", "TwoWay", "Turned", "Scattered"};
+  constexpr const char *suffixes[] = {"", "Rings", "TwoWay", "Turned", "Scattered"};
   return name + suffixes[size_t(striping)];
 }
 
@@ -69,6 +72,8 @@ std::string Structure::describe() const {
                                                                 : std::string{letter};
     text += (text.empty() ? "" : ", then ") + block + " along " + dims[phase.dim];
   }
+  if (striping == Striping::Rings)
+    text += "; " + std::to_string(graphs->rings.size()) + " rings along " + dims.back() + ", each both ways";
   if (striping == Striping::TwoWay)
     text += "; half of every chunk goes around rings the other way";
   if (striping == Striping::Scattered)
@@ -77,6 +82,8 @@ std::string Structure::describe() const {
     text += "; every chunk is cut into a part for each phase, and each part begins with another phase";
   return text;
 }
+
+bool Structure::usesTrees() const { return std::ranges::count(phases, Block::Trees, &Phase::block) > 0; }
 
 bool Structure::operator==(const Structure &other) const {
   return collective == other.collective && dims == other.dims && sizes == other.sizes && placement == other.placement &&
@@ -144,14 +151,18 @@ std::vector<std::vector<int>> closeGroups(const cost::Machine &machine) {
 }
 
 /// Extends the path to a cycle through all devices, depth first. False: there is none.
-bool closeRing(const std::vector<std::vector<double>> &bandwidths, double least, std::vector<int> &path) {
+bool closeRing(const std::vector<std::vector<double>> &bandwidths, double least, std::vector<int64_t> &path) {
+  const std::vector<double> &from = bandwidths[size_t(path.back())];
   if (path.size() == bandwidths.size())
-    return bandwidths[size_t(path.back())][size_t(path.front())] >= least;
-  for (size_t next = 0; next < bandwidths.size(); ++next) {
-    bool isNew = std::ranges::find(path, int(next)) == path.end();
-    if (!isNew || bandwidths[size_t(path.back())][next] < least)
-      continue;
-    path.push_back(int(next));
+    return from[size_t(path.front())] >= least;
+  std::vector<int64_t> nexts;
+  for (size_t next = 0; next < bandwidths.size(); ++next)
+    if (std::ranges::find(path, int64_t(next)) == path.end() && from[next] >= least)
+      nexts.push_back(int64_t(next));
+  // What is left of the widest links serves further rings.
+  std::ranges::sort(nexts, {}, [&](int64_t next) { return std::pair(-from[size_t(next)], next); });
+  for (int64_t next : nexts) {
+    path.push_back(next);
     if (closeRing(bandwidths, least, path))
       return true;
     path.pop_back();
@@ -159,11 +170,11 @@ bool closeRing(const std::vector<std::vector<double>> &bandwidths, double least,
   return false;
 }
 
-std::string devicesText(const std::vector<int> &devices) {
+std::string devicesText(const std::vector<int64_t> &devices) {
   if (std::ranges::is_sorted(devices))
     return "";
   std::string text;
-  for (int device : devices)
+  for (int64_t device : devices)
     text += (text.empty() ? "devices=" : ",") + std::to_string(device);
   return text;
 }
@@ -175,7 +186,7 @@ std::vector<MeshChoice> deviceMeshes(const cost::Machine &machine) {
   if (std::string ring = devicesText(widestRing(machine)); !ring.empty())
     result.push_back({{"gpu"}, {devices}, ring});
   if (std::vector<std::vector<int>> groups = closeGroups(machine); !groups.empty()) {
-    std::vector<int> order;
+    std::vector<int64_t> order;
     for (const std::vector<int> &group : groups)
       order.insert(order.end(), group.begin(), group.end());
     result.push_back({{"module", "die"}, {int64_t(groups.size()), int64_t(groups.front().size())}, devicesText(order)});
@@ -198,15 +209,79 @@ std::vector<MeshChoice> nodeMeshes(const cost::Machine &machine, int64_t numNode
 
 } // namespace
 
-std::vector<int> widestRing(const cost::Machine &machine) {
-  constexpr int mostDevices = 16; // the search is exponential in the worst case
-  if (machine.devicesPerNode() < 3 || machine.devicesPerNode() > mostDevices)
+constexpr int mostRingDevices = 16; // the search for a ring is exponential in the worst case
+
+std::vector<int64_t> widestRing(const cost::Machine &machine) {
+  if (machine.devicesPerNode() < 3 || machine.devicesPerNode() > mostRingDevices)
     return {};
   std::vector<std::vector<double>> bandwidths = directBandwidths(machine);
   for (double least : thresholds(bandwidths))
-    if (std::vector<int> path = {0}; closeRing(bandwidths, least, path))
+    if (std::vector<int64_t> path = {0}; closeRing(bandwidths, least, path))
       return path;
   return {};
+}
+
+/// Rings that take the bandwidth of the narrowest link each, one after the other, as long as there is one.
+static std::vector<std::vector<int64_t>> packRings(const cost::Machine &machine) {
+  constexpr size_t mostRings = 8; // a stripe has at most 16 parts
+  std::vector<std::vector<double>> left = directBandwidths(machine);
+  std::vector<std::vector<int64_t>> rings;
+  double unit = 0;
+  for (const cost::Link &link : machine.links())
+    if (link.from < machine.devicesPerNode() && link.to < machine.devicesPerNode()) {
+      double bandwidth = machine.linkClasses()[size_t(link.linkClass)].bandwidth.peak;
+      unit = unit > 0 ? std::min(unit, bandwidth) : bandwidth;
+    }
+  if (unit == 0 || machine.devicesPerNode() < 3 || machine.devicesPerNode() > mostRingDevices)
+    return {};
+  for (std::vector<int64_t> ring = {0}; rings.size() < mostRings && closeRing(left, unit, ring); ring = {0}) {
+    for (size_t i = 0; i < ring.size(); ++i) {
+      size_t from = size_t(ring[i]), to = size_t(ring[(i + 1) % ring.size()]);
+      left[from][to] -= unit;
+      left[to][from] -= unit;
+    }
+    rings.push_back(ring);
+  }
+  return rings;
+}
+
+NodeGraphs findGraphs(const cost::Machine &machine) {
+  constexpr int64_t mostTreesPerRoot = 8;
+  NodeGraphs graphs{packRings(machine), std::nullopt};
+  std::vector<int> devices(size_t(machine.devicesPerNode()));
+  std::iota(devices.begin(), devices.end(), 0);
+  auto graph = nodeGraph(machine, devices);
+  if (auto *capacities = std::get_if<CapacityGraph>(&graph); capacities && devices.size() > 2) {
+    auto packing = packTrees(*capacities, mostTreesPerRoot);
+    if (auto *packed = std::get_if<TreePacking>(&packing))
+      graphs.packing = std::move(*packed);
+  }
+  return graphs;
+}
+
+std::vector<std::vector<int64_t>> turnedToNics(std::vector<std::vector<int64_t>> rings, const cost::Machine &machine) {
+  std::set<int> used;                                   // last resources on the ways out
+  auto nicsOf = [&](const std::vector<int64_t> &ring) { // it goes both ways
+    std::set<int> nics;
+    for (int64_t device : {ring.front(), ring.back()})
+      if (const cost::Route &out = machine.toNetwork(int(device)); !out.resources.empty())
+        nics.insert(out.resources.back());
+    return nics;
+  };
+  auto numNew = [&](const std::vector<int64_t> &ring) {
+    return std::ranges::count_if(nicsOf(ring), [&](int nic) { return !used.contains(nic); });
+  };
+  for (std::vector<int64_t> &ring : rings) {
+    std::vector<int64_t> best = ring;
+    for (size_t turn = 1; turn < ring.size(); ++turn) {
+      std::ranges::rotate(ring, ring.begin() + 1);
+      if (numNew(ring) > numNew(best))
+        best = ring;
+    }
+    ring = std::move(best);
+    used.merge(nicsOf(ring));
+  }
+  return rings;
 }
 
 std::vector<MeshChoice> meshesFor(const cost::Machine &machine, int64_t numNodes) {
@@ -235,10 +310,11 @@ namespace {
 
 class Enumerator {
 public:
-  Enumerator(KoloCollective collective, Space &space) : collective(collective), space(space) {}
+  Enumerator(KoloCollective collective, Space &space, NodeGraphs graphs)
+      : collective(collective), space(space), graphs(std::make_shared<const NodeGraphs>(std::move(graphs))) {}
 
   void addMesh(const MeshChoice &mesh) {
-    structure = {collective, mesh.dims, mesh.sizes, mesh.placement, {}, Striping::None};
+    structure = {collective, mesh.dims, mesh.sizes, mesh.placement, {}, Striping::None, graphs};
     std::vector<size_t> order(mesh.dims.size());
     std::iota(order.begin(), order.end(), 0);
     do {
@@ -252,11 +328,11 @@ private:
     using enum Block;
     switch (collective) {
     case KOLO_ALL_GATHER:
-      return {AllPairs, Ring, RecursiveDoubling, Bruck};
+      return {AllPairs, Ring, RecursiveDoubling, Bruck, Trees};
     case KOLO_REDUCE_SCATTER:
-      return {AllPairs, Ring, RecursiveDoubling};
+      return {AllPairs, Ring, RecursiveDoubling, Trees};
     case KOLO_ALL_REDUCE:
-      return {AllPairs, Ring, RecursiveDoubling, Exchange};
+      return {AllPairs, Ring, RecursiveDoubling, Exchange, Trees};
     case KOLO_ALL_TO_ALL:
       return {AllPairs, Stepped};
     case KOLO_BROADCAST:
@@ -267,7 +343,12 @@ private:
   }
 
   /// Why the block does not work along a dimension of this size; empty: it does.
-  static std::string refusal(Block block, int64_t size) {
+  std::string refusal(Block block, size_t dim) const {
+    int64_t size = structure.sizes[dim];
+    if (block == Block::Trees && !(isOfNode(dim) && graphs->packing))
+      return "trees are packed into the graph of a node whose devices are one dimension of the mesh, as numbered";
+    if (block == Block::Trees && structure.dims.size() > 3)
+      return "a grid has at most four dimensions, one of them the pieces of trees";
     bool isPowerOfTwo = std::has_single_bit(uint64_t(size));
     if ((block == Block::RecursiveDoubling || block == Block::Exchange) && !isPowerOfTwo)
       return "recursive doubling needs a power of two of ranks";
@@ -276,12 +357,17 @@ private:
     return "";
   }
 
+  /// Whether the dimension is that of a node's devices, in their own order.
+  bool isOfNode(size_t dim) const {
+    return dim + 1 == structure.dims.size() && structure.dims[dim] == "gpu" && structure.placement.empty();
+  }
+
   void addPhases(const std::vector<size_t> &order) {
     if (structure.phases.size() == order.size())
       return addStripings();
     size_t dim = order[structure.phases.size()];
     for (Block block : blocks()) {
-      if (std::string reason = refusal(block, structure.sizes[dim]); !reason.empty()) {
+      if (std::string reason = refusal(block, dim); !reason.empty()) {
         ++space.leftOut[reason];
         continue;
       }
@@ -300,10 +386,16 @@ private:
     }
     bool hasRing = std::ranges::count(structure.phases, Block::Ring, &Phase::block) > 0;
     bool hasLevels = structure.phases.size() > 1, isBroadcast = collective == KOLO_BROADCAST;
+    size_t last = structure.dims.size() - 1;
+    bool hasNodeRing = isOfNode(last) && std::ranges::count(structure.phases, Phase{last, Block::Ring}) > 0;
     auto canHave = [&](Striping striping) {
+      if (striping != Striping::None && structure.usesTrees())
+        return false; // the trees' pieces are parts of chunks already
       switch (striping) {
       case Striping::None:
         return true;
+      case Striping::Rings:
+        return hasNodeRing && !graphs->rings.empty();
       case Striping::TwoWay:
         return hasRing;
       case Striping::Turned:
@@ -313,7 +405,8 @@ private:
       }
       return false;
     };
-    for (Striping striping : {Striping::None, Striping::TwoWay, Striping::Turned, Striping::Scattered}) {
+    for (Striping striping :
+         {Striping::None, Striping::Rings, Striping::TwoWay, Striping::Turned, Striping::Scattered}) {
       structure.striping = striping;
       if (canHave(striping))
         space.structures.push_back(structure);
@@ -323,6 +416,7 @@ private:
 
   KoloCollective collective;
   Space &space;
+  std::shared_ptr<const NodeGraphs> graphs;
   Structure structure;
 };
 
@@ -330,7 +424,7 @@ private:
 
 Space enumerate(const cost::Machine &machine, int64_t numNodes, KoloCollective collective) {
   Space space;
-  Enumerator enumerator(collective, space);
+  Enumerator enumerator(collective, space, findGraphs(machine));
   for (const MeshChoice &mesh : meshesFor(machine, numNodes)) {
     if (mesh.dims.size() > 4)
       ++space.leftOut["a mesh has at most four dimensions"];

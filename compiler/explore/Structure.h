@@ -2,10 +2,14 @@
 // knows the language makes a choreography of each. No MLIR and no language here.
 #pragma once
 
+#include "compiler/explore/TreePacking.h"
+
 #include "compiler/cost/Placement.h"
 #include "kolo/runtime/PluginAbi.h"
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +24,7 @@ enum class Block {
   Stepped,           // all pairs, one distance after the other
   Binomial,          // a tree of ceil(log2 N) levels
   Chain,             // from one rank to the next
+  Trees,             // along a packing of trees into the node's graph
   Exchange           // of an all-reduce: log2 N exchanges of everything
 };
 
@@ -34,10 +39,21 @@ struct Phase {
 
 enum class Striping {
   None,
+  Rings,    // two parts of every chunk for each of the node's rings: one goes around it, the other goes back
   TwoWay,   // two parts of every chunk; the second goes around rings the other way
   Turned,   // a part of every chunk for each phase; each part begins with another phase
   Scattered // of a broadcast: the root scatters along the last phase's dimension, which gathers at the end
 };
+
+/// What a node's graph offers, found once for a machine.
+struct NodeGraphs {
+  std::vector<std::vector<int64_t>> rings; // orders of the devices; no link is in more rings than it is wide
+  std::optional<TreePacking> packing;
+};
+NodeGraphs findGraphs(const cost::Machine &machine);
+
+/// The rings, each begun where it enters and leaves a node by other NICs than the rings before it, as far as there are.
+std::vector<std::vector<int64_t>> turnedToNics(std::vector<std::vector<int64_t>> rings, const cost::Machine &machine);
 
 /// Phases, one for each dimension, on a mesh that fits the machine. A collective that reduces goes through its phases
 /// in this order; an all-reduce goes back through them to gather.
@@ -48,7 +64,10 @@ struct Structure {
   std::string placement; // see cost::Placement
   std::vector<Phase> phases;
   Striping striping = Striping::None;
+  std::shared_ptr<const NodeGraphs> graphs = {}; // of the machine
 
+  /// Whether a phase goes along trees; then every block is cut in as many pieces as a root has trees.
+  bool usesTrees() const;
   cost::PlacedMesh mesh() const { return {dims, sizes}; }
   int64_t numRanks() const { return mesh().numRanks(); }
   /// An identifier: "allGatherNodeRingGpuAllPairs". Structures of one name differ in sizes and placement only.
@@ -79,6 +98,6 @@ std::vector<MeshChoice> meshesFor(const cost::Machine &machine, int64_t numNodes
 
 /// The cycle through all devices of a node along direct links whose narrowest is widest; the first in lexicographic
 /// order. Empty: there is none.
-std::vector<int> widestRing(const cost::Machine &machine);
+std::vector<int64_t> widestRing(const cost::Machine &machine);
 
 } // namespace kolo::explore

@@ -60,6 +60,10 @@ struct Report {
   const ExploreRequest &request;
   const Exploration &found;
 
+  /// A file that was written; standard output may be JSON's.
+  void say(const std::string &path) const {
+    fmt::print(command.writesToStandardOutput() ? stderr : stdout, "{}\n", path);
+  }
   const Contender &contender(size_t number) const { return found.contenders[number]; }
   /// Its program and mesh; and its placement, if that is not the default.
   std::string label(size_t number) const {
@@ -72,7 +76,8 @@ struct Report {
   std::vector<size_t> shown(bool onlyBest) const {
     std::set<size_t> numbers;
     for (const SizeResult &size : found.sizes) {
-      numbers.insert(size.best.begin(), size.best.end());
+      for (const Choice &choice : size.best)
+        numbers.insert(choice.contender);
       if (!onlyBest && size.shipped)
         numbers.insert(*size.shipped);
       if (!onlyBest && size.rings)
@@ -91,22 +96,20 @@ std::string sizeText(int64_t bytes) {
 }
 
 void printTable(const Report &report) {
-  fmt::print("{:>8}  {:>11}  {:>8}  {:>8}  {:>11}  {:>11}  {}\n", "bytes", "best us", "GB/s", "of bound", "shipped us",
-             "rings us", "best schedule");
+  fmt::print("{:>8}  {:>11}  {:>8}  {:>8}  {:>9}  {:>11}  {:>11}  {}\n", "bytes", "best us", "GB/s", "of bound",
+             "simulated", "shipped us", "rings us", "best schedule");
   for (size_t size = 0; size < report.found.sizes.size(); ++size) {
     const SizeResult &result = report.found.sizes[size];
     auto time = [&](std::optional<size_t> number) {
       return number ? fmt::format("{:.2f}", report.contender(*number).seconds[size] * 1e6) : std::string("-");
     };
     bool isFirst = true;
-    for (size_t number : result.best) {
-      double seconds = report.contender(number).seconds[size];
-      std::string label = report.label(number);
-      fmt::print("{:>8}  {:>11.2f}  {:>8.2f}  {:>7.1f}%  {:>11}  {:>11}  {}{}\n",
+    for (const auto &[number, seconds, correction] : result.best) {
+      fmt::print("{:>8}  {:>11.2f}  {:>8.2f}  {:>7.1f}%  {:>9}  {:>11}  {:>11}  {}{}\n",
                  isFirst ? sizeText(report.request.sizes[size]) : "", seconds * 1e6,
                  report.gigabytesPerSecond(seconds, size), 100 * result.bound.seconds / seconds,
-                 isFirst ? time(result.shipped) : "", isFirst ? time(result.rings) : "", isFirst ? "" : "  then ",
-                 label);
+                 correction ? fmt::format("{:.2f}", *correction) : "-", isFirst ? time(result.shipped) : "",
+                 isFirst ? time(result.rings) : "", isFirst ? "" : "  then ", report.label(number));
       isFirst = false;
     }
     if (result.best.empty())
@@ -120,14 +123,22 @@ void printCounts(const Report &report) {
              found.numCandidates, found.numStructures, found.numInSpace);
   for (const auto &[reason, count] : found.leftOut)
     fmt::print("left out: {:>6}  {}\n", count, reason);
+  fmt::print("\nbest us: the closed form times `simulated`, which is simulation by closed form on at most {} nodes; "
+             "shipped and\nrings: the closed form\n",
+             found.simulatedNodes);
+  for (const auto &[reason, count] : found.notSimulated)
+    fmt::print("not simulated: {:>6}  {}\n", count, reason);
   fmt::print("\nproved:\n");
   for (size_t number : report.shown(true))
     fmt::print("  {}, on {}\n", report.label(number), report.contender(number).provedOn);
 }
 
 Json sizeJson(const Report &report, size_t number, size_t size) {
-  const cost::Prediction prediction = predict(report.contender(number), report.request, report.request.sizes[size]);
   const cost::LowerBound &bound = report.found.sizes[size].bound;
+  const Contender &contender = report.contender(number);
+  cost::Prediction prediction{.bytes = report.request.sizes[size], .seconds = contender.seconds[size]};
+  if (contender.scaledFrom.names.empty())
+    prediction = predict(contender, report.request, report.request.sizes[size]);
   Json statements = Json::array(), links = Json::array();
   for (const cost::StatementCost &statement : prediction.statements)
     statements.push_back({{"file", statement.file},
@@ -177,11 +188,14 @@ Json toJson(const Report &report) {
     const SizeResult &result = report.found.sizes[size];
     Json row = {{"bytes", report.request.sizes[size]}, {"boundSeconds", result.bound.seconds}};
     Json ranked = Json::array();
-    for (size_t number : result.best)
+    for (const auto &[number, seconds, correction] : result.best) {
       ranked.push_back({{"schedule", places[number]},
                         {"name", report.label(number)},
-                        {"seconds", report.contender(number).seconds[size]},
-                        {"fractionOfBound", result.bound.seconds / report.contender(number).seconds[size]}});
+                        {"seconds", seconds},
+                        {"fractionOfBound", result.bound.seconds / seconds}});
+      if (correction)
+        ranked.back()["simulatedByClosedForm"] = *correction;
+    }
     row["ranked"] = ranked;
     if (result.shipped)
       row["shipped"] = places[*result.shipped];
@@ -207,108 +221,113 @@ std::string winsOf(const Report &report, size_t number) {
   std::string text;
   for (size_t size = 0; size < report.found.sizes.size(); ++size) {
     const SizeResult &result = report.found.sizes[size];
-    double seconds = report.contender(number).seconds[size];
-    if (!result.best.empty() && result.best.front() == number)
+    if (!result.best.empty() && result.best.front().contender == number) {
+      double seconds = result.best.front().seconds;
       text += fmt::format("\n  {:>6}: {:.2f} us, {:.2f} GB/s, {:.1f} % of the lower bound",
                           sizeText(report.request.sizes[size]), seconds * 1e6, report.gigabytesPerSecond(seconds, size),
                           100 * result.bound.seconds / seconds);
-  }
-  return text;
-}
-
-std::string commentFor(const Report &report, const std::vector<size_t> &numbers) {
-  const Contender &first = report.contender(numbers.front());
-  std::string text = fmt::format("{} on {}: {}.\nFound by {}\n", report.command.collective,
-                                 report.request.machine.name(), first.description, report.command.text());
-  for (size_t number : numbers) {
-    const Contender &contender = report.contender(number);
-    text +=
-        fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted in closed form:{}\n", meshText(contender.mesh),
-                    contender.placement.empty() ? "" : " --placement " + contender.placement,
-                    tools::toJson(contender.schedule).dump(), winsOf(report, number));
-  }
-  return text;
-}
-
-/// One file for each choreography that is the best at some size and does not ship.
-void writeSources(const Report &report) {
-  std::filesystem::create_directories(report.command.source);
-  std::map<std::string, std::vector<size_t>> byName;
-  for (const SizeResult &size : report.found.sizes)
-    if (!size.best.empty() && report.contender(size.best.front()).origin == Origin::Explored) {
-      std::vector<size_t> &numbers = byName[report.contender(size.best.front()).definition.name];
-      if (std::ranges::find(numbers, size.best.front()) == numbers.end())
-        numbers.push_back(size.best.front());
     }
-  for (const auto &[name, numbers] : byName) {
-    std::string path = (std::filesystem::path(report.command.source) / (name + ".cpp")).string();
-    writeWhole(path, sourceOf(report.contender(numbers.front()), commentFor(report, numbers)), "--source");
-    fmt::print(stderr, "{}\n", path);
+    return text;
   }
-}
 
-void writePlugins(const Report &report) {
-  std::filesystem::create_directories(report.command.plugins);
-  std::set<size_t> numbers;
-  for (const SizeResult &size : report.found.sizes)
-    if (!size.best.empty())
-      numbers.insert(size.best.front());
-  for (size_t number : numbers) {
-    const Contender &contender = report.contender(number);
-    CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
-    request.schedule = contender.schedule;
-    request.devices = parseTargets(report.command.target);
-    request.output = (std::filesystem::path(report.command.plugins) /
-                      fmt::format("{}{}.{}.so", contender.definition.name, suffixFor(contender.schedule), number))
-                         .string();
-    for (const std::string &warning : compile(request))
-      fmt::print(stderr, "{}\n", warning);
-    fmt::print(stderr, "{}\n", request.output);
+  std::string commentFor(const Report &report, const std::vector<size_t> &numbers) {
+    const Contender &first = report.contender(numbers.front());
+    std::string text = fmt::format("{} on {}: {}.\nFound by {}\n", report.command.collective,
+                                   report.request.machine.name(), first.description, report.command.text());
+    for (size_t number : numbers) {
+      const Contender &contender = report.contender(number);
+      text += fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted in closed form:{}\n",
+                          meshText(contender.mesh),
+                          contender.placement.empty() ? "" : " --placement " + contender.placement,
+                          tools::toJson(contender.schedule).dump(), winsOf(report, number));
+    }
+    return text;
   }
-}
 
-void showProgress(size_t done, size_t total) {
-  if (isatty(STDERR_FILENO))
-    fmt::print(stderr, "\rcosted {} of {} structures{}", done, total, done == total ? "\r\033[K" : "");
-}
-
-/// Throws ToolError (Usage), before anything is costed.
-void checkFolder(const std::string &path, const std::string &flag) {
-  if (!path.empty() && std::filesystem::exists(path) && !std::filesystem::is_directory(path))
-    throw ToolError(ExitCode::Usage, flag + ": " + path + " is not a folder");
-}
-
-void exploreCommand(const ExploreCommand &command) {
-  KoloCollective collective = command.parsedCollective();
-  cost::Machine machine = command.readMachine();
-  if (command.nodes < 1 || command.nodes > machine.numNodes())
-    throw ToolError(ExitCode::Usage, fmt::format("--nodes: {} must be from 1 to {}, the nodes of {}", command.nodes,
-                                                 machine.numNodes(), machine.name()));
-  if (command.json && !command.writesToStandardOutput())
-    checkWritable(*command.json, "--json");
-  checkFolder(command.source, "--source");
-  checkFolder(command.plugins, "--emit");
-  parseTargets(command.target);
-  explore::SearchOptions search{command.structures, command.seed,
-                                command.threads ? command.threads : std::max(1u, std::thread::hardware_concurrency()),
-                                showProgress};
-  ExploreRequest request{collective, machine,          command.nodes, command.sizes(), command.parsedRates(),
-                         search,     command.runnersUp};
-  const Exploration found = tools::explore(request);
-  Report report{command, request, found};
-  if (!command.writesToStandardOutput()) {
-    printTable(report);
-    printCounts(report);
+  /// One file for each choreography that is the best at some size and does not ship.
+  void writeSources(const Report &report) {
+    std::filesystem::create_directories(report.command.source);
+    std::map<std::string, std::vector<size_t>> byName;
+    for (const SizeResult &size : report.found.sizes) {
+      if (size.best.empty())
+        continue;
+      size_t number = size.best.front().contender;
+      const Contender &best = report.contender(number);
+      if (best.origin != Origin::Explored)
+        continue;
+      std::vector<size_t> &numbers = byName[best.definition.name];
+      if (std::ranges::find(numbers, number) == numbers.end())
+        numbers.push_back(number);
+    }
+    for (const auto &[name, numbers] : byName) {
+      std::string path = (std::filesystem::path(report.command.source) / (name + ".cpp")).string();
+      writeWhole(path, sourceOf(report.contender(numbers.front()), commentFor(report, numbers)), "--source");
+      report.say(path);
+    }
   }
-  if (command.json && command.writesToStandardOutput())
-    fmt::print("{}\n", toJson(report).dump(2));
-  else if (command.json)
-    writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
-  if (!command.source.empty())
-    writeSources(report);
-  if (!command.plugins.empty())
-    writePlugins(report);
-}
+
+  void writePlugins(const Report &report) {
+    std::filesystem::create_directories(report.command.plugins);
+    std::set<size_t> numbers;
+    for (const SizeResult &size : report.found.sizes)
+      if (!size.best.empty())
+        numbers.insert(size.best.front().contender);
+    for (size_t number : numbers) {
+      const Contender &contender = report.contender(number);
+      CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
+      request.schedule = contender.schedule;
+      request.devices = parseTargets(report.command.target);
+      request.output = (std::filesystem::path(report.command.plugins) /
+                        fmt::format("{}{}.{}.so", contender.definition.name, suffixFor(contender.schedule), number))
+                           .string();
+      for (const std::string &warning : compile(request))
+        fmt::print(stderr, "{}\n", warning);
+      report.say(request.output);
+    }
+  }
+
+  void showProgress(size_t done, size_t total) {
+    if (isatty(STDERR_FILENO))
+      fmt::print(stderr, "\rcosted {} of {} structures{}", done, total, done == total ? "\r\033[K" : "");
+  }
+
+  /// Throws ToolError (Usage), before anything is costed.
+  void checkFolder(const std::string &path, const std::string &flag) {
+    if (!path.empty() && std::filesystem::exists(path) && !std::filesystem::is_directory(path))
+      throw ToolError(ExitCode::Usage, flag + ": " + path + " is not a folder");
+  }
+
+  void exploreCommand(const ExploreCommand &command) {
+    KoloCollective collective = command.parsedCollective();
+    cost::Machine machine = command.readMachine();
+    if (command.nodes < 1 || command.nodes > machine.numNodes())
+      throw ToolError(ExitCode::Usage, fmt::format("--nodes: {} must be from 1 to {}, the nodes of {}", command.nodes,
+                                                   machine.numNodes(), machine.name()));
+    if (command.json && !command.writesToStandardOutput())
+      checkWritable(*command.json, "--json");
+    checkFolder(command.source, "--source");
+    checkFolder(command.plugins, "--emit");
+    parseTargets(command.target);
+    explore::SearchOptions search{command.structures, command.seed,
+                                  command.threads ? command.threads : std::max(1u, std::thread::hardware_concurrency()),
+                                  showProgress};
+    ExploreRequest request{collective, machine,          command.nodes, command.sizes(), command.parsedRates(),
+                           search,     command.runnersUp};
+    const Exploration found = tools::explore(request);
+    Report report{command, request, found};
+    if (!command.writesToStandardOutput()) {
+      printTable(report);
+      printCounts(report);
+    }
+    if (command.json && command.writesToStandardOutput())
+      fmt::print("{}\n", toJson(report).dump(2));
+    else if (command.json)
+      writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
+    if (!command.source.empty())
+      writeSources(report);
+    if (!command.plugins.empty())
+      writePlugins(report);
+  }
 
 } // namespace
 

@@ -2,6 +2,7 @@
 #include "driver/Assemble.h"
 
 #include "algorithms/Blocks.h"
+#include "compiler/explore/TreeProgram.h"
 
 #include <algorithm>
 
@@ -29,27 +30,58 @@ Slice take(const Buffer &buffer, const std::vector<Selector> &at) {
   }
 }
 
-Buffer cut(const Buffer &buffer, const std::vector<Dim> &dims) {
-  switch (dims.size()) {
+Buffer cut(const Buffer &buffer, const std::vector<Index> &grid) {
+  switch (grid.size()) {
   case 1:
-    return buffer.grid(dims[0]);
+    return buffer.grid(grid[0]);
   case 2:
-    return buffer.grid(dims[0], dims[1]);
+    return buffer.grid(grid[0], grid[1]);
   case 3:
-    return buffer.grid(dims[0], dims[1], dims[2]);
+    return buffer.grid(grid[0], grid[1], grid[2]);
   default:
-    return buffer.grid(dims[0], dims[1], dims[2], dims[3]);
+    return buffer.grid(grid[0], grid[1], grid[2], grid[3]);
   }
+}
+
+/// One way round a ring: where the rank lies that is so many ranks behind this one, and which rank is next.
+struct RingWay {
+  std::function<Index(const Index &distance)> behind;
+  Rank next;
+};
+
+RingWay naturalWay(const Rank &me, const Dim &dim, int direction) {
+  return {[=](const Index &distance) { return me[dim] - direction * distance; }, me.next(dim, direction)};
+}
+
+/// Around the coordinates in this order, or, in direction -1, back.
+RingWay orderedWay(const Rank &me, const Dim &dim, std::vector<int64_t> order, int direction) {
+  if (direction < 0)
+    std::ranges::reverse(order);
+  size_t size = order.size();
+  std::vector<int64_t> places(size), successors(size);
+  for (size_t i = 0; i < size; ++i) {
+    places[size_t(order[i])] = int64_t(i);
+    successors[size_t(order[i])] = order[(i + 1) % size];
+  }
+  Table at(order), placeOf(places);
+  return {[=](const Index &distance) { return at[(placeOf[me[dim]] - distance) % size]; }, me.mapped(dim, successors)};
+}
+
+void gatherAround(Choreography &c, const Dim &dim, const Blocks &blocks, const RingWay &way) {
+  c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(way.behind(step))).to(way.next); });
+}
+
+void reduceAround(Choreography &c, const Dim &dim, const Blocks &blocks, const RingWay &way) {
+  c.loop(dim.size() - 1, [&](Index step) { c.send(blocks(way.behind(step + 1))).to(way.next).reduce(); });
 }
 
 // What phases do that read their first contributions from one buffer and combine in another, where nothing lies yet.
 
-void firstRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into, int direction) {
-  Rank me = c.rank();
-  c.copy(from(me[dim] - direction), into(me[dim] - direction));
+void firstReduceAround(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into, const RingWay &way) {
+  c.copy(from(way.behind(1)), into(way.behind(1)));
   c.loop(dim.size() - 1, [&](Index step) {
-    c.send(into(me[dim] - direction * (1 + step))).to(me.next(dim, direction));
-    c.reduce(from(me[dim] - direction * (2 + step)), into(me[dim] - direction * (2 + step)));
+    c.send(into(way.behind(step + 1))).to(way.next);
+    c.reduce(from(way.behind(step + 2)), into(way.behind(step + 2)));
   });
 }
 
@@ -92,20 +124,40 @@ public:
   }
 
 private:
-  using Body = std::function<void(const Phases &phases, int direction)>;
+  /// What differs from part to part of a chunk.
+  struct Part {
+    Phases phases;
+    int direction = 1;
+    const std::vector<int64_t> *ring = nullptr; // order along the last dimension; null: the natural one
+  };
+  using Body = std::function<void(const Part &part)>;
   const Dim &dim(const Phase &phase) const { return dims[phase.dim]; }
 
   /// Runs the body for all of every chunk, or for each part in its own way.
   void inParts(const Body &body) {
-    if (structure.striping == Striping::TwoWay)
-      return c.stripe(2, [&](int variant) { body(structure.phases, variant == 0 ? 1 : -1); });
-    if (structure.striping != Striping::Turned)
-      return body(structure.phases, 1);
-    c.stripe(int(structure.phases.size()), [&](int variant) {
-      Phases turned = structure.phases;
-      std::ranges::rotate(turned, turned.begin() + variant);
-      body(turned, 1);
-    });
+    const Phases &phases = structure.phases;
+    switch (structure.striping) {
+    case Striping::Rings:
+      return c.stripe(2 * int(structure.graphs->rings.size()), [&](int variant) {
+        body({phases, variant % 2 == 0 ? 1 : -1, &structure.graphs->rings[size_t(variant) / 2]});
+      });
+    case Striping::TwoWay:
+      return c.stripe(2, [&](int variant) { body({phases, variant == 0 ? 1 : -1}); });
+    case Striping::Turned:
+      return c.stripe(int(phases.size()), [&](int variant) {
+        Phases turned = phases;
+        std::ranges::rotate(turned, turned.begin() + variant);
+        body({turned});
+      });
+    default:
+      return body({phases});
+    }
+  }
+
+  RingWay wayOf(const Phase &phase, const Part &part) const {
+    bool isOrdered = part.ring && phase.dim + 1 == dims.size();
+    return isOrdered ? orderedWay(me, dim(phase), *part.ring, part.direction)
+                     : naturalWay(me, dim(phase), part.direction);
   }
 
   /// The blocks along one dimension; `at` says which ones of the others.
@@ -120,77 +172,119 @@ private:
     std::vector<Selector> result;
     for (const Dim &along : dims)
       result.emplace_back(me[along]);
+    result.resize(dims.size() + (numPieces() > 0), all);
     return result;
   }
-  std::vector<Selector> everything() const { return std::vector<Selector>(dims.size(), all); }
+  std::vector<Selector> everything() const { return std::vector<Selector>(dims.size() + (numPieces() > 0), all); }
 
-  void gather(const Dim &along, Block block, const Blocks &blocks, int direction) {
-    if (block == Block::AllPairs)
-      allPairsAllGather(c, along, blocks);
-    else if (block == Block::RecursiveDoubling)
-      recursiveDoublingAllGather(c, along, blocks);
-    else if (block == Block::Bruck)
-      bruckAllGather(c, along, blocks);
-    else
-      ringAllGather(c, along, blocks, direction);
+  /// Pieces that every block is cut in for trees; 0: none.
+  int64_t numPieces() const { return structure.usesTrees() ? structure.graphs->packing->treesPerRoot : 0; }
+  /// A block for each rank; with trees, cut in pieces.
+  Buffer inBlocks(const Buffer &buffer) const {
+    std::vector<Index> grid(dims.begin(), dims.end());
+    if (numPieces() > 0)
+      grid.emplace_back(numPieces());
+    return cut(buffer, grid);
+  }
+  /// One block, as inBlocks cuts it.
+  Buffer inPieces(const Buffer &block) const { return numPieces() > 0 ? block.grid(numPieces()) : block; }
+  explore::PieceSlices pieces(const Buffer &buffer, size_t number, std::vector<Selector> at) const {
+    return [=](const Selector &block, const Selector &piece) {
+      std::vector<Selector> selectors = at;
+      selectors[number] = block;
+      selectors.back() = piece;
+      return take(buffer, selectors);
+    };
   }
 
-  void gatherAll(const Buffer &out, const Phases &phases, int direction) {
+  void gather(const Phase &phase, const Part &part, const Buffer &out, const std::vector<Selector> &have) {
+    const Dim &d = dim(phase);
+    Blocks blocks = along(out, phase.dim, have);
+    switch (phase.block) {
+    case Block::AllPairs:
+      return allPairsAllGather(c, d, blocks);
+    case Block::RecursiveDoubling:
+      return recursiveDoublingAllGather(c, d, blocks);
+    case Block::Bruck:
+      return bruckAllGather(c, d, blocks);
+    case Block::Trees:
+      return treeAllGather(c, d, roundsOutward(*structure.graphs->packing), pieces(out, phase.dim, have));
+    default:
+      return gatherAround(c, d, blocks, wayOf(phase, part));
+    }
+  }
+
+  void gatherAll(const Buffer &out, const Part &part) {
     std::vector<Selector> have = mine();
-    for (const Phase &phase : phases) {
-      gather(dim(phase), phase.block, along(out, phase.dim, have), direction);
+    for (const Phase &phase : part.phases) {
+      gather(phase, part, out, have);
       have[phase.dim] = all;
     }
   }
 
   /// Leaves this rank's block combined in `into`.
-  void reduceAll(const Buffer &in, const Buffer &into, const Phases &phases, int direction) {
+  void reduceAll(const Buffer &in, const Buffer &into, const Part &part) {
     std::vector<Selector> have = everything();
-    for (const Phase &phase : phases) {
-      bool isFirst = phase == phases.front();
-      Blocks from = along(isFirst ? in : into, phase.dim, have), to = along(into, phase.dim, have);
-      isFirst ? reduceFirst(phase, from, to, direction) : reduceFurther(phase, to, direction);
+    for (const Phase &phase : part.phases) {
+      phase == part.phases.front() ? reduceFirst(phase, part, in, into, have) : reduceFurther(phase, part, into, have);
       have[phase.dim] = me[dim(phase)];
     }
   }
 
-  void reduceFirst(const Phase &phase, const Blocks &from, const Blocks &into, int direction) {
-    if (phase.block == Block::Ring)
-      return firstRingReduceScatter(c, dim(phase), from, into, direction);
-    if (phase.block == Block::RecursiveDoubling)
-      return firstRecursiveHalving(c, dim(phase), from, into);
-    c.copy(from(me[dim(phase)]), into(me[dim(phase)]));
-    allPairsReduceScatter(c, dim(phase), from, into);
+  void reduceFirst(const Phase &phase, const Part &part, const Buffer &in, const Buffer &into,
+                   const std::vector<Selector> &have) {
+    const Dim &d = dim(phase);
+    Blocks from = along(in, phase.dim, have), to = along(into, phase.dim, have);
+    switch (phase.block) {
+    case Block::RecursiveDoubling:
+      return firstRecursiveHalving(c, d, from, to);
+    case Block::AllPairs:
+      c.copy(from(me[d]), to(me[d]));
+      return allPairsReduceScatter(c, d, from, to);
+    case Block::Trees:
+      c.copy(from(all), to(all));
+      return reduceFurther(phase, part, into, have);
+    default:
+      return firstReduceAround(c, d, from, to, wayOf(phase, part));
+    }
   }
 
-  void reduceFurther(const Phase &phase, const Blocks &blocks, int direction) {
-    if (phase.block == Block::Ring)
-      return ringReduceScatter(c, dim(phase), blocks, direction);
-    if (phase.block == Block::RecursiveDoubling)
-      return recursiveHalvingReduceScatter(c, dim(phase), blocks);
-    allPairsReduceScatter(c, dim(phase), blocks, blocks);
+  void reduceFurther(const Phase &phase, const Part &part, const Buffer &into, const std::vector<Selector> &have) {
+    const Dim &d = dim(phase);
+    Blocks blocks = along(into, phase.dim, have);
+    switch (phase.block) {
+    case Block::RecursiveDoubling:
+      return recursiveHalvingReduceScatter(c, d, blocks);
+    case Block::AllPairs:
+      return allPairsReduceScatter(c, d, blocks, blocks);
+    case Block::Trees:
+      return treeReduceScatter(c, d, roundsInward(*structure.graphs->packing), pieces(into, phase.dim, have));
+    default:
+      return reduceAround(c, d, blocks, wayOf(phase, part));
+    }
   }
 
   void allGather() {
-    Buffer in = c.input(), out = c.output();
+    Buffer in = inPieces(c.input()), out = inBlocks(c.output());
     c.copy(in, out[me]);
-    inParts([&](const Phases &phases, int direction) { gatherAll(out, phases, direction); });
+    inParts([&](const Part &part) { gatherAll(out, part); });
   }
 
   void reduceScatter() {
-    Buffer in = c.input(), partial = c.scratch("partial", in);
-    inParts([&](const Phases &phases, int direction) { reduceAll(in, partial, phases, direction); });
-    c.copy(partial[me], c.output());
+    Buffer in = inBlocks(c.input()), partial = c.scratch("partial", in);
+    inParts([&](const Part &part) { reduceAll(in, partial, part); });
+    c.copy(partial[me], inPieces(c.output()));
   }
 
   void allReduce() {
     if (structure.phases.front().block == Block::Exchange)
       return exchangeAll();
-    Buffer in = cut(c.input(), dims), out = cut(c.output(), dims);
-    inParts([&](Phases phases, int direction) {
-      reduceAll(in, out, phases, direction);
-      std::ranges::reverse(phases);
-      gatherAll(out, phases, direction);
+    Buffer in = inBlocks(c.input()), out = inBlocks(c.output());
+    inParts([&](const Part &part) {
+      reduceAll(in, out, part);
+      Part back = part;
+      std::ranges::reverse(back.phases);
+      gatherAll(out, back);
     });
   }
 
@@ -206,10 +300,11 @@ private:
     for (size_t i = 1; i < structure.phases.size(); ++i)
       stages.push_back(c.scratch("stage" + std::to_string(i), c.input()));
     stages.push_back(c.output());
-    inParts([&](const Phases &phases, int) {
-      for (size_t i = 0; i < phases.size(); ++i)
-        exchange(phases[i], along(stages[i], phases[i].dim, everything()),
-                 along(stages[i + 1], phases[i].dim, everything()));
+    inParts([&](const Part &part) {
+      for (size_t i = 0; i < part.phases.size(); ++i) {
+        size_t number = part.phases[i].dim;
+        exchange(part.phases[i], along(stages[i], number, everything()), along(stages[i + 1], number, everything()));
+      }
     });
   }
 
@@ -239,7 +334,7 @@ private:
     c.when(me == c.root(), [&] { c.send(out[peer[rail]]).to(peer); });
     for (auto phase = structure.phases.begin(); phase + 1 != structure.phases.end(); ++phase)
       whereRootIs({phase + 1, structure.phases.end() - 1}, [&] { spread(*phase, out[me[rail]]); });
-    gather(rail, last.block, out, 1);
+    allPairsAllGather(c, rail, out);
   }
 
   /// Statements of the ranks that have the root's coordinates along the dimensions of these phases.
@@ -271,22 +366,100 @@ private:
   std::vector<Dim> dims;
 };
 
-CollectiveKind kindOf(KoloCollective collective) {
-  switch (collective) {
-  case KOLO_ALL_GATHER:
-    return CollectiveKind::AllGather;
-  case KOLO_REDUCE_SCATTER:
-    return CollectiveKind::ReduceScatter;
-  case KOLO_ALL_REDUCE:
-    return CollectiveKind::AllReduce;
-  case KOLO_ALL_TO_ALL:
-    return CollectiveKind::AllToAll;
-  default:
-    return CollectiveKind::Broadcast;
+/// NCCL's and RCCL's rings: through all devices of a node, then on to the next node, in parts of every chunk for each
+/// ring and each way round. A ring enters and leaves every node at the ends of its order.
+class RingsThroughNodes {
+public:
+  RingsThroughNodes(Choreography &c, const std::vector<std::vector<int64_t>> &rings)
+      : c(c), me(c.rank()), node(c.dim("node")), gpu(c.dim("gpu")), rings(rings) {}
+
+  void allGather() {
+    Buffer out = c.output();
+    c.copy(c.input(), out[me]);
+    inParts([&](const Way &way) { gather(out, way); });
   }
-}
+  void reduceScatter() {
+    Buffer in = c.input(), partial = c.scratch("partial", in);
+    inParts([&](const Way &way) { reduce(in, partial, way); });
+    c.copy(partial[me], c.output());
+  }
+  void allReduce() {
+    Buffer in = c.input().grid(node, gpu), out = c.output().grid(node, gpu);
+    inParts([&](const Way &way) {
+      reduce(in, out, way);
+      gather(out, way);
+    });
+  }
+
+private:
+  struct Way {
+    std::vector<int64_t> order;
+    int direction; // from node to node
+  };
+
+  void inParts(const std::function<void(const Way &)> &body) {
+    c.stripe(2 * int(rings.size()), [&](int variant) {
+      Way way{rings[size_t(variant) / 2], variant % 2 == 0 ? 1 : -1};
+      if (way.direction < 0)
+        std::ranges::reverse(way.order);
+      body(way);
+    });
+  }
+
+  /// The block of the rank that is so many ranks behind.
+  Slice behind(const Buffer &buffer, const Way &way, const Index &distance) const {
+    size_t size = way.order.size();
+    std::vector<int64_t> places(size);
+    for (size_t i = 0; i < size; ++i)
+      places[size_t(way.order[i])] = int64_t(i);
+    Index number = Table(places)[me[gpu]] - distance; // counted from the first of this rank's node
+    return buffer[{me[node] + way.direction * (number / size), Table(way.order)[number % size]}];
+  }
+
+  void sendOn(const Slice &block, const Way &way) {
+    std::vector<int64_t> successors(way.order.size());
+    for (size_t i = 0; i < way.order.size(); ++i)
+      successors[size_t(way.order[i])] = way.order[(i + 1) % way.order.size()];
+    Rank next = me.mapped(gpu, successors);
+    Condition isLast = me[gpu] == way.order.back();
+    c.when(isLast, [&] { c.send(block).to(next.next(node, way.direction)); });
+    c.when(!isLast, [&] { c.send(block).to(next); });
+  }
+
+  void gather(const Buffer &out, const Way &way) {
+    c.loop(node.size() * gpu.size() - 1, [&](Index step) { sendOn(behind(out, way, step), way); });
+  }
+
+  void reduce(const Buffer &in, const Buffer &into, const Way &way) {
+    c.copy(behind(in, way, 1), behind(into, way, 1));
+    c.loop(node.size() * gpu.size() - 1, [&](Index step) {
+      sendOn(behind(into, way, step + 1), way);
+      c.reduce(behind(in, way, step + 2), behind(into, way, step + 2));
+    });
+  }
+
+  Choreography &c;
+  Rank me;
+  Dim node, gpu;
+  const std::vector<std::vector<int64_t>> &rings;
+};
+
+CollectiveKind kindOf(KoloCollective collective) { return CollectiveKind(int(collective)); } // Kinds.cpp ties them
 
 } // namespace
+
+dsl::Definition assembleRings(KoloCollective collective, std::vector<std::vector<int64_t>> rings) {
+  auto body = [collective, rings = std::move(rings)](Choreography &c) {
+    RingsThroughNodes through(c, rings);
+    if (collective == KOLO_ALL_GATHER)
+      through.allGather();
+    else if (collective == KOLO_REDUCE_SCATTER)
+      through.reduceScatter();
+    else
+      through.allReduce();
+  };
+  return {"ringsThroughNodes", {kindOf(collective)}, Mesh("node", "gpu"), body, std::source_location::current()};
+}
 
 dsl::Definition assemble(const explore::Structure &structure) {
   Mesh mesh;

@@ -4,6 +4,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/cost/ClosedForm.h"
+#include "compiler/cost/Simulation.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/PrintSource.h"
 
@@ -14,7 +15,8 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
-#include <mutex>
+#include <functional>
+#include <set>
 
 using namespace mlir;
 
@@ -37,6 +39,30 @@ std::vector<Schedule> schedulesToTry() {
   schedules.push_back({.protocol = Protocol::LL});
   schedules.push_back({.protocol = Protocol::LL128});
   return schedules;
+}
+
+constexpr int64_t mostRingNodes = 16, mostSimulatedNodes = 4;
+
+bool isOfNode(const std::string &dim) { return dim == "gpu" || dim == "module" || dim == "die"; }
+
+/// The same kind of mesh on fewer nodes, at most so many in all dimensions of nodes together; powers of two stay ones.
+/// A dimension named "rank" is one of whole nodes.
+PlacedMesh shrink(PlacedMesh mesh, int64_t devicesPerNode, int64_t mostNodes) {
+  int64_t numNodeDims = std::ranges::count_if(mesh.names, [](const std::string &name) { return !isOfNode(name); });
+  int64_t most = numNodeDims > 1 ? 2 : mostNodes;
+  for (size_t i = 0; i < mesh.names.size(); ++i) {
+    int64_t unit = mesh.names[i] == "rank" ? devicesPerNode : 1, nodes = mesh.sizes[i] / unit;
+    if (!isOfNode(mesh.names[i]) && nodes > most)
+      mesh.sizes[i] = unit * (llvm::isPowerOf2_64(uint64_t(nodes)) || most < 4 ? most : most - 1);
+  }
+  return mesh;
+}
+
+/// Bytes that leave every chunk as large on fewer ranks.
+int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const PlacedMesh &from, const PlacedMesh &to) {
+  if (collective == KOLO_BROADCAST || collective == KOLO_REDUCE)
+    return bytes;
+  return std::max<int64_t>(1, int64_t(double(bytes) * double(to.numRanks()) / double(from.numRanks())));
 }
 
 ResolvedSchedule resolved(const Schedule &schedule) {
@@ -112,15 +138,20 @@ public:
   const std::vector<Schedule> &tried() const { return schedules; }
   Workshop &workshop(unsigned thread) { return workshops[thread]; }
 
-  Costs cost(unsigned thread, const dsl::Definition &definition, const PlacedMesh &mesh, const std::string &placement) {
+  /// `bytesFor`: the bytes to cost in place of one of the request's sizes.
+  Costs cost(
+      unsigned thread, const dsl::Definition &definition, const PlacedMesh &mesh, const std::string &placement,
+      const std::function<int64_t(int64_t)> &bytesFor = [](int64_t bytes) { return bytes; }) {
     Costs costs{std::vector<std::vector<double>>(schedules.size()), std::vector<std::string>(schedules.size())};
     auto placed = Placement::create(request.machine, mesh, placement);
     std::string reason;
     if (auto *mistake = std::get_if<CostMistake>(&placed))
       reason = mistake->message;
     OwningOpRef<ModuleOp> module;
+    // The passes take longer the more ranks there are; what they make is the same for any number of nodes.
     if (reason.empty())
-      module = workshops[thread].emit(definition, mesh.sizes, reason);
+      module = workshops[thread].emit(definition,
+                                      shrink(mesh, request.machine.devicesPerNode(), mostSimulatedNodes).sizes, reason);
     if (!module) {
       costs.refusals.assign(schedules.size(), reason);
       return costs;
@@ -129,7 +160,7 @@ public:
       size_t last = first + 1;
       while (last < schedules.size() && areAlike(schedules[first], schedules[last]))
         ++last;
-      costGroup(workshops[thread], *module, std::get<Placement>(placed), first, last, costs);
+      costGroup(workshops[thread], *module, std::get<Placement>(placed), first, last, bytesFor, costs);
       first = last;
     }
     return costs;
@@ -142,7 +173,7 @@ private:
   }
 
   void costGroup(Workshop &workshop, ModuleOp module, const Placement &placement, size_t first, size_t last,
-                 Costs &costs) {
+                 const std::function<int64_t(int64_t)> &bytesFor, Costs &costs) {
     OwningOpRef<ModuleOp> copy = module.clone();
     std::string reason = workshop.run(*copy, buildChoreographyPipeline, schedules[first]);
     for (size_t i = first; i < last; ++i) {
@@ -156,7 +187,7 @@ private:
         continue;
       }
       for (int64_t bytes : request.sizes)
-        costs.seconds[i].push_back(std::get<ClosedForm>(form).seconds(bytes));
+        costs.seconds[i].push_back(std::get<ClosedForm>(form).seconds(bytesFor(bytes)));
     }
   }
 
@@ -180,24 +211,68 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
 
 class Explorer {
 public:
-  explicit Explorer(const ExploreRequest &request) : request(request), coster(request, schedulesToTry()) {}
+  explicit Explorer(const ExploreRequest &request)
+      : request(request), coster(request, schedulesToTry()), ringsCoster(request, {{}, {.protocol = Protocol::LL}}) {}
 
   Exploration run() {
     costShipped();
+    costRings();
     searchSpace();
     if (result.numCandidates == 0)
       throw ToolError(ExitCode::Usage, std::string("no candidate does the collective on ") + request.machine.name());
+    PlacedMesh all{{"rank"}, {request.numNodes * request.machine.devicesPerNode()}};
+    const Placement placement = std::get<Placement>(Placement::create(request.machine, all));
+    const cost::LowerBounds bounds(request.machine, placement);
     for (size_t size = 0; size < request.sizes.size(); ++size)
-      result.sizes.push_back({boundAt(size), {}, fastest(Origin::Shipped, size), std::nullopt});
+      result.sizes.push_back({bounds.of(request.collective, request.sizes[size]),
+                              {},
+                              fastest(Origin::Shipped, size),
+                              fastest(Origin::Rings, size)});
     chooseProved();
+    simulateChosen();
     return std::move(result);
   }
 
 private:
-  cost::LowerBound boundAt(size_t size) const {
-    PlacedMesh all{{"rank"}, {request.numNodes * request.machine.devicesPerNode()}};
-    auto placement = Placement::create(request.machine, all);
-    return cost::lowerBound(request.machine, std::get<Placement>(placement), request.collective, request.sizes[size]);
+  void add(const Contender &contender, const Costs &costs, const std::vector<Schedule> &schedules) {
+    for (size_t schedule = 0; schedule < schedules.size(); ++schedule) {
+      if (!costs.refusals[schedule].empty()) {
+        ++result.leftOut[costs.refusals[schedule]];
+        continue;
+      }
+      ++result.numCandidates;
+      Contender &added = result.contenders.emplace_back(contender);
+      added.schedule = schedules[schedule];
+      added.seconds = costs.seconds[schedule];
+    }
+  }
+
+  /// Every step of a ring takes the same time, so that more nodes take in proportion to the steps.
+  void costRings() {
+    bool hasRings = request.collective == KOLO_ALL_GATHER || request.collective == KOLO_REDUCE_SCATTER ||
+                    request.collective == KOLO_ALL_REDUCE;
+    std::vector<std::vector<int64_t>> rings = explore::findGraphs(request.machine).rings;
+    if (!hasRings || rings.empty())
+      return;
+    int64_t devices = request.machine.devicesPerNode(), nodes = std::min(request.numNodes, mostRingNodes);
+    PlacedMesh mesh{{"node", "gpu"}, {request.numNodes, devices}}, smaller{mesh.names, {nodes, devices}};
+    Contender contender{Origin::Rings,
+                        assembleRings(request.collective, turnedToNics(rings, request.machine)),
+                        "rings through all devices of a node and on to the next, both ways",
+                        mesh,
+                        "",
+                        {},
+                        {}};
+    if (nodes < request.numNodes)
+      contender.scaledFrom = smaller;
+    Costs costs = ringsCoster.cost(0, contender.definition, smaller, "", [&](int64_t bytes) {
+      return shrinkBytes(bytes, request.collective, mesh, smaller);
+    });
+    double scale = double(mesh.numRanks() - 1) / double(smaller.numRanks() - 1);
+    for (std::vector<double> &seconds : costs.seconds)
+      for (double &time : seconds)
+        time *= scale;
+    add(contender, costs, ringsCoster.tried());
   }
 
   void costShipped() {
@@ -207,16 +282,7 @@ private:
       costs[i] = coster.cost(thread, shipped[i].definition, shipped[i].mesh, shipped[i].placement);
     });
     for (size_t i = 0; i < shipped.size(); ++i)
-      for (size_t schedule = 0; schedule < coster.tried().size(); ++schedule) {
-        if (!costs[i].refusals[schedule].empty()) {
-          ++result.leftOut[costs[i].refusals[schedule]];
-          continue;
-        }
-        ++result.numCandidates;
-        Contender &contender = result.contenders.emplace_back(shipped[i]);
-        contender.schedule = coster.tried()[schedule];
-        contender.seconds = costs[i].seconds[schedule];
-      }
+      add(shipped[i], costs[i], coster.tried());
   }
 
   /// Adds whoever may be among the best of some size, with some to spare for those that are refused.
@@ -232,7 +298,7 @@ private:
       result.leftOut[reason] += count;
     std::map<std::pair<size_t, size_t>, bool> isKnown;
     for (size_t size = 0; size < request.sizes.size(); ++size)
-      for (const explore::Ranked &ranked : explore::rank(found, size, 2 * numWanted())) {
+      for (const explore::Ranked &ranked : explore::rank(found, size, 4 * numWanted())) {
         if (std::exchange(isKnown[{ranked.structure, ranked.schedule}], true))
           continue;
         const explore::Structure &structure = found.structures[ranked.structure];
@@ -253,30 +319,45 @@ private:
     return best;
   }
 
-  /// The fastest at a size that were not refused, one for each time. Of equal times the shipped one is first.
-  std::vector<size_t> ranking(size_t size) const {
-    std::vector<size_t> order;
+  bool areOfOneStructure(const Contender &a, const Contender &b) const {
+    return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
+  }
+
+  /// The fastest at a size that were not refused, one of each structure. Of equal times the shipped one is first.
+  std::vector<Choice> ranking(size_t size) const {
+    std::vector<Choice> order, chosen;
     for (size_t i = 0; i < result.contenders.size(); ++i)
       if (!refused[i] && result.contenders[i].origin != Origin::Rings)
-        order.push_back(i);
-    auto secondsOf = [&](size_t i) { return result.contenders[i].seconds[size]; };
-    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(secondsOf(i), i); });
-    order.erase(std::ranges::unique(order, {}, secondsOf).begin(), order.end());
-    order.resize(std::min(order.size(), numWanted()));
-    return order;
+        order.push_back({i, result.contenders[i].seconds[size]});
+    std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
+    for (const Choice &choice : order) {
+      auto isAlike = [&](const Choice &other) {
+        return other.seconds == choice.seconds ||
+               areOfOneStructure(result.contenders[other.contender], result.contenders[choice.contender]);
+      };
+      if (chosen.size() < numWanted() && std::ranges::none_of(chosen, isAlike))
+        chosen.push_back(choice);
+    }
+    return chosen;
+  }
+
+  /// All that are ranked at some size, in order of number.
+  std::vector<size_t> chosen() const {
+    std::set<size_t> numbers;
+    for (const SizeResult &size : result.sizes)
+      for (const Choice &choice : size.best)
+        numbers.insert(choice.contender);
+    return {numbers.begin(), numbers.end()};
   }
 
   /// Proves who is ranked, and ranks again without those that are refused, until all are proved.
   void chooseProved() {
     refused.assign(result.contenders.size(), false);
     for (bool isFinal = false; !isFinal;) {
-      std::vector<size_t> open;
-      for (size_t size = 0; size < request.sizes.size(); ++size) {
+      for (size_t size = 0; size < request.sizes.size(); ++size)
         result.sizes[size].best = ranking(size);
-        for (size_t i : result.sizes[size].best)
-          if (result.contenders[i].provedOn.empty() && std::ranges::find(open, i) == open.end())
-            open.push_back(i);
-      }
+      std::vector<size_t> open = chosen();
+      std::erase_if(open, [&](size_t number) { return !result.contenders[number].provedOn.empty(); });
       isFinal = open.empty();
       std::vector<std::string> reasons(open.size());
       explore::forEach(open.size(), request.search.numThreads,
@@ -287,6 +368,58 @@ private:
           ++result.leftOut[reasons[i]];
         }
     }
+  }
+
+  /// Corrects the times of who is ranked, and orders them again.
+  void simulateChosen() {
+    result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
+    std::vector<size_t> numbers = chosen();
+    std::vector<std::string> reasons(numbers.size());
+    explore::forEach(numbers.size(), request.search.numThreads,
+                     [&](unsigned thread, size_t i) { reasons[i] = simulate(thread, numbers[i]); });
+    for (const std::string &reason : reasons)
+      if (!reason.empty())
+        ++result.notSimulated[reason];
+    for (SizeResult &size : result.sizes)
+      std::ranges::sort(size.best, {},
+                        [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
+  }
+
+  /// Why it is not simulated; empty: it is, at all sizes where it is ranked.
+  std::string simulate(unsigned thread, size_t number) {
+    const Contender &contender = result.contenders[number];
+    PlacedMesh mesh = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
+    auto placed = Placement::create(request.machine, mesh, contender.placement);
+    std::string reason;
+    Workshop &workshop = coster.workshop(thread);
+    if (auto *mistake = std::get_if<CostMistake>(&placed))
+      return mistake->message;
+    OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, mesh.sizes, reason);
+    OwningOpRef<ModuleOp> choreography = module->clone();
+    if (reason = workshop.run(*choreography, buildChoreographyPipeline, contender.schedule); !reason.empty())
+      return reason;
+    if (reason = workshop.run(*module, buildChannelPipeline, contender.schedule); !reason.empty())
+      return reason;
+    const Placement &placement = std::get<Placement>(placed);
+    auto form = ClosedForm::create(*choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule),
+                                   request.machine, placement, request.rates, 0);
+    auto simulation = cost::Simulation::create(*module->getOps<ProgramOp>().begin(), request.machine, placement,
+                                               {.rates = request.rates});
+    for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
+      if (mistake)
+        return mistake->message;
+    for (size_t size = 0; size < request.sizes.size(); ++size)
+      for (Choice &choice : result.sizes[size].best)
+        if (choice.contender == number) {
+          int64_t bytes = shrinkBytes(request.sizes[size], request.collective, contender.mesh, mesh);
+          auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
+          if (auto *mistake = std::get_if<CostMistake>(&outcome))
+            return mistake->message;
+          choice.correction =
+              std::get<cost::SimulationOutcome>(outcome).prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
+          choice.seconds *= *choice.correction;
+        }
+    return "";
   }
 
   /// Why the checker refuses it; empty: it is proved.
@@ -310,7 +443,7 @@ private:
   }
 
   const ExploreRequest &request;
-  Coster coster;
+  Coster coster, ringsCoster;
   Exploration result;
   std::vector<bool> refused; // by contender
 };

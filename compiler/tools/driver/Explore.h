@@ -32,14 +32,23 @@ struct Contender {
   std::string placement;
   Schedule schedule;
   std::vector<double> seconds; // by size, in closed form
-  std::string provedOn = {};   // a mesh; empty: not looked at by the checker
+  /// The mesh that `seconds` come from, where that is not `mesh`; then there is no prediction by statement.
+  cost::PlacedMesh scaledFrom = {};
+  std::string provedOn = {}; // a mesh; empty: not looked at by the checker
 };
 
-/// By number of contenders.
+/// A contender at one size.
+struct Choice {
+  size_t contender; // by number
+  double seconds;   // the closed form's, corrected by what the simulation says of it
+  /// What the simulation takes longer than the closed form, on `simulatedOn`; nothing: it was not simulated.
+  std::optional<double> correction = {};
+};
+
 struct SizeResult {
   cost::LowerBound bound;
-  std::vector<size_t> best;      // explored or shipped, proved, the fastest first
-  std::optional<size_t> shipped; // the fastest shipped one
+  std::vector<Choice> best;      // explored or shipped, proved, of different structures, the fastest first
+  std::optional<size_t> shipped; // the fastest shipped one in closed form, by number
   std::optional<size_t> rings;   // as NCCL and RCCL run them
 };
 
@@ -47,11 +56,14 @@ struct Exploration {
   std::vector<Contender> contenders;
   std::vector<SizeResult> sizes;
   size_t numCandidates = 0, numStructures = 0, numInSpace = 0;
-  std::map<std::string, size_t> leftOut; // candidates, by reason
+  std::map<std::string, size_t> leftOut;      // candidates, by reason
+  std::map<std::string, size_t> notSimulated; // contenders, by reason
+  int64_t simulatedNodes = 0;                 // at most so many
 };
 
-/// Costs candidates, and proves those that are among the best at some size; who is not proved is left out. Throws
-/// ToolError (Usage) where nothing does the collective on this machine.
+/// Costs candidates in closed form, and proves those that are among the best at some size; who is not proved is left
+/// out. Simulates those that stay, on few nodes, and orders them by the closed form times what the simulation takes
+/// longer than the closed form on these nodes. Throws ToolError (Usage) where nothing does the collective.
 Exploration explore(const ExploreRequest &request);
 
 /// The contender in the language, and under `comment`.

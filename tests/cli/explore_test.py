@@ -1,0 +1,94 @@
+"""kolo explore: the best schedules by size, as a table, as JSON, as sources and as plugins."""
+import glob
+import json
+import os
+import unittest
+
+from tool import ToolTest
+
+SMALL = ["--machine", "frontier", "--structures", "6"]
+
+
+class Explore(ToolTest):
+    def explored(self, collective, *arguments):
+        return json.loads(self.succeeds("explore", collective, *SMALL, "--json", "-", *arguments))
+
+    def test_prints_the_best_for_every_size(self):
+        said = self.succeeds("explore", "all_gather", *SMALL, "--bytes", "1K,64M", "--runners-up", "1")
+        lines = said.splitlines()
+        self.assertRegex(lines[0], r"^ +bytes +best us +GB/s +of bound +simulated +shipped us +rings us +best schedule$")
+        self.assertRegex(lines[1], r"^ +1K( +[\d.]+%?){7} +\w+.* on \w+=")
+        self.assertRegex(lines[2], r"^( +[\d.]+%?){4} +then \w+")
+        self.assertRegex(lines[3], r"^ +64M ")
+        self.assertRegex(said, r"\d+ candidates: shipped algorithms and 6 of \d+ structures")
+        self.assertIn("left out:", said)
+        self.assertIn("proved:", said)
+
+    def test_writes_json_that_says_all_of_it(self):
+        found = self.explored("all_reduce", "--nodes", "2", "--bytes", "1K,1M", "--seed", "5")
+        self.assertEqual([found[key] for key in ("machine", "mesh", "collective", "rates")],
+                         ["frontier", "node=2,gpu=8", "all_reduce", "peak"])
+        self.assertIn("--seed 5", found["command"])
+        self.assertEqual([row["bytes"] for row in found["frontier"]], [1024, 1 << 20])
+        for row in found["frontier"]:
+            times = [ranked["seconds"] for ranked in row["ranked"]]
+            self.assertEqual(times, sorted(times))
+            self.assertGreaterEqual(times[0], row["boundSeconds"] * 0.999)
+            for ranked in row["ranked"]:
+                self.assertEqual(found["schedules"][ranked["schedule"]]["name"], ranked["name"])
+        for schedule in found["schedules"]:
+            lines = schedule["source"].splitlines()
+            self.assertIn(f"KOLO_COLLECTIVE({schedule['algorithm']}, AllReduce", schedule["source"])
+            for size in schedule["sizes"]:
+                self.assertAlmostEqual(size["fractionOfBound"], size["boundSeconds"] / size["seconds"])
+                for statement in size["statements"]:
+                    if statement["line"]:  # the row of the entry has none
+                        self.assertRegex(lines[statement["line"] - 1], r"c\.(send|copy|reduce|inPlace)\(")
+
+    def test_gives_the_same_for_the_same_seed(self):
+        first, second = (self.explored("all_to_all", "--nodes", "16", "--bytes", "1M", "--seed", "3", "--threads", threads)
+                         for threads in ("1", "2"))
+        self.assertEqual(first, second)
+
+    def test_writes_sources_that_are_proved_again(self):
+        self.succeeds("explore", "all_gather", "--machine", "frontier", "--bytes", "16M", "--source", "found")
+        sources = glob.glob(self.file("found/*.cpp"))
+        self.assertTrue(sources)
+        for path in sources:
+            with open(path) as text:
+                head = text.read().split("#include")[0]
+            self.assertIn("Found by kolo explore all_gather --machine frontier --nodes 1 --bytes 16M --seed 0", head)
+            mesh = head.split("--mesh ")[1].split(",schedule")[0].split(" ")[0].rstrip(",")
+            self.assertIn("compiled in", self.succeeds("compile", path, "--mesh", mesh, "-o", "x.so"))
+
+    def test_writes_plugins_that_run(self):
+        said = self.succeeds("explore", "all_reduce", "--machine", "ring8", "--structures", "6", "--bytes", "1K", "--emit", "plugins")
+        plugins = glob.glob(self.file("plugins/*.so"))
+        self.assertEqual(len(plugins), 1)
+        self.assertIn(os.path.basename(plugins[0]), said)
+        self.assertIn("all_reduce", self.succeeds("inspect", plugins[0]))
+
+    def test_has_only_flat_algorithms_for_some_collectives(self):
+        found = self.explored("gather", "--bytes", "1M")
+        self.assertEqual({schedule["origin"] for schedule in found["schedules"]}, {"shipped"})
+
+    def test_refuses_bad_input(self):
+        def refuses(*arguments, says):
+            self.refuses(2, "explore", *arguments, says=says)
+        refuses("all_gathers", *SMALL, says="there is no collective 'all_gathers'")
+        refuses("all_gather", "--machine", "nowhere", says=["--machine", "nowhere"])
+        refuses("all_gather", *SMALL, "--nodes", "9409", says=["--nodes", "9409", "9408"])
+        refuses("all_gather", *SMALL, "--nodes", "0", says=["--nodes", "0"])
+        refuses("all_gather", *SMALL, "--bytes", "4K..1K", says=["--bytes", "4K..1K"])
+        refuses("all_gather", *SMALL, "--bytes", "x", says=["--bytes", "x"])
+        refuses("all_gather", "--machine", "frontier", "--structures", "0", says="--structures")
+        refuses("all_gather", *SMALL, "--target", "riscv", "--emit", "x", says=["--target", "riscv"])
+        refuses("all_gather", *SMALL, "--json", "no/such/folder.json", says=["--json", "no/such/folder.json"])
+        self.write("file", "")
+        refuses("all_gather", *SMALL, "--source", "file", says=["--source", "file is not a folder"])
+        refuses("all_gather", *SMALL, "--emit", "file", says=["--emit", "file is not a folder"])
+        refuses("all_gather", says="--machine")
+
+
+if __name__ == "__main__":
+    unittest.main()

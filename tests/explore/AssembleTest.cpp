@@ -1,0 +1,99 @@
+// Structures as choreographies: the checker proves them, and an exploration is the same for any number of threads.
+#include "driver/Assemble.h"
+#include "driver/Explore.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace kolo::tools {
+namespace {
+
+cost::Machine frontier() { return std::get<cost::Machine>(cost::Machine::read(MACHINES "/frontier.json")); }
+
+/// Throws where it is refused.
+void prove(const dsl::Definition &definition, const cost::PlacedMesh &mesh) {
+  CompileRequest request{{definition}, {toMesh(mesh)}, ""};
+  emitStage(request, Stage::Channel);
+}
+
+class EveryCollective : public testing::TestWithParam<KoloCollective> {};
+
+TEST_P(EveryCollective, HasStructuresThatAreProved) {
+  const cost::Machine machine = frontier();
+  for (int64_t nodes : {1, 2}) {
+    explore::Space space = explore::enumerate(machine, nodes, GetParam());
+    ASSERT_FALSE(space.structures.empty());
+    constexpr size_t most = 7; // spread over the space
+    size_t stride = std::max<size_t>(1, space.structures.size() / most);
+    for (size_t i = nodes == 1 ? 0 : stride / 2; i < space.structures.size(); i += stride) {
+      const explore::Structure &structure = space.structures[i];
+      EXPECT_NO_THROW(prove(assemble(structure), structure.mesh())) << structure.name();
+    }
+  }
+}
+
+TEST_P(EveryCollective, HasStructuresOfEveryBlockAndStripingThatAreProved) {
+  explore::Space space = explore::enumerate(frontier(), 1, GetParam());
+  std::vector<explore::Striping> stripings;
+  std::vector<explore::Block> blocks;
+  for (const explore::Structure &structure : space.structures) {
+    bool isNew = std::ranges::find(stripings, structure.striping) == stripings.end();
+    for (const explore::Phase &phase : structure.phases)
+      if (std::ranges::find(blocks, phase.block) == blocks.end()) {
+        blocks.push_back(phase.block);
+        isNew = true;
+      }
+    if (!isNew)
+      continue;
+    stripings.push_back(structure.striping);
+    EXPECT_NO_THROW(prove(assemble(structure), structure.mesh())) << structure.name();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, EveryCollective,
+                         testing::Values(KOLO_ALL_GATHER, KOLO_REDUCE_SCATTER, KOLO_ALL_REDUCE, KOLO_ALL_TO_ALL,
+                                         KOLO_BROADCAST));
+
+TEST(RingsThroughNodes, AreProved) {
+  const cost::Machine machine = frontier();
+  auto rings = explore::turnedToNics(explore::findGraphs(machine).rings, machine);
+  for (KoloCollective collective : {KOLO_ALL_GATHER, KOLO_REDUCE_SCATTER, KOLO_ALL_REDUCE})
+    for (int64_t nodes : {1, 2})
+      EXPECT_NO_THROW(prove(assembleRings(collective, rings), {{"node", "gpu"}, {nodes, 8}})) << collective;
+}
+
+TEST(RingsThroughNodes, ReachOnOneFrontierNodeWhatRcclsRingsDo) {
+  const cost::Machine machine = frontier();
+  ExploreRequest request{KOLO_ALL_GATHER, machine, 1, {int64_t(1) << 34}, cost::Rates::Peak, {.mostStructures = 1}, 0};
+  Exploration found = explore(request);
+  ASSERT_TRUE(found.sizes[0].rings);
+  double seconds = found.contenders[*found.sizes[0].rings].seconds[0];
+  EXPECT_NEAR(double(request.sizes[0]) / seconds / 1e9, 228.6, 1); // 4 links of 50 GB/s, 7 of 8 blocks arrive by them
+}
+
+TEST(Explore, GivesTheSameForAnyNumberOfThreads) {
+  const cost::Machine machine = frontier();
+  auto run = [&](unsigned numThreads) {
+    ExploreRequest request{
+        KOLO_ALL_REDUCE,    machine,           2,
+        {1 << 10, 1 << 26}, cost::Rates::Peak, {.mostStructures = 12, .seed = 3, .numThreads = numThreads}};
+    return explore(request);
+  };
+  Exploration one = run(1), three = run(3);
+  EXPECT_EQ(one.numCandidates, three.numCandidates);
+  EXPECT_EQ(one.leftOut, three.leftOut);
+  for (size_t size = 0; size < 2; ++size) {
+    ASSERT_EQ(one.sizes[size].best.size(), three.sizes[size].best.size());
+    ASSERT_FALSE(one.sizes[size].best.empty());
+    for (size_t i = 0; i < one.sizes[size].best.size(); ++i) {
+      const Choice &a = one.sizes[size].best[i], &b = three.sizes[size].best[i];
+      EXPECT_EQ(a.seconds, b.seconds);
+      EXPECT_EQ(one.contenders[a.contender].definition.name, three.contenders[b.contender].definition.name);
+      EXPECT_GE(a.seconds, one.sizes[size].bound.seconds * 0.999);
+    }
+  }
+}
+
+} // namespace
+} // namespace kolo::tools
