@@ -459,7 +459,8 @@ std::string sourceOf(const Contender &contender, const std::string &comment) {
 cost::Prediction predict(const Contender &contender, const ExploreRequest &request, int64_t bytes) {
   Workshop workshop;
   std::string reason;
-  OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, contender.mesh.sizes, reason);
+  PlacedMesh emitted = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
+  OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, emitted.sizes, reason);
   if (module)
     reason = workshop.run(*module, buildChoreographyPipeline, contender.schedule);
   auto placement = Placement::create(request.machine, contender.mesh, contender.placement);
