@@ -7,11 +7,9 @@ import re
 SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 
 # Folders with a README.
-FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check", "compiler/model", "dsl",
-           "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets", "tests/mutation"]
-FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check", "compiler/cost", "compiler/model", "dsl",
-           "examples/channel", "examples/collective", "ir", "runtime", "targets", "tests/mutation"]
-           "examples/channel", "examples/collective", "ir", "runtime", "targets", "tests/gpu", "tests/mutation"]
+FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check", "compiler/cost", "compiler/explore",
+           "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets",
+           "tests/gpu", "tests/mutation"]
 
 ALL = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md")),
        *(f"{folder}/README.md" for folder in FOLDERS)]
