@@ -45,8 +45,15 @@ std::string listMeshes(const ProgramInfo &info) {
   return text.empty() ? "none" : text;
 }
 
-Status checkMesh(const Mesh &mesh, int rank, int size, Call &call) {
+Status checkRanks(const Mesh &mesh, int size) {
+  return mesh.numRanks() == size ? Status()
+                                 : error(StatusCode::InvalidArgument, "mesh {} has {} ranks, the communicator has {}",
+                                         mesh.toString(), mesh.numRanks(), size);
+}
+
+Status checkMesh(int rank, int size, Call &call) {
   const ProgramInfo &info = *call.info;
+  const Mesh &mesh = call.mesh;
   const std::vector<MeshDim> &dims = mesh.dims();
   bool hasNames = std::equal(dims.begin(), dims.end(), info.meshDims.begin(), info.meshDims.end(),
                              [](const MeshDim &dim, const std::string &name) { return dim.name == name; });
@@ -63,9 +70,8 @@ Status checkMesh(const Mesh &mesh, int rank, int size, Call &call) {
   call.isProved = info.isProved(sizes);
   if (!call.isProved && !info.isUnproved)
     return error(StatusCode::UnsupportedMesh, "program '{}' is not proved on mesh {}", info.name, mesh.toString());
-  if (mesh.numRanks() != size)
-    return error(StatusCode::InvalidArgument, "mesh {} has {} ranks, the communicator has {}", mesh.toString(),
-                 mesh.numRanks(), size);
+  if (Status status = checkRanks(mesh, size); !status.isOk())
+    return status;
   int64_t rest = rank;
   for (size_t dim = dims.size(); dim-- > 0; rest /= dims[dim].size) {
     call.dimSizes[dim] = call.key.mesh[dim] = dims[dim].size;
@@ -153,17 +159,21 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
   if (plugin.manifest.selection.empty())
     return error(StatusCode::InvalidArgument, "{}: selects no program for {}: name one", plugin.path,
                  toString(*arguments.collective));
+  if (Status status = checkRanks(arguments.mesh, static_cast<int>(everyone.size)); !status.isOk())
+    return status;
   Call sized = call;
   if (Status status = sizeBuffers(*arguments.collective, arguments, everyone, sized); !status.isOk())
     return status;
   int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
   call.memory = sized.memoryKind(segments);
   const SelectionEntry *entry =
-      select(plugin.manifest.selection, *arguments.collective, static_cast<int>(everyone.size), numBytes, call.memory);
+      select(plugin.manifest.selection, *arguments.collective, arguments.mesh, numBytes, call.memory);
   if (!entry)
-    return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks, memory '{}'",
-                 plugin.path, toString(*arguments.collective), numBytes, everyone.size, toString(call.memory));
+    return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks ({}), memory '{}'",
+                 plugin.path, toString(*arguments.collective), numBytes, everyone.size, arguments.mesh.toString(),
+                 toString(call.memory));
   setProgram(plugin, static_cast<size_t>(entry->program), call);
+  call.mesh = meshFor(*entry, *call.info, arguments.mesh);
   return {};
 }
 
@@ -172,6 +182,7 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
 Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
                       int size) {
   Call call;
+  call.mesh = arguments.mesh;
   call.key.plugin = plugin.content.checksum;
   call.key.count = arguments.count;
   if (Status status = checkType(arguments, call); !status.isOk())
@@ -181,7 +192,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
                                  : findProgram(plugin, arguments, call);
       !status.isOk())
     return status;
-  if (Status status = checkMesh(arguments.mesh, rank, size, call); !status.isOk())
+  if (Status status = checkMesh(rank, size, call); !status.isOk())
     return status;
   if (Status status = chooseKernels(plugin, arguments, call); !status.isOk())
     return status;

@@ -37,6 +37,7 @@ struct Call {
   Extent extent;                           // of this rank
   Extent largest;                          // of any rank
   int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
+  Mesh mesh;                               // that the program runs on
   bool isProved = false;                   // on this mesh
   MemoryKind memory = MemoryKind::Windows; // by which the program was selected, if it was
 

@@ -55,6 +55,16 @@ std::string statementText(const Json &program) {
   return fmt::format("{}", fmt::join(places, ", "));
 }
 
+/// What an entry of the selection is for: "8", or "node=2,gpu=4".
+std::string ranksText(const Json &entry) {
+  if (!entry.contains("mesh"))
+    return std::to_string(entry.at("ranks").get<int64_t>());
+  std::vector<std::string> dims;
+  for (const auto &[name, size] : entry.at("mesh").items())
+    dims.push_back(fmt::format("{}={}", name, size.get<int64_t>()));
+  return fmt::format("{}", fmt::join(dims, ","));
+}
+
 /// "165 vector registers" of ("vectorRegisters", 165).
 std::string resourceText(const std::string &name, int64_t amount) {
   std::string text = std::to_string(amount) + " ";
@@ -117,13 +127,17 @@ private:
   }
 
   void addSelection(const Json &selection) {
+    std::vector<std::string> ranks;
+    size_t width = 5;
+    for (const Json &entry : selection)
+      width = std::max(width, ranks.emplace_back(ranksText(entry)).size());
     add("\nselection, by bytes of the larger buffer\n");
-    add("  {:<16} {:>5}  {:<9} {:>12}  {}\n", "collective", "ranks", "memory", "up to bytes", "program");
-    for (const Json &entry : selection) {
-      const Json &end = entry.at("upToBytes");
-      add("  {:<16} {:>5}  {:<9} {:>12}  {}\n", entry.at("collective").get<std::string>(),
-          entry.at("ranks").get<int64_t>(), entry.at("memory").get<std::string>(),
-          end.is_null() ? "no end" : std::to_string(end.get<int64_t>()), entry.at("program").get<std::string>());
+    add("  {:<16} {:>{}}  {:<9} {:>12}  {}\n", "collective", "ranks", width, "memory", "up to bytes", "program");
+    for (size_t number = 0; number < selection.size(); ++number) {
+      const Json &entry = selection.at(number), &end = entry.at("upToBytes");
+      add("  {:<16} {:>{}}  {:<9} {:>12}  {}\n", entry.at("collective").get<std::string>(), ranks[number], width,
+          entry.at("memory").get<std::string>(), end.is_null() ? "no end" : std::to_string(end.get<int64_t>()),
+          entry.at("program").get<std::string>());
     }
   }
 

@@ -101,7 +101,7 @@ Schedule ScheduleOptions::schedule() const {
 
 int64_t groupSizeOf(const RankJob &job) {
   int64_t size = 1;
-  for (int dim : job.info()->groupDims)
+  for (int64_t dim : job.groupDims())
     size *= job.mesh.dims()[size_t(dim)].size;
   return size;
 }

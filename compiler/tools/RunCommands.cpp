@@ -37,9 +37,8 @@ struct Row {
 std::string selectedFor(const RankJob &job, int64_t numBytes) {
   if (!job.collective)
     return "";
-  const runtime::ProgramInfo *selected =
-      job.plugin.select(*job.collective, job.mesh.numRanks(), numBytes, job.memoryKind());
-  return selected ? selected->name : "";
+  std::optional<runtime::SelectedProgram> selected = job.selectFor(numBytes);
+  return selected ? selected->info->name : "";
 }
 
 Row makeRow(const RankJob &job, size_t size, const Timings &timings) {

@@ -108,8 +108,8 @@ static void chooseCollective(RankJob &job, const std::string &name, const std::s
   if (job.info())
     return;
   throw ToolError(ExitCode::Usage, "--collective: " + plugin + " selects no program for " + name + " on " +
-                                       std::to_string(job.mesh.numRanks()) +
-                                       " ranks; kolo inspect shows what it selects");
+                                       std::to_string(job.mesh.numRanks()) + " ranks (" + job.mesh.toString() +
+                                       "); kolo inspect shows what it selects");
 }
 
 void RunOptions::chooseProgram(RankJob &job) const {
@@ -140,18 +140,19 @@ static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64
 
 void RunOptions::checkMesh(const RankJob &job) const {
   const runtime::ProgramInfo &info = *job.info();
+  runtime::Mesh mesh = job.collective ? job.selectFor(0)->mesh : job.mesh;
   std::string known;
   for (const std::vector<int64_t> &sizes : info.meshes) {
     std::vector<runtime::MeshDim> dims;
     for (size_t i = 0; i < sizes.size(); ++i)
       dims.push_back({info.meshDims[i], sizes[i]});
-    if (dims == job.mesh.dims())
-      return checkProof(info, sizes, job.mesh);
+    if (dims == mesh.dims())
+      return checkProof(info, sizes, mesh);
     auto compiled = runtime::Mesh::create(std::move(dims));
     known += (known.empty() ? "" : " or ") + (compiled.isOk() ? compiled->toString() : "?");
   }
   throw ToolError(ExitCode::Usage,
-                  "--mesh: " + info.name + " was compiled for " + known + ", not for " + job.mesh.toString());
+                  "--mesh: " + info.name + " was compiled for " + known + ", not for " + mesh.toString());
 }
 
 RankJob RunOptions::makeJob() const {

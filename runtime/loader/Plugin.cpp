@@ -193,9 +193,13 @@ const ProgramInfo *Plugin::findProgram(std::string_view name) const {
 
 const std::vector<SelectionEntry> &Plugin::selection() const { return state->manifest.selection; }
 
-const ProgramInfo *Plugin::select(CollectiveKind collective, int ranks, int64_t numBytes, MemoryKind memory) const {
-  const SelectionEntry *entry = runtime::select(state->manifest.selection, collective, ranks, numBytes, memory);
-  return entry ? &programs()[static_cast<size_t>(entry->program)] : nullptr;
+std::optional<SelectedProgram> Plugin::select(CollectiveKind collective, const Mesh &mesh, int64_t numBytes,
+                                              MemoryKind memory) const {
+  const SelectionEntry *entry = runtime::select(state->manifest.selection, collective, mesh, numBytes, memory);
+  if (!entry)
+    return std::nullopt;
+  const ProgramInfo &info = programs()[static_cast<size_t>(entry->program)];
+  return SelectedProgram{&info, meshFor(*entry, info, mesh)};
 }
 
 const std::string &Plugin::manifest() const { return *state->content.manifest; }

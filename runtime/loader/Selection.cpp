@@ -10,16 +10,56 @@ namespace {
 constexpr const char *memoryNames[] = {"windows", "ordinary"};
 constexpr int64_t noEnd = std::numeric_limits<int64_t>::max();
 
-auto keyOf(const SelectionEntry &entry) { return std::tuple(entry.collective, entry.ranks, entry.memory); }
+/// What the entries of one group have in common; entries are sorted by it.
+auto keyOf(const SelectionEntry &entry) {
+  std::vector<std::pair<int64_t, std::string>> dims;
+  for (const MeshDim &dim : entry.mesh.dims())
+    dims.emplace_back(dim.size, dim.name);
+  return std::tuple(entry.collective, entry.ranks, std::move(dims), entry.memory);
+}
 
-/// Whether the program runs over all ranks of a mesh of `ranks` ranks.
-bool isFor(const ProgramInfo &program, int ranks) {
-  auto numRanks = [](const std::vector<int64_t> &mesh) {
-    return std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
+bool hasDims(const ProgramInfo &program, const Mesh &mesh) {
+  return std::equal(mesh.dims().begin(), mesh.dims().end(), program.meshDims.begin(), program.meshDims.end(),
+                    [](const MeshDim &dim, const std::string &name) { return dim.name == name; });
+}
+
+/// Whether the program runs over all ranks of a mesh that the entry is for.
+bool isFor(const ProgramInfo &program, const SelectionEntry &entry) {
+  bool isAnyMesh = entry.mesh.dims().empty();
+  if (!isAnyMesh && !hasDims(program, entry.mesh) && program.meshDims.size() != 1)
+    return false;
+  auto isMesh = [&](const std::vector<int64_t> &sizes) {
+    if (isAnyMesh || sizes.size() == 1)
+      return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>()) == entry.ranks;
+    return std::equal(sizes.begin(), sizes.end(), entry.mesh.dims().begin(), entry.mesh.dims().end(),
+                      [](int64_t size, const MeshDim &dim) { return size == dim.size; });
   };
   return program.groupDims.size() == program.meshDims.size() &&
-         std::any_of(program.meshes.begin(), program.meshes.end(),
-                     [&](const std::vector<int64_t> &mesh) { return numRanks(mesh) == ranks; });
+         std::any_of(program.meshes.begin(), program.meshes.end(), isMesh);
+}
+
+Mesh readMesh(ManifestReader &reader, const json &object, const std::string &path) {
+  std::vector<MeshDim> dims;
+  for (const auto &[name, size] : reader.field(object, "mesh", path, json::value_t::object).items())
+    dims.push_back({name, reader.number(size, path + "mesh." + name, 1)});
+  Result<Mesh> mesh = Mesh::create(std::move(dims));
+  if (!mesh.isOk())
+    reader.fail(path + "mesh", fmt::format("is no mesh: {}", mesh.status().message()));
+  else if (mesh->dims().empty())
+    reader.fail(path + "mesh", "has no dimension");
+  return mesh.isOk() ? std::move(mesh).value() : Mesh();
+}
+
+/// The mesh that an entry is for, or the number of ranks.
+void readRanks(ManifestReader &reader, const json &object, const std::string &path, SelectionEntry &entry) {
+  if (!object.is_object() || !object.contains("mesh")) {
+    entry.ranks = reader.integer(object, "ranks", path);
+    return;
+  }
+  if (object.contains("ranks"))
+    reader.fail(path + "ranks", "stands beside 'mesh'; an entry has one of the two");
+  entry.mesh = readMesh(reader, object, path);
+  entry.ranks = entry.mesh.numRanks();
 }
 
 int64_t readEnd(ManifestReader &reader, const json &entry, const std::string &path) {
@@ -43,7 +83,7 @@ SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::
     entry.collective = *kind;
   else
     reader.fail(path + "collective", "names no collective");
-  entry.ranks = reader.integer(object, "ranks", path);
+  readRanks(reader, object, path, entry);
   if (auto memory = parseMemoryKind(reader.text(object, "memory", path)))
     entry.memory = *memory;
   else
@@ -59,8 +99,10 @@ SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::
   entry.program = static_cast<int>(program - programs.begin());
   if (program->collective != entry.collective)
     reader.fail(path + "program", "names a program of another collective");
-  if (!isFor(*program, entry.ranks))
-    reader.fail(path + "program", "names a program that was not compiled for so many ranks");
+  if (!isFor(*program, entry))
+    reader.fail(path + "program", entry.mesh.dims().empty()
+                                      ? "names a program that was not compiled for so many ranks"
+                                      : "names a program that was not compiled for " + entry.mesh.toString());
   return entry;
 }
 
@@ -104,12 +146,20 @@ std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &ro
   return selection;
 }
 
-const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, int ranks,
+const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, const Mesh &mesh,
                              int64_t numBytes, MemoryKind memory) {
-  auto found = std::find_if(selection.begin(), selection.end(), [&](const SelectionEntry &entry) {
-    return keyOf(entry) == std::tuple(collective, ranks, memory) && numBytes <= entry.upToBytes;
-  });
-  return found == selection.end() ? nullptr : &*found;
+  for (const Mesh &wanted : {mesh, Mesh()})
+    for (const SelectionEntry &entry : selection)
+      if (entry.collective == collective && entry.mesh == wanted && entry.ranks == mesh.numRanks() &&
+          entry.memory == memory && numBytes <= entry.upToBytes)
+        return &entry;
+  return nullptr;
+}
+
+Mesh meshFor(const SelectionEntry &entry, const ProgramInfo &program, const Mesh &mesh) {
+  if (entry.mesh.dims().empty() || hasDims(program, mesh))
+    return mesh;
+  return Mesh::create({{program.meshDims.front(), entry.ranks}}).value(); // readSelection has looked at it
 }
 
 } // namespace kolo::runtime

@@ -108,12 +108,17 @@ static ordered_json describeImages(ModuleOp programs, const DeviceCode &devices)
 
 static ordered_json describeSelection(const std::vector<Selection> &selection) {
   ordered_json result = ordered_json::array();
-  for (const Selection &entry : selection)
-    result.push_back({{"collective", entry.collective},
-                      {"ranks", entry.ranks},
-                      {"memory", entry.memory},
-                      {"upToBytes", entry.upToBytes ? ordered_json(*entry.upToBytes) : ordered_json()},
-                      {"program", entry.program}});
+  for (const Selection &entry : selection) {
+    ordered_json &object = result.emplace_back();
+    object["collective"] = entry.collective;
+    if (entry.mesh.empty())
+      object["ranks"] = entry.ranks;
+    for (const auto &[name, size] : entry.mesh)
+      object["mesh"][name] = size;
+    object["memory"] = entry.memory;
+    object["upToBytes"] = entry.upToBytes ? ordered_json(*entry.upToBytes) : ordered_json();
+    object["program"] = entry.program;
+  }
   return result;
 }
 

@@ -14,11 +14,12 @@
 
 namespace kolo::package {
 
-/// The program for calls of `collective`, by name, over so many ranks, on buffers in memory of a kind, "host" or
-/// "device", that name no program. The names are those of the manifest.
+/// The program for calls of `collective`, by name, on a mesh, on buffers in memory of a kind, "windows" or "ordinary",
+/// that name no program. The names are those of the manifest.
 struct Selection {
   std::string collective;
   int64_t ranks;
+  std::vector<std::pair<std::string, int64_t>> mesh; // dimensions, slowest first; none: any mesh of so many ranks
   std::string memory;
   std::optional<int64_t> upToBytes; // nothing: no end
   std::string program;

@@ -20,6 +20,14 @@ SMALL = [entry("windows", 4096, "allPairsAllGather", protocol="published"), entr
          entry("ordinary", None, "allPairsAllGather")]
 
 
+def mesh_entry(up_to_bytes, algorithm, **mesh):
+    return {"collective": "all_gather", "mesh": mesh, "memory": "windows", "upToBytes": up_to_bytes, "algorithm": algorithm}
+
+
+MESHES = [{**entry("windows", None, "ringAllGather"), "ranks": 4}, mesh_entry(1024, "bruckAllGather", node=2, gpu=2),
+          mesh_entry(None, "railAllGather", node=2, gpu=2)]
+
+
 class Tables(ToolTest):
     def table(self, entries):
         return self.write("table.json", json.dumps({"entries": entries}))
@@ -110,6 +118,18 @@ class Compile(Tables):
             for size in ("1K", "1M"):
                 self.succeeds("run", "default.so", "--collective", collective, "--mesh", "rank=4", "--bytes", size)
 
+    def test_entries_may_be_for_a_mesh(self):
+        rows = [*MESHES, mesh_entry(None, "railAllGather", node=131072, gpu=8)]
+        self.succeeds("compile", "--table", self.table(rows), "-o", "x.so")
+        manifest = json.loads(self.succeeds("inspect", "x.so", "--json"))
+        self.assertEqual([(program["name"], program["mesh"], program["meshes"]) for program in manifest["programs"]],
+                         [("ringAllGather", ["rank"], [[4]]), ("bruckAllGather", ["rank"], [[4]]),
+                          ("railAllGather", ["node", "gpu"], [[2, 2], [131072, 8]])])
+        self.assertEqual([row.get("ranks", row.get("mesh")) for row in manifest["selection"]],
+                         [4, {"node": 2, "gpu": 2}, {"node": 2, "gpu": 2}, {"node": 131072, "gpu": 8}])
+        self.assertEqual(list(manifest["selection"][1]["mesh"]), ["node", "gpu"])
+        self.assertRegex(self.succeeds("inspect", "x.so"), r"all_gather +node=2,gpu=2  windows +1024  bruckAllGather\n")
+
     def test_bad_tables_are_refused_with_file_and_field(self):
         def refused(entries, *says):
             self.refuses(2, "compile", "-o", "x.so", "--table", self.table(entries), says=["--table", "table.json", *says])
@@ -122,7 +142,16 @@ class Compile(Tables):
             refused([{key: value for key, value in SMALL[0].items() if key != field}], "entries[0]." + field, "missing")
         refused(changed(collective="gossip"), "entries[0].collective", "'gossip'")
         refused(changed(collective="broadcast"), "entries[0].algorithm", "no broadcast")
-        refused(changed(ranks=0), "entries[0].ranks", "1 to 256")
+        refused(changed(ranks=0), "entries[0].ranks", "1 to 1048576")
+        refused(changed(mesh={"rank": 2}), "entries[0].ranks", "mesh")
+        for mesh, says in (([2], "object"), ({}, "object"), ({"node": 0, "gpu": 2}, "1 to 1048576"),
+                           ({"node": "2", "gpu": 2}, '"2"'), ({"node": 1048576, "gpu": 2}, "1048576 ranks"),
+                           (dict.fromkeys("abcde", 1), "4 dimensions"), ({"": 2}, "name")):
+            refused([{**MESHES[2], "mesh": mesh}], "entries[0].mesh", says)
+        refused([mesh_entry(None, "railAllGather", module=2, die=2)], "entries[0].algorithm", "node,gpu", "module=2,die=2")
+        refused([mesh_entry(None, "railAllGather", gpu=2, node=2)], "entries[0].algorithm", "node,gpu", "gpu=2,node=2")
+        refused([MESHES[1], MESHES[0]], "entries[0].upToBytes", "larger sizes")
+        refused([MESHES[2], MESHES[0]], "entries[1]", "out of order")
         refused(changed(ranks="two"), "entries[0].ranks", "two")
         refused(changed(memory="tape"), "entries[0].memory", "'tape'")
         refused(changed(upToBytes=-1), "entries[0].upToBytes", "-1")
@@ -179,6 +208,17 @@ class Run(Tables):
             said = self.succeeds("run", "x.so", "--collective", "all_gather", "--mesh", "rank=2", "--bytes", size, "--memory", memory)
             self.assertIn(f"the plugin selects {program}\n", said)
             self.assertIn("every byte is right", said)
+
+    def test_takes_what_the_table_says_for_the_mesh(self):
+        self.succeeds("compile", "--table", self.table(MESHES), "-o", "x.so")
+        run = ["run", "x.so", "--collective", "all_gather", "--bytes"]
+        for mesh, size, program in (("rank=4", "1K", "ringAllGather"), ("node=2,gpu=2", "1K", "bruckAllGather"),
+                                    ("node=2,gpu=2", "1040", "railAllGather")):
+            said = self.succeeds(*run, size, "--mesh", mesh)
+            self.assertIn(f"the plugin selects {program}\n", said)
+            self.assertIn("every byte is right", said)
+        self.refuses(2, *run, "1K", "--mesh", "gpu=2,node=2", says=["--mesh", "rank=4", "gpu=2,node=2"])
+        self.refuses(2, *run, "1K", "--mesh", "node=4,gpu=2", says=["--collective", "8 ranks", "node=4,gpu=2"])
 
     def test_bench_names_the_program_of_every_size(self):
         self.compiled()

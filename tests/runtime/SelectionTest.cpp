@@ -14,7 +14,7 @@
 
 using namespace kolo::test;
 using namespace kolo::runtime;
-using nlohmann::json;
+using json = nlohmann::ordered_json; // the dimensions of a mesh have an order
 
 namespace {
 
@@ -223,13 +223,71 @@ TEST(Selection, IsReadAsItIsWritten) {
   EXPECT_EQ(entries[3].memory, MemoryKind::Ordinary);
   EXPECT_EQ(entries[3].upToBytes, 256);
   EXPECT_EQ(entries[4].upToBytes, INT64_MAX);
-  auto select = [](int ranks, int64_t numBytes) {
-    return selectingPlugin().select(CollectiveKind::AllReduce, ranks, numBytes, MemoryKind::Windows);
+  auto select = [](const char *mesh, int64_t numBytes) {
+    return selectingPlugin().select(CollectiveKind::AllReduce, *Mesh::parse(mesh), numBytes, MemoryKind::Windows);
   };
-  EXPECT_EQ(select(3, 64)->name, "scratchAllReduce");
-  EXPECT_EQ(select(3, INT64_MAX)->name, "pullAllReduce");
-  EXPECT_EQ(select(4, 64), nullptr);
+  EXPECT_EQ(select("rank=3", 64)->info->name, "scratchAllReduce");
+  EXPECT_EQ(select("rank=3", INT64_MAX)->info->name, "pullAllReduce");
+  EXPECT_FALSE(select("rank=4", 64));
   EXPECT_TRUE(Plugin::load(KOLO_TEST_PLUGIN)->selection().empty());
+}
+
+TEST(Selection, GoesByTheMeshBeforeTheNumberOfRanks) {
+  json selection = goodSelection();
+  auto addFor = [&](json mesh, const char *program) {
+    json entry = entryFor("all_reduce", "windows", nullptr, program);
+    entry.erase("ranks");
+    entry["mesh"] = std::move(mesh);
+    selection.insert(selection.begin() + 5, entry);
+  };
+  addFor({{"node", 3}, {"gpu", 1}}, "scratchAllReduce");
+  static const auto plugin = loadWith(selection);
+  ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
+  auto select = [](const char *mesh) {
+    return plugin->select(CollectiveKind::AllReduce, *Mesh::parse(mesh), 100, MemoryKind::Windows);
+  };
+  EXPECT_EQ(select("node=3,gpu=1")->info->name, "scratchAllReduce");
+  EXPECT_EQ(select("node=3,gpu=1")->mesh.toString(), "rank=3") << "a program over all ranks in one dimension";
+  EXPECT_EQ(select("rank=3")->info->name, "pullAllReduce");
+  EXPECT_EQ(select("gpu=1,node=3")->info->name, "pullAllReduce") << "another order of ranks is another mesh";
+  EXPECT_FALSE(select("node=1,gpu=1"));
+  EXPECT_EQ(onRanks(Launch::Threads,
+                    [](Communicator &communicator) {
+                      std::vector<int32_t> in(5, 1), out(5, -1);
+                      CallArguments arguments{"", *Mesh::parse("node=3,gpu=1"), 5, DataType::I32};
+                      arguments.input = in.data();
+                      arguments.output = out.data();
+                      arguments.collective = CollectiveKind::AllReduce;
+                      std::string said = expectStatus(communicator.run(*plugin, arguments), StatusCode::Ok);
+                      if (out != std::vector<int32_t>(5, 3))
+                        said += "wrong result";
+                      arguments.mesh = *Mesh::parse("gpu=1,node=3");
+                      said += expectStatus(communicator.run(*plugin, arguments), StatusCode::UnsupportedMesh,
+                                           {"was not compiled for mesh gpu=1,node=3"});
+                      arguments.mesh = *Mesh::parse("node=3,gpu=2");
+                      return said + expectStatus(communicator.run(*plugin, arguments), StatusCode::InvalidArgument,
+                                                 {"mesh node=3,gpu=2 has 6 ranks, the communicator has 3"});
+                    }),
+            "");
+}
+
+TEST(Selection, EveryMistakeOfAMeshIsNamed) {
+  auto refusal = [](const char *field, const json &mesh, const char *text) {
+    json selection = goodSelection();
+    selection[0].erase("ranks");
+    selection[0]["mesh"] = {{"node", 1}, {"gpu", 3}};
+    selection[0][field] = mesh;
+    std::swap(selection[0], selection[4]); // out of order, which is looked at last
+    return expectStatus(loadWith(selection).status(), StatusCode::BadPlugin, {text});
+  };
+  EXPECT_EQ(refusal("ranks", 3, "selection[4].ranks' stands beside 'mesh'"), "");
+  EXPECT_EQ(refusal("mesh", 3, "selection[4].mesh' has the wrong type"), "");
+  EXPECT_EQ(refusal("mesh", json::object(), "selection[4].mesh' has no dimension"), "");
+  EXPECT_EQ(refusal("mesh", {{"node", 0}}, "selection[4].mesh.node' is out of range"), "");
+  EXPECT_EQ(refusal("mesh", {{"node", "two"}}, "selection[4].mesh.node' has the wrong type"), "");
+  EXPECT_EQ(refusal("mesh", {{"node", 1048576}, {"gpu", 2}}, "a mesh has at most 1048576 ranks"), "");
+  EXPECT_EQ(refusal("mesh", {{"node", 5}}, "selection[4].program' names a program that was not compiled for node=5"),
+            "");
 }
 
 TEST(Selection, EveryMistakeIsNamed) {

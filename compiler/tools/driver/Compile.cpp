@@ -127,8 +127,11 @@ OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &req
 }
 
 package::Selection selectionOf(const SelectionRequest &entry) {
-  return {runtime::toString(entry.collective), entry.ranks, runtime::toString(entry.memory), entry.upToBytes,
-          entry.program};
+  package::Selection selection{runtime::toString(entry.collective), entry.ranks,     {},
+                               runtime::toString(entry.memory),     entry.upToBytes, entry.program};
+  for (const runtime::MeshDim &dim : entry.mesh.dims())
+    selection.mesh.emplace_back(dim.name, dim.size);
+  return selection;
 }
 
 /// Throws ToolError.

@@ -39,6 +39,7 @@ struct SelectionRequest {
   runtime::MemoryKind memory;
   std::optional<int64_t> upToBytes; // nothing: no end
   std::string program;
+  runtime::Mesh mesh = {}; // no dimension: any mesh of so many ranks
 };
 
 struct CompileRequest {

@@ -44,13 +44,12 @@ BufferSizes bufferSizes(CollectiveKind collective, int64_t count, int64_t groupS
   return {elementsOf(facts.input), elementsOf(facts.output)};
 }
 
-TaggedData::TaggedData(const runtime::ProgramInfo &program, const runtime::Mesh &mesh, runtime::DataType type,
-                       runtime::Reduction reduction)
-    : collective(program.collective), elementBytes(int64_t(runtime::sizeBytes(type))) {
+TaggedData::TaggedData(CollectiveKind collective, const std::vector<int64_t> &groupDims, const runtime::Mesh &mesh,
+                       runtime::DataType type, runtime::Reduction reduction)
+    : collective(collective), elementBytes(int64_t(runtime::sizeBytes(type))) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<KoloDialect>();
   reference::Call call;
-  std::vector<int64_t> groupDims(program.groupDims.begin(), program.groupDims.end());
   // Whatever the collective, tables and reductions of one period are those of an all-reduce.
   call.collective = CollectiveAttr::get(&context, kolo::CollectiveKind::AllReduce, groupDims);
   for (const runtime::MeshDim &dim : mesh.dims())

@@ -20,8 +20,9 @@ BufferSizes bufferSizes(runtime::CollectiveKind collective, int64_t count, int64
 class TaggedData {
 public:
   /// Values differ from rank to rank, are never zero, and are exact in every type whatever the order of reduction.
-  TaggedData(const runtime::ProgramInfo &program, const runtime::Mesh &mesh, runtime::DataType type,
-             runtime::Reduction reduction);
+  /// `groupDims`: the mesh dimensions over which the collective runs.
+  TaggedData(runtime::CollectiveKind collective, const std::vector<int64_t> &groupDims, const runtime::Mesh &mesh,
+             runtime::DataType type, runtime::Reduction reduction);
 
   int64_t groupSize() const { return int64_t(groups.front().size()); }
   void fillInput(int rank, int64_t count, void *input) const;

@@ -27,7 +27,8 @@ struct RankMemory {
 class DeviceRun {
 public:
   explicit DeviceRun(const RankJob &job)
-      : job(job), program(*job.plugin.findProgram(job.program)), data(program, job.mesh, job.type, job.reduction),
+      : job(job), program(*job.plugin.findProgram(job.program)),
+        data(program.collective, job.groupDims(), job.mesh, job.type, job.reduction),
         numDevices(valueOf(runtime::countDevices(*job.device))) {
     std::vector<int> devices;
     for (int rank = 0; rank < job.mesh.numRanks(); ++rank)

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <thread>
 
 #include <sys/mman.h>
@@ -390,13 +391,23 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
 
 } // namespace
 
+std::optional<runtime::SelectedProgram> RankJob::selectFor(int64_t numBytes) const {
+  return plugin.select(*collective, mesh, numBytes, memoryKind());
+}
+
 const runtime::ProgramInfo *RankJob::info() const {
   if (!collective)
     return plugin.findProgram(program);
-  for (const runtime::SelectionEntry &entry : plugin.selection())
-    if (entry.collective == *collective && entry.ranks == mesh.numRanks())
-      return &plugin.programs()[size_t(entry.program)];
-  return nullptr;
+  std::optional<runtime::SelectedProgram> selected = selectFor(0);
+  return selected ? selected->info : nullptr;
+}
+
+std::vector<int64_t> RankJob::groupDims() const {
+  if (!collective)
+    return {info()->groupDims.begin(), info()->groupDims.end()};
+  std::vector<int64_t> all(mesh.dims().size());
+  std::iota(all.begin(), all.end(), int64_t(0));
+  return all;
 }
 
 std::string RankJob::name() const { return collective ? runtime::toString(*collective) : program; }
@@ -408,7 +419,7 @@ runtime::MemoryKind RankJob::memoryKind() const {
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
   if (job.device)
     return runOnDevices(job, atEnd);
-  TaggedData data(*job.info(), job.mesh, job.type, job.reduction);
+  TaggedData data(job.info()->collective, job.groupDims(), job.mesh, job.type, job.reduction);
   checkMemoryNeed(job, data.groupSize());
   SharedReports reports(job);
   ProgressReporter progress(reports, atEnd);

@@ -39,9 +39,12 @@ struct RankJob {
   std::optional<runtime::CollectiveKind> collective = {};
   bool wantsHugePages = false; // advises the kernel so for memory that is in no window
 
-  /// The program. Where the plugin selects it, one that it may select: of all that a caller sees, they have the same.
-  /// Null when there is none.
+  /// What the plugin selects for a call of so many bytes. Only where there is a collective.
+  std::optional<runtime::SelectedProgram> selectFor(int64_t numBytes) const;
+  /// The program; where the plugin selects it, the one for the smallest size. Null when there is none.
   const runtime::ProgramInfo *info() const;
+  /// The mesh dimensions over which the call runs. Selected programs run over all ranks.
+  std::vector<int64_t> groupDims() const;
   /// The program's name, or the collective's.
   std::string name() const;
   runtime::MemoryKind memoryKind() const;

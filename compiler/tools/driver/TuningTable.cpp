@@ -26,7 +26,24 @@ using nlohmann::ordered_json;
 
 namespace {
 
-auto keyOf(const TableEntry &entry) { return std::tuple(entry.collective, entry.ranks, entry.memory); }
+/// What the entries of one group have in common; entries are sorted by it, as those of a manifest are.
+auto keyOf(const TableEntry &entry) {
+  std::vector<std::pair<int64_t, std::string>> dims;
+  for (const runtime::MeshDim &dim : entry.mesh.dims())
+    dims.emplace_back(dim.size, dim.name);
+  return std::tuple(entry.collective, entry.ranks, std::move(dims), entry.memory);
+}
+
+/// The mesh on which an entry's algorithm runs: the entry's, or all of its ranks in one dimension. Nothing when the
+/// algorithm is for other dimensions.
+std::optional<runtime::Mesh> meshFor(const TableEntry &entry, const dsl::Definition &definition) {
+  const std::vector<std::string> &names = definition.mesh.dims;
+  if (std::ranges::equal(entry.mesh.dims(), names, {}, &runtime::MeshDim::name))
+    return entry.mesh;
+  if (names.size() != 1)
+    return std::nullopt;
+  return runtime::Mesh::create({{names.front(), entry.ranks}}).value();
+}
 
 /// One entry of a table that is being read; every mistake names the file, the entry and the field.
 class EntryReader {
@@ -34,7 +51,8 @@ public:
   EntryReader(const ordered_json &object, std::string where) : object(object), where(std::move(where)) {
     if (!object.is_object())
       throw ToolError(ExitCode::Usage, this->where + ": is no object");
-    static constexpr const char *known[] = {"collective", "ranks", "memory", "upToBytes", "algorithm", "schedule"};
+    static constexpr const char *known[] = {"collective", "ranks",     "mesh",    "memory",
+                                            "upToBytes",  "algorithm", "schedule"};
     for (const auto &[name, value] : object.items())
       if (std::ranges::find(known, name) == std::end(known))
         fail(name.c_str(), "there is no such field");
@@ -43,7 +61,7 @@ public:
   TableEntry read() const {
     TableEntry entry;
     entry.collective = parsed("collective", runtime::parseCollectiveKind, "names no collective");
-    entry.ranks = int(integer("ranks", 1, runtime::maxRanks));
+    readRanks(entry);
     entry.memory = parsed("memory", runtime::parseMemoryKind, "is neither windows nor ordinary");
     if (!field("upToBytes").is_null())
       entry.upToBytes = integer("upToBytes", 0, INT64_MAX - 1);
@@ -72,7 +90,9 @@ private:
     return value.get<std::string>();
   }
   int64_t integer(const char *name, int64_t least, int64_t most) const {
-    const ordered_json &value = field(name);
+    return number(field(name), name, least, most);
+  }
+  int64_t number(const ordered_json &value, const char *name, int64_t least, int64_t most) const {
     // An unsigned number beyond the signed range comes out negative.
     if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most)
       fail(name, fmt::format("{} is no number from {} to {}", value.dump(), least, most));
@@ -86,6 +106,29 @@ private:
       fail(name, "'" + value + "' " + problem);
     return *result;
   }
+  /// The mesh that the entry is for, or the number of ranks.
+  void readRanks(TableEntry &entry) const {
+    if (!object.contains("mesh")) {
+      entry.ranks = int(integer("ranks", 1, KOLO_MAX_MESH_RANKS));
+      return;
+    }
+    if (object.contains("ranks"))
+      fail("ranks", "stands beside mesh; an entry has one of the two");
+    entry.mesh = readMesh();
+    entry.ranks = entry.mesh.numRanks();
+  }
+  runtime::Mesh readMesh() const {
+    const ordered_json &sizes = field("mesh");
+    if (!sizes.is_object() || sizes.empty())
+      fail("mesh", "is no object of sizes by dimension, such as {\"node\": 2, \"gpu\": 4}");
+    std::vector<runtime::MeshDim> dims;
+    for (const auto &[name, size] : sizes.items())
+      dims.push_back({name, number(size, ("mesh." + name).c_str(), 1, KOLO_MAX_MESH_RANKS)});
+    auto mesh = runtime::Mesh::create(std::move(dims));
+    if (!mesh.isOk())
+      fail("mesh", mesh.status().message());
+    return std::move(mesh).value();
+  }
   void checkAlgorithm(const TableEntry &entry) const {
     const dsl::Definition *definition = nullptr;
     try {
@@ -96,8 +139,13 @@ private:
     if (kindOf(definition->collective) != entry.collective || !definition->collective.dims.empty())
       fail("algorithm",
            fmt::format("{} does no {} of all ranks", entry.algorithm, runtime::toString(entry.collective)));
-    if (definition->mesh.dims.size() != 1)
-      fail("algorithm", entry.algorithm + " needs a mesh of more than one dimension");
+    if (meshFor(entry, *definition))
+      return;
+    std::string dims = fmt::format("{}", fmt::join(definition->mesh.dims, ","));
+    fail("algorithm", entry.mesh.dims().empty()
+                          ? fmt::format("{} needs a mesh of the dimensions {}; ranks gives none", entry.algorithm, dims)
+                          : fmt::format("{} needs a mesh of the dimensions {}, not {}", entry.algorithm, dims,
+                                        entry.mesh.toString()));
   }
 
   const ordered_json &object;
@@ -113,7 +161,7 @@ void checkOrder(const std::vector<TableEntry> &entries, const std::string &path)
     bool isLast = index + 1 == entries.size() || keyOf(entries[index + 1]) != keyOf(entry);
     if (before && keyOf(entry) < keyOf(*before))
       throw ToolError(ExitCode::Usage,
-                      where + ": is out of order; entries are sorted by collective, ranks, memory and size");
+                      where + ": is out of order; entries are sorted by collective, ranks, mesh, memory and size");
     if (!isFirst && (!before->upToBytes || (entry.upToBytes && *entry.upToBytes <= *before->upToBytes)))
       throw ToolError(ExitCode::Usage, where + ".upToBytes: is not above that of the entry before");
     if (isLast && entry.upToBytes)
@@ -173,13 +221,14 @@ Provenance describeMachine(const std::string &koloVersion, const std::string &co
 std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries) {
   std::string lines;
   for (const TableEntry &entry : entries) {
-    ordered_json object = {{"collective", runtime::toString(entry.collective)},
-                           {"ranks", entry.ranks},
-                           {"memory", runtime::toString(entry.memory)},
-                           {"upToBytes", nullptr},
-                           {"algorithm", entry.algorithm}};
-    if (entry.upToBytes)
-      object["upToBytes"] = *entry.upToBytes;
+    ordered_json object = {{"collective", runtime::toString(entry.collective)}};
+    if (entry.mesh.dims().empty())
+      object["ranks"] = entry.ranks;
+    for (const runtime::MeshDim &dim : entry.mesh.dims())
+      object["mesh"][dim.name] = dim.size;
+    object["memory"] = runtime::toString(entry.memory);
+    object["upToBytes"] = entry.upToBytes ? ordered_json(*entry.upToBytes) : ordered_json();
+    object["algorithm"] = entry.algorithm;
     if (ordered_json schedule = toJson(entry.schedule); !schedule.empty())
       object["schedule"] = schedule;
     lines += (lines.empty() ? "    " : ",\n    ") + object.dump();
@@ -204,10 +253,10 @@ CompileRequest requestFor(const std::vector<TableEntry> &entries) {
       request.programs.back().definition.name = name;
     }
     ProgramRequest &program = request.programs[number->second];
-    runtime::Mesh mesh = *runtime::Mesh::create({{program.definition.mesh.dims.front(), entry.ranks}});
+    runtime::Mesh mesh = meshFor(entry, program.definition).value();
     if (std::ranges::find(program.meshes, mesh) == program.meshes.end())
       program.meshes.push_back(mesh);
-    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name});
+    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh});
   }
   return request;
 }

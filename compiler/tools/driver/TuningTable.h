@@ -1,4 +1,4 @@
-// Tuning tables: which algorithm, with which schedule, for which collective, number of ranks, memory and size. JSON
+// Tuning tables: which algorithm, with which schedule, for which collective, mesh, memory and size. JSON
 // files that `kolo tune` writes and `kolo compile --table` reads.
 #pragma once
 
@@ -16,8 +16,9 @@ struct TableEntry {
   int ranks;
   runtime::MemoryKind memory;
   std::optional<int64_t> upToBytes; // of the larger buffer of one rank, inclusive; nothing: no end
-  std::string algorithm;            // a shipped one, over one dimension
+  std::string algorithm;            // a shipped one, over one dimension or over those of the mesh
   Schedule schedule;
+  runtime::Mesh mesh = {}; // that the entry is for; no dimension: any mesh of so many ranks
 };
 
 /// Reads a table, and checks all of it. Throws ToolError (Usage) with file and field.

@@ -40,9 +40,9 @@ struct CallArguments {
   int root = 0;                         // rank inside the group; ignored by collectives without a root
   const void *input = nullptr;          // may be null where the collective reads nothing on this rank
   void *output = nullptr;               // may be null where it writes nothing
-  // With an empty program name, the plugin selects a program for this collective. It decides by the number of ranks,
-  // the bytes of the larger buffer, and whether this rank's buffers lie in windows. With a program name, the call is
-  // refused if that program does another collective.
+  // With an empty program name, the plugin selects a program for this collective. It decides by the mesh, the bytes of
+  // the larger buffer, and whether this rank's buffers lie in windows. With a program name, the call is refused if that
+  // program does another collective.
   std::optional<CollectiveKind> collective = {};
 };
 

@@ -71,10 +71,17 @@ KOLO_RUNTIME_API std::optional<MemoryKind> parseMemoryKind(std::string_view name
 /// One line of the table by which a plugin selects a program for a call that names only a collective.
 struct SelectionEntry {
   CollectiveKind collective = CollectiveKind::AllGather;
-  int ranks = 0;
+  int ranks = 0; // of the mesh, if there is one
+  Mesh mesh;     // for calls on this mesh; no dimension: for calls on any mesh of so many ranks
   MemoryKind memory = MemoryKind::Windows;
   int64_t upToBytes = 0; // largest size of the largest buffer of any rank, inclusive; INT64_MAX: no end
   int program = 0;       // index into Plugin::programs()
+};
+
+/// What a plugin selects for a call.
+struct SelectedProgram {
+  const ProgramInfo *info = nullptr;
+  Mesh mesh; // to run it on: the call's, or all of its ranks in one dimension
 };
 
 struct PluginState;
@@ -100,9 +107,10 @@ public:
   const ProgramInfo *findProgram(std::string_view name) const;
   /// In the manifest's order. Empty when the plugin's programs can only be called by name.
   const std::vector<SelectionEntry> &selection() const;
-  /// The program that the selection gives for `ranks` ranks, where the largest buffer of any rank has numBytes bytes.
-  /// Null when no entry fits.
-  const ProgramInfo *select(CollectiveKind collective, int ranks, int64_t numBytes, MemoryKind memory) const;
+  /// The program that the selection gives for a call on `mesh`, where the largest buffer of any rank has numBytes
+  /// bytes. An entry for this mesh goes before one for its number of ranks. Nothing when no entry fits.
+  std::optional<SelectedProgram> select(CollectiveKind collective, const Mesh &mesh, int64_t numBytes,
+                                        MemoryKind memory) const;
   /// The manifest's JSON text.
   const std::string &manifest() const;
   /// The path given to load.
