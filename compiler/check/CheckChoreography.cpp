@@ -37,6 +37,7 @@ public:
   LogicalResult run(int64_t root, bool checkResult);
 
 private:
+  LogicalResult start(int64_t root);
   LogicalResult execute(StatementInterface statement);
   LogicalResult check(StatementInterface statement, const ConcreteMove &move);
   LogicalResult checkBox(StatementInterface statement, Value buffer, const GridBox &box);
@@ -61,8 +62,8 @@ private:
 LogicalResult Checker::run(int64_t root, bool checkResult) {
   // Grids are computed by arithmetic at the top level, which the walk below executes; buffers come before statements.
   auto visit = [&](StatementInterface statement) -> LogicalResult {
-    if (!state)
-      state.emplace(choreography, evaluator, root);
+    if (!state && failed(start(root)))
+      return failure();
     if (!mistaken.contains(statement) && failed(execute(statement)))
       mistaken.insert(statement);
     return success();
@@ -71,12 +72,24 @@ LogicalResult Checker::run(int64_t root, bool checkResult) {
     return failure();
   if (!checkResult)
     return success();
-  if (!state)
-    state.emplace(choreography, evaluator, root);
+  if (!state && failed(start(root)))
+    return failure();
   if (std::optional<std::string> wrong = state->findWrongResult())
     return choreography.emitError() << "the result is not "
                                     << stringifyCollectiveKind(choreography.getCollective().getKind()) << ": " << *wrong
                                     << " (mesh " << mesh << ")";
+  return success();
+}
+
+/// A mesh that no smaller one represents may be larger than what can be looked at.
+LogicalResult Checker::start(int64_t root) {
+  constexpr int64_t mostChunks = 1 << 22;
+  bool isWhole = evaluator.numRanks() > maxRanksInFull(choreography.getCollective().getKind());
+  if (isWhole && ChunkState::countChunks(choreography, evaluator) > double(mostChunks))
+    return choreography.emitError() << "mesh " << mesh << " has more than " << mostChunks
+                                    << " chunks on all ranks together, and no smaller mesh represents it, since a "
+                                       "relation maps a dimension by a table";
+  state.emplace(choreography, evaluator, root);
   return success();
 }
 

@@ -52,6 +52,17 @@ ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evalua
     }
 }
 
+double ChunkState::countChunks(ChoreographyOp choreography, const IndexEvaluator &evaluator) {
+  double result = 0;
+  for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
+    auto numChunks = double(evaluator.numRanks());
+    for (Value extent : buffer.getGrid())
+      numChunks *= double(std::max<int64_t>(evaluator.get(extent), 0));
+    result += numChunks;
+  }
+  return result;
+}
+
 ChunkContent &ChunkState::at(int64_t rank, Value buffer, int64_t chunk) {
   return contents[size_t(rank)][bufferNumbers.at(buffer)][size_t(chunk)];
 }

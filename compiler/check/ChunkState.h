@@ -30,6 +30,9 @@ public:
   /// executed the arithmetic that the grids depend on.
   ChunkState(ChoreographyOp choreography, const IndexEvaluator &evaluator, int64_t root);
 
+  /// The chunks of all buffers on all ranks that the constructor would make.
+  static double countChunks(ChoreographyOp choreography, const IndexEvaluator &evaluator);
+
   ChunkContent &at(int64_t rank, mlir::Value buffer, int64_t chunk);
   /// Numbers of the chunks in a box, in row-major order of the box.
   static llvm::SmallVector<int64_t> chunksOf(const GridBox &box);

@@ -580,3 +580,19 @@ kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
     kolo.slices from [%c1, %me] size [%c1, %c1] to [%me] size [%c1]
   } : !kolo.buffer<2> -> !kolo.buffer<1>
 }
+
+// -----
+
+// expected-error@below {{mesh rank=65 has more than 4194304 chunks on all ranks together, and no smaller mesh represents it, since a relation maps a dimension by a table}}
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[65]] {
+  %c1 = arith.constant 1 : index
+  %many = arith.constant 100000 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid(%many) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n, %many) blocks 1 : !kolo.buffer<2>
+  kolo.transfer %in -> %out to [mapped [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 0]] {
+  ^bb0(%me: index, %peer: index):
+    %zero = arith.constant 0 : index
+    kolo.slices from [%zero] size [%c1] to [%me, %zero] size [%c1, %c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<2>
+}
