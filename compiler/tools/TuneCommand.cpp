@@ -113,12 +113,15 @@ void tuneCommand(const TuneCommand &command) {
     throw ToolError(ExitCode::Usage, "--output: cannot write -: it is not a regular file");
   checkRegular(command.output, "--output");
   std::vector<TableEntry> entries;
+  Effort effort;
   for (runtime::CollectiveKind collective : command.parseCollectives())
     for (const runtime::Mesh &mesh : meshes) {
       Candidates candidates = compileCandidates(collective, mesh);
       printLeftOut(candidates, mesh);
       for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
         std::vector<Cell> cells = tune(candidates, mesh, memory, options);
+        effort.measured += effortOf(cells).measured;
+        effort.all += effortOf(cells).all;
         print(candidates, cells,
               fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
         std::ranges::copy(entriesFor(candidates, cells, collective, mesh.numRanks(), memory),
@@ -126,7 +129,8 @@ void tuneCommand(const TuneCommand &command) {
       }
     }
   writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries), "--output");
-  fmt::print("\n{}: {} entries\n", command.output, entries.size());
+  fmt::print("\nmeasured {} of {} pairs of a size and a candidate\n{}: {} entries\n", effort.measured, effort.all,
+             command.output, entries.size());
 }
 
 } // namespace

@@ -59,6 +59,8 @@ class Tune(Tables):
         self.assertEqual(re.findall(r"^ +(\d+)  \w", said, re.M), ["16", "64", "256", "1024", "4096"] * 4)
         self.assertRegex(said, r"not measured on rank=2: .*ringAllGather\.published.*: protocol published publishes the input")
         self.assertIn("left behind", said)
+        [(measured, candidates)] = re.findall(r"^measured (\d+) of (\d+) pairs of a size and a candidate$", said, re.M)
+        self.assertEqual(measured, candidates)
         self.succeeds("compile", "--table", "table.json", "-o", "x.so")
         for memory in ("windows", "ordinary"):
             self.succeeds("run", "x.so", "--collective", "broadcast", "--mesh", "rank=2", "--bytes", "64K", "--memory", memory)

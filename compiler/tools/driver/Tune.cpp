@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 namespace kolo::tools {
 
@@ -41,6 +42,8 @@ public:
     blockBytes = std::max(unit.inputElements, unit.outputElements) * int64_t(runtime::sizeBytes(job.type));
     for (int64_t bytes = leastBytes; bytes / factor < options.maxBytes; bytes *= factor)
       addCell(std::min(bytes, options.maxBytes));
+    if (options.predict)
+      leaveOut(memory);
   }
 
   std::vector<Cell> run() {
@@ -64,13 +67,27 @@ private:
       cells.push_back({count * blockBytes, std::vector<Measurement>(candidates.all.size())});
   }
 
+  /// What the predictions say is too slow to be worth a measurement.
+  void leaveOut(runtime::MemoryKind memory) {
+    std::vector<std::string> programs;
+    for (const Candidate &candidate : candidates.all)
+      programs.push_back(candidate.program());
+    for (Cell &cell : cells) {
+      auto predictions = options.predict({job.info()->collective, job.mesh, memory, cell.bytes}, programs);
+      for (Measurement &measurement : cell.measurements)
+        measurement.isLeftOut = true;
+      for (size_t number : choosePredicted(predictions, programs, options.limits))
+        cell.measurements[number].isLeftOut = false;
+    }
+  }
+
   /// A round: every cell's candidates in turn, each as often as `iterations` says; 0: not at all.
   template <class Iterations> void measure(Iterations iterations) {
     std::vector<Measurement *> measured;
     job.sizes.clear();
     for (Cell &cell : cells)
       for (size_t number = 0; number < candidates.all.size(); ++number) {
-        int times = cell.measurements[number].isLeftBehind ? 0 : iterations(cell);
+        int times = cell.measurements[number].isMeasuredOn() ? iterations(cell) : 0;
         if (times == 0)
           continue;
         job.sizes.push_back({cell.bytes / blockBytes, 1, times, candidates.all[number].program()});
@@ -88,9 +105,11 @@ private:
 
   /// By its fastest call in all rounds so far, so that a disturbance leaves nobody behind.
   static void leaveBehind(Cell &cell) {
-    double fastest = std::ranges::min(cell.measurements, {}, &Measurement::typicalUs).typicalUs();
+    auto measured = std::views::filter(cell.measurements, &Measurement::isMeasuredOn);
+    double fastest = std::ranges::min(measured | std::views::transform(&Measurement::typicalUs));
     for (Measurement &measurement : cell.measurements)
-      measurement.isLeftBehind = std::ranges::min(measurement.microseconds) > farBehind * fastest;
+      measurement.isLeftBehind =
+          !measurement.isLeftOut && std::ranges::min(measurement.microseconds) > farBehind * fastest;
   }
 
   /// Of every candidate that is left, for the cell to take its time in all rounds together.
@@ -99,7 +118,7 @@ private:
     for (const Measurement &measurement : cell.measurements) {
       for (double time : measurement.microseconds)
         spentUs += time;
-      onceUs += measurement.isLeftBehind ? 0 : measurement.typicalUs();
+      onceUs += measurement.isMeasuredOn() ? measurement.typicalUs() : 0;
     }
     double leftUs = options.secondsPerCell * 1e6 - spentUs;
     if (leftUs < onceUs)
@@ -110,7 +129,7 @@ private:
   void choose(Cell &cell, const Cell *before) const {
     std::vector<std::pair<double, size_t>> order; // the fastest first
     for (size_t number = 0; number < cell.measurements.size(); ++number)
-      if (!cell.measurements[number].isLeftBehind)
+      if (cell.measurements[number].isMeasuredOn())
         order.emplace_back(cell.measurements[number].typicalUs(), number);
     std::ranges::sort(order);
     auto same =
@@ -142,6 +161,15 @@ double Measurement::typicalUs() const {
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options) {
   return Tuner(candidates, mesh, memory, options).run();
+}
+
+Effort effortOf(const std::vector<Cell> &cells) {
+  Effort effort;
+  for (const Cell &cell : cells) {
+    effort.measured += size_t(std::ranges::count(cell.measurements, false, &Measurement::isLeftOut));
+    effort.all += cell.measurements.size();
+  }
+  return effort;
 }
 
 std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/Candidates.h"
+#include "driver/Prediction.h"
 #include "driver/RankRunner.h"
 #include "driver/TuningTable.h"
 
@@ -13,7 +14,9 @@ namespace kolo::tools {
 struct Measurement {
   std::vector<double> microseconds; // of single calls, over all rounds
   std::vector<double> roundsUs;     // the median of each round
+  bool isLeftOut = false;           // by the predictions: never measured
   bool isLeftBehind = false;        // far behind in the first rounds, and not measured again
+  bool isMeasuredOn() const { return !isLeftOut && !isLeftBehind; }
   /// The mean of the rounds but for the slowest, which may have been disturbed. Not the median: a virtual machine whose
   /// cores move is in one of two states for seconds. A candidate that is fast in both is better than the fastest in
   /// one.
@@ -30,6 +33,8 @@ struct Cell {
 struct TuneOptions {
   int64_t maxBytes = int64_t(64) << 20; // at least one f32 for every rank
   double secondsPerCell = 1;
+  Predictor predict = {}; // says which candidates to measure; empty: all
+  PredictionLimits limits = {};
 };
 
 /// One cell per size that a call can have, from 16 bytes to maxBytes by factors of 4. Calls are f32, sum, with ranks as
@@ -37,9 +42,15 @@ struct TuneOptions {
 /// hardly slower than staging otherwise. In the first round every candidate's result is checked byte by byte, then a
 /// few calls are timed. The second round, seconds later, times the same; a candidate that is far behind in both is not
 /// measured again. The rounds that follow alternate among the others, as many as fit into the time of a cell, but at
-/// least one. Throws as runRanks does, and Refused where results are wrong.
+/// least one. Throws as runRanks does, Refused where results are wrong, and as choosePredicted.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
+
+/// How many pairs of a size and a candidate there are, and how many of them were measured.
+struct Effort {
+  size_t measured = 0, all = 0;
+};
+Effort effortOf(const std::vector<Cell> &cells);
 
 /// The entries of a table. A size between two measured ones goes by the nearer, by ratio.
 std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,

@@ -1,0 +1,75 @@
+// Tuning with predictions: only what a model expects to be fast is measured. The model here is a made-up one.
+#include "driver/Tune.h"
+#include "driver/ToolError.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+using namespace kolo::tools;
+using kolo::runtime::CollectiveKind, kolo::runtime::MemoryKind, kolo::runtime::Mesh;
+
+namespace {
+
+const std::vector<std::string> programs = {"a", "b", "c", "d"};
+using Numbers = std::vector<size_t>;
+
+std::string refusalOf(const std::vector<Prediction> &predictions) {
+  try {
+    choosePredicted(predictions, programs, {});
+  } catch (const ToolError &error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace
+
+TEST(Predictions, ThoseWithinAFactorOfTheBestAreChosenInTheirOrder) {
+  const std::vector<Prediction> predictions = {{"c", 1.0}, {"a", 1.5}, {"d", 1.6}};
+  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 1.5}), (Numbers{2, 0}));
+  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 2}), (Numbers{2, 0, 3}));
+  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 2, .most = 1}), Numbers{2});
+  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 1, .most = 0}), Numbers{2}) << "at least one";
+}
+
+TEST(Predictions, ThatCannotBeAreRefused) {
+  EXPECT_NE(refusalOf({}).find("predicts nothing"), std::string::npos);
+  EXPECT_NE(refusalOf({{"e", 1}}).find("e, which is no candidate"), std::string::npos);
+  EXPECT_NE(refusalOf({{"a", 1}, {"a", 1}}).find("a twice"), std::string::npos);
+  EXPECT_NE(refusalOf({{"a", 2}, {"b", 1}}).find("1 s for b, after 2 s"), std::string::npos);
+  for (double seconds : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+    EXPECT_NE(refusalOf({{"a", seconds}}).find(" s for a"), std::string::npos) << seconds;
+}
+
+TEST(Tuner, MeasuresOnlyWhatTheModelExpectsToBeFast) {
+  Mesh mesh = *Mesh::parse("rank=2");
+  Candidates candidates = compileCandidates(CollectiveKind::AllGather, mesh);
+  std::set<int64_t> asked;
+  TuneOptions options{.maxBytes = 1024, .secondsPerCell = 0.001};
+  options.predict = [&](const PredictedCell &cell, const std::vector<std::string> &names) {
+    EXPECT_EQ(cell.collective, CollectiveKind::AllGather);
+    EXPECT_EQ(cell.mesh, mesh);
+    EXPECT_EQ(cell.memory, MemoryKind::Windows);
+    EXPECT_EQ(names.size(), candidates.all.size());
+    asked.insert(cell.bytes);
+    std::string small = "allPairsAllGather.published", large = "ringAllGather";
+    if (cell.bytes > 100)
+      std::swap(small, large);
+    return std::vector<Prediction>{{small, 1e-6}, {"bruckAllGather", 1.4e-6}, {large, 2e-6}};
+  };
+  std::vector<Cell> cells = tune(candidates, mesh, MemoryKind::Windows, options);
+  EXPECT_EQ(asked, (std::set<int64_t>{16, 64, 256, 1024}));
+  EXPECT_EQ(effortOf(cells).measured, 8u);
+  EXPECT_EQ(effortOf(cells).all, 4 * candidates.all.size());
+  for (const Cell &cell : cells) {
+    const char *fast = cell.bytes > 100 ? "ringAllGather" : "allPairsAllGather.published";
+    for (size_t number = 0; number < candidates.all.size(); ++number) {
+      std::string program = candidates.all[number].program();
+      bool isExpected = program == fast || program == "bruckAllGather";
+      EXPECT_EQ(!cell.measurements[number].microseconds.empty(), isExpected) << program << " at " << cell.bytes;
+      EXPECT_TRUE(isExpected || cell.chosen != number) << program << " at " << cell.bytes;
+    }
+  }
+}
