@@ -228,14 +228,30 @@ Json toJson(const Machine &machine) {
   return json;
 }
 
+Machine readMachine(const std::string &nameOrPath) {
+  auto read = Machine::read(nameOrPath);
+  if (auto *mistake = std::get_if<CostMistake>(&read))
+    throw ToolError(ExitCode::Usage, mistake->message);
+  return std::get<Machine>(std::move(read));
+}
+
+void listMachines() {
+  for (const std::string &name : Machine::shippedNames()) {
+    Machine machine = readMachine(name);
+    fmt::print("{:<14} {:>6} x {:<4} {}\n", name, machine.numNodes(), machine.devicesPerNode(), machine.title());
+  }
+  fmt::print("{:<14} {:>6}   {:<4} what kolo probe measured on this machine\n", "host", "", "");
+}
+
 void machineCommand(const MachineCommand &command) {
+  if (command.machine.empty() && (command.asJson || !command.svg.empty()))
+    throw ToolError(ExitCode::Usage, "a machine is missing, which --json or --svg is about (kolo machine lists them)");
+  if (command.machine.empty())
+    return listMachines();
   checkWritable(command.svg, "--svg");
   if (command.svg != "-")
     checkRegular(command.svg, "--svg");
-  auto read = Machine::read(command.machine);
-  if (auto *mistake = std::get_if<CostMistake>(&read))
-    throw ToolError(ExitCode::Usage, mistake->message);
-  const Machine &machine = std::get<Machine>(read);
+  Machine machine = readMachine(command.machine);
   if (command.asJson)
     fmt::print("{}\n", toJson(machine).dump(2));
   else if (command.svg == "-")
@@ -251,10 +267,9 @@ void machineCommand(const MachineCommand &command) {
 void addMachineCommand(CLI::App &app) {
   CLI::App *command = app.add_subcommand("machine", "says what a machine is, and what no algorithm can beat on it");
   auto options = std::make_shared<MachineCommand>();
-  command
-      ->add_option("machine", options->machine,
-                   "a machine that ships with Kolo, host (as kolo probe measured it), or a file")
-      ->required();
+  command->add_option("machine", options->machine,
+                      "a machine that ships with Kolo, host (as kolo probe measured it), or a file;\n"
+                      "without it, lists the machines");
   auto *json = command->add_flag("--json", options->asJson, "as JSON, in bytes and seconds");
   command
       ->add_option("--svg", options->svg, "draws the node and the network to this file; -: to standard output instead")

@@ -151,7 +151,11 @@ class Machine(ToolTest):
         self.refuses(2, "machine", "no.json", says="cannot read no.json")
         self.refuses(2, "machine", "host", XDG_DATA_HOME=self.file("data"), says="has not measured this machine yet")
         self.refuses(2, "machine", "ring8", "--svg", "nowhere/x.svg", says="--svg: cannot write nowhere/x.svg")
-        self.refuses(2, "machine", says="machine is required")
+        self.refuses(2, "machine", "--json", says="a machine is missing")
+
+    def test_lists_the_machines(self):
+        names = [line.split()[0] for line in self.succeeds("machine").splitlines()]
+        self.assertEqual(names, ["dgx-h100", "frontier", "perlmutter", "ring8", "host"])
 
 
 def objects_of(machine):

@@ -39,6 +39,13 @@ double medianOf(std::vector<double> values) {
   return *middle;
 }
 
+/// The slowest of the fastest tenth.
+double fastestTenthOf(std::vector<double> values) {
+  auto place = values.begin() + std::ptrdiff_t(values.size() / 10);
+  std::ranges::nth_element(values, place);
+  return *place;
+}
+
 /// Those that this process may use.
 std::vector<int> usableCores() {
   cpu_set_t allowed;
@@ -102,13 +109,13 @@ double signalLatency(int firstCore, int secondCore) {
 /// Runs shipped programs of one plugin.
 class ProgramTimer {
 public:
-  ProgramTimer(int cores, const ProbeOptions &options) : options(options), file("so") {
+  ProgramTimer(HostFigures &figures, const ProbeOptions &options) : figures(figures), options(options), file("so") {
     CompileRequest request;
     for (const char *name : programs)
       request.definitions.push_back(findShipped(name));
     request.meshes = {meshOf(2)};
-    if (cores > 2)
-      request.meshes.push_back(meshOf(cores));
+    if (figures.cores > 2)
+      request.meshes.push_back(meshOf(figures.cores));
     request.output = file.path();
     compile(request);
     auto loaded = runtime::Plugin::load(file.path());
@@ -118,7 +125,7 @@ public:
   }
 
   /// Seconds of one call in place, for each size of the larger buffer of a rank; medians.
-  std::vector<double> time(const std::string &program, int ranks, const std::vector<int64_t> &sizes) const {
+  std::vector<double> time(const std::string &program, int ranks, const std::vector<int64_t> &sizes) {
     RankJob job{*plugin, program, meshOf(ranks)};
     job.isInPlace = true;
     job.check = false;
@@ -139,6 +146,8 @@ public:
         all.insert(all.end(), once.begin(), once.end());
       }
       seconds.push_back(medianOf(all) / 1e6);
+      ++figures.numSeries;
+      figures.numDisturbed += medianOf(all) > 2 * fastestTenthOf(all);
     }
     return seconds;
   }
@@ -146,6 +155,7 @@ public:
 private:
   static runtime::Mesh meshOf(int ranks) { return *runtime::Mesh::create({{"rank", ranks}}); }
 
+  HostFigures &figures;
   ProbeOptions options;
   TemporaryFile file;
   std::optional<runtime::Plugin> plugin;
@@ -188,7 +198,7 @@ HostFigures probeHost(const ProbeOptions &options) {
   figures.latency = medianOf(latencies);
   figures.leastLatency = std::ranges::min(latencies);
   figures.mostLatency = std::ranges::max(latencies);
-  ProgramTimer timer(figures.cores, options);
+  ProgramTimer timer(figures, options);
   std::vector<int64_t> sizes = sizesFor(figures.cores);
   std::vector<double> broadcast = timer.time("directBroadcast", 2, sizes),
                       reduce = timer.time("directReduce", 2, sizes),

@@ -22,7 +22,10 @@ struct HostFigures {
   double latency = 0; // seconds from a signal to the end of the wait for it: half a round trip, median
   double leastLatency = 0, mostLatency = 0; // between the first core and each of the others; the median is `latency`
   double launch = 0;                        // seconds of the smallest broadcast, but for two latencies
-  std::vector<ProbedRates> rates;           // by growing bytes
+  // Programs at sizes that were measured; and those whose median call took more than twice as long as the fastest
+  // tenth.
+  int numSeries = 0, numDisturbed = 0;
+  std::vector<ProbedRates> rates; // by growing bytes
 };
 
 /// Takes a few seconds. Throws ToolError: Usage on a machine of one core, Failed as runRanks does.
