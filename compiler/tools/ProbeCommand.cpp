@@ -38,11 +38,8 @@ void print(const HostFigures &figures) {
   for (const ProbedRates &row : figures.rates)
     fmt::print("{:>12} {:>12.1f} {:>12.1f} {:>12.1f}\n", row.bytes, row.lane / 1e9, row.reduction / 1e9,
                row.memory / 1e9);
-  if (4 * figures.numDisturbed > figures.numSeries)
-    fmt::print(
-        "disturbed: in {} of {} series, the median call took more than twice as long as the fastest tenth; measure "
-        "again when nothing else runs\n",
-        figures.numDisturbed, figures.numSeries);
+  if (figures.wereDisturbed())
+    fmt::print("disturbed: other programs used the cores meanwhile; measure again when nothing else runs\n");
 }
 
 void probeCommand(const std::string &output, double seconds) {

@@ -147,7 +147,7 @@ public:
       }
       seconds.push_back(medianOf(all) / 1e6);
       ++figures.numSeries;
-      figures.numDisturbed += medianOf(all) > 2 * fastestTenthOf(all);
+      figures.numUnsteady += medianOf(all) > 2 * fastestTenthOf(all);
     }
     return seconds;
   }

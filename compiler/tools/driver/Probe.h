@@ -14,7 +14,7 @@ struct ProbedRates {
   int64_t bytes = 0;    // of the larger buffer of one rank: the working set, in place
   double lane = 0;      // one rank reads a peer's buffer into its own
   double reduction = 0; // one rank reduces a peer's buffer into its own
-  double memory = 0;    // read plus written by all ranks together, each of which puts to all others
+  double memory = 0;    // read plus written, by all ranks that put to each other, or by one alone if that is more
 };
 
 struct HostFigures {
@@ -22,10 +22,11 @@ struct HostFigures {
   double latency = 0; // seconds from a signal to the end of the wait for it: half a round trip, median
   double leastLatency = 0, mostLatency = 0; // between the first core and each of the others; the median is `latency`
   double launch = 0;                        // seconds of the smallest broadcast, but for two latencies
-  // Programs at sizes that were measured; and those whose median call took more than twice as long as the fastest
-  // tenth.
-  int numSeries = 0, numDisturbed = 0;
-  std::vector<ProbedRates> rates; // by growing bytes
+  std::vector<ProbedRates> rates;           // by growing bytes
+  int numSeries = 0;                        // programs at sizes
+  int numUnsteady = 0; // of which the median call took more than twice as long as the fastest tenth
+  /// Whether other programs took the cores, by the series, and by a launch that is no matter of the ranks' own.
+  bool wereDisturbed() const { return 4 * numUnsteady > numSeries || launch > 100 * latency; }
 };
 
 /// Takes a few seconds. Throws ToolError: Usage on a machine of one core, Failed as runRanks does.
