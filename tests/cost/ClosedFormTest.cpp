@@ -106,7 +106,10 @@ INSTANTIATE_TEST_SUITE_P(Closed, TextbookCosts,
 
 TEST(Frontier, RcclsRingsOnOneNodeGive228Point6GigabytesPerSecond) {
   ClosedForm cost = Prepared("rcclRingsAllGather", {8}).on(frontier(), {8});
-  EXPECT_NEAR(gigabytesPerSecond(cost, 64 * GiB), 228.6, 0.2);
+  // Without the copy of a rank's own block, which those figures leave out.
+  const StatementCost rings = cost.predict(64 * GiB).statements.back();
+  EXPECT_EQ(rings.executions, 8 * 7);
+  EXPECT_NEAR(64 * GiB / rings.seconds / 1e9, 228.6, 0.2);
 }
 
 /// The pairs of Frontier's MI250X, four of them behind a switch that is as fast as a module's links: what the figures
