@@ -1,5 +1,5 @@
-#include "compiler/cost/ClosedForm.h"
 #include "compiler/SourceLine.h"
+#include "compiler/cost/ClosedForm.h"
 #include "compiler/cost/StatementMoves.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/project/Relations.h"
@@ -110,9 +110,11 @@ private:
   bool varies(scf::ForOp loop);
   Group groupFrom(Operation *first);
   LogicalResult addGroup(const Group &group, double times);
-  FailureOr<Result> evaluate(const Group &group);
+  FailureOr<SmallVector<Moves, 4>> movesOf(const Group &group);
+  Result evaluate(const Group &group, ArrayRef<Moves> moves);
   void combine(const Group &group, Result &result, const std::vector<Loads> &loads);
-  std::optional<std::vector<int64_t>> memoKey(const Group &group);
+  std::vector<int64_t> indexKey(const Group &group);
+  std::vector<int64_t> valueKey(const Group &group, ArrayRef<Moves> moves);
   MoveCost costOf(Operation *op, const Group &group);
   void commit(const Group &group, const Result &result, double times);
   size_t rowOf(Operation *op);
@@ -306,15 +308,23 @@ MoveCost Calculator::costOf(Operation *op, const Group &group) {
   return cost;
 }
 
-FailureOr<Calculator::Result> Calculator::evaluate(const Group &group) {
-  Result result;
-  std::vector<Loads> loads;
+FailureOr<SmallVector<Moves, 4>> Calculator::movesOf(const Group &group) {
+  SmallVector<Moves, 4> result;
   for (Operation *op : group.members) {
     FailureOr<Moves> moves = statements[op]->evaluate(*evaluator, *model, placement, blocks, budget);
     if (failed(moves))
       return failure();
     moves->cost = costOf(op, group);
-    loads.push_back(model->loadsOf(*moves));
+    result.push_back(std::move(*moves));
+  }
+  return result;
+}
+
+Calculator::Result Calculator::evaluate(const Group &group, ArrayRef<Moves> moves) {
+  Result result;
+  std::vector<Loads> loads;
+  for (auto [op, of] : llvm::zip_equal(group.members, moves)) {
+    loads.push_back(model->loadsOf(of));
     // What a rank published before it entered is there already.
     auto source = cast<StatementInterface>(op).getSource().getDefiningOp<BufferOp>();
     bool waits = isa<TransferOp>(op) && source.getRole() != BufferRole::Published;
@@ -340,29 +350,50 @@ void Calculator::combine(const Group &group, Result &result, const std::vector<L
   result.isPutLast = isPut(group.members.back());
 }
 
-/// The loop indices that a group's result depends on; nothing if there are none.
-std::optional<std::vector<int64_t>> Calculator::memoKey(const Group &group) {
+/// The loop indices that a group's result depends on: known before moves are enumerated.
+std::vector<int64_t> Calculator::indexKey(const Group &group) {
   std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(group.members.front()))};
   for (Operation *op : group.members)
     for (Value index : statements[op]->indices())
       key.push_back(evaluator->get(index));
-  return key.size() > 1 ? std::optional(key) : std::nullopt;
+  return key;
+}
+
+/// What moves that are counted differ in, from execution to execution.
+std::vector<int64_t> Calculator::valueKey(const Group &group, ArrayRef<Moves> moves) {
+  std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(group.members.front()))};
+  for (const Moves &of : moves) {
+    for (const DimStep &step : of.steps)
+      key.push_back(step.amount);
+    key.push_back(of.isEnumerated ? -1 : llvm::bit_cast<int64_t>(of.share)); // enumerated: no moves at all
+  }
+  return key;
 }
 
 LogicalResult Calculator::addGroup(const Group &group, double times) {
   constexpr size_t mostRemembered = 256;
-  std::optional<std::vector<int64_t>> key = memoKey(group);
-  if (key)
-    if (auto known = memo.find(*key); known != memo.end()) {
+  auto commitKnown = [&](const std::vector<int64_t> &key) {
+    auto known = memo.find(key);
+    if (known != memo.end())
       commit(group, known->second, times);
-      return success();
-    }
-  FailureOr<Result> result = evaluate(group);
-  if (failed(result))
+    return known != memo.end();
+  };
+  bool isTold = llvm::any_of(group.members, [&](Operation *op) { return statements[op]->isEnumerated(*model); });
+  std::vector<int64_t> key = indexKey(group);
+  if (isTold && commitKnown(key))
+    return success();
+  FailureOr<SmallVector<Moves, 4>> moves = movesOf(group);
+  if (failed(moves))
     return failure();
-  commit(group, *result, times);
-  if (key && memo.size() < mostRemembered)
-    memo.emplace(std::move(*key), std::move(*result));
+  if (!isTold) {
+    key = valueKey(group, *moves);
+    if (commitKnown(key))
+      return success();
+  }
+  Result result = evaluate(group, *moves);
+  commit(group, result, times);
+  if (memo.size() < mostRemembered)
+    memo.emplace(std::move(key), std::move(result));
   return success();
 }
 
