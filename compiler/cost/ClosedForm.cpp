@@ -1,5 +1,5 @@
-#include "compiler/SourceLine.h"
 #include "compiler/cost/ClosedForm.h"
+#include "compiler/SourceLine.h"
 #include "compiler/cost/StatementMoves.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/project/Relations.h"
