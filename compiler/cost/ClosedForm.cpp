@@ -449,9 +449,10 @@ void Calculator::commit(const Group &group, const Result &result, double times) 
 
 void Calculator::finish() {
   terms->phases.pop_back(); // none begins after the last
+  std::vector<double> most = model->largest(total);
   for (size_t resource = 0; resource < model->numResources(); ++resource) {
     terms->resourceNames.push_back(model->nameOf(resource));
-    double share = model->largest(total, resource), bandwidth = model->bandwidthOf(resource);
+    double share = most[resource], bandwidth = model->bandwidthOf(resource);
     if (share <= 0)
       continue;
     const Resource *inNode = model->nodeResource(resource);

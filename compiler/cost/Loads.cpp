@@ -396,24 +396,28 @@ Loads LoadModel::loadsOf(const Moves &moves) const {
   return loads;
 }
 
-double LoadModel::largest(const Loads &loads, size_t resource) const {
-  double most = 0;
-  if (resource < numNodeResources)
-    for (size_t at = resource; at < loads.byNode.size(); at += numNodeResources)
-      most = std::max(most, loads.byNode[at]);
-  else if (resource < loads.byUnit.size() && !loads.byUnit[resource].empty())
-    most = std::ranges::max(loads.byUnit[resource]);
-  return most + (resource < loads.alike.size() ? loads.alike[resource] : 0);
+std::vector<double> LoadModel::largest(const Loads &loads) const {
+  std::vector<double> most(resources.size());
+  for (size_t first = 0; first < loads.byNode.size(); first += numNodeResources)
+    for (size_t resource = 0; resource < numNodeResources; ++resource)
+      most[resource] = std::max(most[resource], loads.byNode[first + resource]);
+  for (size_t resource = 0; resource < loads.byUnit.size(); ++resource)
+    if (!loads.byUnit[resource].empty())
+      most[resource] = std::ranges::max(loads.byUnit[resource]);
+  for (size_t resource = 0; resource < loads.alike.size(); ++resource)
+    most[resource] += loads.alike[resource];
+  return most;
 }
 
 Bottleneck LoadModel::bottleneckOf(const Loads &loads) const {
   Bottleneck result;
+  std::vector<double> most = largest(loads);
   for (size_t resource = 0; resource < resources.size(); ++resource) {
     if (resources[resource].bandwidth <= 0)
       continue;
-    double share = largest(loads, resource), seconds = share / resources[resource].bandwidth;
+    double seconds = most[resource] / resources[resource].bandwidth;
     if (seconds > result.seconds)
-      result = {seconds, share, resource};
+      result = {seconds, most[resource], resource};
   }
   return result;
 }

@@ -92,8 +92,8 @@ public:
   Loads loadsOf(const Moves &moves) const;
   /// The resource that takes longest.
   Bottleneck bottleneckOf(const Loads &loads) const;
-  /// The largest load on a resource, over all nodes or units.
-  double largest(const Loads &loads, size_t resource) const;
+  /// By resource: the largest load over all nodes or units.
+  std::vector<double> largest(const Loads &loads) const;
   /// The latency of a message between the two ranks that are furthest from each other.
   double worstLatency() const;
 

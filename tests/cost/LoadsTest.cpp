@@ -237,11 +237,12 @@ private:
 
 Largest largestOf(const LoadModel &model, const Loads &loads) {
   Largest result;
+  std::vector<double> most = model.largest(loads);
   for (size_t resource = 0; resource < model.numResources(); ++resource) {
     const Resource *inNode = model.nodeResource(resource);
     std::string name = inNode ? inNode->name : model.nameOf(resource);
-    if (double load = model.largest(loads, resource); load > 0)
-      result[name] = std::max(result[name], load);
+    if (most[resource] > 0)
+      result[name] = std::max(result[name], most[resource]);
   }
   return result;
 }
