@@ -50,10 +50,10 @@ class Simulate(ToolTest):
         self.assertEqual(names, ["ringAllGather", "bruckAllGather"])
 
     def test_schedules_change_the_time(self):
-        plain = self.simulated(*RAIL)["schedules"][0]
-        pipelined = self.simulated(*RAIL, "--pipeline", "8")["schedules"][0]
-        self.assertEqual((plain["schedule"], pipelined["schedule"]), ({}, {"pipeline": 8}))
-        self.assertLess(pipelined["sizes"][0]["seconds"], plain["sizes"][0]["seconds"])
+        bulk, packets = (self.simulated(*RING, "--bytes", "1K", "--protocol", protocol)["schedules"][0]
+                         for protocol in ("bulk", "ll"))
+        self.assertEqual((bulk["schedule"], packets["schedule"]), ({}, {"protocol": "ll"}))
+        self.assertLess(packets["sizes"][0]["seconds"], bulk["sizes"][0]["seconds"])
 
     def test_calls_follow_each_other(self):
         one = self.simulated(*RING, "--bytes", "1M")["schedules"][0]["sizes"][0]

@@ -9,8 +9,8 @@ namespace kolo::cost::test {
 struct RefereeFlow {
   double bytes;
   std::vector<int> links;
-  double start = 0;       // seconds, after all of `after` have ended
-  std::vector<int> after; // other flows, with lower numbers
+  double start = 0;            // seconds, after all of `after` have ended
+  std::vector<int> after = {}; // other flows, with lower numbers
 };
 
 struct RefereeCase {
