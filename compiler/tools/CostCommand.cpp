@@ -30,13 +30,6 @@ private:
   CostedSchedule costOf(CompileRequest request, const cost::Machine &machine) const;
 };
 
-/// Where all dimensions of the mesh are one to an algorithm, its ranks keep their numbers.
-runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh) {
-  if (definition.mesh.dims.size() != 1 || mesh.dims().size() == 1)
-    return mesh;
-  return runtime::Mesh::create({{definition.mesh.dims.front(), mesh.numRanks()}}).value();
-}
-
 CostedSchedule CostCommand::costOf(CompileRequest request, const cost::Machine &machine) const {
   const dsl::Definition &definition = request.definitions.front();
   request.meshes = {flattenFor(definition, request.meshes.front())};
@@ -72,22 +65,9 @@ void CostCommand::run() {
     checkWritable(*options.json, "--json");
   checkWritable(html, "--html");
   std::vector<CompileRequest> requests = programs.makeRequests(mesh);
-  auto kindOfRequest = [](const CompileRequest &request) { return kindOf(request.definitions.front().collective); };
-  CostReport report{machine.name(),
-                    options.mesh,
-                    options.placement,
-                    runtime::toString(kindOfRequest(requests.front())),
-                    options.rates,
-                    "closed form",
-                    {}};
-  for (const CompileRequest &request : requests) {
-    if (kindOfRequest(request) != kindOfRequest(requests.front()))
-      throw ToolError(ExitCode::Usage,
-                      fmt::format("{} is of {}, and {} of {}: algorithms of one collective are compared",
-                                  requests.front().definitions.front().name, report.collective,
-                                  request.definitions.front().name, runtime::toString(kindOfRequest(request))));
+  CostReport report = startReport(options, machine, requests, "closed form");
+  for (const CompileRequest &request : requests)
     report.schedules.push_back(costOf(request, machine));
-  }
   nlohmann::ordered_json json = toJson(report);
   if (!html.empty())
     writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine)}), "--html");

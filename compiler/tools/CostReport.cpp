@@ -1,4 +1,5 @@
 #include "CostReport.h"
+#include "driver/Kinds.h"
 #include "driver/Schedules.h"
 
 #include <fmt/format.h>
@@ -61,6 +62,8 @@ Json sizeJson(const CostedSize &size, SourceText &source) {
                                {"to", load.to},
                                {"bytes", load.bytes},
                                {"share", load.share}});
+  if (!size.traffic.empty())
+    result["traffic"] = size.traffic;
   return result;
 }
 
@@ -123,6 +126,30 @@ void printSchedule(const CostReport &report, const CostedSchedule &schedule, boo
 }
 
 } // namespace
+
+std::string sourceLine(const std::string &file, unsigned line) { return SourceText().line(file, line); }
+
+runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh) {
+  if (definition.mesh.dims.size() != 1 || mesh.dims().size() == 1)
+    return mesh;
+  return runtime::Mesh::create({{definition.mesh.dims.front(), mesh.numRanks()}}).value();
+}
+
+CostReport startReport(const CostOptions &options, const cost::Machine &machine,
+                       const std::vector<CompileRequest> &requests, const std::string &model) {
+  auto nameOf = [](const CompileRequest &request) { return request.definitions.front().name; };
+  auto collectiveOf = [](const CompileRequest &request) {
+    return std::string(runtime::toString(kindOf(request.definitions.front().collective)));
+  };
+  CostReport report{
+      machine.name(), options.mesh, options.placement, collectiveOf(requests.front()), options.rates, model, {}};
+  for (const CompileRequest &request : requests)
+    if (collectiveOf(request) != report.collective)
+      throw ToolError(ExitCode::Usage,
+                      fmt::format("{} is of {}, and {} of {}: algorithms of one collective are compared",
+                                  nameOf(requests.front()), report.collective, nameOf(request), collectiveOf(request)));
+  return report;
+}
 
 Json toJson(const CostReport &report) {
   SourceText source;

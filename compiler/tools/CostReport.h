@@ -15,6 +15,8 @@ namespace kolo::tools {
 struct CostedSize {
   cost::Prediction prediction;
   std::optional<cost::LowerBound> bound; // nothing: of a collective of some of the mesh's ranks
+  // Of a simulation; empty otherwise.
+  std::vector<std::vector<double>> traffic = {}; // bytes from device to device of the first node
 };
 
 struct CostedSchedule {
@@ -31,8 +33,18 @@ struct CostReport {
 
 /// Fields: machine, mesh, placement, collective, rates, model, schedules[] with name, schedule, mesh and sizes[]; these
 /// with bytes, seconds, latencySeconds, boundSeconds and fractionOfBound (absent without a bound), bottleneck,
-/// statements[] and links[].
+/// statements[], links[] and, of a simulation, traffic.
 nlohmann::ordered_json toJson(const CostReport &report);
+
+/// Where all dimensions of the mesh are one to an algorithm, its ranks keep their numbers.
+runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh);
+
+/// A report without schedules. Throws ToolError (Usage) where the requests are of several collectives.
+CostReport startReport(const CostOptions &options, const cost::Machine &machine,
+                       const std::vector<CompileRequest> &requests, const std::string &model);
+
+/// The author's line without its indentation; empty where the file cannot be read.
+std::string sourceLine(const std::string &file, unsigned line);
 
 /// On standard output: a table by size; of several schedules, first one that has them side by side. Then what each
 /// statement costs, for the largest size or for all.

@@ -1,8 +1,8 @@
-// kolo simulate: what a program costs on a machine, by an event-driven simulation of all its ranks.
+// kolo simulate: what algorithms cost on a machine, by an event-driven simulation of all their ranks.
 #include "Commands.h"
-#include "CostOptions.h"
+#include "CostReport.h"
 #include "driver/Kinds.h"
-#include "driver/Schedules.h"
+#include "report/Report.h"
 
 #include "compiler/cost/PerfettoTrace.h"
 #include "compiler/cost/Simulation.h"
@@ -12,175 +12,100 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <fstream>
-#include <map>
-
 namespace kolo::tools {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct SimulateCommand {
   CostOptions options;
   CostedPrograms programs;
   int64_t numCalls = 1;
-  std::string trace;
+  bool wantsBreakdown = false;
+  std::string trace, html;
 
   void run();
 
 private:
-  Json simulate(const CompileRequest &request);
-  Json simulateSize(const cost::Simulation &simulation, const dsl::Definition &definition, int64_t bytes);
-  void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline);
-  std::string sourceLine(const std::string &file, unsigned line);
-  void print(const std::string &name, const Json &sizes) const;
-
-  std::optional<cost::Machine> machine;
-  std::optional<cost::Placement> placement;
-  std::optional<cost::LowerBounds> bounds;
-  std::map<std::string, std::vector<std::string>> sources; // lines by file
+  void checkFlags() const;
+  CostedSchedule simulate(CompileRequest request, const cost::Machine &machine) const;
+  void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline, const cost::Machine &machine,
+                  const cost::Placement &placement) const;
 };
 
-/// The author's line without its indentation; empty where the file cannot be read.
-std::string SimulateCommand::sourceLine(const std::string &file, unsigned line) {
-  auto [found, isNew] = sources.try_emplace(file);
-  if (isNew) {
-    std::ifstream stream(file);
-    for (std::string text; std::getline(stream, text);)
-      found->second.push_back(text);
-  }
-  if (line == 0 || line > found->second.size())
-    return "";
-  const std::string &text = found->second[line - 1];
-  size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin);
-}
-
-Json loadJson(const cost::ResourceLoad &load) {
-  return {
-      {"resource", load.resource}, {"from", load.from}, {"to", load.to}, {"bytes", load.bytes}, {"share", load.share}};
-}
-
-Json SimulateCommand::simulateSize(const cost::Simulation &simulation, const dsl::Definition &definition,
-                                   int64_t bytes) {
-  cost::Timeline timeline;
-  cost::SimulationOutcome outcome =
-      orThrow(simulation.predict(bytes, trace.empty() ? nullptr : &timeline), definition.name + ": ");
-  if (!trace.empty())
-    writeTrace(simulation, timeline);
-  const cost::Prediction &prediction = outcome.prediction;
-  Json size = {{"bytes", bytes}, {"seconds", prediction.seconds}, {"latencySeconds", prediction.latencySeconds}};
-  // There is no bound for collectives of some of a mesh's ranks.
-  if (definition.collective.dims.empty()) {
-    cost::LowerBound bound = bounds->of(KoloCollective(kindOf(definition.collective)), bytes);
-    size["boundSeconds"] = bound.seconds;
-    size["fractionOfBound"] = bound.seconds / prediction.seconds;
-  }
-  size["bottleneck"] = prediction.bottleneck;
-  size["transfers"] = outcome.numTransfers;
-  size["statements"] = Json::array();
-  for (const cost::StatementCost &row : prediction.statements)
-    size["statements"].push_back({{"file", row.file},
-                                  {"line", row.line},
-                                  {"text", sourceLine(row.file, row.line)},
-                                  {"executions", row.executions},
-                                  {"seconds", row.seconds},
-                                  {"latencySeconds", row.latencySeconds},
-                                  {"bytes", row.bytes},
-                                  {"bottleneck", row.bottleneck}});
-  size["links"] = Json::array();
-  for (const cost::ResourceLoad &load : prediction.loads)
-    size["links"].push_back(loadJson(load));
-  size["traffic"] = outcome.traffic;
-  return size;
-}
-
-void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline) {
+void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline,
+                                 const cost::Machine &machine, const cost::Placement &placement) const {
   std::vector<cost::StatementLabel> labels;
   for (const cost::SimulatedLine &line : simulation.statements())
     labels.push_back(
         {line.line ? fmt::format("{}:{}", line.file, line.line) : line.file, sourceLine(line.file, line.line)});
-  std::vector<std::string> names;
-  for (int64_t rank = 0; rank < placement->numRanks(); ++rank)
-    names.push_back(fmt::format("rank {}: node {}, {}", rank, placement->nodeOf(rank),
-                                machine->vertices()[size_t(placement->deviceOf(rank))].name));
-  writeWhole(trace, cost::perfettoTrace(timeline, labels, names), "--trace");
+  std::vector<std::string> ranks;
+  for (int64_t rank = 0; rank < placement.numRanks(); ++rank)
+    ranks.push_back(fmt::format("rank {}: node {}, {}", rank, placement.nodeOf(rank),
+                                machine.vertices()[size_t(placement.deviceOf(rank))].name));
+  writeWhole(trace, cost::perfettoTrace(timeline, labels, ranks), "--trace");
 }
 
-Json SimulateCommand::simulate(const CompileRequest &request) {
+CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Machine &machine) const {
   const dsl::Definition &definition = request.definitions.front();
-  Json sizes = Json::array();
-  compileToChannel(request, [&](mlir::ModuleOp module) {
-    ProgramOp program = *module.getOps<ProgramOp>().begin();
-    cost::Simulation simulation = orThrow(
-        cost::Simulation::create(program, *machine, *placement, {options.parsedRates(), programs.lanes, numCalls}),
-        definition.name + ": ");
-    for (int64_t bytes : options.sizes())
-      sizes.push_back(simulateSize(simulation, definition, bytes));
+  request.meshes = {flattenFor(definition, request.meshes.front())};
+  bool isFlat = request.meshes.front().dims().size() == 1;
+  cost::Placement placement =
+      orThrow(cost::Placement::create(machine, toPlacedMesh(request.meshes.front()), options.placement));
+  CostedSchedule result{definition.name, request.schedule, request.meshes.front().toString(), {}};
+  std::optional<cost::LowerBounds> bounds;
+  if (definition.collective.dims.empty() || isFlat)
+    bounds.emplace(machine, placement);
+  // The host's own programs rely on its runtime, which has all ranks agree on a call.
+  Runners runners = machine.name() == "host" ? Runners::Host : Runners::Any;
+  compileForCosts(request, runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
+    cost::Simulation simulation =
+        orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placement,
+                                         {options.parsedRates(), programs.lanes, numCalls}),
+                definition.name + ": ");
+    for (int64_t bytes : options.sizes()) {
+      cost::Timeline timeline;
+      cost::SimulationOutcome outcome =
+          orThrow(simulation.predict(bytes, trace.empty() ? nullptr : &timeline), definition.name + ": ");
+      if (!trace.empty())
+        writeTrace(simulation, timeline, machine, placement);
+      result.sizes.push_back({std::move(outcome.prediction), std::nullopt, std::move(outcome.traffic)});
+      if (bounds)
+        result.sizes.back().bound = bounds->of(KoloCollective(int(kindOf(definition.collective))), bytes);
+    }
   });
-  return sizes;
+  return result;
 }
 
-std::string timeText(double seconds) {
-  return seconds < 1e-3 ? fmt::format("{:.2f} us", seconds * 1e6)
-         : seconds < 1  ? fmt::format("{:.3f} ms", seconds * 1e3)
-                        : fmt::format("{:.3f} s", seconds);
-}
-
-void SimulateCommand::print(const std::string &name, const Json &sizes) const {
-  fmt::print("{} on {}, {}: simulated\n", name, machine->name(), options.mesh);
-  fmt::print("{:>14}  {:>12}  {:>10}  {:>9}  {}\n", "bytes", "time", "GB/s", "of bound", "bottleneck");
-  for (const Json &size : sizes) {
-    double bytes = size["bytes"], seconds = size["seconds"];
-    std::string share =
-        size.contains("fractionOfBound") ? fmt::format("{:.1f} %", 100 * size["fractionOfBound"].get<double>()) : "-";
-    fmt::print("{:>14}  {:>12}  {:>10.3f}  {:>9}  {}\n", size["bytes"].get<int64_t>(), timeText(seconds),
-               bytes / seconds / 1e9, share, size["bottleneck"].get<std::string>());
-  }
-  const Json &last = sizes.back();
-  fmt::print("\n{:>12}  {:>12}  {:>10}  {:<28}  statement, at {} bytes\n", "time", "of it latency", "moves",
-             "bottleneck", last["bytes"].get<int64_t>());
-  for (const Json &row : last["statements"]) {
-    unsigned line = row["line"];
-    std::string file = row["file"];
-    fmt::print("{:>12}  {:>12}  {:>10}  {:<28}  {}\n", timeText(row["seconds"]), timeText(row["latencySeconds"]),
-               row["executions"].get<int64_t>(), row["bottleneck"].get<std::string>(),
-               line ? fmt::format("{}:{}  {}", file, line, row["text"].get<std::string>()) : file);
-  }
+void SimulateCommand::checkFlags() const {
+  if (options.json && !options.writesToStandardOutput())
+    checkWritable(*options.json, "--json");
+  checkWritable(html, "--html");
+  checkWritable(trace, "--trace");
+  if (!trace.empty() && options.sizes().size() > 1)
+    throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, for example --bytes 1M");
 }
 
 void SimulateCommand::run() {
-  if (!trace.empty())
-    checkWritable(trace, "--trace");
   runtime::Mesh mesh = options.parsedMesh();
-  machine.emplace(options.readMachine());
-  placement.emplace(options.place(*machine));
-  bounds.emplace(*machine, *placement);
+  cost::Machine machine = options.readMachine();
+  (void)options.sizes(); // mistakes first
+  checkFlags();
   std::vector<CompileRequest> requests = programs.makeRequests(mesh);
-  if (!trace.empty() && (requests.size() > 1 || options.sizes().size() > 1))
-    throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, for example --bytes 1M");
-  Json report = {{"machine", machine->name()}, {"mesh", options.mesh}, {"placement", options.placement}};
-  report["collective"] = runtime::toString(kindOf(requests.front().definitions.front().collective));
-  report["rates"] = options.rates;
-  report["model"] = "simulation";
-  report["calls"] = numCalls;
-  report["schedules"] = Json::array();
-  const char *separator = "";
-  for (const CompileRequest &request : requests) {
-    const std::string &name = request.definitions.front().name;
-    Json sizes = simulate(request);
-    if (!options.writesToStandardOutput()) {
-      fmt::print("{}", std::exchange(separator, "\n"));
-      print(name, sizes);
-    }
-    report["schedules"].push_back({{"name", name}, {"schedule", toJson(request.schedule)}, {"sizes", sizes}});
+  if (!trace.empty() && requests.size() > 1)
+    throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, and there are several");
+  CostReport report = startReport(options, machine, requests, "simulation");
+  for (const CompileRequest &request : requests)
+    report.schedules.push_back(simulate(request, machine));
+  nlohmann::ordered_json json = toJson(report);
+  if (!html.empty())
+    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine)}), "--html");
+  if (options.writesToStandardOutput()) {
+    fmt::print("{}\n", json.dump(2));
+    return;
   }
-  if (options.writesToStandardOutput())
-    fmt::print("{}\n", report.dump(2));
-  else if (options.json)
-    writeWhole(*options.json, report.dump(2) + "\n", "--json");
+  if (options.json)
+    writeWhole(*options.json, json.dump(2) + "\n", "--json");
+  print(report, wantsBreakdown);
 }
 
 } // namespace
@@ -193,8 +118,11 @@ void addSimulateCommand(CLI::App &app) {
   command->add_option("--calls", simulate->numCalls, "calls that follow each other at once; times are the mean of one")
       ->check(CLI::Range(int64_t(1), int64_t(1'000'000)))
       ->capture_default_str();
+  command->add_flag("--breakdown", simulate->wantsBreakdown,
+                    "what each statement costs, for every size; without it, for the largest one");
   command->add_option("--trace", simulate->trace,
                       "also writes a timeline, which ui.perfetto.dev opens: what every rank does when");
+  command->add_option("--html", simulate->html, "also as a page for a browser, to this file");
   command->callback([simulate] { simulate->run(); });
 }
 
