@@ -68,7 +68,7 @@ TreeRounds roundsOf(const TreePacking &packing, bool isInward) {
   }
   if (isInward)
     std::ranges::reverse(levels);
-  TreeRounds rounds{numRanks, packing.treesPerRoot};
+  TreeRounds rounds{numRanks, packing.treesPerRoot, {}};
   for (const Sendings &sendings : levels)
     rounds.levels.push_back(levelOf(sendings, numRanks));
   return rounds;
@@ -76,7 +76,7 @@ TreeRounds roundsOf(const TreePacking &packing, bool isInward) {
 
 /// One level: a loop over its rounds.
 void sendLevel(Choreography &c, const Dim &dim, const TreeRounds &rounds, const TreeLevel &level,
-               const PieceSlices &slices, bool reduces) {
+               const PieceSlices &from, const PieceSlices &into, bool reduces) {
   Rank me = c.rank();
   Table distances(level.distances), blocks(level.blocks), pieces(level.pieces), counts(level.counts);
   bool sendsSingles = std::ranges::all_of(level.counts, [](int64_t count) { return count <= 1; });
@@ -84,7 +84,8 @@ void sendLevel(Choreography &c, const Dim &dim, const TreeRounds &rounds, const 
     Index entry = round * rounds.numRanks + me[dim];
     c.when(blocks[entry] >= 0, [&] {
       Selector sent = sendsSingles ? Selector(pieces[entry]) : range(pieces[entry], counts[entry]);
-      Transfer transfer = c.send(slices(blocks[entry], sent)).to(me.next(dim, distances[round]));
+      Transfer transfer = c.send(from(blocks[entry], sent));
+      transfer.to(me.next(dim, distances[round])).at(into(blocks[entry], sent));
       if (reduces)
         transfer.reduce();
     });
@@ -94,8 +95,9 @@ void sendLevel(Choreography &c, const Dim &dim, const TreeRounds &rounds, const 
 void gatherInto(Choreography &c, const TreePacking &packing) {
   auto [d] = c.dims<1>();
   Buffer in = c.input().grid(packing.treesPerRoot), out = c.output().grid(d, packing.treesPerRoot);
-  c.copy(in, out[c.rank()]);
-  treeAllGather(c, d, roundsOutward(packing), [&](auto block, auto piece) { return out[{block, piece}]; });
+  auto own = [&](auto, auto piece) { return in[piece]; };
+  treeAllGather(c, d, roundsOutward(packing), own, [&](auto block, auto piece) { return out[{block, piece}]; });
+  c.copy(in, out[c.rank()]); // last: it is one more phase, in which ranks wait for what arrives in the phase before
 }
 
 void reduceAndScatter(Choreography &c, const TreePacking &packing) {
@@ -112,7 +114,7 @@ void reduceEverywhere(Choreography &c, const TreePacking &packing) {
   Buffer out = c.inPlace().grid(d, packing.treesPerRoot);
   auto slices = [&](auto block, auto piece) { return out[{block, piece}]; };
   treeReduceScatter(c, d, roundsInward(packing), slices);
-  treeAllGather(c, d, roundsOutward(packing), slices);
+  treeAllGather(c, d, roundsOutward(packing), slices, slices);
 }
 
 } // namespace
@@ -120,18 +122,18 @@ void reduceEverywhere(Choreography &c, const TreePacking &packing) {
 TreeRounds roundsOutward(const TreePacking &packing) { return roundsOf(packing, /*isInward=*/false); }
 TreeRounds roundsInward(const TreePacking &packing) { return roundsOf(packing, /*isInward=*/true); }
 
-void treeAllGather(Choreography &c, const Dim &dim, const TreeRounds &outward, const PieceSlices &slices,
-                   Location caller) {
+void treeAllGather(Choreography &c, const Dim &dim, const TreeRounds &outward, const PieceSlices &own,
+                   const PieceSlices &slices, Location caller) {
   CalledFrom scope(c, caller);
   for (const TreeLevel &level : outward.levels)
-    sendLevel(c, dim, outward, level, slices, /*reduces=*/false);
+    sendLevel(c, dim, outward, level, &level == outward.levels.data() ? own : slices, slices, /*reduces=*/false);
 }
 
 void treeReduceScatter(Choreography &c, const Dim &dim, const TreeRounds &inward, const PieceSlices &slices,
                        Location caller) {
   CalledFrom scope(c, caller);
   for (const TreeLevel &level : inward.levels)
-    sendLevel(c, dim, inward, level, slices, /*reduces=*/true);
+    sendLevel(c, dim, inward, level, slices, slices, /*reduces=*/true);
 }
 
 Definition treeCollective(const std::string &name, CollectiveKind kind, const TreePacking &packing) {

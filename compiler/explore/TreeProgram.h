@@ -38,10 +38,10 @@ TreeRounds roundsInward(const TreePacking &packing);
 /// piece}]; }`.
 using PieceSlices = std::function<dsl::Slice(const dsl::Selector &block, const dsl::Selector &piece)>;
 
-/// Every rank of the dimension starts with its own block and ends with all blocks. Coordinate i is the packing's device
-/// i.
-void treeAllGather(dsl::Choreography &c, const dsl::Dim &dim, const TreeRounds &outward, const PieceSlices &slices,
-                   dsl::Location caller = dsl::Location::current());
+/// Every rank of the dimension starts with its own block in `own`, and ends with all other blocks in `slices`. Both may
+/// be the same. Coordinate i is the packing's device i.
+void treeAllGather(dsl::Choreography &c, const dsl::Dim &dim, const TreeRounds &outward, const PieceSlices &own,
+                   const PieceSlices &slices, dsl::Location caller = dsl::Location::current());
 /// Every rank of the dimension starts with its contribution to all blocks and ends with its own block, fully combined.
 void treeReduceScatter(dsl::Choreography &c, const dsl::Dim &dim, const TreeRounds &inward, const PieceSlices &slices,
                        dsl::Location caller = dsl::Location::current());
