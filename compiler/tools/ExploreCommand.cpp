@@ -136,7 +136,9 @@ void printCounts(const Report &report) {
 Json sizeJson(const Report &report, size_t number, size_t size) {
   const cost::LowerBound &bound = report.found.sizes[size].bound;
   const Contender &contender = report.contender(number);
-  cost::Prediction prediction{.bytes = report.request.sizes[size], .seconds = contender.seconds[size]};
+  cost::Prediction prediction;
+  prediction.bytes = report.request.sizes[size];
+  prediction.seconds = contender.seconds[size];
   if (contender.scaledFrom.names.empty())
     prediction = predict(contender, report.request, report.request.sizes[size]);
   Json statements = Json::array(), links = Json::array();
@@ -227,107 +229,108 @@ std::string winsOf(const Report &report, size_t number) {
                           sizeText(report.request.sizes[size]), seconds * 1e6, report.gigabytesPerSecond(seconds, size),
                           100 * result.bound.seconds / seconds);
     }
-    return text;
   }
+  return text;
+}
 
-  std::string commentFor(const Report &report, const std::vector<size_t> &numbers) {
-    const Contender &first = report.contender(numbers.front());
-    std::string text = fmt::format("{} on {}: {}.\nFound by {}\n", report.command.collective,
-                                   report.request.machine.name(), first.description, report.command.text());
-    for (size_t number : numbers) {
-      const Contender &contender = report.contender(number);
-      text += fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted in closed form:{}\n",
-                          meshText(contender.mesh),
-                          contender.placement.empty() ? "" : " --placement " + contender.placement,
-                          tools::toJson(contender.schedule).dump(), winsOf(report, number));
-    }
-    return text;
+std::string commentFor(const Report &report, const std::vector<size_t> &numbers) {
+  const Contender &first = report.contender(numbers.front());
+  std::string text = fmt::format("{} on {}: {}.\nFound by {}\n", report.command.collective,
+                                 report.request.machine.name(), first.description, report.command.text());
+  for (size_t number : numbers) {
+    const Contender &contender = report.contender(number);
+    text +=
+        fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted in closed form:{}\n", meshText(contender.mesh),
+                    contender.placement.empty() ? "" : " --placement " + contender.placement,
+                    tools::toJson(contender.schedule).dump(), winsOf(report, number));
   }
+  return text;
+}
 
-  /// One file for each choreography that is the best at some size and does not ship.
-  void writeSources(const Report &report) {
-    std::filesystem::create_directories(report.command.source);
-    std::map<std::string, std::vector<size_t>> byName;
-    for (const SizeResult &size : report.found.sizes) {
-      if (size.best.empty())
-        continue;
-      size_t number = size.best.front().contender;
-      const Contender &best = report.contender(number);
-      if (best.origin != Origin::Explored)
-        continue;
-      std::vector<size_t> &numbers = byName[best.definition.name];
-      if (std::ranges::find(numbers, number) == numbers.end())
-        numbers.push_back(number);
-    }
-    for (const auto &[name, numbers] : byName) {
-      std::string path = (std::filesystem::path(report.command.source) / (name + ".cpp")).string();
-      writeWhole(path, sourceOf(report.contender(numbers.front()), commentFor(report, numbers)), "--source");
-      report.say(path);
-    }
+/// One file for each choreography that is the best at some size and does not ship.
+void writeSources(const Report &report) {
+  std::filesystem::create_directories(report.command.source);
+  std::map<std::string, std::vector<size_t>> byName;
+  for (const SizeResult &size : report.found.sizes) {
+    if (size.best.empty())
+      continue;
+    size_t number = size.best.front().contender;
+    const Contender &best = report.contender(number);
+    if (best.origin != Origin::Explored)
+      continue;
+    std::vector<size_t> &numbers = byName[best.definition.name];
+    if (std::ranges::find(numbers, number) == numbers.end())
+      numbers.push_back(number);
   }
+  for (const auto &[name, numbers] : byName) {
+    std::string path = (std::filesystem::path(report.command.source) / (name + ".cpp")).string();
+    writeWhole(path, sourceOf(report.contender(numbers.front()), commentFor(report, numbers)), "--source");
+    report.say(path);
+  }
+}
 
-  void writePlugins(const Report &report) {
-    std::filesystem::create_directories(report.command.plugins);
-    std::set<size_t> numbers;
-    for (const SizeResult &size : report.found.sizes)
-      if (!size.best.empty())
-        numbers.insert(size.best.front().contender);
-    for (size_t number : numbers) {
-      const Contender &contender = report.contender(number);
-      CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
-      request.schedule = contender.schedule;
-      request.devices = parseTargets(report.command.target);
-      request.output = (std::filesystem::path(report.command.plugins) /
-                        fmt::format("{}{}.{}.so", contender.definition.name, suffixFor(contender.schedule), number))
-                           .string();
-      for (const std::string &warning : compile(request))
-        fmt::print(stderr, "{}\n", warning);
-      report.say(request.output);
-    }
+void writePlugins(const Report &report) {
+  std::filesystem::create_directories(report.command.plugins);
+  std::set<size_t> numbers;
+  for (const SizeResult &size : report.found.sizes)
+    if (!size.best.empty())
+      numbers.insert(size.best.front().contender);
+  for (size_t number : numbers) {
+    const Contender &contender = report.contender(number);
+    CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
+    request.schedule = contender.schedule;
+    request.devices = parseTargets(report.command.target);
+    request.output = (std::filesystem::path(report.command.plugins) /
+                      fmt::format("{}{}.{}.so", contender.definition.name, suffixFor(contender.schedule), number))
+                         .string();
+    for (const std::string &warning : compile(request))
+      fmt::print(stderr, "{}\n", warning);
+    report.say(request.output);
   }
+}
 
-  void showProgress(size_t done, size_t total) {
-    if (isatty(STDERR_FILENO))
-      fmt::print(stderr, "\rcosted {} of {} structures{}", done, total, done == total ? "\r\033[K" : "");
-  }
+void showProgress(size_t done, size_t total) {
+  if (isatty(STDERR_FILENO))
+    fmt::print(stderr, "\rcosted {} of {} structures{}", done, total, done == total ? "\r\033[K" : "");
+}
 
-  /// Throws ToolError (Usage), before anything is costed.
-  void checkFolder(const std::string &path, const std::string &flag) {
-    if (!path.empty() && std::filesystem::exists(path) && !std::filesystem::is_directory(path))
-      throw ToolError(ExitCode::Usage, flag + ": " + path + " is not a folder");
-  }
+/// Throws ToolError (Usage), before anything is costed.
+void checkFolder(const std::string &path, const std::string &flag) {
+  if (!path.empty() && std::filesystem::exists(path) && !std::filesystem::is_directory(path))
+    throw ToolError(ExitCode::Usage, flag + ": " + path + " is not a folder");
+}
 
-  void exploreCommand(const ExploreCommand &command) {
-    KoloCollective collective = command.parsedCollective();
-    cost::Machine machine = command.readMachine();
-    if (command.nodes < 1 || command.nodes > machine.numNodes())
-      throw ToolError(ExitCode::Usage, fmt::format("--nodes: {} must be from 1 to {}, the nodes of {}", command.nodes,
-                                                   machine.numNodes(), machine.name()));
-    if (command.json && !command.writesToStandardOutput())
-      checkWritable(*command.json, "--json");
-    checkFolder(command.source, "--source");
-    checkFolder(command.plugins, "--emit");
-    parseTargets(command.target);
-    explore::SearchOptions search{command.structures, command.seed,
-                                  command.threads ? command.threads : std::max(1u, std::thread::hardware_concurrency()),
-                                  showProgress};
-    ExploreRequest request{collective, machine,          command.nodes, command.sizes(), command.parsedRates(),
-                           search,     command.runnersUp};
-    const Exploration found = tools::explore(request);
-    Report report{command, request, found};
-    if (!command.writesToStandardOutput()) {
-      printTable(report);
-      printCounts(report);
-    }
-    if (command.json && command.writesToStandardOutput())
-      fmt::print("{}\n", toJson(report).dump(2));
-    else if (command.json)
-      writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
-    if (!command.source.empty())
-      writeSources(report);
-    if (!command.plugins.empty())
-      writePlugins(report);
+void exploreCommand(const ExploreCommand &command) {
+  KoloCollective collective = command.parsedCollective();
+  cost::Machine machine = command.readMachine();
+  if (command.nodes < 1 || command.nodes > machine.numNodes())
+    throw ToolError(ExitCode::Usage, fmt::format("--nodes: {} must be from 1 to {}, the nodes of {}", command.nodes,
+                                                 machine.numNodes(), machine.name()));
+  if (command.json && !command.writesToStandardOutput())
+    checkWritable(*command.json, "--json");
+  checkFolder(command.source, "--source");
+  checkFolder(command.plugins, "--emit");
+  parseTargets(command.target);
+  explore::SearchOptions search{command.structures, command.seed,
+                                command.threads ? command.threads : std::max(1u, std::thread::hardware_concurrency()),
+                                showProgress};
+  ExploreRequest request{collective, machine,          command.nodes, command.sizes(), command.parsedRates(),
+                         search,     command.runnersUp};
+  const Exploration found = tools::explore(request);
+  Report report{command, request, found};
+  if (!command.writesToStandardOutput()) {
+    printTable(report);
+    printCounts(report);
   }
+  if (command.json && command.writesToStandardOutput())
+    fmt::print("{}\n", toJson(report).dump(2));
+  else if (command.json)
+    writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
+  if (!command.source.empty())
+    writeSources(report);
+  if (!command.plugins.empty())
+    writePlugins(report);
+}
 
 } // namespace
 

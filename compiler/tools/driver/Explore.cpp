@@ -257,7 +257,7 @@ private:
     int64_t devices = request.machine.devicesPerNode(), nodes = std::min(request.numNodes, mostRingNodes);
     PlacedMesh mesh{{"node", "gpu"}, {request.numNodes, devices}}, smaller{mesh.names, {nodes, devices}};
     Contender contender{Origin::Rings,
-                        assembleRings(request.collective, turnedToNics(rings, request.machine)),
+                        assembleRings(request.collective, explore::turnedToNics(rings, request.machine)),
                         "rings through all devices of a node and on to the next, both ways",
                         mesh,
                         "",
