@@ -1,6 +1,6 @@
 // kolo explore: the best schedules for a collective on a machine, by size.
 #include "Commands.h"
-#include "CostOptions.h"
+#include "CostReport.h"
 #include "driver/Devices.h"
 #include "driver/Explore.h"
 #include "driver/Schedules.h"
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -133,89 +134,81 @@ void printCounts(const Report &report) {
     fmt::print("  {}, on {}\n", report.label(number), report.contender(number).provedOn);
 }
 
-Json sizeJson(const Report &report, size_t number, size_t size) {
-  const cost::LowerBound &bound = report.found.sizes[size].bound;
+CostedSchedule costed(const Report &report, size_t number) {
   const Contender &contender = report.contender(number);
-  cost::Prediction prediction;
-  prediction.bytes = report.request.sizes[size];
-  prediction.seconds = contender.seconds[size];
-  if (contender.scaledFrom.names.empty())
-    prediction = predict(contender, report.request, report.request.sizes[size]);
-  Json statements = Json::array(), links = Json::array();
-  for (const cost::StatementCost &statement : prediction.statements)
-    statements.push_back({{"file", statement.file},
-                          {"line", statement.line},
-                          {"executions", statement.executions},
-                          {"seconds", statement.seconds},
-                          {"latencySeconds", statement.latencySeconds},
-                          {"bytes", statement.bytes},
-                          {"bottleneck", statement.bottleneck}});
-  for (const cost::ResourceLoad &load : prediction.loads)
-    links.push_back({{"resource", load.resource},
-                     {"from", load.from},
-                     {"to", load.to},
-                     {"bytes", load.bytes},
-                     {"share", load.share}});
-  return {{"bytes", prediction.bytes},
-          {"seconds", prediction.seconds},
-          {"latencySeconds", prediction.latencySeconds},
-          {"boundSeconds", bound.seconds},
-          {"fractionOfBound", prediction.seconds > 0 ? bound.seconds / prediction.seconds : 0},
-          {"bottleneck", prediction.bottleneck},
-          {"statements", statements},
-          {"links", links}};
+  CostedSchedule schedule{report.label(number), contender.schedule, meshText(contender.mesh), {}};
+  for (size_t size = 0; size < report.request.sizes.size(); ++size) {
+    cost::Prediction prediction;
+    prediction.bytes = report.request.sizes[size];
+    prediction.seconds = contender.seconds[size];
+    if (contender.scaledFrom.names.empty())
+      prediction = predict(contender, report.request, prediction.bytes);
+    schedule.sizes.push_back({std::move(prediction), report.found.sizes[size].bound});
+  }
+  return schedule;
+}
+
+/// The contender's own fields; the source's lines as the texts of statements, for the source is in no file yet.
+void addContender(Json &schedule, const Contender &contender) {
+  constexpr const char *origins[] = {"explored", "shipped", "rings"};
+  schedule["algorithm"] = contender.definition.name;
+  schedule["origin"] = origins[size_t(contender.origin)];
+  schedule["placement"] = contender.placement;
+  schedule["proved"] = contender.provedOn;
+  schedule["source"] = sourceOf(contender, "");
+  std::vector<std::string> lines;
+  std::istringstream stream(schedule["source"].get<std::string>());
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line.substr(std::min(line.find_first_not_of(' '), line.size())));
+  for (Json &size : schedule["sizes"])
+    for (Json &statement : size["statements"])
+      if (size_t line = statement["line"]; line > 0)
+        statement["text"] = lines.at(line - 1);
+}
+
+Json rankedJson(const Report &report, size_t size, const std::map<size_t, size_t> &places) {
+  const SizeResult &result = report.found.sizes[size];
+  Json row = {{"bytes", report.request.sizes[size]}, {"boundSeconds", result.bound.seconds}, {"ranked", Json::array()}};
+  for (const auto &[number, seconds, correction] : result.best) {
+    Json &ranked = row["ranked"].emplace_back();
+    ranked = {{"schedule", places.at(number)},
+              {"name", report.label(number)},
+              {"seconds", seconds},
+              {"fractionOfBound", result.bound.seconds / seconds}};
+    if (correction)
+      ranked["simulatedByClosedForm"] = *correction;
+  }
+  if (result.shipped)
+    row["shipped"] = places.at(*result.shipped);
+  if (result.rings)
+    row["rings"] = places.at(*result.rings);
+  return row;
 }
 
 Json toJson(const Report &report) {
-  constexpr const char *origins[] = {"explored", "shipped", "rings"};
-  Json schedules = Json::array(), frontier = Json::array();
+  const ExploreRequest &request = report.request;
+  CostReport costs{request.machine.name(),
+                   fmt::format("node={},gpu={}", request.numNodes, request.machine.devicesPerNode()),
+                   "",
+                   report.command.collective,
+                   report.command.rates,
+                   "closed form",
+                   {}};
   std::map<size_t, size_t> places; // in `schedules`, by contender
   for (size_t number : report.shown(false)) {
-    const Contender &contender = report.contender(number);
-    Json sizes = Json::array();
-    for (size_t size = 0; size < report.request.sizes.size(); ++size)
-      sizes.push_back(sizeJson(report, number, size));
-    places[number] = schedules.size();
-    schedules.push_back({{"name", report.label(number)},
-                         {"algorithm", contender.definition.name},
-                         {"origin", origins[size_t(contender.origin)]},
-                         {"mesh", meshText(contender.mesh)},
-                         {"placement", contender.placement},
-                         {"schedule", tools::toJson(contender.schedule)},
-                         {"proved", contender.provedOn},
-                         {"source", sourceOf(contender, contender.description)},
-                         {"sizes", sizes}});
+    places[number] = costs.schedules.size();
+    costs.schedules.push_back(costed(report, number));
   }
-  for (size_t size = 0; size < report.request.sizes.size(); ++size) {
-    const SizeResult &result = report.found.sizes[size];
-    Json row = {{"bytes", report.request.sizes[size]}, {"boundSeconds", result.bound.seconds}};
-    Json ranked = Json::array();
-    for (const auto &[number, seconds, correction] : result.best) {
-      ranked.push_back({{"schedule", places[number]},
-                        {"name", report.label(number)},
-                        {"seconds", seconds},
-                        {"fractionOfBound", result.bound.seconds / seconds}});
-      if (correction)
-        ranked.back()["simulatedByClosedForm"] = *correction;
-    }
-    row["ranked"] = ranked;
-    if (result.shipped)
-      row["shipped"] = places[*result.shipped];
-    if (result.rings)
-      row["rings"] = places[*result.rings];
-    frontier.push_back(row);
-  }
-  return {{"machine", report.request.machine.name()},
-          {"mesh", fmt::format("node={},gpu={}", report.request.numNodes, report.request.machine.devicesPerNode())},
-          {"placement", ""},
-          {"collective", report.command.collective},
-          {"rates", report.command.rates},
-          {"model", "closed form"},
-          {"command", report.command.text()},
-          {"candidates", report.found.numCandidates},
-          {"leftOut", report.found.leftOut},
-          {"schedules", schedules},
-          {"frontier", frontier}};
+  Json result = tools::toJson(costs);
+  for (auto [number, place] : places)
+    addContender(result["schedules"][place], report.contender(number));
+  result["command"] = report.command.text();
+  result["candidates"] = report.found.numCandidates;
+  result["leftOut"] = report.found.leftOut;
+  result["frontier"] = Json::array();
+  for (size_t size = 0; size < request.sizes.size(); ++size)
+    result["frontier"].push_back(rankedJson(report, size, places));
+  return result;
 }
 
 /// At which sizes a contender is the best, and how long it takes there.
