@@ -137,14 +137,9 @@ void printCounts(const Report &report) {
 CostedSchedule costed(const Report &report, size_t number) {
   const Contender &contender = report.contender(number);
   CostedSchedule schedule{report.label(number), contender.schedule, meshText(contender.mesh), {}};
-  for (size_t size = 0; size < report.request.sizes.size(); ++size) {
-    cost::Prediction prediction;
-    prediction.bytes = report.request.sizes[size];
-    prediction.seconds = contender.seconds[size];
-    if (contender.scaledFrom.names.empty())
-      prediction = predict(contender, report.request, prediction.bytes);
-    schedule.sizes.push_back({std::move(prediction), report.found.sizes[size].bound});
-  }
+  std::vector<cost::Prediction> predictions = predict(contender, report.request);
+  for (size_t size = 0; size < predictions.size(); ++size)
+    schedule.sizes.push_back({std::move(predictions[size]), report.found.sizes[size].bound});
   return schedule;
 }
 

@@ -456,19 +456,29 @@ std::string sourceOf(const Contender &contender, const std::string &comment) {
   return dsl::printSource(*dsl::record(contender.definition), comment).text;
 }
 
-cost::Prediction predict(const Contender &contender, const ExploreRequest &request, int64_t bytes) {
+std::vector<cost::Prediction> predict(const Contender &contender, const ExploreRequest &request) {
+  std::vector<cost::Prediction> predictions(request.sizes.size());
+  for (size_t size = 0; size < predictions.size(); ++size) {
+    predictions[size].bytes = request.sizes[size];
+    predictions[size].seconds = contender.seconds[size];
+  }
+  if (!contender.scaledFrom.names.empty())
+    return predictions;
   Workshop workshop;
   std::string reason;
   PlacedMesh emitted = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
   OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, emitted.sizes, reason);
   if (module)
     reason = workshop.run(*module, buildChoreographyPipeline, contender.schedule);
-  auto placement = Placement::create(request.machine, contender.mesh, contender.placement);
   if (!reason.empty())
     throw ToolError(ExitCode::Failed, contender.definition.name + ": " + reason);
+  const Placement placement =
+      std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement));
   auto form = ClosedForm::create(*module->getOps<ChoreographyOp>().begin(), resolved(contender.schedule),
-                                 request.machine, std::get<Placement>(placement), request.rates, 0);
-  return std::get<ClosedForm>(form).predict(bytes);
+                                 request.machine, placement, request.rates, 0);
+  for (cost::Prediction &prediction : predictions)
+    prediction = std::get<ClosedForm>(form).predict(prediction.bytes);
+  return predictions;
 }
 
 runtime::Mesh toMesh(const PlacedMesh &mesh) {

@@ -69,8 +69,9 @@ Exploration explore(const ExploreRequest &request);
 /// The contender in the language, and under `comment`.
 std::string sourceOf(const Contender &contender, const std::string &comment);
 
-/// What a contender's time is made of at one size.
-cost::Prediction predict(const Contender &contender, const ExploreRequest &request, int64_t bytes);
+/// What a contender's time is made of in closed form, by size. Statements are known by their lines in
+/// `sourceOf(contender, "")`. Of a contender that is scaled from fewer nodes, the time alone.
+std::vector<cost::Prediction> predict(const Contender &contender, const ExploreRequest &request);
 
 runtime::Mesh toMesh(const cost::PlacedMesh &mesh);
 
