@@ -18,8 +18,10 @@ protected:
 
 /// What all ranks say, each in a thread.
 std::string inThreads(int numRanks, const std::function<std::string(int rank, Communicator host)> &body) {
-  return runRanks(Launch::Threads, numRanks, {.timeoutMs = 15000},
-                  [&](Communicator &host) { return guarded([&] { return body(host.rank(), std::move(host)); }); });
+  return runRanks(Launch::Threads, numRanks, {.timeoutMs = 15000}, [&](Communicator &host) {
+    int rank = host.rank(); // before it moves away
+    return guarded([&] { return body(rank, std::move(host)); });
+  });
 }
 
 } // namespace

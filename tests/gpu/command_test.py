@@ -26,8 +26,9 @@ class Commands(unittest.TestCase):
 
     def compiled(self, name, mesh):
         path = os.path.join(self.folder.name, name + ".so")
-        done = call(COMPILE, name, "bulk", path, mesh)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        if not os.path.exists(path):
+            done = call(COMPILE, name, "bulk", path, mesh)
+            self.assertEqual(done.returncode, 0, done.stderr)
         return path
 
     def test_run_checks_every_byte(self):

@@ -64,6 +64,8 @@ class FirstLight(unittest.TestCase):
         self.assertIn("8 plugins in", self.packed)  # none of slottedRingAllReduce.ll, which cannot be
         for name in ("include/fmt/format.h", "include/nlohmann/json.hpp", "googletest/src/gtest-all.cc", "cuda/cuda.h"):
             self.assertTrue((self.pack / "deps" / name).exists(), name)
+        done = first_light("pack", self.pack, "--kolo", os.environ["KOLO"], "--architecture", "sm_100")
+        self.assertIn("is for sm_90 and the driver stand-in; choose another folder", done.stderr)
         self.assertLess(sum(path.stat().st_size for path in self.pack.rglob("*") if path.is_file()), 16 << 20)
 
     def test_runs_all_parts_and_goes_on_with_those_that_are_not_done(self):
@@ -113,6 +115,19 @@ class FirstLight(unittest.TestCase):
         self.assertIn("1 of 3 tests; the first: All/DeviceAlgorithms", report["parts"]["algorithms"]["why"])
         self.assertIn("ringAllReduce.bulk.so", report["parts"]["algorithms"]["why"])
         self.assertEqual(report["parts"]["algorithms"]["counts"], {"passed": 2, "failed": 1, "skipped": 0})
+
+    def test_a_wrong_result_is_told_and_not_measured(self):
+        plugins = self.copy_of_pack()
+        source = self.out / "plain.cu"
+        source.write_text((HERE / "plain.cu").read_text().replace("rank = 1;", "rank = 2;"))
+        subprocess.run([os.environ.get("CXX", "c++"), "-x", "c++", "-shared", "-fPIC", source, "-o", plugins / "plain.image"],
+                       check=True)
+        done, report = self.run_parts("--part", "device", "--part", "rivals", plugins=plugins)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(report["parts"]["rivals"]["why"], r"^kernel: element 0 of the output of rank 0 is \S+ and not")
+        measured = {figure["collective"] for figure in report["parts"]["rivals"]["figures"]
+                    if figure["figure"] == "kernel" and "us" in figure}
+        self.assertEqual(measured, {"all_gather", "broadcast", "all_to_all"})
 
     def test_after_a_test_that_fails_hangs_or_crashes_the_others_run(self):
         binaries = self.out / "bin"

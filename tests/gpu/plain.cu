@@ -2,7 +2,7 @@
 // nobody waits for anybody. For nvcc; and for the host's compiler, whose library the stand-in driver runs.
 #include <stdint.h>
 
-struct Vector {
+struct alignas(16) Vector {
   float x, y, z, w;
 };
 
@@ -35,8 +35,8 @@ FUNCTION void store(const Job &job, uint64_t at, Vector value) {
     job.outputs[rank][at] = value;
 }
 
-FUNCTION void moveVector(const Job &job, uint64_t at) {
-  uint64_t block = at / job.blockVectors, inside = at % job.blockVectors;
+FUNCTION void moveVector(const Job &job, uint32_t block, uint64_t inside) {
+  uint64_t at = block * job.blockVectors + inside;
   switch (job.collective) {
   case AllGather:
     return store(job, at, job.inputs[block][inside]);
@@ -55,9 +55,9 @@ FUNCTION void moveVector(const Job &job, uint64_t at) {
 
 FUNCTION void moveAll(const Job &job, uint64_t first, uint64_t step) {
   bool hasOneBlock = job.collective == AllReduce || job.collective == Broadcast;
-  uint64_t numVectors = job.blockVectors * (hasOneBlock ? 1 : job.numRanks);
-  for (uint64_t at = first; at < numVectors; at += step)
-    moveVector(job, at);
+  for (uint32_t block = 0; block < (hasOneBlock ? 1 : job.numRanks); ++block)
+    for (uint64_t inside = first; inside < job.blockVectors; inside += step)
+      moveVector(job, block, inside);
 }
 
 #ifdef __CUDACC__
