@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -257,24 +258,83 @@ void writeSources(const Report &report) {
   }
 }
 
+/// Of the contenders that are proved, the fastest at a size on a mesh, or in one dimension.
+size_t fastestOn(const Report &report, const cost::PlacedMesh &mesh, size_t size) {
+  std::optional<size_t> best;
+  for (size_t number : report.shown(true)) {
+    const Contender &contender = report.contender(number);
+    bool fits = contender.mesh.names.size() == 1 || contender.mesh.names == mesh.names;
+    if (fits && (!best || contender.seconds[size] < report.contender(*best).seconds[size]))
+      best = number;
+  }
+  return *best; // the mesh is one of them
+}
+
+/// Entries as driver/TuningTable.h has them, for calls on one mesh.
+void addEntries(Json &entries, const Report &report, const cost::PlacedMesh &mesh, const char *memory) {
+  const std::vector<int64_t> &sizes = report.request.sizes;
+  for (size_t size = 0; size < sizes.size(); ++size) {
+    size_t number = fastestOn(report, mesh, size);
+    bool isLast = size + 1 == sizes.size();
+    if (!isLast && fastestOn(report, mesh, size + 1) == number)
+      continue;
+    const Contender &contender = report.contender(number);
+    Json entry = {{"collective", report.command.collective}};
+    if (mesh.names.size() == 1)
+      entry["ranks"] = mesh.numRanks();
+    else
+      for (size_t i = 0; i < mesh.names.size(); ++i)
+        entry["mesh"][mesh.names[i]] = mesh.sizes[i];
+    entry["memory"] = memory;
+    // A size between two goes by the nearer, by ratio.
+    entry["upToBytes"] = isLast ? Json() : Json(int64_t(std::sqrt(double(sizes[size]) * double(sizes[size + 1]))));
+    entry["algorithm"] = contender.definition.name;
+    if (Json schedule = tools::toJson(contender.schedule); !schedule.empty())
+      entry["schedule"] = schedule;
+    entries.push_back(std::move(entry));
+  }
+}
+
+/// A table for every mesh that one of the best has.
+Json tableJson(const Report &report) {
+  std::map<std::vector<std::pair<int64_t, std::string>>, cost::PlacedMesh> meshes; // in the order of tables
+  for (size_t number : report.shown(true)) {
+    const cost::PlacedMesh &mesh = report.contender(number).mesh;
+    std::vector<std::pair<int64_t, std::string>> key;
+    for (size_t i = 0; mesh.names.size() > 1 && i < mesh.names.size(); ++i)
+      key.emplace_back(mesh.sizes[i], mesh.names[i]);
+    meshes.try_emplace(key, mesh);
+  }
+  Json entries = Json::array();
+  for (const auto &[key, mesh] : meshes)
+    for (const char *memory : {"windows", "ordinary"}) // the models do not tell them apart
+      addEntries(entries, report, mesh, memory);
+  return {{"kolo", KOLO_VERSION},
+          {"machine", report.request.machine.name()},
+          {"command", report.command.text()},
+          {"entries", entries}};
+}
+
+/// A plugin for each program of the table, and the table.
 void writePlugins(const Report &report) {
-  std::filesystem::create_directories(report.command.plugins);
-  std::set<size_t> numbers;
-  for (const SizeResult &size : report.found.sizes)
-    if (!size.best.empty())
-      numbers.insert(size.best.front().contender);
-  for (size_t number : numbers) {
+  const std::filesystem::path folder = report.command.plugins;
+  std::filesystem::create_directories(folder);
+  std::set<std::string> written; // contenders may differ in their placement alone
+  for (size_t number : report.shown(true)) {
     const Contender &contender = report.contender(number);
     CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
     request.schedule = contender.schedule;
     request.devices = parseTargets(report.command.target);
-    request.output = (std::filesystem::path(report.command.plugins) /
-                      fmt::format("{}{}.{}.so", contender.definition.name, suffixFor(contender.schedule), number))
-                         .string();
+    request.output = folder / (contender.definition.name + suffixFor(contender.schedule) + ".so");
+    if (!written.insert(request.output).second)
+      continue;
     for (const std::string &warning : compile(request))
       fmt::print(stderr, "{}\n", warning);
     report.say(request.output);
   }
+  std::string table = folder / "table.json";
+  writeWhole(table, tableJson(report).dump(2) + "\n", "--emit");
+  report.say(table);
 }
 
 void showProgress(size_t done, size_t total) {
@@ -342,7 +402,9 @@ void addExploreCommand(CLI::App &app) {
       ->check(CLI::Range(0u, 1024u))
       ->capture_default_str();
   command->add_option("--source", options->source, "writes the best schedules to this folder, as C++ in the language");
-  command->add_option("--emit", options->plugins, "writes plugins of the best schedules to this folder");
+  command->add_option("--emit", options->plugins,
+                      "writes plugins of the ranked schedules to this folder, and a table\nthat says which is the best "
+                      "by mesh and size");
   command->add_option("--target", options->target, "targets of the plugins: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();
   command->footer(

@@ -61,12 +61,21 @@ class Explore(ToolTest):
             mesh = head.split("--mesh ")[1].split(",schedule")[0].split(" ")[0].rstrip(",")
             self.assertIn("compiled in", self.succeeds("compile", path, "--mesh", mesh, "-o", "x.so"))
 
-    def test_writes_plugins_that_run(self):
-        said = self.succeeds("explore", "all_reduce", "--machine", "ring8", "--structures", "6", "--bytes", "1K", "--emit", "plugins")
-        plugins = glob.glob(self.file("plugins/*.so"))
-        self.assertEqual(len(plugins), 1)
-        self.assertIn(os.path.basename(plugins[0]), said)
-        self.assertIn("all_reduce", self.succeeds("inspect", plugins[0]))
+    def test_writes_plugins_and_a_table(self):
+        said = self.succeeds("explore", "all_reduce", "--machine", "ring8", "--structures", "6", "--bytes", "1K,64M",
+                             "--runners-up", "0", "--emit", "plugins")
+        with open(self.file("plugins/table.json")) as text:
+            entries = json.load(text)["entries"]
+        plugins = [os.path.basename(path) for path in glob.glob(self.file("plugins/*.so"))]
+        self.assertTrue(plugins)
+        for plugin in plugins:
+            self.assertIn(plugin, said)
+            self.assertIn("all_reduce", self.succeeds("inspect", "plugins/" + plugin))
+        for entry in entries:
+            self.assertTrue(any(plugin.startswith(entry["algorithm"]) for plugin in plugins), entry)
+        for memory in ("windows", "ordinary"):
+            ends = [entry["upToBytes"] for entry in entries if entry["memory"] == memory]
+            self.assertIsNone(ends[-1])
 
     def test_has_only_flat_algorithms_for_some_collectives(self):
         found = self.explored("gather", "--bytes", "1M")
