@@ -175,7 +175,12 @@ std::vector<Ranked> rank(const SearchResult &result, size_t size, size_t most) {
     auto isAlike = [&](const Ranked &other) {
       return other.seconds == ranked.seconds && other.schedule == ranked.schedule;
     };
-    if (chosen.size() < most && std::ranges::none_of(chosen, isAlike))
+    constexpr int mostSchedules = 2;
+    bool isNew = std::ranges::none_of(chosen, isAlike) &&
+                 std::ranges::count(chosen, ranked.structure, &Ranked::structure) < mostSchedules;
+    if (chosen.size() == most)
+      break;
+    if (isNew)
       chosen.push_back(ranked);
   }
   return chosen;

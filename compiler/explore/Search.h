@@ -42,8 +42,8 @@ struct Ranked {
   size_t structure, schedule;
   double seconds;
 };
-/// The best so many at a size, the best first; where times are equal, in the order of the result. Of candidates that
-/// take the same time with the same schedule, the first alone.
+/// The best so many at a size, the best first; where times are equal, in the order of the result. Of a structure, its
+/// best two schedules; of candidates that take the same time with the same schedule, the first alone.
 std::vector<Ranked> rank(const SearchResult &result, size_t size, size_t most);
 
 } // namespace kolo::explore
