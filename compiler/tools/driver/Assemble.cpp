@@ -208,7 +208,8 @@ private:
     case Block::Bruck:
       return bruckAllGather(c, d, blocks);
     case Block::Trees:
-      return treeAllGather(c, d, roundsOutward(*structure.graphs->packing), pieces(out, phase.dim, have));
+      return treeAllGather(c, d, roundsOutward(*structure.graphs->packing), pieces(out, phase.dim, have),
+                           pieces(out, phase.dim, have));
     default:
       return gatherAround(c, d, blocks, wayOf(phase, part));
     }
