@@ -16,7 +16,6 @@ struct Simulation::Parts {
         placement(placement), options(options), statements(code) {}
 
   std::optional<CostMistake> trace();
-  bool fitsUnshared();
   CallSize callFor(int64_t bytes) const;
   bool isUniform(const CallSize &call) const;
   int64_t workingSet(const CallSize &call) const;
@@ -57,29 +56,18 @@ static CostMistake tooManySteps(int64_t most) {
                       most)};
 }
 
-/// With a root, no rank's program is a translation of another's: all of them have to be in memory.
-bool Simulation::Parts::fitsUnshared() {
-  Trace trace;
-  int64_t numEvents = 0;
-  tracer.maxEvents = mostOwnSteps;
-  for (int64_t rank = 0; rank < tracer.numRanks() && numEvents <= mostOwnSteps && !tracer.mistake; ++rank) {
-    (void)tracer.run(rank, trace);
-    numEvents += int64_t(trace.events.size());
-  }
-  return numEvents <= mostOwnSteps && !tracer.isTooLong;
-}
-
 std::optional<CostMistake> Simulation::Parts::trace() {
-  bool isRooted = hasRoot(code.program.getCollective().getKind());
-  if (isRooted && !fitsUnshared())
-    return tooManySteps(mostOwnSteps);
-  tracer.maxEvents = isRooted ? mostOwnSteps : std::max<int64_t>(mostSteps / tracer.numRanks(), 1);
-  if (std::optional<TracedGroup> found = traceAll(tracer))
+  bool isRooted = hasRoot(code.program.getCollective().getKind()); // then one rank may take most of the steps
+  tracer.maxEvents = isRooted ? mostSteps : std::max<int64_t>(mostSteps / tracer.numRanks(), 1);
+  if (std::optional<TracedGroup> found = traceAll(tracer, mostTraceBytes))
     traced.emplace(std::move(*found));
   else if (tracer.mistake)
     return CostMistake{fmt::format("rank {} cannot be simulated: {}", tracer.mistake->rank, tracer.mistake->message)};
-  else
+  else if (tracer.isTooLong)
     return tooManySteps(mostSteps);
+  else
+    return CostMistake{"the steps of all ranks take too much memory to be simulated: take fewer ranks, or the closed "
+                       "form"};
   skeletons = buildSkeletons(tracer, *traced, statements);
   protocol = protocolOf(code);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)

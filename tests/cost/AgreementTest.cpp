@@ -21,13 +21,13 @@ template <typename T> T get(std::variant<T, CostMistake> result) {
   return std::get<T>(std::move(result));
 }
 
-struct Setup {
+struct Ranks {
   const char *machine;
   Sizes mesh; // of two dimensions; those of other algorithms have as many ranks
 };
 
 /// The ranks of a setup, by an algorithm's own dimensions.
-Sizes meshFor(const dsl::Definition &definition, const Setup &setup) {
+Sizes meshFor(const dsl::Definition &definition, const Ranks &setup) {
   int64_t nodes = setup.mesh[0], devices = setup.mesh[1];
   switch (definition.mesh.dims.size()) {
   case 1:
@@ -75,10 +75,10 @@ const std::map<std::string, std::string> differences = {};
 class Agreement : public test::EveryAlgorithm {};
 
 TEST_P(Agreement, WithinFivePercentOrForAReason) {
-  const Setup setups[] = {{MACHINES "/alpha-beta.json", {1, 8}}, {"frontier", {1, 8}}, {"frontier", {4, 8}}};
+  const Ranks setups[] = {{MACHINES "/alpha-beta.json", {1, 8}}, {"frontier", {1, 8}}, {"frontier", {4, 8}}};
   const std::string &name = GetParam();
   bool differs = false;
-  for (const Setup &setup : setups) {
+  for (const Ranks &setup : setups) {
     Machine machine = get(Machine::read(setup.machine));
     Sizes mesh = meshFor(test::definitionOf(name), setup);
     for (const auto &[bytes, both] : costsOf(name, machine, mesh, {int64_t(1) << 14, int64_t(1) << 26})) {
