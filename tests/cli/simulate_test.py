@@ -59,7 +59,7 @@ class Simulate(ToolTest):
         one = self.simulated(*RING, "--bytes", "1M")["schedules"][0]["sizes"][0]
         many = self.simulated(*RING, "--bytes", "1M", "--calls", "5")["schedules"][0]["sizes"][0]
         self.assertGreater(many["seconds"], one["seconds"] / 2)
-        self.assertLessEqual(many["seconds"], one["seconds"] * 1.000001)
+        self.assertLess(many["seconds"], one["seconds"] * 1.5)
 
     def test_writes_a_timeline(self):
         self.succeeds(*RAIL, "--trace", "trace.json")

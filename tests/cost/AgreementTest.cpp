@@ -69,14 +69,55 @@ std::map<int64_t, Both> costsOf(const std::string &name, const Machine &machine,
   return result;
 }
 
-/// Why an algorithm's costs differ on some machine and size.
-const std::map<std::string, std::string> differences = {};
+/// Why an algorithm's costs differ on some machine and size, and by how much: closed form / simulation.
+struct Difference {
+  const char *reason;
+  double least, most;
+};
+constexpr const char *credits = "the closed form has no credits but those of the entry; each takes a latency";
+constexpr const char *neighbours =
+    "a rank goes on as soon as its own neighbours let it; the closed form lets every step wait for the slowest rank";
+constexpr const char *sharing = "transfers of several steps or statements are under way at once, and share a port";
+constexpr const char *turns = "with entry credits, a lane waits for one direction before it feeds the other";
+
+const std::map<std::string, Difference> differences = {
+    {"allPairsReduceScatter", {credits, 0.49, 1.02}},
+    {"balancedBroadcast", {neighbours, 0.98, 1.53}},
+    {"binomialBroadcast", {sharing, 0.48, 1.01}},
+    {"binomialGather", {neighbours, 1.35, 1.71}},
+    {"binomialReduce", {neighbours, 1.00, 1.70}},
+    {"binomialScatter", {neighbours, 0.89, 2.01}},
+    {"bruckAllGather", {neighbours, 0.90, 1.40}},
+    {"bruckAllToAll", {credits, 0.49, 1.24}},
+    {"directBroadcast", {credits, 0.51, 1.02}},
+    {"directReduce", {credits, 0.37, 1.02}},
+    {"directScatter", {credits, 0.48, 1.04}},
+    {"hierarchicalReduceScatter", {credits, 0.49, 1.03}},
+    {"oneShotAllReduce", {credits, 0.52, 1.02}},
+    {"pushTwoShotAllReduce", {neighbours, 0.98, 1.10}},
+    {"railRingAllGather", {neighbours, 0.98, 1.25}},
+    {"recursiveDoublingAllGather", {neighbours, 0.98, 1.22}},
+    {"recursiveDoublingAllReduce", {credits, 0.50, 1.12}},
+    {"recursiveHalvingReduceScatter", {credits, 0.76, 1.02}},
+    {"ringAllGather", {neighbours, 0.98, 2.92}},
+    {"ringAllReduce", {sharing, 0.69, 3.14}},
+    {"ringReduceScatter", {credits, 0.49, 1.02}},
+    {"scatterAllGatherBroadcast", {sharing, 0.33, 2.51}},
+    {"slottedHierarchicalAllReduce", {neighbours, 0.98, 1.08}},
+    {"slottedRecursiveDoublingAllReduce", {neighbours, 0.98, 1.23}},
+    {"slottedRingAllReduce", {neighbours, 0.98, 3.14}},
+    {"twoLevelAllToAll", {credits, 0.60, 1.03}},
+    {"twoSlotRingAllReduce", {sharing, 0.86, 1.56}},
+    {"twoWayRingAllGather", {turns, 0.48, 1.02}},
+    {"twoWayRingAllReduce", {neighbours, 0.98, 1.31}},
+};
 
 class Agreement : public test::EveryAlgorithm {};
 
 TEST_P(Agreement, WithinFivePercentOrForAReason) {
   const Ranks setups[] = {{MACHINES "/alpha-beta.json", {1, 8}}, {"frontier", {1, 8}}, {"frontier", {4, 8}}};
   const std::string &name = GetParam();
+  auto known = differences.find(name);
   bool differs = false;
   for (const Ranks &setup : setups) {
     Machine machine = get(Machine::read(setup.machine));
@@ -89,10 +130,14 @@ TEST_P(Agreement, WithinFivePercentOrForAReason) {
       if (std::abs(ratio - 1) <= 0.05)
         continue;
       differs = true;
-      EXPECT_TRUE(differences.contains(name)) << "ratio " << ratio;
+      ASSERT_NE(known, differences.end()) << "ratio " << ratio;
+      EXPECT_GE(ratio, known->second.least) << known->second.reason;
+      EXPECT_LE(ratio, known->second.most) << known->second.reason;
     }
   }
-  EXPECT_EQ(differs, differences.contains(name)) << "listed as different";
+  EXPECT_EQ(differs, known != differences.end()) << "listed as different";
+  if (known != differences.end())
+    std::printf("%-34s differs: %s\n", name.c_str(), known->second.reason);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, Agreement, testing::ValuesIn(test::algorithmNames()));
