@@ -1,4 +1,4 @@
-// A page of --html from JSON on standard input: {"cost", "command", "machine", "timeline"}, as Report.h has them; or
+// A page of --html from JSON on standard input: {"cost", "command", "machine", "timelines"}, as Report.h has them; or
 // with the name of a machine.
 #include "driver/ToolError.h"
 #include "report/Report.h"
@@ -10,8 +10,8 @@ int main() try {
   if (input["machine"].is_string())
     input["machine"] =
         kolo::tools::nodeGraph(std::get<kolo::cost::Machine>(kolo::cost::Machine::read(input["machine"])));
-  std::cout << kolo::tools::htmlReport(input.at("cost"),
-                                       {input.value("command", ""), input["machine"], input["timeline"]});
+  std::cout << kolo::tools::htmlReport(input.at("cost"), {input.value("command", ""), input["machine"],
+                                                          input.value("timelines", nlohmann::ordered_json::array())});
   return std::cout.flush() ? 0 : 3;
 } catch (const kolo::tools::ToolError &error) {
   std::cerr << error.what() << "\n";

@@ -32,7 +32,7 @@ class Page(unittest.TestCase):
         for page in PAGES.values():
             done = make(page)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(data_of(done.stdout), {"timeline": None, **page})
+            self.assertEqual(data_of(done.stdout), {"timelines": [], "sources": {}, **page})
             script = done.stdout.split('type="application/json">')[1].split("</script>")[0]
             self.assertNotRegex(script, "[<\u2028\u2029]")
             self.assertEqual(done.stdout.count("<script"), 3 + done.stdout.count("<script>hostile"))
@@ -49,6 +49,19 @@ class Page(unittest.TestCase):
         graph = data_of(make({**PAGES["cost"], "machine": "frontier"}).stdout)["machine"]
         for name in ("vertices", "links"):
             self.assertEqual(sorted(map(str, graph[name])), sorted(map(str, samples.MACHINE[name])))
+
+    def test_a_schedule_without_a_source_shows_the_files_of_its_statements(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("A.cpp", b"// a\n"), ("B.h", b"// latin \xe9\n")):
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(text)
+            page = samples.simulate_page()
+            for schedule in page["cost"]["schedules"]:
+                del schedule["source"]
+                for statement, name in zip(schedule["sizes"][0]["statements"], ("A.cpp", "B.h", "absent.h")):
+                    statement["file"] = os.path.join(folder, name)
+            self.assertEqual(data_of(make(page).stdout)["sources"],
+                             {folder + "/A.cpp": "// a\n", folder + "/B.h": "// latin \ufffd\n"})
 
     def test_nothing_to_show(self):
         done = make({**PAGES["cost"], "cost": samples.cost([])})
@@ -77,13 +90,13 @@ COUNTS = """(() => {
     sizes: count("#best tbody tr"), statements: count("#statements tbody tr"), source: shown("source") ? count("#source li") : 0,
     spent: count("#source li.spent"), vertices: count("#node .vertex"), links: count("#node .link"), loads: count("#links tbody tr"),
     cells: count("#traffic .cell"), ranks: shown("timeline") ? new Set([...document.querySelectorAll("#timeline .span")]
-      .map((span) => span.getAttribute("y"))).size : 0,
+      .map((span) => span.__data__.rank)).size : 0,
   };
 })()"""
 EXPECTED = {
     "cost": {"lines": 2, "bound": 1, "fractions": 2, "bars": 0, "sizes": 11, "statements": 3, "source": 13, "spent": 3,
              "vertices": 12, "links": 40, "loads": 36, "cells": 64, "ranks": 0},
-    "simulate": {"lines": 0, "bound": 1, "fractions": 0, "bars": 1, "sizes": 1, "statements": 3, "source": 13, "spent": 3,
+    "simulate": {"lines": 0, "bound": 1, "fractions": 0, "bars": 2, "sizes": 1, "statements": 3, "source": 13, "spent": 3,
                  "vertices": 12, "links": 40, "loads": 36, "cells": 64, "ranks": 32},
     "explore": {"lines": 20, "bound": 1, "fractions": 20, "bars": 0, "sizes": 11, "statements": 3, "source": 13, "spent": 3,
                 "vertices": 12, "links": 40, "loads": 36, "cells": 64, "ranks": 0},

@@ -49,7 +49,7 @@ def size(num_bytes, slowness, latency=40e-6):
     seconds = latency + slowness * num_bytes / 130e9
     return {"bytes": num_bytes, "seconds": seconds, "latencySeconds": latency, "boundSeconds": bound,
             "fractionOfBound": bound / seconds, "bottleneck": "hsn0 -> network",
-            "statements": [{"file": "algorithms/RailAllGather.cpp", "line": line, "text": text, "executions": runs,
+            "statements": [{"file": "elsewhere/RailAllGather.cpp", "line": line, "text": text, "executions": runs,
                             "seconds": share * seconds, "latencySeconds": share * latency,
                             "bytes": num_bytes * share, "bottleneck": bottleneck}
                            for line, text, runs, share, bottleneck in STATEMENTS],
@@ -76,26 +76,29 @@ def timeline(ranks, shown):
     spans = []
     for rank in range(shown):
         start = 2e-6 * (rank % 3)
-        for line, text, runs, share, _ in STATEMENTS:
+        for statement, (_, _, runs, share, _) in enumerate(STATEMENTS):
             for _ in range(runs):
                 end = start + share / runs * 1e-3 * (1 + 0.04 * (rank % 5))
-                spans.append({"rank": rank, "start": start, "end": end, "file": "algorithms/RailAllGather.cpp", "line": line,
-                              "text": text, "name": ""})
+                if statement == 0:
+                    spans.append([rank, statement, 0, start, end])
+                else:
+                    spans += [[rank, statement, 1, start, end - 1e-5], [rank, statement, 2, start + 1e-5, end]]
                 start = end + 4e-6
-    return {"schedule": "railAllGather", "bytes": 64 * MIB, "ranks": ranks, "spans": spans}
+    return {"schedule": 0, "bytes": 64 * MIB, "ranks": ranks, "shown": shown, "spans": spans,
+            "statements": [{"file": "elsewhere/RailAllGather.cpp", "line": line, "text": text} for line, text, *_ in STATEMENTS]}
 
 
 def simulate_page():
     return {"command": "kolo simulate railAllGather --machine frontier --mesh node=4,gpu=8 --bytes 64M --html report.html",
-            "machine": MACHINE, "timeline": timeline(32, 32),
-            "cost": cost([{"name": "railAllGather", "schedule": {}, "source": SOURCE, "sizes": [size(64 * MIB, 1.3)]}],
-                         "simulation")}
+            "machine": MACHINE, "timelines": [timeline(32, 32), {"schedule": 1, "reason": "it has too many entries"}],
+            "cost": cost([{"name": name, "schedule": {}, "source": SOURCE, "sizes": [size(64 * MIB, slowness)]}
+                          for name, slowness in (("railAllGather", 1.3), ("ringAllGather", 2.1))], "simulation")}
 
 
 def explore_page():
     """Twenty schedules, some without some sizes, one with names that are hostile to a page."""
     sizes = [KIB << (2 * step) for step in range(11)]
-    schedules = [{"name": f"found{number:02}", "schedule": {"pipeline": 1 + number % 4, "protocol": ("bulk", "ll")[number % 2]},
+    schedules = [{"name": f"found{number:02}", "origin": "rings" if number == 12 else "explored", "schedule": {"pipeline": 1 + number % 4, "protocol": ("bulk", "ll")[number % 2]},
                   "sizes": [size(num_bytes, 1.05 + 0.11 * number, (22 + 9 * (20 - number)) * 1e-6)
                             for step, num_bytes in enumerate(sizes) if (number + step) % 7]}
                  for number in range(20)]

@@ -2,10 +2,12 @@
 #include "report/Report.h"
 #include "driver/ToolError.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
 namespace kolo::tools {
 
@@ -73,31 +75,77 @@ ordered_json nodeGraph(const cost::Machine &machine) {
   return {{"name", machine.name()}, {"title", machine.title()}, {"vertices", vertices}, {"links", links}};
 }
 
-std::string htmlReport(const ordered_json &costJson, const ReportExtras &extras) {
-  bool hasSizes = false;
+ordered_json timelineOf(const cost::Timeline &timeline, ordered_json statements, size_t schedule, int64_t bytes,
+                        int64_t numRanks) {
+  using Kind = cost::Record::Kind;
+  constexpr size_t mostSpans = 20'000, mostRanks = 64;
+  std::vector<size_t> spansOf(std::min(mostRanks, size_t(numRanks)));
+  for (const cost::Record &record : timeline.records)
+    if (record.rank < spansOf.size())
+      ++spansOf[record.rank];
+  size_t shown = 0, total = 0;
+  while (shown < spansOf.size() && (shown == 0 || total + spansOf[shown] <= mostSpans))
+    total += spansOf[shown++];
+  ordered_json spans = ordered_json::array();
+  for (const cost::Record &record : timeline.records)
+    if (record.rank < shown && record.kind != Kind::Signal && record.end > record.begin) {
+      int kind = record.kind == Kind::Move ? 0 : record.kind == Kind::Put ? 1 : 2;
+      spans.push_back({record.rank, record.statement, kind, record.begin, record.end});
+    }
+  return {{"schedule", schedule}, {"bytes", bytes},           {"ranks", numRanks},
+          {"shown", shown},       {"statements", statements}, {"spans", spans}};
+}
+
+ordered_json noTimeline(const std::string &reason, size_t schedule) {
+  return {{"schedule", schedule}, {"reason", reason}};
+}
+
+/// The files that statements name, by name: those of schedules that do not bring their source, if they can be read.
+static ordered_json readSources(const ordered_json &costJson) {
+  ordered_json sources = ordered_json::object();
   for (const ordered_json &schedule : costJson.at("schedules"))
-    hasSizes |= !schedule.at("sizes").empty();
-  if (!hasSizes)
-    throw ToolError(ExitCode::Usage, "--html: there is no schedule to show");
+    for (const ordered_json &size : schedule.at("sizes"))
+      for (const ordered_json &statement : size.at("statements"))
+        if (std::string name = statement.at("file"); !schedule.contains("source") && !sources.contains(name))
+          if (std::ifstream file(name, std::ios::binary); file && std::filesystem::is_regular_file(name))
+            sources[name] = std::string(std::istreambuf_iterator<char>(file), {});
+  return sources;
+}
+
+/// The page names its parts, as {{report.css}}; what is put in is not looked through again.
+static std::string assemble(const ordered_json &data) {
   const std::filesystem::path folder = reportFolder();
   const std::string page = readPart(folder / "report.html");
   std::string result;
-  // The page names its parts, as {{report.css}}; what is put in is not looked through again.
   for (size_t at = 0;;) {
     size_t begin = page.find("{{", at), end = page.find("}}", begin);
     result += page.substr(at, begin - at);
     if (end == std::string::npos)
       return result;
     std::string part = page.substr(begin + 2, end - begin - 2);
-    if (part == "data")
-      result += scriptSafe({{"cost", costJson},
-                            {"command", extras.command},
-                            {"machine", extras.machine},
-                            {"timeline", extras.timeline}});
-    else
-      result += readPart(folder / part);
+    result += part == "data" ? scriptSafe(data) : readPart(folder / part);
     at = end + 2;
   }
+}
+
+void checkReport(const std::string &path) {
+  if (path == "-")
+    throw ToolError(ExitCode::Usage, "--html: cannot write -: it is not a regular file");
+  if (!path.empty())
+    assemble(nullptr);
+}
+
+std::string htmlReport(const ordered_json &costJson, const ReportExtras &extras) {
+  bool hasSizes = false;
+  for (const ordered_json &schedule : costJson.at("schedules"))
+    hasSizes |= !schedule.at("sizes").empty();
+  if (!hasSizes)
+    throw ToolError(ExitCode::Usage, "--html: there is no schedule to show");
+  return assemble({{"cost", costJson},
+                   {"command", extras.command},
+                   {"machine", extras.machine},
+                   {"timelines", extras.timelines},
+                   {"sources", readSources(costJson)}});
 }
 
 } // namespace kolo::tools

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/cost/Machine.h"
+#include "compiler/cost/Simulator.h"
 
 #include <nlohmann/json.hpp>
 
@@ -14,17 +15,25 @@ namespace kolo::tools {
 struct ReportExtras {
   std::string command;                 // that made the page; empty: not shown
   nlohmann::ordered_json machine = {}; // nodeGraph(); null: links are listed, and not drawn
-  /// What ranks did, of one simulation; null: no timeline. Seconds since the ranks called; a subset of the ranks will
-  /// do.
-  ///   {"schedule": label, "bytes": n, "ranks": of the program,
-  ///    "spans": [{"rank": r, "start": s, "end": s, "file": "", "line": n, "text": source line, "name": where no line
-  ///    is}]}
-  nlohmann::ordered_json timeline = {};
+  nlohmann::ordered_json timelines = nlohmann::ordered_json::array(); // timelineOf(), at most one for each schedule
 };
+
+/// What the first ranks of a simulation did: as many as a page draws well, 64 at most.
+///   {"schedule", "bytes", "ranks": of the program, "shown": of these, "statements",
+///    "spans": [[rank, statement, kind, begin, end]]}, kind 0: moves data, 1: its put is under way, 2: waits
+/// `statements`: by their numbers, [{"file", "line", "text"}]; `schedule`: number in "schedules" of the command's JSON.
+nlohmann::ordered_json timelineOf(const cost::Timeline &timeline, nlohmann::ordered_json statements, size_t schedule,
+                                  int64_t bytes, int64_t numRanks);
+/// In the place of a timeline that there is not: why.
+nlohmann::ordered_json noTimeline(const std::string &reason, size_t schedule);
 
 /// {"name", "title", "vertices": [{"name", "kind": "device" | "switch" | "nic", "wire": class of a NIC's wire}],
 ///  "links": [{"from", "to": numbers of vertices, "class": name, "count"}]}
 nlohmann::ordered_json nodeGraph(const cost::Machine &machine);
+
+/// Throws ToolError (Usage), naming `--html`, where htmlReport would, or where `path` is standard output: to be asked
+/// before anything is costed.
+void checkReport(const std::string &path);
 
 /// The page. `costJson` is what `--json` prints. Throws ToolError (Usage), naming `--html`, where the page's files or
 /// D3 are not installed, and where there is nothing to show.

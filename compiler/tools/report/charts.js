@@ -190,7 +190,8 @@ const barChart = ({host, label, bars, bound, most}) => {
       .text(`lower bound: ${bound.text}`);
 };
 
-// A row per rank. `spans`: {rank, start, end, style, lines}; what lies closer than half a pixel is drawn as one.
+// A row per rank. `spans`: {rank, statement, kind, start, end, style, lines}, kinds as Report.h has them; what lies
+// closer than half a pixel is drawn as one.
 const spanChart = ({host, label, ranks, spans, end}) => {
   const row = ranks.length > 32 ? 10 : ranks.length > 12 ? 16 : 24, margin = {top: 4, right: 16, bottom: 40, left: 46};
   const height = margin.top + row * ranks.length + margin.bottom;
@@ -220,6 +221,7 @@ const spanChart = ({host, label, ranks, spans, end}) => {
       .attr("text-anchor", "middle")
       .attr("transform", `translate(10,${margin.top + (row * ranks.length) / 2}) rotate(-90)`)
       .text("rank");
+  const hasPuts = spans.some(({kind}) => kind === 1), upper = 0.6 * y.bandwidth();
   const halfPixel = (x.invert(0.5) - x.invert(0));
   const rects = svg.selectAll("rect.span")
                     .data(joined(spans, halfPixel))
@@ -227,8 +229,14 @@ const spanChart = ({host, label, ranks, spans, end}) => {
                     .attr("class", "span")
                     .attr("x", (span) => x(span.start))
                     .attr("width", (span) => Math.max(0.5, x(span.end) - x(span.start)))
-                    .attr("y", (span) => y(span.rank))
-                    .attr("height", y.bandwidth())
+                    .attr("y", ({rank, kind}) => y(rank) + (kind === 1 ? upper : 0))
+                    .attr(
+                        "height",
+                        ({kind}) =>
+                            (!hasPuts       ? y.bandwidth() :
+                                 kind === 1 ? y.bandwidth() - upper :
+                                              upper - 0.5))
+                    .classed("waits", ({kind}) => kind === 2)
                     .style("fill", (span) => styleColor(span.style));
   tooltip.on(rects, (span) => span.lines(span));
 };
@@ -237,7 +245,7 @@ const spanChart = ({host, label, ranks, spans, end}) => {
 const joined = (spans, gap) => {
   const last = new Map(), result = [];
   for (const span of spans) {
-    const key = `${span.rank} ${span.style} ${span.name}`, before = last.get(key);
+    const key = `${span.rank} ${span.statement} ${span.kind}`, before = last.get(key);
     if (before && span.start - before.end < gap && before.end - before.start < gap) {
       before.end = Math.max(before.end, span.end), ++before.executions;
     } else {

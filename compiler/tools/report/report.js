@@ -4,23 +4,34 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const cost = {
   ...data.cost,
-  schedules: data.cost.schedules.filter(({sizes}) => sizes.length)
+  schedules: data.cost.schedules.map((schedule, number) => ({...schedule, number})).filter(({sizes}) => sizes.length)
 };
 
 // The schedules, each with the style of its line: the best ones have the eight that can be told apart.
 const allSizes = [...new Set(cost.schedules.flatMap(({sizes}) => sizes.map(({bytes}) => bytes)))].sort((a, b) => a - b);
-const schedules =
-    cost.schedules.map((schedule, index) => ({
-                         ...schedule,
-                         index,
-                         label: [schedule.name, scheduleText(schedule.schedule)].filter(Boolean).join(", "),
-                         at: new Map(schedule.sizes.map((size) => [size.bytes, size])),
-                       }));
+const originText = {
+  shipped: "shipped",
+  rings: "RCCL's rings"
+};
+const labelOf =
+    ({name, algorithm, schedule, mesh, placement, origin}) => [algorithm || name,
+                                                               scheduleText(schedule),
+                                                               mesh && mesh !== cost.mesh ? `on ${mesh}` : "",
+                                                               placement && placement !== cost.placement ? placement :
+                                                                                                           "",
+                                                               originText[origin],
+].filter(Boolean).join(", ");
+const schedules = cost.schedules.map((schedule, index) => ({
+                                       ...schedule,
+                                       index,
+                                       label: labelOf(schedule),
+                                       at: new Map(schedule.sizes.map((size) => [size.bytes, size])),
+                                     }));
 const rankedAt = (bytes) => schedules.filter(({at}) => at.has(bytes))
                                 .sort((a, b) => a.at.get(bytes).seconds - b.at.get(bytes).seconds || a.index - b.index);
 const bestAt = new Map(allSizes.map((bytes) => [bytes, rankedAt(bytes)]));
-// How often a schedule is the best, the second, and so on: the sum of 1 / place.
-const merit = (schedule) =>
+// How often a schedule is the best, the second, and so on. RCCL's rings are always among those that can be told apart.
+const merit = (schedule) => (schedule.origin === "rings" ? 1 : 0) +
     d3.sum([...bestAt.values()], (ranked) => ranked.includes(schedule) ? 1 / (1 + ranked.indexOf(schedule)) ** 2 : 0);
 [...schedules]
     .sort((a, b) => merit(b) - merit(a) || a.index - b.index)
@@ -63,7 +74,8 @@ const fillHeader = () => {
   footer.append("p").text(
       "Times are predictions, from the moment all ranks call until the last rank returns. GB/s are 1e9 bytes " +
       "per second; KiB, MiB and GiB are powers of 1024. The bandwidth is the larger buffer of one rank over the time.");
-  if (data.command) footer.append("p").text("Made by ").append("code").text(data.command);
+  const command = data.command || cost.command;
+  if (command) footer.append("p").text("Made by ").append("code").text(command);
 };
 
 const fillChoice = () => {

@@ -186,8 +186,7 @@ const placeOf = ({file, line}) => (file ? `${file.split("/").pop()}:${line}` : "
 
 const showStatements = () => {
   const size = current(), statements = styledStatements(size.statements || []);
-  const lines = state.schedule.source ? state.schedule.source.replace(/\n$/, "").split("\n") : [];
-  statements.forEach((statement) => (statement.shownAt = lineOf(lines, statement)));
+  const rows = sourceRows(statements);
   select("statements-section").attr("hidden", statements.length || state.schedule.source ? null : true);
   select("statements-note")
       .text(
@@ -209,11 +208,12 @@ const showStatements = () => {
         {
           title: "Statement",
           cell: (row) =>
-              (row.shownAt ? `line ${row.shownAt}` :
-                             (place) => {
-                               place.attr("class", "statement").append("code").text(row.text || placeOf(row));
-                               if (row.text && row.file) place.append("span").attr("class", "place").text(placeOf(row));
-                             })
+              (row.row && row.file ? placeOf(row) :
+                                     (place) => {
+                                       place.attr("class", "statement").append("code").text(row.text || placeOf(row));
+                                       if (row.text && row.file)
+                                         place.append("span").attr("class", "place").text(placeOf(row));
+                                     })
         },
         {title: "Time", isNumber: true, cell: ({seconds}) => timeText(seconds)},
         {title: "", cell: bar},
@@ -223,26 +223,42 @@ const showStatements = () => {
         {title: "Bottleneck", cell: ({bottleneck}) => (place) => place.attr("class", "name").text(bottleneck || "")},
       ],
       statements);
-  showSource(lines, statements);
+  showSource(rows, statements);
 };
 
-// The line, from 1, of a statement in the source that is shown; 0: it is not there. The text decides, where there is
-// one.
-const lineOf = (lines, {line, text}) => {
-  const wanted = (text || "").trim();
-  if (!wanted || (lines[line - 1] || "").includes(wanted)) return line <= lines.length ? line : 0;
-  return 1 + lines.findIndex((other) => other.includes(wanted));
+// What is shown of the source, in rows: {heading}, {number, text} or {gap}. All of the schedule's own source; else, of
+// every file, the lines around its statements. Rows of statements have their time, and statements know their row.
+const sourceRows = (statements) => {
+  const own = state.schedule.source;
+  const files = own ? [""] : [...new Set(statements.map(({file}) => file))].filter((file) => data.sources[file]);
+  return files.flatMap((file) => {
+    const texts = (own || data.sources[file]).replace(/\n$/, "").split("\n");
+    const rows = texts.map((text, index) => ({number: index + 1, text, seconds: 0}));
+    const here = statements.filter((statement) => own || statement.file === file);
+    for (const statement of here) {
+      const row = own ? rows.find(({text}) => statement.text && text.includes(statement.text.trim())) :
+                        rows[statement.line - 1];
+      if (!row) continue;
+      statement.row = row;
+      row.seconds += statement.seconds;
+      row.style = row.style === undefined ? statement.style : row.style;
+    }
+    if (own) return rows;
+    const isNear = ({number}) => here.some(({line}) => number >= line - 4 && number <= line + 2);
+    const near = rows.filter(isNear);
+    return [
+      {heading: file.split("/").pop()},
+      ...near.flatMap((row, index) => (index && row.number > near[index - 1].number + 1 ? [{gap: true}, row] : [row]))
+    ];
+  });
 };
 
-const showSource = (lines, statements) => {
-  select("source-figure").attr("hidden", lines.length ? null : true);
-  d3.select(".source-columns").classed("single", !lines.length);
-  select("source-caption").text(`${state.schedule.name}, in Kolo's language; the bars are shares of the time`);
-  const total = d3.sum(statements, ({seconds}) => seconds) || 1, rows = lines.map((text) => ({text, seconds: 0}));
-  for (const {shownAt, seconds, style} of statements.filter(({shownAt}) => shownAt)) {
-    const row = rows[shownAt - 1];
-    Object.assign(row, {seconds: row.seconds + seconds, style: row.style === undefined ? style : row.style});
-  }
+const showSource = (rows, statements) => {
+  select("source-figure").attr("hidden", rows.length ? null : true);
+  d3.select(".source-columns").classed("single", !rows.length);
+  select("source-caption")
+      .text(`${state.schedule.algorithm || state.schedule.name}, in Kolo's language; the bars are shares of the time`);
+  const total = d3.sum(statements, ({seconds}) => seconds) || 1;
   select("source").selectAll("*").remove();
   const items = select("source")
                     .append("ol")
@@ -250,53 +266,62 @@ const showSource = (lines, statements) => {
                     .data(rows)
                     .join("li")
                     .classed("spent", ({style}) => style !== undefined)
+                    .classed("heading", ({heading}) => heading)
                     .style("--color", ({style}) => (style === undefined ? null : styleColor(style)));
-  items.append("span").attr("class", "line-number").text((_, index) => index + 1);
+  items.append("span").attr("class", "line-number").text(({number, gap}) => (gap ? "⋮" : number));
   items.append("span")
       .attr("class", "gutter")
       .append("span")
-      .style("width", ({seconds}) => `${(100 * seconds) / total}%`);
-  items.append("code").text(({text}) => text || " ");
+      .style("width", ({seconds}) => `${(100 * (seconds || 0)) / total}%`);
+  items.append("code").text(({text, heading}) => text || heading || " ");
 };
 
+const spanKinds = ["moves data", "its put is under way", "waits"];
+
 const showTimeline = () => {
-  const timeline = data.timeline;
+  const timeline = data.timelines.find(({schedule}) => schedule === state.schedule.number);
   select("timeline-section").attr("hidden", timeline ? null : true);
   if (!timeline) return;
-  const names = new Map();
-  for (const span of timeline.spans) {
-    const name = span.text || placeOf(span) || span.name;
-    names.set(name, (names.get(name) || 0) + span.end - span.start);
-  }
-  const styles = new Map([...names].sort((a, b) => b[1] - a[1]).map(([name], style) => [name, style]));
-  const ranks = [...new Set(timeline.spans.map(({rank}) => rank))].sort((a, b) => a - b);
-  const drawn = ranks.length < timeline.ranks ?
-      `ranks ${ranks[0]} to ${ranks[ranks.length - 1]} of ${countText(timeline.ranks)}` :
-      `all ${countText(timeline.ranks)} ranks`;
-  select("timeline-note").text(`${timeline.schedule}, ${bytesText(timeline.bytes)}: what each rank does, ${drawn}.`);
-  const spans = timeline.spans.map((span) => {
-    const name = span.text || placeOf(span) || span.name;
-    return {
-      ...span,
-      name,
-      style: styles.get(name),
-      lines: ({rank, start, end, executions}) =>
-          [name, `rank ${rank}`, `${timeText(start)} to ${timeText(end)}: ${timeText(end - start)}`,
-           ...(executions > 1 ? [`${executions} executions`] : [])]
-    };
-  });
-  const entries = [...styles].slice(0, numStyles + 1);
-  select("timeline-legend").selectAll("span.entry").data(entries).join("span").attr("class", "entry").each(function([
-    name, style
-  ]) {
+  for (const id of ["timeline", "timeline-legend"]) select(id).attr("hidden", timeline.spans ? null : true);
+  if (!timeline.spans) return select("timeline-note").text(`There is no timeline: ${timeline.reason}.`);
+  const drawn = timeline.shown < timeline.ranks ? `the first ${timeline.shown} of ${countText(timeline.ranks)} ranks` :
+                                                  `all ${countText(timeline.ranks)} ranks`;
+  select("timeline-note")
+      .text(
+          `${state.schedule.label}, ${bytesText(timeline.bytes)}: ${drawn}. The upper part of a row is what ` +
+          "the rank does, pale where it waits; the lower part is its puts under way.");
+  const names = timeline.statements.map((statement) => statement.text || placeOf(statement));
+  const spent = names.map(() => 0);
+  for (const [, statement, , begin, end] of timeline.spans) spent[statement] += end - begin;
+  const ranked = d3.range(names.length).filter((statement) => spent[statement]).sort((a, b) => spent[b] - spent[a]);
+  const styles = names.map((_, statement) => ranked.indexOf(statement));
+  const spans = timeline.spans.map(([rank, statement, kind, start, end]) => ({
+                                     rank,
+                                     statement,
+                                     kind,
+                                     start,
+                                     end,
+                                     style: styles[statement],
+                                     lines: ({start: from, end: to, executions}) =>
+                                         [names[statement], `rank ${rank} ${spanKinds[kind]}`,
+                                          `${timeText(from)} to ${timeText(to)}: ${timeText(to - from)}`,
+                                          ...(executions > 1 ? [`${executions} executions`] : [])]
+                                   }));
+  const entries =
+      ranked.slice(0, numStyles + 1)
+          .map((statement, style) => ({style, name: style < numStyles ? names[statement] : "other statements"}));
+  select("timeline-legend").selectAll("span.entry").data(entries).join("span").attr("class", "entry").each(function({
+    name,
+    style
+  }) {
     d3.select(this).selectAll("*").remove();
     d3.select(this).append("span").attr("class", "patch").style("--color", styleColor(style));
-    d3.select(this).append("code").text(style < numStyles ? name : "other statements");
+    d3.select(this).append("code").text(name);
   });
   spanChart({
     host: select("timeline"),
-    label: `Timeline of ${timeline.schedule}`,
-    ranks,
+    label: `Timeline of ${state.schedule.label}`,
+    ranks: d3.range(timeline.shown),
     spans,
     end: d3.max(spans, ({end}) => end)
   });
