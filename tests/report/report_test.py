@@ -162,9 +162,11 @@ class Browser(unittest.TestCase):
     def test_the_title_says_what_was_found(self):
         self.browser.open(self.path("cost"), 1280, 800, "light")
         self.assertEqual(self.browser.run("document.querySelector('h1').textContent"),
-                         "All-gather on frontier: railAllGather, pipeline\u00a04 reaches 120 GB/s for 1 GiB, 92.4 % of the lower bound")
+                         "All-gather on frontier: 120 GB/s for 1 GiB, 92.4 % of the lower bound")
+        self.assertEqual(self.browser.run("document.querySelector('#subtitle').textContent"),
+                         "Best schedule: railAllGather, pipeline\u00a04")
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
-                         ["8.97 ms", "120 GB/s", "92.4 %", "hsn0 -> network"])
+                         ["8.97 ms", "120 GB/s", "92.4 %", "hsn0\u00a0→ network"])
 
     def test_keys_choose_a_size_and_schedules_can_be_hidden(self):
         self.browser.open(self.path("cost"), 1280, 800, "dark")

@@ -38,11 +38,9 @@ const newSvg = (host, height, label) => {
   return {svg, width};
 };
 
-// At most so many of the values, evenly spaced, the last among them.
-const thinned = (values, most) => {
-  const step = Math.max(1, Math.ceil(values.length / Math.max(1, most)));
-  return values.filter((_, index) => (values.length - 1 - index) % step === 0);
-};
+// The values whose places, in pixels, are so far apart at least; the last among them.
+const spaced = (values, place, apart) => [...values].reverse().reduce(
+    (kept, value) => (kept.length && Math.abs(place(kept[0]) - place(value)) < apart ? kept : [value, ...kept]), []);
 
 // Powers of ten, and 2 and 5 times those where there are few.
 const logTicks = ([low, high]) => {
@@ -76,7 +74,7 @@ const lineChart = ({host, label, sizes, chosen, lines, bound, y, choose}) => {
   svg.append("g")
       .attr("class", "axis")
       .attr("transform", `translate(0,${height - margin.bottom})`)
-      .call(d3.axisBottom(x).tickValues(thinned(sizes, (width - 80) / 66)).tickFormat(bytesText).tickSizeOuter(0));
+      .call(d3.axisBottom(x).tickValues(spaced(sizes, x, 60)).tickFormat(bytesText).tickSizeOuter(0));
   svg.append("g")
       .attr("class", "axis grid")
       .attr("transform", `translate(${margin.left},0)`)
@@ -208,7 +206,7 @@ const spanChart = ({host, label, ranks, spans, end}) => {
   svg.append("g")
       .attr("class", "axis")
       .attr("transform", `translate(${margin.left},0)`)
-      .call(d3.axisLeft(y).tickValues(thinned(ranks, (height - 44) / 15)).tickSize(0).tickPadding(6))
+      .call(d3.axisLeft(y).tickValues(spaced(ranks, y, 15)).tickSize(0).tickPadding(6))
       .select(".domain")
       .remove();
   svg.append("text")

@@ -61,8 +61,9 @@ const choose = (change) => {
 const fillHeader = () => {
   const best = bestAt.get(lastSize)[0], size = best.at.get(lastSize), fraction = fractionOf(size);
   const rates = `${bandwidthText(size.bytes / size.seconds)} for ${bytesText(size.bytes)}`;
-  const title = `${collectiveText(cost.collective)} on ${cost.machine}: ` +
-      `${best.label} reaches ${rates}${fraction === undefined ? "" : `, ${percentText(fraction)} of the lower bound`}`;
+  const title = `${collectiveText(cost.collective)} on ${cost.machine}: ${rates}` +
+      (fraction === undefined ? "" : `, ${percentText(fraction)} of the lower bound`);
+  select("subtitle").text(`${schedules.length > 1 ? "Best schedule" : "Schedule"}: ${best.label}`);
   select("title").text(title);
   document.title = `Kolo: ${title}`;
   select("kicker").text(`Kolo · ${cost.model}${cost.rates ? ` · ${cost.rates} rates` : ""}`);
@@ -123,7 +124,7 @@ const showFigures = () => {
       hasBound(size) ? `bound ${timeText(size.boundSeconds)}` : ""
     ],
     [
-      "Bottleneck", size.bottleneck || "latency",
+      "Bottleneck", nameText(size.bottleneck || "latency"),
       `latency is ${percentText((size.latencySeconds || 0) / size.seconds)} of the time`
     ],
   ];

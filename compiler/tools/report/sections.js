@@ -153,11 +153,13 @@ const showOneSize = () => {
     });
 };
 
+const labelCell = ({label}) => (place) => place.attr("class", "name").text(label);
+
 const showBest = () => {
   const at = (bytes, place) => bestAt.get(bytes)[place] && bestAt.get(bytes)[place].at.get(bytes);
   const columns = [
     {title: "Size", isNumber: true, cell: bytesText},
-    {title: schedules.length > 1 ? "Best schedule" : "Schedule", cell: (bytes) => bestAt.get(bytes)[0].label},
+    {title: schedules.length > 1 ? "Best schedule" : "Schedule", cell: (bytes) => labelCell(bestAt.get(bytes)[0])},
     {title: "Time", isNumber: true, cell: (bytes) => timeText(at(bytes, 0).seconds)},
     {title: "Lower bound", isNumber: true, cell: (bytes) => (boundAt(bytes) ? timeText(boundAt(bytes)) : "")},
     {
@@ -166,10 +168,10 @@ const showBest = () => {
       cell: (bytes) => (hasBound(at(bytes, 0)) ? percentText(fractionOf(at(bytes, 0))) : "")
     },
     {title: "Bandwidth", isNumber: true, cell: (bytes) => bandwidthText(bytes / at(bytes, 0).seconds)},
-    {title: "Bottleneck", cell: (bytes) => at(bytes, 0).bottleneck || "latency"},
+    {title: "Bottleneck", cell: (bytes) => nameText(at(bytes, 0).bottleneck || "latency")},
   ];
   if (schedules.length > 1)
-    columns.push({title: "Runner-up", cell: (bytes) => (at(bytes, 1) ? bestAt.get(bytes)[1].label : "")}, {
+    columns.push({title: "Runner-up", cell: (bytes) => (at(bytes, 1) ? labelCell(bestAt.get(bytes)[1]) : "")}, {
       title: "Slower by",
       isNumber: true,
       cell: (bytes) => (at(bytes, 1) ? percentText(at(bytes, 1).seconds / at(bytes, 0).seconds - 1) : "")
@@ -182,7 +184,7 @@ const styledStatements = (statements) => {
   const byTime = [...statements].sort((a, b) => b.seconds - a.seconds);
   return statements.map((statement) => ({...statement, style: byTime.indexOf(statement)}));
 };
-const placeOf = ({file, line}) => (file ? `${file.split("/").pop()}:${line}` : "");
+const placeOf = ({file, line}) => [file.split("/").pop(), ...(line ? [line] : [])].join(":");
 
 const showStatements = () => {
   const size = current(), statements = styledStatements(size.statements || []);
@@ -208,22 +210,30 @@ const showStatements = () => {
         {
           title: "Statement",
           cell: (row) =>
-              (row.row && row.file ? placeOf(row) :
-                                     (place) => {
-                                       place.attr("class", "statement").append("code").text(row.text || placeOf(row));
-                                       if (row.text && row.file)
-                                         place.append("span").attr("class", "place").text(placeOf(row));
-                                     })
+              (row.row ? (state.schedule.source ? `line ${row.row.number}` : placeOf(row)) :
+                         (place) => {
+                           place.attr("class", "statement").append("code").text(row.text || placeOf(row));
+                           if (row.text && row.file) place.append("span").attr("class", "place").text(placeOf(row));
+                         })
         },
         {title: "Time", isNumber: true, cell: ({seconds}) => timeText(seconds)},
         {title: "", cell: bar},
         {title: "Latency", isNumber: true, cell: ({latencySeconds}) => timeText(latencySeconds || 0)},
         {title: "Runs", isNumber: true, cell: ({executions}) => countText(executions)},
         {title: "Bytes", isNumber: true, cell: ({bytes}) => bytesText(bytes)},
-        {title: "Bottleneck", cell: ({bottleneck}) => (place) => place.attr("class", "name").text(bottleneck || "")},
+        {
+          title: "Bottleneck",
+          cell: ({bottleneck}) => (place) => place.attr("class", "name").text(nameText(bottleneck || ""))
+        },
       ],
       statements);
   showSource(rows, statements);
+};
+
+// Lines of a schedule's own source may count from another place: the text decides, and of equal ones the nearest.
+const rowOf = (rows, {text, line}) => {
+  const equal = rows.filter((row) => text && row.text.trim() === text.trim());
+  return equal[d3.scan(equal, (a, b) => Math.abs(a.number - line) - Math.abs(b.number - line))];
 };
 
 // What is shown of the source, in rows: {heading}, {number, text} or {gap}. All of the schedule's own source; else, of
@@ -236,8 +246,7 @@ const sourceRows = (statements) => {
     const rows = texts.map((text, index) => ({number: index + 1, text, seconds: 0}));
     const here = statements.filter((statement) => own || statement.file === file);
     for (const statement of here) {
-      const row = own ? rows.find(({text}) => statement.text && text.includes(statement.text.trim())) :
-                        rows[statement.line - 1];
+      const row = own ? rowOf(rows, statement) : rows[statement.line - 1];
       if (!row) continue;
       statement.row = row;
       row.seconds += statement.seconds;
@@ -341,7 +350,7 @@ const showLinks = () => {
   fillTable(
       "links",
       [
-        {title: "Link", cell: ({resource}) => resource},
+        {title: "Link", cell: ({resource}) => nameText(resource)},
         {title: "Load", isNumber: true, cell: ({share}) => percentText(share)},
         {
           title: "",

@@ -25,6 +25,9 @@ const percentText = (share) => (share > 0 && share < 0.0005 ? "< 0.1 %" : `${Num
 
 const countText = (count) => count.toLocaleString("en");
 
+// "link GCD 0 -> GCD 1", whose numbers stay with what they number.
+const nameText = (name) => name.replace("->", "→").replace(/ (?=\d|→)/g, "\u00a0");
+
 // "all_gather" -> "All-gather"
 const collectiveText = (collective) => {
   const words = (collective || "collective").replace(/_/g, "-");
