@@ -164,7 +164,7 @@ class Browser(unittest.TestCase):
         self.assertEqual(self.browser.run("document.querySelector('h1').textContent"),
                          "All-gather on frontier: 120 GB/s for 1 GiB, 92.4 % of the lower bound")
         self.assertEqual(self.browser.run("document.querySelector('#subtitle').textContent"),
-                         "Best schedule: railAllGather, pipeline\u00a04")
+                         "Best schedule: rail\u200bAll\u200bGather, pipeline\u00a04")
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
                          ["8.97 ms", "120 GB/s", "92.4 %", "hsn0\u00a0→ network"])
 

@@ -63,7 +63,7 @@ const fillHeader = () => {
   const rates = `${bandwidthText(size.bytes / size.seconds)} for ${bytesText(size.bytes)}`;
   const title = `${collectiveText(cost.collective)} on ${cost.machine}: ${rates}` +
       (fraction === undefined ? "" : `, ${percentText(fraction)} of the lower bound`);
-  select("subtitle").text(`${schedules.length > 1 ? "Best schedule" : "Schedule"}: ${best.label}`);
+  select("subtitle").text(`${schedules.length > 1 ? "Best schedule" : "Schedule"}: ${breakable(best.label)}`);
   select("title").text(title);
   document.title = `Kolo: ${title}`;
   select("kicker").text(`Kolo · ${cost.model}${cost.rates ? ` · ${cost.rates} rates` : ""}`);

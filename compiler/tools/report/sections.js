@@ -62,7 +62,7 @@ const showLegend = () => {
                       .attr("aria-pressed", ({members}) => String(!state.hidden.has(members[0])));
   buttons.each(function({style, text}) {
     swatch(d3.select(this), style);
-    d3.select(this).append("span").text(text);
+    d3.select(this).append("span").text(breakable(text));
   });
   buttons.on("click", ({members}, index) => {
     members.forEach((member) => state.hidden[state.hidden.has(member) ? "delete" : "add"](member));
@@ -153,7 +153,7 @@ const showOneSize = () => {
     });
 };
 
-const labelCell = ({label}) => (place) => place.attr("class", "name").text(label);
+const labelCell = ({label}) => (place) => place.attr("class", "name").text(breakable(label));
 
 const showBest = () => {
   const at = (bytes, place) => bestAt.get(bytes)[place] && bestAt.get(bytes)[place].at.get(bytes);

@@ -28,6 +28,9 @@ const countText = (count) => count.toLocaleString("en");
 // "link GCD 0 -> GCD 1", whose numbers stay with what they number.
 const nameText = (name) => name.replace("->", "→").replace(/ (?=\d|→)/g, "\u00a0");
 
+// Long names in the language's case may break before a capital.
+const breakable = (name) => name.replace(/([a-z])(?=[A-Z])/g, "$1\u200b");
+
 // "all_gather" -> "All-gather"
 const collectiveText = (collective) => {
   const words = (collective || "collective").replace(/_/g, "-");
