@@ -13,6 +13,7 @@ import browser
 import samples
 
 MAKE_REPORT = os.environ["MAKE_REPORT"]
+SOURCE = os.environ["KOLO_SOURCE_DIR"]
 PARTS = os.path.join(os.path.dirname(MAKE_REPORT), "../share/kolo/report")
 SKIPPED = 77  # what ctest counts as skipped
 SCREENS = [(width, height, scheme) for width, height in ((1280, 800), (390, 844)) for scheme in ("light", "dark")]
@@ -27,7 +28,20 @@ def data_of(html):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)[1])
 
 
+def run_kolo(*arguments):
+    """From the source folder, from where the shipped algorithms are named."""
+    return subprocess.run([os.environ["KOLO"], *arguments], text=True, capture_output=True, check=True, cwd=SOURCE)
+
+
 class Page(unittest.TestCase):
+    def test_a_command_refuses_before_it_costs_anything(self):
+        for path, problem in (("-", "it is not a regular file"), ("/nonexistent/x.html", "No such file or directory")):
+            for command in (["simulate", "ringAllGather", "--mesh", "rank=8"], ["explore", "all_gather"]):
+                with self.assertRaises(subprocess.CalledProcessError) as refused:
+                    run_kolo(*command, "--machine", "frontier", "--html", path)
+                self.assertEqual((refused.exception.returncode, refused.exception.stdout, refused.exception.stderr),
+                                 (2, "", f"kolo: --html: cannot write {path}: {problem}\n"))
+
     def test_data_comes_back_as_it_was_whatever_the_names_are(self):
         for page in PAGES.values():
             done = make(page)
@@ -159,12 +173,31 @@ class Browser(unittest.TestCase):
                     self.assertGreaterEqual(contrast["texts"], 4.5)
                     self.assertGreaterEqual(contrast["lines"], 3)
 
+    def test_the_commands_write_pages(self):
+        """simulate: two programs, with their timelines; explore: explored schedules beside their sources."""
+        arguments = {"simulate": ["ringAllGather", "allPairsAllGather", "--mesh", "rank=8", "--bytes", "64K,1M"],
+                     "explore": ["all_gather", "--structures", "4", "--bytes", "1K,1M"]}
+        for command, flags in arguments.items():
+            run_kolo(command, *flags, "--machine", "frontier", "--html", self.path(command))
+            for width, height, scheme in SCREENS:
+                with self.subTest(command=command, width=width, scheme=scheme):
+                    self.browser.open(self.path(command), width, height, scheme)
+                    counts = self.browser.run(COUNTS)
+                    self.assertEqual((counts["sizes"], counts["vertices"], counts["links"]), (2, 12, 40))
+                    self.assertEqual(counts["ranks"], 8 if command == "simulate" else 0)
+                    self.assertGreater(min(counts[name] for name in ("lines", "statements", "source", "spent", "loads")), 1)
+                    self.assertEqual(self.browser.problems(), [])
+                    self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)
+                    self.assertNotRegex(self.browser.run("document.body.innerText"), "NaN|undefined|Infinity|null")
+
     def test_the_title_says_what_was_found(self):
         self.browser.open(self.path("cost"), 1280, 800, "light")
         self.assertEqual(self.browser.run("document.querySelector('h1').textContent"),
                          "All-gather on frontier: 120 GB/s for 1 GiB, 92.4 % of the lower bound")
         self.assertEqual(self.browser.run("document.querySelector('#subtitle').textContent"),
                          "Best schedule: rail\u200bAll\u200bGather, pipeline\u00a04")
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('#statements tbody td:first-child')].map((td) => td.textContent)"),
+                         ["line 10", "line 11", "line 12"])
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
                          ["8.97 ms", "120 GB/s", "92.4 %", "hsn0\u00a0→ network"])
 

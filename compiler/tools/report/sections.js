@@ -303,7 +303,14 @@ const showTimeline = () => {
   const spent = names.map(() => 0);
   for (const [, statement, , begin, end] of timeline.spans) spent[statement] += end - begin;
   const ranked = d3.range(names.length).filter((statement) => spent[statement]).sort((a, b) => spent[b] - spent[a]);
-  const styles = names.map((_, statement) => ranked.indexOf(statement));
+  // In the colours of the statements above; what has no time of its own there comes after them.
+  const above = styledStatements(current().statements || []);
+  const styleAbove = new Map(above.map(({file, line, style}) => [`${file}:${line}`, style]));
+  let numStyled = above.length;
+  const styles = timeline.statements.map(({file, line}, statement) => {
+    const style = styleAbove.get(`${file}:${line}`);
+    return style !== undefined ? style : spent[statement] ? numStyled++ : 0;
+  });
   const spans = timeline.spans.map(([rank, statement, kind, start, end]) => ({
                                      rank,
                                      statement,
@@ -316,9 +323,9 @@ const showTimeline = () => {
                                           `${timeText(from)} to ${timeText(to)}: ${timeText(to - from)}`,
                                           ...(executions > 1 ? [`${executions} executions`] : [])]
                                    }));
-  const entries =
-      ranked.slice(0, numStyles + 1)
-          .map((statement, style) => ({style, name: style < numStyles ? names[statement] : "other statements"}));
+  const entries = ranked.filter((statement) => styles[statement] < numStyles)
+                      .map((statement) => ({style: styles[statement], name: names[statement]}));
+  if (ranked.length > entries.length) entries.push({style: numStyles, name: "other statements"});
   select("timeline-legend").selectAll("span.entry").data(entries).join("span").attr("class", "entry").each(function({
     name,
     style
