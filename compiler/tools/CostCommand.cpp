@@ -63,6 +63,7 @@ void CostCommand::run() {
   (void)options.sizes(); // mistakes first
   if (options.json && !options.writesToStandardOutput())
     checkWritable(*options.json, "--json");
+  checkReport(html);
   checkWritable(html, "--html");
   std::vector<CompileRequest> requests = programs.makeRequests(mesh);
   CostReport report = startReport(options, machine, requests, "closed form");

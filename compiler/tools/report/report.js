@@ -47,6 +47,10 @@ const state = {
 const hasBound = (size) => size && size.boundSeconds > 0;
 const boundAt = (bytes) => (bestAt.get(bytes).map(({at}) => at.get(bytes)).find(hasBound) || {}).boundSeconds;
 const fractionOf = (size) => (hasBound(size) ? size.fractionOfBound : undefined);
+// A prediction that was taken over from another mesh has neither statements nor a bottleneck.
+const bottleneckText = ({bottleneck, latencySeconds}) => bottleneck ? nameText(bottleneck) :
+    latencySeconds > 0                                              ? "latency" :
+                                                                      "not known";
 const current = () => state.schedule.at.get(state.bytes);
 const select = (id) => d3.select(`#${id}`);
 
@@ -124,8 +128,8 @@ const showFigures = () => {
       hasBound(size) ? `bound ${timeText(size.boundSeconds)}` : ""
     ],
     [
-      "Bottleneck", nameText(size.bottleneck || "latency"),
-      `latency is ${percentText((size.latencySeconds || 0) / size.seconds)} of the time`
+      "Bottleneck", bottleneckText(size),
+      size.latencySeconds > 0 ? `latency is ${percentText(size.latencySeconds / size.seconds)} of the time` : ""
     ],
   ];
   const boxes = select("figures").selectAll("div").data(figures).join("div");

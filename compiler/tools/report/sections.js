@@ -168,7 +168,7 @@ const showBest = () => {
       cell: (bytes) => (hasBound(at(bytes, 0)) ? percentText(fractionOf(at(bytes, 0))) : "")
     },
     {title: "Bandwidth", isNumber: true, cell: (bytes) => bandwidthText(bytes / at(bytes, 0).seconds)},
-    {title: "Bottleneck", cell: (bytes) => nameText(at(bytes, 0).bottleneck || "latency")},
+    {title: "Bottleneck", cell: (bytes) => bottleneckText(at(bytes, 0))},
   ];
   if (schedules.length > 1)
     columns.push({title: "Runner-up", cell: (bytes) => (at(bytes, 1) ? labelCell(bestAt.get(bytes)[1]) : "")}, {
