@@ -4,6 +4,7 @@
 #include "driver/Devices.h"
 #include "driver/Explore.h"
 #include "driver/Schedules.h"
+#include "report/Report.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ExploreCommand : CostOptions {
-  std::string collective, source, plugins, target = "cpu";
+  std::string collective, source, plugins, target = "cpu", html;
   int64_t nodes = 1;
   uint64_t seed = 0;
   size_t structures = 400, runnersUp = 2;
@@ -356,6 +357,8 @@ void exploreCommand(const ExploreCommand &command) {
                                                  machine.numNodes(), machine.name()));
   if (command.json && !command.writesToStandardOutput())
     checkWritable(*command.json, "--json");
+  checkReport(command.html);
+  checkWritable(command.html, "--html");
   checkFolder(command.source, "--source");
   checkFolder(command.plugins, "--emit");
   parseTargets(command.target);
@@ -374,6 +377,8 @@ void exploreCommand(const ExploreCommand &command) {
     fmt::print("{}\n", toJson(report).dump(2));
   else if (command.json)
     writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
+  if (!command.html.empty())
+    writeWhole(command.html, htmlReport(toJson(report), {.command = "", .machine = nodeGraph(machine)}), "--html");
   if (!command.source.empty())
     writeSources(report);
   if (!command.plugins.empty())
@@ -401,6 +406,7 @@ void addExploreCommand(CLI::App &app) {
   command->add_option("--threads", options->threads, "0: one for each core")
       ->check(CLI::Range(0u, 1024u))
       ->capture_default_str();
+  command->add_option("--html", options->html, "also as a page for a browser, to this file");
   command->add_option("--source", options->source, "writes the best schedules to this folder, as C++ in the language");
   command->add_option("--emit", options->plugins,
                       "writes plugins of the ranked schedules to this folder, and a table\nthat says which is the best "

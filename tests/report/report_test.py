@@ -202,6 +202,12 @@ class Browser(unittest.TestCase):
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
                          ["8.97 ms", "120 GB/s", "92.4 %", "hsn0\u00a0→ network"])
 
+    def test_an_exploration_ranks_by_itself(self):
+        self.browser.open(self.path("explore"), 1280, 800, "light")
+        self.assertEqual(self.browser.run("bestAt.get(lastSize).slice(0, 2).map(({ number }) => number)"), [1, 0])
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('#best tr.chosen td')].map((td) => td.textContent)")[2:5],
+                         ["9.1 ms", "8.28 ms", "91 %"])
+
     def test_keys_choose_a_size_and_schedules_can_be_hidden(self):
         self.browser.open(self.path("cost"), 1280, 800, "dark")
         self.browser.run("document.querySelector('#time svg').focus()")

@@ -103,6 +103,8 @@ def explore_page():
                             for step, num_bytes in enumerate(sizes) if (number + step) % 7]}
                  for number in range(20)]
     schedules[3]["name"] = "</script><script>hostile()</script><!--\u2028\u2029&amp;\"'"
-    schedules[0]["source"] = SOURCE.replace("Rail all-gather", "<b>Rail</b> </script> all-gather")
+    schedules[0]["source"] = schedules[1]["source"] = SOURCE.replace("Rail all-gather", "<b>Rail</b> </script> all-gather")
     return {"command": "kolo explore all_gather --machine frontier --nodes 4 --bytes 1K..1G --html report.html",
-            "machine": MACHINE, "cost": cost(schedules, "closed form; best by simulation")}
+            "machine": MACHINE, "cost": {**cost(schedules, "closed form"), "frontier": [
+                {"bytes": sizes[-1], "ranked": [{"schedule": 1, "seconds": 9.1e-3, "fractionOfBound": 0.91},
+                                                {"schedule": 0, "seconds": 9.2e-3, "fractionOfBound": 0.9}]}]}}

@@ -27,8 +27,24 @@ const schedules = cost.schedules.map((schedule, index) => ({
                                        label: labelOf(schedule),
                                        at: new Map(schedule.sizes.map((size) => [size.bytes, size])),
                                      }));
-const rankedAt = (bytes) => schedules.filter(({at}) => at.has(bytes))
-                                .sort((a, b) => a.at.get(bytes).seconds - b.at.get(bytes).seconds || a.index - b.index);
+// An exploration ranks by itself, and knows times better than the closed form: it simulates what it ranks.
+const rankedByExplore = new Map((cost.frontier || []).map(({bytes, ranked}) => [bytes, ranked]));
+for (const [bytes, ranked] of rankedByExplore)
+  for (const {schedule, seconds, fractionOfBound} of ranked) {
+    const size = schedules.find(({number}) => number === schedule).at.get(bytes);
+    Object.assign(size, {seconds, fractionOfBound});
+  }
+const placeAt = (bytes, {number}) => {
+  const place = (rankedByExplore.get(bytes) || []).findIndex(({schedule}) => schedule === number);
+  return place < 0 ? Infinity : place;
+};
+const rankedAt = (bytes) => {
+  const timeOf = (schedule) => schedule.at.get(bytes).seconds;
+  const isBefore = (a, b) => placeAt(bytes, a) < placeAt(bytes, b) ||
+      (placeAt(bytes, a) === placeAt(bytes, b) &&
+       (timeOf(a) < timeOf(b) || (timeOf(a) === timeOf(b) && a.index < b.index)));
+  return schedules.filter(({at}) => at.has(bytes)).sort((a, b) => (isBefore(a, b) ? -1 : 1));
+};
 const bestAt = new Map(allSizes.map((bytes) => [bytes, rankedAt(bytes)]));
 // How often a schedule is the best, the second, and so on. RCCL's rings are always among those that can be told apart.
 const merit = (schedule) => (schedule.origin === "rings" ? 1 : 0) +
