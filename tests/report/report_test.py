@@ -200,7 +200,14 @@ class Browser(unittest.TestCase):
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#statements tbody td:first-child')].map((td) => td.textContent)"),
                          ["line 10", "line 11", "line 12"])
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#figures dd:nth-of-type(1)')].map((dd) => dd.textContent)"),
-                         ["8.97 ms", "120 GB/s", "92.4 %", "hsn0\u00a0→ network"])
+                         ["8.96 ms", "120 GB/s", "92.4 %", "hsn0\u00a0→ network"])
+
+    def test_numbers_have_units_of_people(self):
+        self.browser.open(self.path("cost"), 1280, 800, "light")
+        for expression, text in (("timeText(9.1e-3)", "9.1 ms"), ("timeText(0.9996e-3)", "1 ms"), ("timeText(12345e-9)", "12.3 µs"),
+                                 ("timeText(0)", "0"), ("bytesText(1536)", "1.5 KiB"), ("bytesText(1 << 30)", "1 GiB"),
+                                 ("bandwidthText(333.3e9)", "333 GB/s"), ("percentText(0.9567)", "95.7 %")):
+            self.assertEqual(self.browser.run(expression), text, expression)
 
     def test_an_exploration_ranks_by_itself(self):
         self.browser.open(self.path("explore"), 1280, 800, "light")

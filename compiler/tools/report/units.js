@@ -7,9 +7,10 @@ const digits = (value) => {
   return String(Number(value.toPrecision(3)));
 };
 
+// What would be shown as a whole unit of the next kind is shown in that.
 const scaled = (value, units, step) => {
   let index = 0;
-  while (index + 1 < units.length && Math.abs(value) >= step) (value /= step), ++index;
+  while (index + 1 < units.length && Math.abs(value) >= step - 0.5) (value /= step), ++index;
   return `${digits(value)} ${units[index]}`;
 };
 
@@ -17,7 +18,7 @@ const bytesText = (bytes) => scaled(bytes, ["B", "KiB", "MiB", "GiB", "TiB", "Pi
 
 const timeText = (seconds) => seconds === 0 ? "0" :
     seconds >= 1                            ? `${digits(seconds)} s` :
-                                              scaled(seconds * 1e9, ["ns", "µs", "ms", "s"], 999.5);
+                                              scaled(seconds * 1e9, ["ns", "µs", "ms", "s"], 1000);
 
 const bandwidthText = (bytesPerSecond) => `${digits(bytesPerSecond / 1e9)} GB/s`;
 
