@@ -27,9 +27,15 @@ struct SimulateCommand {
 
 private:
   void checkFlags() const;
-  CostedSchedule simulate(CompileRequest request, const cost::Machine &machine) const;
+  CostedSchedule simulate(CompileRequest request, const cost::Machine &machine);
+  cost::SimulationOutcome predict(const cost::Simulation &simulation, const cost::Machine &machine,
+                                  const cost::Placement &placement, const std::string &name, int64_t bytes);
   void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline, const cost::Machine &machine,
                   const cost::Placement &placement) const;
+  void keepTimeline(const cost::Simulation &simulation, const cost::Timeline &timeline, int64_t bytes,
+                    int64_t numRanks);
+
+  nlohmann::ordered_json timelines = nlohmann::ordered_json::array(); // of the page: with most bytes, by program
 };
 
 void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline,
@@ -45,7 +51,34 @@ void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost:
   writeWhole(trace, cost::perfettoTrace(timeline, labels, ranks), "--trace");
 }
 
-CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Machine &machine) const {
+void SimulateCommand::keepTimeline(const cost::Simulation &simulation, const cost::Timeline &timeline, int64_t bytes,
+                                   int64_t numRanks) {
+  nlohmann::ordered_json statements = nlohmann::ordered_json::array();
+  for (const cost::SimulatedLine &line : simulation.statements())
+    statements.push_back({{"file", line.file}, {"line", line.line}, {"text", sourceLine(line.file, line.line)}});
+  timelines.push_back(timelineOf(timeline, statements, timelines.size(), bytes, numRanks));
+}
+
+cost::SimulationOutcome SimulateCommand::predict(const cost::Simulation &simulation, const cost::Machine &machine,
+                                                 const cost::Placement &placement, const std::string &name,
+                                                 int64_t bytes) {
+  bool isOnPage = !html.empty() && bytes == options.sizes().back();
+  cost::Timeline timeline;
+  auto result = simulation.predict(bytes, isOnPage || !trace.empty() ? &timeline : nullptr);
+  // A program whose timeline is too long has a page all the same.
+  if (auto *mistake = std::get_if<cost::CostMistake>(&result); mistake && isOnPage && trace.empty()) {
+    timelines.push_back(noTimeline(mistake->message, timelines.size()));
+    return orThrow(simulation.predict(bytes), name + ": ");
+  }
+  cost::SimulationOutcome outcome = orThrow(std::move(result), name + ": ");
+  if (!trace.empty())
+    writeTrace(simulation, timeline, machine, placement);
+  if (isOnPage)
+    keepTimeline(simulation, timeline, bytes, placement.numRanks());
+  return outcome;
+}
+
+CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Machine &machine) {
   const dsl::Definition &definition = request.definitions.front();
   request.meshes = {flattenFor(definition, request.meshes.front())};
   bool isFlat = request.meshes.front().dims().size() == 1;
@@ -63,11 +96,7 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
                                          {options.parsedRates(), programs.lanes, numCalls}),
                 definition.name + ": ");
     for (int64_t bytes : options.sizes()) {
-      cost::Timeline timeline;
-      cost::SimulationOutcome outcome =
-          orThrow(simulation.predict(bytes, trace.empty() ? nullptr : &timeline), definition.name + ": ");
-      if (!trace.empty())
-        writeTrace(simulation, timeline, machine, placement);
+      cost::SimulationOutcome outcome = predict(simulation, machine, placement, definition.name, bytes);
       result.sizes.push_back({std::move(outcome.prediction), std::nullopt, std::move(outcome.traffic)});
       if (bounds)
         result.sizes.back().bound = bounds->of(KoloCollective(int(kindOf(definition.collective))), bytes);
@@ -79,6 +108,7 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
 void SimulateCommand::checkFlags() const {
   if (options.json && !options.writesToStandardOutput())
     checkWritable(*options.json, "--json");
+  checkReport(html);
   checkWritable(html, "--html");
   checkWritable(trace, "--trace");
   if (!trace.empty() && options.sizes().size() > 1)
@@ -98,7 +128,8 @@ void SimulateCommand::run() {
     report.schedules.push_back(simulate(request, machine));
   nlohmann::ordered_json json = toJson(report);
   if (!html.empty())
-    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine)}), "--html");
+    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine), .timelines = timelines}),
+               "--html");
   if (options.writesToStandardOutput()) {
     fmt::print("{}\n", json.dump(2));
     return;
@@ -122,7 +153,8 @@ void addSimulateCommand(CLI::App &app) {
                     "what each statement costs, for every size; without it, for the largest one");
   command->add_option("--trace", simulate->trace,
                       "also writes a timeline, which ui.perfetto.dev opens: what every rank does when");
-  command->add_option("--html", simulate->html, "also as a page for a browser, to this file");
+  command->add_option("--html", simulate->html,
+                      "also as a page for a browser, to this file; timelines are of the largest number of bytes");
   command->callback([simulate] { simulate->run(); });
 }
 
