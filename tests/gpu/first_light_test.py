@@ -24,6 +24,9 @@ case "$*" in
   *.Ugly*) printf '[ RUN      ] All/DeviceAlgorithms.Ugly\\n'; kill -SEGV $$ ;;
 esac
 """
+FAKE_DEVICE = """#!/bin/sh
+echo '{"name": "stand-in", "figure": "none"}'
+"""
 
 
 def first_light(*arguments):
@@ -50,6 +53,7 @@ class FirstLight(unittest.TestCase):
         done = first_light("run", "--plugins", plugins or self.pack, "--out", self.out, "--work", self.out / "work",
                            "--binaries", binaries, "--driver", driver, *arguments)
         path = self.out / "first_light.json"
+        self.assertNotIn("Traceback", done.stderr)
         return done, json.loads(path.read_text()) if path.exists() else None
 
     def states(self, report):
@@ -132,7 +136,7 @@ class FirstLight(unittest.TestCase):
     def test_after_a_test_that_fails_hangs_or_crashes_the_others_run(self):
         binaries = self.out / "bin"
         binaries.mkdir()
-        for name, text in (("kolo_gpu_packed_tests", FAKE), ("kolo_gpu_figures", "#!/bin/sh\necho '{}'\n")):
+        for name, text in (("kolo_gpu_packed_tests", FAKE), ("kolo_gpu_figures", FAKE_DEVICE)):
             (binaries / name).write_text(text)
             (binaries / name).chmod(stat.S_IRWXU)
         done, report = self.run_parts("--part", "device", "--part", "algorithms", "--part", "small", "--silence", "1",
@@ -153,6 +157,14 @@ class FirstLight(unittest.TestCase):
         self.assertEqual(set(states.values()), {"not possible"}, done.stdout)
         for name in states:
             self.assertIn("the CUDA driver cannot be loaded: /nowhere/libcuda.so.1", report["parts"][name]["why"])
+
+    def test_the_stand_in_is_never_taken_for_a_gpu(self):
+        plugins, other = self.copy_of_pack(), self.out / "libcuda.so.1"
+        (plugins / "pack.json").write_text((plugins / "pack.json").read_text().replace('"stand-in"', '"cuda"'))
+        shutil.copy(os.environ["KOLO_TEST_STANDIN"], other)
+        done, report = self.run_parts("--part", "device", "--part", "limits", plugins=plugins, driver=other)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertEqual(report["parts"]["limits"]["why"], "the device is 'stand-in 0', and --driver is cuda")
 
     def test_refuses_plugins_and_reports_of_another_driver(self):
         done, _ = self.run_parts(driver="/nowhere/libcuda.so.1")
