@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <random>
 
 namespace kolo::explore {
 
@@ -167,20 +168,24 @@ struct Growing {
 /// Grows trees edge by edge, so that what is left of the links is always enough for what is still to grow.
 class Packer {
 public:
-  Packer(Capacities capacities, int64_t treesPerRoot);
+  /// Attempt 0 prefers links with most left, every other one another order of links.
+  Packer(Capacities capacities, int64_t treesPerRoot, unsigned attempt);
   /// All trees span.
   std::vector<Tree> run();
 
 private:
   void grow(Growing &tree);
   int64_t mostCopies(const Growing &tree, size_t from, size_t to);
-  std::vector<std::pair<size_t, size_t>> edgesOutOf(const Growing &tree) const;
+  std::vector<std::pair<size_t, size_t>> edgesOutOf(const Growing &tree);
 
   Capacities left;
   std::vector<Growing> growing; // those that do not span yet, but for the one at hand
+  unsigned attempt;
+  std::mt19937 random;
 };
 
-Packer::Packer(Capacities capacities, int64_t treesPerRoot) : left(std::move(capacities)) {
+Packer::Packer(Capacities capacities, int64_t treesPerRoot, unsigned attempt)
+    : left(std::move(capacities)), attempt(attempt), random(attempt) {
   for (size_t root = 0; root < left.size(); ++root) {
     std::vector<int> level(left.size(), -1);
     level[root] = 0;
@@ -210,15 +215,17 @@ int64_t Packer::mostCopies(const Growing &tree, size_t from, size_t to) {
   return std::min(most, int64_t(std::llround(flow.run(from, to) - others)));
 }
 
-/// Those that begin near the root first; of these, the links with most left.
-std::vector<std::pair<size_t, size_t>> Packer::edgesOutOf(const Growing &tree) const {
+/// Those that begin near the root first.
+std::vector<std::pair<size_t, size_t>> Packer::edgesOutOf(const Growing &tree) {
   std::vector<std::pair<size_t, size_t>> edges;
   for (size_t from = 0; from < left.size(); ++from)
     for (size_t to = 0; to < left.size(); ++to)
       if (tree.level[from] >= 0 && tree.level[to] < 0 && left[from][to] > 0)
         edges.emplace_back(from, to);
+  if (attempt > 0)
+    std::shuffle(edges.begin(), edges.end(), random);
   std::ranges::stable_sort(edges, {}, [&](const std::pair<size_t, size_t> &edge) {
-    return std::pair(tree.level[edge.first], -left[edge.first][edge.second]);
+    return std::pair(tree.level[edge.first], attempt == 0 ? -left[edge.first][edge.second] : 0);
   });
   return edges;
 }
@@ -261,6 +268,42 @@ std::vector<Tree> Packer::run() {
   return done;
 }
 
+/// How many levels the trees have, and how much goes along the edges of each, on the link that it fills most. In a
+/// pipeline, a slice goes from level to level, so less is better.
+std::pair<size_t, double> costOf(const std::vector<Tree> &trees, const Capacities &capacities) {
+  std::vector<Capacities> loads;
+  for (const Tree &tree : trees)
+    for (const TreeEdge &edge : tree.edges) {
+      while (loads.size() <= size_t(edge.level))
+        loads.emplace_back(capacities.size(), std::vector<int64_t>(capacities.size(), 0));
+      loads[size_t(edge.level)][size_t(edge.from)][size_t(edge.to)] += tree.copies;
+    }
+  double sum = 0;
+  for (const Capacities &level : loads) {
+    double fullest = 0;
+    for (size_t from = 0; from < level.size(); ++from)
+      for (size_t to = 0; to < level.size(); ++to)
+        if (level[from][to] > 0)
+          fullest = std::max(fullest, double(level[from][to]) / double(capacities[from][to]));
+    sum += fullest;
+  }
+  return {loads.size(), sum};
+}
+
+/// The best of several packings. An attempt takes time in proportion to the devices' cube, at least.
+std::vector<Tree> packBest(const Capacities &capacities, int64_t treesPerRoot) {
+  constexpr size_t work = 60'000, mostAttempts = 128;
+  size_t numAttempts =
+      std::clamp<size_t>(work / (capacities.size() * capacities.size() * capacities.size()), 1, mostAttempts);
+  std::vector<Tree> best;
+  for (unsigned attempt = 0; attempt < numAttempts; ++attempt) {
+    std::vector<Tree> trees = Packer(capacities, treesPerRoot, attempt).run();
+    if (best.empty() || costOf(trees, capacities) < costOf(best, capacities))
+      best = std::move(trees);
+  }
+  return best;
+}
+
 } // namespace
 
 std::variant<TreePacking, CostMistake> packTrees(const CapacityGraph &graph, int64_t mostTreesPerRoot) {
@@ -276,9 +319,8 @@ std::variant<TreePacking, CostMistake> packTrees(const CapacityGraph &graph, int
   Scale scale = chooseScale(graph, bound, mostTreesPerRoot);
   Capacities capacities = scaled(graph, scale.perUnit);
   removeSwitches(capacities, graph.numDevices, scale.trees);
-  TreePacking packing{graph.numDevices, scale.trees, graph.unit / scale.perUnit.value(), graph.unit * bound.value()};
-  packing.trees = Packer(std::move(capacities), scale.trees).run();
-  return packing;
+  return TreePacking{graph.numDevices, scale.trees, graph.unit / scale.perUnit.value(), graph.unit * bound.value(),
+                     packBest(capacities, scale.trees)};
 }
 
 } // namespace kolo::explore
