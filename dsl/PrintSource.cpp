@@ -153,7 +153,7 @@ void SourcePrinter::line(const RecordedStatement &of, const std::vector<std::str
     return line(whole + mark);
   line(parts.front() + mark);
   for (size_t i = 1; i < parts.size(); ++i)
-    line("    " + parts[i]);
+    line("    " + parts[i].substr(parts[i].find_first_not_of(' ')));
 }
 
 std::string SourcePrinter::inScope(const std::function<void()> &print) {
@@ -287,7 +287,7 @@ void SourcePrinter::printStatement(const RecordedStatement &statement) {
   std::string source = expressions.print(statement.source);
   if (statement.kind != RecordedStatement::Kind::Transfer) {
     const char *name = statement.kind == RecordedStatement::Kind::Copy ? "c.copy(" : "c.reduce(";
-    return line(statement, {name + source + ", ", expressions.print(statement.destination) + ");"});
+    return line(statement, {name + source + ",", " " + expressions.print(statement.destination) + ");"});
   }
   std::vector<std::string> parts = {"c.send(" + source + ")", ".to(" + relationOf(statement) + ")"};
   if (statement.hasDestination)
