@@ -207,7 +207,7 @@ class Text(unittest.TestCase):
         self.assertGreater(max(i for i, line in enumerate(wait) if line.startswith("s_barrier")), first)
 
     def test_the_code_is_the_same_for_any_number_of_ranks(self):
-        many = {1: (8192,), 2: (1024, 8), 3: (1024, 4, 2)}
+        many = {1: (1048576,), 2: (131072, 8), 3: (131072, 4, 2)}
         for name, dims in algorithms(self.names):
             with self.subTest(name):
                 targets = ["cuda:sm_90", "hip:gfx90a"]
