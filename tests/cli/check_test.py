@@ -74,6 +74,11 @@ class Proofs(CheckTest):
             for command in ("check", "compile"):
                 [(_, _, message)] = self.mistakes(command, path)
                 self.assertIn("more than 1048576 ranks", message)
+        table = '  %t = kolo.buffer scratch "pairs" grid(%n, %n) blocks 2 : !kolo.buffer<2>\n'
+        pairs = program.replace("[[4]]", "[[1048576]]").replace("  %out = ", table + "  %out = ")
+        said = self.succeeds("check", self.write("pairs.mlir", pairs), "--budget", "64K")
+        self.assertIn("was checked in its place", said, "2^40 chunks are no mistake")
+        self.refuses(2, "check", "pairs.mlir", "--no-sampling", says=["rank=1048576", "too many chunks of 'pairs'"])
 
     def test_verbose_counts_what_synchronisation_remains(self):
         out = self.kolo("check", self.copy("racy.mlir"), "-v").out
