@@ -90,6 +90,25 @@ bool Structure::operator==(const Structure &other) const {
          phases == other.phases && striping == other.striping;
 }
 
+Structure ringsThroughNodes(KoloCollective collective, const std::vector<std::vector<int64_t>> &rings,
+                            int64_t numNodes) {
+  NodeGraphs graphs;
+  int64_t devices = int64_t(rings.front().size());
+  for (const std::vector<int64_t> &ring : rings) {
+    std::vector<int64_t> &order = graphs.rings.emplace_back();
+    for (int64_t node = 0; node < numNodes; ++node)
+      for (int64_t device : ring)
+        order.push_back(node * devices + device);
+  }
+  return {collective,
+          {"gpu"},
+          {numNodes * devices},
+          "",
+          {{0, Block::Ring}},
+          Striping::Rings,
+          std::make_shared<const NodeGraphs>(std::move(graphs))};
+}
+
 namespace {
 
 /// Bytes per second between two devices of a node over links that join them directly.

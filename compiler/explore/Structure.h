@@ -77,6 +77,12 @@ struct Structure {
   bool operator==(const Structure &) const;
 };
 
+/// Rings as NCCL and RCCL run them: through the devices of a node in each of these orders and on to the next node, both
+/// ways, on a mesh of the one dimension "gpu" for the devices of all nodes. All-gather, reduce-scatter, all-reduce
+/// only.
+Structure ringsThroughNodes(KoloCollective collective, const std::vector<std::vector<int64_t>> &rings,
+                            int64_t numNodes);
+
 /// All structures for a collective on so many nodes of a machine, and why others are left out.
 struct Space {
   std::vector<Structure> structures;     // in an order that is always the same; those of one mesh follow each other

@@ -27,7 +27,7 @@ struct ExploreCommand : CostOptions {
   std::string collective, source, plugins, target = "cpu", html;
   int64_t nodes = 1;
   uint64_t seed = 0;
-  size_t structures = 400, runnersUp = 2;
+  size_t structures = 200, runnersUp = 2;
   unsigned threads = 0;
 
   KoloCollective parsedCollective() const;
@@ -82,9 +82,9 @@ struct Report {
       for (const Choice &choice : size.best)
         numbers.insert(choice.contender);
       if (!onlyBest && size.shipped)
-        numbers.insert(*size.shipped);
+        numbers.insert(size.shipped->contender);
       if (!onlyBest && size.rings)
-        numbers.insert(*size.rings);
+        numbers.insert(size.rings->contender);
     }
     return {numbers.begin(), numbers.end()};
   }
@@ -103,8 +103,8 @@ void printTable(const Report &report) {
              "simulated", "shipped us", "rings us", "best schedule");
   for (size_t size = 0; size < report.found.sizes.size(); ++size) {
     const SizeResult &result = report.found.sizes[size];
-    auto time = [&](std::optional<size_t> number) {
-      return number ? fmt::format("{:.2f}", report.contender(*number).seconds[size] * 1e6) : std::string("-");
+    auto time = [](const std::optional<Choice> &choice) {
+      return choice ? fmt::format("{:.2f}", choice->seconds * 1e6) : std::string("-");
     };
     bool isFirst = true;
     for (const auto &[number, seconds, correction] : result.best) {
@@ -126,8 +126,7 @@ void printCounts(const Report &report) {
              found.numCandidates, found.numStructures, found.numInSpace);
   for (const auto &[reason, count] : found.leftOut)
     fmt::print("left out: {:>6}  {}\n", count, reason);
-  fmt::print("\nbest us: the closed form times `simulated`, which is simulation by closed form on at most {} nodes; "
-             "shipped and\nrings: the closed form\n",
+  fmt::print("\ntimes: the closed form times `simulated`, which is simulation by closed form on at most {} nodes\n",
              found.simulatedNodes);
   for (const auto &[reason, count] : found.notSimulated)
     fmt::print("not simulated: {:>6}  {}\n", count, reason);
@@ -176,9 +175,9 @@ Json rankedJson(const Report &report, size_t size, const std::map<size_t, size_t
       ranked["simulatedByClosedForm"] = *correction;
   }
   if (result.shipped)
-    row["shipped"] = places.at(*result.shipped);
+    row["shipped"] = places.at(result.shipped->contender);
   if (result.rings)
-    row["rings"] = places.at(*result.rings);
+    row["rings"] = places.at(result.rings->contender);
   return row;
 }
 
@@ -397,7 +396,7 @@ void addExploreCommand(CLI::App &app) {
       ->capture_default_str();
   command
       ->add_option("--structures", options->structures,
-                   "at most so many compositions of building blocks are costed, each with ten\nschedules")
+                   "at most so many compositions of building blocks are costed, each with eight\nschedules")
       ->check(CLI::Range(size_t(1), size_t(1) << 20))
       ->capture_default_str();
   command->add_option("--runners-up", options->runnersUp, "shown for each size, beside the best")

@@ -33,7 +33,7 @@ namespace {
 /// What every structure is tried with. Those that the choreography pipeline treats alike follow each other.
 std::vector<Schedule> schedulesToTry() {
   std::vector<Schedule> schedules;
-  for (int64_t depth : {1, 2, 4, 8, 16, 32, 64})
+  for (int64_t depth : {1, 2, 4, 8, 16})
     schedules.push_back({.pipelineDepth = depth});
   schedules.push_back({.transfers = Transfers::Pull});
   schedules.push_back({.protocol = Protocol::LL});
@@ -41,7 +41,7 @@ std::vector<Schedule> schedulesToTry() {
   return schedules;
 }
 
-constexpr int64_t mostRingNodes = 16, mostSimulatedNodes = 4;
+constexpr int64_t mostSimulatedNodes = 4;
 
 bool isOfNode(const std::string &dim) { return dim == "gpu" || dim == "module" || dim == "die"; }
 
@@ -220,20 +220,22 @@ public:
     searchSpace();
     if (result.numCandidates == 0)
       throw ToolError(ExitCode::Usage, std::string("no candidate does the collective on ") + request.machine.name());
-    PlacedMesh all{{"rank"}, {request.numNodes * request.machine.devicesPerNode()}};
-    const Placement placement = std::get<Placement>(Placement::create(request.machine, all));
+    const Placement placement = std::get<Placement>(Placement::create(request.machine, allRanks()));
     const cost::LowerBounds bounds(request.machine, placement);
-    for (size_t size = 0; size < request.sizes.size(); ++size)
-      result.sizes.push_back({bounds.of(request.collective, request.sizes[size]),
-                              {},
-                              fastest(Origin::Shipped, size),
-                              fastest(Origin::Rings, size)});
+    for (int64_t bytes : request.sizes)
+      result.sizes.push_back({bounds.of(request.collective, bytes), {}, {}, {}});
+    simulateNear();
+    for (size_t size = 0; size < request.sizes.size(); ++size) {
+      result.sizes[size].shipped = fastest(Origin::Shipped, size);
+      result.sizes[size].rings = fastest(Origin::Rings, size);
+    }
     chooseProved();
-    simulateChosen();
     return std::move(result);
   }
 
 private:
+  PlacedMesh allRanks() const { return {{"rank"}, {request.numNodes * request.machine.devicesPerNode()}}; }
+
   void add(const Contender &contender, const Costs &costs, const std::vector<Schedule> &schedules) {
     for (size_t schedule = 0; schedule < schedules.size(); ++schedule) {
       if (!costs.refusals[schedule].empty()) {
@@ -254,17 +256,13 @@ private:
     std::vector<std::vector<int64_t>> rings = explore::findGraphs(request.machine).rings;
     if (!hasRings || rings.empty())
       return;
-    int64_t devices = request.machine.devicesPerNode(), nodes = std::min(request.numNodes, mostRingNodes);
-    PlacedMesh mesh{{"node", "gpu"}, {request.numNodes, devices}}, smaller{mesh.names, {nodes, devices}};
-    Contender contender{Origin::Rings,
-                        assembleRings(request.collective, explore::turnedToNics(rings, request.machine)),
-                        "rings through all devices of a node and on to the next, both ways",
-                        mesh,
-                        "",
-                        {},
-                        {}};
-    if (nodes < request.numNodes)
-      contender.scaledFrom = smaller;
+    explore::Structure structure =
+        explore::ringsThroughNodes(request.collective, explore::turnedToNics(rings, request.machine),
+                                   std::min(request.numNodes, mostSimulatedNodes));
+    Contender contender{Origin::Rings, assemble(structure), structure.describe(), structure.mesh(), "", {}, {}};
+    contender.definition.name = "ringsThroughNodes";
+    PlacedMesh mesh = allRanks(), smaller = structure.mesh();
+    contender.isScaled = mesh.numRanks() != smaller.numRanks();
     Costs costs = ringsCoster.cost(0, contender.definition, smaller, "", [&](int64_t bytes) {
       return shrinkBytes(bytes, request.collective, mesh, smaller);
     });
@@ -296,26 +294,29 @@ private:
     result.numInSpace = found.numInSpace;
     for (const auto &[reason, count] : found.leftOut)
       result.leftOut[reason] += count;
-    std::map<std::pair<size_t, size_t>, bool> isKnown;
+    std::set<size_t> isNear;
     for (size_t size = 0; size < request.sizes.size(); ++size)
-      for (const explore::Ranked &ranked : explore::rank(found, size, 4 * numWanted())) {
-        if (std::exchange(isKnown[{ranked.structure, ranked.schedule}], true))
-          continue;
-        const explore::Structure &structure = found.structures[ranked.structure];
-        result.contenders.push_back({Origin::Explored, assemble(structure), structure.describe(), structure.mesh(),
-                                     structure.placement, coster.tried()[ranked.schedule],
-                                     found.costs[ranked.structure].seconds[ranked.schedule]});
-      }
+      for (const explore::Ranked &ranked : explore::rank(found, size, 2 * numNear()))
+        isNear.insert(ranked.structure);
+    for (size_t number : isNear) {
+      const explore::Structure &structure = found.structures[number];
+      for (size_t schedule = 0; schedule < coster.tried().size(); ++schedule)
+        if (found.costs[number].refusals[schedule].empty())
+          result.contenders.push_back({Origin::Explored, assemble(structure), structure.describe(), structure.mesh(),
+                                       structure.placement, coster.tried()[schedule],
+                                       found.costs[number].seconds[schedule]});
+    }
   }
 
   size_t numWanted() const { return request.numRunnersUp + 1; }
 
-  std::optional<size_t> fastest(Origin origin, size_t size) const {
-    std::optional<size_t> best;
-    for (size_t i = 0; i < result.contenders.size(); ++i)
-      if (result.contenders[i].origin == origin &&
-          (!best || result.contenders[i].seconds[size] < result.contenders[*best].seconds[size]))
-        best = i;
+  size_t numNear() const { return numWanted() + 1; } // structures of a size that are simulated
+
+  std::optional<Choice> fastest(Origin origin, size_t size) const {
+    std::optional<Choice> best;
+    for (const Choice &choice : near[size])
+      if (result.contenders[choice.contender].origin == origin && (!best || choice.seconds < best->seconds))
+        best = choice;
     return best;
   }
 
@@ -323,22 +324,46 @@ private:
     return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
   }
 
+  /// The fastest of an origin at a size, in closed form: so many structures, each with the schedules that take at most
+  /// twice as long as the best does with any.
+  void addNear(size_t size, bool (*isWanted)(Origin), size_t numStructures) {
+    std::vector<Choice> order;
+    for (size_t i = 0; i < result.contenders.size(); ++i)
+      if (isWanted(result.contenders[i].origin))
+        order.push_back({i, result.contenders[i].seconds[size]});
+    std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
+    std::vector<size_t> structures; // by their best contender
+    for (const Choice &choice : order) {
+      if (choice.seconds > 2 * order.front().seconds)
+        break;
+      const Contender &contender = result.contenders[choice.contender];
+      auto isOf = [&](size_t other) { return areOfOneStructure(result.contenders[other], contender); };
+      if (std::ranges::none_of(structures, isOf)) {
+        if (structures.size() == numStructures)
+          continue;
+        structures.push_back(choice.contender);
+      }
+      if (std::ranges::find(near[size], choice.contender, &Choice::contender) == near[size].end())
+        near[size].push_back(choice);
+    }
+  }
+
   /// The fastest at a size that were not refused, one of each structure. Of equal times the shipped one is first.
   std::vector<Choice> ranking(size_t size) const {
-    std::vector<Choice> order, chosen;
-    for (size_t i = 0; i < result.contenders.size(); ++i)
-      if (!refused[i] && result.contenders[i].origin != Origin::Rings)
-        order.push_back({i, result.contenders[i].seconds[size]});
+    std::vector<Choice> order, best;
+    for (const Choice &choice : near[size])
+      if (!refused[choice.contender] && result.contenders[choice.contender].origin != Origin::Rings)
+        order.push_back(choice);
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
     for (const Choice &choice : order) {
       auto isAlike = [&](const Choice &other) {
         return other.seconds == choice.seconds ||
                areOfOneStructure(result.contenders[other.contender], result.contenders[choice.contender]);
       };
-      if (chosen.size() < numWanted() && std::ranges::none_of(chosen, isAlike))
-        chosen.push_back(choice);
+      if (best.size() < numWanted() && std::ranges::none_of(best, isAlike))
+        best.push_back(choice);
     }
-    return chosen;
+    return best;
   }
 
   /// All that are ranked at some size, in order of number.
@@ -370,22 +395,28 @@ private:
     }
   }
 
-  /// Corrects the times of who is ranked, and orders them again.
-  void simulateChosen() {
+  /// Finds who is near the best at each size, and corrects their times.
+  void simulateNear() {
     result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
-    std::vector<size_t> numbers = chosen();
+    near.resize(request.sizes.size());
+    std::set<size_t> all;
+    for (size_t size = 0; size < near.size(); ++size) {
+      addNear(size, [](Origin origin) { return origin != Origin::Rings; }, numNear());
+      addNear(size, [](Origin origin) { return origin == Origin::Shipped; }, 1);
+      addNear(size, [](Origin origin) { return origin == Origin::Rings; }, 1);
+      for (const Choice &choice : near[size])
+        all.insert(choice.contender);
+    }
+    std::vector<size_t> numbers(all.begin(), all.end());
     std::vector<std::string> reasons(numbers.size());
     explore::forEach(numbers.size(), request.search.numThreads,
                      [&](unsigned thread, size_t i) { reasons[i] = simulate(thread, numbers[i]); });
     for (const std::string &reason : reasons)
       if (!reason.empty())
         ++result.notSimulated[reason];
-    for (SizeResult &size : result.sizes)
-      std::ranges::sort(size.best, {},
-                        [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
   }
 
-  /// Why it is not simulated; empty: it is, at all sizes where it is ranked.
+  /// Why it is not simulated; empty: it is, at all sizes where it is near the best.
   std::string simulate(unsigned thread, size_t number) {
     const Contender &contender = result.contenders[number];
     PlacedMesh mesh = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
@@ -409,9 +440,9 @@ private:
       if (mistake)
         return mistake->message;
     for (size_t size = 0; size < request.sizes.size(); ++size)
-      for (Choice &choice : result.sizes[size].best)
+      for (Choice &choice : near[size])
         if (choice.contender == number) {
-          int64_t bytes = shrinkBytes(request.sizes[size], request.collective, contender.mesh, mesh);
+          int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(), mesh);
           auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
           if (auto *mistake = std::get_if<CostMistake>(&outcome))
             return mistake->message;
@@ -445,7 +476,8 @@ private:
   const ExploreRequest &request;
   Coster coster, ringsCoster;
   Exploration result;
-  std::vector<bool> refused; // by contender
+  std::vector<std::vector<Choice>> near; // by size: who is simulated
+  std::vector<bool> refused;             // by contender
 };
 
 } // namespace
@@ -462,7 +494,7 @@ std::vector<cost::Prediction> predict(const Contender &contender, const ExploreR
     predictions[size].bytes = request.sizes[size];
     predictions[size].seconds = contender.seconds[size];
   }
-  if (!contender.scaledFrom.names.empty())
+  if (contender.isScaled)
     return predictions;
   Workshop workshop;
   std::string reason;

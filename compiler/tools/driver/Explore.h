@@ -32,24 +32,23 @@ struct Contender {
   std::string placement;
   Schedule schedule;
   std::vector<double> seconds; // by size, in closed form
-  /// The mesh that `seconds` come from, where that is not `mesh`; then there is no prediction by statement.
-  cost::PlacedMesh scaledFrom = {};
-  std::string provedOn = {}; // a mesh; empty: not looked at by the checker
+  bool isScaled = false;       // `seconds` are in proportion to those on `mesh`, which has fewer nodes
+  std::string provedOn = {};   // a mesh; empty: not looked at by the checker
 };
 
 /// A contender at one size.
 struct Choice {
   size_t contender; // by number
   double seconds;   // the closed form's, corrected by what the simulation says of it
-  /// What the simulation takes longer than the closed form, on `simulatedOn`; nothing: it was not simulated.
+  /// What the simulation takes longer than the closed form, on few nodes; nothing: it was not simulated.
   std::optional<double> correction = {};
 };
 
 struct SizeResult {
   cost::LowerBound bound;
   std::vector<Choice> best;      // explored or shipped, proved, of different structures, the fastest first
-  std::optional<size_t> shipped; // the fastest shipped one in closed form, by number
-  std::optional<size_t> rings;   // as NCCL and RCCL run them
+  std::optional<Choice> shipped; // the fastest shipped one, proved or not
+  std::optional<Choice> rings;   // as NCCL and RCCL run them
 };
 
 struct Exploration {
@@ -61,9 +60,9 @@ struct Exploration {
   int64_t simulatedNodes = 0;                 // at most so many
 };
 
-/// Costs candidates in closed form, and proves those that are among the best at some size; who is not proved is left
-/// out. Simulates those that stay, on few nodes, and orders them by the closed form times what the simulation takes
-/// longer than the closed form on these nodes. Throws ToolError (Usage) where nothing does the collective.
+/// Costs candidates in closed form, and simulates those that are near the best at some size, on few nodes. What the
+/// simulation takes longer than the closed form there corrects the closed form on all nodes. Proves those that are
+/// ranked then; who is not proved is left out. Throws ToolError (Usage) where nothing does the collective.
 Exploration explore(const ExploreRequest &request);
 
 /// The contender in the language, and under `comment`.
