@@ -65,14 +65,15 @@ class Installed(unittest.TestCase):
         for name in ["bin/kolo", "bin/kolo-lsp-server", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
                      "include/kolo/dsl/Language.h", "include/kolo/runtime/Communicator.h",
                      "include/kolo/runtime/PluginAbi.h", "lib/cmake/kolo/koloConfig.cmake",
-                     "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json"]:
+                     "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json",
+                     "share/kolo/machines/frontier.json", "share/kolo/report/report.html"]:
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
                                    r"lib/libkolo_(cuda|hip)\.so|include/kolo/(dsl|runtime)/\w+\.h|"
                                    r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json|"
-                                   r"share/kolo/report/[\w.-]+)\Z")
+                                   r"share/kolo/machines/[\w.-]+\.json|share/kolo/report/[\w.-]+)\Z")
 
     def test_no_file_names_the_source_or_the_first_prefix(self):
         for name in listing(self.prefix):

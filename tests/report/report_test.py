@@ -179,10 +179,10 @@ class Browser(unittest.TestCase):
                      "simulate": ["ringAllGather", "allPairsAllGather", "--mesh", "rank=8", "--bytes", "64K,1M"],
                      "explore": ["all_gather", "--structures", "4", "--bytes", "1K,1M"]}
         for command, flags in arguments.items():
-            run_kolo(command, *flags, "--machine", "frontier", "--html", self.path(command))
+            run_kolo(command, *flags, "--machine", "frontier", "--html", self.path("by-" + command))
             for width, height, scheme in SCREENS:
                 with self.subTest(command=command, width=width, scheme=scheme):
-                    self.browser.open(self.path(command), width, height, scheme)
+                    self.browser.open(self.path("by-" + command), width, height, scheme)
                     counts = self.browser.run(COUNTS)
                     self.assertEqual((counts["sizes"], counts["vertices"], counts["links"]), (2, 12, 40))
                     self.assertEqual(counts["ranks"], 8 if command == "simulate" else 0)
