@@ -1,11 +1,14 @@
 // PlacePipeline: cuts every chunk into slices that go through the phases of a program one behind the other.
 //   Before:  phase 0 ; phase 1
-//   After:   for t in 0 .. slices: if (0 <= t - 1 < slices) phase 1 of slice t - 1 ; if (t < slices) phase 0 of slice t
+//   After:   for t in 0 .. slices + 1: if (0 <= t - 2 < slices) {} ;
+//              if (0 <= t - 1 < slices) phase 1 of slice t - 1 ; if (t < slices) phase 0 of slice t
 // A phase is the code of one statement or loop at the top level of the choreography. One slice is in a phase while the
 // next slice is in the phase before, so that the links of both are busy. A slice is cut again into the lanes' parts:
 // part slice * lanes + lane of slices * lanes. Every phase keeps its number, by which InferSynchronisation moves the
-// waits at its end to the next phase. Requires channel form as VerifyProjected states it. Runs before synchronisation
-// is inferred, which finds what slices need of each other.
+// waits at its end to the next phase. Puts of the last phase have arrived one round later, so they get an empty phase
+// for their waits: without it, a rank would wait for a slice to arrive before it sends the next one. Requires channel
+// form as VerifyProjected states it. Runs before synchronisation is inferred, which finds what slices need of each
+// other.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 
@@ -40,6 +43,11 @@ SmallVector<Phase> collectPhases(ProgramOp program) {
   return phases;
 }
 
+bool hasPut(const Phase &phase) {
+  return llvm::any_of(
+      phase, [](Operation *op) { return op->walk([](PutOp) { return WalkResult::interrupt(); }).wasInterrupted(); });
+}
+
 struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
   using PlacePipelineBase::PlacePipelineBase;
 
@@ -47,6 +55,8 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
     SmallVector<Phase> phases = collectPhases(getOperation());
     if (depth <= 1 || phases.size() <= 1)
       return;
+    if (hasPut(phases.back()))
+      phases.emplace_back();
     KoloDialect::PipelinePhaseAttrHelper mark(&getContext());
     Location loc = getOperation().getLoc();
     OpBuilder builder = OpBuilder::atBlockEnd(&getOperation().getBody().front());

@@ -1,5 +1,6 @@
 // RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline{depth=4}),canonicalize,cse)' | FileCheck %s
 // RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline),canonicalize,cse)' | FileCheck %s --check-prefix=WHOLE
+// RUN: kolo-opt %s --pass-pipeline='builtin.module(kolo-project{transfers=push},kolo.chan.program(kolo-place-pipeline{depth=4},kolo-infer-synchronisation),canonicalize,cse)' | FileCheck %s --check-prefix=ARRIVED
 
 // Two phases and four slices: five rounds. The later phase comes first, for the slice before.
 // CHECK-LABEL: @twoPhases
@@ -40,4 +41,35 @@ kolo.choreography @twoPhases #kolo.collective<broadcast over 0> mesh ["rank"] me
   ^bb0(%me: index):
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// The last phase sends: one more round, for what it sent in the round before.
+// CHECK-LABEL: @lastSends
+// CHECK-DAG: [[ROUNDS:%.*]] = arith.constant 6
+// CHECK: scf.for {{.*}} to [[ROUNDS]]
+
+// WHOLE-LABEL: @lastSends
+// WHOLE-NOT: scf.for
+
+// ARRIVED-LABEL: @lastSends
+// ARRIVED: kolo.chan.wait 0
+// ARRIVED-NEXT: }
+// ARRIVED: kolo.chan.put
+// ARRIVED-NEXT: kolo.chan.signal 0
+// ARRIVED-NEXT: }
+// ARRIVED: kolo.chan.copy
+kolo.choreography @lastSends #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [flip %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
 }
