@@ -8,7 +8,8 @@
 //   - Elide: the pass tries a weaker credit for every transfer, and drops flushes and data signals. It keeps each
 //     change that the checker still proves.
 //   - Move: signals for reads go earlier and waits for data go later, in a pipeline into the next phase, as far as the
-//     checker still proves the program.
+//     checker still proves the program. A wait for data may stand for the entry credit of a transfer that follows: the
+//     variants of a stripe would take turns. The pass adds such credits, once per call, where that lets waits go later.
 // For speed, the search runs on meshes that are as small as the checker allows. If a larger mesh refutes the result,
 // the pass searches again on meshes of that size. CheckProgram proves all meshes in full at the end. Requires channel
 // form as VerifyProjected states it. Leaves programs alone that their author wrote in channel form.
@@ -62,10 +63,13 @@ private:
   Attempt attempt(const Choices &choices);
   bool strengthen(Choices &choices, const Attempt &refuted);
   void weaken(Choices &choices);
+  Choices withEntryCredits(const Choices &choices) const;
+  enum class WaitsMove { Last, First };
+  Attempt settle(const Choices &choices, WaitsMove order, size_t &numMoved);
   void elide(ProgramOp program);
   void elideFlushes(ProgramOp program);
   void elideSignals(ProgramOp program);
-  void moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
+  size_t moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
   void deferWaits(ProgramOp program);
   bool keepIfProved(OwningOpRef<ProgramOp> &program, OwningOpRef<ProgramOp> changed);
 
@@ -150,11 +154,44 @@ Attempt Inference::run() {
     current = attempt(choices);
   }
   weaken(choices);
-  current = attempt(choices);
+  size_t numMoved = 0;
+  current = settle(choices, WaitsMove::Last, numMoved);
+  if (Choices more = withEntryCredits(choices); more != choices) {
+    size_t numMovedThen = 0;
+    Attempt then = settle(more, WaitsMove::First, numMovedThen);
+    if (then.isProved() && numMovedThen > numMoved)
+      return then;
+  }
+  return current;
+}
+
+/// With the entry credits of transfers that stand beside others and have no credit.
+Choices Inference::withEntryCredits(const Choices &choices) const {
+  Choices more = choices;
+  SmallVector<ProjectedTransfer> transfers = findTransfers(base);
+  for (auto [number, transfer] : llvm::enumerate(transfers)) {
+    Block *block = transfer.move->getBlock();
+    bool hasNeighbour =
+        llvm::count_if(transfers, [&](const ProjectedTransfer &other) { return other.move->getBlock() == block; }) > 1;
+    const auto *entry = llvm::find(possible[number], CreditChoice{CreditKind::Entry, 0});
+    if (hasNeighbour && choices[number] == 0 && entry != possible[number].end())
+      more[number] = size_t(entry - possible[number].begin());
+  }
+  return more;
+}
+
+/// The program with these credits, without what it does not need, and with its ends moved; counts the waits that are.
+/// Waits that move first may need a credit that they would make redundant where they were.
+Attempt Inference::settle(const Choices &choices, WaitsMove order, size_t &numMoved) {
+  Attempt current = attempt(choices);
+  if (!current.isProved())
+    return current;
+  if (order == WaitsMove::First)
+    numMoved += moveEnds(*current.program, sinkWait);
   elide(*current.program);
   // Only statements that touch arriving data wait for it; a rank says at once that its data is ready.
   moveEnds(*current.program, raiseSignal);
-  moveEnds(*current.program, sinkWait);
+  numMoved += moveEnds(*current.program, sinkWait);
   deferWaits(*current.program);
   return current;
 }
@@ -236,8 +273,9 @@ void Inference::elideSignals(ProgramOp program) {
   }
 }
 
-/// Tries one end of every transfer at other places, the best first.
-void Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move) {
+/// Tries one end of every transfer at other places, the best first. Gives the number of those that it moved.
+size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move) {
+  size_t numMoved = 0;
   for (size_t number = 0; number < findTransfers(program).size(); ++number)
     for (size_t place = 0;; ++place) {
       OwningOpRef<ProgramOp> copy(program.clone());
@@ -246,8 +284,10 @@ void Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTra
       if (check(*copy))
         continue;
       replaceBody(program, *copy);
+      ++numMoved;
       break;
     }
+  return numMoved;
 }
 
 /// In a pipeline, the next phase of a slice comes one round later. Its ranks wait only then.
