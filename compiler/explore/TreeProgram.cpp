@@ -96,8 +96,8 @@ void gatherInto(Choreography &c, const TreePacking &packing) {
   auto [d] = c.dims<1>();
   Buffer in = c.input().grid(packing.treesPerRoot), out = c.output().grid(d, packing.treesPerRoot);
   auto own = [&](auto, auto piece) { return in[piece]; };
+  c.copy(in, out[c.rank()]);
   treeAllGather(c, d, roundsOutward(packing), own, [&](auto block, auto piece) { return out[{block, piece}]; });
-  c.copy(in, out[c.rank()]); // last: it is one more phase, in which ranks wait for what arrives in the phase before
 }
 
 void reduceAndScatter(Choreography &c, const TreePacking &packing) {

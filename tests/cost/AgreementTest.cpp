@@ -78,7 +78,6 @@ constexpr const char *credits = "the closed form has no credits but those of the
 constexpr const char *neighbours =
     "a rank goes on as soon as its own neighbours let it; the closed form lets every step wait for the slowest rank";
 constexpr const char *sharing = "transfers of several steps or statements are under way at once, and share a port";
-constexpr const char *turns = "with entry credits, a lane waits for one direction before it feeds the other";
 
 const std::map<std::string, Difference> differences = {
     {"allPairsReduceScatter", {credits, 0.49, 1.02}},
@@ -108,7 +107,6 @@ const std::map<std::string, Difference> differences = {
     {"slottedRingAllReduce", {neighbours, 0.98, 3.14}},
     {"twoLevelAllToAll", {credits, 0.60, 1.03}},
     {"twoSlotRingAllReduce", {sharing, 0.86, 1.56}},
-    {"twoWayRingAllGather", {turns, 0.48, 1.02}},
     {"twoWayRingAllReduce", {neighbours, 0.98, 1.31}},
 };
 
