@@ -2,7 +2,6 @@
 #include "Commands.h"
 #include "CostReport.h"
 #include "driver/Kinds.h"
-#include "report/Report.h"
 
 #include "compiler/cost/ClosedForm.h"
 #include "ir/Kolo.h"
@@ -21,8 +20,7 @@ namespace {
 struct CostCommand {
   CostOptions options;
   CostedPrograms programs;
-  bool wantsBreakdown = false;
-  std::string html;
+  ReportOutput output;
 
   void run();
 
@@ -61,24 +59,12 @@ void CostCommand::run() {
   runtime::Mesh mesh = options.parsedMesh();
   cost::Machine machine = options.readMachine();
   (void)options.sizes(); // mistakes first
-  if (options.json && !options.writesToStandardOutput())
-    checkWritable(*options.json, "--json");
-  checkReport(html);
-  checkWritable(html, "--html");
+  output.check(options);
   std::vector<CompileRequest> requests = programs.makeRequests(mesh);
   CostReport report = startReport(options, machine, requests, "closed form");
   for (const CompileRequest &request : requests)
     report.schedules.push_back(costOf(request, machine));
-  nlohmann::ordered_json json = toJson(report);
-  if (!html.empty())
-    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine)}), "--html");
-  if (options.writesToStandardOutput()) {
-    fmt::print("{}\n", json.dump(2));
-    return;
-  }
-  if (options.json)
-    writeWhole(*options.json, json.dump(2) + "\n", "--json");
-  print(report, wantsBreakdown);
+  output.write(report, options, machine, nlohmann::ordered_json::array());
 }
 
 } // namespace
@@ -88,9 +74,7 @@ void addCostCommand(CLI::App &app) {
   auto cost = std::make_shared<CostCommand>();
   cost->programs.addTo(*command);
   cost->options.addTo(*command);
-  command->add_flag("--breakdown", cost->wantsBreakdown,
-                    "what each statement costs, for every size; without it, for the largest one");
-  command->add_option("--html", cost->html, "also as a page for a browser, to this file");
+  cost->output.addTo(*command);
   command->callback([cost] { cost->run(); });
 }
 

@@ -1,6 +1,7 @@
 #include "CostReport.h"
 #include "driver/Kinds.h"
 #include "driver/Schedules.h"
+#include "report/Report.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -125,6 +126,17 @@ void printSchedule(const CostReport &report, const CostedSchedule &schedule, boo
       printBreakdown(size, source);
 }
 
+void print(const CostReport &report, bool everyBreakdown) {
+  bool isComparison = report.schedules.size() > 1;
+  if (isComparison)
+    printSideBySide(report);
+  for (const CostedSchedule &schedule : report.schedules) {
+    if (isComparison)
+      fmt::print("\n");
+    printSchedule(report, schedule, everyBreakdown);
+  }
+}
+
 } // namespace
 
 std::string sourceLine(const std::string &file, unsigned line) { return SourceText().line(file, line); }
@@ -168,15 +180,32 @@ Json toJson(const CostReport &report) {
   return result;
 }
 
-void print(const CostReport &report, bool everyBreakdown) {
-  bool isComparison = report.schedules.size() > 1;
-  if (isComparison)
-    printSideBySide(report);
-  for (const CostedSchedule &schedule : report.schedules) {
-    if (isComparison)
-      fmt::print("\n");
-    printSchedule(report, schedule, everyBreakdown);
+void ReportOutput::addTo(CLI::App &command) {
+  command.add_flag("--breakdown", wantsBreakdown,
+                   "what each statement costs, for every size; without it, for the largest one");
+  command.add_option("--html", html, "also as a page for a browser, to this file");
+}
+
+void ReportOutput::check(const CostOptions &options) const {
+  if (options.json && !options.writesToStandardOutput())
+    checkWritable(*options.json, "--json");
+  checkReport(html);
+  checkWritable(html, "--html");
+}
+
+void ReportOutput::write(const CostReport &report, const CostOptions &options, const cost::Machine &machine,
+                         const Json &timelines) const {
+  Json json = toJson(report);
+  if (!html.empty())
+    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine), .timelines = timelines}),
+               "--html");
+  if (options.writesToStandardOutput()) {
+    fmt::print("{}\n", json.dump(2));
+    return;
   }
+  if (options.json)
+    writeWhole(*options.json, json.dump(2) + "\n", "--json");
+  print(report, wantsBreakdown);
 }
 
 } // namespace kolo::tools

@@ -46,8 +46,19 @@ CostReport startReport(const CostOptions &options, const cost::Machine &machine,
 /// The author's line without its indentation; empty where the file cannot be read.
 std::string sourceLine(const std::string &file, unsigned line);
 
-/// On standard output: a table by size; of several schedules, first one that has them side by side. Then what each
-/// statement costs, for the largest size or for all.
-void print(const CostReport &report, bool everyBreakdown);
+/// Where a report goes: --breakdown and --html, beside --json.
+struct ReportOutput {
+  bool wantsBreakdown = false;
+  std::string html;
+
+  void addTo(CLI::App &command);
+  /// Throws ToolError (Usage) where a file cannot be written: to be asked before anything is costed.
+  void check(const CostOptions &options) const;
+  /// To the files that are asked for. On standard output, JSON or tables: one by size, of several schedules first one
+  /// that has them side by side; then what each statement costs, for the largest size or for all. `timelines`: of the
+  /// page, see ReportExtras.
+  void write(const CostReport &report, const CostOptions &options, const cost::Machine &machine,
+             const nlohmann::ordered_json &timelines) const;
+};
 
 } // namespace kolo::tools

@@ -20,8 +20,8 @@ struct SimulateCommand {
   CostOptions options;
   CostedPrograms programs;
   int64_t numCalls = 1;
-  bool wantsBreakdown = false;
-  std::string trace, html;
+  ReportOutput output;
+  std::string trace;
 
   void run();
 
@@ -62,7 +62,7 @@ void SimulateCommand::keepTimeline(const cost::Simulation &simulation, const cos
 cost::SimulationOutcome SimulateCommand::predict(const cost::Simulation &simulation, const cost::Machine &machine,
                                                  const cost::Placement &placement, const std::string &name,
                                                  int64_t bytes) {
-  bool isOnPage = !html.empty() && bytes == options.sizes().back();
+  bool isOnPage = !output.html.empty() && bytes == options.sizes().back();
   cost::Timeline timeline;
   auto result = simulation.predict(bytes, isOnPage || !trace.empty() ? &timeline : nullptr);
   // A program whose timeline is too long has a page all the same.
@@ -106,10 +106,7 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
 }
 
 void SimulateCommand::checkFlags() const {
-  if (options.json && !options.writesToStandardOutput())
-    checkWritable(*options.json, "--json");
-  checkReport(html);
-  checkWritable(html, "--html");
+  output.check(options);
   checkWritable(trace, "--trace");
   if (!trace.empty() && options.sizes().size() > 1)
     throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, for example --bytes 1M");
@@ -126,17 +123,7 @@ void SimulateCommand::run() {
   CostReport report = startReport(options, machine, requests, "simulation");
   for (const CompileRequest &request : requests)
     report.schedules.push_back(simulate(request, machine));
-  nlohmann::ordered_json json = toJson(report);
-  if (!html.empty())
-    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine), .timelines = timelines}),
-               "--html");
-  if (options.writesToStandardOutput()) {
-    fmt::print("{}\n", json.dump(2));
-    return;
-  }
-  if (options.json)
-    writeWhole(*options.json, json.dump(2) + "\n", "--json");
-  print(report, wantsBreakdown);
+  output.write(report, options, machine, timelines);
 }
 
 } // namespace
@@ -149,12 +136,9 @@ void addSimulateCommand(CLI::App &app) {
   command->add_option("--calls", simulate->numCalls, "calls that follow each other at once; times are the mean of one")
       ->check(CLI::Range(int64_t(1), int64_t(1'000'000)))
       ->capture_default_str();
-  command->add_flag("--breakdown", simulate->wantsBreakdown,
-                    "what each statement costs, for every size; without it, for the largest one");
+  simulate->output.addTo(*command);
   command->add_option("--trace", simulate->trace,
                       "also writes a timeline, which ui.perfetto.dev opens: what every rank does when");
-  command->add_option("--html", simulate->html,
-                      "also as a page for a browser, to this file; timelines are of the largest number of bytes");
   command->callback([simulate] { simulate->run(); });
 }
 
