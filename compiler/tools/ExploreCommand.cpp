@@ -229,7 +229,7 @@ std::string commentFor(const Report &report, const std::vector<size_t> &numbers)
   for (size_t number : numbers) {
     const Contender &contender = report.contender(number);
     text +=
-        fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted in closed form:{}\n", meshText(contender.mesh),
+        fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted:{}\n", meshText(contender.mesh),
                     contender.placement.empty() ? "" : " --placement " + contender.placement,
                     tools::toJson(contender.schedule).dump(), winsOf(report, number));
   }

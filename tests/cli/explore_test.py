@@ -45,6 +45,15 @@ class Explore(ToolTest):
                     if statement["line"]:  # the row of the entry has none
                         self.assertRegex(lines[statement["line"] - 1], r"c\.(send|copy|reduce|inPlace)\(")
 
+    def test_comes_near_the_bound_of_one_frontier_node(self):
+        """By a packing of trees; the rings of RCCL reach two thirds."""
+        found = json.loads(self.succeeds("explore", "all_gather", "--machine", "frontier", "--bytes", "1G", "--json", "-"))
+        row = found["frontier"][0]
+        self.assertRegex(row["ranked"][0]["name"], "Trees")
+        self.assertGreater(row["boundSeconds"] / row["ranked"][0]["seconds"], 0.92)
+        rings = found["schedules"][row["rings"]]["sizes"][0]
+        self.assertAlmostEqual(rings["fractionOfBound"], 0.66, delta=0.02)
+
     def test_gives_the_same_for_the_same_seed(self):
         first, second = (self.explored("all_to_all", "--nodes", "16", "--bytes", "1M", "--seed", "3", "--threads", threads)
                          for threads in ("1", "2"))

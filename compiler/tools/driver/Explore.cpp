@@ -298,14 +298,28 @@ private:
     for (size_t size = 0; size < request.sizes.size(); ++size)
       for (const explore::Ranked &ranked : explore::rank(found, size, 2 * numNear()))
         isNear.insert(ranked.structure);
+    for (size_t size = 0; size < request.sizes.size(); ++size)
+      if (std::optional<size_t> trees = bestTrees(found, size))
+        isNear.insert(*trees);
     for (size_t number : isNear) {
       const explore::Structure &structure = found.structures[number];
       for (size_t schedule = 0; schedule < coster.tried().size(); ++schedule)
         if (found.costs[number].refusals[schedule].empty())
           result.contenders.push_back({Origin::Explored, assemble(structure), structure.describe(), structure.mesh(),
                                        structure.placement, coster.tried()[schedule],
-                                       found.costs[number].seconds[schedule]});
+                                       found.costs[number].seconds[schedule], structure.usesTrees()});
     }
+  }
+
+  /// The structure with trees that is the fastest at a size, in closed form.
+  static std::optional<size_t> bestTrees(const explore::SearchResult &found, size_t size) {
+    std::optional<std::pair<double, size_t>> best;
+    for (size_t number = 0; number < found.structures.size(); ++number)
+      if (found.structures[number].usesTrees())
+        for (const std::vector<double> &seconds : found.costs[number].seconds)
+          if (!seconds.empty() && (!best || seconds[size] < best->first))
+            best = {seconds[size], number};
+    return best ? std::optional(best->second) : std::nullopt;
   }
 
   size_t numWanted() const { return request.numRunnersUp + 1; }
@@ -324,12 +338,12 @@ private:
     return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
   }
 
-  /// The fastest of an origin at a size, in closed form: so many structures, each with the schedules that take at most
+  /// The fastest of a kind at a size, in closed form: so many structures, each with the schedules that take at most
   /// twice as long as the best does with any.
-  void addNear(size_t size, bool (*isWanted)(Origin), size_t numStructures) {
+  void addNear(size_t size, bool (*isWanted)(const Contender &), size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.contenders.size(); ++i)
-      if (isWanted(result.contenders[i].origin))
+      if (isWanted(result.contenders[i]))
         order.push_back({i, result.contenders[i].seconds[size]});
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
     std::vector<size_t> structures; // by their best contender
@@ -401,9 +415,11 @@ private:
     near.resize(request.sizes.size());
     std::set<size_t> all;
     for (size_t size = 0; size < near.size(); ++size) {
-      addNear(size, [](Origin origin) { return origin != Origin::Rings; }, numNear());
-      addNear(size, [](Origin origin) { return origin == Origin::Shipped; }, 1);
-      addNear(size, [](Origin origin) { return origin == Origin::Rings; }, 1);
+      addNear(size, [](const Contender &contender) { return contender.origin != Origin::Rings; }, numNear());
+      addNear(size, [](const Contender &contender) { return contender.origin == Origin::Shipped; }, 1);
+      addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
+      // The closed form lets the rounds of a tree's level follow each other, though they go over different links.
+      addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 1);
       for (const Choice &choice : near[size])
         all.insert(choice.contender);
     }
