@@ -201,7 +201,8 @@ uint32_t LoadModel::bordersBetween(size_t dim, const DimStep &step, int64_t dist
   double before = 0;
   for (size_t number = 0; number <= borders.size(); ++number) {
     int64_t length = number < borders.size() ? borders[number].lengths[dim] / inNode : nodes;
-    double inside = double(nodes / length) * pairsInside(length) + pairsInside(nodes % length);
+    int64_t numWhole = nodes / length;
+    double inside = double(numWhole) * pairsInside(length) + pairsInside(nodes % length);
     if (inside > before)
       result |= uint32_t(1) << number;
     before = inside;

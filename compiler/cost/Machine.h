@@ -162,7 +162,7 @@ public:
 
   /// From one device of a node to another: fewest hops, then the widest narrowest link, then the lowest vertices. To
   /// itself: empty. Memory is not part of routes; who moves data counts it.
-  const Route &route(int from, int to) const { return routes[size_t(from * devices + to)]; }
+  const Route &route(int from, int to) const { return routes[size_t(from) * size_t(devices) + size_t(to)]; }
   /// Through the nearest NIC, by hops and then by width as above; with several that are equally near, device d takes
   /// them in turn. The NIC's wire is the last resource, and the first one of the way back. Empty where there is no
   /// network.

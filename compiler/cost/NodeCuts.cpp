@@ -61,11 +61,11 @@ void NodeCuts::addEdges(int64_t workingSetBytes) {
   for (const Link &link : machine.links()) {
     double capacity = machine.linkClasses()[size_t(link.linkClass)].bandwidth.mostFrom(workingSetBytes) * link.count;
     int nic = isNic(link.from) ? link.from : isNic(link.to) ? link.to : -1;
-    if (nic < 0)
-      edges.push_back({link.from, link.to, capacity});
-    else if (usesNetwork && numLinks[size_t(nic)] == 1)
+    if (nic >= 0 && !usesNetwork)
+      continue;
+    if (nic >= 0 && numLinks[size_t(nic)] == 1)
       edges.push_back({link.from + link.to - nic, network, std::min(capacity, wireOf(nic))});
-    else if (usesNetwork)
+    else
       edges.push_back({link.from, link.to, capacity});
   }
   for (int vertex = 0; vertex < network; ++vertex)

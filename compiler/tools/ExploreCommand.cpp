@@ -228,10 +228,9 @@ std::string commentFor(const Report &report, const std::vector<size_t> &numbers)
                                  report.request.machine.name(), first.description, report.command.text());
   for (size_t number : numbers) {
     const Contender &contender = report.contender(number);
-    text +=
-        fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted:{}\n", meshText(contender.mesh),
-                    contender.placement.empty() ? "" : " --placement " + contender.placement,
-                    tools::toJson(contender.schedule).dump(), winsOf(report, number));
+    text += fmt::format("\nBest with --mesh {}{}, schedule {}, as predicted:{}\n", meshText(contender.mesh),
+                        contender.placement.empty() ? "" : " --placement " + contender.placement,
+                        tools::toJson(contender.schedule).dump(), winsOf(report, number));
   }
   return text;
 }

@@ -68,7 +68,7 @@ private:
   OwningOpRef<ModuleOp> module;
 };
 
-constexpr int64_t MiB = int64_t(1) << 20, GiB = int64_t(1) << 30;
+constexpr int64_t mib = int64_t(1) << 20, gib = int64_t(1) << 30;
 
 double gigabytesPerSecond(const ClosedForm &cost, int64_t bytes) { return double(bytes) / cost.seconds(bytes) / 1e9; }
 
@@ -84,7 +84,7 @@ class TextbookCosts : public testing::TestWithParam<Oracle> {};
 
 TEST_P(TextbookCosts, AreReproducedWithin0Point1Percent) {
   Machine machine = alphaBeta();
-  double seconds = Prepared(GetParam().algorithm, {8}).on(machine, {8}).seconds(8 * MiB);
+  double seconds = Prepared(GetParam().algorithm, {8}).on(machine, {8}).seconds(8 * mib);
   EXPECT_NEAR(seconds * 1e6, GetParam().microseconds, GetParam().microseconds * 1e-3);
 }
 
@@ -108,9 +108,9 @@ INSTANTIATE_TEST_SUITE_P(Closed, TextbookCosts,
 TEST(Frontier, RcclsRingsOnOneNodeGive228Point6GigabytesPerSecond) {
   ClosedForm cost = Prepared("rcclRingsAllGather", {8}).on(frontier(), {8});
   // Without the copy of a rank's own block, which those figures leave out.
-  const StatementCost rings = cost.predict(64 * GiB).statements.back();
+  const StatementCost rings = cost.predict(64 * gib).statements.back();
   EXPECT_EQ(rings.executions, 8 * 7);
-  EXPECT_NEAR(64 * GiB / rings.seconds / 1e9, 228.6, 0.2);
+  EXPECT_NEAR(64 * gib / rings.seconds / 1e9, 228.6, 0.2);
 }
 
 /// The pairs of Frontier's MI250X, four of them behind a switch that is as fast as a module's links: what the figures
@@ -137,9 +137,9 @@ Machine pairsBehindASwitch() {
 TEST(Frontier, AnAllGatherByThreeLevelsGains70PercentByAPipeline) {
   Machine machine = pairsBehindASwitch();
   test::Sizes mesh = {1, 4, 2};
-  double plain = gigabytesPerSecond(Prepared("threeLevelAllGather", mesh).on(machine, mesh), GiB);
+  double plain = gigabytesPerSecond(Prepared("threeLevelAllGather", mesh).on(machine, mesh), gib);
   double pipelined =
-      gigabytesPerSecond(Prepared("threeLevelAllGather", mesh, {.pipelineDepth = 16}).on(machine, mesh), GiB);
+      gigabytesPerSecond(Prepared("threeLevelAllGather", mesh, {.pipelineDepth = 16}).on(machine, mesh), gib);
   EXPECT_NEAR(plain, 182, 1);
   EXPECT_GT(pipelined, 300);
   EXPECT_LT(pipelined, 333.4);
@@ -148,10 +148,10 @@ TEST(Frontier, AnAllGatherByThreeLevelsGains70PercentByAPipeline) {
 // HiCCL measured 8, 40 and 77 GB/s on 4 nodes, within 2 (Hidayetoglu et al., 2024). Those are figures of a real
 // network; a model knows no more than what its machine file says.
 TEST(Frontier, HicclsLadderIsClimbed) {
-  double direct = gigabytesPerSecond(Prepared("allPairsAllGather", {32}).on(frontier(), {32}), GiB);
-  double hierarchical = gigabytesPerSecond(Prepared("railAllGather", {4, 8}).on(frontier(), {4, 8}), GiB);
+  double direct = gigabytesPerSecond(Prepared("allPairsAllGather", {32}).on(frontier(), {32}), gib);
+  double hierarchical = gigabytesPerSecond(Prepared("railAllGather", {4, 8}).on(frontier(), {4, 8}), gib);
   double pipelined =
-      gigabytesPerSecond(Prepared("railAllGather", {4, 8}, {.pipelineDepth = 16}).on(frontier(), {4, 8}), GiB);
+      gigabytesPerSecond(Prepared("railAllGather", {4, 8}, {.pipelineDepth = 16}).on(frontier(), {4, 8}), gib);
   fmt::print("GB/s, predicted / measured by HiCCL: direct {:.1f} / 8 = {:.2f}, hierarchical {:.1f} / 40 = {:.2f}, "
              "pipelined {:.1f} / 77 = {:.2f}\n",
              direct, direct / 8, hierarchical, hierarchical / 40, pipelined, pipelined / 77);
@@ -166,8 +166,8 @@ TEST(Frontier, RailsBeatFlatRingsTheMoreTheMoreDevicesThereAre) {
   Prepared rail("railRecursiveAllGather", {8, 8}), ring("ringAllGather", {64});
   double last = 1;
   for (int64_t devices = 64; devices <= 2048; devices *= 2) {
-    double railSeconds = rail.on(frontier(), {devices / 8, 8}).seconds(64 * MiB);
-    double ringSeconds = ring.on(frontier(), {devices}).seconds(64 * MiB);
+    double railSeconds = rail.on(frontier(), {devices / 8, 8}).seconds(64 * mib);
+    double ringSeconds = ring.on(frontier(), {devices}).seconds(64 * mib);
     fmt::print("{} GCDs, 64 MiB: flat ring {:.2f} ms, rails {:.2f} ms, {:.1f} times\n", devices, ringSeconds * 1e3,
                railSeconds * 1e3, ringSeconds / railSeconds);
     EXPECT_GT(ringSeconds / railSeconds, last);
@@ -184,7 +184,7 @@ double createSeconds(Prepared &prepared, const Machine &machine, const test::Siz
   double best = 1e9;
   for (int i = 0; i < times; ++i) {
     auto start = std::chrono::steady_clock::now();
-    (void)prepared.on(machine, mesh).seconds(MiB);
+    (void)prepared.on(machine, mesh).seconds(mib);
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best;
@@ -229,20 +229,20 @@ TEST(ClosedForm, CostsAMillionRanksInTheTimeOf64) {
   Prepared ring("ringAllGather", {64}), rail("railAllGather", {8, 8});
   EXPECT_LT(createSeconds(ring, machine, {1048576}), 10e-3);
   EXPECT_LT(createSeconds(rail, machine, {131072, 8}), 10e-3);
-  EXPECT_GT(ring.on(machine, {1048576}).seconds(MiB), 1048575 * 3.6e-6);
+  EXPECT_GT(ring.on(machine, {1048576}).seconds(mib), 1048575 * 3.6e-6);
 }
 
 TEST(ClosedForm, TakesTheTimeOfALoopWhoseStepsDifferFromEachOfThem) {
   // Two groups of ranks: step k crosses the border between groups for min(k, n - k) ranks each way.
   ClosedForm cost = Prepared("pairwiseAllToAll", {64}).on(frontier(), {2048});
-  EXPECT_GT(cost.seconds(GiB), 0);
-  EXPECT_EQ(cost.predict(GiB).statements.back().executions, 2047);
+  EXPECT_GT(cost.seconds(gib), 0);
+  EXPECT_EQ(cost.predict(gib).statements.back().executions, 2047);
 }
 
 TEST(ClosedForm, AddsUpToItsStatements) {
   for (int64_t depth : {1, 4}) {
     ClosedForm cost = Prepared("hierarchicalAllReduce", {4, 8}, {.pipelineDepth = depth}).on(frontier(), {128, 8});
-    Prediction prediction = cost.predict(16 * MiB);
+    Prediction prediction = cost.predict(16 * mib);
     double seconds = 0;
     for (const StatementCost &statement : prediction.statements) {
       seconds += statement.seconds;
@@ -250,7 +250,7 @@ TEST(ClosedForm, AddsUpToItsStatements) {
       EXPECT_TRUE(statement.line == 0 || !statement.file.empty());
     }
     EXPECT_NEAR(seconds, prediction.seconds, 1e-9 * seconds);
-    EXPECT_DOUBLE_EQ(prediction.seconds, cost.seconds(16 * MiB));
+    EXPECT_DOUBLE_EQ(prediction.seconds, cost.seconds(16 * mib));
     for (const ResourceLoad &load : prediction.loads)
       EXPECT_LE(load.share, 1 + 1e-9) << load.resource;
   }
@@ -261,15 +261,15 @@ TEST(ClosedForm, PacketsTakeTheirLatencyAndTheirShareOfBandwidth) {
   ClosedForm bulk = Prepared("allPairsAllGather", mesh).on(frontier(), mesh),
              ll = Prepared("allPairsAllGather", mesh, {.protocol = Protocol::LL}).on(frontier(), mesh);
   EXPECT_LT(ll.seconds(1024) * 3, bulk.seconds(1024));
-  EXPECT_NEAR(ll.seconds(16 * GiB) / bulk.seconds(16 * GiB), 5, 0.3); // RCCL's factor of this board
+  EXPECT_NEAR(ll.seconds(16 * gib) / bulk.seconds(16 * gib), 5, 0.3); // RCCL's factor of this board
 }
 
 TEST(ClosedForm, LooksAtRanksThatDifferAndSaysWhereThatIsTooMuch) {
   // The worst way of a tree: with reach 2^k, from the root to its child; on the whole of Frontier in 17 rounds.
   Prepared tree("binomialBroadcast", {8});
-  EXPECT_GT(tree.on(frontier(), {75264}).seconds(MiB), 17 * MiB / 25e9 / 2);
+  EXPECT_GT(tree.on(frontier(), {75264}).seconds(mib), 17 * mib / 25e9 / 2);
   Prepared everyPair("unevenAllPairs", {8});
-  EXPECT_GT(everyPair.on(frontier(), {64}).seconds(MiB), 0);
+  EXPECT_GT(everyPair.on(frontier(), {64}).seconds(mib), 0);
   auto refused = everyPair.tryOn(frontier(), {75264});
   ASSERT_TRUE(std::holds_alternative<CostMistake>(refused));
   const std::string &message = std::get<CostMistake>(refused).message;

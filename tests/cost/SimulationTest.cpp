@@ -17,7 +17,7 @@ namespace {
 
 using test::Sizes;
 
-constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
+constexpr int64_t kib = 1 << 10, mib = 1 << 20;
 
 Machine machineOf(const std::string &name) {
   auto machine = Machine::read(name);
@@ -94,7 +94,7 @@ class Textbook : public testing::TestWithParam<Oracle> {};
 TEST_P(Textbook, FormulaHolds) {
   Case what = shipped(GetParam().name, {8});
   what.schedule.synchronisation = GetParam().synchronisation;
-  double microseconds = secondsWithoutEntry(predict(alphaBeta(), what, 8 * MiB)) * 1e6;
+  double microseconds = secondsWithoutEntry(predict(alphaBeta(), what, 8 * mib)) * 1e6;
   EXPECT_NEAR(microseconds - GetParam().numCredits, GetParam().microseconds, 1e-3 * GetParam().microseconds);
 }
 
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(AlphaBeta, Textbook,
 TEST(Simulation, PacketsTakeOneLatencyWithoutSignals) {
   Case what = shipped("ringAllGather", {8});
   what.schedule.protocol = Protocol::LL;
-  EXPECT_NEAR(secondsWithoutEntry(predict(alphaBeta(), what, 8 * MiB)) * 1e6, 300.60, 0.3);
+  EXPECT_NEAR(secondsWithoutEntry(predict(alphaBeta(), what, 8 * mib)) * 1e6, 300.60, 0.3);
 }
 
 // --- What holds of every prediction ---
@@ -126,7 +126,7 @@ TEST_P(EveryShippedAlgorithm, TakesAtLeastTheBoundAndRowsAddUp) {
     Machine machine = machineOf(machineName);
     Case what{definition, test::smallMesh(definition)};
     withSimulation(machine, what, [&](const Simulation &simulation) {
-      for (int64_t bytes : {KiB, MiB, 64 * MiB}) {
+      for (int64_t bytes : {kib, mib, 64 * mib}) {
         Prediction prediction = outcomeOf(simulation, bytes).prediction;
         double rows = 0;
         for (const StatementCost &row : prediction.statements)
@@ -156,7 +156,7 @@ TEST(Simulation, GivesTheSameEveryTime) {
   for (int i = 0; i < 2; ++i)
     withSimulation(machine, what, [&](const Simulation &simulation) {
       Timeline timeline;
-      seconds.push_back(outcomeOf(simulation, MiB, &timeline).prediction.seconds);
+      seconds.push_back(outcomeOf(simulation, mib, &timeline).prediction.seconds);
       std::vector<StatementLabel> labels(simulation.statements().size());
       traces.push_back(perfettoTrace(timeline, labels, std::vector<std::string>(32, "rank")));
     });
@@ -166,8 +166,8 @@ TEST(Simulation, GivesTheSameEveryTime) {
 
 TEST(Simulation, ChunksOfUnequalLengthTakeAsLongAsEqualOnes) {
   withSimulation(alphaBeta(), shipped("ringAllReduce", {8}), [&](const Simulation &simulation) {
-    double equal = outcomeOf(simulation, 8 * MiB).prediction.seconds;
-    double unequal = outcomeOf(simulation, 8 * MiB + 8).prediction.seconds;
+    double equal = outcomeOf(simulation, 8 * mib).prediction.seconds;
+    double unequal = outcomeOf(simulation, 8 * mib + 8).prediction.seconds;
     EXPECT_GE(unequal, equal);
     EXPECT_NEAR(unequal, equal, 2e-5 * equal);
   });
@@ -175,9 +175,9 @@ TEST(Simulation, ChunksOfUnequalLengthTakeAsLongAsEqualOnes) {
 
 TEST(Simulation, CallsThatFollowEachOtherOverlapAtMost) {
   Case what = shipped("ringAllGather", {8});
-  double one = predict(alphaBeta(), what, MiB).seconds;
+  double one = predict(alphaBeta(), what, mib).seconds;
   what.options.numCalls = 10;
-  double mean = predict(alphaBeta(), what, MiB).seconds;
+  double mean = predict(alphaBeta(), what, mib).seconds;
   EXPECT_LE(mean, one * (1 + 1e-9));
   EXPECT_GE(mean, 0.9 * one);
 }
@@ -185,16 +185,16 @@ TEST(Simulation, CallsThatFollowEachOtherOverlapAtMost) {
 TEST(Simulation, PutsOfOneRankShareItsPort) {
   // The root of a binomial tree sends to its 3 children at once, and each child's subtree waits for its third of the
   // port: 3 + 2 + 1 blocks instead of the 3 of a root that sends to one child after the other.
-  double microseconds = secondsWithoutEntry(predict(alphaBeta(), shipped("binomialBroadcast", {8}), 8 * MiB)) * 1e6;
+  double microseconds = secondsWithoutEntry(predict(alphaBeta(), shipped("binomialBroadcast", {8}), 8 * mib)) * 1e6;
   EXPECT_NEAR(microseconds, 3 + 6 * 335.544, 1);
 }
 
 TEST(Simulation, TrafficIsWhatRanksSend) {
   withSimulation(alphaBeta(), shipped("ringAllGather", {8}), [&](const Simulation &simulation) {
-    std::vector<std::vector<double>> traffic = outcomeOf(simulation, 8 * MiB).traffic;
+    std::vector<std::vector<double>> traffic = outcomeOf(simulation, 8 * mib).traffic;
     for (size_t from = 0; from < 8; ++from)
       for (size_t to = 0; to < 8; ++to)
-        EXPECT_EQ(traffic[from][to], to == (from + 1) % 8 ? 7.0 * MiB : 0);
+        EXPECT_EQ(traffic[from][to], to == (from + 1) % 8 ? 7.0 * mib : 0);
   });
 }
 
@@ -212,7 +212,7 @@ TEST(Simulation, RefusesMoreRanksThanItTakes) {
 TEST(Simulation, Takes4096Ranks) {
   Machine machine = machineOf("frontier");
   withSimulation(machine, shipped("recursiveDoublingAllGather", {4096}), [&](const Simulation &simulation) {
-    SimulationOutcome outcome = outcomeOf(simulation, 256 * MiB);
+    SimulationOutcome outcome = outcomeOf(simulation, 256 * mib);
     EXPECT_EQ(outcome.numTransfers, 4096 * (12 + 1)); // a copy each
     EXPECT_GT(outcome.prediction.seconds, 0);
   });
@@ -249,10 +249,10 @@ TEST(Simulation, RcclsRingsReachTheirShareOfAFrontierNode) {
   Case what{{"rcclRings", dsl::AllGather, dsl::Mesh("rank"), ringsAllGather, std::source_location::current()}, {8}};
   // RCCL's channels run beside each other. With entry credits, a lane would wait for one ring before it feeds another.
   what.schedule.entry = Entry::Together;
-  Prediction prediction = predict(machine, what, 1024 * MiB);
+  Prediction prediction = predict(machine, what, 1024 * mib);
   const StatementCost &sends = prediction.statements.back();
   EXPECT_EQ(sends.executions, 4 * 7);
-  double gigabytesPerSecond = 1024.0 * MiB / (sends.seconds - sends.latencySeconds) / 1e9;
+  double gigabytesPerSecond = 1024.0 * mib / (sends.seconds - sends.latencySeconds) / 1e9;
   EXPECT_NEAR(gigabytesPerSecond, 228.6, 0.01 * 228.6);
 }
 
@@ -263,7 +263,7 @@ TEST(PerfettoTrace, HasOrderedTimesBalancedFlowsAndSlicesThatDoNotOverlap) {
   for (const char *name : {"railAllGather", "hierarchicalAllReduce"})
     withSimulation(machine, shipped(name, {2, 8}), [&](const Simulation &simulation) {
       Timeline timeline;
-      (void)outcomeOf(simulation, MiB, &timeline);
+      (void)outcomeOf(simulation, mib, &timeline);
       std::vector<StatementLabel> labels;
       for (const SimulatedLine &line : simulation.statements())
         labels.push_back({line.file + ":" + std::to_string(line.line), "c.send(\"x\") \\ \xff"});

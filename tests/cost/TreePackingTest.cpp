@@ -150,20 +150,20 @@ double simulated(const Machine &machine, dsl::CollectiveKind kind, int64_t depth
   return double(bytes) / seconds;
 }
 
-constexpr int64_t GiB = 1 << 30;
+constexpr int64_t gib = 1 << 30;
 
 TEST(TreeProgram, OfEveryKindIsProved) {
   for (auto kind : {dsl::CollectiveKind::AllGather, dsl::CollectiveKind::ReduceScatter, dsl::CollectiveKind::AllReduce})
     for (int64_t depth : {1, 4})
-      EXPECT_GT(simulated(machineCalled("frontier"), kind, depth, GiB), 0) << int(kind);
+      EXPECT_GT(simulated(machineCalled("frontier"), kind, depth, gib), 0) << int(kind);
 }
 
 /// What is missing are latencies, one for each slice, and the time until all levels are busy.
 TEST(TreeProgram, ComesNearTheBoundOfOneFrontierNode) {
   Machine machine = machineCalled("frontier");
   double bound = 1000e9 / 3;
-  EXPECT_GT(simulated(machine, dsl::CollectiveKind::AllGather, 24, GiB), 0.93 * bound);
-  EXPECT_GT(simulated(machine, dsl::CollectiveKind::AllGather, 48, 4 * GiB), 0.95 * bound);
+  EXPECT_GT(simulated(machine, dsl::CollectiveKind::AllGather, 24, gib), 0.93 * bound);
+  EXPECT_GT(simulated(machine, dsl::CollectiveKind::AllGather, 48, 4 * gib), 0.95 * bound);
 }
 
 } // namespace

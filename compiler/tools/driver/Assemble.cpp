@@ -161,7 +161,7 @@ private:
   }
 
   /// The blocks along one dimension; `at` says which ones of the others.
-  Blocks along(const Buffer &buffer, size_t number, std::vector<Selector> at) const {
+  Blocks along(const Buffer &buffer, size_t number, const std::vector<Selector> &at) const {
     return [=](const Selector &which) {
       std::vector<Selector> selectors = at;
       selectors[number] = which;
@@ -188,7 +188,7 @@ private:
   }
   /// One block, as inBlocks cuts it.
   Buffer inPieces(const Buffer &block) const { return numPieces() > 0 ? block.grid(numPieces()) : block; }
-  explore::PieceSlices pieces(const Buffer &buffer, size_t number, std::vector<Selector> at) const {
+  explore::PieceSlices pieces(const Buffer &buffer, size_t number, const std::vector<Selector> &at) const {
     return [=](const Selector &block, const Selector &piece) {
       std::vector<Selector> selectors = at;
       selectors[number] = block;
