@@ -4,8 +4,8 @@
 // Every load is a share of the call's bytes, so it is found once and holds for all sizes. The time of a statement is
 //   latency of its worst message + largest over resources of (load / bandwidth)
 // times its executions. Variants of a stripe run at the same time: their latencies count once, and their loads add up
-// on each resource. With D slices in a pipeline of phases, one slice goes through all phases, then D - 1 follow, each
-// after
+// on each resource. In a pipeline of D slices, one slice goes through all phases. Then D - 1 slices follow, and each
+// takes
 //   the larger of (largest total load of all phases / bandwidth) and (time in which ranks only wait, or read).
 #pragma once
 

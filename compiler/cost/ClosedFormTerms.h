@@ -1,0 +1,60 @@
+// The terms of a closed form: what ClosedForm.cpp adds up, for any number of bytes. Private to the closed form.
+#pragma once
+
+#include "compiler/SourceLine.h"
+#include "compiler/cost/ClosedForm.h"
+#include "compiler/cost/StatementMoves.h"
+
+#include <optional>
+
+namespace kolo::cost {
+
+/// What an author's statement costs in one phase: a + b x bytes.
+struct Part {
+  size_t row = 0, phase = 0;
+  double executions = 0, latency = 0, perByte = 0;
+  double share = 0;                                 // of the call's bytes, over its most loaded resources
+  std::vector<std::pair<size_t, double>> perByteOf; // by resource, where it is the bottleneck
+};
+
+struct Phase {
+  double latency = 0, perByte = 0;
+  double lastLatency = 0, lastPerByte = 0; // of its last execution: what the next phase need not wait for
+};
+
+struct Row {
+  SourceLine place;
+  bool operator==(const Row &) const = default;
+};
+
+struct TotalLoad {
+  std::string resource, from, to;
+  double share = 0, bandwidth = 0;
+};
+
+/// For working sets of one step of the bandwidths.
+struct ClosedForm::Terms {
+  int64_t upToWorkingSet = beyondCaches; // bytes
+  int64_t depth = 1;                     // of a pipeline; 1: none
+  double launch = 0;
+  std::optional<double> entry;
+  std::vector<Row> rows;
+  std::vector<Part> parts;
+  std::vector<Phase> phases;
+  double steadyPerByte = 0; // of the resource that all phases together load most
+  std::vector<TotalLoad> loads;
+  std::vector<std::string> resourceNames;
+};
+
+/// What findTerms gives.
+struct FoundTerms {
+  std::unique_ptr<ClosedForm::Terms> terms;
+  double workingSet = 0; // bytes of the call's working set for each byte
+};
+
+/// Fails with a diagnostic at the author's line.
+mlir::FailureOr<FoundTerms> findTerms(ChoreographyOp choreography, const ResolvedSchedule &schedule,
+                                      const Machine &machine, const Placement &placement, const ProgramFacts *facts,
+                                      const Speeds &speeds);
+
+} // namespace kolo::cost
