@@ -29,30 +29,17 @@ private:
 };
 
 CostedSchedule CostCommand::costOf(CompileRequest request, const cost::Machine &machine) const {
-  const dsl::Definition &definition = request.definitions.front();
-  request.meshes = {flattenFor(definition, request.meshes.front())};
-  bool isFlat = request.meshes.front().dims().size() == 1;
-  cost::Placement placement =
-      orThrow(cost::Placement::create(machine, toPlacedMesh(request.meshes.front()), options.placement));
-  CostedSchedule result{definition.name, request.schedule, request.meshes.front().toString(), {}};
-  std::optional<cost::LowerBounds> bounds;
-  if (definition.collective.dims.empty() || isFlat)
-    bounds.emplace(machine, placement);
-  // The host's own programs rely on its runtime, which has all ranks agree on a call.
-  Runners runners = machine.name() == "host" ? Runners::Host : Runners::Any;
-  compileForCosts(
-      request, runners, [&](mlir::ModuleOp choreographies, mlir::ModuleOp channel, const ResolvedSchedule &schedule) {
-        cost::ProgramFacts facts = cost::ProgramFacts::of(*channel.getOps<ProgramOp>().begin());
-        auto cost =
-            orThrow(cost::ClosedForm::create(*choreographies.getOps<ChoreographyOp>().begin(), schedule, machine,
-                                             placement, options.parsedRates(), programs.lanes, &facts));
-        for (int64_t bytes : options.sizes()) {
-          result.sizes.push_back({cost.predict(bytes), std::nullopt});
-          if (bounds)
-            result.sizes.back().bound = bounds->of(KoloCollective(int(kindOf(definition.collective))), bytes);
-        }
-      });
-  return result;
+  PlacedRequest placed(std::move(request), options, machine);
+  compileForCosts(placed.request, placed.runners,
+                  [&](mlir::ModuleOp choreographies, mlir::ModuleOp channel, const ResolvedSchedule &schedule) {
+                    cost::ProgramFacts facts = cost::ProgramFacts::of(*channel.getOps<ProgramOp>().begin());
+                    auto cost = orThrow(cost::ClosedForm::create(*choreographies.getOps<ChoreographyOp>().begin(),
+                                                                 schedule, machine, placed.placement,
+                                                                 options.parsedRates(), programs.lanes, &facts));
+                    for (int64_t bytes : options.sizes())
+                      placed.add(bytes, cost.predict(bytes));
+                  });
+  return std::move(placed.schedule);
 }
 
 void CostCommand::run() {

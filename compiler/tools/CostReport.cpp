@@ -141,7 +141,8 @@ void print(const CostReport &report, bool everyBreakdown) {
 
 std::string sourceLine(const std::string &file, unsigned line) { return SourceText().line(file, line); }
 
-runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh) {
+/// Where all dimensions of the mesh are one to an algorithm, its ranks keep their numbers.
+static runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh) {
   if (definition.mesh.dims.size() != 1 || mesh.dims().size() == 1)
     return mesh;
   return runtime::Mesh::create({{definition.mesh.dims.front(), mesh.numRanks()}}).value();
@@ -178,6 +179,29 @@ Json toJson(const CostReport &report) {
                                    {"sizes", std::move(sizes)}});
   }
   return result;
+}
+
+static runtime::Mesh meshFor(const CompileRequest &request) {
+  return flattenFor(request.definitions.front(), request.meshes.front());
+}
+
+PlacedRequest::PlacedRequest(CompileRequest asked, const CostOptions &options, const cost::Machine &machine)
+    : request(std::move(asked)),
+      // The host's own programs rely on its runtime, which has all ranks agree on a call.
+      runners(machine.name() == "host" ? Runners::Host : Runners::Any),
+      placement(orThrow(cost::Placement::create(machine, toPlacedMesh(meshFor(request)), options.placement))) {
+  request.meshes = {meshFor(request)};
+  const dsl::Definition &definition = request.definitions.front();
+  schedule = {definition.name, request.schedule, request.meshes.front().toString(), {}};
+  if (definition.collective.dims.empty() || request.meshes.front().dims().size() == 1)
+    bounds.emplace(machine, placement);
+}
+
+void PlacedRequest::add(int64_t bytes, cost::Prediction prediction, std::vector<std::vector<double>> traffic) {
+  std::optional<cost::LowerBound> bound;
+  if (bounds)
+    bound = bounds->of(KoloCollective(int(kindOf(request.definitions.front().collective))), bytes);
+  schedule.sizes.push_back({std::move(prediction), std::move(bound), std::move(traffic)});
 }
 
 void ReportOutput::addTo(CLI::App &command) {

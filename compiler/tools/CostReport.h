@@ -36,15 +36,28 @@ struct CostReport {
 /// statements[], links[] and, of a simulation, traffic.
 nlohmann::ordered_json toJson(const CostReport &report);
 
-/// Where all dimensions of the mesh are one to an algorithm, its ranks keep their numbers.
-runtime::Mesh flattenFor(const dsl::Definition &definition, const runtime::Mesh &mesh);
-
 /// A report without schedules. Throws ToolError (Usage) where the requests are of several collectives.
 CostReport startReport(const CostOptions &options, const cost::Machine &machine,
                        const std::vector<CompileRequest> &requests, const std::string &model);
 
 /// The author's line without its indentation; empty where the file cannot be read.
 std::string sourceLine(const std::string &file, unsigned line);
+
+/// A request whose ranks have their places on the machine, and its schedule of a report, which is filled size by size.
+struct PlacedRequest {
+  /// Throws ToolError (Usage) where the mesh does not fit.
+  PlacedRequest(CompileRequest request, const CostOptions &options, const cost::Machine &machine);
+
+  void add(int64_t bytes, cost::Prediction prediction, std::vector<std::vector<double>> traffic = {});
+
+  CompileRequest request; // on the mesh that the choreography has
+  Runners runners;
+  cost::Placement placement;
+  CostedSchedule schedule;
+
+private:
+  std::optional<cost::LowerBounds> bounds; // nothing: of a collective of some of the mesh's ranks
+};
 
 /// Where a report goes: --breakdown and --html, beside --json.
 struct ReportOutput {

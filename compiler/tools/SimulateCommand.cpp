@@ -79,30 +79,20 @@ cost::SimulationOutcome SimulateCommand::predict(const cost::Simulation &simulat
 }
 
 CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Machine &machine) {
-  const dsl::Definition &definition = request.definitions.front();
-  request.meshes = {flattenFor(definition, request.meshes.front())};
-  bool isFlat = request.meshes.front().dims().size() == 1;
-  cost::Placement placement =
-      orThrow(cost::Placement::create(machine, toPlacedMesh(request.meshes.front()), options.placement));
-  CostedSchedule result{definition.name, request.schedule, request.meshes.front().toString(), {}};
-  std::optional<cost::LowerBounds> bounds;
-  if (definition.collective.dims.empty() || isFlat)
-    bounds.emplace(machine, placement);
-  // The host's own programs rely on its runtime, which has all ranks agree on a call.
-  Runners runners = machine.name() == "host" ? Runners::Host : Runners::Any;
-  compileForCosts(request, runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
-    cost::Simulation simulation =
-        orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placement,
-                                         {options.parsedRates(), programs.lanes, numCalls}),
-                definition.name + ": ");
-    for (int64_t bytes : options.sizes()) {
-      cost::SimulationOutcome outcome = predict(simulation, machine, placement, definition.name, bytes);
-      result.sizes.push_back({std::move(outcome.prediction), std::nullopt, std::move(outcome.traffic)});
-      if (bounds)
-        result.sizes.back().bound = bounds->of(KoloCollective(int(kindOf(definition.collective))), bytes);
-    }
-  });
-  return result;
+  PlacedRequest placed(std::move(request), options, machine);
+  const std::string &name = placed.schedule.name;
+  compileForCosts(
+      placed.request, placed.runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
+        cost::Simulation simulation =
+            orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
+                                             {options.parsedRates(), programs.lanes, numCalls}),
+                    name + ": ");
+        for (int64_t bytes : options.sizes()) {
+          cost::SimulationOutcome outcome = predict(simulation, machine, placed.placement, name, bytes);
+          placed.add(bytes, std::move(outcome.prediction), std::move(outcome.traffic));
+        }
+      });
+  return std::move(placed.schedule);
 }
 
 void SimulateCommand::checkFlags() const {
