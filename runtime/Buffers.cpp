@@ -140,6 +140,8 @@ Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryR
   return call.overlap() == Overlap::Other ? Staging::Whole : Staging::Pieces;
 }
 
+Status checkPublished(const Call &call) { return call.publishes ? cutPublished(call).status() : Status(); }
+
 Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,
                              const MemoryRules &rules) {
   Buffers buffers;

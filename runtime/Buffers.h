@@ -74,6 +74,9 @@ int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece);
 /// The staging that this rank needs for where its buffers are.
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules);
 
+/// Whether the program can publish a call of this size. The same on all ranks. InvalidArgument.
+Status checkPublished(const Call &call);
+
 /// Decides where the buffers are, staged at least as `least` says, and reserves memory for that. OutOfMemory,
 /// SystemError, InvalidArgument (a program cannot publish this call in pieces), BadPlugin.
 Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,

@@ -155,23 +155,29 @@ Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Gr
 
 /// Takes the program from the plugin's selection, which is for collectives over all ranks.
 Status selectProgram(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
-                     const Group &everyone, Call &call) {
+                     const Planner &planner, Call &call) {
   if (plugin.manifest.selection.empty())
     return error(StatusCode::InvalidArgument, "{}: selects no program for {}: name one", plugin.path,
                  toString(*arguments.collective));
-  if (Status status = checkRanks(arguments.mesh, static_cast<int>(everyone.size)); !status.isOk())
+  if (Status status = checkRanks(arguments.mesh, planner.size); !status.isOk())
     return status;
   Call sized = call;
-  if (Status status = sizeBuffers(*arguments.collective, arguments, everyone, sized); !status.isOk())
+  if (Status status = sizeBuffers(*arguments.collective, arguments, {planner.size, planner.rank}, sized);
+      !status.isOk())
     return status;
   int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
   call.memory = sized.memoryKind(segments);
-  const SelectionEntry *entry =
-      select(plugin.manifest.selection, *arguments.collective, arguments.mesh, numBytes, call.memory);
+  MemoryKind memory = std::max(planner.least, call.memory);
+  auto entryFor = [&](MemoryKind kind) {
+    return select(plugin.manifest.selection, *arguments.collective, arguments.mesh, numBytes, kind);
+  };
+  const SelectionEntry *entry = entryFor(memory);
+  if (!entry && memory == MemoryKind::Windows)
+    entry = entryFor(MemoryKind::Ordinary);
   if (!entry)
     return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks ({}), memory '{}'",
-                 plugin.path, toString(*arguments.collective), numBytes, everyone.size, arguments.mesh.toString(),
-                 toString(call.memory));
+                 plugin.path, toString(*arguments.collective), numBytes, planner.size, arguments.mesh.toString(),
+                 toString(memory));
   setProgram(plugin, static_cast<size_t>(entry->program), call);
   call.mesh = meshFor(*entry, *call.info, arguments.mesh);
   return {};
@@ -179,8 +185,8 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
 
 } // namespace
 
-Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
-                      int size) {
+Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+                      const Planner &planner) {
   Call call;
   call.mesh = arguments.mesh;
   call.key.plugin = plugin.content.checksum;
@@ -188,11 +194,11 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
   if (Status status = checkType(arguments, call); !status.isOk())
     return status;
   bool isSelected = arguments.program.empty() && arguments.collective;
-  if (Status status = isSelected ? selectProgram(plugin, arguments, segments, {size, rank}, call)
-                                 : findProgram(plugin, arguments, call);
+  if (Status status =
+          isSelected ? selectProgram(plugin, arguments, segments, planner, call) : findProgram(plugin, arguments, call);
       !status.isOk())
     return status;
-  if (Status status = checkMesh(rank, size, call); !status.isOk())
+  if (Status status = checkMesh(planner.rank, planner.size, call); !status.isOk())
     return status;
   if (Status status = chooseKernels(plugin, arguments, call); !status.isOk())
     return status;

@@ -39,7 +39,7 @@ struct Call {
   int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
   Mesh mesh;                               // that the program runs on
   bool isProved = false;                   // on this mesh
-  MemoryKind memory = MemoryKind::Windows; // by which the program was selected, if it was
+  MemoryKind memory = MemoryKind::Windows; // where this rank's buffers are, if the program was selected
 
   // The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
   std::byte *input = nullptr;
@@ -75,9 +75,17 @@ private:
   KoloShape shapeFor(int64_t count) const;
 };
 
-/// Checks everything that one rank can check, and selects the program if the arguments name none. Blocks on nothing.
-/// InvalidArgument, UnsupportedMesh, BadPlugin.
-Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments, int rank,
-                      int size);
+/// The rank that plans a call.
+struct Planner {
+  int rank = 0;
+  int size = 1;
+  MemoryKind least = MemoryKind::Windows; // Ordinary: a peer's buffers are there, which decides the selection
+};
+
+/// Checks everything that one rank can check, and selects the program if the arguments name none. A selection without
+/// an entry for windows gives the one for ordinary memory. Blocks on nothing. InvalidArgument, UnsupportedMesh,
+/// BadPlugin.
+Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+                      const Planner &planner);
 
 } // namespace kolo::runtime

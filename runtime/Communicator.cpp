@@ -45,6 +45,10 @@ Status Communicator::run(const Plugin &plugin, const CallArguments &arguments) {
   return guarded([&] { return state->run(*plugin.state, arguments); });
 }
 
+Status Communicator::carries(const Plugin &plugin, const CallArguments &arguments) const {
+  return guarded([&] { return state->carries(*plugin.state, arguments); });
+}
+
 Window::Window(std::unique_ptr<WindowState> created) : state(std::move(created)) {}
 Window::Window(Window &&) noexcept = default;
 Window &Window::operator=(Window &&) noexcept = default;

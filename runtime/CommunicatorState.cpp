@@ -74,6 +74,19 @@ Status CommunicatorState::confirmNews(const Status &own, std::span<const Locatio
   return status;
 }
 
+/// Plans the call as any rank would, at memory that is nobody's.
+Status CommunicatorState::carries(const PluginState &plugin, const CallArguments &arguments) const {
+  static std::byte somewhere;
+  CallArguments shared = arguments;
+  shared.input = shared.output = &somewhere;
+  MemoryKind memory = ranks->kind() == RankKind::Threads ? MemoryKind::Windows : MemoryKind::Ordinary;
+  Result<Call> planned = planCall(plugin, shared, SegmentTable(ranks->kind()), {0, ranks->size(), memory});
+  if (!planned.isOk())
+    return planned.status();
+  planned->numLanes = ranks->settings().lanes;
+  return checkPublished(*planned);
+}
+
 Status CommunicatorState::barrier() {
   if (ranks->isAborted())
     return ranks->abortedEarlier();

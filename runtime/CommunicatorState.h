@@ -36,17 +36,18 @@ public:
   explicit CommunicatorState(std::unique_ptr<Peers> joined);
   ~CommunicatorState();
 
-  /// Takes rank `rank` of the processes that map this control segment, waits until all of them have done so, and agrees
-  /// with them on settings. In bootstrap/Join.cpp. Blocking. Mismatch: the rank is taken, or ranks disagree. Timeout,
+  /// Takes rank `rank` of those that map this control segment, waits until all of them have done so, and agrees with
+  /// them on settings. In bootstrap/Join.cpp. Blocking. Mismatch: the rank is taken, or ranks disagree. Timeout,
   /// PeerLost, Aborted, SystemError.
-  static Result<std::unique_ptr<CommunicatorState>> joinProcesses(std::shared_ptr<ControlMemory> shared, int rank,
-                                                                  const Settings &settings);
+  static Result<std::unique_ptr<CommunicatorState>> joinRanks(std::shared_ptr<ControlMemory> shared, RankKind kind,
+                                                              int rank, const Settings &settings);
   /// Decides how to wait by the cores that each rank may use, and starts the lanes.
   Status start(std::span<const cpu_set_t> cores);
 
   Status barrier();
   Result<std::vector<RemoteWindow>> exchangeWindows(const WindowState &window);
   Status run(const PluginState &plugin, const CallArguments &arguments);
+  Status carries(const PluginState &plugin, const CallArguments &arguments) const;
 
   Peers &peers() { return *ranks; }
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
@@ -58,6 +59,11 @@ public:
   }
 
 private:
+  /// What a call's ranks need alike, because one of them does.
+  struct Agreed {
+    Staging staging = Staging::None;
+    MemoryKind memory = MemoryKind::Windows; // by which the program is selected
+  };
   using ProgramKey = std::pair<PluginContent, int32_t>; // and its number in the plugin
 
   Status join();
@@ -72,7 +78,9 @@ private:
   Status reservePackets(Plan &plan);
   void startPackets(Plan &plan);
   Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments);
-  Status prepare(const PluginState &plugin, const CallArguments &arguments, Staging least, Plan &plan);
+  Status prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed, Plan &plan);
+  bool selectedDifferently(Agreed &agreed) const;
+  bool stageDifferently(Agreed &agreed) const;
   void fillRecord(Record &record, const Plan &plan) const;
   Status compareCalls() const;
   Status enter(Plan &plan);

@@ -53,15 +53,16 @@ Status CommunicatorState::meetAgain(Plan &plan, int64_t piece) {
 /// The way of a new call: every rank resolves it and announces a record.
 Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArguments &arguments) {
   Plan *plan = nullptr;
-  Staging least = Staging::None;
-  for (bool isEqual = false; !isEqual;) {
+  Agreed agreed;
+  for (bool isAgreed = false; !isAgreed;) {
     // The record carries every failure to the peers, who would otherwise wait for this rank until the timeout.
     Status own = guarded([&] {
       if (!plan)
         plan = &plans.replace(plugin, arguments);
-      return prepare(plugin, arguments, least, *plan);
+      return prepare(plugin, arguments, agreed, *plan);
     });
     Record &record = nextRecord(Operation::Run);
+    record.selectedBy = agreed.memory;
     if (plan)
       fillRecord(record, *plan);
     if (!own.isOk())
@@ -70,14 +71,11 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
       return status;
     if (Status status = exchange.firstRefusal(); !status.isOk())
       return status;
+    if (selectedDifferently(agreed))
+      continue;
     if (Status status = compareCalls(); !status.isOk())
       return status;
-    // If one rank must stage, all ranks stage, so that all run the same pieces.
-    isEqual = true;
-    for (int peer = 0; peer < ranks->size(); ++peer) {
-      isEqual &= exchange.heard(peer).staging == exchange.heard(0).staging;
-      least = std::max(least, exchange.heard(peer).staging);
-    }
+    isAgreed = !stageDifferently(agreed);
   }
   uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
@@ -86,11 +84,31 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
   return plan;
 }
 
+/// Whether ranks selected a program by different kinds of memory. All then select the one for ordinary memory.
+bool CommunicatorState::selectedDifferently(Agreed &agreed) const {
+  bool areEqual = true;
+  for (int peer = 0; peer < ranks->size(); ++peer) {
+    areEqual &= exchange.heard(peer).selectedBy == exchange.heard(0).selectedBy;
+    agreed.memory = std::max(agreed.memory, exchange.heard(peer).selectedBy);
+  }
+  return !areEqual;
+}
+
+/// Whether ranks need different staging. If one rank must stage, all ranks stage, so that all run the same pieces.
+bool CommunicatorState::stageDifferently(Agreed &agreed) const {
+  bool areEqual = true;
+  for (int peer = 0; peer < ranks->size(); ++peer) {
+    areEqual &= exchange.heard(peer).staging == exchange.heard(0).staging;
+    agreed.staging = std::max(agreed.staging, exchange.heard(peer).staging);
+  }
+  return !areEqual;
+}
+
 /// This rank's own part. Involves no peer.
-Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, Staging least,
+Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed,
                                   Plan &plan) {
   plan.call = {};
-  Result<Call> planned = planCall(plugin, arguments, *segments, ranks->rank(), ranks->size());
+  Result<Call> planned = planCall(plugin, arguments, *segments, {ranks->rank(), ranks->size(), agreed.memory});
   if (!planned.isOk())
     return planned.status();
   plan.call = *planned;
@@ -103,7 +121,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
     set = std::move(made);
   }
   plan.semaphores = set.get();
-  Result<Buffers> placed = placeBuffers(plan.call, least, *segments, arena, rules);
+  Result<Buffers> placed = placeBuffers(plan.call, agreed.staging, *segments, arena, rules);
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
@@ -147,6 +165,8 @@ Status CommunicatorState::reservePackets(Plan &plan) {
 void CommunicatorState::fillRecord(Record &record, const Plan &plan) const {
   record.call = plan.call.key;
   record.staging = plan.buffers.staging;
+  if (plan.isSelected())
+    record.selectedBy = std::max(record.selectedBy, plan.call.memory);
   std::copy_n(plan.buffers.remote, KOLO_NUM_BUFFER_ROLES, record.buffers);
   if (plan.semaphores)
     record.semaphores = plan.semaphores->location(*segments);

@@ -41,6 +41,7 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
   Settings settings;
   settings.timeoutMs = options.timeoutMs;
   settings.lanes = options.lanes;
+  settings.progress = options.progress;
   if (options.timeoutMs < 1)
     return error(StatusCode::InvalidArgument, "timeoutMs must be at least 1, not {}", options.timeoutMs);
   if (options.lanes < 1 || options.lanes > maxLanes)

@@ -3,6 +3,7 @@
 
 #include "kolo/runtime/Communicator.h"
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -19,6 +20,7 @@ struct Settings {
   int lanes = 1;
   WaitMode wait = WaitMode::Auto;
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Auto;
+  std::function<void()> progress;
 };
 
 /// InvalidArgument: an option or a variable is out of range; the message names it.

@@ -12,6 +12,8 @@ WaitEnd never() { return WaitEnd::Reached; }
 void LanePool::start(int numLanes, const WaitPolicy &policy) {
   waitPolicy = policy;
   waitPolicy.maySleep = true; // an idle thread must not use a core, however the ranks wait
+  callerPolicy = waitPolicy;
+  waitPolicy.progress = nullptr;
   creatorPid = getpid();
   for (int lane = 1; lane < numLanes; ++lane) {
     Worker &worker = *workers.emplace_back(std::make_unique<Worker>());
@@ -27,7 +29,7 @@ void LanePool::run(Job job, void *context) {
     worker->started.raise(jobs);
   job(context, 0);
   for (auto &worker : workers)
-    waitUntil(worker->finished, jobs, waitPolicy, never);
+    waitUntil(worker->finished, jobs, callerPolicy, never);
 }
 
 void LanePool::work(Worker &worker, int lane) {

@@ -34,7 +34,7 @@ private:
   void stop();
 
   std::vector<std::unique_ptr<Worker>> workers;
-  WaitPolicy waitPolicy;
+  WaitPolicy waitPolicy, callerPolicy; // of the threads, and of the thread that calls `run`
   uint64_t jobs = 0;
   Job current = nullptr; // null: stop
   void *currentContext = nullptr;

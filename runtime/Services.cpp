@@ -37,11 +37,11 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
 [[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
   Peers &peers = *lane.peers;
   Cell &cell = lane.semaphores.cell(peer, semaphore);
-  if (spinUntil(cell, target, peers.policy()))
+  const WaitPolicy policy = peers.policyOfLane(lane.number);
+  if (spinUntil(cell, target, policy))
     return 0;
   Clock::time_point start = Clock::now(); // after the spins, because reading the clock takes as long as a signal
-  WaitEnd end =
-      waitSlowly(cell, target, peers.policy(), [&] { return peers.checkWait(static_cast<int>(peer), start); });
+  WaitEnd end = waitSlowly(cell, target, policy, [&] { return peers.checkWait(static_cast<int>(peer), start); });
   if (end == WaitEnd::Reached)
     return 0;
   if (end == WaitEnd::Aborted)
@@ -123,7 +123,7 @@ struct AwaitedPacket {
   const uint64_t *word;
 
   bool hasReached(uint64_t sequence) const { return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 == sequence; }
-  void sleep(uint64_t) const {
+  void sleep(uint64_t, int64_t) const {
     timespec interval = {0, 50'000};
     nanosleep(&interval, nullptr);
   }
@@ -136,11 +136,12 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
   Peers &peers = *lane.peers;
   AwaitedPacket awaited{packet};
   auto sequence = static_cast<uint64_t>(raw->sequence);
-  if (spinUntil(awaited, sequence, peers.policy()))
+  const WaitPolicy policy = peers.policyOfLane(lane.number);
+  if (spinUntil(awaited, sequence, policy))
     return 0;
   Clock::time_point start = Clock::now();
   int lost = 0; // the sender of the packet is unknown, so any lost rank ends the wait
-  WaitEnd end = waitSlowly(awaited, sequence, peers.policy(), [&] {
+  WaitEnd end = waitSlowly(awaited, sequence, policy, [&] {
     WaitEnd found = peers.checkWait(peers.rank(), start);
     for (int peer = 0; peer < peers.size() && found == WaitEnd::Reached; ++peer) {
       lost = peer;

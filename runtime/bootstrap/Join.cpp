@@ -1,4 +1,4 @@
-// Join: what processes announce to each other once, when all have mapped the control segment.
+// Join: what ranks announce to each other once, when all have mapped the control segment.
 #include "CommunicatorState.h"
 #include "Error.h"
 #include "memory/Copy.h"
@@ -58,7 +58,8 @@ Status CommunicatorState::join() {
   if (Status status = compareSettings(*ranks); !status.isOk())
     return status;
 
-  Status probed = wanted == OrdinaryMemory::Staged ? Status() : probeAttach(*ranks);
+  bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged;
+  Status probed = mustProbe ? probeAttach(*ranks) : Status();
   Record &record = nextRecord(Operation::Join);
   record.canAttach = probed.isOk();
   if (wanted == OrdinaryMemory::Attach && !probed.isOk())
@@ -78,14 +79,15 @@ Status CommunicatorState::join() {
   return start(cores);
 }
 
-Result<std::unique_ptr<CommunicatorState>> CommunicatorState::joinProcesses(std::shared_ptr<ControlMemory> shared,
-                                                                            int rank, const Settings &settings) {
+Result<std::unique_ptr<CommunicatorState>>
+CommunicatorState::joinRanks(std::shared_ptr<ControlMemory> shared, RankKind kind, int rank, const Settings &settings) {
   RankBlock &block = shared->control.block(rank);
   Presence expected = Presence::Absent;
   if (!block.presence.compare_exchange_strong(expected, Presence::Joined))
     return rankError(StatusCode::Mismatch, rank, "rank {} has joined already", rank);
-  block.pid.store(getpid());
-  auto ownPeers = std::make_unique<Peers>(std::move(shared), RankKind::Processes, rank, settings);
+  if (kind == RankKind::Processes)
+    block.pid.store(getpid());
+  auto ownPeers = std::make_unique<Peers>(std::move(shared), kind, rank, settings);
   auto state = std::make_unique<CommunicatorState>(std::move(ownPeers));
   if (Status status = state->join(); !status.isOk())
     return status;

@@ -53,19 +53,19 @@ Result<Welcome> greet(const RankEnvironment &environment, Clock::time_point dead
 /// Whether another attempt may succeed, because rank 0 may not listen yet.
 bool isWorthRetrying(const Status &status) { return status.code() == StatusCode::SystemError; }
 
-Result<std::shared_ptr<ControlMemory>> openControl(const RankEnvironment &environment, const Welcome &welcome) {
-  if (welcome.controlBytes != Control::sizeBytes(environment.worldSize))
+} // namespace
+
+Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks) {
+  if (place.sizeBytes != Control::sizeBytes(numRanks))
     return error(StatusCode::Mismatch, "rank 0 runs another version of this runtime");
-  Result<Memory> memory = Memory::openPeer(welcome.rootPid, welcome.controlFd, welcome.controlBytes);
+  Result<Memory> memory = Memory::openPeer(place.pid, place.fd, place.sizeBytes);
   if (!memory.isOk())
     return memory.status();
   auto shared = std::make_shared<ControlMemory>();
   shared->memory = std::move(memory).value();
-  shared->control = Control(shared->memory.data(), environment.worldSize);
+  shared->control = Control(shared->memory.data(), numRanks);
   return shared;
 }
-
-} // namespace
 
 Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
@@ -75,7 +75,7 @@ Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &env
       welcome->message[sizeof(welcome->message) - 1] = 0;
       if (welcome->code != StatusCode::Ok)
         return Status(welcome->code, welcome->message, welcome->culprit);
-      return openControl(environment, *welcome);
+      return openControl({welcome->rootPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize);
     }
     bool isOver = millisecondsUntil(deadline) == 0;
     if (!isOver && !isWorthRetrying(welcome.status()))
@@ -128,7 +128,7 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
     if (!shared.isOk())
       return shared.status();
     Result<std::unique_ptr<CommunicatorState>> joined =
-        CommunicatorState::joinProcesses(*shared, environment->rank, *settings);
+        CommunicatorState::joinRanks(*shared, RankKind::Processes, environment->rank, *settings);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());

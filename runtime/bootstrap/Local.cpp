@@ -55,7 +55,7 @@ Result<Communicator> Communicator::createForked(const ForkedRanks &forked, int r
     if (rank < 0 || rank >= forked.size())
       return error(StatusCode::InvalidArgument, "rank {} among {} forked ranks", rank, forked.size());
     Result<std::unique_ptr<CommunicatorState>> joined =
-        CommunicatorState::joinProcesses(forked.state->shared, rank, *settings);
+        CommunicatorState::joinRanks(forked.state->shared, RankKind::Processes, rank, *settings);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());

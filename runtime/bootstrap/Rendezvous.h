@@ -60,6 +60,15 @@ struct Welcome {
   char message[256] = {};
 };
 
+/// Where rank 0 has its control segment.
+struct ControlPlace {
+  int pid = 0;
+  int fd = -1; // in that process
+  uint64_t sizeBytes = 0;
+};
+/// Maps the control segment of rank 0. Mismatch: its size is wrong. SystemError, OutOfMemory.
+Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks);
+
 /// Rank 0: blocks until all other ranks have come. Returns the control segment with the process numbers of all ranks.
 /// Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
 Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &environment, const Settings &settings);

@@ -42,7 +42,7 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
   // The table is empty: a selection treats buffers as windows, because peers access device memory directly.
-  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), rank.rank, numRanks);
+  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), {rank.rank, numRanks});
   if (!call.isOk())
     return call.status();
   if (call->info->enters)

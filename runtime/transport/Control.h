@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kolo/runtime/Channel.h"
-#include "kolo/runtime/PluginAbi.h"
+#include "kolo/runtime/Plugin.h"
 #include "kolo/runtime/Status.h"
 #include "wait/Cell.h"
 
@@ -68,8 +68,9 @@ struct Record {
   bool hasNews = false;   // a location names a segment that the peers have not confirmed yet
   bool canAttach = false; // when joining: cross-memory attach to every peer works
   uint8_t numReleased = 0;
-  Staging staging = Staging::None;  // of the buffers below
-  StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
+  Staging staging = Staging::None;             // of the buffers below
+  MemoryKind selectedBy = MemoryKind::Windows; // the kind of memory by which the program was selected
+  StatusCode code = StatusCode::Ok;            // not Ok: this rank refuses, and `message` says why
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
   Location semaphores;

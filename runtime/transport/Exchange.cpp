@@ -20,6 +20,7 @@ Record &Exchange::next() {
   record.canAttach = false;
   record.numReleased = 0;
   record.staging = Staging::None;
+  record.selectedBy = MemoryKind::Windows;
   record.code = StatusCode::Ok;
   record.call = {};
   for (Location &buffer : record.buffers)

@@ -47,7 +47,7 @@ Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRa
     : shared(std::move(memory)), howRelated(rankKind), self(ownRank), creatorPid(getpid()), options(settings),
       pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
   // Do not spin until the ranks have announced which cores they may use.
-  waitPolicy = choosePolicy(options.wait, false);
+  setPolicy(choosePolicy(options.wait, false));
 }
 
 Peers::~Peers() {
@@ -98,9 +98,9 @@ Status Peers::abort(const Status &cause) {
 Status Peers::abortCause() const {
   const AbortRecord &record = control().abort();
   // The writer may finish soon; or it has died, and then nobody finishes the record.
-  for (int attempt = 0; attempt < 100 && record.state.load(std::memory_order_acquire) != AbortState::Published;
+  for (int attempt = 0; attempt < 2000 && record.state.load(std::memory_order_acquire) != AbortState::Published;
        ++attempt)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(progressIntervalUs));
   if (record.state.load(std::memory_order_acquire) != AbortState::Published)
     return error(StatusCode::PeerLost, "a rank failed, and ended before it could say why");
   return Status(record.code, record.message, record.culprit);
@@ -128,8 +128,10 @@ void Peers::waitUntilQuiet() const {
   Clock::time_point start = Clock::now();
   for (int peer = 0; peer < size(); ++peer)
     while (peer != self && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 && !isLost(peer) &&
-           millisecondsSince(start) < options.timeoutMs)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+           millisecondsSince(start) < options.timeoutMs) {
+      waitPolicy.callProgress();
+      std::this_thread::sleep_for(std::chrono::microseconds(progressIntervalUs));
+    }
 }
 
 } // namespace kolo::runtime

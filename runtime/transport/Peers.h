@@ -46,8 +46,19 @@ public:
   const Control &control() const { return shared->control; }
   RankBlock &block(int peer) const { return control().block(peer); }
   const Settings &settings() const { return options; }
+  /// How the thread that calls the communicator waits.
   const WaitPolicy &policy() const { return waitPolicy; }
-  void setPolicy(const WaitPolicy &newPolicy) { waitPolicy = newPolicy; }
+  /// How a lane waits. Only lane 0 runs on the calling thread, which alone may call `progress`.
+  WaitPolicy policyOfLane(int64_t lane) const {
+    WaitPolicy policy = waitPolicy;
+    if (lane != 0)
+      policy.progress = nullptr;
+    return policy;
+  }
+  void setPolicy(const WaitPolicy &newPolicy) {
+    waitPolicy = newPolicy;
+    waitPolicy.progress = options.progress ? &options.progress : nullptr;
+  }
 
   /// Opens a pidfd of every peer's process. From then on `isLost` is right even if the kernel uses a process number
   /// again. Called after the join.

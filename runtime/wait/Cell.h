@@ -28,8 +28,8 @@ struct Counter {
       wakeAll();
   }
 
-  /// Sleeps until the number changes, for at most sleepIntervalMs. Returns at once if the target is reached.
-  void sleep(uint64_t target);
+  /// Sleeps until the number changes, for at most `mostUs` microseconds. Returns at once if the target is reached.
+  void sleep(uint64_t target, int64_t mostUs);
 
 private:
   void wakeAll();
@@ -39,6 +39,8 @@ struct alignas(cacheLineBytes) Cell : Counter {};
 static_assert(sizeof(Cell) == cacheLineBytes && std::atomic<uint64_t>::is_always_lock_free);
 
 /// A sleeping rank notices death, abort and timeout within this time.
-inline constexpr int sleepIntervalMs = 50;
+inline constexpr int64_t sleepIntervalUs = 50'000;
+/// The same while somebody wants to be called between looks. The kernel adds about 50 us.
+inline constexpr int64_t progressIntervalUs = 50;
 
 } // namespace kolo::runtime

@@ -19,14 +19,14 @@ uint32_t *futexWord(std::atomic<uint64_t> &word) {
 
 } // namespace
 
-void Counter::sleep(uint64_t target) {
+void Counter::sleep(uint64_t target, int64_t mostUs) {
   uint64_t seen = word.load(std::memory_order_acquire);
   while (seen < 2 * target && (seen & 1) == 0)
     if (word.compare_exchange_weak(seen, seen | 1, std::memory_order_seq_cst, std::memory_order_acquire))
       seen |= 1;
   if (seen >= 2 * target)
     return;
-  timespec interval = {0, sleepIntervalMs * 1'000'000L};
+  timespec interval = {0, mostUs * 1000L};
   // Returns at once if the word has changed. The caller's loop handles signals and spurious wake-ups. The mark stays
   // when the time is over, because others may sleep on it.
   syscall(SYS_futex, futexWord(word), FUTEX_WAIT, static_cast<uint32_t>(seen), &interval, nullptr, 0);

@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 
 namespace kolo::runtime {
 
@@ -16,6 +17,14 @@ struct WaitPolicy {
   uint32_t numSpins = 0;
   uint32_t numYields = 0;
   bool maySleep = true;
+  /// What the waiting thread calls between looks: see CommunicatorOptions. Null: nothing. Not owned.
+  const std::function<void()> *progress = nullptr;
+
+  void callProgress() const {
+    if (progress)
+      (*progress)();
+  }
+  int64_t mostSleepUs() const { return progress ? progressIntervalUs : sleepIntervalUs; }
 };
 
 /// `hasOwnCore`: every lane of every rank can have its own core. WaitMode::Auto then spins for long. Otherwise it spins
@@ -35,12 +44,14 @@ inline void pauseOnce() {
 
 /// Yields between two calls of `check`, which makes system calls.
 inline constexpr uint32_t yieldsPerCheck = 64;
+/// Looks between two calls of `progress` while a rank spins, which take about 1 us.
+inline constexpr uint32_t spinsPerProgress = 64;
 
 /// A Counter, or a type with the same two functions.
 template <class T>
 concept Awaited = requires(T &awaited, uint64_t target) {
   { awaited.hasReached(target) } -> std::same_as<bool>;
-  awaited.sleep(target);
+  awaited.sleep(target, int64_t());
 };
 
 /// The first part of every wait. Returns whether the counter reached the target.
@@ -49,6 +60,8 @@ template <Awaited T> bool spinUntil(T &counter, uint64_t target, const WaitPolic
     pauseOnce();
     if (counter.hasReached(target))
       return true;
+    if (policy.progress && i % spinsPerProgress == spinsPerProgress - 1) [[unlikely]]
+      policy.callProgress();
   }
   return false;
 }
@@ -64,6 +77,7 @@ WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check 
   while (true) {
     for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
       sched_yield();
+      policy.callProgress();
       if (counter.hasReached(target))
         return WaitEnd::Reached;
       if (i % yieldsPerCheck == yieldsPerCheck - 1)
@@ -73,8 +87,9 @@ WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check 
     if (WaitEnd end = check(); end != WaitEnd::Reached)
       return finish(end);
     isAsleep = policy.maySleep;
+    policy.callProgress();
     if (isAsleep)
-      counter.sleep(target);
+      counter.sleep(target, policy.mostSleepUs());
     if (counter.hasReached(target) || (!isAsleep && spinUntil(counter, target, policy)))
       return WaitEnd::Reached;
   }

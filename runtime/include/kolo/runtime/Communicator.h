@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -28,6 +29,10 @@ inline constexpr int maxLanes = 64;
 struct CommunicatorOptions {
   int timeoutMs = 30000; // longest wait for a peer, in any one wait
   int lanes = 1;         // workers per rank, the calling thread included; the same on every rank
+  // What the calling thread calls between looks in every wait for a peer; no wait then sleeps longer than 100 us, plus
+  // what the kernel adds. For libraries that must answer their peers while they wait, as MPI does. It must not throw,
+  // and must not use this communicator. Ranks may differ in it.
+  std::function<void()> progress = {};
 };
 
 /// One call of a collective. All ranks pass the same values; only the pointers differ. The caller owns the buffers.
@@ -41,10 +46,14 @@ struct CallArguments {
   const void *input = nullptr;          // may be null where the collective reads nothing on this rank
   void *output = nullptr;               // may be null where it writes nothing
   // With an empty program name, the plugin selects a program for this collective. It decides by the mesh, the bytes of
-  // the larger buffer, and whether this rank's buffers lie in windows. With a program name, the call is refused if that
-  // program does another collective.
+  // the larger buffer, and whether the buffers of all ranks lie in windows. With a program name, the call is refused if
+  // that program does another collective.
   std::optional<CollectiveKind> collective = {};
 };
+
+/// The caller's own all-gather: copies sizeBytes bytes of every rank to `all`, by rank, this rank's own included.
+/// Blocking. Another status than Ok ends the join on this rank with that status.
+using AllGather = std::function<Status(const void *own, size_t sizeBytes, void *all)>;
 
 struct ForkedRanksState;
 
@@ -91,6 +100,16 @@ public:
   ///   SystemError      a rank is on another host; all ranks return it, because there is no network transport
   static Result<Communicator> createFromEnvironment(const CommunicatorOptions &options = {});
 
+  /// Joins ranks that the caller connects: threads, processes, or processes of several threads, of one host. Every rank
+  /// calls `exchange` twice with the same size, at most 512 bytes, and not after the return. Blocks until all ranks
+  /// have joined. A process may be in any number of communicators, and makes and destroys them in any order;
+  /// communicators with a rank in common are made in the same order by both ranks, as `exchange` requires. Errors as
+  /// for createForked, and:
+  ///   InvalidArgument  rank or size is out of range; this rank alone returns it, without calling `exchange`
+  ///   SystemError      a rank is on another host; all ranks return it, because there is no network transport
+  static Result<Communicator> create(int rank, int size, const AllGather &exchange,
+                                     const CommunicatorOptions &options = {});
+
   Communicator(Communicator &&) noexcept;
   Communicator &operator=(Communicator &&) noexcept;
   ~Communicator();
@@ -119,11 +138,16 @@ public:
   /// An error of one rank is returned by all ranks at once, and the message names that rank:
   ///   InvalidArgument  an argument is wrong, or the plugin's selection has no entry for the call
   ///   UnsupportedMesh  the program was not compiled for the mesh, or not proved on it
-  ///   Mismatch         ranks disagree; the message says on what. Selected programs can differ where only some ranks
-  ///                    have their buffers in windows
+  ///   Mismatch         ranks disagree; the message says on what
   ///   BadPlugin        the plugin has no code for this type and reduction
   ///   OutOfMemory, SystemError, Timeout, PeerLost, Aborted
   Status run(const Plugin &plugin, const CallArguments &arguments);
+
+  /// Whether `run` has a program for this call: Ok, or why not. Local, and never blocks. The answer depends only on
+  /// what all ranks share, so all ranks get the same one: it ignores the pointers, and holds for buffers in any memory.
+  /// Allocates memory; a caller that asks for every call keeps the answers. InvalidArgument, UnsupportedMesh,
+  /// BadPlugin, as for `run`.
+  Status carries(const Plugin &plugin, const CallArguments &arguments) const;
 
 private:
   friend class DeviceMeeting;
