@@ -34,6 +34,8 @@ std::variant<ClosedForm, CostMistake> ClosedForm::create(ChoreographyOp choreogr
     return CostMistake{"mesh: " + choreography.getSymName().str() + " has " +
                        std::to_string(choreography.getMesh().size()) + " dimensions, and the mesh " +
                        std::to_string(placement.mesh().sizes.size())};
+  if (std::optional<CostMistake> refused = machine.refuse(protocolOf(schedule)))
+    return *refused;
   CostMistake mistake;
   ScopedDiagnosticHandler handler(choreography.getContext(), [&](Diagnostic &diagnostic) {
     SourceLine place = sourceLineOf(diagnostic.getLocation());
@@ -132,6 +134,10 @@ Prediction ClosedForm::predict(int64_t bytes) const {
   }
   if (2 * prediction.latencySeconds > prediction.seconds)
     prediction.bottleneck = "latency";
+  prediction.traffic = known.traffic;
+  for (std::vector<double> &row : prediction.traffic)
+    for (double &share : row)
+      share *= double(bytes);
   for (const TotalLoad &load : known.loads) {
     double carried = load.share * double(bytes);
     double busy = load.bandwidth > 0 && prediction.seconds > 0 ? carried / load.bandwidth / prediction.seconds : 0;

@@ -30,6 +30,13 @@ ProgramFacts ProgramFacts::of(ProgramOp program) {
   return facts;
 }
 
+Protocol protocolOf(const ResolvedSchedule &schedule) {
+  return schedule.usesLL128()         ? Protocol::LL128
+         : schedule.usesPackets()     ? Protocol::LL
+         : schedule.publishesInputs() ? Protocol::Published
+                                      : Protocol::Bulk;
+}
+
 namespace {
 
 /// Goes through a choreography once, and adds up what its statements cost.
@@ -97,13 +104,6 @@ private:
   int64_t budget = ClosedForm::mostMoves;
   Loads total;
 };
-
-Protocol protocolOf(const ResolvedSchedule &schedule) {
-  return schedule.usesLL128()         ? Protocol::LL128
-         : schedule.usesPackets()     ? Protocol::LL
-         : schedule.publishesInputs() ? Protocol::Published
-                                      : Protocol::Bulk;
-}
 
 LogicalResult Calculator::prepare(const Speeds &speeds) {
   FailureOr<IndexEvaluator> created = IndexEvaluator::create(choreography);
@@ -411,7 +411,7 @@ void Calculator::finish() {
   for (size_t resource = 0; resource < model->numResources(); ++resource) {
     terms->resourceNames.push_back(model->nameOf(resource));
     double share = most[resource], bandwidth = model->bandwidthOf(resource);
-    if (share <= 0)
+    if (share <= 0 || model->isTraffic(resource))
       continue;
     const Resource *inNode = model->nodeResource(resource);
     auto vertex = [&](int number) { return number < 0 ? "network" : machine.vertices()[size_t(number)].name; };
@@ -419,6 +419,7 @@ void Calculator::finish() {
     terms->loads.push_back({inNode ? inNode->name : model->nameOf(resource), isLink ? vertex(inNode->from) : "",
                             isLink ? vertex(inNode->to) : "", share, bandwidth});
   }
+  terms->traffic = model->trafficOf(most);
   terms->steadyPerByte = model->bottleneckOf(total).seconds;
   // As PlacePipeline decides; the division that ends an average is a phase too.
   size_t numPhases = terms->phases.size() + (isReduction(choreography.getCollective().getKind()) ? 1 : 0);

@@ -43,8 +43,11 @@ struct ClosedForm::Terms {
   std::vector<Phase> phases;
   double steadyPerByte = 0; // of the resource that all phases together load most
   std::vector<TotalLoad> loads;
+  std::vector<std::vector<double>> traffic; // as Prediction's, for each byte
   std::vector<std::string> resourceNames;
 };
+
+Protocol protocolOf(const ResolvedSchedule &schedule);
 
 /// What findTerms gives.
 struct FoundTerms {

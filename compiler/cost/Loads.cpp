@@ -101,6 +101,11 @@ void LoadModel::addResources(const Speeds &speeds) {
   laneBytes = {moving > 0 ? 1 : 0, reducing > 0 ? unit / reducing : 0};
   for (int64_t place = 0; place < placement.ranksPerNode(); ++place)
     resources.push_back({"lanes of " + machine.vertices()[size_t(deviceAt(place))].name, double(speeds.lanes) * unit});
+  firstTraffic = resources.size();
+  auto deviceName = [&](int64_t place) { return machine.vertices()[size_t(deviceAt(place))].name; };
+  for (int64_t from = 0; from < placement.ranksPerNode(); ++from)
+    for (int64_t to = 0; to < placement.ranksPerNode(); ++to)
+      resources.push_back({"traffic " + deviceName(from) + " -> " + deviceName(to), 0});
   numNodeResources = resources.size();
 }
 
@@ -309,6 +314,8 @@ void LoadModel::addNode(const Moves &moves, const Node &node, const std::vector<
           loads[resource] += share * moves.cost.wire;
       };
       addRoute(machine.route(from, to), inNode);
+      if (from != to)
+        loads[firstTraffic + size_t(fromPlace * placement.ranksPerNode() + toPlace)] += inNode;
       if (out > 0)
         addRoute(machine.toNetwork(from), out);
       if (in > 0)
@@ -408,6 +415,16 @@ std::vector<double> LoadModel::largest(const Loads &loads) const {
   for (size_t resource = 0; resource < loads.alike.size(); ++resource)
     most[resource] += loads.alike[resource];
   return most;
+}
+
+std::vector<std::vector<double>> LoadModel::trafficOf(const std::vector<double> &loads) const {
+  auto numDevices = size_t(machine.devicesPerNode());
+  std::vector<std::vector<double>> traffic(numDevices, std::vector<double>(numDevices));
+  for (int64_t from = 0; from < placement.ranksPerNode(); ++from)
+    for (int64_t to = 0; to < placement.ranksPerNode(); ++to)
+      traffic[size_t(deviceAt(from))][size_t(deviceAt(to))] =
+          loads[firstTraffic + size_t(from * placement.ranksPerNode() + to)];
+  return traffic;
 }
 
 Bottleneck LoadModel::bottleneckOf(const Loads &loads) const {

@@ -98,10 +98,14 @@ public:
   double worstLatency() const;
 
   size_t numResources() const { return resources.size(); }
+  /// Some resources have no bandwidth, and count what goes from device to device of a node.
+  bool isTraffic(size_t resource) const { return resource >= firstTraffic && resource < numNodeResources; }
+  /// From loads by resource: by sending and receiving device.
+  std::vector<std::vector<double>> trafficOf(const std::vector<double> &loads) const;
   const std::string &nameOf(size_t resource) const { return resources[resource].name; }
   /// Bytes per second; 0: no limit.
   double bandwidthOf(size_t resource) const { return resources[resource].bandwidth; }
-  /// Null for lanes and for the network's levels.
+  /// Null for lanes, for traffic and for the network's levels.
   const Resource *nodeResource(size_t resource) const;
 
 private:
@@ -153,7 +157,7 @@ private:
   bool aligned = true;
   std::pair<double, double> laneBytes;
   std::vector<NamedResource> resources;
-  size_t firstLane = 0, numNodeResources = 0;
+  size_t firstLane = 0, firstTraffic = 0, numNodeResources = 0;
   std::vector<Border> borders; // of nodes, then of units that do not hold all nodes, from the inside out
   std::vector<int32_t> classOfNode;
   size_t numClasses = 0;

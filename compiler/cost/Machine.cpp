@@ -9,6 +9,12 @@ size_t Machine::commonLevel(int64_t nodeA, int64_t nodeB) const {
   return level;
 }
 
+std::optional<CostMistake> Machine::refuse(Protocol protocol) const {
+  if (payloadShare(protocol) > 0)
+    return std::nullopt;
+  return CostMistake{"protocol ll128: " + machineName + " has none (payloadShare.ll128 of its file)"};
+}
+
 double Machine::injection() const {
   double sum = 0;
   for (const Vertex &vertex : nodeVertices)

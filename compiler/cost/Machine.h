@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -148,8 +149,11 @@ public:
   int64_t numNodes() const { return nodes; }
   int devicesPerNode() const { return devices; }
   const DeviceSpeed &device() const { return speed; }
-  /// Payload that a protocol carries, as a share of a link's bandwidth: 1 for bulk, about 0.5 for LL.
+  /// Payload that a protocol carries, as a share of a link's bandwidth: 1 for bulk, about 0.5 for LL. 0: the machine's
+  /// devices do not have the protocol.
   double payloadShare(Protocol protocol) const { return of(payload, protocol); }
+  /// Why a program with this protocol cannot run here, if so.
+  std::optional<CostMistake> refuse(Protocol protocol) const;
 
   std::span<const Vertex> vertices() const { return nodeVertices; } // devices first, by their number
   std::span<const LinkClass> linkClasses() const { return classes; }

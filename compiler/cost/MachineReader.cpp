@@ -55,7 +55,7 @@ PerProtocol perProtocol(double bulk, double ll, double ll128) {
 PerProtocol readLatency(const JsonObject &owner) {
   JsonObject object = owner.object("latencyMicroseconds", {"bulk", "ll", "ll128"});
   auto seconds = [&](const char *name) { return object.number(name, timeRange) * micro; };
-  return perProtocol(seconds("bulk"), seconds("ll"), seconds("ll128"));
+  return perProtocol(seconds("bulk"), seconds("ll"), seconds(object.has("ll128") ? "ll128" : "bulk"));
 }
 
 /// A field that is given twice would lose its first value.
@@ -101,7 +101,7 @@ public:
 private:
   void readPayloadShares() {
     JsonObject shares = root.object("payloadShare", {"ll", "ll128"});
-    machine.payload = perProtocol(1, shares.number("ll", shareRange), shares.number("ll128", shareRange));
+    machine.payload = perProtocol(1, shares.number("ll", shareRange), shares.has("ll128") ? shares.number("ll128", shareRange) : 0);
   }
 
   void readClasses() {

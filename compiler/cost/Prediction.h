@@ -32,6 +32,9 @@ struct Prediction {
   std::string bottleneck;    // of the statement that takes most time
   std::vector<StatementCost> statements;
   std::vector<ResourceLoad> loads; // those that carry anything
+  /// Payload from device to device of a node, without what stays on a device: of the first node in a simulation; in the
+  /// closed form, the most that any node has.
+  std::vector<std::vector<double>> traffic;
 };
 
 } // namespace kolo::cost

@@ -257,6 +257,8 @@ std::variant<Simulation, CostMistake> Simulation::create(ProgramOp program, cons
   if (auto *mistake = std::get_if<CodeMistake>(&code))
     return CostMistake{mistake->message};
   auto parts = std::make_unique<Parts>(std::get<Code>(std::move(code)), machine, placement, options);
+  if (std::optional<CostMistake> refused = machine.refuse(protocolOf(parts->code)))
+    return *refused;
   if (std::optional<CostMistake> mistake = parts->trace())
     return *mistake;
   return Simulation(std::move(parts));
@@ -274,8 +276,9 @@ std::variant<SimulationOutcome, CostMistake> Simulation::predict(int64_t bytes, 
   SimulationResult result = simulate(workload, network, timeline);
   if (std::optional<CostMistake> mistake = parts->explain(result))
     return *mistake;
-  SimulationOutcome outcome{parts->summarise(result, network), parts->trafficOf(workload), result.numTransfers};
+  SimulationOutcome outcome{parts->summarise(result, network), result.numTransfers};
   outcome.prediction.bytes = bytes;
+  outcome.prediction.traffic = parts->trafficOf(workload);
   return outcome;
 }
 

@@ -28,8 +28,7 @@ struct SimulatedLine {
 
 struct SimulationOutcome {
   Prediction prediction;
-  std::vector<std::vector<double>> traffic; // bytes from device to device of the first node, in one call
-  int64_t numTransfers = 0;                 // of all calls
+  int64_t numTransfers = 0; // of all calls
 };
 
 /// A program's steps on the mesh of a placement, for any number of bytes.

@@ -63,8 +63,8 @@ Json sizeJson(const CostedSize &size, SourceText &source) {
                                {"to", load.to},
                                {"bytes", load.bytes},
                                {"share", load.share}});
-  if (!size.traffic.empty())
-    result["traffic"] = size.traffic;
+  if (!prediction.traffic.empty())
+    result["traffic"] = prediction.traffic;
   return result;
 }
 
@@ -197,11 +197,11 @@ PlacedRequest::PlacedRequest(CompileRequest asked, const CostOptions &options, c
     bounds.emplace(machine, placement);
 }
 
-void PlacedRequest::add(int64_t bytes, cost::Prediction prediction, std::vector<std::vector<double>> traffic) {
+void PlacedRequest::add(int64_t bytes, cost::Prediction prediction) {
   std::optional<cost::LowerBound> bound;
   if (bounds)
     bound = bounds->of(KoloCollective(int(kindOf(request.definitions.front().collective))), bytes);
-  schedule.sizes.push_back({std::move(prediction), std::move(bound), std::move(traffic)});
+  schedule.sizes.push_back({std::move(prediction), std::move(bound)});
 }
 
 void ReportOutput::addTo(CLI::App &command) {
@@ -221,7 +221,8 @@ void ReportOutput::write(const CostReport &report, const CostOptions &options, c
                          const Json &timelines) const {
   Json json = toJson(report);
   if (!html.empty())
-    writeWhole(html, htmlReport(json, {.command = "", .machine = nodeGraph(machine), .timelines = timelines}),
+    writeWhole(html,
+               htmlReport(json, {.command = "", .machine = nodeGraph(machine), .timelines = timelines}),
                "--html");
   if (options.writesToStandardOutput()) {
     fmt::print("{}\n", json.dump(2));

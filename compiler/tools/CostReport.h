@@ -15,8 +15,6 @@ namespace kolo::tools {
 struct CostedSize {
   cost::Prediction prediction;
   std::optional<cost::LowerBound> bound; // nothing: of a collective of some of the mesh's ranks
-  // Of a simulation; empty otherwise.
-  std::vector<std::vector<double>> traffic = {}; // bytes from device to device of the first node
 };
 
 struct CostedSchedule {
@@ -33,7 +31,7 @@ struct CostReport {
 
 /// Fields: machine, mesh, placement, collective, rates, model, schedules[] with name, schedule, mesh and sizes[]; these
 /// with bytes, seconds, latencySeconds, boundSeconds and fractionOfBound (absent without a bound), bottleneck,
-/// statements[], links[] and, of a simulation, traffic.
+/// statements[], links[] and traffic.
 nlohmann::ordered_json toJson(const CostReport &report);
 
 /// A report without schedules. Throws ToolError (Usage) where the requests are of several collectives.
@@ -48,7 +46,7 @@ struct PlacedRequest {
   /// Throws ToolError (Usage) where the mesh does not fit.
   PlacedRequest(CompileRequest request, const CostOptions &options, const cost::Machine &machine);
 
-  void add(int64_t bytes, cost::Prediction prediction, std::vector<std::vector<double>> traffic = {});
+  void add(int64_t bytes, cost::Prediction prediction);
 
   CompileRequest request; // on the mesh that the choreography has
   Runners runners;

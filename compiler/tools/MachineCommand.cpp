@@ -97,8 +97,8 @@ private:
           bandwidthText(speed.laneReduction));
     if (speed.launch > 0)
       add("  launch: {} us\n", microseconds(speed.launch));
-    add("  payload: {} of a link with LL, {} with LL128\n", percent(machine.payloadShare(Protocol::LL)),
-        percent(machine.payloadShare(Protocol::LL128)));
+    add("  payload: {} of a link with LL, {}\n", percent(machine.payloadShare(Protocol::LL)),
+        hasLL128() ? percent(machine.payloadShare(Protocol::LL128)) + " with LL128" : "no LL128");
   }
 
   void addClasses() {
@@ -107,7 +107,7 @@ private:
     for (const LinkClass &kind : machine.linkClasses())
       add("{:<14} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", kind.name, gigabytes(kind.bandwidth.peak),
           percent(kind.kernelShare), percent(kind.copyShare), microseconds(of(kind.latency, Protocol::Bulk)),
-          microseconds(of(kind.latency, Protocol::LL)), microseconds(of(kind.latency, Protocol::LL128)));
+          microseconds(of(kind.latency, Protocol::LL)), latencyWithLL128(kind.latency));
   }
 
   void addLinks() {
@@ -123,6 +123,10 @@ private:
         add("{:<30} {:<14} {:>5} {:>8}\n", vertex.name + " - network", kind.name, 1, gigabytes(kind.bandwidth.peak));
       }
   }
+  bool hasLL128() const { return !machine.refuse(Protocol::LL128); }
+  std::string latencyWithLL128(const PerProtocol &latency) const {
+    return hasLL128() ? microseconds(of(latency, Protocol::LL128)) : "-";
+  }
   const std::string &nameOf(int vertex) const { return machine.vertices()[size_t(vertex)].name; }
 
   void addLevels() {
@@ -135,7 +139,7 @@ private:
           (machine.numNodes() + level.nodes - 1) / level.nodes,
           level.bandwidth > 0 ? gigabytes(level.bandwidth) : "no limit",
           microseconds(of(level.latency, Protocol::Bulk)), microseconds(of(level.latency, Protocol::LL)),
-          microseconds(of(level.latency, Protocol::LL128)));
+          latencyWithLL128(level.latency));
   }
 
   void addBounds() {

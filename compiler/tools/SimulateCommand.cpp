@@ -87,10 +87,8 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
             orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
                                              {options.parsedRates(), programs.lanes, numCalls}),
                     name + ": ");
-        for (int64_t bytes : options.sizes()) {
-          cost::SimulationOutcome outcome = predict(simulation, machine, placed.placement, name, bytes);
-          placed.add(bytes, std::move(outcome.prediction), std::move(outcome.traffic));
-        }
+        for (int64_t bytes : options.sizes())
+          placed.add(bytes, predict(simulation, machine, placed.placement, name, bytes).prediction);
       });
   return std::move(placed.schedule);
 }

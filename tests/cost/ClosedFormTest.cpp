@@ -264,6 +264,21 @@ TEST(ClosedForm, PacketsTakeTheirLatencyAndTheirShareOfBandwidth) {
   EXPECT_NEAR(ll.seconds(16 * gib) / bulk.seconds(16 * gib), 5, 0.3); // RCCL's factor of this board
 }
 
+TEST(ClosedForm, TrafficIsWhatRanksOfANodeSendEachOther) {
+  // Blocks of 32 KiB: a rank sends the blocks of its rail to each other rank of its node.
+  Prediction prediction = Prepared("railAllGather", {4, 8}).on(frontier(), {4, 8}).predict(mib);
+  for (size_t from = 0; from < 8; ++from)
+    for (size_t to = 0; to < 8; ++to)
+      EXPECT_EQ(prediction.traffic[from][to], from == to ? 0 : 4.0 * mib / 32) << from << " to " << to;
+}
+
+TEST(ClosedForm, RefusesAProtocolThatTheMachineDoesNotHave) {
+  auto refused = Prepared("allPairsAllGather", {8}, {.protocol = Protocol::LL128}).tryOn(frontier(), {8});
+  ASSERT_TRUE(std::holds_alternative<CostMistake>(refused));
+  EXPECT_EQ(std::get<CostMistake>(refused).message,
+            "protocol ll128: frontier has none (payloadShare.ll128 of its file)");
+}
+
 TEST(ClosedForm, LooksAtRanksThatDifferAndSaysWhereThatIsTooMuch) {
   // The worst way of a tree: with reach 2^k, from the root to its child; on the whole of Frontier in 17 rounds.
   Prepared tree("binomialBroadcast", {8});

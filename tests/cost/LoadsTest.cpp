@@ -186,6 +186,9 @@ public:
     };
     if (nodeA == nodeB) {
       addRoute(nodeA, machine.route(a, b));
+      if (a != b)
+        loads["traffic " + machine.vertices()[size_t(a)].name + " -> " + machine.vertices()[size_t(b)].name][nodeA] +=
+            share;
     } else {
       addRoute(nodeA, machine.toNetwork(a));
       addRoute(nodeB, machine.fromNetwork(b));

@@ -191,7 +191,7 @@ TEST(Simulation, PutsOfOneRankShareItsPort) {
 
 TEST(Simulation, TrafficIsWhatRanksSend) {
   withSimulation(alphaBeta(), shipped("ringAllGather", {8}), [&](const Simulation &simulation) {
-    std::vector<std::vector<double>> traffic = outcomeOf(simulation, 8 * mib).traffic;
+    std::vector<std::vector<double>> traffic = outcomeOf(simulation, 8 * mib).prediction.traffic;
     for (size_t from = 0; from < 8; ++from)
       for (size_t to = 0; to < 8; ++to)
         EXPECT_EQ(traffic[from][to], to == (from + 1) % 8 ? 7.0 * mib : 0);
