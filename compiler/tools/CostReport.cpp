@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 namespace kolo::tools {
 
@@ -23,7 +23,7 @@ public:
   std::string line(const std::string &file, unsigned number) {
     auto [known, isNew] = files.try_emplace(file);
     if (isNew) {
-      std::ifstream stream(file);
+      std::istringstream stream(readSource(file).value_or(""));
       for (std::string text; std::getline(stream, text);)
         known->second.push_back(text);
     }
@@ -222,7 +222,7 @@ void ReportOutput::write(const CostReport &report, const CostOptions &options, c
   Json json = toJson(report);
   if (!html.empty())
     writeWhole(html,
-               htmlReport(json, {.command = "", .machine = nodeGraph(machine), .timelines = timelines}),
+               htmlReport(json, {.command = commandLine(), .machine = nodeGraph(machine), .timelines = timelines}),
                "--html");
   if (options.writesToStandardOutput()) {
     fmt::print("{}\n", json.dump(2));

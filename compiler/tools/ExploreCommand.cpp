@@ -376,7 +376,7 @@ void exploreCommand(const ExploreCommand &command) {
   else if (command.json)
     writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
   if (!command.html.empty())
-    writeWhole(command.html, htmlReport(toJson(report), {.command = "", .machine = nodeGraph(machine)}), "--html");
+    writeWhole(command.html, htmlReport(toJson(report), {.command = commandLine(), .machine = nodeGraph(machine)}), "--html");
   if (!command.source.empty())
     writeSources(report);
   if (!command.plugins.empty())

@@ -77,6 +77,17 @@ class Page(unittest.TestCase):
             self.assertEqual(data_of(make(page).stdout)["sources"],
                              {folder + "/A.cpp": "// a\n", folder + "/B.h": "// latin \ufffd\n"})
 
+    def test_a_shipped_algorithm_is_shown_wherever_the_command_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([os.environ["KOLO"], "cost", "railAllGather", "--machine", "frontier", "--mesh", "node=2,gpu=8", "--placement",
+                            "order=node,gpu devices=1,0,2,3,4,5,6,7", "--html", "x.html"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+            with open(folder + "/x.html", encoding="utf-8") as file:
+                data = data_of(file.read())
+        self.assertIn("KOLO_COLLECTIVE(railAllGather", data["sources"]["algorithms/RailAllGather.cpp"])
+        self.assertIn("ringAllGather(c, node", data["cost"]["schedules"][0]["sizes"][0]["statements"][2]["text"])
+        self.assertEqual(data["command"], "kolo cost railAllGather --machine frontier --mesh node=2,gpu=8 --placement "
+                                          "'order=node,gpu devices=1,0,2,3,4,5,6,7' --html x.html")
+
     def test_nothing_to_show(self):
         done = make({**PAGES["cost"], "cost": samples.cost([])})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "--html: there is no schedule to show\n"))
@@ -185,7 +196,9 @@ class Browser(unittest.TestCase):
                     self.browser.open(self.path("by-" + command), width, height, scheme)
                     counts = self.browser.run(COUNTS)
                     self.assertEqual((counts["sizes"], counts["vertices"], counts["links"]), (2, 12, 40))
-                    self.assertEqual(counts["ranks"], 8 if command == "simulate" else 0)
+                    self.assertEqual((counts["cells"], counts["ranks"]), (64, 8 if command == "simulate" else 0))
+                    made = self.browser.run("document.querySelector('#footer code').textContent")
+                    self.assertTrue(made.startswith(f"kolo {command} {flags[0]} ") and made.endswith(f"--html {self.path('by-' + command)}"), made)
                     self.assertGreater(min(counts[name] for name in ("lines", "statements", "source", "spent", "loads")), 0)
                     self.assertEqual(self.browser.problems(), [])
                     self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)

@@ -16,16 +16,22 @@ using nlohmann::ordered_json;
 namespace {
 
 /// Of the build tree as of an installed Kolo.
-std::filesystem::path reportFolder() {
+std::filesystem::path sharedFolder() {
   std::error_code problem;
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", problem);
-  return program.parent_path().parent_path() / "share" / "kolo" / "report";
+  return program.parent_path().parent_path() / "share" / "kolo";
+}
+
+std::optional<std::string> readFile(const std::filesystem::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || !std::filesystem::is_regular_file(path))
+    return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string readPart(const std::filesystem::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (file)
-    return std::string(std::istreambuf_iterator<char>(file), {});
+  if (std::optional<std::string> part = readFile(path))
+    return *part;
   if (path.filename() == "d3.min.js")
     throw ToolError(ExitCode::Usage,
                     "--html: Kolo was built without D3: install Debian's package node-d3, and build again");
@@ -48,6 +54,16 @@ std::string scriptSafe(const ordered_json &data) {
   return text;
 }
 
+/// Words of letters, digits and a few signs stay as they are.
+std::string shellWord(const std::string &word) {
+  constexpr const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,.:/@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
+    return word;
+  std::string text = word;
+  replaceAll(text, "'", "'\\''");
+  return "'" + text + "'";
+}
+
 const char *kindOf(cost::VertexKind kind) {
   switch (kind) {
   case cost::VertexKind::Device:
@@ -61,6 +77,19 @@ const char *kindOf(cost::VertexKind kind) {
 }
 
 } // namespace
+
+std::string commandLine() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text;
+  for (std::string word; std::getline(file, word, '\0');)
+    text += text.empty() ? std::filesystem::path(word).filename().string() : " " + shellWord(word);
+  return text;
+}
+
+std::optional<std::string> readSource(const std::string &file) {
+  std::optional<std::string> text = readFile(file);
+  return text ? text : readFile(sharedFolder() / file); // an absolute name stays as it is
+}
 
 ordered_json nodeGraph(const cost::Machine &machine) {
   ordered_json vertices = ordered_json::array(), links = ordered_json::array();
@@ -107,14 +136,14 @@ static ordered_json readSources(const ordered_json &costJson) {
     for (const ordered_json &size : schedule.at("sizes"))
       for (const ordered_json &statement : size.at("statements"))
         if (std::string name = statement.at("file"); !schedule.contains("source") && !sources.contains(name))
-          if (std::ifstream file(name, std::ios::binary); file && std::filesystem::is_regular_file(name))
-            sources[name] = std::string(std::istreambuf_iterator<char>(file), {});
+          if (std::optional<std::string> text = readSource(name))
+            sources[name] = *text;
   return sources;
 }
 
 /// The page names its parts, as {{report.css}}; what is put in is not looked through again.
 static std::string assemble(const ordered_json &data) {
-  const std::filesystem::path folder = reportFolder();
+  const std::filesystem::path folder = sharedFolder() / "report";
   const std::string page = readPart(folder / "report.html");
   std::string result;
   for (size_t at = 0;;) {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 
 namespace kolo::tools {
@@ -30,6 +31,12 @@ nlohmann::ordered_json noTimeline(const std::string &reason, size_t schedule);
 /// {"name", "title", "vertices": [{"name", "kind": "device" | "switch" | "nic", "wire": class of a NIC's wire}],
 ///  "links": [{"from", "to": numbers of vertices, "class": name, "count"}]}
 nlohmann::ordered_json nodeGraph(const cost::Machine &machine);
+
+/// The command line of this program, as a shell takes it.
+std::string commandLine();
+
+/// The text of an author's file; of an algorithm that ships, also where Kolo is installed. Nothing if it cannot be read.
+std::optional<std::string> readSource(const std::string &file);
 
 /// Throws ToolError (Usage), naming `--html`, where htmlReport would, or where `path` is standard output: to be asked
 /// before anything is costed.
