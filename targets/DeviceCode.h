@@ -3,6 +3,7 @@
 
 #include "kolo/runtime/DeviceAbi.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -33,6 +34,12 @@ struct DeviceImage {
   using Resources = std::vector<std::pair<std::string, int64_t>>;
   std::vector<Resources> resources; // of every program, in their order; or empty
 };
+
+/// The kernel of a program: of the same name, but without dots, which assembly languages do not take.
+inline std::string kernelName(std::string program) {
+  std::ranges::replace(program, '.', '_');
+  return program;
+}
 
 struct DeviceCode {
   DeviceOptions options; // what the images hold

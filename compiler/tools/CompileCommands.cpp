@@ -83,8 +83,6 @@ static void printProofs(const std::string &plugin) {
 
 /// The programs of a table, instead of one algorithm's. Throws ToolError (Usage).
 static CompileRequest makeTableRequest(const CompileOptions &options) {
-  if (options.target != "cpu")
-    throw ToolError(ExitCode::Usage, "--target: not with --table; a table is about CPU hosts");
   CompileRequest request;
   try {
     request = requestFor(readTable(options.table == "default" ? defaultTablePath() : options.table));

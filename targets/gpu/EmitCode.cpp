@@ -1,5 +1,6 @@
 // From programs in channel form to a device's code, with LLVM's own optimizer and code generators.
 #include "targets/gpu/EmitCode.h"
+#include "targets/DeviceCode.h"
 
 #include "ir/Kolo.h"
 
@@ -123,7 +124,7 @@ Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &op
     if (!function.isDeclaration())
       function.addFnAttr("target-cpu", target.architecture);
   for (auto program : module.getOps<ProgramOp>())
-    target.markKernel(*(*code)->getFunction(program.getSymName()));
+    target.markKernel(*(*code)->getFunction(kernelName(program.getSymName().str())));
   emission.machine = std::move(*machine);
   emission.code = std::move(*code);
   emission.level = options.schedule.isOptimized() ? OptimizationLevel::O3 : OptimizationLevel::O0;

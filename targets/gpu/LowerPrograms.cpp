@@ -6,6 +6,7 @@
 // All threads of a block take the same branches; only the functions that move, signal and wait tell the threads apart.
 // The element type and the reduction are numbers that the call brings, so that a program is one kernel. A wait becomes
 // a call of @kolo.wait, and LowerFailures tests its result. Requires channel form, lanes placed.
+#include "targets/DeviceCode.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 #include "targets/gpu/Passes.h"
@@ -13,6 +14,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -23,7 +25,8 @@ namespace kolo::gpu {
 
 void KernelLowering::run() {
   std::string run = createRun();
-  auto entry = createFunction(builder, module, program.getSymName(), Type(), {pointerType(builder)}, Inlining::Never);
+  auto entry = createFunction(builder, module, kernelName(program.getSymName().str()), Type(), {pointerType(builder)},
+                              Inlining::Never);
   entry.setLinkage(LLVM::Linkage::External);
   Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction),
                                        constantI64(builder, loc, sizeof(KoloDeviceInvocation)));
@@ -207,15 +210,18 @@ private:
 
   /// Kernels are named like their programs, which must therefore be names in assembly languages.
   LogicalResult checkPrograms() {
+    llvm::StringSet<> kernels;
     for (auto program : getOperation().getOps<ProgramOp>()) {
       for (auto enter : program.getBody().getOps<EnterOp>())
         return enter.emitOpError("is for programs of the host alone");
-      StringRef name = program.getSymName();
+      std::string name = kernelName(program.getSymName().str());
       bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
                           llvm::all_of(name, [](char letter) { return llvm::isAlnum(letter) || letter == '_'; });
       if (!isIdentifier)
-        return program.emitError() << "a program for a device needs a name of letters, digits and '_', not '" << name
-                                   << "'";
+        return program.emitError() << "a program for a device needs a name of letters, digits, dots and '_', not '"
+                                   << program.getSymName() << "'";
+      if (!kernels.insert(name).second)
+        return program.emitError() << "another program for devices has a kernel '" << name << "' too";
     }
     return success();
   }

@@ -61,7 +61,7 @@ Expected<std::vector<DeviceImage::Resources>> readResources(StringRef codeObject
     found[node.getMap()[".name"].getString()] = describe(node.getMap());
   std::vector<DeviceImage::Resources> resources;
   for (auto program : programs.getOps<ProgramOp>()) {
-    auto kernel = found.find(program.getSymName());
+    auto kernel = found.find(kernelName(program.getSymName().str()));
     if (kernel == found.end())
       return createStringError("the code object has no kernel " + program.getSymName());
     resources.push_back(kernel->second);

@@ -55,7 +55,7 @@ private:
 Constant *DeviceTable::kernels(ArrayRef<std::string> programs) {
   std::vector<Constant *> names;
   for (const std::string &program : programs)
-    names.push_back(text(program));
+    names.push_back(text(kernelName(program)));
   return table(names, "deviceKernels");
 }
 

@@ -173,17 +173,13 @@ static PipelineOptions optionsFor(const CompileRequest &request) {
   return options;
 }
 
-/// Compiles programs that go by one schedule, for the host and for devices.
-static llvm::Error compileTogether(ModuleOp module, const CompileRequest &request, package::PackRequest pack) {
-  pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, pack.options, request); };
-  return package::compilePlugin(module, pack);
-}
-
-/// Compiles programs that have a schedule each, for the host alone.
-static llvm::Error compileEach(ModuleOp programs, const CompileRequest &request, package::PackRequest pack) {
+/// For the host and for devices. Choreographies go by one schedule; programs have gone by one each.
+static llvm::Error pack(ModuleOp module, const CompileRequest &request, const PipelineOptions &options) {
+  package::PackRequest pack{options, request.output};
   for (const SelectionRequest &entry : request.selection)
     pack.selection.push_back(selectionOf(entry));
-  return package::packPlugin(programs, pack);
+  pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
+  return request.programs.empty() ? package::compilePlugin(module, pack) : package::packPlugin(module, pack);
 }
 
 std::vector<std::string> compile(const CompileRequest &request) {
@@ -200,9 +196,7 @@ std::vector<std::string> compile(const CompileRequest &request) {
   PipelineOptions options = optionsFor(request);
   if (!module)
     module = compilePrograms(context, request, settingOf(request), options, mistakes);
-  package::PackRequest pack{options, output};
-  llvm::Error problem =
-      request.programs.empty() ? compileTogether(*module, request, pack) : compileEach(*module, request, pack);
+  llvm::Error problem = pack(*module, request, options);
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());

@@ -53,10 +53,9 @@ struct CompileRequest {
   bool sanitizeThread = false;        // true: code for processes under the thread sanitizer, and only for those
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
-  std::string ptxas = {};  // path of the program that makes cubins of PTX; empty: PTX alone is packed
-  std::string irPath = {}; // not empty: textual IR of either phase, instead of definitions and meshes
-  std::vector<ProgramRequest> programs =
-      {}; // not empty: these, for the host alone, instead of definitions, meshes and schedule
+  std::string ptxas = {};                    // path of the program that makes cubins of PTX; empty: PTX alone is packed
+  std::string irPath = {};                   // not empty: textual IR of either phase, instead of definitions and meshes
+  std::vector<ProgramRequest> programs = {}; // not empty: these, instead of definitions, meshes and schedule
   std::vector<SelectionRequest> selection = {}; // as in a manifest, in its order
 };
 
