@@ -4,6 +4,7 @@
 #include "driver/Devices.h"
 #include "driver/Explore.h"
 #include "driver/Schedules.h"
+#include "driver/TuningTable.h"
 #include "report/Report.h"
 
 #include <fmt/format.h>
@@ -174,10 +175,14 @@ Json rankedJson(const Report &report, size_t size, const std::map<size_t, size_t
     if (correction)
       ranked["simulatedByClosedForm"] = *correction;
   }
-  if (result.shipped)
-    row["shipped"] = places.at(result.shipped->contender);
-  if (result.rings)
-    row["rings"] = places.at(result.rings->contender);
+  auto add = [&](const std::string &name, const std::optional<Choice> &choice) {
+    if (!choice)
+      return;
+    row[name] = places.at(choice->contender);
+    row[name + "Seconds"] = choice->seconds;
+  };
+  add("shipped", result.shipped);
+  add("rings", result.rings);
   return row;
 }
 
@@ -269,8 +274,15 @@ size_t fastestOn(const Report &report, const cost::PlacedMesh &mesh, size_t size
   return *best; // the mesh is one of them
 }
 
-/// Entries as driver/TuningTable.h has them, for calls on one mesh.
-void addEntries(Json &entries, const Report &report, const cost::PlacedMesh &mesh, const char *memory) {
+/// What a table says of some calls, and who does them.
+struct Selected {
+  TableEntry entry;
+  size_t contender;
+};
+
+/// Entries for calls on one mesh.
+void addEntries(std::vector<Selected> &table, const Report &report, const cost::PlacedMesh &mesh,
+                runtime::MemoryKind memory) {
   const std::vector<int64_t> &sizes = report.request.sizes;
   for (size_t size = 0; size < sizes.size(); ++size) {
     size_t number = fastestOn(report, mesh, size);
@@ -278,24 +290,22 @@ void addEntries(Json &entries, const Report &report, const cost::PlacedMesh &mes
     if (!isLast && fastestOn(report, mesh, size + 1) == number)
       continue;
     const Contender &contender = report.contender(number);
-    Json entry = {{"collective", report.command.collective}};
-    if (mesh.names.size() == 1)
-      entry["ranks"] = mesh.numRanks();
-    else
-      for (size_t i = 0; i < mesh.names.size(); ++i)
-        entry["mesh"][mesh.names[i]] = mesh.sizes[i];
-    entry["memory"] = memory;
-    // A size between two goes by the nearer, by ratio.
-    entry["upToBytes"] = isLast ? Json() : Json(int64_t(std::sqrt(double(sizes[size]) * double(sizes[size + 1]))));
-    entry["algorithm"] = contender.definition.name;
-    if (Json schedule = tools::toJson(contender.schedule); !schedule.empty())
-      entry["schedule"] = schedule;
-    entries.push_back(std::move(entry));
+    TableEntry entry{*runtime::parseCollectiveKind(report.command.collective),
+                     int(mesh.numRanks()),
+                     memory,
+                     {},
+                     contender.definition.name,
+                     contender.schedule};
+    if (mesh.names.size() > 1)
+      entry.mesh = toMesh(mesh);
+    if (!isLast) // a size between two goes by the nearer, by ratio
+      entry.upToBytes = int64_t(std::sqrt(double(sizes[size]) * double(sizes[size + 1])));
+    table.push_back({std::move(entry), number});
   }
 }
 
-/// A table for every mesh that one of the best has.
-Json tableJson(const Report &report) {
+/// Entries for every mesh that one of the best has.
+std::vector<Selected> tableOf(const Report &report) {
   std::map<std::vector<std::pair<int64_t, std::string>>, cost::PlacedMesh> meshes; // in the order of tables
   for (size_t number : report.shown(true)) {
     const cost::PlacedMesh &mesh = report.contender(number).mesh;
@@ -304,36 +314,54 @@ Json tableJson(const Report &report) {
       key.emplace_back(mesh.sizes[i], mesh.names[i]);
     meshes.try_emplace(key, mesh);
   }
-  Json entries = Json::array();
+  std::vector<Selected> table;
   for (const auto &[key, mesh] : meshes)
-    for (const char *memory : {"windows", "ordinary"}) // the models do not tell them apart
-      addEntries(entries, report, mesh, memory);
-  return {{"kolo", KOLO_VERSION},
-          {"machine", report.request.machine.name()},
-          {"command", report.command.text()},
-          {"entries", entries}};
+    for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary})
+      addEntries(table, report, mesh, memory); // the models do not tell the kinds of memory apart
+  return table;
 }
 
-/// A plugin for each program of the table, and the table.
-void writePlugins(const Report &report) {
+/// The programs that a table names, in one plugin, which selects among them as the table says.
+CompileRequest pluginRequest(const Report &report, const std::vector<Selected> &table) {
+  CompileRequest request;
+  for (const auto &[entry, number] : table) {
+    const Contender &contender = report.contender(number);
+    std::string name = entry.algorithm + suffixFor(entry.schedule);
+    auto program =
+        std::ranges::find(request.programs, name, [](const ProgramRequest &known) { return known.definition.name; });
+    if (program == request.programs.end()) {
+      program = request.programs.insert(program, {contender.definition, {}, contender.schedule});
+      program->definition.name = name;
+    }
+    if (runtime::Mesh mesh = toMesh(contender.mesh); std::ranges::find(program->meshes, mesh) == program->meshes.end())
+      program->meshes.push_back(mesh);
+    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh});
+  }
+  return request;
+}
+
+/// The plugin, and the table.
+void writePlugin(const Report &report) {
   const std::filesystem::path folder = report.command.plugins;
   std::filesystem::create_directories(folder);
-  std::set<std::string> written; // contenders may differ in their placement alone
-  for (size_t number : report.shown(true)) {
-    const Contender &contender = report.contender(number);
-    CompileRequest request{{contender.definition}, {toMesh(contender.mesh)}, ""};
-    request.schedule = contender.schedule;
-    request.devices = parseTargets(report.command.target);
-    request.output = folder / (contender.definition.name + suffixFor(contender.schedule) + ".so");
-    if (!written.insert(request.output).second)
-      continue;
-    for (const std::string &warning : compile(request))
-      fmt::print(stderr, "{}\n", warning);
-    report.say(request.output);
-  }
-  std::string table = folder / "table.json";
-  writeWhole(table, tableJson(report).dump(2) + "\n", "--emit");
-  report.say(table);
+  std::vector<Selected> table = tableOf(report);
+  CompileRequest request = pluginRequest(report, table);
+  request.devices = parseTargets(report.command.target);
+  request.output = folder / (report.command.collective + ".so");
+  for (const std::string &warning : compile(request))
+    fmt::print(stderr, "{}\n", warning);
+  report.say(request.output);
+  std::vector<TableEntry> entries;
+  for (const Selected &selected : table)
+    entries.push_back(selected.entry);
+  std::string path = folder / "table.json";
+  writeWhole(
+      path,
+      writeTable(
+          {{"kolo", KOLO_VERSION}, {"machine", report.request.machine.name()}, {"command", report.command.text()}},
+          entries),
+      "--emit");
+  report.say(path);
 }
 
 void showProgress(size_t done, size_t total) {
@@ -376,11 +404,12 @@ void exploreCommand(const ExploreCommand &command) {
   else if (command.json)
     writeWhole(*command.json, toJson(report).dump(2) + "\n", "--json");
   if (!command.html.empty())
-    writeWhole(command.html, htmlReport(toJson(report), {.command = commandLine(), .machine = nodeGraph(machine)}), "--html");
+    writeWhole(command.html, htmlReport(toJson(report), {.command = commandLine(), .machine = nodeGraph(machine)}),
+               "--html");
   if (!command.source.empty())
     writeSources(report);
   if (!command.plugins.empty())
-    writePlugins(report);
+    writePlugin(report);
 }
 
 } // namespace
@@ -395,8 +424,9 @@ void addExploreCommand(CLI::App &app) {
       ->capture_default_str();
   command
       ->add_option("--structures", options->structures,
-                   "at most so many compositions of building blocks are costed, each with eight\nschedules")
-      ->check(CLI::Range(size_t(1), size_t(1) << 20))
+                   "at most so many compositions of building blocks are costed, each with eight\nschedules; 0: the "
+                   "shipped algorithms alone")
+      ->check(CLI::Range(size_t(0), size_t(1) << 20))
       ->capture_default_str();
   command->add_option("--runners-up", options->runnersUp, "shown for each size, beside the best")
       ->check(CLI::Range(size_t(0), size_t(100)))
@@ -407,9 +437,9 @@ void addExploreCommand(CLI::App &app) {
   command->add_option("--html", options->html, "also as a page for a browser, to this file");
   command->add_option("--source", options->source, "writes the best schedules to this folder, as C++ in the language");
   command->add_option("--emit", options->plugins,
-                      "writes plugins of the ranked schedules to this folder, and a table\nthat says which is the best "
-                      "by mesh and size");
-  command->add_option("--target", options->target, "targets of the plugins: cpu, and cuda:sm_90, hip:gfx90a, ...")
+                      "writes a plugin of the ranked schedules to this folder, which selects by mesh and\n"
+                      "size, and the table by which it does");
+  command->add_option("--target", options->target, "targets of the plugin: cpu, and cuda:sm_90, hip:gfx90a, ...")
       ->capture_default_str();
   command->footer(
       "Candidates are costed in closed form. Those that are ranked are proved, as kolo compile does; who is "

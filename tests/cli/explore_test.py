@@ -54,6 +54,13 @@ class Explore(ToolTest):
         rings = found["schedules"][row["rings"]]["sizes"][0]
         self.assertAlmostEqual(rings["fractionOfBound"], 0.66, delta=0.02)
 
+    def test_costs_the_shipped_algorithms_alone_where_no_structure_is_asked_for(self):
+        found = json.loads(self.succeeds("explore", "all_gather", "--machine", "frontier", "--structures", "0", "--bytes", "1M,64M", "--json", "-"))
+        self.assertEqual({schedule["origin"] for schedule in found["schedules"]}, {"shipped", "rings"})
+        for row in found["frontier"]:
+            self.assertEqual(row["shippedSeconds"], row["ranked"][0]["seconds"])
+            self.assertGreater(row["ringsSeconds"], row["boundSeconds"])
+
     def test_gives_the_same_for_the_same_seed(self):
         first, second = (self.explored("all_to_all", "--nodes", "16", "--bytes", "1M", "--seed", "3", "--threads", threads)
                          for threads in ("1", "2"))
@@ -70,21 +77,31 @@ class Explore(ToolTest):
             mesh = head.split("--mesh ")[1].split(",schedule")[0].split(" ")[0].rstrip(",")
             self.assertIn("compiled in", self.succeeds("compile", path, "--mesh", mesh, "-o", "x.so"))
 
-    def test_writes_plugins_and_a_table(self):
-        said = self.succeeds("explore", "all_reduce", "--machine", "ring8", "--structures", "6", "--bytes", "1K,64M",
-                             "--runners-up", "0", "--emit", "plugins")
-        with open(self.file("plugins/table.json")) as text:
+    def test_writes_a_plugin_that_selects_as_its_table_says(self):
+        said = self.succeeds("explore", "all_reduce", "--machine", "perlmutter", "--nodes", "2", "--structures", "6", "--bytes",
+                             "1K,64K,64M", "--runners-up", "0", "--emit", "found")
+        self.assertIn("found/all_reduce.so\nfound/table.json\n", said)
+        with open(self.file("found/table.json")) as text:
             entries = json.load(text)["entries"]
-        plugins = [os.path.basename(path) for path in glob.glob(self.file("plugins/*.so"))]
-        self.assertTrue(plugins)
-        for plugin in plugins:
-            self.assertIn(plugin, said)
-            self.assertIn("all_reduce", self.succeeds("inspect", "plugins/" + plugin))
-        for entry in entries:
-            self.assertTrue(any(plugin.startswith(entry["algorithm"]) for plugin in plugins), entry)
-        for memory in ("windows", "ordinary"):
-            ends = [entry["upToBytes"] for entry in entries if entry["memory"] == memory]
-            self.assertIsNone(ends[-1])
+        self.assertTrue(any(entry.get("mesh") == {"node": 2, "gpu": 4} for entry in entries), entries)
+        for mesh, of_mesh in (("node=2,gpu=4", lambda entry: "mesh" in entry), ("rank=8", lambda entry: "ranks" in entry)):
+            for memory in ("windows", "ordinary"):
+                here = [entry for entry in entries if entry["memory"] == memory and of_mesh(entry)]
+                self.assertIsNone(here[-1]["upToBytes"])
+                for size in (1 << 10, 64 << 10, 1 << 20):
+                    entry = next(entry for entry in here if entry["upToBytes"] is None or size <= entry["upToBytes"])
+                    program = ".".join([entry["algorithm"], *filter(None, [entry.get("schedule", {}).get("protocol")])])
+                    ran = self.succeeds("run", "found/all_reduce.so", "--collective", "all_reduce", "--mesh", mesh, "--memory", memory,
+                                        "--bytes", str(size))
+                    self.assertRegex(ran, rf"the plugin selects {program}[.\w]*\n")
+                    self.assertIn("every byte is right", ran)
+
+    def test_writes_code_for_the_devices_of_frontier(self):
+        self.succeeds("explore", "all_gather", *SMALL, "--bytes", "1K,64M", "--runners-up", "0", "--emit", "found",
+                      "--target", "cpu,hip:gfx90a")
+        page = self.succeeds("inspect", "found/all_gather.so")
+        self.assertRegex(page, r"hip +gfx90a")
+        self.assertNotIn("ll128", page)
 
     def test_has_only_flat_algorithms_for_some_collectives(self):
         found = self.explored("gather", "--bytes", "1M")
@@ -99,7 +116,7 @@ class Explore(ToolTest):
         refuses("all_gather", *SMALL, "--nodes", "0", says=["--nodes", "0"])
         refuses("all_gather", *SMALL, "--bytes", "4K..1K", says=["--bytes", "4K..1K"])
         refuses("all_gather", *SMALL, "--bytes", "x", says=["--bytes", "x"])
-        refuses("all_gather", "--machine", "frontier", "--structures", "0", says="--structures")
+        refuses("all_gather", "--machine", "frontier", "--structures", "-1", says="--structures")
         refuses("all_gather", *SMALL, "--target", "riscv", "--emit", "x", says=["--target", "riscv"])
         refuses("all_gather", *SMALL, "--json", "no/such/folder.json", says=["--json", "no/such/folder.json"])
         self.write("file", "")

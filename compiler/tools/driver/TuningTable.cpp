@@ -219,7 +219,21 @@ Provenance describeMachine(const std::string &koloVersion, const std::string &co
 }
 
 std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries) {
-  std::string lines;
+  ordered_json machine = {
+      {"processor", provenance.processor}, {"cores", provenance.cores}, {"kernel", provenance.kernel}};
+  return writeTable({{"kolo", provenance.koloVersion},
+                     {"machine", machine},
+                     {"date", provenance.date},
+                     {"command", provenance.command}},
+                    entries);
+}
+
+// One line per entry: tables are read by people, and compared line by line.
+std::string writeTable(const ordered_json &fields, const std::vector<TableEntry> &entries) {
+  std::string text = "{\n";
+  for (const auto &[name, value] : fields.items())
+    text += fmt::format("  \"{}\": {},\n", name, value.dump());
+  text += "  \"entries\": [\n";
   for (const TableEntry &entry : entries) {
     ordered_json object = {{"collective", runtime::toString(entry.collective)}};
     if (entry.mesh.dims().empty())
@@ -231,15 +245,9 @@ std::string writeTable(const Provenance &provenance, const std::vector<TableEntr
     object["algorithm"] = entry.algorithm;
     if (ordered_json schedule = toJson(entry.schedule); !schedule.empty())
       object["schedule"] = schedule;
-    lines += (lines.empty() ? "    " : ",\n    ") + object.dump();
+    text += "    " + object.dump() + (&entry == &entries.back() ? "\n" : ",\n");
   }
-  ordered_json machine = {
-      {"processor", provenance.processor}, {"cores", provenance.cores}, {"kernel", provenance.kernel}};
-  // One line per entry: tables are read by people, and compared line by line.
-  return fmt::format(
-      "{{\n  \"kolo\": {},\n  \"machine\": {},\n  \"date\": {},\n  \"command\": {},\n  \"entries\": [\n{}\n  ]\n}}\n",
-      ordered_json(provenance.koloVersion).dump(), machine.dump(), ordered_json(provenance.date).dump(),
-      ordered_json(provenance.command).dump(), lines);
+  return text + "  ]\n}\n";
 }
 
 CompileRequest requestFor(const std::vector<TableEntry> &entries) {

@@ -6,6 +6,8 @@
 
 #include "kolo/runtime/Plugin.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <string>
 #include <vector>
 
@@ -37,6 +39,8 @@ struct Provenance {
 Provenance describeMachine(const std::string &koloVersion, const std::string &command);
 
 std::string writeTable(const Provenance &provenance, const std::vector<TableEntry> &entries);
+/// With other fields before `entries`, of which Kolo reads none.
+std::string writeTable(const nlohmann::ordered_json &fields, const std::vector<TableEntry> &entries);
 
 /// A request for the programs that the entries name, each on the meshes that name it, and for their selection.
 CompileRequest requestFor(const std::vector<TableEntry> &entries);
