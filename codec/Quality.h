@@ -1,0 +1,19 @@
+// How much a codec loses: its proved bound, and the signal-to-noise ratio on random data.
+#pragma once
+
+#include "codec/Codec.h"
+
+namespace kolo::codec {
+
+/// The worst error of one encoding, u, to first order: |error| <= u A, where A is the largest magnitude in the
+/// element's block, or, with an e4m3 scale, in its granule. Of a cast: |error| <= u |x| for what is in its normal
+/// range.
+double worstError(const Codec &codec);
+
+enum class Distribution { Normal, Laplace };
+
+/// 10 log10 (sum x^2 / sum (x - decoded)^2) of independent numbers, `numValues` of them, the same ones at each call.
+/// Infinite where nothing is lost.
+double signalToNoise(const Codec &codec, Distribution distribution, int64_t numValues);
+
+} // namespace kolo::codec
