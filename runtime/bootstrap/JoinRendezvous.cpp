@@ -2,13 +2,13 @@
 #include "CommunicatorState.h"
 #include "Error.h"
 #include "bootstrap/Rendezvous.h"
+#include "kolo/runtime/Door.h"
 
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <thread>
 
 namespace kolo::runtime {
@@ -104,12 +104,17 @@ Result<RankEnvironment> readRankEnvironment() {
       problems += fmt::format("{}{}='{}' is not {}", problems.empty() ? "" : "; ", name, text, what);
     return value.value_or(least);
   };
-  environment.worldSize = readNumber("WORLD_SIZE", 1, maxRanks, "a number of ranks from 1 to 256");
-  environment.rank = readNumber("RANK", 0, std::numeric_limits<int>::max(), "a rank");
+  Result<LaunchedRank> place = readLaunchedRank();
+  if (place.isOk()) {
+    environment.worldSize = place->size;
+    environment.rank = place->rank;
+  } else {
+    problems = place.status().message();
+  }
   environment.master.host = read("MASTER_ADDR");
   environment.master.port = std::to_string(readNumber("MASTER_PORT", 1, 65535, "a port from 1 to 65535"));
-  if (problems.empty() && environment.rank >= environment.worldSize)
-    problems = fmt::format("RANK={} is not below WORLD_SIZE={}", environment.rank, environment.worldSize);
+  if (!problems.empty() && place.isOk())
+    problems += fmt::format(" (rank {} of {} by {})", place->rank, place->size, place->variables);
   if (!problems.empty())
     return Status(StatusCode::InvalidArgument, problems);
   return environment;

@@ -1,4 +1,4 @@
-// Rendezvous: processes that know only RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
+// Rendezvous: processes that know only their rank, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
 //
 // Every other rank connects to rank 0 and sends a Hello. When all ranks have come, or after the first error, rank 0
 // sends a Welcome to all of them. It says where the control segment is, or why there is none. Nothing else uses the
@@ -26,14 +26,14 @@ struct HostId {
 /// Parts that cannot be read stay empty.
 HostId currentHost();
 
-/// The four variables as read.
+/// The variables as read.
 struct RankEnvironment {
   int rank = 0;
   int worldSize = 1;
   Address master;
 };
 
-/// Reads the four variables. InvalidArgument: names every one that is missing or bad.
+/// Reads the variables: see readLaunchedRank. InvalidArgument: names every one that is missing or bad.
 Result<RankEnvironment> readRankEnvironment();
 
 inline constexpr uint32_t rendezvousVersion = 1;

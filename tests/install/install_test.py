@@ -66,12 +66,12 @@ class Installed(unittest.TestCase):
                      "include/kolo/dsl/Language.h", "include/kolo/runtime/Communicator.h",
                      "include/kolo/runtime/PluginAbi.h", "lib/cmake/kolo/koloConfig.cmake",
                      "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json",
-                     "share/kolo/machines/frontier.json", "share/kolo/report/report.html"]:
+                     "lib/kolo/default.kolo.so", "share/kolo/machines/frontier.json", "share/kolo/report/report.html"]:
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
-                                   r"lib/libkolo_(cuda|hip)\.so|include/kolo/(dsl|runtime)/\w+\.h|"
+                                   r"lib/libkolo_(cuda|hip|mpi_\w+)\.so|lib/kolo/default\.kolo\.so|include/kolo/(dsl|runtime)/\w+\.h|"
                                    r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json|"
                                    r"share/kolo/algorithms/\w+\.(cpp|h)|share/kolo/machines/[\w.-]+\.json|share/kolo/report/[\w.-]+)\Z")
 

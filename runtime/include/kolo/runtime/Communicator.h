@@ -93,9 +93,9 @@ public:
   static Result<Communicator> createForked(const ForkedRanks &forked, int rank,
                                            const CommunicatorOptions &options = {});
 
-  /// Rendezvous of the processes that RANK and WORLD_SIZE number. Rank 0 listens at MASTER_ADDR and MASTER_PORT, and
-  /// the others connect until they reach it. Blocks until all ranks have joined. Ignores connections that do not speak
-  /// Kolo's protocol. Errors as for createForked, and:
+  /// Rendezvous of the processes that RANK and WORLD_SIZE number, or else their launcher: see readLaunchedRank. Rank 0
+  /// listens at MASTER_ADDR and MASTER_PORT, and the others connect until they reach it. Blocks until all ranks have
+  /// joined. Ignores connections that do not speak Kolo's protocol. Errors as for createForked, and:
   ///   InvalidArgument  variables are missing or bad; the message names all of them
   ///   SystemError      a rank is on another host; all ranks return it, because there is no network transport
   static Result<Communicator> createFromEnvironment(const CommunicatorOptions &options = {});

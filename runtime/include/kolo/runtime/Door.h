@@ -1,0 +1,73 @@
+// Door: what the libraries share through which applications reach Kolo without knowing it: plugins, counts and a log.
+//
+// A door reads these environment variables when it is opened. A bad value is an error that names the variable.
+//   KOLO_PLUGIN_PATH   plugin files, and folders whose *.kolo.so are plugins, with ':' between them; the first plugin
+//                      with a program for a call carries it. Default: kolo/default.kolo.so beside this library
+//   KOLO_STATS         0 | 1: one line at exit
+//   KOLO_DEBUG         info | trace: log what is decided once, or every call
+#pragma once
+
+#include "kolo/runtime/Communicator.h"
+#include "kolo/runtime/Export.h"
+#include "kolo/runtime/Plugin.h"
+#include "kolo/runtime/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime {
+
+enum class LogLevel : uint8_t { Off, Info, Trace };
+
+struct DoorState;
+
+/// Movable, not copyable. Its functions are for any thread.
+class KOLO_RUNTIME_API Door {
+public:
+  /// `name`: for statistics, "mpi".
+  ///   InvalidArgument  a variable is bad, or KOLO_PLUGIN_PATH names nothing
+  ///   BadPlugin        as for Plugin::load; or everybody may write the file; or a folder holds no plugin
+  ///   UnsupportedCpu, SystemError, OutOfMemory, as for Plugin::load
+  static Result<Door> open(const std::string &name);
+
+  Door(Door &&) noexcept;
+  Door &operator=(Door &&) noexcept;
+  ~Door();
+
+  /// In the order of the path.
+  const std::vector<Plugin> &plugins() const;
+  /// Of all plugins, in their order. Ranks with equal numbers would carry the same calls.
+  uint64_t identity() const;
+
+  /// The first plugin with a program for the call, as Communicator::carries tells. Null when there is none; `why` is
+  /// then what the first plugin lacks. The same on all ranks whose doors have one identity.
+  const Plugin *find(const Communicator &communicator, const CallArguments &arguments, std::string &why) const;
+
+  LogLevel logLevel() const;
+  bool wantsStatistics() const;
+  void countCarried(int64_t numBytes);
+  /// `reason`: a few words, for example "user operation"; must live as long as the door.
+  void countForwarded(const char *reason);
+  int64_t numCarried() const;
+  /// "kolo mpi: 12 calls: 10 carried (4096 bytes), 2 forwarded (2 user operation)". Reasons by descending number.
+  std::string statistics() const;
+
+private:
+  explicit Door(std::unique_ptr<DoorState> state);
+  std::unique_ptr<DoorState> state;
+};
+
+/// The place that a launcher gave this process.
+struct LaunchedRank {
+  int rank = 0;
+  int size = 1;
+  std::string variables; // that say so: "RANK and WORLD_SIZE"
+};
+
+/// Reads RANK and WORLD_SIZE; without RANK, the variables of Open MPI's mpirun, then of MPICH's (PMI), then of Slurm's
+/// srun. InvalidArgument: there are none, or they are bad; the message names them.
+KOLO_RUNTIME_API Result<LaunchedRank> readLaunchedRank();
+
+} // namespace kolo::runtime
