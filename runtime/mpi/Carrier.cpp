@@ -1,0 +1,223 @@
+#include "Carrier.h"
+
+#include "Process.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <limits>
+
+namespace kolo::mpi {
+namespace {
+
+using runtime::CollectiveKind;
+using runtime::Communicator;
+using runtime::CommunicatorOptions;
+using runtime::LogLevel;
+using runtime::Result;
+using runtime::Status;
+using runtime::StatusCode;
+
+constexpr size_t numDecisions = 64;
+constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data, between calls
+
+size_t hashOf(const Shape &shape) {
+  uint64_t bits = static_cast<uint64_t>(shape.count) * 0x9E3779B97F4A7C15;
+  bits ^= static_cast<uint64_t>(shape.kind) << 3 ^ static_cast<uint64_t>(shape.type) << 9 ^
+          static_cast<uint64_t>(shape.reduction) << 15 ^ static_cast<uint64_t>(shape.root) << 21;
+  return (bits * 0x9E3779B97F4A7C15) >> 32 & (numDecisions - 1);
+}
+
+/// Bytes of the larger buffer of any rank.
+int64_t largestBytes(const Shape &shape, int numRanks) {
+  runtime::CollectiveFacts facts = runtime::factsOf(shape.kind);
+  bool isPerRank = runtime::isPerRank(facts.input) || runtime::isPerRank(facts.output);
+  return shape.count * static_cast<int64_t>(runtime::sizeBytes(shape.type)) * (isPerRank ? numRanks : 1);
+}
+
+std::string describe(const Request &request, int64_t sizeBytes) {
+  std::string text = std::string(request.function) + " of " + std::to_string(sizeBytes) + " bytes";
+  return runtime::factsOf(request.shape.kind).reduces
+             ? text + ", " + runtime::toString(request.shape.reduction) + " of " + runtime::toString(request.shape.type)
+             : text;
+}
+
+/// Errors of the caller or of its settings; others, as ranks on other hosts, only mean that Kolo cannot help.
+bool isMistake(const Status &status) {
+  return status.code() == StatusCode::InvalidArgument || status.code() == StatusCode::Mismatch;
+}
+
+} // namespace
+
+Carrier::Carrier(MPI_Comm of) : owner(of) {
+  PMPI_Comm_rank(owner, &ownRank);
+  PMPI_Comm_size(owner, &numRanks);
+  int isInter = 0;
+  PMPI_Comm_test_inter(owner, &isInter);
+  if (isInter)
+    whyNot = "inter-communicator";
+  else if (numRanks == 1)
+    whyNot = "one rank";
+  else if (numRanks > runtime::maxRanks)
+    whyNot = "more ranks than Kolo connects";
+  if (Result<runtime::Mesh> made = runtime::Mesh::create({{"rank", numRanks}}); made.isOk())
+    mesh = std::move(made).value();
+}
+
+void Carrier::close() {
+  communicator.reset();
+  whyNot = "after MPI_Finalize";
+}
+
+bool Carrier::enter() {
+  ++numCalls;
+  if (communicator) [[likely]]
+    return true;
+  bool isTooEarly = std::strcmp(whyNot, "first calls") == 0;
+  if (isTooEarly && numCalls == firstCarried())
+    connect();
+  if (!communicator)
+    door().countForwarded(whyNot);
+  return communicator.has_value();
+}
+
+/// Ranks with other plugins would choose other programs, so that each call would be an error.
+Status Carrier::agreeOnPlugins() const {
+  uint64_t own = door().identity();
+  std::vector<uint64_t> all(static_cast<size_t>(numRanks));
+  PMPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, owner);
+  auto other = std::find_if(all.begin(), all.end(), [&](uint64_t each) { return each != all.front(); });
+  if (other == all.end())
+    return {};
+  return {StatusCode::Mismatch, "ranks have other plugins in KOLO_PLUGIN_PATH: rank 0 and rank " +
+                                    std::to_string(other - all.begin()) + " differ"};
+}
+
+void Carrier::connect() {
+  OwnCalls own;
+  CommunicatorOptions options;
+  // A rank may compute for as long as it likes before it calls; a peer's death is noticed at once.
+  options.timeoutMs = std::numeric_limits<int>::max();
+  options.progress = driveMpi;
+  auto exchange = [this](const void *from, size_t sizeBytes, void *all) -> Status {
+    auto count = static_cast<int>(sizeBytes);
+    bool isDone = PMPI_Allgather(from, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;
+    return isDone ? Status() : Status(StatusCode::SystemError, "MPI_Allgather failed");
+  };
+  Status status = agreeOnPlugins();
+  if (status.isOk()) {
+    Result<Communicator> created = Communicator::create(ownRank, numRanks, exchange, options);
+    status = created.status();
+    if (created.isOk()) {
+      communicator.emplace(std::move(created).value());
+      decisions.resize(numDecisions);
+    }
+  }
+  whyNot = "ranks that Kolo cannot connect";
+  if (!status.isOk() && (isMistake(status) || door().logLevel() != LogLevel::Off))
+    print("calls on a communicator of " + std::to_string(numRanks) + " ranks are forwarded: " + status.message());
+  else if (door().logLevel() != LogLevel::Off)
+    print("connected as rank " + std::to_string(ownRank) + " of " + std::to_string(numRanks));
+}
+
+std::nullopt_t Carrier::forward(const char *function, const char *reason) const {
+  door().countForwarded(reason);
+  if (door().logLevel() == LogLevel::Trace)
+    print(std::string("forwards ") + function + ": " + reason);
+  return std::nullopt;
+}
+
+int Carrier::fail(const char *function, const Status &status) const {
+  print(std::string(function) + " on a communicator of " + std::to_string(numRanks) + " ranks: " + status.message());
+  PMPI_Comm_call_errhandler(owner, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+Carrier::Decision &Carrier::decide(const Request &request) {
+  Decision &decision = decisions[hashOf(request.shape)];
+  if (decision.isMade && decision.shape == request.shape) [[likely]]
+    return decision;
+  const Shape &shape = request.shape;
+  runtime::CallArguments arguments{"", mesh, shape.count, shape.type, shape.reduction, shape.root};
+  arguments.collective = shape.kind;
+  std::string why;
+  const runtime::Plugin *plugin = door().find(*communicator, arguments, why);
+  decision = {true, shape, plugin, arguments, largestBytes(shape, numRanks)};
+  if (door().logLevel() != LogLevel::Off && ownRank == 0)
+    print(describe(request, decision.sizeBytes) + ": " + (plugin ? "carried, " + plugin->path() : "forwarded: " + why));
+  return decision;
+}
+
+std::byte *Carrier::reserve(Packed &packed, const Shape &shape, const Side &side) const {
+  size_t sizeBytes = static_cast<size_t>(shape.count) * runtime::sizeBytes(shape.type);
+  sizeBytes *= static_cast<size_t>(side.blocks);
+  if (packed.sizeBytes < sizeBytes || (packed.sizeBytes > mostKeptBytes && sizeBytes <= mostKeptBytes)) {
+    packed.memory = std::make_unique_for_overwrite<std::byte[]>(sizeBytes);
+    packed.sizeBytes = sizeBytes;
+  }
+  return packed.memory.get();
+}
+
+int Carrier::pack(const Side &side, std::byte *to) const {
+  int sizeBytes = 0, position = 0;
+  PMPI_Type_size(side.type, &sizeBytes);
+  return PMPI_Pack(side.memory, side.count * side.blocks, side.type, to, sizeBytes * side.count * side.blocks,
+                   &position, owner);
+}
+
+int Carrier::unpack(const std::byte *from, const Side &side) const {
+  int sizeBytes = 0, position = 0;
+  PMPI_Type_size(side.type, &sizeBytes);
+  return PMPI_Unpack(from, sizeBytes * side.count * side.blocks, &position, side.memory, side.count * side.blocks,
+                     side.type, owner);
+}
+
+std::optional<int> Carrier::perform(const Request &request) {
+  if (request.shape.count == 0)
+    return forward(request.function, "no data");
+  if (largestBytes(request.shape, numRanks) > INT_MAX)
+    return forward(request.function, "more than 2 GiB");
+  Decision &decision = decide(request);
+  if (!decision.plugin)
+    return forward(request.function, "no program");
+  return run(request, decision);
+}
+
+std::optional<int> Carrier::run(const Request &request, Decision &decision) {
+  const Side &input = request.input, &output = request.output;
+  bool mustPack = input.blocks && !findBasicType(input.type), mustUnpack = output.blocks && !findBasicType(output.type);
+  decision.arguments.input = input.blocks ? input.memory : nullptr;
+  decision.arguments.output = output.blocks ? output.memory : nullptr;
+  OwnCalls own;
+  if (mustPack) [[unlikely]] {
+    std::byte *packed = reserve(packedInput, request.shape, input);
+    if (int code = pack(input, packed); code != MPI_SUCCESS)
+      return code;
+    decision.arguments.input = packed;
+  }
+  if (mustUnpack) [[unlikely]]
+    decision.arguments.output = reserve(packedOutput, request.shape, output);
+  // In place as MPI has it for a reduce-scatter: the result goes to the front, where Kolo has block 0.
+  bool isFront = request.shape.kind == CollectiveKind::ReduceScatter && input.memory == output.memory;
+  if (isFront) [[unlikely]]
+    decision.arguments.output = reserve(packedOutput, request.shape, output);
+  if (Status status = communicator->run(*decision.plugin, decision.arguments); !status.isOk()) [[unlikely]]
+    return fail(request.function, status);
+  door().countCarried(decision.sizeBytes);
+  if (door().logLevel() == LogLevel::Trace) [[unlikely]]
+    print("carries " + describe(request, decision.sizeBytes));
+  if (isFront) [[unlikely]]
+    std::memcpy(output.memory, packedOutput.memory.get(),
+                static_cast<size_t>(request.shape.count) * runtime::sizeBytes(request.shape.type));
+  return mustUnpack ? unpack(packedOutput.memory.get(), output) : MPI_SUCCESS;
+}
+
+int Carrier::barrier() {
+  OwnCalls own;
+  if (Status status = communicator->barrier(); !status.isOk())
+    return fail("MPI_Barrier", status);
+  door().countCarried(0);
+  return MPI_SUCCESS;
+}
+
+} // namespace kolo::mpi

@@ -1,0 +1,36 @@
+// Handles: what MPI's predefined datatypes and operations are to Kolo. One source for every MPI library.
+#pragma once
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include "kolo/runtime/Types.h"
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+namespace kolo::mpi {
+
+/// A handle as a number: handles are pointers in one library and integers in another.
+template <class Handle> uint64_t bitsOf(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return reinterpret_cast<uintptr_t>(handle);
+  else
+    return static_cast<uint32_t>(handle);
+}
+
+/// A predefined datatype whose elements follow each other without gaps.
+struct BasicType {
+  MPI_Datatype handle;
+  int64_t sizeBytes;
+  std::optional<runtime::DataType> reduced; // nothing: Kolo moves it, but cannot combine it
+};
+
+/// Null: a derived type, or a predefined one with gaps. Never blocks; calls no MPI after the first time.
+const BasicType *findBasicType(MPI_Datatype type);
+
+std::optional<runtime::Reduction> reductionOf(MPI_Op operation);
+
+} // namespace kolo::mpi

@@ -1,0 +1,118 @@
+// Open MPI's Fortran functions call PMPI_ functions, so a C wrapper does not see them. These wrappers take the place of
+// the library's own; all of its Fortran bindings end in `ompi_NAME_f`, or in an alias of it. They call the C function.
+#include "Handles.h"
+
+#include "kolo/runtime/Export.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace {
+
+/// In Fortran, MPI_IN_PLACE and MPI_BOTTOM are the addresses of common blocks, whose names the compiler decorates.
+class FortranConstant {
+public:
+  FortranConstant(std::initializer_list<const char *> names) {
+    for (const char *name : names)
+      if (void *address = dlsym(RTLD_DEFAULT, name))
+        *std::find(std::begin(addresses), std::end(addresses) - 1, nullptr) = address;
+  }
+  bool is(const void *pointer) const {
+    return pointer && std::find(std::begin(addresses), std::end(addresses), pointer) != std::end(addresses);
+  }
+
+private:
+  const void *addresses[5] = {};
+};
+
+const void *fromFortran(const void *pointer) {
+  static const FortranConstant inPlace = {"mpi_fortran_in_place_", "mpi_fortran_in_place", "mpi_fortran_in_place__",
+                                          "MPI_FORTRAN_IN_PLACE"};
+  static const FortranConstant bottom = {"mpi_fortran_bottom_", "mpi_fortran_bottom", "mpi_fortran_bottom__",
+                                         "MPI_FORTRAN_BOTTOM"};
+  return inPlace.is(pointer) ? MPI_IN_PLACE : bottom.is(pointer) ? MPI_BOTTOM : pointer;
+}
+void *fromFortran(void *pointer) { return const_cast<void *>(fromFortran(static_cast<const void *>(pointer))); }
+
+void setError(MPI_Fint *ierr, int code) {
+  if (ierr)
+    *ierr = code;
+}
+
+} // namespace
+
+// MPI_Fint is int in the libraries that this is built for, so arrays of counts need no copy.
+static_assert(sizeof(MPI_Fint) == sizeof(int));
+
+// `ompi_NAME_f` and the names by which Fortran compilers call it.
+#define KOLO_FORTRAN(LOWER, UPPER, PARAMETERS)                                                                         \
+  extern "C" KOLO_RUNTIME_API void ompi_##LOWER##_f PARAMETERS;                                                        \
+  extern "C" KOLO_RUNTIME_API void mpi_##LOWER PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));                 \
+  extern "C" KOLO_RUNTIME_API void mpi_##LOWER##_ PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));              \
+  extern "C" KOLO_RUNTIME_API void mpi_##LOWER##__ PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));             \
+  extern "C" KOLO_RUNTIME_API void MPI_##UPPER PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));                 \
+  extern "C" KOLO_RUNTIME_API void ompi_##LOWER##_f PARAMETERS
+
+KOLO_FORTRAN(barrier, BARRIER, (MPI_Fint * comm, MPI_Fint *ierr)) { setError(ierr, MPI_Barrier(PMPI_Comm_f2c(*comm))); }
+
+KOLO_FORTRAN(allreduce, ALLREDUCE,
+             (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm,
+              MPI_Fint *ierr)) {
+  setError(ierr,
+           MPI_Allreduce(fromFortran(static_cast<const void *>(sendbuf)), fromFortran(static_cast<void *>(recvbuf)),
+                         *count, PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(reduce, REDUCE,
+             (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root,
+              MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Reduce(fromFortran(static_cast<const void *>(sendbuf)), fromFortran(static_cast<void *>(recvbuf)),
+                            *count, PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), *root, PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(reduce_scatter_block, REDUCE_SCATTER_BLOCK,
+             (char *sendbuf, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm,
+              MPI_Fint *ierr)) {
+  setError(ierr, MPI_Reduce_scatter_block(fromFortran(static_cast<const void *>(sendbuf)),
+                                          fromFortran(static_cast<void *>(recvbuf)), *recvcount,
+                                          PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(reduce_scatter, REDUCE_SCATTER,
+             (char *sendbuf, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm,
+              MPI_Fint *ierr)) {
+  setError(ierr, MPI_Reduce_scatter(fromFortran(static_cast<const void *>(sendbuf)),
+                                    fromFortran(static_cast<void *>(recvbuf)), recvcounts, PMPI_Type_f2c(*datatype),
+                                    PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(bcast, BCAST,
+             (char *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Bcast(fromFortran(static_cast<void *>(buffer)), *count, PMPI_Type_f2c(*datatype), *root,
+                           PMPI_Comm_f2c(*comm)));
+}
+
+// The parameters of collectives with a type on each side; the rooted ones have a root before the communicator.
+#define KOLO_TWO_SIDES                                                                                                 \
+  char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype
+#define KOLO_BOTH_SIDES                                                                                                \
+  fromFortran(static_cast<const void *>(sendbuf)), *sendcount, PMPI_Type_f2c(*sendtype),                               \
+      fromFortran(static_cast<void *>(recvbuf)), *recvcount, PMPI_Type_f2c(*recvtype)
+
+KOLO_FORTRAN(gather, GATHER, (KOLO_TWO_SIDES, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Gather(KOLO_BOTH_SIDES, *root, PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(scatter, SCATTER, (KOLO_TWO_SIDES, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Scatter(KOLO_BOTH_SIDES, *root, PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(allgather, ALLGATHER, (KOLO_TWO_SIDES, MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Allgather(KOLO_BOTH_SIDES, PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(alltoall, ALLTOALL, (KOLO_TWO_SIDES, MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Alltoall(KOLO_BOTH_SIDES, PMPI_Comm_f2c(*comm)));
+}

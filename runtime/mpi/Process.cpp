@@ -1,0 +1,170 @@
+#include "Process.h"
+
+#include "Carrier.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+namespace kolo::mpi {
+namespace {
+
+using runtime::Door;
+using runtime::Result;
+
+struct State {
+  std::optional<Door> door;
+  int firstCarried = 4;
+  int rank = 0;          // in MPI_COMM_WORLD
+  int probedTag = 32767; // no program is likely to use it
+  int keyval = MPI_KEYVAL_INVALID;
+  std::mutex mutex;
+  std::set<Carrier *> carriers; // of communicators that were not freed yet
+};
+
+// Not destroyed: MPI may call back after static objects are gone.
+State &state() {
+  static auto *only = new State;
+  return *only;
+}
+std::atomic<bool> isFinalized = false;
+std::atomic<uint64_t> numFreed = 0; // communicators that had a carrier; a freed handle may be used again
+thread_local int depth = 0;
+
+struct LastCarrier {
+  uint64_t communicator = 0;
+  Carrier *carrier = nullptr;
+  uint64_t numFreed = 0;
+};
+thread_local LastCarrier last;
+
+[[noreturn]] void giveUp(const std::string &why) {
+  print(why);
+  PMPI_Abort(MPI_COMM_WORLD, 1);
+  _exit(1);
+}
+
+int onCommunicatorFreed(MPI_Comm, int, void *value, void *) {
+  auto *carrier = static_cast<Carrier *>(value);
+  {
+    std::scoped_lock lock(state().mutex);
+    state().carriers.erase(carrier);
+  }
+  numFreed.fetch_add(1);
+  delete carrier;
+  return MPI_SUCCESS;
+}
+
+/// MPI_Finalize frees the attributes of MPI_COMM_SELF before it does anything else.
+int onFinalize(MPI_Comm, int, void *, void *) {
+  isFinalized = true;
+  std::scoped_lock lock(state().mutex);
+  for (Carrier *carrier : state().carriers)
+    carrier->close();
+  if (state().door->wantsStatistics() && state().rank == 0)
+    print(state().door->statistics());
+  return MPI_SUCCESS;
+}
+
+void readFirstCarried() {
+  const char *text = std::getenv("KOLO_MPI_CARRY_FROM");
+  if (!text)
+    return;
+  char *end = nullptr;
+  long value = std::strtol(text, &end, 10);
+  if (end == text || *end || value < 1 || value > 1000000)
+    giveUp("KOLO_MPI_CARRY_FROM='" + std::string(text) + "' is not a number from 1 to 1000000");
+  state().firstCarried = static_cast<int>(value);
+}
+
+bool openDoor() {
+  OwnCalls own;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
+  int hasTag = 0;
+  int *mostTag = nullptr;
+  PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &mostTag, &hasTag);
+  if (hasTag)
+    state().probedTag = *mostTag;
+  Result<Door> opened = Door::open("mpi");
+  if (!opened.isOk())
+    giveUp(opened.status().message());
+  state().door.emplace(std::move(opened).value());
+  readFirstCarried();
+  int finalizeKey = MPI_KEYVAL_INVALID;
+  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS ||
+      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onFinalize, &finalizeKey, nullptr) != MPI_SUCCESS ||
+      PMPI_Comm_set_attr(MPI_COMM_SELF, finalizeKey, nullptr) != MPI_SUCCESS)
+    giveUp("MPI gives no attributes, on which Kolo's communicators hang");
+  if (door().logLevel() != runtime::LogLevel::Off)
+    for (const runtime::Plugin &plugin : door().plugins())
+      print("plugin " + plugin.path() + " with " + std::to_string(plugin.programs().size()) + " programs");
+  return true;
+}
+
+Carrier *attachCarrier(MPI_Comm communicator) {
+  void *found = nullptr;
+  int hasFound = 0;
+  if (PMPI_Comm_get_attr(communicator, state().keyval, static_cast<void *>(&found), &hasFound) != MPI_SUCCESS)
+    return nullptr;
+  if (hasFound)
+    return static_cast<Carrier *>(found);
+  auto *made = new Carrier(communicator);
+  if (PMPI_Comm_set_attr(communicator, state().keyval, made) != MPI_SUCCESS) {
+    delete made;
+    return nullptr;
+  }
+  std::scoped_lock lock(state().mutex);
+  state().carriers.insert(made);
+  return made;
+}
+
+} // namespace
+
+runtime::Door &door() { return *state().door; }
+int firstCarried() { return state().firstCarried; }
+
+bool mayCarry() {
+  if (depth != 0 || isFinalized.load(std::memory_order_relaxed))
+    return false;
+  static std::atomic<bool> isOpen = false;
+  if (isOpen.load(std::memory_order_acquire)) [[likely]]
+    return true;
+  int isInitialized = 0;
+  PMPI_Initialized(&isInitialized);
+  if (!isInitialized)
+    return false;
+  static const bool opened = openDoor();
+  isOpen.store(opened, std::memory_order_release);
+  return opened;
+}
+
+OwnCalls::OwnCalls() { ++depth; }
+OwnCalls::~OwnCalls() { --depth; }
+
+Carrier *carrierOf(MPI_Comm communicator) {
+  if (communicator == MPI_COMM_NULL)
+    return nullptr;
+  uint64_t handle = bitsOf(communicator), freed = numFreed.load(std::memory_order_acquire);
+  if (last.carrier && last.communicator == handle && last.numFreed == freed) [[likely]]
+    return last.carrier;
+  OwnCalls own;
+  last = {handle, attachCarrier(communicator), freed};
+  return last.carrier;
+}
+
+void driveMpi() {
+  int isThere = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, state().probedTag, MPI_COMM_WORLD, &isThere, MPI_STATUS_IGNORE);
+}
+
+void print(const std::string &text) {
+  bool isNamed = text.starts_with("kolo mpi:"); // the statistics of a door
+  std::string line = (isNamed ? "" : "kolo mpi: rank " + std::to_string(state().rank) + ": ") + text + "\n";
+  // One write, so that the lines of several ranks do not mix.
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+} // namespace kolo::mpi

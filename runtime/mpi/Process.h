@@ -1,0 +1,43 @@
+// Process: the door of this process, from its first collective to MPI_Finalize.
+#pragma once
+
+#include "Handles.h"
+
+#include "kolo/runtime/Door.h"
+
+#include <cstdint>
+#include <string>
+
+namespace kolo::mpi {
+
+class Carrier;
+
+/// The door. The first caller opens it; MPI is initialised then. If it cannot be opened, the job is aborted with one
+/// line that says why.
+runtime::Door &door();
+
+/// The number of the collective on a communicator from which on Kolo carries: KOLO_MPI_CARRY_FROM, else 4.
+int firstCarried();
+
+/// Whether calls may be carried at all: between MPI_Init and MPI_Finalize, and not inside the door's own calls of MPI.
+bool mayCarry();
+
+/// While it lives, this thread's calls of MPI are the door's own, and are not carried.
+class OwnCalls {
+public:
+  OwnCalls();
+  ~OwnCalls();
+  OwnCalls(const OwnCalls &) = delete;
+  OwnCalls &operator=(const OwnCalls &) = delete;
+};
+
+/// The carrier that hangs on this communicator; made when there is none. Null for MPI_COMM_NULL and where MPI refuses.
+Carrier *carrierOf(MPI_Comm communicator);
+
+/// Lets MPI make progress. For waits.
+void driveMpi();
+
+/// One line on stderr, with this process's place in MPI_COMM_WORLD.
+void print(const std::string &text);
+
+} // namespace kolo::mpi

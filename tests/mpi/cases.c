@@ -1,0 +1,368 @@
+/* MPI programs that know nothing of Kolo: `cases CASE`. Each checks its results, or prints them for a comparison with
+ * the same program under the MPI library alone. */
+#include <mpi.h>
+
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void fail(const char *what) {
+  printf("rank %d: wrong: %s\n", rank, what);
+  fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 7);
+}
+static void check(int holds, const char *what) {
+  if (!holds)
+    fail(what);
+}
+
+/* Enough collectives for a door to connect the ranks. */
+static void warmUp(MPI_Comm comm) {
+  for (int i = 0; i < 6; ++i)
+    MPI_Barrier(comm);
+}
+
+/* Legal, because a collective makes progress: rank 0 sends before the collective what rank 1 completes after it. */
+static void deadlock(void) {
+  warmUp(MPI_COMM_WORLD);
+  for (int bytes = 1; bytes <= 1 << 22; bytes *= 4) {
+    char *data = calloc((size_t)bytes, 1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int one = 1, sum = 0;
+    if (rank == 1)
+      MPI_Irecv(data, bytes, MPI_CHAR, 0, 3, MPI_COMM_WORLD, &request);
+    if (rank == 0) {
+      memset(data, 5, (size_t)bytes);
+      MPI_Send(data, bytes, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
+    }
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check(sum == size, "sum");
+    check(rank > 1 || data[bytes - 1] == 5, "message");
+    free(data);
+  }
+}
+
+/* The root's type has gaps, the others' have none. */
+static void strided(void) {
+  enum { count = 37 };
+  warmUp(MPI_COMM_WORLD);
+  MPI_Datatype gapped;
+  MPI_Type_vector(count, 1, 3, MPI_INT, &gapped);
+  MPI_Type_commit(&gapped);
+  MPI_Datatype resized; /* so that blocks follow each other */
+  MPI_Type_create_resized(gapped, 0, 3 * count * (int)sizeof(int), &resized);
+  MPI_Type_commit(&resized);
+  int *wide = malloc(sizeof(int) * 3 * count * (size_t)size), *dense = malloc(sizeof(int) * count * (size_t)size);
+  for (int root = 0; root < size; ++root) {
+    for (int i = 0; i < 3 * count * size; ++i)
+      wide[i] = rank == root ? i : -1;
+    memset(dense, 255, sizeof(int) * count * (size_t)size);
+    if (rank == root)
+      MPI_Bcast(wide, 1, gapped, root, MPI_COMM_WORLD);
+    else
+      MPI_Bcast(dense, count, MPI_INT, root, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i)
+      check(rank == root || dense[i] == 3 * i, "broadcast");
+    MPI_Scatter(wide, 1, resized, dense, count, MPI_INT, root, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i)
+      check(dense[i] == 3 * (count * rank + i), "scatter");
+    for (int i = 0; i < 3 * count * size; ++i)
+      wide[i] = -1;
+    MPI_Gather(dense, count, MPI_INT, wide, 1, resized, root, MPI_COMM_WORLD);
+    for (int i = 0; i < 3 * count * size; ++i)
+      check(rank != root || wide[i] == (i % 3 ? -1 : i), "gather");
+  }
+  for (int i = 0; i < count; ++i)
+    dense[i] = rank * 1000 + i;
+  for (int i = 0; i < 3 * count * size; ++i)
+    wide[i] = -1;
+  MPI_Allgather(dense, count, MPI_INT, wide, 1, resized, MPI_COMM_WORLD);
+  for (int i = 0; i < count * size; ++i)
+    check(wide[3 * i] == i / count * 1000 + i % count && wide[3 * i + 1] == -1, "all-gather");
+  MPI_Alltoall(wide, 1, resized, dense, count, MPI_INT, MPI_COMM_WORLD);
+  for (int i = 0; i < count * size; ++i)
+    check(dense[i] == rank * 1000 + i % count, "all-to-all");
+  free(wide);
+  free(dense);
+  MPI_Type_free(&gapped);
+  MPI_Type_free(&resized);
+}
+
+static void inPlace(void) {
+  enum { count = 50 };
+  warmUp(MPI_COMM_WORLD);
+  double *data = malloc(sizeof(double) * count * (size_t)size), *other = malloc(sizeof(double) * count * (size_t)size);
+  int total = size * (size + 1) / 2;
+#define FILL(EXPRESSION)                                                                                               \
+  for (int i = 0; i < count * size; ++i)                                                                               \
+  data[i] = (EXPRESSION)
+  FILL((rank + 1) * i);
+  MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < count; ++i)
+    check(data[i] == total * i, "all-reduce");
+  FILL(i / count == rank ? rank * 100 + i : -1);
+  MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, MPI_DOUBLE, MPI_COMM_WORLD);
+  for (int i = 0; i < count * size; ++i)
+    check(data[i] == i / count * 100 + i, "all-gather");
+  FILL(rank * 1000 + i / count);
+  MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, MPI_DOUBLE, MPI_COMM_WORLD);
+  for (int i = 0; i < count * size; ++i)
+    check(data[i] == i / count * 1000 + rank, "all-to-all");
+  FILL((rank + 1) * i);
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, data, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < count; ++i)
+    check(data[i] == total * (rank * count + i), "reduce-scatter");
+  int *counts = malloc(sizeof(int) * (size_t)size);
+  for (int i = 0; i < size; ++i)
+    counts[i] = count;
+  FILL((rank + 1) * i);
+  MPI_Reduce_scatter(MPI_IN_PLACE, data, counts, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < count; ++i)
+    check(data[i] == total * (rank * count + i), "reduce-scatter with counts");
+  for (int root = 0; root < size; ++root) {
+    FILL((rank + 1) * i);
+    MPI_Reduce(rank == root ? MPI_IN_PLACE : data, data, count, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i)
+      check(rank != root || data[i] == total * i, "reduce");
+    FILL(rank * 100 + i);
+    if (rank == root)
+      MPI_Gather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, MPI_DOUBLE, root, MPI_COMM_WORLD);
+    else
+      MPI_Gather(data + rank * count, count, MPI_DOUBLE, NULL, 0, MPI_DATATYPE_NULL, root, MPI_COMM_WORLD);
+    for (int i = 0; i < count * size; ++i)
+      check(rank != root || data[i] == i / count * 100 + i, "gather");
+    FILL(root * 100 + i);
+    memset(other, 0, sizeof(double) * count);
+    if (rank == root)
+      MPI_Scatter(data, count, MPI_DOUBLE, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, root, MPI_COMM_WORLD);
+    else
+      MPI_Scatter(NULL, 0, MPI_DATATYPE_NULL, other, count, MPI_DOUBLE, root, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i)
+      check((rank == root ? data + root * count : other)[i] == root * 100 + rank * count + i, "scatter");
+  }
+  free(data);
+  free(other);
+  free(counts);
+}
+
+static int countEntries(const char *path) {
+  int number = 0;
+  DIR *folder = opendir(path);
+  while (readdir(folder))
+    ++number;
+  closedir(folder);
+  return number;
+}
+static int countMappings(void) {
+  int number = 0, c;
+  FILE *file = fopen("/proc/self/maps", "r");
+  while ((c = fgetc(file)) != EOF)
+    number += c == '\n';
+  fclose(file);
+  return number;
+}
+
+static void useOnce(MPI_Comm comm) {
+  for (int i = 0; i < 5; ++i) {
+    int one = 1, sum = 0, members = 0;
+    MPI_Comm_size(comm, &members);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    check(sum == members, "sum on a communicator");
+  }
+}
+
+/* Thousands of communicators leave nothing behind, and many may live at a time. */
+static void communicators(void) {
+  int descriptors = 0, mappings = 0;
+  for (int time = 0; time < 2000; ++time) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (time % 10 == 0)
+      useOnce(comm);
+    MPI_Comm_free(&comm);
+    if (time == 100) {
+      descriptors = countEntries("/proc/self/fd");
+      mappings = countMappings();
+    }
+  }
+  check(countEntries("/proc/self/fd") <= descriptors + 4, "descriptors were left behind");
+  check(countMappings() <= mappings + 16, "mappings were left behind");
+  MPI_Comm many[40];
+  for (int i = 0; i < 40; ++i) {
+    MPI_Comm_split(MPI_COMM_WORLD, (rank + i) % 2, -rank, &many[i]);
+    useOnce(many[i]);
+  }
+  for (int i = 0; i < 39; ++i) /* the last one is never freed */
+    MPI_Comm_free(&many[(i * 7) % 39]);
+}
+
+static uint64_t hash = 0xcbf29ce484222325u;
+static void mix(const void *data, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+}
+
+/* Random calls; what all ranks hold afterwards is printed. Any floats where a sum has one order, else whole numbers. */
+static void randomCalls(void) {
+  enum { most = 3000 };
+  const MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE, MPI_FLOAT, MPI_LONG, MPI_UNSIGNED_CHAR};
+  const MPI_Op operations[] = {MPI_SUM, MPI_MAX, MPI_MIN, MPI_PROD, MPI_LOR};
+  double *in = malloc(sizeof(double) * most * (size_t)size), *out = malloc(sizeof(double) * most * (size_t)size);
+  unsigned shared = 12345;
+  for (int call = 0; call < 600; ++call) {
+#define NEXT(N) ((int)((shared = shared * 1664525u + 1013904223u) >> 16) % (N))
+    int kind = NEXT(10), typeNumber = NEXT(5), op = NEXT(5), root = NEXT(size), count = NEXT(call % 3 ? 40 : most);
+    MPI_Datatype type = types[typeNumber];
+    if (op == 4 && (typeNumber == 1 || typeNumber == 2)) /* logical operations are for whole numbers */
+      op = 0;
+    int *counts = malloc(sizeof(int) * (size_t)size);
+    for (int i = 0; i < size; ++i)
+      counts[i] = count;
+    memset(in, 0, sizeof(double) * most * (size_t)size);
+    memset(out, 0, sizeof(double) * most * (size_t)size);
+    for (int i = 0; i < most * size; ++i) {
+      int value = (rank * 31 + i * 7 + call) % 5 + 1;
+      if (typeNumber == 1)
+        in[i] = size == 2 ? value / 3.0 : value;
+      else if (typeNumber == 2)
+        ((float *)in)[i] = size == 2 ? (float)value / 3.0f : (float)value;
+      else if (typeNumber == 0)
+        ((int *)in)[i] = value;
+      else if (typeNumber == 3)
+        ((long *)in)[i] = value;
+      else
+        ((unsigned char *)in)[i] = (unsigned char)value;
+    }
+    switch (kind) {
+    case 0:
+      MPI_Allreduce(in, out, count, type, operations[op], MPI_COMM_WORLD);
+      break;
+    case 1:
+      MPI_Reduce(in, out, count, type, operations[op], root, MPI_COMM_WORLD);
+      break;
+    case 2:
+      MPI_Reduce_scatter_block(in, out, count, type, operations[op], MPI_COMM_WORLD);
+      break;
+    case 3:
+      MPI_Reduce_scatter(in, out, counts, type, operations[op], MPI_COMM_WORLD);
+      break;
+    case 4:
+      MPI_Bcast(in, count, type, root, MPI_COMM_WORLD);
+      break;
+    case 5:
+      MPI_Gather(in, count, type, out, count, type, root, MPI_COMM_WORLD);
+      break;
+    case 6:
+      MPI_Scatter(in, count, type, out, count, type, root, MPI_COMM_WORLD);
+      break;
+    case 7:
+      MPI_Allgather(in, count, type, out, count, type, MPI_COMM_WORLD);
+      break;
+    case 8:
+      MPI_Alltoall(in, count, type, out, count, type, MPI_COMM_WORLD);
+      break;
+    case 9:
+      MPI_Barrier(MPI_COMM_WORLD);
+      break;
+    }
+    mix(in, sizeof(double) * most * (size_t)size);
+    mix(out, sizeof(double) * most * (size_t)size);
+    free(counts);
+  }
+  printf("rank %d: %016llx\n", rank, (unsigned long long)hash);
+  free(in);
+  free(out);
+}
+
+static void add(void *in, void *inout, int *count, MPI_Datatype *type) {
+  (void)type;
+  for (int i = 0; i < *count; ++i)
+    ((int *)inout)[i] += ((int *)in)[i];
+}
+
+/* What a door must leave alone. */
+static void forwarded(void) {
+  warmUp(MPI_COMM_WORLD);
+  MPI_Op operation;
+  MPI_Op_create(add, 1, &operation);
+  int one = 1, sum = 0;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, operation, MPI_COMM_WORLD);
+  check(sum == size, "user operation");
+  struct {
+    double value;
+    int place;
+  } mine = {rank, rank}, best = {0, 0};
+  MPI_Allreduce(&mine, &best, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+  check(best.place == size - 1, "maximum with its place");
+  MPI_Bcast(&mine, 1, MPI_DOUBLE_INT, 1, MPI_COMM_WORLD); /* only moves, with a gap */
+  check(mine.place == 1 && mine.value == 1, "pair");
+  MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Comm half, inter;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 9, &inter);
+  for (int i = 0; i < 6; ++i)
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter);
+  check(sum == (rank % 2 ? (size + 1) / 2 : size / 2), "inter-communicator");
+  useOnce(MPI_COMM_SELF);
+  MPI_Op_free(&operation);
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+/* Wrong: ranks differ in the count. */
+static void counts(void) {
+  int in[2] = {1, 1}, out[2];
+  warmUp(MPI_COMM_WORLD);
+  MPI_Allreduce(in, out, rank == 0 ? 2 : 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("rank %d went on\n", rank);
+}
+
+/* A rank ends while the others wait for it. */
+static void death(void) {
+  int one = 1, sum = 0;
+  warmUp(MPI_COMM_WORLD);
+  if (rank == 1)
+    _exit(9);
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("rank %d went on\n", rank);
+}
+
+/* Nanoseconds of an all-reduce of 8 bytes: the least over some rounds. */
+static void speed(void) {
+  double one = 1, sum = 0, best = 1;
+  warmUp(MPI_COMM_WORLD);
+  for (int round = 0; round < 20; ++round) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    for (int i = 0; i < 20000; ++i)
+      MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    double each = (MPI_Wtime() - start) / 20000;
+    best = each < best ? each : best;
+  }
+  if (rank == 0)
+    printf("%.1f\n", best * 1e9);
+}
+
+int main(int argc, char **argv) {
+  const struct {
+    const char *name;
+    void (*run)(void);
+  } cases[] = {
+      {"deadlock", deadlock},  {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
+      {"random", randomCalls}, {"forwarded", forwarded}, {"counts", counts},    {"death", death},
+      {"speed", speed}};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
+    if (argc > 1 && strcmp(argv[1], cases[i].name) == 0)
+      cases[i].run();
+  MPI_Finalize();
+  return 0;
+}
