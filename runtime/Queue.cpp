@@ -28,13 +28,14 @@ struct RequestState {
 
 class QueueState : public std::enable_shared_from_this<QueueState> {
 public:
-  explicit QueueState(Communicator owned) : communicator(std::move(owned)) {}
+  explicit QueueState(Communicator joined) : communicator(std::move(joined)) {}
 
   std::shared_ptr<RequestState> enqueue(Queue::Call call, Queue::WhenDone whenDone);
   Status run(Queue::Call call);
   void wait(RequestState &request);
   bool waitFor(RequestState &request, std::chrono::milliseconds time);
   void close();
+  const Communicator &owned() const { return *communicator; }
 
 private:
   using Lock = std::unique_lock<std::mutex>;
@@ -254,5 +255,6 @@ Request Queue::enqueue(Call call, WhenDone whenDone) {
   return Request(state, state->enqueue(std::move(call), std::move(whenDone)));
 }
 Status Queue::run(Call call) { return state->run(std::move(call)); }
+const Communicator &Queue::communicator() const { return state->owned(); }
 
 } // namespace kolo::runtime

@@ -62,6 +62,9 @@ public:
   /// Runs one call after all earlier ones, and returns its status. If there are none, it runs on this thread at once.
   Status run(Call call);
 
+  /// For its const functions, which any thread may call at any time.
+  const Communicator &communicator() const;
+
 private:
   std::shared_ptr<QueueState> state;
 };

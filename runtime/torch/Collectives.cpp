@@ -1,0 +1,319 @@
+// The collectives of Group: checks of what one rank can see, shapes, and what goes to Gloo.
+#include "Group.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace kolo::torch_door {
+
+using runtime::CollectiveKind;
+
+namespace {
+
+constexpr const char *pointToPoint = "point to point";
+
+[[noreturn]] void refuse(const char *what, const std::string &why) {
+  throw std::invalid_argument(std::string("kolo: ") + what + ": " + why);
+}
+
+template <class T> T &only(std::vector<T> &list, const char *what) {
+  if (list.size() != 1)
+    refuse(what, "takes one tensor or list of tensors, not " + std::to_string(list.size()));
+  return list.front();
+}
+
+void checkBlocks(const at::Tensor &whole, const at::Tensor &block, int size, const char *what) {
+  if (whole.scalar_type() != block.scalar_type() || whole.numel() != block.numel() * size)
+    refuse(what, "a tensor of " + std::to_string(whole.numel()) + " elements does not hold " + std::to_string(size) +
+                     " of " + std::to_string(block.numel()) + " of the same type");
+}
+
+bool haveEqualSizes(const Tensors &list, int64_t numElements) {
+  return std::all_of(list.begin(), list.end(), [&](const at::Tensor &tensor) { return tensor.numel() == numElements; });
+}
+
+/// A list of tensors of one type that Kolo can reach.
+bool areAlike(const Tensors &list, const at::Tensor &like) {
+  return std::all_of(list.begin(), list.end(), [&](const at::Tensor &tensor) {
+    return isPlain(tensor) == isPlain(like) && tensor.scalar_type() == like.scalar_type();
+  });
+}
+
+} // namespace
+
+void Group::checkRoot(int64_t root, const char *what) const {
+  if (root < 0 || root >= getSize())
+    refuse(what, "root " + std::to_string(root) + " is not one of " + std::to_string(getSize()) + " ranks");
+}
+
+void Group::checkList(const Tensors &list, const at::Tensor &like, const char *what) const {
+  if (list.size() != static_cast<size_t>(getSize()))
+    refuse(what, "needs " + std::to_string(getSize()) + " tensors in the list, not " + std::to_string(list.size()));
+  if (!areAlike(list, like) || !haveEqualSizes(list, like.numel()))
+    refuse(what, "the tensors of the list differ in type or size from the tensor of one rank");
+}
+
+WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
+  const at::Tensor &tensor = only(tensors, "broadcast");
+  checkRoot(options.rootRank, "broadcast");
+  Choice choice = chooseMove(CollectiveKind::Broadcast, tensor, 1, static_cast<int>(options.rootRank));
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->broadcast(tensors, options);
+  }
+  return submit({c10d::OpType::BROADCAST, "kolo:broadcast", isAsync(options)}, choice,
+                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
+}
+
+WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
+  const at::Tensor &tensor = only(tensors, "all_reduce");
+  Choice choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->allreduce(tensors, options);
+  }
+  return submit({c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)}, choice,
+                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
+}
+
+WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
+  if (tensors.empty())
+    refuse("all_reduce_coalesced", "takes at least one tensor");
+  Choice choice;
+  Parts parts;
+  for (const at::Tensor &tensor : tensors) {
+    choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
+    if (!choice.plugin || !areAlike(tensors, tensor)) {
+      countForwarded(choice.plugin ? "several types" : choice.reason);
+      return gloo->allreduce_coalesced(tensors, options);
+    }
+    parts.push_back(Part{choice.shape, {}, Blocks({tensor}), true});
+  }
+  return submit({c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)}, choice, std::move(parts),
+                tensors, tensors);
+}
+
+WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
+  const at::Tensor &tensor = only(tensors, "reduce");
+  checkRoot(options.rootRank, "reduce");
+  Choice choice =
+      chooseReduction(CollectiveKind::Reduce, tensor, options.reduceOp, 1, static_cast<int>(options.rootRank));
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->reduce(tensors, options);
+  }
+  return submit({c10d::OpType::REDUCE, "kolo:reduce", isAsync(options)}, choice,
+                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
+}
+
+WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
+  const at::Tensor &input = only(inputs, "all_gather");
+  const Tensors &output = only(outputs, "all_gather");
+  checkList(output, input, "all_gather");
+  Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->allgather(outputs, inputs, options);
+  }
+  return submit({c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)}, choice,
+                {Part{choice.shape, Blocks(inputs), Blocks(output)}}, inputs, output);
+}
+
+WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
+  checkBlocks(output, input, getSize(), "all_gather_into_tensor");
+  Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->_allgather_base(output, input, options);
+  }
+  return submit({c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)}, choice,
+                {Part{choice.shape, Blocks({input}), Blocks({output})}}, {input}, {output});
+}
+
+/// outputs: by rank, then by input.
+WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
+  constexpr const char *what = "all_gather_coalesced";
+  if (outputs.size() != static_cast<size_t>(getSize()) || inputs.empty())
+    refuse(what, "needs " + std::to_string(getSize()) + " lists of tensors, and inputs");
+  Choice choice;
+  Parts parts;
+  Tensors written;
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    Tensors output;
+    for (const Tensors &ofRank : outputs) {
+      if (ofRank.size() != inputs.size())
+        refuse(what, "the lists differ in length");
+      output.push_back(ofRank[index]);
+    }
+    checkList(output, inputs[index], what);
+    choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
+    if (!choice.plugin) {
+      countForwarded(choice.reason);
+      return gloo->allgather_coalesced(outputs, inputs, options);
+    }
+    written.insert(written.end(), output.begin(), output.end());
+    parts.push_back(Part{choice.shape, Blocks({inputs[index]}), Blocks(std::move(output))});
+  }
+  return submit({c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", isAsync(options)}, choice, std::move(parts),
+                inputs, std::move(written));
+}
+
+WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
+  const at::Tensor &input = only(inputs, "gather");
+  checkRoot(options.rootRank, "gather");
+  bool isRoot = options.rootRank == getRank();
+  if (isRoot)
+    checkList(only(outputs, "gather"), input, "gather");
+  else if (!outputs.empty())
+    refuse("gather", "only the root takes outputs");
+  Choice choice = chooseMove(CollectiveKind::Gather, input, 1, static_cast<int>(options.rootRank));
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->gather(outputs, inputs, options);
+  }
+  Tensors output = isRoot ? outputs.front() : Tensors();
+  return submit({c10d::OpType::GATHER, "kolo:gather", isAsync(options)}, choice,
+                {Part{choice.shape, Blocks(inputs), Blocks(output)}}, inputs, output);
+}
+
+WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
+  const at::Tensor &output = only(outputs, "scatter");
+  checkRoot(options.rootRank, "scatter");
+  bool isRoot = options.rootRank == getRank();
+  if (isRoot)
+    checkList(only(inputs, "scatter"), output, "scatter");
+  else if (!inputs.empty())
+    refuse("scatter", "only the root takes inputs");
+  Choice choice = chooseMove(CollectiveKind::Scatter, output, 1, static_cast<int>(options.rootRank));
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->scatter(outputs, inputs, options);
+  }
+  Tensors input = isRoot ? inputs.front() : Tensors();
+  return submit({c10d::OpType::SCATTER, "kolo:scatter", isAsync(options)}, choice,
+                {Part{choice.shape, Blocks(input), Blocks(outputs)}}, input, outputs);
+}
+
+WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c10d::ReduceScatterOptions &options) {
+  const at::Tensor &output = only(outputs, "reduce_scatter");
+  const Tensors &input = only(inputs, "reduce_scatter");
+  checkList(input, output, "reduce_scatter");
+  Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->reduce_scatter(outputs, inputs, options);
+  }
+  return submit({c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)}, choice,
+                {Part{choice.shape, Blocks(input), Blocks(outputs)}}, input, outputs);
+}
+
+WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                        const c10d::ReduceScatterOptions &options) {
+  checkBlocks(input, output, getSize(), "reduce_scatter_tensor");
+  Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
+  if (!choice.plugin) {
+    countForwarded(choice.reason);
+    return gloo->_reduce_scatter_base(output, input, options);
+  }
+  return submit({c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)}, choice,
+                {Part{choice.shape, Blocks({input}), Blocks({output})}}, {input}, {output});
+}
+
+WorkPointer Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
+  for (const Tensors *list : {&outputs, &inputs})
+    if (list->size() != static_cast<size_t>(getSize()))
+      refuse("all_to_all", "needs " + std::to_string(getSize()) + " tensors, not " + std::to_string(list->size()));
+  int64_t count = inputs.front().numel();
+  bool looksEven = haveEqualSizes(inputs, count) && haveEqualSizes(outputs, count);
+  return exchangeBlocks(
+      {c10d::OpType::ALLTOALL, "kolo:all_to_all", isAsync(options)}, outputs, inputs, looksEven,
+      [gloo = gloo, outputs, inputs, options]() mutable { return gloo->alltoall(outputs, inputs, options); });
+}
+
+WorkPointer Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &outputSplits,
+                                 std::vector<int64_t> &inputSplits, const c10d::AllToAllOptions &options) {
+  auto areEven = [](const std::vector<int64_t> &splits) {
+    return std::all_of(splits.begin(), splits.end(), [&](int64_t split) { return split == splits.front(); });
+  };
+  bool looksEven = areEven(outputSplits) && areEven(inputSplits) && input.numel() % getSize() == 0 &&
+                   output.numel() == input.numel();
+  return exchangeBlocks({c10d::OpType::ALLTOALL_BASE, "kolo:all_to_all", isAsync(options)}, {output}, {input},
+                        looksEven, [gloo = gloo, output, input, outputSplits, inputSplits, options]() mutable {
+                          return gloo->alltoall_base(output, input, outputSplits, inputSplits, options);
+                        });
+}
+
+WorkPointer Group::barrier(const c10d::BarrierOptions &options) {
+  return enqueue({c10d::OpType::BARRIER, "kolo:barrier", isAsync(options)}, {}, {},
+                 [](runtime::Communicator &communicator) { return communicator.barrier(); });
+}
+
+/// Gloo's tells which ranks are missing.
+void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool waitAllRanks) {
+  countForwarded("monitored barrier");
+  gloo->monitoredBarrier(options, waitAllRanks);
+}
+
+WorkPointer Group::send(Tensors &tensors, int peer, int tag) {
+  countForwarded(pointToPoint);
+  return gloo->send(tensors, peer, tag);
+}
+
+WorkPointer Group::recv(Tensors &tensors, int peer, int tag) {
+  countForwarded(pointToPoint);
+  return gloo->recv(tensors, peer, tag);
+}
+
+WorkPointer Group::recvAnysource(Tensors &tensors, int tag) {
+  countForwarded(pointToPoint);
+  return gloo->recvAnysource(tensors, tag);
+}
+
+#if TORCH_VERSION_MAJOR >= 2
+WorkPointer Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
+  countForwarded("sparse or not on the host");
+  return gloo->allreduce_sparse(tensors, options);
+}
+
+WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                                   const c10d::AllgatherOptions &options) {
+  constexpr const char *what = "all_gather_into_tensor_coalesced";
+  if (outputs.size() != inputs.size() || inputs.empty())
+    refuse(what, "needs as many outputs as inputs, and at least one");
+  Choice choice;
+  Parts parts;
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    checkBlocks(outputs[index], inputs[index], getSize(), what);
+    choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
+    if (!choice.plugin) {
+      countForwarded(choice.reason);
+      return gloo->allgather_into_tensor_coalesced(outputs, inputs, options);
+    }
+    parts.push_back(Part{choice.shape, Blocks({inputs[index]}), Blocks({outputs[index]})});
+  }
+  return submit({c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "kolo:all_gather", isAsync(options)}, choice,
+                std::move(parts), inputs, outputs);
+}
+
+WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                                   const c10d::ReduceScatterOptions &options) {
+  constexpr const char *what = "reduce_scatter_tensor_coalesced";
+  if (outputs.size() != inputs.size() || inputs.empty())
+    refuse(what, "needs as many outputs as inputs, and at least one");
+  Choice choice;
+  Parts parts;
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    checkBlocks(inputs[index], outputs[index], getSize(), what);
+    choice = chooseReduction(CollectiveKind::ReduceScatter, outputs[index], options.reduceOp, 1);
+    if (!choice.plugin) {
+      countForwarded(choice.reason);
+      return gloo->reduce_scatter_tensor_coalesced(outputs, inputs, options);
+    }
+    parts.push_back(Part{choice.shape, Blocks({inputs[index]}), Blocks({outputs[index]})});
+  }
+  return submit({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "kolo:reduce_scatter", isAsync(options)}, choice,
+                std::move(parts), inputs, outputs);
+}
+#endif
+
+} // namespace kolo::torch_door

@@ -1,0 +1,280 @@
+// Group: how it is made, chooses, and runs calls. Its collectives are in Collectives.cpp.
+#include "Group.h"
+
+#include "Work.h"
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace kolo::torch_door {
+
+using runtime::CallArguments;
+using runtime::CollectiveKind;
+using runtime::Communicator;
+using runtime::DataType;
+using runtime::Door;
+using runtime::Reduction;
+using runtime::Status;
+using runtime::StatusCode;
+
+namespace {
+
+std::runtime_error failure(const Status &status) {
+  return std::runtime_error(std::string("kolo: ") + runtime::toString(status.code()) + ": " + status.message());
+}
+
+/// The plugins and counts of this process, opened when the first group is made.
+Door &door() {
+  static runtime::Result<Door> opened = Door::open("torch");
+  if (!opened.isOk())
+    throw failure(opened.status());
+  return *opened;
+}
+
+/// An all-gather through the store. Every call of it uses other keys.
+class StoreExchange {
+public:
+  StoreExchange(c10::intrusive_ptr<c10d::Store> agreedStore, int ownRank, int numRanks, std::chrono::milliseconds time)
+      : store(std::move(agreedStore)), rank(ownRank), size(numRanks), timeout(time) {}
+
+  Status operator()(const void *own, size_t sizeBytes, void *all) {
+    const auto *bytes = static_cast<const uint8_t *>(own);
+    std::string prefix = "kolo/" + std::to_string(round++) + "/";
+    store->set(prefix + std::to_string(rank), std::vector<uint8_t>(bytes, bytes + sizeBytes));
+    for (int peer = 0; peer < size; ++peer) {
+      std::string key = prefix + std::to_string(peer);
+      try {
+        store->wait({key}, timeout);
+      } catch (const std::exception &) {
+        return Status(
+            StatusCode::Timeout,
+            "rank " + std::to_string(peer) + " did not join within " + std::to_string(timeout.count()) + " ms", peer);
+      }
+      std::vector<uint8_t> theirs = store->get(key);
+      if (theirs.size() != sizeBytes)
+        return Status(StatusCode::Mismatch, "rank " + std::to_string(peer) + " runs another version of Kolo", peer);
+      std::memcpy(static_cast<char *>(all) + static_cast<size_t>(peer) * sizeBytes, theirs.data(), sizeBytes);
+    }
+    return {};
+  }
+
+private:
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank, size;
+  std::chrono::milliseconds timeout;
+  int round = 0;
+};
+
+Status comparePlugins(StoreExchange &exchange, int size) {
+  uint64_t own = door().identity();
+  std::vector<uint64_t> all(static_cast<size_t>(size));
+  if (Status status = exchange(&own, sizeof(own), all.data()); !status.isOk())
+    return status;
+  for (int peer = 1; peer < size; ++peer)
+    if (all[static_cast<size_t>(peer)] != all[0])
+      return Status(StatusCode::Mismatch,
+                    "rank " + std::to_string(peer) +
+                        " has other plugins than rank 0: KOLO_PLUGIN_PATH must name the same ones on all ranks",
+                    peer);
+  return {};
+}
+
+std::optional<Reduction> reductionOf(const c10d::ReduceOp &op) {
+  switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+  case c10d::ReduceOp::SUM:
+    return Reduction::Sum;
+  case c10d::ReduceOp::AVG:
+    return Reduction::Average;
+  case c10d::ReduceOp::PRODUCT:
+    return Reduction::Product;
+  case c10d::ReduceOp::MIN:
+    return Reduction::Min;
+  case c10d::ReduceOp::MAX:
+    return Reduction::Max;
+  default:
+    return std::nullopt;
+  }
+}
+
+constexpr const char *noProgram = "no program", *notPlain = "sparse or not on the host", *otherType = "type";
+constexpr size_t maxChoices = 4096;
+constexpr Shape agreementShape = {CollectiveKind::AllReduce, DataType::I64, Reduction::Max, 2};
+
+/// Null if Kolo can move the elements.
+const char *whyNotMoved(const at::Tensor &tensor) {
+  if (!isPlain(tensor))
+    return notPlain;
+  return movedType(tensor.scalar_type()) ? nullptr : otherType;
+}
+
+} // namespace
+
+c10::intrusive_ptr<Base> Group::create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+                                       std::chrono::milliseconds timeout, c10::intrusive_ptr<Base> gloo) {
+  StoreExchange exchange(store, rank, size, timeout);
+  if (Status status = comparePlugins(exchange, size); !status.isOk())
+    throw failure(status);
+  runtime::CommunicatorOptions options;
+  options.timeoutMs = static_cast<int>(std::clamp<int64_t>(timeout.count(), 1, std::numeric_limits<int>::max()));
+  runtime::Result<Communicator> joined = Communicator::create(rank, size, std::ref(exchange), options);
+  if (!joined.isOk())
+    throw failure(joined.status());
+  return c10::make_intrusive<Group>(rank, size, std::move(joined).value(), std::move(gloo));
+}
+
+Group::Group(int rank, int size, Communicator joined, c10::intrusive_ptr<Base> glooGroup)
+    : Base(rank, size), gloo(std::move(glooGroup)) {
+  arguments.mesh = runtime::Mesh::create({{"rank", size}}).value();
+  queue.emplace(std::move(joined));
+  agreement = find(agreementShape).plugin;
+}
+
+/// Torch may destroy a group while it holds Python's lock, which callbacks of unfinished calls need.
+Group::~Group() {
+  PyThreadState *released = PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+  queue.reset();
+  if (released)
+    PyEval_RestoreThread(released);
+}
+
+size_t Group::ShapeHash::operator()(const Shape &shape) const {
+  uint64_t hash = static_cast<uint64_t>(shape.count);
+  for (auto part : {static_cast<uint64_t>(shape.collective), static_cast<uint64_t>(shape.type),
+                    static_cast<uint64_t>(shape.reduction), static_cast<uint64_t>(shape.root)})
+    hash = (hash ^ part) * 0x100000001b3;
+  return static_cast<size_t>(hash);
+}
+
+/// All ranks ask for the same shapes, so all find the same plugin.
+Choice Group::find(Shape shape) {
+  auto known = choices.find(shape);
+  if (known != choices.end())
+    return known->second;
+  if (choices.size() >= maxChoices)
+    choices.clear();
+  CallArguments asked = {{}, runtime::Mesh::create({{"rank", getSize()}}).value(), shape.count, shape.type};
+  asked.reduction = shape.reduction;
+  asked.root = shape.root;
+  asked.collective = shape.collective;
+  std::string why;
+  const runtime::Plugin *plugin = door().find(queue->communicator(), asked, why);
+  Choice choice{plugin, shape, plugin ? nullptr : noProgram};
+  choices.emplace(shape, choice);
+  return choice;
+}
+
+/// `block`: what one rank contributes, or, with numBlocks > 1, that many times as much.
+Choice Group::chooseMove(CollectiveKind collective, const at::Tensor &block, int64_t numBlocks, int root) {
+  if (const char *reason = whyNotMoved(block))
+    return {nullptr, {}, reason};
+  std::optional<MovedType> type = movedType(block.scalar_type());
+  return find({collective, type->type, Reduction::Sum, block.numel() / numBlocks * type->perElement, root});
+}
+
+Choice Group::chooseReduction(CollectiveKind collective, const at::Tensor &tensor, const c10d::ReduceOp &op,
+                              int64_t numBlocks, int root) {
+  if (!isPlain(tensor))
+    return {nullptr, {}, notPlain};
+  std::optional<DataType> type = reducedType(tensor.scalar_type());
+  if (!type)
+    return {nullptr, {}, otherType};
+  std::optional<Reduction> reduction = reductionOf(op);
+  if (!reduction)
+    return {nullptr, {}, "operation"};
+  return find({collective, *type, *reduction, tensor.numel() / numBlocks, root});
+}
+
+void Group::countForwarded(const char *reason) {
+  ++sequence;
+  door().countForwarded(reason);
+}
+
+Status Group::runPart(Communicator &communicator, const runtime::Plugin &plugin, Part &part) {
+  arguments.collective = part.shape.collective;
+  arguments.count = part.shape.count;
+  arguments.type = part.shape.type;
+  arguments.reduction = part.shape.reduction;
+  arguments.root = part.shape.root;
+  arguments.output = part.output.place(outputScratch);
+  arguments.input = part.isInPlace ? arguments.output : part.input.place(inputScratch);
+  (part.isInPlace ? part.output : part.input).pack();
+  Status status = communicator.run(plugin, arguments);
+  if (status.isOk())
+    part.output.unpack();
+  return status;
+}
+
+WorkPointer Group::enqueue(const Label &label, const Tensors &inputs, Tensors outputs, runtime::Queue::Call call) {
+  ++sequence;
+  auto work = c10::make_intrusive<Work>(getRank(), label.type, label.title, inputs, std::move(outputs));
+  if (label.isAsync)
+    work->start(*queue, std::move(call));
+  else
+    work->run(*queue, std::move(call));
+  return work;
+}
+
+WorkPointer Group::submit(const Label &label, const Choice &choice, Parts parts, const Tensors &inputs,
+                          Tensors outputs) {
+  int64_t numBytes = 0;
+  for (const Part &part : parts)
+    numBytes += part.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.shape.type));
+  door().countCarried(numBytes);
+  return enqueue(label, inputs, std::move(outputs),
+                 [this, plugin = choice.plugin, parts = std::move(parts)](Communicator &communicator) mutable {
+                   for (Part &part : parts)
+                     if (Status status = runPart(communicator, *plugin, part); !status.isOk())
+                       return status;
+                   return Status();
+                 });
+}
+
+/// Whether all ranks have the same count, which no rank passes as a negative one.
+Status Group::agreeOnCount(Communicator &communicator, int64_t count, bool &isAgreed) {
+  int64_t bounds[2] = {count, -count};
+  arguments.collective = agreementShape.collective;
+  arguments.count = agreementShape.count;
+  arguments.type = agreementShape.type;
+  arguments.reduction = agreementShape.reduction;
+  arguments.root = agreementShape.root;
+  arguments.input = arguments.output = bounds;
+  Status status = communicator.run(*agreement, arguments);
+  isAgreed = bounds[0] == -bounds[1] && bounds[0] >= 0;
+  return status;
+}
+
+/// Ranks see only the sizes that they send and receive themselves. So they agree first, as part of the call.
+WorkPointer Group::exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
+                                  std::function<WorkPointer()> viaGloo) {
+  const at::Tensor &like = inputs.front();
+  if (const char *reason = agreement ? whyNotMoved(like) : noProgram) {
+    countForwarded(reason);
+    return viaGloo();
+  }
+  bool isWhole = inputs.size() == 1; // all blocks are in one tensor
+  Choice choice = chooseMove(CollectiveKind::AllToAll, like, isWhole ? getSize() : 1);
+  Part part{choice.shape, Blocks(inputs), Blocks(outputs)};
+  auto call = [this, looksEven, part = std::move(part), plugin = choice.plugin,
+               viaGloo = std::move(viaGloo)](Communicator &communicator) mutable -> Status {
+    bool isAgreed = false;
+    if (Status status = agreeOnCount(communicator, looksEven ? part.shape.count : -1, isAgreed); !status.isOk())
+      return status;
+    if (isAgreed && plugin) {
+      door().countCarried(part.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.shape.type)));
+      return runPart(communicator, *plugin, part);
+    }
+    door().countForwarded(isAgreed ? noProgram : "uneven sizes");
+    viaGloo()->wait();
+    return {};
+  };
+  return enqueue(label, inputs, outputs, std::move(call));
+}
+
+std::string statistics() { return door().statistics(); }
+bool wantsStatistics() { return door().wantsStatistics(); }
+
+} // namespace kolo::torch_door
