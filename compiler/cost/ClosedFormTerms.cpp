@@ -246,22 +246,25 @@ MoveCost Calculator::costOf(Operation *op, const Group &group) {
   cost.wire = isa<TransferOp>(op) ? stretch : 0;
   cost.senderMemory = read;
   cost.receiverMemory = written + (statement.isReducing() ? 1 : 0);
-  double lane = statement.isReducing() ? model->laneReduction() : model->laneMove();
+  cost.receiverWrites = written;
+  bool isSummed = group.fused && group.fused->into.contains(keyOf(op)); // in registers, with what the others read
+  double lane = statement.isReducing() || isSummed ? model->laneReduction() : model->laneMove();
   (isPut(op) ? cost.senderLanes : cost.receiverLanes) = lane;
   if (!group.fused)
     return cost;
-  if (group.fused->into.contains(keyOf(op))) {
-    // The sum is made in registers: the destination is written once, and read once if nothing overwrites it first.
+  if (isSummed) {
+    // The destination is written once, and read once if nothing overwrites it first.
     bool isFirst = op == group.members.front();
     cost.receiverMemoryOnce = isFirst ? cost.receiverMemory : 0;
-    cost.receiverLanesOnce = isFirst && statement.isReducing() ? lane : 0;
-    cost.receiverMemory = 0;
+    cost.receiverWritesOnce = isFirst ? written : 0;
+    cost.receiverMemory = cost.receiverWrites = 0;
   } else {
-    // Out of registers, or of a source that is read once.
+    // Out of a source that is read once, or out of registers, into which the sources went through the lanes.
     bool isReadHere = group.fused->into.empty();
     cost.senderMemoryOnce = isReadHere ? read : 0;
-    cost.senderLanesOnce = isReadHere ? lane : 0;
-    cost.senderMemory = cost.senderLanes = 0;
+    cost.senderMemory = 0;
+    if (!isReadHere)
+      cost.senderLanes = cost.receiverLanes = 0;
   }
   return cost;
 }

@@ -322,6 +322,8 @@ void LoadModel::addNode(const Moves &moves, const Node &node, const std::vector<
         addRoute(machine.fromNetwork(to), in);
       loads[machine.memoryOf(from)] += (inNode + out) * moves.cost.senderMemory;
       loads[machine.memoryOf(to)] += (inNode + in) * moves.cost.receiverMemory;
+      if (int writes = machine.writesOf(to); writes >= 0)
+        loads[writes] += (inNode + in) * moves.cost.receiverWrites;
       loads[firstLane + size_t(fromPlace)] += (inNode + out) * moves.cost.senderLanes;
       loads[firstLane + size_t(toPlace)] += (inNode + in) * moves.cost.receiverLanes;
       if (inNode + out > 0)
@@ -330,10 +332,10 @@ void LoadModel::addNode(const Moves &moves, const Node &node, const std::vector<
         receivedOnce[size_t(toPlace)] = std::max(receivedOnce[size_t(toPlace)], entry.share);
     }
   for (size_t place = 0; place < sentOnce.size(); ++place) {
+    if (int writes = machine.writesOf(deviceAt(int64_t(place))); writes >= 0)
+      loads[writes] += receivedOnce[place] * moves.cost.receiverWritesOnce;
     loads[machine.memoryOf(deviceAt(int64_t(place)))] +=
         sentOnce[place] * moves.cost.senderMemoryOnce + receivedOnce[place] * moves.cost.receiverMemoryOnce;
-    loads[firstLane + place] +=
-        sentOnce[place] * moves.cost.senderLanesOnce + receivedOnce[place] * moves.cost.receiverLanesOnce;
   }
 }
 

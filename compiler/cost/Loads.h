@@ -30,10 +30,10 @@ struct EnumeratedMoves {
 /// What moving one byte of payload costs, in bytes of each resource on its way.
 struct MoveCost {
   double wire = 0;
-  double senderMemory = 0, receiverMemory = 0;
+  double senderMemory = 0, receiverMemory = 0, receiverWrites = 0; // written bytes count in both of the receiver's
   double senderLanes = 0, receiverLanes = 0;
   // For each sender, however many it sends to, and for each receiver, however many send to it.
-  double senderMemoryOnce = 0, receiverMemoryOnce = 0, senderLanesOnce = 0, receiverLanesOnce = 0;
+  double senderMemoryOnce = 0, receiverMemoryOnce = 0, receiverWritesOnce = 0;
 };
 
 /// One execution of a statement. Shares are parts of the call's bytes.

@@ -122,6 +122,7 @@ struct Route {
 /// A device's own speed: every device of a machine is alike.
 struct DeviceSpeed {
   Bandwidth memoryBandwidth; // bytes read plus bytes written; no limit: 0
+  Bandwidth memoryWrites;    // bytes written; no limit of their own: 0
   double memoryShare = 1;    // that kernels and copies reach
   bool sharesMemory = false; // the devices of a node have one memory together, as the cores of a host
   Bandwidth laneBandwidth;   // payload that one lane moves; no limit: 0
@@ -163,6 +164,8 @@ public:
   /// Of one node; the same numbers in every node. Memories are among them: see memoryOf.
   std::span<const Resource> resources() const { return nodeResources; }
   int memoryOf(int device) const { return memories[size_t(device)]; }
+  /// What is written to it, which has a limit of its own; -1: it has none.
+  int writesOf(int device) const { return speed.memoryWrites.peak > 0 ? memoryOf(device) + 1 : -1; }
 
   /// From one device of a node to another: fewest hops, then the widest narrowest link, then the lowest vertices. To
   /// itself: empty. Memory is not part of routes; who moves data counts it.

@@ -148,10 +148,12 @@ private:
       addVertex(object, {VertexKind::Device, fmt::format("{} {}", object.name(), device)});
     DeviceSpeed &speed = machine.speed;
     if (object.has("memory")) {
-      JsonObject memory = object.object("memory", {"gigabytesPerSecond", "bySize", "share", "isShared"});
+      JsonObject memory = object.object("memory", {"gigabytesPerSecond", "bySize", "share", "isShared", "writes"});
       speed.memoryBandwidth = readBandwidth(memory);
       speed.memoryShare = readShare(memory, "share");
       speed.sharesMemory = memory.has("isShared") && memory.flag("isShared");
+      if (memory.has("writes"))
+        speed.memoryWrites = readBandwidth(memory.object("writes", {"gigabytesPerSecond", "bySize"}));
     }
     if (object.has("lane")) {
       JsonObject lane = object.object("lane", {"gigabytesPerSecond", "bySize", "reduction"});
@@ -237,12 +239,20 @@ private:
 
   void addMemories() {
     const DeviceSpeed &speed = machine.speed;
+    auto add = [&](const std::string &name, const Bandwidth &bandwidth) {
+      machine.nodeResources.push_back(
+          {Resource::Kind::Memory, name, -1, -1, -1, bandwidth, speed.memoryShare, speed.memoryShare});
+    };
     for (int device = 0; device < machine.devices; ++device) {
-      if (device == 0 || !speed.sharesMemory)
-        machine.nodeResources.push_back({Resource::Kind::Memory,
-                                         speed.sharesMemory ? "memory" : "memory of " + vertexNames[size_t(device)], -1,
-                                         -1, -1, speed.memoryBandwidth, speed.memoryShare, speed.memoryShare});
-      machine.memories.push_back(int(machine.nodeResources.size()) - 1);
+      if (device > 0 && speed.sharesMemory) {
+        machine.memories.push_back(machine.memories.front());
+        continue;
+      }
+      std::string name = speed.sharesMemory ? "memory" : "memory of " + vertexNames[size_t(device)];
+      machine.memories.push_back(int(machine.nodeResources.size()));
+      add(name, speed.memoryBandwidth);
+      if (speed.memoryWrites.peak > 0) // Machine::writesOf
+        add("writes to " + name, speed.memoryWrites);
     }
   }
 

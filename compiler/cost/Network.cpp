@@ -49,9 +49,11 @@ void Network::addLocal(const Position &at, const std::vector<int> &resources, do
     add(size_t(at.node) * perNode + size_t(resource), load, uses);
 }
 
-void Network::addMemory(uint32_t rank, double load, std::vector<ResourceUse> &uses) const {
+void Network::addMemory(uint32_t rank, double load, bool isWritten, std::vector<ResourceUse> &uses) const {
   const Position &at = positions[rank];
   add(size_t(at.node) * perNode + size_t(machine.memoryOf(at.device)), load, uses);
+  if (int writes = machine.writesOf(at.device); isWritten && writes >= 0)
+    add(size_t(at.node) * perNode + size_t(writes), load, uses);
 }
 
 size_t Network::unitResource(size_t level, int64_t node, bool isInto) const {
@@ -79,15 +81,15 @@ void Network::addUses(uint32_t rank, const Instruction &transfer, std::span<cons
     switch (leg.kind) {
     case Leg::Kind::ReadOwn:
     case Leg::Kind::WriteOwn:
-      addMemory(rank, inMemory, uses);
+      addMemory(rank, inMemory, leg.kind == Leg::Kind::WriteOwn, uses);
       break;
     case Leg::Kind::ReadPeer:
-      addMemory(leg.peer, inMemory, uses);
+      addMemory(leg.peer, inMemory, false, uses);
       addRoute(leg.peer, rank, wireLoad, uses);
       break;
     case Leg::Kind::WritePeer:
       addRoute(rank, leg.peer, wireLoad, uses);
-      addMemory(leg.peer, inMemory, uses);
+      addMemory(leg.peer, inMemory, true, uses);
     }
   }
   if (transfer.laneLoad > 0)

@@ -42,7 +42,7 @@ private:
   void addRoute(uint32_t from, uint32_t to, double load, std::vector<ResourceUse> &uses) const;
   void addLocal(const Position &at, const std::vector<int> &resources, double load,
                 std::vector<ResourceUse> &uses) const;
-  void addMemory(uint32_t rank, double load, std::vector<ResourceUse> &uses) const;
+  void addMemory(uint32_t rank, double load, bool isWritten, std::vector<ResourceUse> &uses) const;
   void add(size_t resource, double load, std::vector<ResourceUse> &uses) const;
   size_t unitResource(size_t level, int64_t node, bool isInto) const;
 

@@ -71,7 +71,7 @@ private:
   void addWait(int32_t semaphore, int64_t peer, uint32_t number, uint32_t statement);
   void waitForPackets(const Event &event);
   bool addSource(const Box &box, int64_t owner);
-  void addDestination(const Event &event, const Box &box, int64_t owner);
+  bool addDestination(const Event &event, const Box &box, int64_t owner);
   void finishTransfer(const Instruction &transfer, size_t event);
   const Trace &trace() const { return traced.traces[orbit]; }
   Skeleton &skeleton() { return skeletons[orbit]; }
@@ -183,13 +183,15 @@ bool SkeletonBuilder::addSource(const Box &box, int64_t owner) {
   return true;
 }
 
-void SkeletonBuilder::addDestination(const Event &event, const Box &box, int64_t owner) {
+/// False where the transfer has the slice already.
+bool SkeletonBuilder::addDestination(const Event &event, const Box &box, int64_t owner) {
   Slice slice = sliceOf(box, owner);
   if (llvm::is_contained(written, slice))
-    return;
+    return false;
   written.push_back(std::move(slice));
   bool isPut = event.kind == EventKind::Put;
   legs.push_back({isPut ? Leg::Kind::WritePeer : Leg::Kind::WriteOwn, isPackets(box), isPut ? channelTo(owner) : 0});
+  return true;
 }
 
 void SkeletonBuilder::finishTransfer(const Instruction &transfer, size_t event) {
@@ -223,6 +225,7 @@ void SkeletonBuilder::addEvents(size_t first, size_t end) {
   written.clear();
   legs.clear();
   bool hasPeer = false;
+  size_t numSources = 0, numDestinations = 0;
   for (const Event &event : events) {
     if (event.kind == EventKind::Divide)
       continue;
@@ -230,12 +233,12 @@ void SkeletonBuilder::addEvents(size_t first, size_t end) {
     int64_t me = representative(), source = isPut ? me : event.peer, destination = isPut ? event.peer : me;
     if (isPackets(event.source))
       waitForPackets(event);
-    transfer.laneLoad = uint16_t(transfer.laneLoad + addSource(event.source, source));
+    numSources += addSource(event.source, source);
     if (event.kind == EventKind::Reduce) {
       addSource(event.destination, destination); // unless an earlier move of the fuse made it
       transfer.reduces = true;
     }
-    addDestination(event, event.destination, destination);
+    numDestinations += addDestination(event, event.destination, destination);
     transfer.blocks |= !isPut;
     // A fuse goes by the first statement that has to do with a peer.
     bool toPeer = event.peer != me || isPackets(event.source);
@@ -245,6 +248,7 @@ void SkeletonBuilder::addEvents(size_t first, size_t end) {
   }
   if (legs.empty())
     return;
+  transfer.laneLoad = uint16_t(transfer.reduces ? numSources : numDestinations);
   finishTransfer(transfer, first);
   for (const Event &event : events)
     if (event.kind == EventKind::Put && isPackets(event.destination))

@@ -92,6 +92,8 @@ private:
     if (speed.memoryBandwidth.peak > 0)
       add("  memory{}: {}, of which programs reach {}\n", speed.sharesMemory ? " of a node" : "",
           bandwidthText(speed.memoryBandwidth), percent(speed.memoryShare));
+    if (speed.memoryWrites.peak > 0)
+      add("  memory: writes at most {}\n", bandwidthText(speed.memoryWrites));
     if (speed.laneBandwidth.peak > 0)
       add("  lane: moves {}\n  lane: reduces {}\n", bandwidthText(speed.laneBandwidth),
           bandwidthText(speed.laneReduction));
@@ -201,6 +203,7 @@ Json toJson(const Machine &machine) {
       {"devicesPerNode", machine.devicesPerNode()},
       {"device",
        {{"memory", toJson(speed.memoryBandwidth)},
+        {"memoryWrites", toJson(speed.memoryWrites)},
         {"memoryShare", speed.memoryShare},
         {"sharesMemory", speed.sharesMemory},
         {"lane", toJson(speed.laneBandwidth)},

@@ -45,7 +45,7 @@ struct Both {
 
 /// By bytes.
 std::map<int64_t, Both> costsOf(const std::string &name, const Machine &machine, const Sizes &mesh,
-                                const std::vector<int64_t> &sizes) {
+                                const std::vector<int64_t> &sizes, int64_t lanes = 0) {
   std::unique_ptr<mlir::MLIRContext> context = test::makeContext();
   mlir::OwningOpRef<mlir::ModuleOp> module = test::emit(*context, name, {mesh});
   PipelineOptions options{.check = false};
@@ -61,8 +61,8 @@ std::map<int64_t, Both> costsOf(const std::string &name, const Machine &machine,
   Placement placement = get(Placement::create(machine, {test::definitionOf(name).mesh.dims, mesh}));
   ProgramFacts facts = ProgramFacts::of(program);
   ClosedForm closedForm = get(ClosedForm::create(*choreographies->getOps<ChoreographyOp>().begin(), options.schedule,
-                                                 machine, placement, Rates::Peak, 0, &facts));
-  Simulation simulation = get(Simulation::create(program, machine, placement, {}));
+                                                 machine, placement, Rates::Peak, lanes, &facts));
+  Simulation simulation = get(Simulation::create(program, machine, placement, {.lanes = lanes}));
   std::map<int64_t, Both> result;
   for (int64_t bytes : sizes)
     result[bytes] = {closedForm.predict(bytes).seconds, get(simulation.predict(bytes)).prediction.seconds};
@@ -139,6 +139,50 @@ TEST_P(Agreement, WithinFivePercentOrForAReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, Agreement, testing::ValuesIn(test::algorithmNames()));
+
+/// Two cores on which nothing takes time but what `device` says.
+Machine twoCores(const std::string &device) {
+  std::string text = R"({"version": 1, "name": "two", "title": "Two", "nodes": 1,
+    "node": {"devices": {"name": "core", "count": 2, )" +
+                     device + R"(},
+             "links": [{"from": "core 0", "to": "core 1", "class": "pair", "count": 1}]},
+    "linkClasses": [{"name": "pair", "gigabytesPerSecond": 1e6, "latencyMicroseconds": {"bulk": 0, "ll": 0, "ll128": 0}}],
+    "payloadShare": {"ll": 0.5, "ll128": 0.9375}})";
+  return get(Machine::parse(text, "two.json"));
+}
+
+TEST(Agreement, LanesTakeWhatTheyReduceOrWrite) {
+  // Blocks are half of the bytes. A lane copies 10 bytes a nanosecond, or reads 5 that it sums up.
+  Machine machine = twoCores(R"("lane": {"gigabytesPerSecond": 10, "reduction": {"gigabytesPerSecond": 5}})");
+  constexpr double bytes = 1 << 20;
+  const std::pair<const char *, double> expected[] = {
+      {"allPairsAllGather", bytes / 10},        // one block to two destinations
+      {"directAllToAll", bytes / 10},           // two blocks to one destination each
+      {"allPairsReduceScatter", bytes / 5},     // two blocks to their sum
+      {"twoShotAllReduce", bytes / 5},          // two blocks to their sum, at two destinations
+      {"oneShotAllReduce", 2 * bytes / 5},      // two inputs to their sum
+      {"directReduce", bytes / 10 + bytes / 5}, // a copy, to which the other input is added
+      {"ringReduceScatter", bytes / 2 * (3 / 10.0 + 1 / 5.0)}};
+  for (auto [name, nanoseconds] : expected) {
+    Both both = costsOf(name, machine, {2}, {int64_t(bytes)}, 1).begin()->second;
+    EXPECT_NEAR(both.simulation * 1e9, nanoseconds, 1e-3 * nanoseconds) << name;
+    EXPECT_NEAR(both.closedForm * 1e9, nanoseconds, 1e-3 * nanoseconds) << name;
+  }
+}
+
+TEST(Agreement, WritesToMemoryMayHaveALimitOfTheirOwn) {
+  Machine machine = twoCores(R"("memory": {"gigabytesPerSecond": 1e6, "isShared": true,
+                                           "writes": {"gigabytesPerSecond": 4}})");
+  constexpr double bytes = 1 << 20;
+  const std::pair<const char *, double> expected[] = {
+      {"allPairsAllGather", 2 * bytes}, {"allPairsReduceScatter", bytes}, {"twoShotAllReduce", 2 * bytes},
+      {"directBroadcast", 2 * bytes},   {"directReduce", 2 * bytes},      {"ringReduceScatter", 4 * bytes}};
+  for (auto [name, written] : expected) {
+    Both both = costsOf(name, machine, {2}, {int64_t(bytes)}).begin()->second;
+    EXPECT_NEAR(both.simulation * 1e9, written / 4, 1e-3 * written) << name;
+    EXPECT_NEAR(both.closedForm * 1e9, written / 4, 1e-3 * written) << name;
+  }
+}
 
 } // namespace
 } // namespace kolo::cost

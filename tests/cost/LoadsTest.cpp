@@ -24,7 +24,7 @@ Machine makeMachine(int nodesOfGroup) {
   std::string text = fmt::format(R"({{
     "version": 1, "name": "small", "title": "Small", "nodes": 64,
     "node": {{
-      "devices": {{"name": "device", "count": 4, "memory": {{"gigabytesPerSecond": 100}}}},
+      "devices": {{"name": "device", "count": 4, "memory": {{"gigabytesPerSecond": 100, "writes": {{"gigabytesPerSecond": 60}}}}}},
       "nics": [{{"name": "nic", "class": "wire"}}],
       "links": [
         {{"from": "device 0", "to": "device 1", "class": "wide", "count": 2}},
@@ -165,7 +165,7 @@ private:
 /// By name: the largest load on any of the resources of that name.
 using Largest = std::map<std::string, double>;
 
-constexpr MoveCost cost = {1, 0.5, 0.25, 2, 4, 0.125, 0.0625, 8, 16};
+constexpr MoveCost cost = {1, 0.5, 0.25, 32, 2, 4, 0.125, 0.0625, 64};
 
 /// Every rank's moves, one by one.
 class BruteForce {
@@ -203,6 +203,7 @@ public:
     latency = std::max(latency, way);
     at(nodeA, memory(a), share * cost.senderMemory);
     at(nodeB, memory(b), share * cost.receiverMemory);
+    at(nodeB, writes(b), share * cost.receiverWrites);
     loads[lanes(a)][nodeA] += share * cost.senderLanes;
     loads[lanes(b)][nodeB] += share * cost.receiverLanes;
     sent[move.sender] = std::max(sent[move.sender], share);
@@ -212,11 +213,10 @@ public:
   Largest largest() {
     for (auto [rank, share] : sent) {
       at(placement.nodeOf(rank), memory(placement.deviceOf(rank)), share * cost.senderMemoryOnce);
-      loads[lanes(placement.deviceOf(rank))][placement.nodeOf(rank)] += share * cost.senderLanesOnce;
     }
     for (auto [rank, share] : received) {
       at(placement.nodeOf(rank), memory(placement.deviceOf(rank)), share * cost.receiverMemoryOnce);
-      loads[lanes(placement.deviceOf(rank))][placement.nodeOf(rank)] += share * cost.receiverLanesOnce;
+      at(placement.nodeOf(rank), writes(placement.deviceOf(rank)), share * cost.receiverWritesOnce);
     }
     Largest result;
     for (const auto &[name, byPlace] : loads)
@@ -230,6 +230,7 @@ public:
 private:
   void at(int64_t node, const Resource &resource, double load) { loads[resource.name][node] += load; }
   const Resource &memory(int device) const { return machine.resources()[size_t(machine.memoryOf(device))]; }
+  const Resource &writes(int device) const { return machine.resources()[size_t(machine.writesOf(device))]; }
   std::string lanes(int device) const { return "lanes of " + machine.vertices()[size_t(device)].name; }
 
   const Machine &machine;

@@ -78,7 +78,8 @@ TEST(Machine, BandwidthsDependOnRatesAndOnTheWorkingSet) {
   Json file = machineOf(2, {{0, 1, 3}});
   file["linkClasses"][0]["kernelShare"] = 0.5;
   file["linkClasses"][0]["bySize"] = {{{"upToBytes", 1024}, {"gigabytesPerSecond", 8}}};
-  file["node"]["devices"]["memory"] = {{"gigabytesPerSecond", 10}, {"share", 0.5}, {"isShared", true}};
+  file["node"]["devices"]["memory"] = {
+      {"gigabytesPerSecond", 10}, {"share", 0.5}, {"isShared", true}, {"writes", {{"gigabytesPerSecond", 3}}}};
   file["node"]["devices"]["lane"] = {{"gigabytesPerSecond", 4}};
   Machine machine = parsed(file);
   const Resource &link = machine.resources()[size_t(machine.route(0, 1).resources[0])];
@@ -88,6 +89,9 @@ TEST(Machine, BandwidthsDependOnRatesAndOnTheWorkingSet) {
   EXPECT_EQ(link.bandwidth(Rates::Copy, 1025), 3e9);
   EXPECT_EQ(machine.memoryOf(0), machine.memoryOf(1));
   EXPECT_EQ(machine.resources()[size_t(machine.memoryOf(0))].bandwidth(Rates::Copy), 5e9);
+  EXPECT_EQ(machine.writesOf(0), machine.writesOf(1));
+  EXPECT_EQ(machine.resources()[size_t(machine.writesOf(0))].name, "writes to memory");
+  EXPECT_EQ(machine.resources()[size_t(machine.writesOf(0))].bandwidth(Rates::Peak), 3e9);
   EXPECT_EQ(machine.device().laneReduction.at(1), 4e9);
 }
 
@@ -134,6 +138,8 @@ const BadFile badFiles[] = {
      "node.devices.count: 257 is no whole number from 1 to 256"},
     {[](Json &file) { file["node"]["devices"]["memory"] = {{"gigabytesPerSecond", 1}, {"isShared", 1}}; },
      "node.devices.memory.isShared: is neither true nor false"},
+    {[](Json &file) { file["node"]["devices"]["memory"] = {{"gigabytesPerSecond", 1}, {"writes", Json::object()}}; },
+     "node.devices.memory.writes.gigabytesPerSecond: is missing"},
     {[](Json &file) { file["node"]["links"] = 3; }, "node.links: is no array"},
     {[](Json &file) { file["node"]["links"][0]["class"] = "lynk"; },
      "node.links[0].class: there is no link class 'lynk'; did you mean link?"},
