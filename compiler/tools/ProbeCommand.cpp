@@ -29,27 +29,31 @@ std::string userPath() {
 }
 
 void print(const HostFigures &figures) {
-  fmt::print("{} cores; a signal takes {:.3g} us, a call {:.3g} us before its first step\n", figures.cores,
-             figures.latency * 1e6, figures.launch * 1e6);
-  if (figures.mostLatency > 2 * figures.leastLatency)
-    fmt::print("  {:.3g} to {:.3g} us between the first core and others; the file has the median\n",
-               figures.leastLatency * 1e6, figures.mostLatency * 1e6);
-  fmt::print("{:>12} {:>12} {:>12} {:>12}\n", "bytes", "lane GB/s", "reduce GB/s", "memory GB/s");
-  for (const ProbedRates &row : figures.rates)
-    fmt::print("{:>12} {:>12.1f} {:>12.1f} {:>12.1f}\n", row.bytes, row.lane / 1e9, row.reduction / 1e9,
-               row.memory / 1e9);
+  fmt::print("{} of {} cores; a call takes {:.3g} us before its first step\n", figures.cores, figures.usableCores,
+             figures.launch * 1e6);
+  for (const CoreDistance &distance : figures.distances)
+    fmt::print("{} pairs like core {} and core {}: a signal takes {:.3g} us\n", distance.pairs.size(),
+               distance.pairs.front().first, distance.pairs.front().second, distance.latency * 1e6);
+  fmt::print("{:>12} {:>12} {:>12} {:>12} {:>12}\n", "working set", "lane GB/s", "reduce GB/s", "memory GB/s",
+             "writes GB/s");
+  auto text = [](const ProbedRates &rates, size_t size) {
+    return size < rates.size() ? fmt::format("{:.1f}", rates[size].bytesPerSecond / 1e9) : "-";
+  };
+  for (size_t size = 0; size < figures.lane.size(); ++size)
+    fmt::print("{:>12} {:>12} {:>12} {:>12} {:>12}\n", figures.lane[size].workingSetBytes, text(figures.lane, size),
+               text(figures.reduction, size), text(figures.memory, size), text(figures.writes, size));
   if (figures.wereDisturbed())
     fmt::print("disturbed: other programs used the cores meanwhile; measure again when nothing else runs\n");
 }
 
-void probeCommand(const std::string &output, double seconds) {
+void probeCommand(const std::string &output, const ProbeOptions &options) {
   std::string path = output.empty() ? userPath() : output;
   checkWritable(path, "--output");
   if (path != "-")
     checkRegular(path, "--output");
-  HostFigures figures = probeHost({seconds});
-  std::string text =
-      hostMachineFile(figures, describeMachine(KOLO_VERSION, fmt::format("kolo probe --seconds {}", seconds)));
+  HostFigures figures = probeHost(options);
+  std::string command = fmt::format("kolo probe --seconds {} --cores {}", options.seconds, options.mostCores);
+  std::string text = hostMachineFile(figures, describeMachine(KOLO_VERSION, command));
   assert(std::holds_alternative<cost::Machine>(cost::Machine::parse(text, path)));
   if (path == "-") {
     fmt::print("{}", text);
@@ -63,17 +67,26 @@ void probeCommand(const std::string &output, double seconds) {
 } // namespace
 
 void addProbeCommand(CLI::App &app) {
-  CLI::App *command = app.add_subcommand(
-      "probe", "measures this machine in a few seconds, for --machine host; nothing else should run meanwhile");
+  CLI::App *command =
+      app.add_subcommand("probe", "measures this machine, for --machine host; nothing else should run meanwhile");
   auto output = std::make_shared<std::string>();
   command->add_option("-o,--output", *output,
                       "the machine file to write; -: standard output; without it, kolo/host.json in\n"
                       "$XDG_DATA_HOME or ~/.local/share, which --machine host reads");
-  auto seconds = std::make_shared<double>(ProbeOptions().seconds);
-  command->add_option("--seconds", *seconds, "spent in calls that are measured; more gives steadier figures")
+  auto options = std::make_shared<ProbeOptions>();
+  command->add_option("--seconds", options->seconds, "spent in calls that are measured; more gives steadier figures")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  command->callback([output, seconds] { probeCommand(*output, *seconds); });
+  command
+      ->add_option("--cores", options->mostCores,
+                   "measures at most so many of the cores that it may use, the first ones; the file says so")
+      ->check(CLI::Range(2, 256))
+      ->capture_default_str();
+  command->footer("It takes less than 20 seconds on 2 cores, and about a minute on 64.\n"
+                  "A signal is timed between every two cores. Pairs whose signals take about as long are of one link "
+                  "class, whose\nbandwidth is that of its fastest pair. All cores together give the memory's "
+                  "bandwidth.");
+  command->callback([output, options] { probeCommand(*output, *options); });
 }
 
 } // namespace kolo::tools

@@ -12,16 +12,22 @@ from tool import ToolTest
 class Probe(ToolTest):
     def test_measures_and_writes_a_machine(self):
         data = self.file("data")
-        text = self.succeeds("probe", "--seconds", "0.3", XDG_DATA_HOME=data)
+        text = self.succeeds("probe", "--seconds", "0.1", "--cores", "2", XDG_DATA_HOME=data)
         path = os.path.join(data, "kolo", "host.json")
         self.assertIn(f"written to {path}, which --machine host reads", text)
         with open(path) as file:
             written = json.load(file)
         machine = json.loads(self.succeeds("machine", "host", "--json", XDG_DATA_HOME=data))
-        self.assertEqual(machine["devicesPerNode"], min(64, len(os.sched_getaffinity(0))))
+        usable = len(os.sched_getaffinity(0))
+        self.assertIn(f"2 of {usable} cores", text)
+        self.assertIn("1 pairs like core 0 and core 1: a signal takes", text)
+        self.assertTrue(written["title"].endswith("2 cores" if usable == 2 else f"2 of {usable} cores"), written["title"])
+        self.assertEqual(machine["devicesPerNode"], 2)
+        self.assertEqual([(link["from"], link["to"]) for link in machine["links"]], [("core 0", "core 1")])
         self.assertTrue(machine["device"]["sharesMemory"])
         self.assertIn("kolo probe", written["source"])
-        lane = machine["device"]["lane"]
+        lane, writes = machine["device"]["lane"], machine["device"]["memoryWrites"]
+        self.assertGreater(writes["bytesPerSecond"], 0)
         rates = [step["bytesPerSecond"] for step in lane["bySize"]] + [lane["bytesPerSecond"]]
         self.assertGreater(len(rates), 8)
         for rate in rates:  # between a slow disk and a fast cache
@@ -34,6 +40,7 @@ class Probe(ToolTest):
         self.refuses(2, "probe", "-o", "nowhere/host.json", says="--output: cannot write nowhere/host.json")
         self.refuses(2, "probe", HOME="", XDG_DATA_HOME="", says="--output is needed")
         self.refuses(2, "probe", "--seconds", "0", says="--seconds")
+        self.refuses(2, "probe", "--cores", "1", says="--cores")
         self.write("file", "")
         self.refuses(2, "probe", XDG_DATA_HOME=self.file("file"), says="cannot make")
         self.assertLess(time.monotonic() - start, 10)

@@ -3,33 +3,45 @@
 
 #include "driver/TuningTable.h"
 
+#include <utility>
+
 namespace kolo::tools {
 
 struct ProbeOptions {
   double seconds = 3; // in measured calls, all sizes of all programs together; at least a few calls of each
+  int mostCores = 64; // the first ones that this process may use
 };
 
-/// Bytes per second, medians of calls of shipped programs with ranks as processes and memory in windows.
-struct ProbedRates {
-  int64_t bytes = 0;    // of the larger buffer of one rank: the working set, in place
-  double lane = 0;      // one rank reads a peer's buffer into its own
-  double reduction = 0; // one rank reduces a peer's buffer into its own
-  double memory = 0;    // read plus written, by all ranks that put to each other, or by one alone if that is more
+/// Bytes per second, by growing working sets: the bytes of one rank's input and output. The same for all rates.
+struct ProbedRate {
+  int64_t workingSetBytes;
+  double bytesPerSecond;
+};
+using ProbedRates = std::vector<ProbedRate>;
+
+/// Pairs of cores whose signals take about as long: at most one and a half times as long as the fastest.
+struct CoreDistance {
+  std::vector<std::pair<int, int>> pairs; // numbers of measured cores; the first pair is the fastest
+  double latency = 0;                     // seconds from a signal to the end of the wait for it: median of the pairs
+  ProbedRates rates;                      // one core of the first pair reads the other's buffer into its own
 };
 
+/// What calls of shipped programs reach, with ranks as processes and memory in windows. Every call's time is a median,
+/// and the fastest of several rounds counts: what else runs on a machine only slows it down.
 struct HostFigures {
-  int cores = 0;
-  double latency = 0; // seconds from a signal to the end of the wait for it: half a round trip, median
-  double leastLatency = 0, mostLatency = 0; // between the first core and each of the others; the median is `latency`
-  double launch = 0;                        // seconds of the smallest broadcast, but for two latencies
-  std::vector<ProbedRates> rates;           // by growing bytes
-  int numSeries = 0;                        // programs at sizes
-  int numUnsteady = 0; // of which the median call took more than twice as long as the fastest tenth
+  int cores = 0, usableCores = 0;      // measured, and those that this process may use
+  std::vector<CoreDistance> distances; // by growing latency
+  double launch = 0;                   // seconds of the smallest broadcast, but for its three latencies
+  ProbedRates lane;                    // of the core that copies fastest
+  ProbedRates reduction;               // every one of two ranks reads two buffers and writes their sum, bytes read
+  ProbedRates memory, writes; // bytes read and written, and bytes written, by all ranks; not beyond 2 GiB of all
+  int numSeries = 0, numUnsteady = 0; // programs at sizes, and those of which a round took twice as long as another
   /// Whether other programs took the cores, by the series, and by a launch that is no matter of the ranks' own.
-  bool wereDisturbed() const { return 4 * numUnsteady > numSeries || launch > 100 * latency; }
+  bool wereDisturbed() const { return 4 * numUnsteady > numSeries || launch > 100 * distances.front().latency; }
 };
 
-/// Takes a few seconds. Throws ToolError: Usage on a machine of one core, Failed as runRanks does.
+/// Takes about three times `seconds` on two cores. Throws ToolError: Usage on a machine of one core, Failed as runRanks
+/// does.
 HostFigures probeHost(const ProbeOptions &options);
 
 /// The text of a machine file: machines/README.md.
