@@ -85,7 +85,7 @@ static void printProofs(const std::string &plugin) {
 static CompileRequest makeTableRequest(const CompileOptions &options) {
   CompileRequest request;
   try {
-    request = requestFor(readTable(options.table == "default" ? defaultTablePath() : options.table));
+    request = requestFor(readTable(tablePath(options.table)));
   } catch (const ToolError &error) {
     throw ToolError(error.code(), std::string("--table: ") + error.what());
   }
@@ -171,7 +171,8 @@ void addCompileCommand(CLI::App &app) {
   options->addTo(*command);
   auto *table = command->add_option("--table", options->table,
                                     "instead of an algorithm, the programs and the selection of a table\n"
-                                    "that kolo tune wrote; default: the shipped table");
+                                    "that kolo tune or explore wrote: a file, or one that ships, frontier or\n"
+                                    "default, which is cpu");
   command->get_option("algorithm")->required(false)->excludes(table);
   for (const char *own :
        {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})

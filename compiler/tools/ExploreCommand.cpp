@@ -262,13 +262,27 @@ void writeSources(const Report &report) {
   }
 }
 
+/// In closed form, corrected as at the nearest size at which it is ranked.
+double secondsOf(const Report &report, size_t number, size_t size) {
+  std::optional<double> correction;
+  size_t nearest = SIZE_MAX;
+  for (size_t other = 0; other < report.found.sizes.size(); ++other)
+    for (const Choice &choice : report.found.sizes[other].best)
+      if (size_t distance = other < size ? size - other : other - size;
+          choice.contender == number && distance < nearest) {
+        nearest = distance;
+        correction = choice.correction;
+      }
+  return report.contender(number).seconds[size] * correction.value_or(1);
+}
+
 /// Of the contenders that are proved, the fastest at a size on a mesh, or in one dimension.
 size_t fastestOn(const Report &report, const cost::PlacedMesh &mesh, size_t size) {
   std::optional<size_t> best;
   for (size_t number : report.shown(true)) {
     const Contender &contender = report.contender(number);
     bool fits = contender.mesh.names.size() == 1 || contender.mesh.names == mesh.names;
-    if (fits && (!best || contender.seconds[size] < report.contender(*best).seconds[size]))
+    if (fits && (!best || secondsOf(report, number, size) < secondsOf(report, *best, size)))
       best = number;
   }
   return *best; // the mesh is one of them

@@ -88,7 +88,7 @@ class Inspect(ToolTest):
                                r"    ringAllReduce: \d+ vector registers, ")
 
     def test_the_page_shows_the_selection(self):
-        self.succeeds("compile", "--table", "default", "-o", "x.so")
+        self.succeeds("compile", "--table", "cpu", "-o", "x.so")
         rows = json.loads(self.succeeds("inspect", "x.so", "--json"))["selection"]
         shown = self.succeeds("inspect", "x.so").split("selection, by bytes")[1].splitlines()[2:]
         self.assertEqual([line.split() for line in shown],

@@ -72,7 +72,7 @@ class Installed(unittest.TestCase):
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
                                    r"lib/libkolo_(cuda|hip|mpi_\w+)\.so|lib/kolo/default\.kolo\.so|include/kolo/(dsl|runtime)/\w+\.h|"
-                                   r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/cpu\.json|"
+                                   r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/(cpu|frontier)\.json|"
                                    r"share/kolo/algorithms/\w+\.(cpp|h)|share/kolo/machines/[\w.-]+\.json|share/kolo/report/[\w.-]+)\Z")
 
     def test_no_file_names_the_source_or_the_first_prefix(self):

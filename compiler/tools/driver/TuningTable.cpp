@@ -188,12 +188,15 @@ std::vector<TableEntry> readTable(const std::string &path) {
   return entries;
 }
 
-std::string defaultTablePath() {
+std::string tablePath(const std::string &word) {
+  if (word.find_first_of("/.") != std::string::npos)
+    return word;
   std::string program = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   llvm::SmallString<128> path(llvm::sys::path::parent_path(llvm::sys::path::parent_path(program)));
-  llvm::sys::path::append(path, "share", "kolo", "tables", "cpu.json");
+  llvm::sys::path::append(path, "share", "kolo", "tables", (word == "default" ? "cpu" : word) + ".json");
   if (!llvm::sys::fs::exists(path))
-    throw ToolError(ExitCode::Usage, "the default table is not installed: there is no " + std::string(path.str()));
+    throw ToolError(ExitCode::Usage,
+                    "there is no table '" + word + "': no " + std::string(path.str()) + " is installed");
   return std::string(path.str());
 }
 

@@ -26,8 +26,9 @@ struct TableEntry {
 /// Reads a table, and checks all of it. Throws ToolError (Usage) with file and field.
 std::vector<TableEntry> readTable(const std::string &path);
 
-/// The table that ships with Kolo, beside this program. Throws ToolError (Usage) when it is not there.
-std::string defaultTablePath();
+/// A table's file: of one that ships with Kolo, beside this program, by its name; `default` is cpu. A word with a slash
+/// or a dot is a file's own. Throws ToolError (Usage) where no table of a name ships.
+std::string tablePath(const std::string &word);
 
 /// Where and how the entries of a table were measured.
 struct Provenance {
