@@ -101,7 +101,8 @@ public:
 private:
   void readPayloadShares() {
     JsonObject shares = root.object("payloadShare", {"ll", "ll128"});
-    machine.payload = perProtocol(1, shares.number("ll", shareRange), shares.has("ll128") ? shares.number("ll128", shareRange) : 0);
+    machine.payload =
+        perProtocol(1, shares.number("ll", shareRange), shares.has("ll128") ? shares.number("ll128", shareRange) : 0);
   }
 
   void readClasses() {

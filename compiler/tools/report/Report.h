@@ -35,7 +35,8 @@ nlohmann::ordered_json nodeGraph(const cost::Machine &machine);
 /// The command line of this program, as a shell takes it.
 std::string commandLine();
 
-/// The text of an author's file; of an algorithm that ships, also where Kolo is installed. Nothing if it cannot be read.
+/// The text of an author's file; of an algorithm that ships, also where Kolo is installed. Nothing if it cannot be
+/// read.
 std::optional<std::string> readSource(const std::string &file);
 
 /// Throws ToolError (Usage), naming `--html`, where htmlReport would, or where `path` is standard output: to be asked
