@@ -7,7 +7,7 @@ import re
 SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 
 # Folders with a README.
-FOLDERS = ["algorithms", "bench", "bench/results", "compiler", "compiler/check", "compiler/cost", "compiler/explore",
+FOLDERS = ["algorithms", "bench", "bench/results", "codec", "compiler", "compiler/check", "compiler/cost", "compiler/explore",
            "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets",
            "tests/gpu", "tests/mutation"]
 
