@@ -6,9 +6,9 @@
 // next slice is in the phase before, so that the links of both are busy. A slice is cut again into the lanes' parts:
 // part slice * lanes + lane of slices * lanes. Every phase keeps its number, by which InferSynchronisation moves the
 // waits at its end to the next phase. Puts of the last phase have arrived one round later, so they get an empty phase
-// for their waits: without it, a rank would wait for a slice to arrive before it sends the next one. Requires channel
-// form as VerifyProjected states it. Runs before synchronisation is inferred, which finds what slices need of each
-// other.
+// for their waits: without it, a rank would wait for a slice to arrive before it sends the next one. Later phases come
+// first in a round until InferSynchronisation knows where ranks wait. Requires channel form as VerifyProjected states
+// it. Runs before synchronisation is inferred, which finds what slices need of each other.
 #include "compiler/Passes.h"
 #include "ir/IndexArithmetic.h"
 
@@ -64,8 +64,8 @@ struct PlacePipeline : impl::PlacePipelineBase<PlacePipeline> {
     Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
     Value numSlices = createConstant(builder, loc, depth);
     Value parts = arith::MulIOp::create(builder, loc, numSlices, lanes);
-    auto loop =
-        scf::ForOp::create(builder, loc, zero, createConstant(builder, loc, depth + int64_t(phases.size()) - 1), one);
+    Value numRounds = createAdd(builder, loc, numSlices, createConstant(builder, loc, int64_t(phases.size()) - 1));
+    auto loop = scf::ForOp::create(builder, loc, zero, numRounds, one);
     builder.setInsertionPointToStart(loop.getBody());
     for (size_t number = phases.size(); number-- > 0;) {
       OpBuilder::InsertionGuard guard(builder);

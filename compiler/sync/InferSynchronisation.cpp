@@ -8,14 +8,17 @@
 //   - Elide: the pass tries a weaker credit for every transfer, and drops flushes and data signals. It keeps each
 //     change that the checker still proves.
 //   - Move: signals for reads go earlier and waits for data go later, in a pipeline into the next phase, as far as the
-//     checker still proves the program. A wait for data may stand for the entry credit of a transfer that follows: the
-//     variants of a stripe would take turns. The pass adds such credits, once per call, where that lets waits go later.
-// For speed, the search runs on meshes that are as small as the checker allows. If a larger mesh refutes the result,
-// the pass searches again on meshes of that size. CheckProgram proves all meshes in full at the end. Requires channel
-// form as VerifyProjected states it. Leaves programs alone that their author wrote in channel form.
+//     checker still proves the program. Where all phases wait at their beginning only, a round then begins with the
+//     first phase. A wait for data may stand for the entry credit of a transfer that follows: the variants of a stripe
+//     would take turns. The pass adds such credits, once per call, where that lets waits go later.
+// For speed, the search runs on meshes that are as small as the checker allows, and with few slices of a pipeline. If a
+// larger mesh or all slices refute the result, the pass searches again with these. CheckProgram proves all meshes in
+// full at the end. Requires channel form as VerifyProjected states it. Leaves programs alone that their author wrote in
+// channel form.
 #include "compiler/Passes.h"
 #include "compiler/check/Verdict.h"
 #include "compiler/sync/MoveEnds.h"
+#include "compiler/sync/PipelinePhases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -71,7 +74,7 @@ private:
   void elideSignals(ProgramOp program);
   size_t moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
   void deferWaits(ProgramOp program);
-  bool keepIfProved(OwningOpRef<ProgramOp> &program, OwningOpRef<ProgramOp> changed);
+  void reorderPhases(ProgramOp program);
 
   ProgramOp base;
   const CheckOptions &options;
@@ -193,6 +196,7 @@ Attempt Inference::settle(const Choices &choices, WaitsMove order, size_t &numMo
   moveEnds(*current.program, raiseSignal);
   numMoved += moveEnds(*current.program, sinkWait);
   deferWaits(*current.program);
+  reorderPhases(*current.program);
   return current;
 }
 
@@ -293,22 +297,30 @@ size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedT
 /// In a pipeline, the next phase of a slice comes one round later. Its ranks wait only then.
 void Inference::deferWaits(ProgramOp program) {
   for (size_t number = 0; number < findTransfers(program).size(); ++number) {
-    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
-      ProjectedTransfer transfer = findTransfers(changed)[number];
-      KoloDialect::PipelinePhaseAttrHelper mark(changed.getContext());
-      Operation *phase = transfer.wait;
-      while (phase && !mark.isAttrPresent(phase))
-        phase = phase->getParentOp();
-      // Later phases stand before earlier ones.
-      Operation *next = phase ? phase->getPrevNode() : nullptr;
-      while (next && !mark.isAttrPresent(next))
-        next = next->getPrevNode();
-      if (!transfer.isPull() && next)
-        moveWait(transfer.wait, phase, &cast<scf::IfOp>(next).thenBlock()->front());
-    });
-    if (!check(*copy))
+    OwningOpRef<ProgramOp> copy(program.clone());
+    if (deferWait(findTransfers(*copy)[number]) && !check(*copy))
       replaceBody(program, *copy);
   }
+}
+
+/// With earlier phases first in a round, the rank waits for what others sent in the round before while what it sends
+/// itself travels. Where a phase waits between its moves, it does so for data of its own round, which would be delayed.
+void Inference::reorderPhases(ProgramOp program) {
+  OwningOpRef<ProgramOp> copy(program.clone());
+  if (putEarlierPhasesFirst(*copy) && !check(*copy))
+    replaceBody(program, *copy);
+}
+
+/// Infers what the rounds of a pipeline need from few of them.
+Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &options) {
+  std::optional<int64_t> slices = numSlices(program);
+  if (!slices || *slices <= fewSlices(program))
+    return Inference(program, options).run();
+  setNumSlices(program, fewSlices(program));
+  Attempt attempt = Inference(program, options).run();
+  for (ProgramOp shortened : {program, *attempt.program})
+    setNumSlices(shortened, *slices);
+  return attempt;
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
@@ -324,7 +336,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     larger.wantSteps = false;
     CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));
-    Attempt attempt = Inference(program, quick).run();
+    Attempt attempt = inferWithFewSlices(program, quick);
     if (attempt.isProved() && !isProvedOnItsMeshes(*attempt.program, larger))
       attempt = Inference(program, larger).run();
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.

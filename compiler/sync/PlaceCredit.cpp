@@ -139,6 +139,9 @@ bool dependsOn(ArrayRef<Value> values, Value index) {
   return false;
 }
 
+/// Whether an op is a phase of a pipeline: in its rounds it does the same for one slice after the other.
+bool isPipelinePhase(Operation *op) { return KoloDialect::PipelinePhaseAttrHelper(op->getContext()).isAttrPresent(op); }
+
 /// Whether which peer `op` meets, and whether it does, depends on the index of a loop around it.
 bool peersDependOn(Operation *op, scf::ForOp loop) {
   SmallVector<Value> values;
@@ -147,7 +150,8 @@ bool peersDependOn(Operation *op, scf::ForOp loop) {
   if (auto wait = dyn_cast<WaitOp>(op))
     values.push_back(wait.getRank());
   for (Operation *around : nestOf(op, loop))
-    llvm::append_range(values, around->getOperands());
+    if (!isPipelinePhase(around))
+      llvm::append_range(values, around->getOperands());
   return dependsOn(values, loop.getInductionVar());
 }
 
@@ -163,9 +167,9 @@ public:
         common.push_back(loop); // innermost first
   }
 
-  /// The innermost loop whose iterations all meet the same peers.
+  /// The innermost loop whose iterations all meet the same peers, where it is not a pipeline's.
   scf::ForOp lagLoop() {
-    if (transfer.isPull() || common.empty() || meetsOthers(common.front()) ||
+    if (transfer.isPull() || common.empty() || meetsOthers(common.front()) || isPipeline(common.front()) ||
         getConstantIntValue(common.front().getStep()) != 1)
       return {};
     return common.front();
@@ -177,6 +181,7 @@ public:
   void placeStatement();
 
 private:
+  static bool isPipeline(scf::ForOp loop) { return llvm::any_of(loop.getOps<scf::IfOp>(), isPipelinePhase); }
   bool meetsOthers(scf::ForOp loop) {
     return peersDependOn(transfer.signal, loop) || peersDependOn(transfer.wait, loop);
   }
@@ -189,7 +194,7 @@ private:
   }
   SmallVector<Operation *> without(ArrayRef<Operation *> nest) { // the loops that one credit does for
     return llvm::filter_to_vector(nest, [&](Operation *op) {
-      auto loop = dyn_cast<scf::ForOp>(op);
+      auto loop = dyn_cast<scf::ForOp>(isPipelinePhase(op) ? op->getParentOp() : op);
       return !loop || !llvm::is_contained(common, loop) || meetsOthers(loop);
     });
   }

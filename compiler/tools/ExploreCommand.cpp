@@ -438,7 +438,7 @@ void addExploreCommand(CLI::App &app) {
       ->capture_default_str();
   command
       ->add_option("--structures", options->structures,
-                   "at most so many compositions of building blocks are costed, each with eight\nschedules; 0: the "
+                   "at most so many compositions of building blocks are costed, each with ten\nschedules; 0: the "
                    "shipped algorithms alone")
       ->check(CLI::Range(size_t(0), size_t(1) << 20))
       ->capture_default_str();

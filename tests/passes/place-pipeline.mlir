@@ -51,13 +51,17 @@ kolo.choreography @twoPhases #kolo.collective<broadcast over 0> mesh ["rank"] me
 // WHOLE-LABEL: @lastSends
 // WHOLE-NOT: scf.for
 
+// Where no phase waits between its moves, a round then begins with the first phase. One entry credit does for all slices.
 // ARRIVED-LABEL: @lastSends
-// ARRIVED: kolo.chan.wait 0
-// ARRIVED-NEXT: }
+// ARRIVED: kolo.chan.signal 1 {{.*}} credit(entry)
+// ARRIVED: kolo.chan.wait 1 {{.*}} credit(entry)
+// ARRIVED: scf.for
+// ARRIVED: kolo.chan.copy
 // ARRIVED: kolo.chan.put
 // ARRIVED-NEXT: kolo.chan.signal 0
 // ARRIVED-NEXT: }
-// ARRIVED: kolo.chan.copy
+// ARRIVED: kolo.chan.wait 0
+// ARRIVED-NEXT: }
 kolo.choreography @lastSends #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -25,7 +25,7 @@ using explore::Costs;
 
 std::vector<Schedule> schedulesToTry() {
   std::vector<Schedule> schedules;
-  for (int64_t depth : {1, 2, 4, 8, 16})
+  for (int64_t depth : {1, 2, 4, 8, 16, 32, 64})
     schedules.push_back({.pipelineDepth = depth});
   schedules.push_back({.transfers = Transfers::Pull});
   schedules.push_back({.protocol = Protocol::LL});
