@@ -19,8 +19,11 @@ static std::vector<Sizes> candidateMeshes(size_t numDims) {
 std::vector<Sizes> meshesOf(const dsl::Definition &definition) {
   static std::map<std::string, std::vector<Sizes>> known;
   auto [entry, isNew] = known.try_emplace(definition.name);
-  if (isNew)
+  if (isNew) {
     entry->second = test::allowedMeshes(definition.name, candidateMeshes(definition.mesh.dims.size()));
+    if (test::isForFrontier(definition))
+      entry->second.push_back({1, 8});
+  }
   return entry->second;
 }
 

@@ -19,7 +19,11 @@ static std::vector<Sizes> candidateMeshes(size_t numDims) {
 }
 
 std::vector<Sizes> meshesOf(const std::string &algorithm) {
-  return test::allowedMeshes(algorithm, candidateMeshes(test::definitionOf(algorithm).mesh.dims.size()));
+  const dsl::Definition &definition = test::definitionOf(algorithm);
+  std::vector<Sizes> meshes = test::allowedMeshes(algorithm, candidateMeshes(definition.mesh.dims.size()));
+  if (test::isForFrontier(definition))
+    meshes.push_back({1, 8});
+  return meshes;
 }
 
 std::vector<Sizes> threeMeshesOf(const std::string &algorithm) {

@@ -33,6 +33,8 @@ runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes) {
 }
 
 Sizes smallMesh(const dsl::Definition &definition) {
+  if (isForFrontier(definition))
+    return {2, 8};
   static const std::vector<Sizes> meshes = {{}, {8}, {2, 4}, {2, 2, 2}, {1, 2, 2, 2}};
   return meshes[definition.mesh.dims.size()];
 }

@@ -14,7 +14,9 @@ using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
 std::vector<std::string> algorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
 runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes);
-/// A mesh of 8 ranks with the dimensions of an algorithm.
+/// Whether an algorithm has statements that run in nodes of 8 devices alone: trees of a Frontier node.
+inline bool isForFrontier(const dsl::Definition &definition) { return definition.name.starts_with("frontier"); }
+/// A mesh of 8 ranks, or of 16 if it takes as many, with the dimensions of an algorithm.
 Sizes smallMesh(const dsl::Definition &definition);
 /// "2x4".
 std::string textOf(llvm::ArrayRef<int64_t> mesh);
