@@ -61,6 +61,16 @@ class Explore(ToolTest):
             self.assertEqual(row["shippedSeconds"], row["ranked"][0]["seconds"])
             self.assertGreater(row["ringsSeconds"], row["boundSeconds"])
 
+    def test_is_below_the_bound_where_few_nodes_are_simulated(self):
+        """In nodes, trees are limited by other links on 4 nodes than on 64."""
+        for collective in ("all_gather", "reduce_scatter"):
+            found = json.loads(self.succeeds("explore", collective, "--machine", "frontier", "--nodes", "64", "--structures", "0",
+                                             "--bytes", "256M,1G", "--json", "-"))
+            for row in found["frontier"]:
+                for ranked in row["ranked"]:
+                    self.assertGreaterEqual(ranked["seconds"], row["boundSeconds"] * 0.999)
+                self.assertRegex(row["ranked"][0]["name"], "^frontier")
+
     def test_gives_the_same_for_the_same_seed(self):
         first, second = (self.explored("all_to_all", "--nodes", "16", "--bytes", "1M", "--seed", "3", "--threads", threads)
                          for threads in ("1", "2"))

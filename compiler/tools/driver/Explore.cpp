@@ -29,10 +29,23 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
   std::vector<Contender> result;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
     for (const explore::MeshChoice &mesh : explore::meshesFor(request.machine, request.numNodes)) {
-      bool isAlike = definition.mesh.dims == mesh.dims || (definition.mesh.dims.size() == 1 && mesh.dims.size() == 1);
+      std::vector<std::string> dims = mesh.dims;
+      std::vector<int64_t> sizes = mesh.sizes;
+      if (dims.size() + 1 == definition.mesh.dims.size() && request.numNodes == 1) { // a mesh names no dimension of one
+        dims.insert(dims.begin(), "node");
+        sizes.insert(sizes.begin(), 1);
+      }
+      bool isAlike = definition.mesh.dims == dims || (definition.mesh.dims.size() == 1 && dims.size() == 1);
       if (KoloCollective(int(kindOf(definition.collective))) == request.collective &&
           definition.collective.dims.empty() && isAlike)
-        result.push_back({Origin::Shipped, definition, "", {definition.mesh.dims, mesh.sizes}, mesh.placement, {}, {}});
+        result.push_back({Origin::Shipped,
+                          definition,
+                          "",
+                          {definition.mesh.dims, sizes},
+                          mesh.placement,
+                          {},
+                          {},
+                          definition.name.starts_with("frontier")}); // along trees of a Frontier node
     }
   return result;
 }
@@ -247,7 +260,7 @@ private:
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Shipped; }, 1);
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
       // The closed form lets the rounds of a tree's level follow each other, though they go over different links.
-      addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 1);
+      addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 2);
       for (const Choice &choice : near[size])
         all.insert(choice.contender);
     }
@@ -283,6 +296,12 @@ private:
     for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
       if (mistake)
         return mistake->message;
+    std::optional<ClosedForm> whole; // nothing: other nodes are not costed, but scaled
+    if (!contender.isScaled)
+      whole = std::get<ClosedForm>(ClosedForm::create(
+          *choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule), request.machine,
+          std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement)), request.rates,
+          0));
     for (size_t size = 0; size < request.sizes.size(); ++size)
       for (Choice &choice : near[size])
         if (choice.contender == number) {
@@ -293,8 +312,20 @@ private:
           choice.correction =
               std::get<cost::SimulationOutcome>(outcome).prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
           choice.seconds *= *choice.correction;
+          if (whole)
+            choice.seconds = std::max(choice.seconds, busySeconds(*whole, request.sizes[size]));
         }
     return "";
+  }
+
+  /// Of the resource that is busy for longest: no overlap makes a program faster. It may be another one on all nodes
+  /// than on the few that are simulated.
+  static double busySeconds(const ClosedForm &form, int64_t bytes) {
+    cost::Prediction prediction = form.predict(bytes);
+    double share = 0;
+    for (const cost::ResourceLoad &load : prediction.loads)
+      share = std::max(share, load.share);
+    return share * prediction.seconds;
   }
 
   /// Why the checker refuses it; empty: it is proved.
