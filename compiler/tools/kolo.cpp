@@ -58,6 +58,8 @@ int main(int argc, char **argv) {
   addProbeCommand(app);
   addSimulateCommand(app);
   addExploreCommand(app);
+  addPreloadCommand(app);
+  addDoctorCommand(app);
   try {
     checkCommand(app, argc, argv);
     app.parse(argc, argv);

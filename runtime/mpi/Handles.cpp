@@ -69,7 +69,7 @@ public:
   }
 
 private:
-  struct Place {
+  struct Entry {
     bool isUsed = false;
     BasicType type = {};
   };
@@ -89,7 +89,7 @@ private:
     places[place] = {true, {type.handle, sizeBytes, dataType(type.arithmetic, sizeBytes)}};
   }
 
-  std::array<Place, 256> places; // open addressing; most stay empty
+  std::array<Entry, 256> places; // open addressing; most stay empty
 };
 
 } // namespace

@@ -1,0 +1,150 @@
+// kolo doctor: one screen of what is found on this machine, and of what would be used for a call.
+#include "Commands.h"
+#include "driver/Libraries.h"
+#include "driver/ToolError.h"
+#include "driver/TuningTable.h"
+
+#include "kolo/runtime/Door.h"
+
+#include <llvm/Config/llvm-config.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+namespace kolo::tools {
+namespace {
+
+struct DoctorCommand {
+  std::string collective = "all_reduce", memory = "ordinary";
+  int ranks = 2;
+  int64_t bytes = 1024;
+};
+
+void line(const std::string &name, const std::string &text) { fmt::print("{:<13} {}\n", name, text); }
+
+std::string found(const std::string &soname) { return findLibrary(soname).value_or("not found"); }
+
+/// "found" for each MPI, and whether its door is there.
+void showMpi() {
+  for (const MpiAbi &abi : mpiAbis()) {
+    std::optional<std::string> library, door = findDoor(abi);
+    for (const char *soname : abi.sonames)
+      if (!library)
+        library = findLibrary(soname);
+    line(abi.title == std::string("the standard ABI of MPI 5") ? "MPI 5 ABI" : abi.title,
+         library.value_or("not found") + (door ? ", door: " + *door : ", no door in this build"));
+  }
+}
+
+void showTorch() {
+  std::optional<std::string> version =
+      outputOf({"python3", "-c", "import importlib.metadata as m; print(m.version('torch'))"});
+  line("PyTorch", version ? version->substr(0, version->find('\n')) : "not found by python3");
+}
+
+std::string text(const nlohmann::json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// The machine of the shipped table, beside this one: a table for another kind of machine may choose badly.
+void showTable() {
+  nlohmann::json table = nlohmann::json::parse(std::ifstream(defaultTablePath()), nullptr, false);
+  Provenance here = describeMachine("", "");
+  line("this machine", fmt::format("{}, {} cores, Linux {}", here.processor, here.cores, here.kernel));
+  if (!table.is_object() || !table.contains("machine"))
+    return line("table", defaultTablePath() + " is damaged");
+  const nlohmann::json &machine = table["machine"];
+  std::string processor = text(machine.value("processor", nlohmann::json("unknown")));
+  bool isSame =
+      processor == here.processor && text(machine.value("cores", nlohmann::json(0))) == std::to_string(here.cores);
+  line("table",
+       fmt::format("measured on {}, {} cores: {}", processor, text(machine.value("cores", nlohmann::json(0))),
+                   isSame ? "this kind of machine" : "another kind of machine; `kolo tune` measures this one"));
+}
+
+void showPlugins(const runtime::Result<runtime::Door> &door) {
+  const char *variable = std::getenv("KOLO_PLUGIN_PATH");
+  line("plugin path", variable ? variable : "KOLO_PLUGIN_PATH is not set: the plugin that ships");
+  if (!door.isOk())
+    return line("plugin", "none: " + door.status().message());
+  for (const runtime::Plugin &plugin : door->plugins()) {
+    std::set<int> ranks;
+    for (const runtime::SelectionEntry &entry : plugin.selection())
+      ranks.insert(entry.ranks);
+    line("plugin", fmt::format("{}: {} programs{}", plugin.path(), plugin.programs().size(),
+                               ranks.empty() ? ", selects none of them by itself: doors cannot use it"
+                                             : fmt::format(", for {} ranks", fmt::join(ranks, ", "))));
+  }
+}
+
+runtime::CollectiveKind readCollective(const std::string &name) {
+  if (auto kind = runtime::parseCollectiveKind(name))
+    return *kind;
+  throw ToolError(ExitCode::Usage, "doctor: --collective '" + name + "' names no collective");
+}
+
+runtime::MemoryKind readMemory(const std::string &name) {
+  if (auto memory = runtime::parseMemoryKind(name))
+    return *memory;
+  throw ToolError(ExitCode::Usage, "doctor: --memory '" + name + "' is neither windows nor ordinary");
+}
+
+/// What a door would do with a call, by the same selection.
+void showCall(const DoctorCommand &options, const runtime::Result<runtime::Door> &door) {
+  runtime::CollectiveKind kind = readCollective(options.collective);
+  runtime::MemoryKind memory = readMemory(options.memory);
+  runtime::Result<runtime::Mesh> mesh = runtime::Mesh::create({{"rank", options.ranks}});
+  if (!mesh.isOk())
+    throw ToolError(ExitCode::Usage, "doctor: --ranks: " + mesh.status().message());
+  std::string call = fmt::format("{} of {} bytes on {} ranks, {} memory", options.collective, options.bytes,
+                                 options.ranks, options.memory);
+  if (!door.isOk())
+    return line("a call", call + ": forwarded: there is no plugin");
+  for (const runtime::Plugin &plugin : door->plugins())
+    if (auto chosen = plugin.select(kind, *mesh, options.bytes, memory))
+      return line("a call", fmt::format("{}: {} of {}", call, chosen->info->name, plugin.path()));
+  line("a call", call + ": forwarded to the library that the program uses: no plugin has a program for it");
+}
+
+void showSettings(const runtime::Result<runtime::Door> &door) {
+  if (!door.isOk())
+    line("to set", "KOLO_PLUGIN_PATH=FILE, a plugin that `kolo compile --table default -o FILE` makes");
+  line("to run", "kolo preload -- mpirun -n 2 ./program");
+  line("to see", "KOLO_STATS=1 (what was carried), KOLO_DEBUG=info or trace (why)");
+}
+
+void run(const DoctorCommand &options) {
+  readCollective(options.collective);
+  readMemory(options.memory);
+  line("kolo", KOLO_VERSION ", libraries in " + libraryFolder());
+  line("LLVM", LLVM_VERSION_STRING);
+  line("CUDA", found("libcuda.so.1"));
+  line("HIP", found("libamdhip64.so"));
+  line("NCCL", found("libnccl.so.2"));
+  showMpi();
+  showTorch();
+  showTable();
+  runtime::Result<runtime::Door> door = runtime::Door::open("doctor");
+  showPlugins(door);
+  showCall(options, door);
+  showSettings(door);
+}
+
+} // namespace
+
+void addDoctorCommand(CLI::App &app) {
+  auto options = std::make_shared<DoctorCommand>();
+  CLI::App *command = app.add_subcommand("doctor", "Show what this machine has, and what would be used for a call");
+  command->add_option("--collective", options->collective, "of the call")->capture_default_str();
+  command->add_option("--bytes", options->bytes, "of the larger buffer of any rank")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--ranks", options->ranks, "of the call")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--memory", options->memory, "windows or ordinary")->capture_default_str();
+  command->callback([options] { run(*options); });
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,77 @@
+// kolo preload: runs an unchanged MPI program with the door for its MPI, or says what to set.
+#include "Commands.h"
+#include "driver/Libraries.h"
+#include "driver/ToolError.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace kolo::tools {
+namespace {
+
+struct PreloadCommand {
+  std::vector<std::string> command;
+  bool mustPrint = false;
+};
+
+/// The first word that loads an MPI decides; a script's interpreter loads it later, so then the launcher does.
+const MpiAbi &findMpi(const std::vector<std::string> &command) {
+  for (const std::string &word : command)
+    if (std::optional<std::string> path = findExecutable(word))
+      if (const MpiAbi *abi = mpiOf(*path))
+        return *abi;
+  if (std::optional<std::string> launcher = findExecutable(command.front()))
+    if (const MpiAbi *abi = mpiOfLauncher(*launcher))
+      return *abi;
+  throw ToolError(
+      ExitCode::Usage,
+      fmt::format("preload: no word of '{}' loads an MPI library that Kolo knows, and '{}' is no launcher of "
+                  "one: set LD_PRELOAD to {}/libkolo_mpi_openmpi.so or libkolo_mpi_mpich.so",
+                  fmt::join(command, " "), command.front(), libraryFolder()));
+}
+
+std::string findPreload(const MpiAbi &abi) {
+  std::optional<std::string> door = findDoor(abi);
+  if (!door)
+    throw ToolError(ExitCode::Usage, fmt::format("preload: the program loads {}, for which this Kolo was not built: "
+                                                 "there is no {}/libkolo_mpi_{}.so",
+                                                 abi.title, libraryFolder(), abi.name));
+  const char *others = std::getenv("LD_PRELOAD");
+  return others && *others ? *door + ":" + others : *door;
+}
+
+void run(const PreloadCommand &options) {
+  std::string preload = findPreload(findMpi(options.command));
+  if (options.mustPrint) {
+    fmt::print("LD_PRELOAD={}\n", preload);
+    return;
+  }
+  setenv("LD_PRELOAD", preload.c_str(), 1);
+  std::vector<char *> words;
+  for (const std::string &word : options.command)
+    words.push_back(const_cast<char *>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  throw ToolError(ExitCode::Usage,
+                  fmt::format("preload: cannot run '{}': {}", options.command.front(), std::strerror(errno)));
+}
+
+} // namespace
+
+void addPreloadCommand(CLI::App &app) {
+  auto options = std::make_shared<PreloadCommand>();
+  CLI::App *command = app.add_subcommand("preload", "Run an unchanged MPI program with Kolo's collectives");
+  command->add_flag("--print", options->mustPrint, "prints the LD_PRELOAD to set, and runs nothing");
+  command->add_option("command", options->command, "after --: for example mpirun -n 4 ./app")
+      ->required()
+      ->type_name("COMMAND...");
+  command->footer("KOLO_STATS=1 prints at exit what was carried; docs/loading.md has the other variables.");
+  command->callback([options] { run(*options); });
+}
+
+} // namespace kolo::tools

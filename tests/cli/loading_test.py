@@ -1,0 +1,61 @@
+"""kolo preload and kolo doctor: what they find, and what they say when they find nothing."""
+import os
+import shutil
+import unittest
+
+from tool import KOLO, ToolTest
+
+LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(KOLO))), "lib")
+
+
+def door(abi):
+    return os.path.join(LIBRARIES, f"libkolo_mpi_{abi}.so")
+
+
+class Preload(ToolTest):
+    def test_finds_the_mpi_of_the_launcher(self):
+        for abi in ("openmpi", "mpich"):
+            launcher = f"mpirun.{abi}"
+            if shutil.which(launcher) and os.path.exists(door(abi)):
+                text = self.succeeds("preload", "--print", "--", launcher, "-n", "2", "true", LD_PRELOAD="")
+                self.assertEqual(text, f"LD_PRELOAD={door(abi)}\n")
+
+    def test_runs_the_command_with_the_library(self):
+        if not shutil.which("mpirun.openmpi") or not os.path.exists(door("openmpi")):
+            self.skipTest("no Open MPI")
+        text = self.succeeds("preload", "--", "mpirun.openmpi", "--allow-run-as-root", "-n", "1", "printenv",
+                             "LD_PRELOAD", LD_PRELOAD="")
+        self.assertEqual(text.strip(), door("openmpi"))
+
+    def test_a_command_without_mpi(self):
+        self.refuses(2, "preload", "--", "true", says=["preload: no word of 'true' loads an MPI", "LD_PRELOAD"])
+
+    def test_no_command(self):
+        self.refuses(2, "preload", says="command")
+
+
+class Doctor(ToolTest):
+    def test_shows_every_part_on_one_screen(self):
+        text = self.succeeds("doctor")
+        for word in ("kolo", "LLVM", "CUDA", "HIP", "NCCL", "Open MPI", "MPICH", "MPI 5 ABI", "PyTorch", "this machine",
+                     "table", "plugin", "for 2, 4, 8 ranks", "a call", "KOLO_STATS=1"):
+            self.assertIn(word, text)
+        self.assertLess(len(text.splitlines()), 25)
+
+    def test_shows_what_a_call_would_use(self):
+        call = ("doctor", "--collective", "broadcast", "--bytes", "65536", "--ranks")
+        self.assertRegex(self.succeeds(*call, "4"), r"broadcast of 65536 bytes on 4 ranks, ordinary memory: \S*Broadcast")
+        self.assertIn("forwarded", self.succeeds(*call, "5"))
+
+    def test_a_bad_plugin_is_shown_and_the_rest_too(self):
+        text = self.succeeds("doctor", KOLO_PLUGIN_PATH="/nowhere.so")
+        self.assertIn("none: KOLO_PLUGIN_PATH: /nowhere.so", text)
+        self.assertIn("to set", text)
+
+    def test_wrong_words(self):
+        self.refuses(2, "doctor", "--collective", "reduce_all", says="--collective 'reduce_all'")
+        self.refuses(2, "doctor", "--memory", "fast", says="--memory 'fast'")
+
+
+if __name__ == "__main__":
+    unittest.main()
