@@ -6,6 +6,8 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -104,6 +106,21 @@ constexpr const char *noProgram = "no program", *notPlain = "sparse or not on th
 constexpr size_t maxChoices = 4096;
 constexpr Shape agreementShape = {CollectiveKind::AllReduce, DataType::I64, Reduction::Max, 2};
 
+/// The collectives that runAlike makes of an all-reduce: a reduce-scatter and an all-gather of equal blocks, and a
+/// reduction to rank 0 and a broadcast of the rest. Short calls are all rest. A count may be 0.
+using Split = std::array<Shape, 4>;
+Split splitOf(const Shape &shape, int size) {
+  constexpr int64_t shortBytes = 4096, lineBytes = 64;
+  auto elementBytes = static_cast<int64_t>(runtime::sizeBytes(shape.type));
+  int64_t each = shape.count * elementBytes <= shortBytes ? 0 : shape.count / size;
+  each -= each % (lineBytes / elementBytes);
+  int64_t rest = shape.count - each * size;
+  return {Shape{CollectiveKind::ReduceScatter, shape.type, shape.reduction, each},
+          Shape{CollectiveKind::AllGather, shape.type, Reduction::Sum, each},
+          Shape{CollectiveKind::Reduce, shape.type, shape.reduction, rest},
+          Shape{CollectiveKind::Broadcast, shape.type, Reduction::Sum, rest}};
+}
+
 /// Null if Kolo can move the elements.
 const char *whyNotMoved(const at::Tensor &tensor) {
   if (!isPlain(tensor))
@@ -149,6 +166,15 @@ size_t Group::ShapeHash::operator()(const Shape &shape) const {
   return static_cast<size_t>(hash);
 }
 
+const runtime::Plugin *Group::pluginFor(const Shape &shape) const {
+  CallArguments asked = {{}, runtime::Mesh::create({{"rank", getSize()}}).value(), shape.count, shape.type};
+  asked.reduction = shape.reduction;
+  asked.root = shape.root;
+  asked.collective = shape.collective;
+  std::string why;
+  return door().find(queue->communicator(), asked, why);
+}
+
 /// All ranks ask for the same shapes, so all find the same plugin.
 Choice Group::find(Shape shape) {
   auto known = choices.find(shape);
@@ -156,13 +182,8 @@ Choice Group::find(Shape shape) {
     return known->second;
   if (choices.size() >= maxChoices)
     choices.clear();
-  CallArguments asked = {{}, runtime::Mesh::create({{"rank", getSize()}}).value(), shape.count, shape.type};
-  asked.reduction = shape.reduction;
-  asked.root = shape.root;
-  asked.collective = shape.collective;
-  std::string why;
-  const runtime::Plugin *plugin = door().find(queue->communicator(), asked, why);
-  Choice choice{plugin, shape, plugin ? nullptr : noProgram};
+  const runtime::Plugin *plugin = pluginFor(shape);
+  Choice choice{plugin, shape, plugin ? nullptr : noProgram, canSplit(plugin, shape)};
   choices.emplace(shape, choice);
   return choice;
 }
@@ -193,16 +214,54 @@ void Group::countForwarded(const char *reason) {
   door().countForwarded(reason);
 }
 
+/// Whether ranks may get different bits from an all-reduce, because they sum in different orders, and the plugin has
+/// what runAlike needs.
+bool Group::canSplit(const runtime::Plugin *plugin, const Shape &shape) const {
+  bool isRounded = shape.type == DataType::F16 || shape.type == DataType::BF16 || shape.type == DataType::F32 ||
+                   shape.type == DataType::F64;
+  bool isOrdered = shape.reduction != Reduction::Min && shape.reduction != Reduction::Max;
+  if (!plugin || shape.collective != CollectiveKind::AllReduce || getSize() <= 2 || !isRounded || !isOrdered)
+    return false;
+  Split split = splitOf(shape, getSize());
+  return std::all_of(split.begin(), split.end(), [&](const Shape &part) { return pluginFor(part) == plugin; });
+}
+
+Status Group::runShape(Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape, const void *input,
+                       void *output) {
+  arguments.collective = shape.collective;
+  arguments.count = shape.count;
+  arguments.type = shape.type;
+  arguments.reduction = shape.reduction;
+  arguments.root = shape.root;
+  arguments.input = input;
+  arguments.output = output;
+  return communicator.run(plugin, arguments);
+}
+
+/// An all-reduce whose result has the same bits on all ranks, as training needs: one rank sums each element. In place.
+Status Group::runAlike(Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape, std::byte *data) {
+  auto [scatter, gather, reduce, broadcast] = splitOf(shape, getSize());
+  auto blockBytes = static_cast<size_t>(scatter.count) * runtime::sizeBytes(shape.type);
+  std::byte *own = data + static_cast<size_t>(getRank()) * blockBytes;
+  std::byte *rest = data + static_cast<size_t>(getSize()) * blockBytes;
+  Status status;
+  if (scatter.count > 0)
+    status = runShape(communicator, plugin, scatter, data, own);
+  if (status.isOk() && scatter.count > 0)
+    status = runShape(communicator, plugin, gather, own, data);
+  if (status.isOk() && reduce.count > 0)
+    status = runShape(communicator, plugin, reduce, rest, rest);
+  if (status.isOk() && reduce.count > 0)
+    status = runShape(communicator, plugin, broadcast, rest, rest);
+  return status;
+}
+
 Status Group::runPart(Communicator &communicator, const runtime::Plugin &plugin, Part &part) {
-  arguments.collective = part.shape.collective;
-  arguments.count = part.shape.count;
-  arguments.type = part.shape.type;
-  arguments.reduction = part.shape.reduction;
-  arguments.root = part.shape.root;
-  arguments.output = part.output.place(outputScratch);
-  arguments.input = part.isInPlace ? arguments.output : part.input.place(inputScratch);
+  void *output = part.output.place(outputScratch);
+  const void *input = part.isInPlace ? output : part.input.place(inputScratch);
   (part.isInPlace ? part.output : part.input).pack();
-  Status status = communicator.run(plugin, arguments);
+  Status status = part.isSplit ? runAlike(communicator, plugin, part.shape, static_cast<std::byte *>(output))
+                               : runShape(communicator, plugin, part.shape, input, output);
   if (status.isOk())
     part.output.unpack();
   return status;
@@ -236,13 +295,7 @@ WorkPointer Group::submit(const Label &label, const Choice &choice, Parts parts,
 /// Whether all ranks have the same count, which no rank passes as a negative one.
 Status Group::agreeOnCount(Communicator &communicator, int64_t count, bool &isAgreed) {
   int64_t bounds[2] = {count, -count};
-  arguments.collective = agreementShape.collective;
-  arguments.count = agreementShape.count;
-  arguments.type = agreementShape.type;
-  arguments.reduction = agreementShape.reduction;
-  arguments.root = agreementShape.root;
-  arguments.input = arguments.output = bounds;
-  Status status = communicator.run(*agreement, arguments);
+  Status status = runShape(communicator, *agreement, agreementShape, bounds, bounds);
   isAgreed = bounds[0] == -bounds[1] && bounds[0] >= 0;
   return status;
 }

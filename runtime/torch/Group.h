@@ -32,6 +32,7 @@ struct Choice {
   const runtime::Plugin *plugin = nullptr;
   Shape shape;
   const char *reason = nullptr; // of static life time
+  bool isSplit = false;         // run as several collectives: see Group::runAlike
 };
 
 /// How torch knows a call: its number, the title for its profiler, whether the caller goes on meanwhile.
@@ -94,15 +95,22 @@ private:
     Shape shape;
     Blocks input, output;
     bool isInPlace = false; // `output` is both
+    bool isSplit = false;
   };
   using Parts = std::vector<Part>;
 
   Choice chooseMove(runtime::CollectiveKind collective, const at::Tensor &block, int64_t numBlocks, int root = 0);
   Choice chooseReduction(runtime::CollectiveKind collective, const at::Tensor &tensor, const c10d::ReduceOp &op,
                          int64_t numBlocks, int root = 0);
+  const runtime::Plugin *pluginFor(const Shape &shape) const;
   Choice find(Shape shape);
   WorkPointer submit(const Label &label, const Choice &choice, Parts parts, const Tensors &inputs, Tensors outputs);
   WorkPointer enqueue(const Label &label, const Tensors &inputs, Tensors outputs, runtime::Queue::Call call);
+  bool canSplit(const runtime::Plugin *plugin, const Shape &shape) const;
+  runtime::Status runShape(runtime::Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape,
+                           const void *input, void *output);
+  runtime::Status runAlike(runtime::Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape,
+                           std::byte *data);
   runtime::Status runPart(runtime::Communicator &communicator, const runtime::Plugin &plugin, Part &part);
   WorkPointer exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
                              std::function<WorkPointer()> viaGloo);

@@ -18,11 +18,16 @@ void Work::start(runtime::Queue &queue, runtime::Queue::Call call) {
 
 void Work::run(runtime::Queue &queue, runtime::Queue::Call call) { end(queue.run(std::move(call))); }
 
+/// Names the timeout as torch does, so that callers who look for that word find it.
+static std::string describe(const char *name, const runtime::Status &status) {
+  const char *limit = status.code() == runtime::StatusCode::Timeout ? " (the timeout of this group)" : "";
+  return std::string(name) + ": " + runtime::toString(status.code()) + ": " + status.message() + limit;
+}
+
 void Work::end(const runtime::Status &status) {
   std::exception_ptr failure;
   if (!status.isOk())
-    failure = std::make_exception_ptr(
-        std::runtime_error(std::string(name) + ": " + runtime::toString(status.code()) + ": " + status.message()));
+    failure = std::make_exception_ptr(std::runtime_error(describe(name, status)));
   finish(failure);
   c10::intrusive_ptr<c10::ivalue::Future> pending;
   {

@@ -1,0 +1,224 @@
+"""Every collective of torch on Kolo: results, who carries what, and asynchronous calls."""
+import itertools
+import random
+import unittest
+
+from ranks import counts, dist, kolo_torch, run, torch
+
+REDUCED = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8, torch.int32, torch.int64]
+MOVED = REDUCED + [torch.bool, torch.int16, torch.complex64, torch.complex128]
+OPERATIONS = {
+    "SUM": lambda values: sum(values), "AVG": lambda values: sum(values) // len(values), "MIN": min, "MAX": max,
+    "PRODUCT": lambda values: values[0] * (values[1] if len(values) > 1 else 1) * (values[2] if len(values) > 2 else 1),
+}
+
+
+def value(rank, index, size):
+    """Small integers that differ by rank; their sum is divisible by `size`."""
+    return 1 + (rank + index) % size if size != 2 else 1 + 2 * ((rank + index) % 2)
+
+
+def block(rank, count, size, dtype, first=0):
+    return torch.tensor([value(rank, first + i, size) for i in range(count)]).to(dtype)
+
+
+def reduced(count, size, dtype, operation, first=0):
+    return torch.tensor([OPERATIONS[operation]([value(rank, first + i, size) for rank in range(size)])
+                         for i in range(count)]).to(dtype)
+
+
+def equal(found, wanted, what):
+    assert found.dtype == wanted.dtype and torch.equal(found, wanted), f"{what}: {found} is not {wanted}"
+
+
+def strided(tensor):
+    """The same values, every other one in memory."""
+    out = torch.zeros(2 * tensor.numel(), dtype=tensor.dtype)[::2]
+    out.copy_(tensor)
+    return out
+
+
+def reductions(rank, size):
+    for dtype, operation, count in itertools.product(REDUCED, OPERATIONS, (0, 1, 7, 5000)):
+        what = f"{operation} of {count} {dtype}"
+        op = getattr(dist.ReduceOp, operation)
+        tensor = block(rank, count, size, dtype)
+        dist.all_reduce(tensor, op)
+        equal(tensor, reduced(count, size, dtype, operation), "all_reduce " + what)
+        root = count % size
+        tensor = block(rank, count, size, dtype)
+        dist.reduce(tensor, root, op)
+        equal(tensor, reduced(count, size, dtype, operation) if rank == root else tensor, "reduce " + what)
+        mine = torch.empty(count, dtype=dtype)
+        dist.reduce_scatter(mine, list(block(rank, size * count, size, dtype).chunk(size)) if count else [mine] * size, op)
+        equal(mine, reduced(count, size, dtype, operation, rank * count), "reduce_scatter " + what)
+        dist._reduce_scatter_base(mine.zero_(), block(rank, size * count, size, dtype), op)
+        equal(mine, reduced(count, size, dtype, operation, rank * count), "_reduce_scatter_base " + what)
+    assert counts()[1] == 0, kolo_torch.statistics()
+
+
+def moves(rank, size):
+    for dtype, count in itertools.product(MOVED, (0, 1, 7, 5000)):
+        what, root = f"of {count} {dtype}", count % size
+        blocks = [block(peer, count, size, dtype) for peer in range(size)]
+        tensor = blocks[rank].clone()
+        dist.broadcast(tensor, root)
+        equal(tensor, blocks[root], "broadcast " + what)
+        lists = [torch.zeros_like(tensor) for _ in range(size)]
+        dist.all_gather(lists, blocks[rank])
+        whole = torch.zeros(size * count, dtype=dtype)
+        dist._all_gather_base(whole, blocks[rank])
+        equal(whole, torch.cat(blocks), "_all_gather_base " + what)
+        for peer in range(size):
+            equal(lists[peer], blocks[peer], "all_gather " + what)
+            lists[peer].zero_()
+        dist.gather(blocks[rank], lists if rank == root else None, root)
+        for peer in range(size) if rank == root else ():
+            equal(lists[peer], blocks[peer], "gather " + what)
+        dist.scatter(tensor.zero_(), blocks if rank == root else None, root)
+        equal(tensor, blocks[rank], "scatter " + what)
+        sent = [block(rank, count, size, dtype, peer) for peer in range(size)]
+        wanted = [block(peer, count, size, dtype, rank) for peer in range(size)]
+        dist.all_to_all_single(whole, torch.cat(sent))
+        equal(whole, torch.cat(wanted), "all_to_all_single " + what)
+    assert counts()[1] == 0, kolo_torch.statistics()
+
+
+def strides(rank, size):
+    tensor = strided(block(rank, 40, size, torch.float32))
+    dist.all_reduce(tensor)
+    equal(tensor, reduced(40, size, torch.float32, "SUM"), "strided all_reduce")
+    tensor = block(rank, 24, size, torch.int64).reshape(4, 6).t()
+    dist.broadcast(tensor, 1)
+    equal(tensor, block(1, 24, size, torch.int64).reshape(4, 6).t(), "transposed broadcast")
+    whole = torch.zeros(size, 10)
+    dist.all_gather(list(whole), strided(block(rank, 10, size, torch.float32)))  # adjacent rows: no copy
+    equal(whole, torch.stack([block(peer, 10, size, torch.float32) for peer in range(size)]), "rows")
+    leaf = torch.nn.Parameter(block(rank, 8, size, torch.float32))
+    dist.all_reduce(leaf.data)
+    equal(leaf.data, reduced(8, size, torch.float32, "SUM"), "parameter")
+    assert counts()[1] == 0, kolo_torch.statistics()
+
+
+def exchanges(rank, size):
+    """Splits that one rank alone cannot know to be uneven: rank 1 sends 5 to rank 0, and all else is 2."""
+    amount = [[5 if (src, dst) == (1, 0) else 2 for dst in range(size)] for src in range(size)]
+    sent = [torch.full((amount[rank][peer],), 10.0 * rank + peer) for peer in range(size)]
+    wanted = torch.cat([torch.full((amount[peer][rank],), 10.0 * peer + rank) for peer in range(size)])
+    for asynchronous in (False, True):
+        found = torch.zeros_like(wanted)
+        work = dist.all_to_all_single(found, torch.cat(sent), [amount[peer][rank] for peer in range(size)], amount[rank],
+                                      async_op=asynchronous)
+        if asynchronous:
+            work.wait()
+        equal(found, wanted, "uneven all_to_all_single")
+    assert counts() == (0, 2), kolo_torch.statistics()
+    found, even = torch.zeros(2 * size), [2] * size
+    dist.all_to_all_single(found, torch.full((2 * size,), float(rank)), even, even if rank else None)
+    equal(found, torch.arange(float(size)).repeat_interleave(2), "even splits")
+    assert counts() == (1, 2), kolo_torch.statistics()
+
+
+def forwarded(rank, size):
+    tensor = torch.full((3,), 1 << rank)
+    dist.all_reduce(tensor, dist.ReduceOp.BOR)
+    equal(tensor, torch.full((3,), (1 << size) - 1), "bit operation")
+    if rank < 2:
+        (dist.send if rank == 0 else dist.recv)(tensor.fill_(rank), 1 - rank)
+        equal(tensor, torch.zeros(3, dtype=torch.int64), "send and recv")
+    sparse = torch.sparse_coo_tensor([[rank]], [1.0], (size,))
+    dist.all_reduce(sparse)
+    equal(sparse.to_dense(), torch.ones(size), "sparse")
+    assert counts() == (0, 3 if rank < 2 else 2) and "1 operation" in kolo_torch.statistics(), kolo_torch.statistics()
+
+
+def asynchronous(rank, size):
+    tensors = [block(rank, 1 + 50 * call, size, torch.float32) for call in range(40)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    told = []
+    future = works[3].get_future().then(lambda ended: told.append(ended.value()[0].numel()))
+    random.Random(1).shuffle(works)
+    for work in works:
+        assert work.wait() and work.is_completed()
+    for tensor in tensors:
+        equal(tensor, reduced(tensor.numel(), size, torch.float32, "SUM"), "asynchronous")
+    future.wait()
+    assert told == [151], told
+    tensor = torch.ones(4)
+    works = [dist.all_reduce(tensor, async_op=True) for _ in range(5)]
+    works[-1].wait()
+    equal(tensor, torch.full((4,), float(size) ** 5), "in order")
+    assert torch.equal(works[0].result()[0], tensor)
+    # A callback that makes a call and waits for it, as PowerSGD's hook does.
+    inner = works[0].get_future().then(
+        lambda _: dist.all_reduce(tensor, async_op=True).get_future().wait()[0]).wait()
+    equal(inner, torch.full((4,), float(size) ** 6), "inside a callback")
+
+
+def groups(rank, size):
+    subsets = [list(subset) for n in range(1, size + 1) for subset in itertools.combinations(range(size), n)]
+    made = [(subset, dist.new_group(subset)) for subset in subsets for _ in range(2)]
+    works = []
+    for subset, group in made:
+        if rank in subset:
+            tensor = torch.full((5,), float(rank + 1))
+            works.append((dist.all_reduce(tensor, group=group, async_op=True), tensor, subset))
+    for work, tensor, subset in reversed(works):
+        work.wait()
+        equal(tensor, torch.full((5,), float(sum(peer + 1 for peer in subset))), f"group {subset}")
+    random.Random(2).shuffle(made)
+    for subset, group in made[::2]:
+        if rank in subset:
+            dist.destroy_process_group(group)
+    for subset, group in made[1::2]:
+        if rank in subset:
+            tensor = torch.ones(1)
+            dist.all_reduce(tensor, group=group)
+            equal(tensor, torch.full((1,), float(len(subset))), f"group {subset} after others")
+
+
+def objects(rank, size):
+    gathered = [None] * size
+    dist.all_gather_object(gathered, {"rank": rank, "text": "x" * 100 * rank})
+    assert [entry["rank"] for entry in gathered] == list(range(size))
+    entries = [("from", 0)] if rank == 0 else [None]
+    dist.broadcast_object_list(entries, 0)
+    assert entries == [("from", 0)]
+
+
+def alike(rank, size):
+    """Rounded sums have the same bits on all ranks, for counts that divide evenly and that do not."""
+    for dtype, count in itertools.product((torch.float32, torch.float16), (5, 1000, 1537, 100000)):
+        tensor = torch.rand(count, generator=torch.Generator().manual_seed(rank)).to(dtype)
+        dist.all_reduce(tensor)
+        found = [torch.empty_like(tensor) for _ in range(size)]
+        dist.all_gather(found, tensor)
+        for peer in range(size):
+            equal(found[peer], tensor, f"all_reduce of {count} {dtype} on rank {peer}")
+
+
+def coalesced(rank, size):
+    tensors = [block(rank, count, size, torch.float64) for count in (3, 1000, 1)]
+    dist.all_reduce_coalesced(tensors)
+    for tensor in tensors:
+        equal(tensor, reduced(tensor.numel(), size, torch.float64, "SUM"), "all_reduce_coalesced")
+    lists = [[torch.zeros(count) for count in (2, 3)] for _ in range(size)]
+    dist.all_gather_coalesced(lists, [block(rank, count, size, torch.float32) for count in (2, 3)])
+    for peer in range(size):
+        for found, count in zip(lists[peer], (2, 3)):
+            equal(found, block(peer, count, size, torch.float32), "all_gather_coalesced")
+    assert counts() == (2, 0), kolo_torch.statistics()
+
+
+class Collectives(unittest.TestCase):
+    def test_with_2_and_3_ranks(self):
+        for size, body in itertools.product((2, 3), (reductions, moves, strides, exchanges, forwarded, asynchronous, groups,
+                                                     objects, alike, coalesced)):
+            with self.subTest(size=size, body=body.__name__):
+                if body is groups and size == 2:
+                    continue
+                run(body, size)
+
+
+if __name__ == "__main__":
+    unittest.main()
