@@ -71,7 +71,9 @@ class Installed(unittest.TestCase):
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
-                                   r"lib/libkolo_(cuda|hip|mpi_\w+)\.so|lib/kolo/default\.kolo\.so|include/kolo/(dsl|runtime)/\w+\.h|"
+                                   r"lib/libkolo_(cuda|hip|mpi_\w+)\.so|lib/kolo/default\.kolo\.so|"
+                                   r"lib/kolo/python/kolo_torch/(\w+\.py|_C\.[\w-]+\.so)|"
+                                   r"lib/kolo/python/kolo_torch-[\d.]+\.dist-info/[\w.]+|include/kolo/(dsl|runtime)/\w+\.h|"
                                    r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/(cpu|frontier)\.json|"
                                    r"share/kolo/algorithms/\w+\.(cpp|h)|share/kolo/machines/[\w.-]+\.json|share/kolo/report/[\w.-]+)\Z")
 
