@@ -2,6 +2,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,12 @@ def a_child_ends(rank, size):
     assert tensor.item() == size * size
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 SCRIPT = """
 import sys, torch, torch.distributed as dist
 if "import" in sys.argv: import kolo_torch
@@ -108,7 +115,9 @@ class Failures(unittest.TestCase):
 
     def test_a_rank_dies(self):
         ends = wait(*start(a_rank_dies, 3))
-        self.assertEqual([(code, text) for code, text in ends], [(0, "told\n"), (-signal.SIGKILL, ""), (0, "told\n")])
+        self.assertEqual([code for code, _ in ends], [0, -signal.SIGKILL, 0], ends)
+        for _, text in (ends[0], ends[2]):
+            self.assertTrue(text.endswith("told\n"), text)
 
     def test_a_rank_stays_away(self):
         self.run_ranks(a_rank_stays_away, timeout=2)
@@ -148,8 +157,10 @@ class Failures(unittest.TestCase):
             script.flush()
             for words in (["destroy"], []):
                 done = self.python("-m", "torch.distributed.run", "--nproc_per_node=2", "--redirects=1", "--tee=1", "--log_dir=" + logs,
-                                   "--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:0", script.name, "import", *words,
+                                   "--master_addr=127.0.0.1", f"--master_port={free_port()}", script.name, "import", *words,
                                    KOLO_STATS="1")
+                if "use_libuv was requested" in done.stderr:
+                    self.skipTest("torchrun needs libuv, and this torch is built without it")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 # Both ranks write to one stream, so line ends may be swapped.
                 self.assertEqual(done.stderr.count("kolo torch: 2 calls: 2 carried (8000 bytes), 0 forwarded"), 2, done.stderr)
