@@ -51,11 +51,11 @@ std::string text(const nlohmann::json &value) { return value.is_string() ? value
 
 /// The machine of the shipped table, beside this one: a table for another kind of machine may choose badly.
 void showTable() {
-  nlohmann::json table = nlohmann::json::parse(std::ifstream(defaultTablePath()), nullptr, false);
+  nlohmann::json table = nlohmann::json::parse(std::ifstream(tablePath("default")), nullptr, false);
   Provenance here = describeMachine("", "");
   line("this machine", fmt::format("{}, {} cores, Linux {}", here.processor, here.cores, here.kernel));
   if (!table.is_object() || !table.contains("machine"))
-    return line("table", defaultTablePath() + " is damaged");
+    return line("table", tablePath("default") + " is damaged");
   const nlohmann::json &machine = table["machine"];
   std::string processor = text(machine.value("processor", nlohmann::json("unknown")));
   bool isSame =
