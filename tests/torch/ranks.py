@@ -1,4 +1,5 @@
 """Ranks for tests: forked processes that join one process group of torch. Import it before torch."""
+import contextlib
 import logging
 import os
 import signal
@@ -44,6 +45,7 @@ def start(body, size, backend="kolo", timeout=20):
         outputs.append(f"{directory}/{rank}")
         pid = os.fork()
         if pid == 0:
+            os.setpgid(0, 0)  # with what the rank may fork
             out = os.open(outputs[-1], os.O_WRONLY | os.O_CREAT)
             os.dup2(out, 1)
             os.dup2(out, 2)
@@ -69,8 +71,11 @@ def wait(pids, outputs, seconds=60):
             if done:
                 ends[pid] = os.waitstatus_to_exitcode(status)
             elif time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)  # then the rank ends, and is waited for
         time.sleep(0.005)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
     texts = []
     for path in outputs:
         with open(path) as file:
