@@ -82,7 +82,7 @@ void addProbeCommand(CLI::App &app) {
                    "measures at most so many of the cores that it may use, the first ones; the file says so")
       ->check(CLI::Range(2, 256))
       ->capture_default_str();
-  command->footer("It takes less than 20 seconds on 2 cores, and about a minute on 64.\n"
+  command->footer("It takes less than 20 seconds on 2 cores. More cores take longer; --cores bounds their number.\n"
                   "A signal is timed between every two cores. Pairs whose signals take about as long are of one link "
                   "class, whose\nbandwidth is that of its fastest pair. All cores together give the memory's "
                   "bandwidth.");

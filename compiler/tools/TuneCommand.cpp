@@ -1,26 +1,31 @@
 // kolo tune: which shipped algorithm and schedule is the fastest on this machine, as a table.
 #include "Commands.h"
 #include "Options.h"
+#include "driver/CandidateCosts.h"
 #include "driver/Tune.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 namespace kolo::tools {
 
 namespace {
 
+constexpr size_t shareMeasured = 4; // one candidate of so many in windows, where a model says which
+
 struct TuneCommand {
   std::vector<std::string> meshes, collectives;
-  std::string output, maxBytes = "64M";
+  std::string output, maxBytes = "64M", machine;
   double secondsPerCell = 1;
 
   std::vector<runtime::Mesh> parseMeshes() const;
   std::vector<runtime::CollectiveKind> parseCollectives() const;
   TuneOptions parseOptions(int mostRanks) const;
+  std::optional<cost::Machine> readMachine(const std::vector<runtime::Mesh> &meshes) const;
   std::string text() const;
 };
 
@@ -70,6 +75,22 @@ TuneOptions TuneCommand::parseOptions(int mostRanks) const {
   return options;
 }
 
+/// Nothing where there is no --machine. Throws ToolError (Usage) before anything is measured.
+std::optional<cost::Machine> TuneCommand::readMachine(const std::vector<runtime::Mesh> &parsed) const {
+  if (machine.empty())
+    return std::nullopt;
+  auto read = cost::Machine::read(machine);
+  if (auto *mistake = std::get_if<cost::CostMistake>(&read))
+    throw ToolError(ExitCode::Usage, "--machine: " + mistake->message);
+  const auto &found = std::get<cost::Machine>(read);
+  for (const runtime::Mesh &mesh : parsed)
+    if (mesh.numRanks() > found.numNodes() * found.devicesPerNode())
+      throw ToolError(ExitCode::Usage,
+                      fmt::format("--machine: {} has {} devices, and {} has {} ranks", found.name(),
+                                  found.numNodes() * found.devicesPerNode(), mesh.toString(), mesh.numRanks()));
+  return found;
+}
+
 /// The command without folders.
 std::string TuneCommand::text() const {
   std::string text = "kolo tune";
@@ -77,6 +98,8 @@ std::string TuneCommand::text() const {
     text += " --mesh " + mesh;
   for (const std::string &collective : collectives)
     text += " --collective " + collective;
+  if (!machine.empty())
+    text += " --machine " + std::filesystem::path(machine).filename().string();
   return text + fmt::format(" --max-bytes {} --seconds-per-cell {} -o {}", maxBytes, secondsPerCell,
                             std::filesystem::path(output).filename().string());
 }
@@ -105,6 +128,13 @@ void print(const Candidates &candidates, const std::vector<Cell> &cells, const s
   std::fflush(stdout);
 }
 
+/// In windows the best of all candidates; in ordinary memory all that predictorFor gives.
+PredictionLimits limitsFor(runtime::MemoryKind memory, size_t numCandidates) {
+  if (memory == runtime::MemoryKind::Windows)
+    return {.most = std::max<size_t>(1, numCandidates / shareMeasured)};
+  return {.within = std::numeric_limits<double>::infinity()};
+}
+
 void tuneCommand(const TuneCommand &command) {
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
@@ -112,13 +142,17 @@ void tuneCommand(const TuneCommand &command) {
   if (command.output == "-") // standard output gets what was measured
     throw ToolError(ExitCode::Usage, "--output: cannot write -: it is not a regular file");
   checkRegular(command.output, "--output");
+  std::optional<cost::Machine> machine = command.readMachine(meshes);
   std::vector<TableEntry> entries;
   Effort effort;
   for (runtime::CollectiveKind collective : command.parseCollectives())
     for (const runtime::Mesh &mesh : meshes) {
       Candidates candidates = compileCandidates(collective, mesh);
       printLeftOut(candidates, mesh);
+      if (machine)
+        options.predict = predictorFor(*machine, candidates, mesh, sizesToTune(collective, mesh, options.maxBytes));
       for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
+        options.limits = limitsFor(memory, candidates.all.size());
         std::vector<Cell> cells = tune(candidates, mesh, memory, options);
         effort.measured += effortOf(cells).measured;
         effort.all += effortOf(cells).all;
@@ -144,6 +178,10 @@ void addTuneCommand(CLI::App &app) {
   command->add_option("--collective", options->collectives, "all_reduce and so on; may repeat; without it, all");
   command->add_option("-e,--max-bytes", options->maxBytes, "largest size; the others are 8 bytes, 64, 512, ...")
       ->capture_default_str();
+  command->add_option("--machine", options->machine,
+                      "a machine file, or host, which kolo probe measures: measures only the candidates that a\n"
+                      "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
+                      "the best of every way in which ranks reach each other's data");
   command
       ->add_option("--seconds-per-cell", options->secondsPerCell,
                    "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"

@@ -87,6 +87,40 @@ class Tune(Tables):
         self.assertEqual(self.listing(), [])
 
 
+def machine(cores):
+    """Cores of one memory, as kolo probe writes them."""
+    pairs = [(a, b) for b in range(cores) for a in range(b)]
+    latency = {"bulk": 0.1, "ll": 0.1, "ll128": 0.1}
+    return json.dumps({"version": 1, "name": "host", "title": "Cores", "nodes": 1, "node": {
+        "devices": {"name": "core", "count": cores, "memory": {"gigabytesPerSecond": 40, "isShared": True},
+                    "lane": {"gigabytesPerSecond": 20}},
+        "links": [{"from": f"core {a}", "to": f"core {b}", "class": "pair", "count": 1} for a, b in pairs]},
+        "linkClasses": [{"name": "pair", "gigabytesPerSecond": 20, "latencyMicroseconds": latency}],
+        "payloadShare": {"ll": 0.5, "ll128": 0.9375}})
+
+
+class TuneOnMachine(Tables):
+    def test_measures_a_third(self):
+        self.write("cores.json", machine(3))
+        said = self.succeeds("tune", "--machine", "cores.json", "--mesh", "rank=2", "--mesh", "rank=3", "--collective",
+                             "all_reduce", "--max-bytes", "1K", "--seconds-per-cell", "0.01", "-o", "table.json")
+        [(measured, candidates)] = re.findall(r"^measured (\d+) of (\d+) pairs of a size and a candidate$", said, re.M)
+        self.assertGreater(int(measured), 0)
+        self.assertLessEqual(3 * int(measured), int(candidates))
+        with open(self.file("table.json")) as text:
+            self.assertIn("--machine cores.json", json.load(text)["command"])
+        self.succeeds("compile", "--table", "table.json", "-o", "x.so")
+
+    def test_refusals_come_first(self):
+        self.write("cores.json", machine(2))
+        tune = ["tune", "-o", "table.json", "--mesh"]
+        self.refuses(2, *tune, "rank=2", "--mesh", "rank=4", "--machine", "cores.json",
+                     says=["--machine: host has 2 devices", "rank=4 has 4 ranks"])
+        self.refuses(2, *tune, "rank=2", "--machine", "nowhere.json", says=["--machine", "nowhere.json"])
+        self.refuses(2, *tune, "rank=2", "--machine", "host", XDG_DATA_HOME=self.file("none"), says=["--machine", "kolo probe"])
+        self.assertEqual(self.listing(), ["cores.json"])
+
+
 class Compile(Tables):
     def test_packs_what_the_table_names(self):
         manifest = self.compiled()

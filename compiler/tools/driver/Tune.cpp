@@ -22,6 +22,12 @@ double medianOf(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+/// Of one element of every block.
+int64_t blockBytesOf(runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
+  BufferSizes unit = bufferSizes(collective, 1, mesh.numRanks());
+  return std::max(unit.inputElements, unit.outputElements) * int64_t(sizeof(float));
+}
+
 class Tuner {
 public:
   Tuner(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory, const TuneOptions &options)
@@ -38,10 +44,9 @@ public:
                                                       {timeoutMs, 1},
                                                       {}} {
     job.wantsHugePages = true;
-    BufferSizes unit = bufferSizes(job.info()->collective, 1, mesh.numRanks());
-    blockBytes = std::max(unit.inputElements, unit.outputElements) * int64_t(runtime::sizeBytes(job.type));
-    for (int64_t bytes = leastBytes; bytes / factor < options.maxBytes; bytes *= factor)
-      addCell(std::min(bytes, options.maxBytes));
+    blockBytes = blockBytesOf(job.info()->collective, mesh);
+    for (int64_t bytes : sizesToTune(job.info()->collective, mesh, options.maxBytes))
+      cells.push_back({bytes, std::vector<Measurement>(candidates.all.size())});
     if (options.predict)
       leaveOut(memory);
   }
@@ -61,12 +66,6 @@ public:
   }
 
 private:
-  void addCell(int64_t bytes) {
-    int64_t count = bytes / blockBytes;
-    if (count > 0 && (cells.empty() || cells.back().bytes != count * blockBytes))
-      cells.push_back({count * blockBytes, std::vector<Measurement>(candidates.all.size())});
-  }
-
   /// What the predictions say is too slow to be worth a measurement.
   void leaveOut(runtime::MemoryKind memory) {
     std::vector<std::string> programs;
@@ -156,6 +155,17 @@ double Measurement::typicalUs() const {
   if (sorted.size() > 1)
     sorted.pop_back();
   return sorted.empty() ? 0 : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
+}
+
+std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes) {
+  int64_t blockBytes = blockBytesOf(collective, mesh);
+  std::vector<int64_t> sizes;
+  for (int64_t wanted = leastBytes; wanted / factor < maxBytes; wanted *= factor) {
+    int64_t bytes = std::min(wanted, maxBytes) / blockBytes * blockBytes;
+    if (bytes > 0 && (sizes.empty() || sizes.back() != bytes))
+      sizes.push_back(bytes);
+  }
+  return sizes;
 }
 
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,

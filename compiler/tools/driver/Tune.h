@@ -37,7 +37,10 @@ struct TuneOptions {
   PredictionLimits limits = {};
 };
 
-/// One cell per size that a call can have, from 16 bytes to maxBytes by factors of 4. Calls are f32, sum, with ranks as
+/// The sizes of a table's cells, which are all that a call can have from 16 bytes to maxBytes, by factors of 4.
+std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes);
+
+/// One cell per size. Calls are f32, sum, with ranks as
 /// processes. Memory that is in no window lies on huge pages if the kernel gives them: attaching is faster then, and
 /// hardly slower than staging otherwise. In the first round every candidate's result is checked byte by byte, then a
 /// few calls are timed. The second round, seconds later, times the same; a candidate that is far behind in both is not
