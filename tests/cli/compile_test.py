@@ -279,6 +279,19 @@ class Mistakes(ToolTest):
         found = self.mistakes("compile", self.write("wrong.mlir", text.replace("kolo.transfer", "kolo.transfre")))
         self.assertEqual(found[0][:2], ("wrong.mlir", 13))
 
+    def test_the_table_of_frontier_has_an_entry_for_every_mesh_and_size(self):
+        self.succeeds("compile", "--table", "frontier", "-o", "x.so")
+        rows = json.loads(self.succeeds("inspect", "x.so", "--json"))["selection"]
+        for collective in ("all_gather", "reduce_scatter", "all_reduce", "all_to_all"):
+            for nodes in (1, 16, 128, 9408):
+                for memory in ("windows", "ordinary"):
+                    ends = [row["upToBytes"] for row in rows if row["collective"] == collective and row["memory"] == memory
+                            and (row.get("mesh") == {"node": nodes, "gpu": 8} or row.get("ranks") == 8 * nodes)]
+                    self.assertIn(None, ends, (collective, nodes))
+        said = self.succeeds("run", "x.so", "--collective", "all_gather", "--mesh", "node=1,gpu=8", "--bytes", "16M")
+        self.assertIn("the plugin selects frontierAllGather", said)
+        self.assertIn("every byte is right", said)
+
 
 if __name__ == "__main__":
     unittest.main()

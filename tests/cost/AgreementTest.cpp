@@ -79,6 +79,9 @@ constexpr const char *neighbours =
     "a rank goes on as soon as its own neighbours let it; the closed form lets every step wait for the slowest rank";
 constexpr const char *sharing = "transfers of several steps or statements are under way at once, and share a port";
 
+constexpr const char *rounds =
+    "rounds of a tree's level are under way at once: over links of their own, or on one port";
+
 const std::map<std::string, Difference> differences = {
     {"allPairsReduceScatter", {credits, 0.49, 1.02}},
     {"balancedBroadcast", {neighbours, 0.98, 1.53}},
@@ -91,6 +94,8 @@ const std::map<std::string, Difference> differences = {
     {"directBroadcast", {credits, 0.51, 1.02}},
     {"directReduce", {credits, 0.37, 1.02}},
     {"directScatter", {credits, 0.48, 1.04}},
+    {"frontierAllGather", {rounds, 0.78, 1.20}},
+    {"frontierReduceScatter", {rounds, 0.78, 1.50}},
     {"hierarchicalReduceScatter", {credits, 0.49, 1.03}},
     {"oneShotAllReduce", {credits, 0.52, 1.02}},
     {"pushTwoShotAllReduce", {neighbours, 0.98, 1.10}},

@@ -65,7 +65,7 @@ class Installed(unittest.TestCase):
         for name in ["bin/kolo", "bin/kolo-lsp-server", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
                      "include/kolo/dsl/Language.h", "include/kolo/runtime/Communicator.h",
                      "include/kolo/runtime/PluginAbi.h", "lib/cmake/kolo/koloConfig.cmake",
-                     "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json",
+                     "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json", "share/kolo/tables/frontier.json",
                      "lib/kolo/default.kolo.so", "share/kolo/machines/frontier.json", "share/kolo/report/report.html"]:
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
