@@ -11,6 +11,11 @@
 
 namespace kolo::codec {
 
+std::string textOf(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 namespace {
 
 constexpr std::array elementNames = {"none", "f32",  "f16", "bf16", "e4m3", "e5m2", "e3m2",
@@ -27,12 +32,6 @@ std::optional<Enum> valueOf(const std::array<const char *, N> &names, std::strin
 std::string nameOf(Element element) { return elementNames[size_t(element)]; }
 std::string nameOf(Scale scale) { return scaleNames[size_t(scale)]; }
 std::string nameOf(Rule rule) { return ruleNames[size_t(rule)]; }
-
-/// The shortest text that reads back as the same number.
-std::string textOf(float value) {
-  std::array<char, 32> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
 
 std::string findLevelMistake(const std::vector<float> &levels) {
   if (levels.size() < 2 || levels.size() > 16)

@@ -37,7 +37,9 @@ int64_t bytes(const Codec &codec, int64_t elements);
 
 /// As IR has it: "i8 per 256 scale f32 fit", "bf16", "levels [-1, 0, 1] per 64 scale bf16 fit stochastic".
 std::string textOf(const Codec &codec);
-/// What `textOf` gave; nothing for anything else. The codec may have mistakes.
+/// The shortest text that reads back as the same number.
+std::string textOf(float value);
+/// What `textOf` gave of a codec; nothing for anything else. The codec may have mistakes.
 std::optional<Codec> parseText(std::string_view text);
 
 } // namespace kolo::codec

@@ -1,4 +1,5 @@
 // Buffers, grids and slices.
+#include "codec/Presets.h"
 #include "dsl/Recording.h"
 
 #include <algorithm>
@@ -64,6 +65,30 @@ Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
   buffer.isGridFixed = true;
   buffer.origin = recording->originOf(location);
   buffer.sameGridAs = -1;
+  return *this;
+}
+
+/// What is wrong with a buffer that gets this codec; empty when nothing is.
+static std::string findMistake(const RecordedBuffer &buffer, const Codec &codec) {
+  if (buffer.role != RecordedBuffer::Role::Scratch)
+    return "'" + buffer.name + "' is the caller's and has no codec; copy between it and scratch memory that has one";
+  if (std::string end = codec::findMistake(codec); !end.empty())
+    return "the codec of '" + buffer.name + "' " + end;
+  if (buffer.codec != none() && buffer.codec != codec)
+    return "'" + buffer.name + "' has a codec already, " + codec::nameOf(buffer.codec) + "; a buffer has one";
+  return "";
+}
+
+Buffer Buffer::as(const Codec &codec, Location location) const {
+  RecordedBuffer &buffer = recording->buffers[size_t(number)];
+  if (std::string mistake = findMistake(buffer, codec); !mistake.empty()) {
+    recording->report(location, mistake);
+    buffer.isMistaken |= buffer.role == RecordedBuffer::Role::Scratch;
+    return *this;
+  }
+  buffer.codec = codec.copy();
+  buffer.codecParameter = codec.parameter;
+  buffer.codecOrigin = recording->originOf(location);
   return *this;
 }
 

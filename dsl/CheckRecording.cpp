@@ -1,4 +1,5 @@
 // The mistakes that show without knowing the size of the mesh. Those that need it are found by compiler/check.
+#include "codec/Presets.h"
 #include "dsl/Recording.h"
 
 #include <algorithm>
@@ -30,6 +31,8 @@ public:
     checkSlice(statement.destination, "destination");
     if (!statement.isMistaken)
       checkPairing();
+    if (!statement.isMistaken)
+      checkCodecs();
     if (statement.condition)
       checkExpression(statement.condition);
     if (recording.buffers[size_t(statement.destination.buffer)].role == RecordedBuffer::Role::Input)
@@ -100,6 +103,17 @@ private:
               std::to_string(destination) + "; their chunks cannot be paired");
   }
 
+  void checkCodecs() {
+    const RecordedBuffer &from = recording.buffers[size_t(statement.source.buffer)],
+                         &into = recording.buffers[size_t(statement.destination.buffer)];
+    std::string target = "'" + into.name + "', which is " + codec::nameOf(into.codec);
+    if (statement.isReducing && codec::isScaled(into.codec))
+      mistake("combines into " + target + "; combine into a buffer without scales, as .as(f32()) is, and copy");
+    else if (codec::isScaled(from.codec) && codec::isScaled(into.codec) && from.codec != into.codec)
+      mistake("goes from '" + from.name + "', which is " + codec::nameOf(from.codec) + ", to " + target +
+              "; copy through a buffer without scales, as .as(f32()) is");
+  }
+
   void checkExpression(const ExpressionRef &expression) {
     bool usesForeignPeer = anyNode(expression, [&](const Expression &node) {
       return node.kind == Kind::PeerCoordinate && node.relation != statement.relation;
@@ -159,7 +173,7 @@ static void completeGrids(Recording &recording) {
     while (model->sameGridAs >= 0)
       model = &recording.buffers[size_t(model->sameGridAs)];
     buffer.grid = model->grid;
-    buffer.isMistaken = model->isMistaken;
+    buffer.isMistaken |= model->isMistaken;
   }
   for (RecordedBuffer &buffer : recording.buffers) {
     if (buffer.slotsFor >= 0) {

@@ -42,6 +42,17 @@ Index Choreography::size() const {
   return result;
 }
 
+Codec Choreography::codec(const std::string &name, const Codec &byDefault, Location location) {
+  auto hasSameName = [&](const RecordedCodec &other) { return other.name == name; };
+  if (std::ranges::any_of(recording->codecs, hasSameName))
+    recording->report(location, "there is a codec named '" + name + "' already");
+  auto chosen = recording->codecChoices.find(name);
+  Codec result = (chosen == recording->codecChoices.end() ? byDefault : chosen->second).copy();
+  recording->codecs.push_back({name, result});
+  result.parameter = int(recording->codecs.size()) - 1;
+  return result;
+}
+
 Buffer Choreography::input() const { return {recording, 0}; }
 Buffer Choreography::output() const { return {recording, 1}; }
 
@@ -80,6 +91,8 @@ Buffer Choreography::scratch(const std::string &name, const Buffer &like, Locati
   buffer.role = RecordedBuffer::Role::Scratch;
   buffer.name = name;
   buffer.isGridFixed = false;
+  buffer.codec = none();
+  buffer.codecParameter = -1;
   buffer.sameGridAs = like.number;
   buffer.origin = recording->originOf(location);
   return {recording, addScratch(*recording, std::move(buffer))};

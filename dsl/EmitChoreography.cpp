@@ -1,6 +1,8 @@
 // From a recorded choreography to the choreography phase of the dialect: one op per statement, nothing decided here.
 #include "dsl/EmitChoreography.h"
 
+#include "codec/Codec.h"
+
 #include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -140,8 +142,11 @@ void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   Value cut = isSlots ? emitProduct(buffer.slotCut) : Value();
   if (isSlots && recording.numVariants > 0)
     cut = createMul(builder, loc, cut, constant(recording.numVariants));
-  buffers.push_back(BufferOp::create(builder, loc, BufferType::get(builder.getContext(), unsigned(grid.size())),
-                                     roleOf(buffer.role), buffer.name, grid, blocks, cut));
+  bool hasCodec = buffer.codec != none();
+  mlir::Location where = hasCodec ? locationOf(buffer.codecOrigin) : loc;
+  CodecAttr codec = hasCodec ? CodecAttr::get(builder.getContext(), codec::textOf(buffer.codec)) : CodecAttr();
+  buffers.push_back(BufferOp::create(builder, where, BufferType::get(builder.getContext(), unsigned(grid.size())),
+                                     roleOf(buffer.role), buffer.name, grid, blocks, cut, codec));
 }
 
 Value Emitter::emitProduct(ArrayRef<ExpressionRef> factors) {

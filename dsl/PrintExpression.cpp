@@ -21,7 +21,9 @@ IdentifierSet::IdentifierSet()
            "template", "this",     "throw",   "true",    "try",      "typedef",  "typeid",   "typename",  "union",
            "unsigned", "using",    "virtual", "void",    "volatile", "while",    "xor",      "std",       "kolo",
            "c",        "me",       "in",      "out",     "root",     "variant",  "all",      "range",     "min",
-           "max",      "pow2",     "log2"} {}
+           "max",      "pow2",     "log2",    "levels",  "none",     "f32",      "f16",      "bf16",      "e4m3",
+           "e5m2",     "mxfp8",    "mxfp6",   "mxfp4",   "mxint8",   "nvfp4",    "fp4",      "int8",      "int4",
+           "quick8",   "quick6",   "quick4",  "sign",    "Codec",    "Element",  "Scale",    "Rule"} {}
 
 std::string IdentifierSet::take(const std::string &wanted) {
   std::string base;

@@ -1,5 +1,7 @@
 // From a recording to C++: one statement for each recorded one, in the same order, so that the same IR comes of it.
 #include "dsl/PrintSource.h"
+
+#include "codec/Presets.h"
 #include "dsl/PrintExpression.h"
 
 #include <algorithm>
@@ -134,11 +136,14 @@ private:
   std::string likeOf(const RecordedBuffer &buffer);
   std::vector<std::string> printScratch();
   std::vector<std::string> printCallersBuffers();
+  void nameCodecs();
+  std::string printCodecs() const;
   std::string printTables();
   std::string printHead() const;
 
   const Recording &recording;
   ExpressionPrinter expressions;
+  std::vector<std::string> codecs; // variables, by number
   std::string body;
   size_t depth = 1;
   bool hasStripe = false;
@@ -328,10 +333,16 @@ std::string SourcePrinter::likeOf(const RecordedBuffer &buffer) {
 std::string SourcePrinter::printMemory(int number) {
   const RecordedBuffer &buffer = recording.buffers[size_t(number)];
   std::string start = quoted(buffer.name) + ", " + likeOf(buffer);
+  std::string codec;
+  if (buffer.codecParameter >= 0)
+    codec = codecs[size_t(buffer.codecParameter)];
+  else if (buffer.codec != none())
+    codec = codec::sourceOf(buffer.codec);
+  std::string end = codec.empty() ? "" : ".as(" + codec + ")";
   if (buffer.slotsFor >= 0)
     return "c.slots(" + start + ", " + (buffer.grid.size() > 1 ? "{" + printGrid(number) + "}" : printGrid(number)) +
-           ")";
-  return "c.scratch(" + start + ")" + (buffer.isGridFixed ? ".grid(" + printGrid(number) + ")" : "");
+           ")" + end;
+  return "c.scratch(" + start + ")" + (buffer.isGridFixed ? ".grid(" + printGrid(number) + ")" : "") + end;
 }
 
 std::vector<std::string> SourcePrinter::printScratch() {
@@ -364,6 +375,22 @@ std::vector<std::string> SourcePrinter::printCallersBuffers() {
   return lines;
 }
 
+void SourcePrinter::nameCodecs() {
+  for (const RecordedCodec &codec : recording.codecs)
+    codecs.push_back(expressions.identifiers.take(codec.name));
+}
+
+std::string SourcePrinter::printCodecs() const {
+  std::string text;
+  for (size_t i = 0; i < codecs.size(); ++i) {
+    bool isUsed = std::ranges::any_of(recording.buffers,
+                                      [&](const RecordedBuffer &buffer) { return buffer.codecParameter == int(i); });
+    text += "  " + (isUsed ? "Codec " + codecs[i] + " = " : "") + "c.codec(" + quoted(recording.codecs[i].name) + ", " +
+            codec::sourceOf(recording.codecs[i].codec) + ");\n";
+  }
+  return text;
+}
+
 std::string SourcePrinter::printTables() {
   std::string text;
   for (const auto &[type, name, entries] : expressions.tables) {
@@ -391,6 +418,7 @@ std::string SourcePrinter::printHead() const {
 }
 
 std::string SourcePrinter::print() {
+  nameCodecs();
   printItems(recording.body, usesInPlace() ? 1 : 0, recording.body.size(), false);
   if (recording.numVariants > 0 && !hasStripe) // it cuts chunks all the same
     line("c.stripe(" + std::to_string(recording.numVariants) + ", [](int) {});");
@@ -411,7 +439,7 @@ std::string SourcePrinter::print() {
     text += "  Rank me = c.rank();\n";
   if (expressions.usesRoot)
     text += "  Rank root = c.root();\n";
-  return text + printTables() + memory + "\n" + statements + "}\n";
+  return text + printTables() + printCodecs() + memory + "\n" + statements + "}\n";
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "dsl/Expression.h"
 #include <kolo/dsl/Language.h>
 
+#include <map>
 #include <variant>
 
 namespace kolo::dsl {
@@ -37,9 +38,18 @@ struct RecordedBuffer {
   int sameGridAs = -1;             // buffer whose grid this one takes
   int slotsFor = -1;               // of slots: the buffer whose chunks they hold, which has no slots itself
   std::vector<ExpressionRef> slotCut =
-      {};                  // of slots: what cuts a block of that buffer into chunks; known once recorded
-  bool isMistaken = false; // its grid is, and was reported
+      {}; // of slots: what cuts a block of that buffer into chunks; known once recorded
+  Codec codec = none();
+  int codecParameter = -1; // number of the named codec that it has; -1: none of them
+  Origin codecOrigin = {}; // of the call that gave it its codec
+  bool isMistaken = false; // its grid or its codec is, and was reported
   Origin origin = {};      // of the call that made or cut it; none for an input or output that is not cut
+};
+
+/// What `Choreography::codec` names.
+struct RecordedCodec {
+  std::string name;
+  Codec codec; // the default, or what was chosen
 };
 
 struct RecordedSlice {
@@ -84,8 +94,9 @@ struct Diagnostic {
 
 struct Recording {
   Definition definition;
-  std::vector<int> groupDims;          // in increasing order
+  std::vector<int> groupDims;          // slowest first
   std::vector<RecordedBuffer> buffers; // 0: input, 1: output
+  std::vector<RecordedCodec> codecs;
   std::vector<RecordedStatement> statements;
   std::vector<RecordedItem> body;
   std::vector<Diagnostic> diagnostics; // once recorded: sorted by line, each once per caller
@@ -93,6 +104,7 @@ struct Recording {
   Location firstStripe = {};
 
   // While the body runs:
+  std::map<std::string, Codec> codecChoices; // by name
   std::vector<std::vector<RecordedItem> *> openBodies;
   std::vector<ExpressionRef> openConditions;
   std::vector<int> openLoops;
@@ -110,8 +122,9 @@ struct Recording {
   void report(const Location &location, std::string message) { report(originOf(location), std::move(message)); }
 };
 
-/// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic.
-std::unique_ptr<Recording> record(const Definition &definition);
+/// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic. Choices of codecs that the
+/// body does not name are ignored: see `Recording::codecs`.
+std::unique_ptr<Recording> record(const Definition &definition, const std::map<std::string, Codec> &codecChoices = {});
 
 /// What an expression inside these loops uses that does not exist there ("uses ..."); empty when all is well.
 /// Coordinates are not looked at.

@@ -18,20 +18,21 @@ Registration::Registration(std::string name, Collective collective, Mesh mesh, v
   registry().push_back({std::move(name), std::move(collective), std::move(mesh), body, location});
 }
 
-/// Which dimensions the collective runs over; reports names that the mesh does not have.
+/// Which dimensions the collective runs over; reports names that the mesh does not have, or that stand there twice.
 static void resolveGroup(Recording &recording) {
   const Definition &definition = recording.definition;
   const std::vector<std::string> &dims = definition.mesh.dims;
-  for (const std::string &name : definition.collective.dims)
-    if (std::ranges::find(dims, name) == dims.end())
-      recording.report(definition.location, "unknown dimension '" + name + "' in the collective");
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (size_t i = 0; i < dims.size(); ++i)
     if (std::ranges::find(dims, dims[i]) != dims.begin() + ptrdiff_t(i))
       recording.report(definition.location, "the mesh has two dimensions named '" + dims[i] + "'");
-    bool isInGroup = definition.collective.dims.empty() ||
-                     std::ranges::find(definition.collective.dims, dims[i]) != definition.collective.dims.end();
-    if (isInGroup)
-      recording.groupDims.push_back(int(i));
+  for (const std::string &name : definition.collective.dims.empty() ? dims : definition.collective.dims) {
+    auto dim = int(std::ranges::find(dims, name) - dims.begin());
+    if (size_t(dim) == dims.size())
+      recording.report(definition.location, "unknown dimension '" + name + "' in the collective");
+    else if (std::ranges::find(recording.groupDims, dim) == recording.groupDims.end())
+      recording.groupDims.push_back(dim);
+    else if (!definition.collective.dims.empty())
+      recording.report(definition.location, "the collective names dimension '" + name + "' twice");
   }
   if (dims.empty() || dims.size() > 4)
     recording.report(definition.location, "a mesh has between one and four dimensions");
@@ -50,8 +51,9 @@ static RecordedBuffer makeBuffer(const Recording &recording, RecordedBuffer::Rol
   return buffer;
 }
 
-std::unique_ptr<Recording> record(const Definition &definition) {
+std::unique_ptr<Recording> record(const Definition &definition, const std::map<std::string, Codec> &codecChoices) {
   auto recording = std::make_unique<Recording>();
+  recording->codecChoices = codecChoices;
   recording->definition = definition;
   resolveGroup(*recording);
   if (!recording->diagnostics.empty())
@@ -69,6 +71,11 @@ std::unique_ptr<Recording> record(const Definition &definition) {
   }
   checkRecording(*recording);
   return recording;
+}
+
+bool usesCodecs(const Definition &definition) {
+  return std::ranges::any_of(record(definition)->buffers,
+                             [](const RecordedBuffer &buffer) { return buffer.codec != none(); });
 }
 
 } // namespace kolo::dsl

@@ -143,7 +143,8 @@ static LogicalResult verifySemaphore(Operation *op, int64_t semaphore, StringRef
 LogicalResult SignalOp::verify() { return verifySemaphore(*this, getSemaphore(), "signal_c1"); }
 LogicalResult WaitOp::verify() { return verifySemaphore(*this, getSemaphore(), "wait_c1"); }
 
-/// Checks four constraints of an op that moves chunks; the first of them is `label`_c`first`.
+/// Checks five constraints of an op that moves chunks; the first of them is `label`_c`first`. A reduce has its own rule
+/// in place of the last.
 static LogicalResult verifyMove(MoveInterface move, StringRef label, int first) {
   if (!fitsGrid(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()) ||
       !fitsGrid(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()))
@@ -156,13 +157,20 @@ static LogicalResult verifyMove(MoveInterface move, StringRef label, int first) 
     return move->emitOpError() << label << "_c" << first + 2 << ": `part` and `of` come together";
   if (hasSlots(move.getSource()) && hasSlots(move.getDestination()))
     return move->emitOpError() << label << "_c" << first + 3 << ": one side must be a chunk of a buffer without slots";
+  if (haveDifferentScales(move.getSource(), move.getDestination()))
+    return move->emitOpError() << label << "_c" << first + 4 << ": the buffers have two different codecs with scales";
   return success();
 }
 
 LogicalResult PutOp::verify() { return verifyMove(*this, "put", 1); }
 LogicalResult GetOp::verify() { return verifyMove(*this, "get", 1); }
 LogicalResult ChannelCopyOp::verify() { return verifyMove(*this, "copy", 2); }
-LogicalResult ChannelReduceOp::verify() { return verifyMove(*this, "reduce", 2); }
+
+LogicalResult ChannelReduceOp::verify() {
+  if (codec::isScaled(codecOf(getDestination())))
+    return emitOpError("reduce_c6: combines into a buffer whose codec has scales");
+  return verifyMove(*this, "reduce", 2);
+}
 
 std::optional<CreditKind> creditOf(Operation *op) {
   if (auto signal = dyn_cast<SignalOp>(op))
@@ -212,6 +220,8 @@ LogicalResult FuseOp::verify() {
     return emitOpError("fuse_c1: the slice does not have the buffer's grid rank, or only one of `part` and `of`");
   if (countRanged(getSizes()) != 0 || hasSlots(getBuffer()))
     return emitOpError("fuse_c2: the slice must be one chunk of a buffer without slots");
+  if (codec::isScaled(codecOf(getBuffer())))
+    return emitOpError("fuse_c9: the buffer's codec has scales");
   return success();
 }
 

@@ -18,7 +18,7 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
     keeps its value from one invocation to the next. A user may write this phase by hand.
 
     program_c1: between one and four mesh dimensions, with distinct names.
-    program_c2: the group dimensions are dimensions of the mesh, in increasing order.
+    program_c2: the group dimensions are dimensions of the mesh, each at most once.
     program_c3: every entry of `meshes` has one positive size per dimension, and at most 1,048,576 ranks.
     program_c4: no statement of the choreography phase inside.
     program_c5: a published buffer is written by this rank only, and only before `enter`.
@@ -145,6 +145,7 @@ def PutOp : MoveOp<"put", (ins Index:$rank), "`to` $rank ", "nullptr", "getRank(
 
     put_c1: one offset and one size per grid dimension. put_c2: both slices have the same number of ranged dimensions.
     put_c3: `part` and `of` come together. put_c4: at most one of the two buffers has slots.
+    put_c5: the buffers do not have two different codecs with scales.
   }];
 }
 
@@ -155,6 +156,7 @@ def GetOp : MoveOp<"get", (ins Index:$rank), "`from` $rank ", "getRank()", "null
 
     get_c1: one offset and one size per grid dimension. get_c2: both slices have the same number of ranged dimensions.
     get_c3: `part` and `of` come together. get_c4: at most one of the two buffers has slots.
+    get_c5: the buffers do not have two different codecs with scales.
   }];
 }
 
@@ -163,6 +165,7 @@ def ChannelCopyOp : MoveOp<"copy", (ins), "", "nullptr", "nullptr"> {
   let description = [{
     copy_c2: one offset and one size per grid dimension. copy_c3: both slices have the same number of ranged dimensions.
     copy_c4: `part` and `of` come together. copy_c5: at most one of the two buffers has slots.
+    copy_c6: the buffers do not have two different codecs with scales.
   }];
 }
 
@@ -173,6 +176,7 @@ def ChannelReduceOp : MoveOp<"reduce", (ins Optional<Index>:$rank), "(`from` $ra
 
     reduce_c2: one offset and one size per grid dimension. reduce_c3: both slices have the same number of ranged dimensions.
     reduce_c4: `part` and `of` come together. reduce_c5: at most one of the two buffers has slots.
+    reduce_c6: nothing is combined into a buffer whose codec has scales.
   }];
 }
 
@@ -204,6 +208,7 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
     fuse_c7: what goes out of the slice overwrites: it is the same everywhere.
     fuse_c8: a division is of the slice, with its part, once and in no loop, after the moves into it, of which one combines, and
     before those out of it.
+    fuse_c9: the buffer has no codec with scales: each of its elements is by itself.
   }];
   let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
                    Optional<Index>:$parts);

@@ -18,7 +18,7 @@ def ChoreographyOp : KoloOp<"choreography", [IsolatedFromAbove, NoTerminator, Si
     PlaceStaging `in_place direct` where a call whose input lies inside its output may run as it is.
 
     choreography_c1: between one and four mesh dimensions, with distinct names.
-    choreography_c2: the group dimensions are dimensions of the mesh, in increasing order.
+    choreography_c2: the group dimensions are dimensions of the mesh, each at most once.
     choreography_c3: every entry of `meshes` has one positive size per dimension, and at most 1,048,576 ranks.
     choreography_c4: no op of the channel phase inside.
     choreography_c5: every entry of `checked` is of another entry of `meshes`.
@@ -106,6 +106,8 @@ def SlicesOp : KoloOp<"slices", [AttrSizedOperandSegments, Pure, Terminator, Par
     slices_c1: one offset and one size per grid dimension of the buffer.
     slices_c2: both slices have the same number of ranged dimensions, those whose size is not the constant 1.
     slices_c3: at most one of the two buffers has slots: the other one says how long the chunks are.
+    slices_c4: nothing is combined into a buffer whose codec has scales.
+    slices_c5: the buffers do not have two different codecs with scales.
   }];
   let arguments = (ins Variadic<Index>:$sourceOffsets, Variadic<Index>:$sourceSizes,
                    Variadic<Index>:$destinationOffsets, Variadic<Index>:$destinationSizes, Optional<I1>:$condition);

@@ -15,6 +15,25 @@ bool hasSlots(Value buffer) {
   return op && op.getCut();
 }
 
+codec::Codec codecOf(Value buffer) {
+  auto op = buffer.getDefiningOp<BufferOp>();
+  return op && op.getCodec() ? op.getCodec()->getCodec() : dsl::none();
+}
+
+BufferOp findCoded(Operation *program) {
+  BufferOp found;
+  program->walk([&](BufferOp buffer) {
+    found = buffer;
+    return buffer.getCodec() ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found && found.getCodec() ? found : BufferOp();
+}
+
+bool haveDifferentScales(Value source, Value destination) {
+  codec::Codec from = codecOf(source), to = codecOf(destination);
+  return codec::isScaled(from) && codec::isScaled(to) && from != to;
+}
+
 bool isRanged(Value size) { return !matchPattern(size, m_One()); }
 
 ProgramShape enclosingProgram(Operation *op) {
@@ -48,6 +67,8 @@ LogicalResult BufferOp::verify() {
     return emitOpError("buffer_c5: ") << getBlocks() << " block dimensions in a grid of slots of " << getGrid().size();
   if (getLl128() && getRole() != BufferRole::Packets)
     return emitOpError("buffer_c6: only packets are LL128, not the ") << stringifyBufferRole(getRole());
+  if (getCodec() && isOfCaller(getRole()))
+    return emitOpError("buffer_c7: the ") << stringifyBufferRole(getRole()) << " is the caller's and has no codec";
   return success();
 }
 
@@ -56,7 +77,7 @@ LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, Strin
   llvm::SmallDenseSet<Attribute> names(shape.mesh.begin(), shape.mesh.end());
   if (numDims < 1 || numDims > 4 || names.size() != numDims)
     return op->emitOpError() << label << "_c1: a mesh has between one and four dimensions with distinct names";
-  if (shape.collective.getGroupDims().front() < 0 || shape.collective.getGroupDims().back() >= int64_t(numDims))
+  if (llvm::any_of(shape.collective.getGroupDims(), [&](int64_t dim) { return dim < 0 || dim >= int64_t(numDims); }))
     return op->emitOpError() << label << "_c2: the collective runs over a dimension that the mesh does not have";
   for (auto sizes : shape.meshes.getAsRange<DenseI64ArrayAttr>()) {
     if (size_t(sizes.size()) != numDims || llvm::any_of(sizes.asArrayRef(), [](int64_t size) { return size < 1; }))

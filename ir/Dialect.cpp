@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -39,8 +40,8 @@ LogicalResult CollectiveAttr::verify(function_ref<InFlightDiagnostic()> emitErro
                                      ArrayRef<int64_t> groupDims) {
   if (groupDims.empty())
     return emitError() << "a collective runs over at least one mesh dimension";
-  if (!llvm::is_sorted(groupDims) || llvm::adjacent_find(groupDims) != groupDims.end())
-    return emitError() << "group dimensions must be in increasing order";
+  if (llvm::SmallDenseSet<int64_t>(groupDims.begin(), groupDims.end()).size() != groupDims.size())
+    return emitError() << "a collective runs over a mesh dimension once";
   return success();
 }
 
@@ -51,6 +52,80 @@ LogicalResult ProofAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
     return emitError() << "proof_c1: both meshes must have the same number of dimensions, and positive sizes";
   if (!hasFewEnoughRanks(mesh) || !hasFewEnoughRanks(on))
     return emitError() << "proof_c1: both meshes must have at most " << maxMeshRanks << " ranks";
+  return success();
+}
+
+/// As a literal of MLIR, which has a point.
+static std::string literalOf(float level) {
+  std::string text = codec::textOf(level);
+  if (text.find('.') == std::string::npos)
+    text.insert(std::min(text.find('e'), text.size()), ".0");
+  return text;
+}
+
+codec::Codec CodecAttr::getCodec() const { return *codec::parseText(getText()); }
+
+void CodecAttr::print(AsmPrinter &printer) const {
+  codec::Codec codec = getCodec();
+  StringRef text = getText(), levels = text.take_until([](char letter) { return letter == '['; });
+  printer << '<' << levels;
+  if (levels.size() < text.size()) {
+    printer << '[';
+    llvm::interleaveComma(codec.levels(), printer, [&](float level) { printer << literalOf(level); });
+    printer << text.drop_until([](char letter) { return letter == ']'; });
+  }
+  printer << '>';
+}
+
+static FailureOr<std::string> parseLevels(AsmParser &parser) {
+  std::string text;
+  auto parseLevel = [&]() -> ParseResult {
+    double level = 0;
+    if (parser.parseFloat(level))
+      return failure();
+    text += (text.empty() ? "" : ", ") + codec::textOf(float(level));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseLevel))
+    return failure();
+  return "[" + text + "]";
+}
+
+Attribute CodecAttr::parse(AsmParser &parser, Type) {
+  SMLoc location = parser.getCurrentLocation();
+  std::string text;
+  StringRef keyword;
+  if (parser.parseLess() || parser.parseKeyword(&keyword))
+    return {};
+  text = keyword;
+  if (keyword == "levels") {
+    FailureOr<std::string> levels = parseLevels(parser);
+    if (failed(levels))
+      return {};
+    text += " " + *levels;
+  }
+  int64_t number = 0;
+  while (failed(parser.parseOptionalGreater())) {
+    OptionalParseResult isNumber = parser.parseOptionalInteger(number);
+    if (isNumber.has_value() ? failed(*isNumber) : failed(parser.parseKeyword(&keyword)))
+      return {};
+    text += " " + (isNumber.has_value() ? std::to_string(number) : keyword.str());
+  }
+  std::optional<codec::Codec> codec = codec::parseText(text);
+  if (!codec) {
+    parser.emitError(location) << "'" << text << "' is no codec: ELEMENT [per BLOCK scale TYPE RULE] [stochastic]";
+    return {};
+  }
+  auto emitError = [&] { return parser.emitError(location); };
+  return getChecked(function_ref<InFlightDiagnostic()>(emitError), parser.getContext(), codec::textOf(*codec));
+}
+
+LogicalResult CodecAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef text) {
+  std::optional<codec::Codec> codec = codec::parseText(text);
+  if (!codec || codec::isNone(*codec) || codec::textOf(*codec) != text)
+    return emitError() << "codec_c1: '" << text << "' is no text of a codec";
+  if (std::string mistake = codec::findMistake(*codec); !mistake.empty())
+    return emitError() << "codec_c1: " << mistake;
   return success();
 }
 

@@ -12,6 +12,8 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "codec/Codec.h"
+
 #include <optional>
 
 #include "KoloDialect.h.inc"
@@ -31,6 +33,12 @@ SlicesOp slicesOf(StatementInterface statement);
 
 /// Whether a buffer consists of slots: see kolo.buffer.
 bool hasSlots(mlir::Value buffer);
+
+/// The codec of a buffer; `none()` if it has none.
+codec::Codec codecOf(mlir::Value buffer);
+
+/// The first buffer of a program, of either phase, that has a codec; null if none has.
+BufferOp findCoded(mlir::Operation *program);
 
 /// Whether such a buffer is the caller's, who knows its size; otherwise it is the program's own.
 inline bool isOfCaller(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }

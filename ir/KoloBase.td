@@ -101,7 +101,7 @@ def CollectiveAttr : AttrDef<KoloDialect, "Collective"> {
   let summary = "the collective that a program implements, and the mesh dimensions that it runs over";
   let description = [{
     `#kolo.collective<all_gather over 0, 1>`: each set of ranks that differ only in dimensions 0 and 1 is a group, and gathers
-    among itself. The group's members are numbered row-major over these dimensions.
+    among itself. The group's members are numbered row-major over these dimensions, in the order in which they stand here.
   }];
   let parameters = (ins EnumParameter<CollectiveKind>:$kind, ArrayRefParameter<"int64_t">:$groupDims);
   let assemblyFormat = "`<` $kind `over` $groupDims `>`";
@@ -140,6 +140,22 @@ def ProofAttr : AttrDef<KoloDialect, "Proof"> {
   let genVerifyDecl = 1;
 }
 def ProofArrayAttr : TypedArrayAttrBase<ProofAttr, "one proof per mesh">;
+
+def CodecAttr : AttrDef<KoloDialect, "Codec"> {
+  let mnemonic = "codec";
+  let summary = "how the elements of a buffer are stored";
+  let description = [{
+    `#kolo.codec<i8 per 256 scale f32 fit>`, `#kolo.codec<bf16>`, `#kolo.codec<levels [-1.0, 0.0, 1.0] per 64 scale bf16 fit
+    stochastic>`: an element, a scale for each block, its type and its rule, and perhaps stochastic rounding. `ir/README.md`
+    defines the arithmetic. `text` is what `kolo::codec::textOf` gives.
+
+    codec_c1: the parameters are those of a codec, and it is not `none`.
+  }];
+  let parameters = (ins StringRefParameter<"text of the codec">:$text);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = "::kolo::codec::Codec getCodec() const;";
+}
 
 //===--- Types -----------------------------------------------------------------------------------------------------===//
 
@@ -206,18 +222,25 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
     packets of its own invocation and needs no signal. There are two of each such buffer, used in turn. No element is put twice
     in one invocation.
 
+    ```mlir
+    %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 0 : !kolo.buffer<1>
+    ```
+    With `as`, elements are stored by a codec. What moves between buffers of different codecs is converted on the way; between
+    buffers of equal codecs the bytes move as they are. In a program with codecs, the 16 bytes above are 1024 elements.
+
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.
     buffer_c3: buffers are made at the top level of a program, outside loops.
     buffer_c4: only scratch has slots.
     buffer_c5: all grid dimensions of slots enumerate slots: `blocks` is the grid rank.
     buffer_c6: only packets are LL128.
+    buffer_c7: the caller's buffers, input and output, have no codec.
   }];
   let arguments = (ins BufferRoleAttr:$role, StrAttr:$name, Variadic<Index>:$grid, I64Attr:$blocks,
-                   Optional<Index>:$cut, UnitAttr:$ll128);
+                   Optional<Index>:$cut, OptionalAttr<CodecAttr>:$codec, UnitAttr:$ll128);
   let results = (outs BufferType:$result);
   let assemblyFormat = [{
-    $role $name `grid` `(` $grid `)` `blocks` $blocks (`cut` $cut^)? (`ll128` $ll128^)? attr-dict `:` type($result)
+    $role $name (`as` $codec^)? `grid` `(` $grid `)` `blocks` $blocks (`cut` $cut^)? (`ll128` $ll128^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -11,6 +11,9 @@ mlir::LogicalResult verifyProgramShape(mlir::Operation *op, const ProgramShape &
 /// Whether every proof is of another one of the meshes.
 bool areOfMeshes(mlir::ArrayAttr proofs, mlir::ArrayAttr meshes);
 
+/// Whether two buffers have codecs with scales that differ.
+bool haveDifferentScales(mlir::Value source, mlir::Value destination);
+
 /// One offset and one size per grid dimension of the buffer.
 bool fitsGrid(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
 

@@ -102,6 +102,7 @@ bool printGrowth(const std::vector<dsl::Definition> &definitions) {
 
 int main() {
   std::vector<dsl::Definition> definitions = dsl::registeredChoreographies();
+  std::erase_if(definitions, dsl::usesCodecs); // not lowered
   std::ranges::sort(definitions, {}, &dsl::Definition::name);
   bool isFine = printAll(definitions);
   return printGrowth(definitions) && isFine ? 0 : 1;

@@ -115,14 +115,12 @@ std::string ChunkState::describeCuts(Value bufferA, Value bufferB) const {
 }
 
 int64_t ChunkState::numberInGroup(int64_t rank) const {
-  int64_t number = 0, stride = 1;
-  for (size_t dim = mesh.size(); dim-- > 0;) {
-    if (llvm::is_contained(collective.getGroupDims(), int64_t(dim))) {
-      number += rank % mesh[dim] * stride;
-      stride *= mesh[dim];
-    }
-    rank /= mesh[dim];
-  }
+  SmallVector<int64_t, 4> coordinates(mesh.size());
+  for (size_t dim = mesh.size(); dim-- > 0; rank /= mesh[dim])
+    coordinates[dim] = rank % mesh[dim];
+  int64_t number = 0;
+  for (int64_t dim : collective.getGroupDims())
+    number = number * mesh[size_t(dim)] + coordinates[size_t(dim)];
   return number;
 }
 

@@ -72,7 +72,7 @@ Value Publisher::publish() {
   for (int64_t dim = 0; dim < int64_t(choreography.getMesh().size()); ++dim)
     dimSizes.push_back(DimSizeOp::create(builder, loc, dim));
   Value published = BufferOp::create(builder, loc, input.getType(), BufferRole::Published, "published", input.getGrid(),
-                                     input.getBlocks(), Value());
+                                     input.getBlocks(), Value(), CodecAttr());
   auto copy = CopyOp::create(builder, loc, input, published);
   Block &body = copy->getRegion(0).emplaceBlock();
   for (size_t dim = 0; dim < dimSizes.size(); ++dim)

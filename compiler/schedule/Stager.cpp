@@ -43,7 +43,8 @@ void Stager::createStaging(const std::string &name) {
   llvm::append_range(grid, buffer.getGrid());
   auto type = BufferType::get(builder.getContext(), unsigned(grid.size()));
   staging = BufferOp::create(builder, loc, type, memory.role, name, grid,
-                             memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value(), memory.isOfLines);
+                             memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value(), CodecAttr(),
+                             memory.isOfLines);
 }
 
 SmallVector<Value> Stager::registersOf(ValueRange sender) {

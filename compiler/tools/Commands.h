@@ -8,6 +8,7 @@ namespace kolo::tools {
 void addListCommand(CLI::App &app);
 void addCompileCommand(CLI::App &app);
 void addCheckCommand(CLI::App &app);
+void addCodecCommand(CLI::App &app);
 void addCostCommand(CLI::App &app);
 void addInspectCommand(CLI::App &app);
 void addRunCommand(CLI::App &app);

@@ -1,6 +1,7 @@
 #include "SourceOptions.h"
 #include "Options.h"
 
+#include "codec/Presets.h"
 #include "compiler/check/Verdict.h"
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@ namespace kolo::tools {
 void SourceOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm, FILE.cpp or FILE.mlir")->required();
   command.add_option("--mesh", meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
+  command.add_option("--codec", codecs, "NAME=CODEC for a codec that the choreography names: wire=mxfp8; may repeat");
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
   command.add_option("--budget", budget,
                      "bytes, and time in proportion, that the check of one mesh may take; for a mesh\n"
@@ -46,6 +48,22 @@ static std::vector<runtime::Mesh> parseMeshes(const std::vector<std::string> &te
   return meshes;
 }
 
+static std::map<std::string, dsl::Codec> parseCodecs(const std::vector<std::string> &texts) {
+  std::map<std::string, dsl::Codec> codecs;
+  for (const std::string &text : texts) {
+    size_t equal = std::min(text.find('='), text.size());
+    std::string name = text.substr(0, equal), value = text.substr(std::min(equal + 1, text.size()));
+    std::optional<dsl::Codec> codec = codec::parse(value);
+    if (equal == text.size() || !codec)
+      throw ToolError(ExitCode::Usage, "--codec: " + text + " is not NAME=CODEC, for example wire=mxfp8 (kolo codec)");
+    if (std::string mistake = codec::findMistake(*codec); !mistake.empty())
+      throw ToolError(ExitCode::Usage, "--codec: " + text + " " + mistake);
+    if (!codecs.emplace(name, *codec).second)
+      throw ToolError(ExitCode::Usage, "--codec: " + name + " is given twice");
+  }
+  return codecs;
+}
+
 std::optional<int64_t> SourceOptions::parseBudget() const {
   if (budget.empty())
     return std::nullopt;
@@ -69,6 +87,7 @@ CompileRequest SourceOptions::makeRequest() const {
   request.optimize = !noOptimization;
   request.schedule = scheduleOptions.schedule();
   request.budget = parseBudget();
+  request.codecs = parseCodecs(codecs);
   if (isIr) {
     request.irPath = what;
   } else {

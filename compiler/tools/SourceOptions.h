@@ -15,7 +15,7 @@ namespace kolo::tools {
 struct SourceOptions {
   std::string what; // a shipped algorithm, FILE.cpp or FILE.mlir
   std::string program;
-  std::vector<std::string> meshes;
+  std::vector<std::string> meshes, codecs;
   std::string budget; // empty: the command's own
   bool noOptimization = false;
   ScheduleOptions scheduleOptions;

@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
   addExploreCommand(app);
   addPreloadCommand(app);
   addDoctorCommand(app);
+  addCodecCommand(app);
   try {
     checkCommand(app, argc, argv);
     app.parse(argc, argv);

@@ -1,5 +1,6 @@
 // The scheduler: which lane, application or pending transfer makes the next step, at random.
 #include "ir/reference/ChannelInterpreter.h"
+#include "ir/reference/Conversion.h"
 
 using namespace mlir;
 
@@ -7,7 +8,7 @@ namespace kolo::reference {
 
 ChannelInterpreter::ChannelInterpreter(ProgramOp program, SimulatedCall &simulated, uint64_t seed,
                                        const ChannelOptions &options)
-    : program(program), simulated(simulated), options(options), memory(simulated), random(seed),
+    : program(program), simulated(simulated), options(options), memory(simulated, program), random(seed),
       numRanks(reference::numRanks(simulated)), ranks(numRanks),
       semaphores(program.getSemaphores() * numRanks * numRanks * simulated.numLanes),
       queues(numRanks * simulated.numLanes * numRanks), finalOutputs(numRanks) {
@@ -173,6 +174,8 @@ llvm::Error ChannelInterpreter::run() {
 llvm::Error interpretChannel(ProgramOp program, SimulatedCall &simulated, uint64_t seed,
                              const ChannelOptions &options) {
   if (llvm::Error error = validate(simulated, enclosingProgram(program)))
+    return error;
+  if (llvm::Error error = validateCodecs(simulated, program))
     return error;
   return ChannelInterpreter(program, simulated, seed, options).run();
 }

@@ -1,8 +1,6 @@
 // What one step of a lane does: begins an op, moves one chunk of it, or finds its wait over.
 #include "ir/reference/ChannelInterpreter.h"
 
-#include <cstring>
-
 using namespace mlir;
 
 namespace kolo::reference {
@@ -174,10 +172,8 @@ llvm::Error ChannelInterpreter::movePart(Lane &lane, Operation *op, const PartPa
     return destination.takeError();
   if (isa<DivideOp>(op))
     divide(simulated.type, *destination, groupSize(simulated));
-  else if (isa<ChannelReduceOp>(op))
-    combine(simulated.type, simulated.reduction, *destination, *source);
-  else if (!source->empty())
-    std::memmove(destination->data(), source->data(), source->size());
+  else
+    memory.move(pieces, *source, *destination, isa<ChannelReduceOp>(op), from, lane.scope->invocation);
   return llvm::Error::success();
 }
 
@@ -197,8 +193,7 @@ llvm::Error ChannelInterpreter::deliver(Lane &lane, int64_t peer, const Pending 
       memory.at(pending.op, *lane.scope, pending.pieces.destination, peer, pending.invocation, Access::Write);
   if (!destination)
     return destination.takeError();
-  if (!source->empty())
-    std::memmove(destination->data(), source->data(), source->size());
+  memory.move(pending.pieces, *source, *destination, /*isCombining=*/false, lane.rank, pending.invocation);
   return llvm::Error::success();
 }
 

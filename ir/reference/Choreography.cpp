@@ -1,4 +1,5 @@
 // The sequential meaning of a choreography.
+#include "ir/reference/Conversion.h"
 #include "ir/reference/Interpreter.h"
 #include "ir/reference/Memory.h"
 #include "ir/reference/Walker.h"
@@ -14,14 +15,14 @@ namespace {
 /// What one rank sends to one other in one statement, as read before anything was written.
 struct Message {
   int64_t sender, receiver;
-  std::vector<ChunkPart> destinations;
-  std::vector<Bytes> data;
+  std::vector<PartPair> pieces;
+  std::vector<Bytes> data; // of every piece, as its source stores it
 };
 
 class ChoreographyRun {
 public:
   ChoreographyRun(ChoreographyOp choreography, SimulatedCall &simulated)
-      : choreography(choreography), simulated(simulated), memory(simulated), scope(simulated) {}
+      : choreography(choreography), simulated(simulated), memory(simulated, choreography), scope(simulated) {}
   llvm::Error run();
 
 private:
@@ -107,12 +108,11 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
                    {statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes()});
   if (!pairs)
     return pairs.takeError();
-  Message message{sender, rankAt(simulated, receiver), {}, {}};
+  Message message{sender, rankAt(simulated, receiver), *pairs, {}};
   for (const PartPair &pair : *pairs) {
     auto source = memory.at(statement, scope, pair.source, sender, 0, Access::Read);
     if (!source)
       return source.takeError();
-    message.destinations.push_back(pair.destination);
     message.data.emplace_back(source->begin(), source->end());
   }
   messages.push_back(std::move(message));
@@ -121,14 +121,11 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
 
 llvm::Error ChoreographyRun::writeMessages(StatementInterface statement) {
   for (const Message &message : messages)
-    for (auto [piece, data] : llvm::zip_equal(message.destinations, message.data)) {
-      auto destination = memory.at(statement, scope, piece, message.receiver, 0, Access::Write);
+    for (auto [piece, data] : llvm::zip_equal(message.pieces, message.data)) {
+      auto destination = memory.at(statement, scope, piece.destination, message.receiver, 0, Access::Write);
       if (!destination)
         return destination.takeError();
-      if (statement.isReducing())
-        combine(simulated.type, simulated.reduction, *destination, data);
-      else
-        std::copy(data.begin(), data.end(), destination->begin());
+      memory.move(piece, data, *destination, statement.isReducing(), message.sender, 0);
     }
   return llvm::Error::success();
 }
@@ -139,10 +136,9 @@ llvm::Error ChoreographyRun::refuseOverlaps(StatementInterface statement) {
   };
   std::vector<Write> writes;
   for (const Message &message : messages)
-    for (const ChunkPart &piece : message.destinations)
-      if (piece.elements.size > 0)
-        writes.push_back(
-            {message.receiver, piece.elements.begin, piece.elements.begin + piece.elements.size, message.sender});
+    for (const PartPair &pair : message.pieces)
+      if (const Range &elements = pair.destination.elements; elements.size > 0)
+        writes.push_back({message.receiver, elements.begin, elements.begin + elements.size, message.sender});
   llvm::sort(writes, [](const Write &a, const Write &b) {
     return std::tie(a.receiver, a.begin, a.sender) < std::tie(b.receiver, b.begin, b.sender);
   });
@@ -197,6 +193,8 @@ llvm::Error ChoreographyRun::run() {
 
 llvm::Error interpretChoreography(ChoreographyOp choreography, SimulatedCall &simulated) {
   if (llvm::Error error = validate(simulated, enclosingProgram(choreography)))
+    return error;
+  if (llvm::Error error = validateCodecs(simulated, choreography))
     return error;
   return ChoreographyRun(choreography, simulated).run();
 }

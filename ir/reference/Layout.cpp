@@ -7,23 +7,23 @@
 
 namespace kolo::reference {
 
-int64_t cut(int64_t index, int64_t numParts, int64_t count, int64_t elementBytes) {
+int64_t cut(int64_t index, int64_t numParts, int64_t count, int64_t unit) {
   if (index == numParts)
     return count;
   // index*count may not fit 64 bits; count = quotient*numParts + remainder keeps the products small.
   int64_t exact = index * (count / numParts) + index * (count % numParts) / numParts;
-  return exact - exact % (16 / elementBytes);
+  return exact - exact % unit;
 }
 
-int64_t slotSize(int64_t numParts, int64_t count, int64_t elementBytes) {
+int64_t slotSize(int64_t numParts, int64_t count, int64_t unit) {
   numParts = std::max<int64_t>(numParts, 1);
-  int64_t alignment = 16 / elementBytes, quotient = count / numParts + (count % numParts != 0);
-  return (quotient + 2 * (alignment - 1)) / alignment * alignment;
+  int64_t quotient = count / numParts + (count % numParts != 0);
+  return (quotient + 2 * (unit - 1)) / unit * unit;
 }
 
-Range partOf(Range chunk, int64_t slotSize, int64_t part, int64_t numParts, int64_t elementBytes) {
-  int64_t begin = std::min(chunk.size, cut(part, numParts, slotSize, elementBytes));
-  return {chunk.begin + begin, std::min(chunk.size, cut(part + 1, numParts, slotSize, elementBytes)) - begin};
+Range partOf(Range chunk, int64_t slotSize, int64_t part, int64_t numParts, int64_t unit) {
+  int64_t begin = std::min(chunk.size, cut(part, numParts, slotSize, unit));
+  return {chunk.begin + begin, std::min(chunk.size, cut(part + 1, numParts, slotSize, unit)) - begin};
 }
 
 int64_t Layout::numBlocks() const {
@@ -40,8 +40,8 @@ Range Layout::chunk(int64_t number) const {
   if (slotCut)
     return {number * slotSize(), slotSize()};
   int64_t block = number / chunksPerBlock(), inBlock = number % chunksPerBlock();
-  int64_t begin = cut(inBlock, chunksPerBlock(), count, elementBytes);
-  return {block * count + begin, cut(inBlock + 1, chunksPerBlock(), count, elementBytes) - begin};
+  int64_t begin = cut(inBlock, chunksPerBlock(), count, unit);
+  return {block * count + begin, cut(inBlock + 1, chunksPerBlock(), count, unit) - begin};
 }
 
 std::vector<int64_t> Layout::chunksOf(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sizes) const {

@@ -1,5 +1,6 @@
 // Buffers, slices and the pieces they consist of.
 #include "ir/reference/Memory.h"
+#include "ir/reference/Conversion.h"
 
 using namespace mlir;
 
@@ -22,7 +23,7 @@ static int64_t numTurns(BufferRole role) {
 }
 
 llvm::Error Memory::add(BufferOp op, const Scope &scope) {
-  Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), simulated.count, elementBytes(simulated.type)};
+  Layout layout{scope[op.getGrid()], int64_t(op.getBlocks()), simulated.count, unit};
   if (op.getCut())
     layout.slotCut = scope[op.getCut()];
   if (llvm::any_of(layout.grid, [](int64_t extent) { return extent < 0; }) || hasTooManyChunks(layout.grid))
@@ -34,10 +35,10 @@ llvm::Error Memory::add(BufferOp op, const Scope &scope) {
   if (known != buffers.end())
     return known->second.layout == layout ? llvm::Error::success()
                                           : scope.fail(op, "the buffer is not the same on every rank");
-  Buffer buffer{op.getRole(), layout, {}};
+  Buffer buffer{op.getRole(), layout, codecOf(op), {}};
   if (!isOfCaller(op.getRole()))
     buffer.scratch.assign(numRanks(simulated) * numTurns(op.getRole()),
-                          Bytes(layout.numElements() * layout.elementBytes, poison));
+                          Bytes(layout.numBlocks() * bytesOf(buffer, layout.blockSize()), poison));
   buffers.emplace(op, std::move(buffer));
   return llvm::Error::success();
 }
@@ -83,8 +84,7 @@ llvm::Expected<std::pair<int64_t, int64_t>> Memory::numbersOf(Operation *op, con
 }
 
 Range Memory::cutPart(const ChunkPart &piece, std::pair<int64_t, int64_t> part) const {
-  return partOf(piece.elements, layoutOf(piece.buffer).slotSize(), part.first, part.second,
-                elementBytes(simulated.type));
+  return partOf(piece.elements, layoutOf(piece.buffer).slotSize(), part.first, part.second, unit);
 }
 
 llvm::Expected<std::vector<ChunkPart>> Memory::pieces(Operation *op, const Scope &scope, Slice slice, Part part) const {
@@ -143,8 +143,28 @@ llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const
   Bytes &bytes = buffer.role == BufferRole::Input    ? simulated.inputs[rank]
                  : buffer.role == BufferRole::Output ? simulated.outputs[rank]
                                                      : buffer.scratch[rank * turns + invocation % turns];
-  int64_t size = buffer.layout.elementBytes;
-  return llvm::MutableArrayRef(bytes).slice(piece.elements.begin * size, piece.elements.size * size);
+  int64_t block = piece.elements.begin / buffer.layout.blockSize(),
+          inBlock = piece.elements.begin % buffer.layout.blockSize();
+  return llvm::MutableArrayRef(bytes).slice(block * bytesOf(buffer, buffer.layout.blockSize()) +
+                                                bytesOf(buffer, inBlock),
+                                            bytesOf(buffer, piece.elements.size));
+}
+
+/// Of elements that begin at a multiple of the unit.
+int64_t Memory::bytesOf(const Buffer &buffer, int64_t numElements) const {
+  return codec::isNone(buffer.codec) ? numElements * elementBytes(simulated.type)
+                                     : codec::bytes(buffer.codec, numElements);
+}
+
+void Memory::move(const PartPair &pieces, llvm::ArrayRef<std::byte> source,
+                  llvm::MutableArrayRef<std::byte> destination, bool isCombining, int64_t sender,
+                  int64_t invocation) const {
+  const Buffer &from = buffers.at(pieces.source.buffer.getDefiningOp()),
+               &to = buffers.at(pieces.destination.buffer.getDefiningOp());
+  // The place in a slot says nothing about which element it is.
+  const Range &elements = from.layout.slotCut ? pieces.destination.elements : pieces.source.elements;
+  moveElements(simulated, isCombining, {from.codec, source}, to.codec, destination, elements.size,
+               {uint64_t(invocation), uint32_t(sender), uint64_t(elements.begin)});
 }
 
 } // namespace kolo::reference

@@ -33,7 +33,9 @@ enum class Access { Read, Write };
 
 class Memory {
 public:
-  explicit Memory(SimulatedCall &simulated) : simulated(simulated) {}
+  /// Of the program that runs.
+  Memory(SimulatedCall &simulated, mlir::Operation *program)
+      : simulated(simulated), unit(findCoded(program) ? codec::granule : 16 / elementBytes(simulated.type)) {}
 
   /// Makes the buffer on all ranks, scratch poisoned. When it was made before, as by another rank, its layout must be
   /// the same. Errors: a negative extent, or a layout that does not hold what the collective says an input or output
@@ -52,10 +54,16 @@ public:
   llvm::Expected<llvm::MutableArrayRef<std::byte>> at(mlir::Operation *op, const Scope &scope, const ChunkPart &piece,
                                                       int64_t rank, int64_t invocation, Access access);
 
+  /// Moves the elements of a piece, given as `pieces.source`'s buffer stores them, to where `destination` is, or
+  /// combines them with what is there. `sender` holds the source.
+  void move(const PartPair &pieces, llvm::ArrayRef<std::byte> source, llvm::MutableArrayRef<std::byte> destination,
+            bool isCombining, int64_t sender, int64_t invocation) const;
+
 private:
   struct Buffer {
     BufferRole role;
     Layout layout;
+    codec::Codec codec;
     std::vector<Bytes> scratch; // or published, or packets; by rank, then by turn
   };
   const Layout &layoutOf(mlir::Value buffer) const { return buffers.at(buffer.getDefiningOp()).layout; }
@@ -65,7 +73,10 @@ private:
   llvm::Expected<std::pair<int64_t, int64_t>> numbersOf(mlir::Operation *op, const Scope &scope, Part part) const;
   Range cutPart(const ChunkPart &piece, std::pair<int64_t, int64_t> part) const;
 
+  int64_t bytesOf(const Buffer &buffer, int64_t numElements) const;
+
   SimulatedCall &simulated;
+  int64_t unit; // see Layout
   std::map<mlir::Operation *, Buffer> buffers;
 };
 

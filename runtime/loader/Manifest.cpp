@@ -36,9 +36,9 @@ void readDims(ManifestReader &reader, const json &object, const std::string &pat
     return reader.fail(path + "mesh", "must name 1 to 4 dimensions");
   for (const json &index : reader.array(object, "groupDims", path)) {
     int dim = reader.number(index, path + "groupDims", 0);
-    if (dim >= static_cast<int>(program.meshDims.size()) ||
-        (!program.groupDims.empty() && dim <= program.groupDims.back()))
-      return reader.fail(path + "groupDims", "must be ascending indices of mesh dimensions");
+    bool isRepeated = std::find(program.groupDims.begin(), program.groupDims.end(), dim) != program.groupDims.end();
+    if (dim >= static_cast<int>(program.meshDims.size()) || isRepeated)
+      return reader.fail(path + "groupDims", "must be different indices of mesh dimensions");
     program.groupDims.push_back(dim);
   }
   if (program.groupDims.empty())

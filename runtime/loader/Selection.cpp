@@ -34,7 +34,9 @@ bool isFor(const ProgramInfo &program, const SelectionEntry &entry) {
     return std::equal(sizes.begin(), sizes.end(), entry.mesh.dims().begin(), entry.mesh.dims().end(),
                       [](int64_t size, const MeshDim &dim) { return size == dim.size; });
   };
+  // Calls that name no mesh number the ranks of their group as the mesh does.
   return program.groupDims.size() == program.meshDims.size() &&
+         std::is_sorted(program.groupDims.begin(), program.groupDims.end()) &&
          std::any_of(program.meshes.begin(), program.meshes.end(), isMesh);
 }
 

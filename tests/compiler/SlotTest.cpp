@@ -37,7 +37,7 @@ Moved expectedMove(const Place &source, const Place &destination, const PartNumb
   const Place &measured = source.layout.slotCut ? destination : source;
   Range moved{0, measured.layout.chunk(measured.chunk).size};
   if (part.numParts)
-    moved = partOf(moved, measured.layout.slotSize(), part.number, part.numParts, measured.layout.elementBytes);
+    moved = partOf(moved, measured.layout.slotSize(), part.number, part.numParts, measured.layout.unit);
   return {source.layout.chunk(source.chunk).begin + moved.begin,
           destination.layout.chunk(destination.chunk).begin + moved.begin, moved.size};
 }
@@ -69,7 +69,7 @@ public:
 
 private:
   mlir::Value constant(int64_t value) { return createConstant(builder, builder.getUnknownLoc(), value); }
-  CallValues call(const Layout &layout) { return {constant(layout.count), constant(16 / layout.elementBytes)}; }
+  CallValues call(const Layout &layout) { return {constant(layout.count), constant(layout.unit)}; }
 
   BufferShape shape(const Layout &layout) {
     BufferShape result{{}, unsigned(layout.numBlockDims), layout.slotCut ? constant(*layout.slotCut) : mlir::Value()};
@@ -127,8 +127,8 @@ TEST(Slots, GeneratedCodeMovesWhatTheReferenceMoves) {
     for (int64_t numChunks : {1, 2, 3, 5})
       for (int64_t count : testCounts) {
         Generated generated;
-        Layout block{{numChunks}, 0, count, bytes}, blocks{{2, numChunks}, 1, count, bytes};
-        Layout slots{{3}, 1, count, bytes, numChunks};
+        Layout block{{numChunks}, 0, count, 16 / bytes}, blocks{{2, numChunks}, 1, count, 16 / bytes};
+        Layout slots{{3}, 1, count, 16 / bytes, numChunks};
         for (int64_t chunk = 0; chunk < numChunks; ++chunk)
           for (const PartNumbers &part : testParts) {
             Place small{block, chunk}, large{blocks, numChunks + chunk}, slot{slots, (chunk + 1) % 3};
@@ -145,7 +145,7 @@ TEST(Slots, GeneratedCodeTakesAsMuchScratchAsTheReference) {
     for (int64_t numChunks : {0, 1, 2, 3, 5})
       for (int64_t count : testCounts)
         for (int64_t numSlots : {0, 1, 4}) {
-          Layout slots{{numSlots, 2}, 2, count, bytes, numChunks}, blocks{{numSlots, 2}, 1, count, bytes};
+          Layout slots{{numSlots, 2}, 2, count, 16 / bytes, numChunks}, blocks{{numSlots, 2}, 1, count, 16 / bytes};
           EXPECT_EQ(Generated().numElements(slots), slots.numElements());
           EXPECT_EQ(Generated().numElements(blocks), blocks.numElements());
         }

@@ -30,7 +30,7 @@ TEST(Recording, KnowsTheGroupInTheOrderOfTheMesh) {
   Body nothing = [](Choreography &) {};
   EXPECT_EQ(recordBody(AllGather, nodes, nothing)->groupDims, (std::vector<int>{0, 1}));
   EXPECT_EQ(recordBody(AllGather.over("gpu"), nodes, nothing)->groupDims, std::vector<int>{1});
-  EXPECT_EQ(recordBody(AllGather.over("gpu", "node"), nodes, nothing)->groupDims, (std::vector<int>{0, 1}));
+  EXPECT_EQ(recordBody(AllGather.over("gpu", "node"), nodes, nothing)->groupDims, (std::vector<int>{1, 0}));
 }
 
 TEST(Recording, GivesOneBlockPerRankToTheBuffersThatHoldThem) {

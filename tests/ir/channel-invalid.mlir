@@ -748,3 +748,54 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
   // expected-error @below {{program_c13: is another kind of credit than others of semaphore 0}}
   kolo.chan.wait 0 from %me credit(lag)
 }
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{put_c5: the buffers have two different codecs with scales}}
+  kolo.chan.put %a[] size [] -> %b[] size [] to %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{get_c5: the buffers have two different codecs with scales}}
+  kolo.chan.get %a[] size [] -> %b[] size [] from %n : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{copy_c6: the buffers have two different codecs with scales}}
+  kolo.chan.copy %a[] size [] -> %b[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{reduce_c6: combines into a buffer whose codec has scales}}
+  kolo.chan.reduce %a[] size [] -> %b[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{fuse_c9: the buffer's codec has scales}}
+  kolo.chan.fuse %a[] size [] : !kolo.buffer<0> {
+  }
+}

@@ -279,8 +279,8 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 // -----
 
-// expected-error @below {{group dimensions must be in increasing order}}
-kolo.choreography @bad #kolo.collective<all_gather over 1, 0> mesh ["a", "b"] meshes [] {
+// expected-error @below {{a collective runs over a mesh dimension once}}
+kolo.choreography @bad #kolo.collective<all_gather over 1, 1> mesh ["a", "b"] meshes [] {
 }
 
 // -----
@@ -349,4 +349,28 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 // expected-error @below {{choreography_c5: was checked for another mesh than those it is compiled for, or twice for one}}
 kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]]
     checked [#kolo.proof<[4] on [4]>, #kolo.proof<[4] on [2]>] {
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] {
+  %a = kolo.buffer scratch "a" as #kolo.codec<f32> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  kolo.reduce %a -> %b {
+  ^bb0(%me: index):
+    // expected-error @below {{slices_c4: combines into a buffer whose codec has scales}}
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] {
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %a -> %b {
+  ^bb0(%me: index):
+    // expected-error @below {{slices_c5: the buffers have two different codecs with scales}}
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
 }

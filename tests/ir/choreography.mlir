@@ -101,3 +101,17 @@ kolo.choreography @checked #kolo.collective<all_gather over 0> mesh ["rank"] mes
     // CHECK: } {kolo.stripe = 1 : i64}
   } {kolo.stripe = 1}
 }
+
+// CHECK-LABEL: kolo.choreography @codecs
+kolo.choreography @codecs #kolo.collective<all_reduce over 1, 0> mesh ["node", "gpu"] meshes [] {
+  %n = kolo.dim_size 0
+  // CHECK: kolo.buffer scratch "a" as <i8 per 256 scale f32 fit> grid() blocks 0 : <0>
+  // GENERIC: codec = #kolo.codec<i8 per 256 scale f32 fit>
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  // CHECK: kolo.buffer scratch "b" as <bf16 stochastic> grid({{.*}}) blocks 1 cut {{.*}} : <1>
+  %b = kolo.buffer scratch "b" as #kolo.codec<bf16 stochastic> grid(%n) blocks 1 cut %n : !kolo.buffer<1>
+  // CHECK: as <levels [-1.0, -1.0e-05, 0.0, 0.5] per 64 scale bf16 fit> grid() blocks 0 : <0>
+  %c = kolo.buffer scratch "c" as #kolo.codec<levels [-1.0, -0.00001, 0.0, 0.5] per 64 scale bf16 fit> grid() blocks 0 : !kolo.buffer<0>
+  // CHECK: as <e4m3 per 32 scale e8m0 power> grid() blocks 0 : <0>
+  %d = kolo.buffer scratch "d" as #kolo.codec<e4m3 per 32 scale e8m0 power> grid() blocks 0 : !kolo.buffer<0>
+}

@@ -182,3 +182,45 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 // expected-error @below {{mark_c1: there is no mark kolo.in_place}}
 kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 attributes {kolo.in_place = "direct"} {
 }
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{buffer_c7: the output is the caller's and has no codec}}
+  %b = kolo.buffer output "b" as #kolo.codec<bf16> grid() blocks 0 : !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{codec_c1: has a block of 48; a block is a power of two from 16 to 1024}}
+  %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 48 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{codec_c1: has a scale, but bf16 is a cast}}
+  %b = kolo.buffer scratch "b" as #kolo.codec<bf16 per 32 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{codec_c1: has level -1 after 0; levels increase}}
+  %b = kolo.buffer scratch "b" as #kolo.codec<levels [0.0, -1.0] per 32 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{codec_c1: 'none' is no text of a codec}}
+  %b = kolo.buffer scratch "b" as #kolo.codec<none> grid() blocks 0 : !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  // expected-error @below {{'i9 per 32 scale f32 fit' is no codec: ELEMENT [per BLOCK scale TYPE RULE] [stochastic]}}
+  %b = kolo.buffer scratch "b" as #kolo.codec<i9 per 32 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+}

@@ -15,10 +15,10 @@ TEST(Layout, ChunksCoverABlockInOrderWithoutGapsAndStartAtMultiplesOf16Bytes) {
       for (int64_t numChunks : {1, 2, 3, 7, 64}) {
         int64_t end = 0;
         for (int64_t chunk = 0; chunk < numChunks; ++chunk) {
-          int64_t begin = cut(chunk, numChunks, count, bytes);
+          int64_t begin = cut(chunk, numChunks, count, 16 / bytes);
           EXPECT_EQ(begin, end);
           EXPECT_EQ(begin * bytes % 16, 0);
-          end = cut(chunk + 1, numChunks, count, bytes);
+          end = cut(chunk + 1, numChunks, count, 16 / bytes);
           EXPECT_GE(end, begin);
         }
         EXPECT_EQ(end, count);
@@ -27,8 +27,8 @@ TEST(Layout, ChunksCoverABlockInOrderWithoutGapsAndStartAtMultiplesOf16Bytes) {
 
 TEST(Layout, CountsAsLargeAsTheyComeDoNotOverflow) {
   int64_t count = INT64_MAX;
-  EXPECT_EQ(cut(3, 4, count, 1), 6917529027641081840);
-  EXPECT_EQ(cut(4, 4, count, 1), count);
+  EXPECT_EQ(cut(3, 4, count, 16), 6917529027641081840);
+  EXPECT_EQ(cut(4, 4, count, 16), count);
 }
 
 TEST(Layout, BlocksComeFirstAndAreCutEachByItself) {
@@ -55,10 +55,10 @@ TEST(Layout, NoChunkIsLargerThanItsSlotAndNoSmallerSlotWouldDo) {
     std::map<int64_t, int64_t> largest; // chunk in slots of this size
     for (int64_t numChunks = 1; numChunks <= 40; ++numChunks)
       for (int64_t count = 0; count <= 400; ++count) {
-        int64_t size = slotSize(numChunks, count, bytes);
+        int64_t size = slotSize(numChunks, count, 16 / bytes);
         EXPECT_EQ(size % alignment, 0);
         for (int64_t chunk = 0; chunk < numChunks; ++chunk) {
-          int64_t length = cut(chunk + 1, numChunks, count, bytes) - cut(chunk, numChunks, count, bytes);
+          int64_t length = cut(chunk + 1, numChunks, count, 16 / bytes) - cut(chunk, numChunks, count, 16 / bytes);
           EXPECT_LE(length, size) << "chunk " << chunk << " of " << numChunks << " of " << count;
           largest[size] = std::max(largest[size], length);
         }
@@ -74,13 +74,13 @@ TEST(Layout, PartsCoverEveryChunkAndPartsOfDifferentNumbersLieApartInAllChunksOf
     for (int64_t numChunks : {1, 2, 3, 7})
       for (int64_t numParts : {1, 2, 3, 5})
         for (int64_t count = 0; count <= 250; ++count) {
-          Layout block{{numChunks}, 0, count, bytes};
+          Layout block{{numChunks}, 0, count, 16 / bytes};
           std::vector<Range> reach(size_t(numParts), Range{INT64_MAX, 0}); // of a part in any chunk; size is the end
           for (int64_t number = 0; number < numChunks; ++number) {
             Range chunk = block.chunk(number);
             int64_t end = chunk.begin;
             for (int64_t part = 0; part < numParts; ++part) {
-              Range elements = partOf(chunk, block.slotSize(), part, numParts, bytes);
+              Range elements = partOf(chunk, block.slotSize(), part, numParts, 16 / bytes);
               EXPECT_EQ(elements.begin, end);
               end += elements.size;
               if (elements.size == 0)

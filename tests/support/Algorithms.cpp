@@ -13,12 +13,16 @@
 
 namespace kolo::test {
 
-std::vector<std::string> algorithmNames() {
+static std::vector<std::string> namesOf(bool areCoded) {
   std::set<std::string> names;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    names.insert(definition.name);
+    if (usesCodecs(definition) == areCoded)
+      names.insert(definition.name);
   return {names.begin(), names.end()};
 }
+
+std::vector<std::string> algorithmNames() { return namesOf(false); }
+std::vector<std::string> codedAlgorithmNames() { return namesOf(true); }
 
 const dsl::Definition &definitionOf(const std::string &name) {
   return *llvm::find_if(dsl::registeredChoreographies(),

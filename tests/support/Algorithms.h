@@ -10,8 +10,10 @@ namespace kolo::test {
 
 using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
 
-/// In an order that linking does not change.
+/// Those that the compiler lowers: without codecs. In an order that linking does not change.
 std::vector<std::string> algorithmNames();
+/// Those whose buffers have codecs.
+std::vector<std::string> codedAlgorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
 runtime::Mesh namedMesh(const dsl::Definition &definition, const Sizes &sizes);
 /// Whether an algorithm has statements that run in nodes of 8 devices alone: trees of a Frontier node.

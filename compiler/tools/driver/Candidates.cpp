@@ -11,7 +11,8 @@ namespace {
 
 bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
   return kindOf(definition.collective) == collective && definition.collective.dims.empty() && mesh.dims().size() == 1 &&
-         definition.mesh.dims == std::vector{mesh.dims().front().name};
+         definition.mesh.dims == std::vector{mesh.dims().front().name} &&
+         !usesCodecs(definition); // nothing is rounded unasked
 }
 
 /// What the compiler has against a candidate, without its place; empty if nothing.

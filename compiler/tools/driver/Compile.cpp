@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -64,24 +65,44 @@ void checkNames(const std::vector<dsl::Definition> &definitions, Mistakes &mista
                                             describePlace(earlier->second));
 }
 
-std::unique_ptr<dsl::Recording> recordGuarded(const dsl::Definition &definition) {
+using CodecChoices = std::map<std::string, dsl::Codec>;
+
+std::unique_ptr<dsl::Recording> recordGuarded(const dsl::Definition &definition, const CodecChoices &codecs) {
   UserCode guard(describePlace(definition.location));
-  return dsl::record(definition);
+  return dsl::record(definition, codecs);
 }
 
-/// Adds the definition's choreography to the module, and what is wrong with it to the mistakes.
-void addChoreography(ModuleOp module, const dsl::Definition &definition, const std::vector<runtime::Mesh> &meshes,
-                     Mistakes &mistakes) {
+/// What choreographies are made of.
+struct Choreographies {
+  std::vector<dsl::Definition> definitions;
+  std::vector<runtime::Mesh> meshes;
+  CodecChoices codecs = {};
+};
+
+/// Adds the definition's choreography to the module, and what is wrong with it to the mistakes. Gives the recording.
+std::unique_ptr<dsl::Recording> addChoreography(ModuleOp module, const dsl::Definition &definition,
+                                                const Choreographies &wanted, Mistakes &mistakes) {
   std::vector<std::vector<int64_t>> sizes;
-  for (const runtime::Mesh &mesh : meshes)
+  for (const runtime::Mesh &mesh : wanted.meshes)
     sizes.push_back(sizesFor(definition, mesh));
-  std::unique_ptr<dsl::Recording> recording = recordGuarded(definition);
+  std::unique_ptr<dsl::Recording> recording = recordGuarded(definition, wanted.codecs);
   for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
     mistakes.add(diagnostic.location, diagnostic.message, diagnostic.callers);
   if (recording->buffers.empty())
-    return; // not even its mesh is right: nothing was recorded
+    return recording; // not even its mesh is right: nothing was recorded
   OwningOpRef<ModuleOp> emitted = dsl::emitChoreography(*module.getContext(), *recording, sizes);
   module.getBody()->getOperations().splice(module.getBody()->end(), emitted->getBody()->getOperations());
+  return recording;
+}
+
+/// Throws ToolError (Usage) if a choice is of a codec that no program names.
+void checkChoices(const CodecChoices &choices, const std::set<std::string> &known) {
+  std::string all;
+  for (const std::string &name : known)
+    all += (all.empty() ? "; there are " : ", ") + name;
+  for (const auto &[name, codec] : choices)
+    if (!known.contains(name))
+      throw ToolError(ExitCode::Usage, "--codec: no program has a codec named '" + name + "'" + all);
 }
 
 /// What else is wrong with the statements that could be emitted, when some could not.
@@ -94,14 +115,18 @@ void checkRest(ModuleOp module) {
 }
 
 /// The choreographies of these definitions. Throws ToolError.
-OwningOpRef<ModuleOp> emitDefinitions(MLIRContext &context, const std::vector<dsl::Definition> &definitions,
-                                      const std::vector<runtime::Mesh> &meshes, Mistakes &mistakes) {
-  checkNames(definitions, mistakes);
+OwningOpRef<ModuleOp> emitDefinitions(MLIRContext &context, const Choreographies &wanted, Mistakes &mistakes) {
+  checkNames(wanted.definitions, mistakes);
   if (!mistakes.isEmpty())
     throw ToolError(ExitCode::Refused, mistakes.text());
   OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(&context)));
-  for (const dsl::Definition &definition : definitions)
-    addChoreography(*module, definition, meshes, mistakes);
+  std::set<std::string> codecs;
+  for (const dsl::Definition &definition : wanted.definitions) {
+    std::unique_ptr<dsl::Recording> recording = addChoreography(*module, definition, wanted, mistakes);
+    for (const dsl::RecordedCodec &codec : recording->codecs)
+      codecs.insert(codec.name);
+  }
+  checkChoices(wanted.codecs, codecs);
   if (!mistakes.isEmpty() && succeeded(verify(*module)))
     checkRest(*module);
   if (!mistakes.isEmpty())
@@ -122,8 +147,10 @@ OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mis
 }
 
 OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
-  return request.irPath.empty() ? emitDefinitions(context, request.definitions, request.meshes, mistakes)
-                                : parseIr(context, request.irPath, mistakes);
+  if (request.irPath.empty())
+    return emitDefinitions(context, {request.definitions, request.meshes, request.codecs}, mistakes);
+  checkChoices(request.codecs, {}); // IR has its codecs
+  return parseIr(context, request.irPath, mistakes);
 }
 
 package::Selection selectionOf(const SelectionRequest &entry) {
@@ -147,7 +174,7 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
                                       PipelineOptions options, Mistakes &mistakes) {
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
-    OwningOpRef<ModuleOp> module = emitDefinitions(context, {program.definition}, program.meshes, mistakes);
+    OwningOpRef<ModuleOp> module = emitDefinitions(context, {{program.definition}, program.meshes}, mistakes);
     options.schedule = resolveOrThrow(program.schedule, setting);
     PassManager manager(&context, ModuleOp::getOperationName());
     buildChannelPipeline(manager, options);

@@ -5,11 +5,13 @@
 #include "driver/ToolError.h"
 
 #include "compiler/Schedule.h"
+#include "kolo/dsl/Codec.h"
 #include "kolo/dsl/Registry.h"
 #include "kolo/runtime/Plugin.h"
 #include "targets/DeviceCode.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,7 +55,9 @@ struct CompileRequest {
   bool sanitizeThread = false;        // true: code for processes under the thread sanitizer, and only for those
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
-  std::string ptxas = {};                    // path of the program that makes cubins of PTX; empty: PTX alone is packed
+  std::string ptxas = {}; // path of the program that makes cubins of PTX; empty: PTX alone is packed
+  std::map<std::string, dsl::Codec> codecs =
+      {};                                    // choices by name; others than the definitions have are refused (Usage)
   std::string irPath = {};                   // not empty: textual IR of either phase, instead of definitions and meshes
   std::vector<ProgramRequest> programs = {}; // not empty: these, instead of definitions, meshes and schedule
   std::vector<SelectionRequest> selection = {}; // as in a manifest, in its order

@@ -37,7 +37,7 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
       }
       bool isAlike = definition.mesh.dims == dims || (definition.mesh.dims.size() == 1 && dims.size() == 1);
       if (KoloCollective(int(kindOf(definition.collective))) == request.collective &&
-          definition.collective.dims.empty() && isAlike)
+          definition.collective.dims.empty() && isAlike && !usesCodecs(definition)) // nothing is rounded unasked
         result.push_back({Origin::Shipped,
                           definition,
                           "",

@@ -1,6 +1,7 @@
 // Buffers, cut into grids of chunks, and slices of them.
 #pragma once
 
+#include <kolo/dsl/Codec.h>
 #include <kolo/dsl/Rank.h>
 
 #include <initializer_list>
@@ -61,6 +62,10 @@ public:
               Location location = Location::current()) const {
     return cut({a, b, c, d}, location);
   }
+
+  /// Stores the elements of scratch memory or slots in this way, and returns the buffer. What moves between buffers of
+  /// different codecs is converted on the way; between buffers of equal codecs the bytes move as they are.
+  Buffer as(const Codec &codec, Location location = Location::current()) const;
 
   Slice operator[](const Rank &rank) const; ///< The chunks of that rank's block.
   Slice operator[](const Selector &selector) const { return Slice(number, {selector}); }

@@ -45,13 +45,16 @@ public:
   Rank root() const;  ///< The root of a rooted collective, along the dimensions that the collective runs over.
   Index size() const; ///< Number of ranks that take part in one collective.
 
+  /// A codec that whoever compiles the choreography may choose by this name; `byDefault` if nobody does.
+  Codec codec(const std::string &name, const Codec &byDefault, Location location = Location::current());
+
   Buffer input() const;
   Buffer output() const;
   /// The output, already holding this rank's input. Only where both have the same size; in a broadcast, only the root's
   /// holds anything.
   Buffer inPlace(Location location = Location::current());
   /// Memory for intermediate results that starts undefined at every call. It has the size of `like`, and its grid,
-  /// unless it is cut into another one.
+  /// unless it is cut into another one. Its elements are stored as the call gives them, unless `as` says otherwise.
   Buffer scratch(const std::string &name, const Buffer &like, Location location = Location::current());
   /// Scratch memory of its own extent: `count` slots, or a small grid of them, each large enough for any one chunk of
   /// `like`. A statement moves a chunk of `like`, or of a buffer that is cut into as many chunks, into a slot or out of

@@ -10,10 +10,11 @@ namespace kolo::dsl {
 enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, Gather, Scatter, AllToAll };
 
 /// A collective among all ranks of the mesh, or, with `over`, among every set of ranks that differ only in some
-/// dimensions.
+/// dimensions. The ranks of a set are numbered row-major over these dimensions, in the order in which `over` names
+/// them.
 struct Collective {
   CollectiveKind kind;
-  std::vector<std::string> dims = {}; ///< Names of the dimensions it runs over; none: all of the mesh.
+  std::vector<std::string> dims = {}; ///< Names of the dimensions it runs over, slowest first; none: all of the mesh.
 
   template <class... Names> Collective over(Names... names) const { return {kind, {std::string(names)...}}; }
 };

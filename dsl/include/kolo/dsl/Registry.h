@@ -22,6 +22,9 @@ struct Definition {
 /// All definitions registered so far, in order of registration. Not to be called while libraries are being opened.
 const std::vector<Definition> &registeredChoreographies();
 
+/// Whether one of its buffers has a codec when nobody chooses any. Runs the body.
+bool usesCodecs(const Definition &definition);
+
 /// Registers a definition while it is constructed. Made by KOLO_COLLECTIVE.
 struct Registration {
   Registration(std::string name, Collective collective, Mesh mesh, void (*body)(Choreography &),

@@ -38,7 +38,7 @@ struct Proof {
 struct ProgramInfo {
   std::string name;
   CollectiveKind collective = CollectiveKind::AllGather;
-  std::vector<int> groupDims;               // the mesh dimensions the collective runs over, by index, ascending
+  std::vector<int> groupDims;               // the mesh dimensions the collective runs over, by index, slowest first
   std::vector<std::string> meshDims;        // names, slowest first
   std::vector<std::vector<int64_t>> meshes; // the dimension sizes it was compiled for
   std::vector<Proof> proved;                // for every mesh of `meshes` that is proved
