@@ -19,6 +19,15 @@ static std::vector<std::string> linesOf(const std::filesystem::path &path) {
   return lines;
 }
 
+/// Of every algorithm, with codecs or without.
+class EverySource : public testing::TestWithParam<std::string> {};
+
+static std::vector<std::string> allNames() {
+  std::vector<std::string> names = algorithmNames(), coded = kolo::test::codedAlgorithmNames();
+  names.insert(names.end(), coded.begin(), coded.end());
+  return names;
+}
+
 /// ringAllGather is in RingAllGather.cpp.
 static std::filesystem::path sourceOf(const std::string &algorithm) {
   std::string name = algorithm;
@@ -37,12 +46,12 @@ static std::string openingOf(const std::filesystem::path &path) {
   return opening;
 }
 
-TEST_P(EveryAlgorithm, IsInAFileOfItsName) {
+TEST_P(EverySource, IsInAFileOfItsName) {
   EXPECT_EQ(std::filesystem::path(definitionOf(GetParam()).location.file_name()).filename(),
             sourceOf(GetParam()).filename());
 }
 
-TEST_P(EveryAlgorithm, OpensWithItsStepsBytesUseAndSource) {
+TEST_P(EverySource, OpensWithItsStepsBytesUseAndSource) {
   static const std::regex form("// [A-Z][^\n]*: [^\n]+\\.\n"
                                "// Steps [^\n]+\\.  Bytes sent per rank [^\n]+\\.  Scratch [^\n]+\\."
                                "(   |\n// )\\([^\n]+ S bytes of (input|output)\\)\n"
@@ -52,20 +61,20 @@ TEST_P(EveryAlgorithm, OpensWithItsStepsBytesUseAndSource) {
   EXPECT_TRUE(std::regex_match(opening, form)) << opening;
 }
 
-TEST_P(EveryAlgorithm, IncludesTheLanguageOnly) {
+TEST_P(EverySource, IncludesTheLanguageOnly) {
   for (const std::string &line : linesOf(sourceOf(GetParam())))
     if (line.starts_with("#"))
       EXPECT_TRUE(line == "#include <kolo/dsl/Language.h>" || line.starts_with("#include \"algorithms/")) << line;
 }
 
-TEST_P(EveryAlgorithm, HasARowInTheTable) {
+TEST_P(EverySource, HasARowInTheTable) {
   std::vector<std::string> table = linesOf(folder / "README.md");
   std::string start = "| [" + GetParam() + "](" + sourceOf(GetParam()).filename().string() + ") |";
   EXPECT_EQ(llvm::count_if(table, [&](const std::string &line) { return line.starts_with(start); }), 1) << start;
 }
 
 TEST(Registry, HoldsAnAlgorithmForEveryFileThatDefinesOne) {
-  std::vector<std::string> names = algorithmNames();
+  std::vector<std::string> names = allNames();
   for (const auto &entry : std::filesystem::directory_iterator(folder))
     for (const std::string &line : linesOf(entry.path()))
       if (line.starts_with("KOLO_COLLECTIVE(")) {
@@ -75,4 +84,7 @@ TEST(Registry, HoldsAnAlgorithmForEveryFileThatDefinesOne) {
   EXPECT_GE(names.size(), 30u);
 }
 
-TEST(Registry, HoldsEveryNameOnce) { EXPECT_EQ(algorithmNames().size(), kolo::dsl::registeredChoreographies().size()); }
+TEST(Registry, HoldsEveryNameOnce) { EXPECT_EQ(allNames().size(), kolo::dsl::registeredChoreographies().size()); }
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EverySource, testing::ValuesIn(allNames()),
+                         [](const auto &info) { return info.param; });

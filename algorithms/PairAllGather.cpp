@@ -1,0 +1,14 @@
+// Pair all-gather: one all-gather per module, among its dies only.
+// Steps 1.  Bytes sent per rank S (P-1)/P.  Scratch 0.   (any number of modules of P dies, S bytes of output)
+// Use when weights are spread over the dies of a module.  Not when they are spread further: see PartitionAllGather.
+// Source: Xu et al., three-level partitions on Frontier, 2025 (weights).
+#include "algorithms/Blocks.h"
+
+using namespace kolo::algorithms;
+
+KOLO_COLLECTIVE(pairAllGather, AllGather.over("die"), Mesh("node", "module", "die")) {
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output();
+  c.copy(in, out[me]);
+  c.send(in).to(me.others(c.dim("die"))).at(out[me]);
+}
