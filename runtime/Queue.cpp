@@ -1,8 +1,8 @@
 // Queue and Request. See kolo/runtime/Queue.h.
 //
 // Waking a thread costs more than a small call. So the queue guesses what the caller does next by what it did last. If
-// the caller last waited before the thread began, `enqueue` wakes nobody. The thread then only looks every millisecond,
-// as long as calls arrive, for one that nobody waits for. If it finds one, `enqueue` wakes the thread again.
+// the caller last waited at once, `enqueue` wakes nobody. The thread then only looks every millisecond, as long as
+// calls arrive, for one that nobody waits for. If it finds one, `enqueue` wakes the thread again.
 #include "kolo/runtime/Queue.h"
 
 #include "Error.h"
@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -24,7 +25,22 @@ struct RequestState {
   Queue::WhenDone whenDone;
   Status outcome; // written before isDone
   std::atomic<bool> isDone = false;
+  // Set if `enqueue` woke a thread: which call it was, who made it, and that thread's processor time.
+  uint64_t number = 0;
+  std::thread::id caller;
+  std::chrono::nanoseconds callerTime{};
 };
+
+namespace {
+
+/// Processor time of this thread: it stands still while another thread has the core.
+std::chrono::nanoseconds ownTime() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+} // namespace
 
 class QueueState : public std::enable_shared_from_this<QueueState> {
 public:
@@ -40,6 +56,7 @@ public:
 private:
   using Lock = std::unique_lock<std::mutex>;
   static constexpr std::chrono::milliseconds lookInterval{1};
+  static constexpr std::chrono::microseconds atOnce{50};
 
   Status execute(Lock &lock, const Queue::Call &call);
   void runFirst(Lock &lock);
@@ -124,6 +141,9 @@ std::shared_ptr<RequestState> QueueState::enqueue(Queue::Call call, Queue::WhenD
   pending.push_back(request);
   if (!isThreadAsked && numLooking > 0)
     return request;
+  request->number = numEnqueued;
+  request->caller = std::this_thread::get_id();
+  request->callerTime = ownTime();
   if (Status status = callThread(); !status.isOk()) {
     pending.pop_back();
     if (failure.isOk())
@@ -145,9 +165,13 @@ Status QueueState::run(Queue::Call call) {
 }
 
 void QueueState::wait(RequestState &request) {
-  if (request.isDone.load(std::memory_order_acquire))
+  if (request.isDone.load(std::memory_order_acquire) && request.number == 0)
     return;
   Lock lock(mutex);
+  // The thread may have been faster, or have taken this one's core.
+  if (request.number == numEnqueued && request.caller == std::this_thread::get_id() &&
+      ownTime() - request.callerTime < atOnce)
+    isThreadAsked = false;
   while (!request.isDone.load(std::memory_order_acquire)) {
     if (isRunning || pending.empty()) { // if none is pending, a thread is telling about this call
       forWaiters.wait(lock);

@@ -40,7 +40,7 @@ def a_rank_dies(rank, size):
     said = message_of(lambda: [dist.all_reduce(torch.ones(1 << 20)) for _ in range(100)])
     assert "rank 1" in said and "PeerLost" in said, said
     assert time.monotonic() - begin < 10
-    print("told")
+    print("told", flush=True)
     os._exit(0)  # the group cannot be destroyed together
 
 
