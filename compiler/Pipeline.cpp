@@ -73,7 +73,9 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
     manager.addNestedPass<ProgramOp>(createFuseMoves());
     cleanUp(manager, options);
     // After FuseMoves: a division joins the one pass that makes the sum.
-    manager.addNestedPass<ProgramOp>(createFuseDivision());
+    FuseDivisionOptions divide;
+    divide.budget = options.budget;
+    manager.addNestedPass<ProgramOp>(createFuseDivision(divide));
     cleanUp(manager, options);
   }
 

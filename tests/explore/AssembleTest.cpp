@@ -12,8 +12,9 @@ namespace {
 cost::Machine frontier() { return std::get<cost::Machine>(cost::Machine::read(MACHINES "/frontier.json")); }
 
 /// Throws where it is refused.
-void prove(const dsl::Definition &definition, const cost::PlacedMesh &mesh) {
+void prove(const dsl::Definition &definition, const cost::PlacedMesh &mesh, const Schedule &schedule = {}) {
   CompileRequest request{{definition}, {toMesh(mesh)}, ""};
+  request.schedule = schedule;
   emitStage(request, Stage::Channel);
 }
 
@@ -54,6 +55,16 @@ TEST_P(EveryCollective, HasStructuresOfEveryBlockAndStripingThatAreProved) {
 INSTANTIATE_TEST_SUITE_P(Collectives, EveryCollective,
                          testing::Values(KOLO_ALL_GATHER, KOLO_REDUCE_SCATTER, KOLO_ALL_REDUCE, KOLO_ALL_TO_ALL,
                                          KOLO_BROADCAST));
+
+/// Its division must not go with a sum that is the last one on smaller meshes only.
+TEST(Assembled, AllReduceOfManySlicesOnSeveralNodesIsProved) {
+  explore::Space space = explore::enumerate(frontier(), 4, KOLO_ALL_REDUCE);
+  auto structure = std::ranges::find_if(space.structures, [](const explore::Structure &candidate) {
+    return candidate.name() == "allReduceGpuRingNodeAllPairsRings";
+  });
+  ASSERT_NE(structure, space.structures.end());
+  EXPECT_NO_THROW(prove(assemble(*structure), structure->mesh(), {.pipelineDepth = 16}));
+}
 
 TEST(RingsThroughNodes, AreProved) {
   const cost::Machine machine = frontier();
