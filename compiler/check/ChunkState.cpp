@@ -5,6 +5,16 @@ using namespace mlir;
 
 namespace kolo {
 
+std::string describeInputs(int64_t chunk, const llvm::BitVector &ranks) {
+  constexpr unsigned mostListed = 8;
+  std::string text = "input chunk " + std::to_string(chunk) + " of rank" + (ranks.count() == 1 ? "" : "s");
+  unsigned numListed = 0;
+  for (unsigned rank : ranks.set_bits())
+    if (numListed++ < mostListed)
+      text += " " + std::to_string(rank);
+  return text + (numListed > mostListed ? " and " + std::to_string(numListed - mostListed) + " more" : "");
+}
+
 std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
   if (inputChunk != other.inputChunk)
     return "combines " + describe() + " with " + other.describe();
@@ -15,13 +25,7 @@ std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
 }
 
 std::string ChunkContent::describe() const {
-  if (!isDefined())
-    return "nothing";
-  std::string text = "input chunk " + std::to_string(inputChunk) + " of rank";
-  text += contributors.count() == 1 ? "" : "s";
-  for (unsigned rank : contributors.set_bits())
-    text += " " + std::to_string(rank);
-  return text;
+  return isDefined() ? describeInputs(inputChunk, contributors) : "nothing";
 }
 
 ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evaluator, int64_t root)

@@ -10,6 +10,9 @@
 
 namespace kolo {
 
+/// "input chunk 3 of ranks 0 1 4"; of many ranks, the first ones and how many more there are.
+std::string describeInputs(int64_t chunk, const llvm::BitVector &ranks);
+
 /// Nothing, or a combination of one chunk of the inputs of some ranks.
 struct ChunkContent {
   int64_t inputChunk = -1;      // number of the chunk in the input buffer; -1: nothing was written

@@ -1,5 +1,6 @@
 // The contents of chunks, and the contents that the collective asks for.
 #include "compiler/check/Contents.h"
+#include "compiler/check/ChunkState.h"
 
 using namespace mlir;
 
@@ -194,10 +195,7 @@ std::string Contents::describe(Id content) const {
     return "nothing";
   if (node.call == mistakeCall)
     return "what " + mistakes[node.chunk].text;
-  const BitVector &ranks = rankSets[node.ranks];
-  std::string text = "input chunk " + std::to_string(node.chunk) + " of rank" + (ranks.count() == 1 ? "" : "s");
-  for (unsigned rank : ranks.set_bits())
-    text += " " + std::to_string(rank);
+  std::string text = describeInputs(node.chunk, rankSets[node.ranks]);
   if (node.call > 0)
     text += " in the " + ordinal(node.call) + " call";
   return text + (node.isDivided ? ", divided for an average" : "");

@@ -156,6 +156,13 @@ TEST(Mistakes, InTheResultAreReportedAtTheDefinition) {
                 "rank 0 instead of input chunk 0 of ranks 0 1 (mesh rank=2)");
 }
 
+TEST(Mistakes, ListFewRanks) {
+  std::vector<std::string> report =
+      reportOf(define(AllReduce, Mesh("rank"), [](Choreography &c) { c.inPlace(); }), {"rank=12"});
+  ASSERT_EQ(report.size(), 1u);
+  EXPECT_NE(report[0].find("input chunk 0 of ranks 0 1 2 3 4 5 6 7 and 4 more (mesh rank=12)"), std::string::npos);
+}
+
 TEST(Mistakes, OnOneOfTheMeshesAreEnough) {
   expectReport(define(AllGather, Mesh("rank"),
                       [](Choreography &c) {
