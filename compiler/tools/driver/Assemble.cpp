@@ -197,6 +197,13 @@ private:
     };
   }
 
+  /// Scratch memory like a buffer, for pieces that arrive.
+  std::function<explore::PieceSlices(size_t)> arrivals(const Buffer &like, size_t number,
+                                                       const std::vector<Selector> &at) const {
+    return
+        [=, this](size_t arrival) { return pieces(c.scratch("arrived" + std::to_string(arrival), like), number, at); };
+  }
+
   void gather(const Phase &phase, const Part &part, const Buffer &out, const std::vector<Selector> &have) {
     const Dim &d = dim(phase);
     Blocks blocks = along(out, phase.dim, have);
@@ -243,8 +250,9 @@ private:
       c.copy(from(me[d]), to(me[d]));
       return allPairsReduceScatter(c, d, from, to);
     case Block::Trees:
-      c.copy(from(all), to(all));
-      return reduceFurther(phase, part, into, have);
+      return treeReduceScatter(c, d, roundsInward(*structure.graphs->packing),
+                               {pieces(in, phase.dim, have), pieces(into, phase.dim, have),
+                                pieces(into, phase.dim, have), arrivals(into, phase.dim, have)});
     default:
       return firstReduceAround(c, d, from, to, wayOf(phase, part));
     }
@@ -259,7 +267,9 @@ private:
     case Block::AllPairs:
       return allPairsReduceScatter(c, d, blocks, blocks);
     case Block::Trees:
-      return treeReduceScatter(c, d, roundsInward(*structure.graphs->packing), pieces(into, phase.dim, have));
+      return treeReduceScatter(
+          c, d, roundsInward(*structure.graphs->packing),
+          {nullptr, pieces(into, phase.dim, have), pieces(into, phase.dim, have), arrivals(into, phase.dim, have)});
     default:
       return reduceAround(c, d, blocks, wayOf(phase, part));
     }
@@ -273,6 +283,13 @@ private:
 
   void reduceScatter() {
     Buffer in = inBlocks(c.input()), partial = c.scratch("partial", in);
+    if (structure.usesTrees() && structure.phases.size() == 1) {
+      Buffer out = inPieces(c.output());
+      return treeReduceScatter(c, dims[0], roundsInward(*structure.graphs->packing),
+                               {pieces(in, 0, everything()), pieces(partial, 0, everything()),
+                                [=](const Selector &, const Selector &piece) { return out[piece]; },
+                                arrivals(in, 0, everything())});
+    }
     inParts([&](const Part &part) { reduceAll(in, partial, part); });
     c.copy(partial[me], inPieces(c.output()));
   }
