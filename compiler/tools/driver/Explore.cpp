@@ -311,6 +311,9 @@ private:
             return mistake->message;
           choice.correction =
               std::get<cost::SimulationOutcome>(outcome).prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
+          // What takes less on few nodes than the closed form says are moves inside a node, a smaller share on many.
+          if (mesh.numRanks() != contender.mesh.numRanks())
+            choice.correction = std::max(*choice.correction, 1.0);
           choice.seconds *= *choice.correction;
           if (whole)
             choice.seconds = std::max(choice.seconds, busySeconds(*whole, request.sizes[size]));
