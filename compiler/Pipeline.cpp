@@ -23,7 +23,8 @@ void buildChoreographyPipeline(OpPassManager &manager, const PipelineOptions &op
 
   // First the author's mistakes: every later pass relies on their absence.
   OpPassManager &choreography = manager.nest<ChoreographyOp>();
-  choreography.addPass(createCheckChoreography());
+  if (!options.isChecked)
+    choreography.addPass(createCheckChoreography());
   // Before any pass looks at the order of statements, which this one changes.
   if (schedule.isOptimized())
     choreography.addPass(createFuseStripes());

@@ -1,5 +1,6 @@
 #include "driver/Coster.h"
 
+#include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "compiler/cost/ClosedForm.h"
 #include "dsl/EmitChoreography.h"
@@ -68,11 +69,15 @@ OwningOpRef<ModuleOp> Workshop::emit(const dsl::Definition &definition, const st
   }
   OwningOpRef<ModuleOp> module = dsl::emitChoreography(*context, *recording, {sizes});
   placeOnLines(*module, definition.name + ".cpp", dsl::printSource(*recording, "").lines);
-  return module;
+  auto check = [](OpPassManager &manager, const PipelineOptions &) {
+    manager.nest<ChoreographyOp>().addPass(createCheckChoreography());
+  };
+  reason = run(*module, check, {});
+  return reason.empty() ? std::move(module) : nullptr;
 }
 
 std::string Workshop::run(ModuleOp module, void (*build)(OpPassManager &, const PipelineOptions &),
-                          const Schedule &schedule) {
+                          const PipelineOptions &options) {
   std::string reason;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -81,7 +86,7 @@ std::string Workshop::run(ModuleOp module, void (*build)(OpPassManager &, const 
   });
   PassManager manager(context.get(), ModuleOp::getOperationName());
   manager.enableVerifier(false);
-  build(manager, {.schedule = resolved(schedule)});
+  build(manager, options);
   if (failed(manager.run(module)) && reason.empty())
     reason = "the compiler refuses it";
   return reason;
@@ -141,7 +146,8 @@ Costs Coster::cost(unsigned thread, const dsl::Definition &definition, const Pla
 void Coster::costGroup(Workshop &workshop, ModuleOp module, const Placement &placement, size_t first, size_t last,
                        const std::function<int64_t(int64_t)> &bytesFor, Costs &costs) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  std::string reason = workshop.run(*copy, buildChoreographyPipeline, schedules[first]);
+  std::string reason =
+      workshop.run(*copy, buildChoreographyPipeline, {.schedule = resolved(schedules[first]), .isChecked = true});
   for (size_t i = first; i < last; ++i) {
     costs.refusals[i] = reason;
     if (!reason.empty())

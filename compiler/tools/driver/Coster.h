@@ -43,12 +43,13 @@ int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const cost::Placed
 class Workshop {
 public:
   /// The choreography, its statements at their lines of the printed source; null with the reason when it is mistaken.
+  /// Checked on these sizes: passes need not do it again.
   mlir::OwningOpRef<mlir::ModuleOp> emit(const dsl::Definition &definition, const std::vector<int64_t> &sizes,
                                          std::string &reason);
 
   /// Runs a pipeline; gives the first error, empty where there is none.
   std::string run(mlir::ModuleOp module, void (*build)(mlir::OpPassManager &, const PipelineOptions &),
-                  const Schedule &schedule);
+                  const PipelineOptions &options);
 
 private:
   void renew();

@@ -65,6 +65,7 @@ public:
     const cost::LowerBounds bounds(request.machine, placement);
     for (int64_t bytes : request.sizes)
       result.sizes.push_back({bounds.of(request.collective, bytes), {}, {}, {}});
+    findNear();
     simulateNear();
     for (size_t size = 0; size < request.sizes.size(); ++size) {
       result.sizes[size].shipped = fastest(Origin::Shipped, size);
@@ -179,25 +180,29 @@ private:
     return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
   }
 
-  /// The fastest of a kind at a size, in closed form: so many structures, each with the schedules that take at most
-  /// twice as long as the best does with any.
+  /// The fastest of a kind at a size, in closed form: so many structures, each with its three fastest schedules. Those
+  /// that take more than twice as long as the best with any are not among them.
   void addNear(size_t size, bool (*isWanted)(const Contender &), size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.contenders.size(); ++i)
       if (isWanted(result.contenders[i]))
         order.push_back({i, result.contenders[i].seconds[size]});
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
-    std::vector<size_t> structures; // by their best contender
+    constexpr int mostSchedules = 3;
+    std::vector<std::pair<size_t, int>> structures; // by their best contender, with the schedules so far
     for (const Choice &choice : order) {
       if (choice.seconds > 2 * order.front().seconds)
         break;
       const Contender &contender = result.contenders[choice.contender];
-      auto isOf = [&](size_t other) { return areOfOneStructure(result.contenders[other], contender); };
-      if (std::ranges::none_of(structures, isOf)) {
+      auto isOf = [&](const auto &other) { return areOfOneStructure(result.contenders[other.first], contender); };
+      auto structure = std::ranges::find_if(structures, isOf);
+      if (structure == structures.end()) {
         if (structures.size() == numStructures)
           continue;
-        structures.push_back(choice.contender);
+        structure = structures.insert(structure, {choice.contender, 0});
       }
+      if (++structure->second > mostSchedules)
+        continue;
       if (std::ranges::find(near[size], choice.contender, &Choice::contender) == near[size].end())
         near[size].push_back(choice);
     }
@@ -250,20 +255,24 @@ private:
     }
   }
 
-  /// Finds who is near the best at each size, and corrects their times.
-  void simulateNear() {
-    result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
+  void findNear() {
     near.resize(request.sizes.size());
-    std::set<size_t> all;
     for (size_t size = 0; size < near.size(); ++size) {
       addNear(size, [](const Contender &contender) { return contender.origin != Origin::Rings; }, numNear());
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Shipped; }, 1);
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
       // The closed form lets the rounds of a tree's level follow each other, though they go over different links.
       addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 2);
-      for (const Choice &choice : near[size])
-        all.insert(choice.contender);
     }
+  }
+
+  /// Corrects the times of who is near the best at some size.
+  void simulateNear() {
+    result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
+    std::set<size_t> all;
+    for (const std::vector<Choice> &choices : near)
+      for (const Choice &choice : choices)
+        all.insert(choice.contender);
     std::vector<size_t> numbers(all.begin(), all.end());
     std::vector<std::string> reasons(numbers.size());
     explore::forEach(numbers.size(), request.search.numThreads,
@@ -276,23 +285,19 @@ private:
   /// Why it is not simulated; empty: it is, at all sizes where it is near the best.
   std::string simulate(unsigned thread, size_t number) {
     const Contender &contender = result.contenders[number];
-    PlacedMesh mesh = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
+    Compiled compiled;
+    // Without a proof: only those that are ranked are proved.
+    if (std::string reason = compile(thread, contender, /*isProof=*/false, compiled); !reason.empty())
+      return reason;
+    PlacedMesh mesh = fewNodes(contender);
     auto placed = Placement::create(request.machine, mesh, contender.placement);
-    std::string reason;
-    Workshop &workshop = coster.workshop(thread);
     if (auto *mistake = std::get_if<CostMistake>(&placed))
       return mistake->message;
-    OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, mesh.sizes, reason);
-    OwningOpRef<ModuleOp> choreography = module->clone();
-    if (reason = workshop.run(*choreography, buildChoreographyPipeline, contender.schedule); !reason.empty())
-      return reason;
-    if (reason = workshop.run(*module, buildChannelPipeline, contender.schedule); !reason.empty())
-      return reason;
     const Placement &placement = std::get<Placement>(placed);
-    auto form = ClosedForm::create(*choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule),
-                                   request.machine, placement, request.rates, 0);
-    auto simulation = cost::Simulation::create(*module->getOps<ProgramOp>().begin(), request.machine, placement,
-                                               {.rates = request.rates});
+    auto form = ClosedForm::create(*compiled.choreography->getOps<ChoreographyOp>().begin(),
+                                   resolved(contender.schedule), request.machine, placement, request.rates, 0);
+    auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine,
+                                               placement, {.rates = request.rates});
     for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
       if (mistake)
         return mistake->message;
@@ -333,14 +338,40 @@ private:
 
   /// Why the checker refuses it; empty: it is proved.
   std::string prove(unsigned thread, Contender &contender) {
+    Compiled compiled;
+    std::string reason = compile(thread, contender, /*isProof=*/true, compiled);
+    if (reason.empty())
+      contender.provedOn = meshOfProof(*compiled.program->getOps<ProgramOp>().begin());
+    return reason;
+  }
+
+  struct Compiled {
+    OwningOpRef<ModuleOp> choreography, program;
+  };
+
+  PlacedMesh fewNodes(const Contender &contender) const {
+    return shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
+  }
+
+  /// Why the compiler refuses it; empty: it does not. Of a proof, the program is that of all nodes; else of few.
+  std::string compile(unsigned thread, const Contender &contender, bool isProof, Compiled &compiled) {
     std::string reason;
     Workshop &workshop = coster.workshop(thread);
-    OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, contender.mesh.sizes, reason);
-    if (module)
-      reason = workshop.run(*module, buildChannelPipeline, contender.schedule);
-    if (reason.empty())
-      contender.provedOn = meshOfProof(*module->getOps<ProgramOp>().begin());
-    return reason;
+    PipelineOptions options = {.schedule = resolved(contender.schedule), .check = isProof, .isChecked = true};
+    compiled.program = workshop.emit(contender.definition, fewNodes(contender).sizes, reason);
+    if (compiled.program)
+      reason = workshop.run(*compiled.program, buildChoreographyPipeline, options);
+    if (!reason.empty())
+      return reason;
+    compiled.choreography = compiled.program->clone();
+    if (isProof) {
+      // What these passes made holds for any number of nodes. The check that follows decides, on the whole mesh's kind.
+      ChoreographyOp choreography = *compiled.program->getOps<ChoreographyOp>().begin();
+      Builder builder(choreography.getContext());
+      choreography.setMeshesAttr(builder.getArrayAttr(builder.getDenseI64ArrayAttr(contender.mesh.sizes)));
+      choreography.removeCheckedAttr();
+    }
+    return workshop.run(*compiled.program, buildProgramPipeline, options);
   }
 
   static std::string meshOfProof(ProgramOp program) {
@@ -379,7 +410,7 @@ std::vector<cost::Prediction> predict(const Contender &contender, const ExploreR
   PlacedMesh emitted = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
   OwningOpRef<ModuleOp> module = workshop.emit(contender.definition, emitted.sizes, reason);
   if (module)
-    reason = workshop.run(*module, buildChoreographyPipeline, contender.schedule);
+    reason = workshop.run(*module, buildChoreographyPipeline, {.schedule = resolved(contender.schedule)});
   if (!reason.empty())
     throw ToolError(ExitCode::Failed, contender.definition.name + ": " + reason);
   const Placement placement =
