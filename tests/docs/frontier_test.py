@@ -2,7 +2,9 @@
 that, or with the argument `all` all of it, is asked for again."""
 
 import json
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import pages
@@ -49,6 +51,12 @@ class Frontier(unittest.TestCase):
 
     def test_the_machine_is_as_kolo_draws_it(self):
         self.assertEqual(make.MACHINE_PICTURE.read_text(), make.machine_picture(), HOW)
+
+    @unittest.skipUnless(IS_WHOLE, "takes half a minute")
+    def test_the_selection_table_compiles_for_all_targets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([make.KOLO, "compile", "--table", make.TABLE, "--target", "cpu,hip:gfx90a", "-o", folder + "/x.so"],
+                           check=True, stdout=subprocess.DEVNULL)
 
     def test_the_selection_table_is_made_of_the_results(self):
         self.assertEqual(make.selection_table(self.results), make.TABLE.read_text(), "run docs/frontier/make.py table")
