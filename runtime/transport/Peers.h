@@ -58,6 +58,9 @@ public:
   void setPolicy(const WaitPolicy &newPolicy) {
     waitPolicy = newPolicy;
     waitPolicy.progress = options.progress ? &options.progress : nullptr;
+    // From Linux 6.18 on, a thread that yields gives up its share of time to any busy program beside it.
+    if (waitPolicy.progress && waitPolicy.maySleep)
+      waitPolicy.numYields = 0;
   }
 
   /// Opens a pidfd of every peer's process. From then on `isLost` is right even if the kernel uses a process number
