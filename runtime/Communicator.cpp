@@ -17,17 +17,27 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const { return state->peers().rank(); }
 int Communicator::size() const { return state->peers().size(); }
 
+static Result<std::unique_ptr<WindowState>> allocateIn(SegmentTable &table, size_t sizeBytes) {
+  if (sizeBytes == 0)
+    return error(StatusCode::InvalidArgument, "a window cannot have 0 bytes");
+  Result<std::unique_ptr<Segment>> segment = table.create(sizeBytes);
+  if (!segment.isOk())
+    return segment.status();
+  return std::make_unique<WindowState>(WindowState{std::move(segment).value(), sizeBytes});
+}
+
 Result<Window> Communicator::allocate(size_t sizeBytes) {
   return guarded([&]() -> Result<Window> {
-    if (sizeBytes == 0)
-      return error(StatusCode::InvalidArgument, "a window cannot have 0 bytes");
-    auto window = std::make_unique<WindowState>();
-    Result<std::unique_ptr<Segment>> segment = state->segmentTable()->create(sizeBytes);
-    if (!segment.isOk())
-      return segment.status();
-    window->segment = std::move(segment).value();
-    window->sizeBytes = sizeBytes;
-    return Window(std::move(window));
+    Result<std::unique_ptr<WindowState>> window = allocateIn(*state->segmentTable(), sizeBytes);
+    return window.isOk() ? Result(Window(std::move(window).value())) : window.status();
+  });
+}
+
+Result<Window> Communicator::adopt(const Window &window) {
+  return guarded([&]() -> Result<Window> {
+    const WindowState &other = *window.state;
+    return Window(
+        std::make_unique<WindowState>(WindowState{state->segmentTable()->adopt(*other.segment), other.sizeBytes}));
   });
 }
 
@@ -47,6 +57,15 @@ Status Communicator::run(const Plugin &plugin, const CallArguments &arguments) {
 
 Status Communicator::carries(const Plugin &plugin, const CallArguments &arguments) const {
   return guarded([&] { return state->carries(*plugin.state, arguments); });
+}
+
+Result<Window> Window::create(size_t sizeBytes) {
+  return guarded([&]() -> Result<Window> {
+    // A table of its own: until a communicator adopts the memory, nobody looks for it.
+    Result<std::unique_ptr<WindowState>> window =
+        allocateIn(*std::make_shared<SegmentTable>(RankKind::Processes), sizeBytes);
+    return window.isOk() ? Result(Window(std::move(window).value())) : window.status();
+  });
 }
 
 Window::Window(std::unique_ptr<WindowState> created) : state(std::move(created)) {}

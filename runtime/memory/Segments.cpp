@@ -13,8 +13,14 @@ Result<std::unique_ptr<Segment>> SegmentTable::create(size_t sizeBytes) {
       kind == RankKind::Threads ? Memory::createPrivate(sizeBytes) : Memory::createShared(sizeBytes);
   if (!memory.isOk())
     return memory.status();
+  return add(std::make_shared<const Memory>(std::move(memory).value()));
+}
+
+std::unique_ptr<Segment> SegmentTable::adopt(const Segment &other) { return add(other.memory); }
+
+std::unique_ptr<Segment> SegmentTable::add(std::shared_ptr<const Memory> memory) {
   std::scoped_lock lock(mutex);
-  auto segment = std::make_unique<Segment>(shared_from_this(), std::move(memory).value(), nextId++);
+  auto segment = std::make_unique<Segment>(shared_from_this(), std::move(memory), nextId++);
   byAddress.emplace(segment->data(), segment.get());
   released.reserve(byAddress.size() + released.size()); // so that a destructor need not allocate
   changes.fetch_add(1, std::memory_order_release);
@@ -42,7 +48,7 @@ std::optional<Location> SegmentTable::locate(const void *pointer, size_t sizeByt
   location.addressOrOffset = offset;
   location.segmentId = segment.id;
   location.segmentBytes = segment.sizeBytes();
-  location.segmentFd = segment.memory.fd();
+  location.segmentFd = segment.memory->fd();
   return location;
 }
 

@@ -16,22 +16,23 @@ namespace kolo::runtime {
 
 class SegmentTable;
 
-/// Owns memory that peers may access. Peers map it when a record first names it.
+/// Owns memory that peers may access, alone or with segments of other tables. Peers map it when a record first names
+/// it.
 class Segment {
 public:
-  Segment(std::shared_ptr<SegmentTable> owner, Memory mapping, uint64_t segmentId)
+  Segment(std::shared_ptr<SegmentTable> owner, std::shared_ptr<const Memory> mapping, uint64_t segmentId)
       : table(std::move(owner)), memory(std::move(mapping)), id(segmentId) {}
   ~Segment();
   Segment(const Segment &) = delete;
   Segment &operator=(const Segment &) = delete;
 
-  std::byte *data() const { return memory.data(); }
-  size_t sizeBytes() const { return memory.sizeBytes(); }
+  std::byte *data() const { return memory->data(); }
+  size_t sizeBytes() const { return memory->sizeBytes(); }
 
 private:
   friend class SegmentTable;
   std::shared_ptr<SegmentTable> table;
-  Memory memory;
+  std::shared_ptr<const Memory> memory;
   uint64_t id;
   bool isConfirmed = false; // all peers have mapped it
 };
@@ -44,6 +45,8 @@ public:
 
   /// Zeroed memory. OutOfMemory, SystemError.
   Result<std::unique_ptr<Segment>> create(size_t sizeBytes);
+  /// A segment of this table at the memory of another table's.
+  std::unique_ptr<Segment> adopt(const Segment &other);
 
   /// Where [pointer, pointer + sizeBytes) is for peers: Direct among threads, Segment if it lies inside one of these
   /// segments; otherwise nothing.
@@ -63,6 +66,7 @@ public:
 
 private:
   friend class Segment;
+  std::unique_ptr<Segment> add(std::shared_ptr<const Memory> memory);
   void forget(const Segment &segment);
   Segment *find(uint64_t id) const;
 

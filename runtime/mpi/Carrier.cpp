@@ -64,7 +64,15 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
     mesh = std::move(made).value();
 }
 
+void Carrier::adopt(const runtime::Window &window) {
+  if (!communicator)
+    return;
+  if (Result<runtime::Window> adopted = communicator->adopt(window); adopted.isOk())
+    windows.emplace(window.data(), std::move(adopted).value());
+}
+
 void Carrier::close() {
+  windows.clear();
   communicator.reset();
   whyNot = "after MPI_Finalize";
 }
@@ -111,6 +119,7 @@ void Carrier::connect() {
     if (created.isOk()) {
       communicator.emplace(std::move(created).value());
       decisions.resize(numDecisions);
+      adoptAll(*this);
     }
   }
   whyNot = "ranks that Kolo cannot connect";

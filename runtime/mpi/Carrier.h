@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,10 @@ public:
   /// Leaves Kolo's communicator; later calls are forwarded.
   void close();
 
+  /// Lets peers access memory of MPI_Alloc_mem directly, and no more. Any thread may call these.
+  void adopt(const runtime::Window &window);
+  void drop(const runtime::Window &window) { windows.erase(window.data()); }
+
 private:
   struct Decision {
     bool isMade = false;
@@ -91,6 +96,7 @@ private:
   int64_t numCalls = 0;
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
+  std::map<const void *, runtime::Window> windows; // guarded by the process's lock; by address
   runtime::Mesh mesh;
   std::vector<Decision> decisions; // by hash; a newer one replaces an older one
   Packed packedInput, packedOutput;

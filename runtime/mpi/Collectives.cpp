@@ -241,3 +241,17 @@ KOLO_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype s
   }
   return next(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
+
+KOLO_MPI_API int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr) {
+  static auto *const next = nextDefinition(&MPI_Alloc_mem, "MPI_Alloc_mem");
+  void *memory = mayCarry() ? allocateWindow(size) : nullptr;
+  if (!memory)
+    return next(size, info, baseptr);
+  *static_cast<void **>(baseptr) = memory;
+  return MPI_SUCCESS;
+}
+
+KOLO_MPI_API int MPI_Free_mem(void *base) {
+  static auto *const next = nextDefinition(&MPI_Free_mem, "MPI_Free_mem");
+  return freeWindow(base) ? MPI_SUCCESS : next(base);
+}

@@ -116,3 +116,6 @@ KOLO_FORTRAN(allgather, ALLGATHER, (KOLO_TWO_SIDES, MPI_Fint *comm, MPI_Fint *ie
 KOLO_FORTRAN(alltoall, ALLTOALL, (KOLO_TWO_SIDES, MPI_Fint *comm, MPI_Fint *ierr)) {
   setError(ierr, MPI_Alltoall(KOLO_BOTH_SIDES, PMPI_Comm_f2c(*comm)));
 }
+
+// Memory that C allocated may be freed from Fortran.
+KOLO_FORTRAN(free_mem, FREE_MEM, (char *base, MPI_Fint *ierr)) { setError(ierr, MPI_Free_mem(base)); }

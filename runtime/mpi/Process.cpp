@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -22,7 +23,8 @@ struct State {
   int probedTag = 32767; // no program is likely to use it
   int keyval = MPI_KEYVAL_INVALID;
   std::mutex mutex;
-  std::set<Carrier *> carriers; // of communicators that were not freed yet
+  std::set<Carrier *> carriers;                    // of communicators that were not freed yet
+  std::map<const void *, runtime::Window> windows; // by address
 };
 
 // Not destroyed: MPI may call back after static objects are gone.
@@ -153,6 +155,40 @@ Carrier *carrierOf(MPI_Comm communicator) {
   OwnCalls own;
   last = {handle, attachCarrier(communicator), freed};
   return last.carrier;
+}
+
+void *allocateWindow(MPI_Aint sizeBytes) {
+  // A window takes descriptors and mappings in every process, so small and numerous memory stays ordinary.
+  constexpr MPI_Aint leastBytes = 16384;
+  constexpr size_t mostWindows = 64;
+  std::scoped_lock lock(state().mutex);
+  if (sizeBytes < leastBytes || state().windows.size() >= mostWindows)
+    return nullptr;
+  Result<runtime::Window> window = runtime::Window::create(static_cast<size_t>(sizeBytes));
+  if (!window.isOk())
+    return nullptr;
+  void *memory = window->data();
+  for (Carrier *carrier : state().carriers)
+    carrier->adopt(*window);
+  state().windows.emplace(memory, std::move(window).value());
+  return memory;
+}
+
+bool freeWindow(const void *memory) {
+  std::scoped_lock lock(state().mutex);
+  auto found = state().windows.find(memory);
+  if (found == state().windows.end())
+    return false;
+  for (Carrier *carrier : state().carriers)
+    carrier->drop(found->second);
+  state().windows.erase(found);
+  return true;
+}
+
+void adoptAll(Carrier &carrier) {
+  std::scoped_lock lock(state().mutex);
+  for (const auto &[address, window] : state().windows)
+    carrier.adopt(window);
 }
 
 void driveMpi() {

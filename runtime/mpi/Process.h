@@ -34,6 +34,13 @@ public:
 /// The carrier that hangs on this communicator; made when there is none. Null for MPI_COMM_NULL and where MPI refuses.
 Carrier *carrierOf(MPI_Comm communicator);
 
+/// Memory for MPI_Alloc_mem that peers access directly; null: the caller forwards.
+void *allocateWindow(MPI_Aint sizeBytes);
+/// Whether the memory was such, and is freed now.
+bool freeWindow(const void *memory);
+/// Gives a new carrier's communicator all of that memory.
+void adoptAll(Carrier &carrier);
+
 /// Lets MPI make progress. For waits.
 void driveMpi();
 

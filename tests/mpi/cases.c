@@ -280,6 +280,28 @@ static void randomCalls(void) {
   free(out);
 }
 
+/* Memory that MPI allocates, before and after the ranks are connected, and at some ranks only. */
+static void allocated(void) {
+  enum { count = 40000 };
+  for (int time = 0; time < 6; ++time) {
+    double *in = NULL, *out = NULL, *ordinary = malloc(sizeof(double) * count);
+    MPI_Alloc_mem(sizeof(double) * count, MPI_INFO_NULL, &in);
+    MPI_Alloc_mem(sizeof(double) * count, MPI_INFO_NULL, &out);
+    double *result = time == 4 && rank == 1 ? ordinary : out;
+    for (int i = 0; i < count; ++i)
+      in[i] = rank + i;
+    for (int call = 0; call < 3; ++call) {
+      MPI_Allreduce(in, result, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+      for (int i = 0; i < count; ++i)
+        check(result[i] == size * (size - 1) / 2 + (double)size * i, "all-reduce in allocated memory");
+    }
+    MPI_Free_mem(in);
+    if (time != 5) /* the last one is never freed */
+      MPI_Free_mem(out);
+    free(ordinary);
+  }
+}
+
 static void add(void *in, void *inout, int *count, MPI_Datatype *type) {
   (void)type;
   for (int i = 0; i < *count; ++i)
@@ -354,9 +376,9 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(void);
   } cases[] = {
-      {"deadlock", deadlock},  {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
-      {"random", randomCalls}, {"forwarded", forwarded}, {"counts", counts},    {"death", death},
-      {"speed", speed}};
+      {"deadlock", deadlock},   {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
+      {"random", randomCalls},  {"forwarded", forwarded}, {"counts", counts},    {"death", death},
+      {"allocated", allocated}, {"speed", speed}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -69,6 +69,11 @@ class Cases(MpiTest):
         for ranks in (2, 4):
             self.expectCarried(10, ranks, self.program, "strided")
 
+    def test_memory_of_mpi_is_a_window(self):
+        for ranks in (2, 4):
+            output = self.expectCarried(15, ranks, self.program, "allocated", KOLO_DEBUG="info")
+            self.assertIn("MPI_Allreduce of 320000 bytes", output)
+
     def test_calls_in_place(self):
         for ranks in (2, 4):
             self.expectCarried(10, ranks, self.program, "in-place")

@@ -121,6 +121,10 @@ public:
   /// OutOfMemory: less memory is available; the runtime checks this before it touches memory. SystemError.
   Result<Window> allocate(size_t sizeBytes);
 
+  /// Makes the memory of a window of this process a window of this communicator too. Local. The memory lives until all
+  /// of its windows are destroyed. OutOfMemory.
+  Result<Window> adopt(const Window &window);
+
   /// Returns when every rank has entered. Collective, blocking. Mismatch, Timeout, PeerLost, Aborted.
   Status barrier();
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kolo/runtime/Export.h"
+#include "kolo/runtime/Status.h"
 
 #include <cstddef>
 #include <memory>
@@ -12,12 +13,15 @@ class CommunicatorState;
 struct WindowState;
 struct RemoteWindowState;
 
-/// Owns memory that Communicator::allocate made. The memory is zeroed, aligned to a page and already touched. From
-/// 2 MiB on it is on huge pages where the kernel has them. Communicator::run takes pointers to any byte of it.
-/// It may outlive its communicator. Destroy it only while no rank runs a call that uses it: after `run` or `barrier`
-/// has returned.
+/// Owns memory that Communicator::allocate or `create` made. The memory is zeroed, aligned to a page and already
+/// touched. From 2 MiB on it is on huge pages where the kernel has them. Communicator::run takes pointers to any byte
+/// of it. It may outlive its communicator. Destroy it only while no rank runs a call that uses it: after `run` or
+/// `barrier` has returned.
 class KOLO_RUNTIME_API Window {
 public:
+  /// Makes memory that belongs to no communicator, for Communicator::adopt. Errors as for Communicator::allocate.
+  static Result<Window> create(size_t sizeBytes);
+
   Window(Window &&) noexcept;
   Window &operator=(Window &&) noexcept;
   ~Window();
