@@ -71,6 +71,12 @@ class Explore(ToolTest):
                     self.assertGreaterEqual(ranked["seconds"], row["boundSeconds"] * 0.999)
                 self.assertRegex(row["ranked"][0]["name"], "^frontier")
 
+    def test_comes_near_the_bound_of_a_reduction_on_one_frontier_node(self):
+        found = json.loads(self.succeeds("explore", "reduce_scatter", "--machine", "frontier", "--bytes", "1G", "--json", "-"))
+        row = found["frontier"][0]
+        self.assertRegex(row["ranked"][0]["name"], "Trees")
+        self.assertGreater(row["boundSeconds"] / row["ranked"][0]["seconds"], 0.88)
+
     def test_gives_the_same_for_the_same_seed(self):
         first, second = (self.explored("all_to_all", "--nodes", "16", "--bytes", "1M", "--seed", "3", "--threads", threads)
                          for threads in ("1", "2"))
