@@ -72,7 +72,9 @@ private:
   double blocksOfLarger();
   LogicalResult walkBlock(Block &block, double times);
   LogicalResult walkLoop(scf::ForOp loop, double times);
+  LogicalResult walkTrips(scf::ForOp loop, int64_t first, int64_t trips, double times);
   bool varies(scf::ForOp loop);
+  bool isAlike(scf::ForOp loop, int64_t first, int64_t trips);
   Group groupFrom(Operation *first);
   LogicalResult addGroup(const Group &group, double times);
   FailureOr<SmallVector<Moves, 4>> movesOf(const Group &group);
@@ -160,11 +162,34 @@ LogicalResult Calculator::walkLoop(scf::ForOp loop, double times) {
   if (step < 1)
     return loop.emitError() << "a loop with a step of " << step;
   int64_t trips = upper > lower ? (upper - lower + step - 1) / step : 0;
-  bool isVarying = varies(loop);
-  for (int64_t trip = 0; trip < (isVarying ? trips : std::min<int64_t>(trips, 1)); ++trip) {
-    evaluator->set(loop.getInductionVar(), lower + trip * step);
-    if (failed(walkBlock(*loop.getBody(), isVarying ? times : times * double(trips))))
+  if (varies(loop))
+    return walkTrips(loop, lower, trips, times);
+  evaluator->set(loop.getInductionVar(), lower);
+  return trips > 0 ? walkBlock(*loop.getBody(), times * double(trips)) : success();
+}
+
+/// Whether the loop's statements move the same in all these trips. False also where that would be hard to say.
+bool Calculator::isAlike(scf::ForOp loop, int64_t first, int64_t trips) {
+  int64_t step = evaluator->get(loop.getStep());
+  IndexRanges ranges(*evaluator, loop.getInductionVar(), {first, first + (trips - 1) * step});
+  return llvm::all_of(*loop.getBody(), [&](Operation &op) {
+    ranges.execute(&op);
+    if (auto found = statements.find(&op); found != statements.end())
+      return !found->second->isEnumerated(*model) && found->second->isAlike(ranges);
+    return op.getNumRegions() == 0;
+  });
+}
+
+/// The last trip often differs from the others; else one half may differ from the other.
+LogicalResult Calculator::walkTrips(scf::ForOp loop, int64_t first, int64_t trips, double times) {
+  for (int64_t alike = trips; trips > 0; trips -= alike, alike *= 2) {
+    alike = std::min(alike, trips);
+    while (alike > 1 && !isAlike(loop, first, alike))
+      alike = alike == trips ? trips - 1 : alike / 2;
+    evaluator->set(loop.getInductionVar(), first);
+    if (failed(walkBlock(*loop.getBody(), times * double(alike))))
       return failure();
+    first += alike * evaluator->get(loop.getStep());
   }
   return success();
 }

@@ -78,6 +78,15 @@ bool StatementMoves::isEnumerated(const LoadModel &model) const {
   return false;
 }
 
+bool StatementMoves::isAlike(IndexRanges &ranges) {
+  for (Operation &op : *body)
+    ranges.execute(&op);
+  auto isOne = [&](Value value) { return ranges.isOne(value); };
+  auto transfer = dyn_cast<TransferOp>(statement.getOperation());
+  return llvm::all_of(sizes, isOne) && (!condition || isOne(condition)) &&
+         (!transfer || llvm::all_of(transfer.getAmounts(), isOne));
+}
+
 /// A flip of a dimension whose size is a multiple of twice the mask's highest bit stays inside.
 static bool flipStaysInside(int64_t mask, int64_t size) {
   return mask == 0 || (mask > 0 && size % (2 * int64_t(llvm::bit_floor(uint64_t(mask)))) == 0);

@@ -1,6 +1,7 @@
 // From a statement of a choreography to its moves on one mesh. Private to the closed form.
 #pragma once
 
+#include "compiler/cost/IndexRanges.h"
 #include "compiler/cost/Loads.h"
 #include "compiler/model/IndexEvaluator.h"
 
@@ -21,6 +22,10 @@ public:
   const std::vector<DimStep> &steps() const { return stepKinds; }
   /// Whether the ranks have to be told apart along some dimension.
   bool isEnumerated(const LoadModel &model) const;
+
+  /// Whether the moves are the same for all indices of a range, all arithmetic around the statement being executed. Not
+  /// for a statement whose ranks have to be told apart.
+  bool isAlike(IndexRanges &ranges);
 
   /// The moves of one execution, all arithmetic around the statement being executed. `blocks`: of the larger of one
   /// rank's buffers. Takes the number of enumerated moves from `budget`. Fails with a diagnostic.

@@ -145,6 +145,18 @@ TEST(Frontier, AnAllGatherByThreeLevelsGains70PercentByAPipeline) {
   EXPECT_LT(pipelined, 333.4);
 }
 
+// On the node's own graph, devices of different modules are one to three links apart, and the links between modules are
+// not alike: the phase among modules goes at the pace of its most loaded link.
+TEST(Frontier, AnAllGatherByThreeLevelsGainsByAPipelineOnTheNodesOwnLinksToo) {
+  test::Sizes mesh = {1, 4, 2};
+  double plain = gigabytesPerSecond(Prepared("threeLevelAllGather", mesh).on(frontier(), mesh), gib);
+  ClosedForm pipelined = Prepared("threeLevelAllGather", mesh, {.pipelineDepth = 16}).on(frontier(), mesh);
+  fmt::print("by three levels: {:.1f} GB/s, pipelined {:.1f}, limited by {}\n", plain,
+             gigabytesPerSecond(pipelined, gib), pipelined.predict(gib).bottleneck);
+  EXPECT_LT(plain, gigabytesPerSecond(pipelined, gib));
+  EXPECT_LT(gigabytesPerSecond(pipelined, gib), 333.4);
+}
+
 // HiCCL measured 8, 40 and 77 GB/s on 4 nodes, within 2 (Hidayetoglu et al., 2024). Those are figures of a real
 // network; a model knows no more than what its machine file says.
 TEST(Frontier, HicclsLadderIsClimbed) {
@@ -205,14 +217,13 @@ TEST_P(WholeOfFrontier, CostsNoMoreThanAFewNodes) {
   EXPECT_LT(large, 10e-3); // 1 ms on a machine that does nothing else
 }
 
-INSTANTIATE_TEST_SUITE_P(Closed, WholeOfFrontier,
-                         testing::Values(Growth{"ringAllGather", {64}, {75264}},
-                                         Growth{"railAllGather", {8, 8}, {9408, 8}},
-                                         Growth{"railRecursiveAllGather", {8, 8}, {8192, 8}},
-                                         Growth{"threeLevelAllReduce", {8, 4, 2}, {9408, 4, 2}},
-                                         Growth{"directAllToAll", {64}, {75264}},
-                                         Growth{"twoLevelAllToAll", {8, 8}, {9408, 8}}),
-                         [](const auto &info) { return std::string(info.param.algorithm); });
+INSTANTIATE_TEST_SUITE_P(
+    Closed, WholeOfFrontier,
+    testing::Values(Growth{"ringAllGather", {64}, {75264}}, Growth{"railAllGather", {8, 8}, {9408, 8}},
+                    Growth{"railRecursiveAllGather", {8, 8}, {8192, 8}},
+                    Growth{"threeLevelAllReduce", {8, 4, 2}, {9408, 4, 2}}, Growth{"directAllToAll", {64}, {75264}},
+                    Growth{"bruckAllToAll", {64}, {75264}}, Growth{"twoLevelAllToAll", {8, 8}, {9408, 8}}),
+    [](const auto &info) { return std::string(info.param.algorithm); });
 
 /// Frontier with 131,072 nodes.
 Machine hugeFrontier() {
@@ -237,6 +248,24 @@ TEST(ClosedForm, TakesTheTimeOfALoopWhoseStepsDifferFromEachOfThem) {
   ClosedForm cost = Prepared("pairwiseAllToAll", {64}).on(frontier(), {2048});
   EXPECT_GT(cost.seconds(gib), 0);
   EXPECT_EQ(cost.predict(gib).statements.back().executions, 2047);
+}
+
+TEST(ClosedForm, CountsTripsThatAreAlikeAndTheOneThatIsShorter) {
+  Prepared bruck("bruckAllToAll", {8});
+  for (int64_t n : {3, 5, 8, 64, 104, 1000}) {
+    int64_t runs = 0, distances = 0; // of distances with some bit, over all bits; those distances
+    for (int64_t bit = 1; bit < n; bit *= 2) {
+      runs += (n + bit - 1) / (2 * bit);
+      for (int64_t distance = 0; distance < n; ++distance)
+        distances += (distance & bit) != 0;
+    }
+    std::vector<StatementCost> statements = bruck.on(frontier(), {n}).predict(gib).statements;
+    ASSERT_EQ(statements.size(), 4u);
+    for (size_t copy : {1, 3}) {
+      EXPECT_EQ(statements[copy].executions, runs) << n << " ranks";
+      EXPECT_NEAR(statements[copy].bytes, 2.0 * double(distances) / double(n) * gib, 1) << n << " ranks";
+    }
+  }
 }
 
 TEST(ClosedForm, AddsUpToItsStatements) {
