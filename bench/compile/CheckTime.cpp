@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 using namespace kolo;
 using namespace kolo::bench;
@@ -78,12 +79,18 @@ bool printGrowth(const std::vector<dsl::Definition> &definitions) {
     const char *name;
     std::vector<Sizes> meshes;
   };
-  const Row rows[] = {{"hierarchicalAllReduce", {{2, 8}, {8, 8}, {32, 8}, {128, 8}, {512, 8}}},
-                      {"ringAllReduce", {{16}, {64}, {256}, {1024}, {4096}}},
-                      {"allPairsAllGather", {{16}, {64}, {256}, {1024}}},
-                      {"recursiveDoublingAllReduce", {{16}, {64}, {256}, {1024}, {4096}}},
-                      {"binomialReduce", {{16}, {64}, {128}}}};
-  fmt::print("| algorithm | mesh | seconds |\n|-|-|-|\n");
+  const Row rows[] = {{"hierarchicalAllReduce", {{128, 8}, {1024, 8}, {9408, 8}}},
+                      {"railAllGather", {{1024, 8}, {9408, 8}}},
+                      {"railRecursiveAllGather", {{1024, 8}, {8192, 8}}},
+                      {"twoLevelAllToAll", {{1024, 8}, {9408, 8}}},
+                      {"hierarchicalReduceScatter", {{1024, 8}, {9408, 8}}},
+                      {"threeLevelAllReduce", {{1024, 4, 2}, {9408, 4, 2}}},
+                      {"ringAllReduce", {{8192}, {75264}}},
+                      {"directAllToAll", {{8192}, {75264}}},
+                      {"bruckAllToAll", {{8192}, {75264}}},
+                      {"recursiveDoublingAllReduce", {{8192}, {65536}}},
+                      {"binomialReduce", {{512}, {4096}}}};
+  fmt::print("| algorithm | mesh | seconds | microseconds per rank and log2 of ranks |\n|-|-|-|-|\n");
   bool isFine = true;
   for (const Row &row : rows) {
     auto definition = std::ranges::find(definitions, row.name, &dsl::Definition::name);
@@ -91,7 +98,11 @@ bool printGrowth(const std::vector<dsl::Definition> &definitions) {
     for (const Sizes &mesh : row.meshes) {
       std::optional<double> time = timeOf(programs.program(), mesh);
       isFine &= time.has_value();
-      fmt::print("| {} | {} | {:.3f} |\n", row.name, fmt::join(mesh, " x "), time.value_or(0));
+      double numRanks = 1;
+      for (int64_t size : mesh)
+        numRanks *= double(size);
+      fmt::print("| {} | {} | {:.3f} | {:.2f} |\n", row.name, fmt::join(mesh, " x "), time.value_or(0),
+                 time.value_or(0) / (numRanks * std::log2(numRanks)) * 1e6);
       std::fflush(stdout);
     }
   }

@@ -5,14 +5,12 @@ using namespace mlir;
 
 namespace kolo {
 
-std::string describeInputs(int64_t chunk, const llvm::BitVector &ranks) {
-  constexpr unsigned mostListed = 8;
-  std::string text = "input chunk " + std::to_string(chunk) + " of rank" + (ranks.count() == 1 ? "" : "s");
-  unsigned numListed = 0;
-  for (unsigned rank : ranks.set_bits())
-    if (numListed++ < mostListed)
-      text += " " + std::to_string(rank);
-  return text + (numListed > mostListed ? " and " + std::to_string(numListed - mostListed) + " more" : "");
+std::string describeInputs(int64_t chunk, ArrayRef<int64_t> ranks) {
+  constexpr size_t mostListed = 8;
+  std::string text = "input chunk " + std::to_string(chunk) + " of rank" + (ranks.size() == 1 ? "" : "s");
+  for (int64_t rank : ranks.take_front(mostListed))
+    text += " " + std::to_string(rank);
+  return text + (ranks.size() > mostListed ? " and " + std::to_string(ranks.size() - mostListed) + " more" : "");
 }
 
 std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
@@ -25,7 +23,7 @@ std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
 }
 
 std::string ChunkContent::describe() const {
-  return isDefined() ? describeInputs(inputChunk, contributors) : "nothing";
+  return isDefined() ? describeInputs(inputChunk, SmallVector<int64_t>(contributors.set_bits())) : "nothing";
 }
 
 ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evaluator, int64_t root)

@@ -11,7 +11,7 @@
 namespace kolo {
 
 /// "input chunk 3 of ranks 0 1 4"; of many ranks, the first ones and how many more there are.
-std::string describeInputs(int64_t chunk, const llvm::BitVector &ranks);
+std::string describeInputs(int64_t chunk, llvm::ArrayRef<int64_t> ranks);
 
 /// Nothing, or a combination of one chunk of the inputs of some ranks.
 struct ChunkContent {

@@ -40,9 +40,9 @@ WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputCh
   llvm_unreachable("every collective is handled");
 }
 
-Contents::Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes)
-    : group(group), inputBuffer(inputBuffer), tracksOrder(tracksOrder), maxBytes(maxBytes) {
-  internRanks(BitVector(unsigned(group.numRanks())));
+Contents::Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes)
+    : group(group), moves(moves), inputBuffer(inputBuffer), tracksOrder(tracksOrder), maxBytes(maxBytes) {
+  internRanks({});
   intern({noCall});
 }
 
@@ -59,14 +59,13 @@ Contents::Id Contents::makeMistake(std::string text, Operation *op) {
   return intern({mistakeCall, false, uint32_t(mistakes.size() - 1)});
 }
 
-uint32_t Contents::internRanks(BitVector ranks) {
-  uint64_t hash = llvm::hash_combine_range(ranks.getData().begin(), ranks.getData().end());
-  hash &= INT64_MAX; // the largest keys are the map's own
+uint32_t Contents::internRanks(RankSet ranks) {
+  uint64_t hash = ranks.hash() & INT64_MAX; // the largest keys are the map's own
   auto &candidates = rankSetsByHash[hash];
   for (uint32_t candidate : candidates)
     if (rankSets[candidate] == ranks)
       return candidate;
-  numBytes += int64_t(ranks.getMemorySize());
+  numBytes += ranks.numBytes();
   candidates.push_back(uint32_t(rankSets.size()));
   rankSets.push_back(std::move(ranks));
   return candidates.back();
@@ -84,10 +83,8 @@ uint32_t Contents::internOrder(uint32_t a, uint32_t b) {
 Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
   if (isFull())
     return undefined;
-  BitVector ranks{unsigned(group.numRanks())};
-  ranks.set(unsigned(rank));
-  return intern(
-      {int8_t(call), false, uint32_t(chunk), internRanks(std::move(ranks)), internOrder(UINT32_MAX, uint32_t(rank))});
+  return intern({int8_t(call), false, uint32_t(chunk), internRanks(RankSet::single(moves.rows, rank)),
+                 internOrder(UINT32_MAX, uint32_t(rank))});
 }
 
 Contents::Id Contents::combine(Id a, Id b, Operation *op) {
@@ -101,11 +98,9 @@ Contents::Id Contents::combine(Id a, Id b, Operation *op) {
   if (!fits)
     return makeMistake("combines " + describe(a) + " with " + describe(b), op);
   auto [known, isNew] = unions.try_emplace({left.ranks, right.ranks}, UINT32_MAX);
-  if (isNew && !rankSets[left.ranks].anyCommon(rankSets[right.ranks])) {
-    BitVector all = rankSets[left.ranks];
-    all |= rankSets[right.ranks];
-    known->second = internRanks(std::move(all));
-  }
+  if (isNew)
+    if (std::optional<RankSet> all = rankSets[left.ranks].uniteDisjoint(rankSets[right.ranks]))
+      known->second = internRanks(std::move(*all));
   if (known->second == UINT32_MAX)
     return makeMistake("counts a contribution twice: combines " + describe(a) + " with " + describe(b), op);
   return intern({left.call, false, left.chunk, known->second,
@@ -153,10 +148,7 @@ uint32_t Contents::translateRanks(int64_t element, uint32_t ranks, bool isBack) 
   auto [known, isNew] = movedSets.try_emplace(movedKey(element, isBack, ranks), 0);
   if (!isNew)
     return known->second;
-  BitVector moved{unsigned(group.numRanks())};
-  for (unsigned rank : rankSets[ranks].set_bits())
-    moved.set(unsigned(moveRank(element, rank, isBack)));
-  return known->second = internRanks(std::move(moved));
+  return known->second = internRanks(rankSets[ranks].moved(moves.rows, moves.move(element, isBack)));
 }
 
 uint32_t Contents::translateOrder(int64_t element, uint32_t order, bool isBack) {
@@ -174,12 +166,11 @@ uint32_t Contents::translateOrder(int64_t element, uint32_t order, bool isBack) 
   return movedOrders[key] = result;
 }
 
-bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, const BitVector &groupMembers) const {
+bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const {
   const Node &node = nodes[content];
   if (node.call != call || node.chunk != wanted.inputChunk || node.isDivided != wanted.isDivided)
     return false;
-  const BitVector &ranks = rankSets[node.ranks];
-  return wanted.rank < 0 ? ranks == groupMembers : ranks.count() == 1 && ranks.test(unsigned(wanted.rank));
+  return rankSets[node.ranks] == (wanted.rank < 0 ? groupMembers : RankSet::single(moves.rows, wanted.rank));
 }
 
 Operation *Contents::mistakeOf(Id content) const {
@@ -195,7 +186,7 @@ std::string Contents::describe(Id content) const {
     return "nothing";
   if (node.call == mistakeCall)
     return "what " + mistakes[node.chunk].text;
-  std::string text = describeInputs(node.chunk, rankSets[node.ranks]);
+  std::string text = describeInputs(node.chunk, rankSets[node.ranks].members(moves.rows));
   if (node.call > 0)
     text += " in the " + ordinal(node.call) + " call";
   return text + (node.isDivided ? ", divided for an average" : "");

@@ -2,9 +2,8 @@
 // channel programs.
 #pragma once
 
-#include "compiler/model/RankGroup.h"
-
-#include "llvm/ADT/BitVector.h"
+#include "compiler/check/GroupMoves.h"
+#include "compiler/check/RankSet.h"
 
 namespace kolo {
 
@@ -37,8 +36,9 @@ std::string ordinal(int64_t call);
 class Contents {
 public:
   /// Sets of ranks may take `maxBytes`. Beyond, `isFull` says so, and the contents mean nothing any more.
-  Contents(const RankGroup &group, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes);
+  Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes);
   bool isFull() const { return numBytes > maxBytes; }
+  int64_t bytes() const { return numBytes; }
 
   using Id = uint32_t;
   static constexpr Id undefined = 0;
@@ -59,7 +59,7 @@ public:
   }
 
   /// Whether these are the wanted contributions of this call, in whatever order.
-  bool isWanted(Id content, const WantedContent &wanted, int64_t call, const llvm::BitVector &groupMembers) const;
+  bool isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const;
   std::string describe(Id content) const;
   /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
@@ -77,7 +77,7 @@ private:
   };
   Id intern(const Node &node);
   Id makeMistake(std::string text, mlir::Operation *op);
-  uint32_t internRanks(llvm::BitVector ranks);
+  uint32_t internRanks(RankSet ranks);
   uint32_t internOrder(uint32_t a, uint32_t b);
   Id translate(int64_t element, Id content, bool isBack);
   uint32_t translateRanks(int64_t element, uint32_t ranks, bool isBack);
@@ -88,12 +88,13 @@ private:
 
   using Pair = std::pair<uint64_t, uint64_t>;
   const RankGroup &group;
+  GroupMoves &moves;
   uint32_t inputBuffer;
   bool tracksOrder;
   int64_t maxBytes, numBytes = 0;
   std::vector<Node> nodes;
   Numbering<Pair> nodeNumbers;
-  std::vector<llvm::BitVector> rankSets;
+  std::vector<RankSet> rankSets;
   llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> rankSetsByHash;
   std::vector<std::pair<uint32_t, uint32_t>> orders; // two earlier orders, or UINT32_MAX and a rank
   Numbering<Pair> orderNumbers;

@@ -25,12 +25,13 @@ void Interleaving::need(int64_t rank, uint32_t numSteps) {
 }
 
 uint32_t Interleaving::timeOfSignal(int64_t sender, int64_t receiver, int32_t semaphore, uint64_t number) {
-  const std::vector<Event> &events = traced.traces[traced.group.orbitOf(sender)].events;
-  int64_t target = traced.group.moveBack(sender, receiver);
-  std::vector<uint32_t> positions;
-  for (auto [i, event] : llvm::enumerate(events))
-    if (event.kind == EventKind::Signal && event.semaphore == semaphore && event.peer == target)
-      positions.push_back(uint32_t(i) + 1);
+  if (signals.empty())
+    for (auto [orbit, trace] : llvm::enumerate(traced.traces))
+      for (auto [i, event] : llvm::enumerate(trace.events))
+        if (event.kind == EventKind::Signal)
+          signals[{int64_t(orbit), event.semaphore, event.peer}].push_back(uint32_t(i) + 1);
+  const std::vector<uint32_t> &positions =
+      signals[{int64_t(traced.group.orbitOf(sender)), semaphore, traced.group.moveBack(sender, receiver)}];
   return uint32_t(number / positions.size()) * stepsPerCall(sender) + positions[number % positions.size()];
 }
 
@@ -81,7 +82,21 @@ std::vector<Moment> Interleaving::putsFor(const Moment &moment) {
   return result;
 }
 
-void Interleaving::computePast(const Moment &a, const Moment &b) {
+/// All ranks come to the `enter` of a call before one passes it.
+void Interleaving::needEnter(int64_t call) {
+  neededEnters.resize(std::max(neededEnters.size(), size_t(call) + 1));
+  if (neededEnters[size_t(call)])
+    return;
+  neededEnters[size_t(call)] = true;
+  for (size_t rank = 0; rank < needed.size(); ++rank)
+    need(int64_t(rank), timeOfEnter(int64_t(rank), call));
+}
+
+/// False if it is too long.
+bool Interleaving::computePast(const Moment &a, const Moment &b) {
+  uint64_t numLooked = 0;
+  neededEnters.clear();
+  pending.clear();
   needed.assign(size_t(tracer.numRanks()), 0);
   looked.assign(needed.size(), 0);
   numWaited.clear();
@@ -92,10 +107,11 @@ void Interleaving::computePast(const Moment &a, const Moment &b) {
     int64_t rank = pending.back();
     pending.pop_back();
     for (uint32_t &time = looked[size_t(rank)]; time < needed[size_t(rank)]; ++time) {
+      if (++numLooked > mostSteps)
+        return false;
       const Event *event = eventAt({int32_t(rank), time});
       if (event && event->kind == EventKind::Enter)
-        for (size_t other = 0; other < needed.size(); ++other)
-          need(int64_t(other), timeOfEnter(int64_t(other), callOf({int32_t(rank), time})));
+        needEnter(callOf({int32_t(rank), time}));
       for (const Moment &put : putsFor({int32_t(rank), time}))
         need(put.rank, put.time + 1);
       if (!event || event->kind != EventKind::Wait)
@@ -105,20 +121,24 @@ void Interleaving::computePast(const Moment &a, const Moment &b) {
       need(sender, timeOfSignal(sender, rank, event->semaphore, numWaited[size_t(rank)][key]++) + 1);
     }
   }
+  return true;
 }
 
-uint64_t Interleaving::pastSize(const Moment &a, const Moment &b) {
-  computePast(a, b);
+std::optional<uint64_t> Interleaving::pastSize(const Moment &a, const Moment &b) {
+  if (!computePast(a, b))
+    return std::nullopt;
   uint64_t size = 0;
   for (uint32_t steps : needed)
     size += steps;
   return size;
 }
 
-std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t maxSteps) {
-  computePast(a, b);
+std::optional<std::vector<Step>> Interleaving::past(const Moment &a, const Moment &b, size_t maxSteps) {
+  if (!computePast(a, b))
+    return std::nullopt;
   std::vector<Step> steps;
   std::vector<uint32_t> done(needed.size(), 0);
+  std::map<int64_t, size_t> numAtEnter;                        // by call: ranks that came to their `enter`
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, int64_t> sent; // signals that nobody waited for yet
   auto channel = [](int32_t semaphore, int64_t from, int64_t to) {
     return std::pair(uint64_t(semaphore), uint64_t(from) << 32 | uint64_t(to));
@@ -131,10 +151,8 @@ std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t ma
       ++sent[channel(event->semaphore, peer, rank)];
       return false;
     }
-    if (event && event->kind == EventKind::Enter)
-      for (size_t other = 0; other < done.size(); ++other)
-        if (done[other] < timeOfEnter(int64_t(other), callOf(moment)))
-          return false;
+    if (event && event->kind == EventKind::Enter && numAtEnter[callOf(moment)] < done.size())
+      return false;
     if (llvm::any_of(putsFor(moment), [&](const Moment &put) { return done[size_t(put.rank)] <= put.time; }))
       return false;
     if (event && event->kind == EventKind::Signal)
@@ -147,7 +165,9 @@ std::vector<Step> Interleaving::past(const Moment &a, const Moment &b, size_t ma
       steps.push_back(
           {rank, callOf(moment), describe(moment), op ? op->getLoc() : Location(tracer.program().program.getLoc())});
     }
-    ++done[size_t(rank)];
+    Moment next{moment.rank, ++done[size_t(rank)]};
+    if (const Event *after = eventAt(next); after && after->kind == EventKind::Enter)
+      ++numAtEnter[callOf(next)];
     return true;
   };
   for (bool didStep = true; didStep;) {

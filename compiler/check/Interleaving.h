@@ -13,10 +13,12 @@ class Interleaving {
 public:
   Interleaving(const Tracer &tracer, const TracedGroup &traced) : tracer(tracer), traced(traced) {}
 
-  /// Number of steps, over all ranks, that must come before both moments.
-  uint64_t pastSize(const Moment &a, const Moment &b);
-  /// The signals, waits and calls of that past, in an order that can happen; the last `maxSteps` of them.
-  std::vector<Step> past(const Moment &a, const Moment &b, size_t maxSteps);
+  /// Number of steps, over all ranks, that must come before both moments; nothing if there are more than `mostSteps`.
+  std::optional<uint64_t> pastSize(const Moment &a, const Moment &b);
+  /// The signals, waits and calls of that past, in an order that can happen; the last `maxSteps` of them. Nothing if
+  /// the past is too long.
+  std::optional<std::vector<Step>> past(const Moment &a, const Moment &b, size_t maxSteps);
+  static constexpr uint64_t mostSteps = 1 << 22;
   /// One step in words, for `moment`.
   std::string describe(const Moment &moment) const;
   /// The op of a moment; null for the application's.
@@ -29,7 +31,7 @@ private:
   }
   /// Null for the application's steps.
   const Event *eventAt(const Moment &moment) const;
-  void computePast(const Moment &a, const Moment &b);
+  bool computePast(const Moment &a, const Moment &b);
   void need(int64_t rank, uint32_t numSteps);
   bool readsPackets(const Event *event) const;
   void findPuts();
@@ -37,11 +39,14 @@ private:
   std::vector<Moment> putsFor(const Moment &moment);
   uint32_t timeOfEnter(int64_t rank, int64_t call) const;
   uint32_t timeOfSignal(int64_t sender, int64_t receiver, int32_t semaphore, uint64_t number);
+  void needEnter(int64_t call);
 
   const Tracer &tracer;
   const TracedGroup &traced;
   std::vector<uint32_t> needed, looked; // steps of every rank that belong to the past, and those that were looked at
   std::vector<int64_t> pending;         // ranks with steps to look at
+  std::vector<bool> neededEnters;       // by call
+  std::map<std::array<int64_t, 3>, std::vector<uint32_t>> signals; // positions, by orbit, semaphore and target
   std::vector<llvm::DenseMap<uint64_t, uint64_t>> numWaited;
   std::map<std::array<int64_t, 4>, Moment> puts; // of packets, in the first call, by owner, buffer, chunk and part
 };

@@ -22,6 +22,7 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
   expandBox(trace, event.destination, tracer.grids()[event.destination.buffer], destinationChunks);
   if (sourceOwner == destinationOwner && event.source.buffer == event.destination.buffer)
     checkOverlap(orbit, event);
+  work += int64_t(sourceChunks.size());
   // All sources first: what is written here is not what is read here.
   std::vector<Contents::Id> moved;
   moved.reserve(sourceChunks.size());
@@ -108,7 +109,9 @@ void VectorClockRun::endCall(size_t orbit, int64_t call) {
   std::optional<uint32_t> output = tracer.bufferOf(BufferRole::Output);
   if (!output || !tracer.exists(rank, BufferRole::Output))
     return;
-  BitVector members = groupMembers(rank);
+  ArrayRef<int64_t> groupDims = tracer.program().program.getCollective().getGroupDims();
+  RankSet members = RankSet::group(moves.rows, {tracer.mesh().data(), tracer.mesh().size()},
+                                   {groupDims.data(), groupDims.size()}, rank);
   for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; ++chunk) {
     auto [outer, place] = tracer.resolve(rank, *output, chunk);
     for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
@@ -124,20 +127,6 @@ void VectorClockRun::endCall(size_t orbit, int64_t call) {
       result.wrongOutput = {rank, call, chunk, contents.describe(cell.content), text, contents.mistakeOf(cell.content)};
     }
   }
-}
-
-BitVector VectorClockRun::groupMembers(int64_t rank) const {
-  BitVector members{unsigned(tracer.numRanks())};
-  auto groupDims = tracer.program().program.getCollective().getGroupDims();
-  auto mine = tracer.coordinatesOf(rank);
-  for (int64_t other = 0; other < tracer.numRanks(); ++other) {
-    auto theirs = tracer.coordinatesOf(other);
-    bool isMember = true;
-    for (size_t dim = 0; dim < mine.size(); ++dim)
-      isMember &= mine[dim] == theirs[dim] || llvm::is_contained(groupDims, int64_t(dim));
-    members[unsigned(other)] = isMember;
-  }
-  return members;
 }
 
 /// Whether the ranks of a group combined every output chunk that all of them hold in one order.

@@ -8,10 +8,14 @@ namespace kolo {
 struct VectorClockRun::SharedClock {
   SharedClock(const Clock &now, int64_t &total) : clock(now), totalBytes(total) { total += size(); }
   ~SharedClock() { totalBytes -= size(); }
-  int64_t size() const { return int64_t(clock.size() * sizeof(uint32_t)); }
-  Clock clock;
+  /// No more than a plain clock's, which is what small meshes are measured by.
+  int64_t size() const { return std::min(clock.numBytes(), clock.numRanks() * int64_t(sizeof(uint32_t))); }
+  const Clock clock;
   int64_t &totalBytes;
 };
+
+/// Reads of a chunk that are looked up by rank.
+static constexpr size_t manyReads = 16;
 
 static uint64_t channelKey(int32_t semaphore, int64_t peer) {
   return uint64_t(uint32_t(semaphore)) << 32 | uint64_t(peer);
@@ -27,25 +31,28 @@ static int64_t numPlacesOf(const BufferInfo &buffer, const Grid &grid) {
 }
 
 bool VectorClockRun::isTooLarge(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options) {
-  auto numOrbits = double(traced.traces.size());
-  double numPlaces = 0;
+  auto numOrbits = double(traced.traces.size()), numRanks = double(tracer.numRanks());
+  double numPlaces = 0, numWaits = 0;
   for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids()))
     numPlaces += double(numPlacesOf(buffer, grid));
-  return numOrbits * double(tracer.numRanks()) * sizeof(uint32_t) > double(options.maxBytes) ||
-         numOrbits * numPlaces * sizeof(Cell) > double(options.maxChunkBytes());
+  for (const Trace &trace : traced.traces)
+    numWaits += double(llvm::count_if(trace.events, [](const Event &event) {
+      return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
+    }));
+  return numOrbits * numRanks * sizeof(uint32_t) > double(options.maxBytes) ||
+         numOrbits * numPlaces * sizeof(Cell) > double(options.maxChunkBytes()) ||
+         numWaits * numRanks * double(numCalls(tracer)) > double(options.maxWork);
 }
 
 VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
-      contents(group, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder(), options.maxChunkBytes()),
-      states(traced.traces.size()) {
-  for (RankState &state : states) {
-    state.clock.assign(size_t(tracer.numRanks()), 0);
-    for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids())) {
-      auto numPlaces = size_t(numPlacesOf(buffer, grid));
-      state.cells.emplace_back(numPlaces);
-      state.packets.emplace_back(buffer.role == BufferRole::Packets ? numPlaces : 0);
-    }
+      moves(group, tracer.mesh()),
+      contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder(), options.maxChunkBytes()) {
+  states.reserve(traced.traces.size());
+  for (size_t orbit = 0; orbit < traced.traces.size(); ++orbit) {
+    states.emplace_back(moves.rows);
+    states.back().cells.resize(tracer.grids().size());
+    states.back().packets.resize(tracer.grids().size());
   }
 }
 
@@ -54,13 +61,23 @@ VectorClockRun::~VectorClockRun() {
 }
 
 VectorClockResult VectorClockRun::run() {
-  for (bool didAdvance = true; didAdvance && !result.outOfMemory;) {
+  for (bool didAdvance = true; didAdvance && !result.ended;) {
     didAdvance = false;
-    for (size_t orbit = 0; orbit < states.size() && !result.outOfMemory; ++orbit)
+    for (size_t orbit = 0; orbit < states.size() && !result.ended; ++orbit)
       didAdvance |= advance(orbit);
   }
+  if (!result.ended)
+    findBlocked();
+  if (hasLostPackets) // the lost packets' conflict explains the wait
+    result.blocked.clear();
+  if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.ended)
+    result.ranksAgreeBitwise = agreeBitwise();
+  return std::move(result);
+}
+
+void VectorClockRun::findBlocked() {
   for (size_t orbit = 0; orbit < states.size(); ++orbit) {
-    if (result.outOfMemory || states[orbit].time == calls * stepsPerCall(orbit))
+    if (states[orbit].time == calls * stepsPerCall(orbit))
       continue;
     const Event &event = traced.traces[orbit].events[states[orbit].time % stepsPerCall(orbit) - 1];
     if (event.kind == EventKind::Enter) // its peers never come here: they wait for ever
@@ -74,31 +91,45 @@ VectorClockResult VectorClockRun::run() {
     result.blocked.push_back(
         {{rank, states[orbit].time}, int64_t(states[group.orbitOf(event.peer)].signals[key].size())});
   }
-  if (hasLostPackets) // the lost packets' conflict explains the wait
-    result.blocked.clear();
-  if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.outOfMemory)
-    result.ranksAgreeBitwise = agreeBitwise();
-  return std::move(result);
 }
 
 /// Runs a rank, and with it its orbit, until it has to wait. Whether it took a step.
 bool VectorClockRun::advance(size_t orbit) {
   bool didStep = false;
-  while (states[orbit].time < calls * stepsPerCall(orbit) && step(orbit)) {
-    didStep = true;
-    if (clockBytes > options.maxBytes || contents.isFull()) {
-      result.outOfMemory = true;
+  while (states[orbit].time < calls * stepsPerCall(orbit)) {
+    if (isBeyondLimits()) {
+      endEarly(orbit);
       break;
     }
+    if (!step(orbit))
+      break;
+    didStep = true;
+    ++numSteps;
+    ++work;
   }
   return didStep;
+}
+
+bool VectorClockRun::isBeyondLimits() {
+  return (work > options.maxWork && !options.prefersSmallMeshes) || clockBytes > options.maxBytes ||
+         cellBytes > options.maxChunkBytes() || contents.isFull();
+}
+
+void VectorClockRun::endEarly(size_t orbit) {
+  int64_t numInAll = 0;
+  for (size_t each = 0; each < states.size(); ++each)
+    numInAll += calls * stepsPerCall(each);
+  double share = std::max({double(work) / double(options.maxWork), double(clockBytes) / double(options.maxBytes),
+                           double(cellBytes) / double(options.maxChunkBytes()),
+                           double(contents.bytes()) / double(options.maxChunkBytes())});
+  share *= double(numInAll) / double(std::max<int64_t>(numSteps, 1));
+  result.ended = EndedEarly{{group.representatives()[orbit], states[orbit].time}, numSteps, numInAll, share};
 }
 
 bool VectorClockRun::step(size_t orbit) {
   RankState &state = states[orbit];
   uint32_t steps = stepsPerCall(orbit), position = state.time % steps;
   int64_t call = currentCall = state.time / steps;
-  state.clock[size_t(group.representatives()[orbit])] = state.time;
   if (position == 0) {
     startCall(orbit, call);
   } else if (position == steps - 1) {
@@ -159,26 +190,26 @@ bool VectorClockRun::wait(size_t orbit, const Event &event) {
   if (found == states[sender].signals.end() || numWaited >= found->second.size())
     return false;
   Signal &signal = found->second[numWaited++];
-  join(state.clock, signal, event.peer);
-  state.shared.reset();
+  join(state, signal, event.peer);
   signal.clock.reset(); // each signal is waited for once
   arrive(sender, target, signal.numPuts, state.time);
   return true;
 }
 
 /// From now on this rank knows what the rank that signalled knew.
-void VectorClockRun::join(Clock &clock, const Signal &signal, int64_t sender) {
+void VectorClockRun::join(RankState &state, const Signal &signal, int64_t sender) {
+  static const RowMove stay;
   const Clock &other = signal.clock->clock;
-  if (group.isRepresentative(sender)) {
-    for (size_t rank = 0; rank < clock.size(); ++rank)
-      clock[rank] = std::max(clock[rank], other[rank]);
-  } else {
-    for (size_t rank = 0; rank < clock.size(); ++rank) {
-      uint32_t &mine = clock[size_t(group.move(sender, int64_t(rank)))];
-      mine = std::max(mine, other[rank]);
-    }
-  }
-  clock[size_t(sender)] = std::max(clock[size_t(sender)], signal.time + 1);
+  state.clock.join(other, group.isRepresentative(sender) ? stay : moves.move(sender, false));
+  state.clock.raise(sender, signal.time + 1);
+  state.shared.reset();
+  work += other.numPieces();
+}
+
+/// Whether a rank, a representative, knows that another rank has taken the step with this number.
+bool VectorClockRun::isOver(size_t orbit, int64_t rank, uint32_t time) const {
+  const RankState &state = states[orbit];
+  return (rank == group.representatives()[orbit] ? state.time : state.clock.at(rank)) > time;
 }
 
 /// The puts that were issued before a signal to the same peer are over when that peer has waited for it.
@@ -207,10 +238,22 @@ bool VectorClockRun::enter(size_t orbit) {
     state.enterTimes.push_back(state.time);
   if (llvm::any_of(states, [&](const RankState &other) { return other.enterTimes.size() <= call; }))
     return false;
-  for (size_t rank = 0; rank < state.clock.size(); ++rank)
-    state.clock[rank] = std::max(state.clock[rank], states[group.orbitOf(int64_t(rank))].enterTimes[call]);
+  state.clock.join(clockOfEnter(), {});
   state.shared.reset();
   return true;
+}
+
+/// What all ranks know that have passed the `enter` of this call.
+const Clock &VectorClockRun::clockOfEnter() {
+  auto call = size_t(currentCall);
+  if (enterClocks.size() == call) {
+    std::vector<uint32_t> times(size_t(tracer.numRanks()));
+    for (size_t rank = 0; rank < times.size(); ++rank)
+      times[rank] = states[group.orbitOf(int64_t(rank))].enterTimes[call];
+    enterClocks.emplace_back(moves.rows, times);
+    work += tracer.numRanks();
+  }
+  return enterClocks[call];
 }
 
 /// A packet may replace neither a packet of the same call, nor one that its owner has not read.
@@ -243,14 +286,29 @@ bool VectorClockRun::receivePackets(size_t orbit, const Event &event) {
     if (packet.isRead)
       continue;
     packet.isRead = true;
-    join(state.clock, {packet.clock, packet.time, 0}, packet.rank);
+    join(state, {packet.clock, packet.time, 0}, packet.rank);
     packet.clock.reset();
     PutState &put = states[group.orbitOf(packet.rank)].puts.find(packet.time)->second;
     if (--put.numUnread == 0)
       put.waitTime = state.time;
   }
-  state.shared.reset();
   return true;
+}
+
+template <typename Place> Place &VectorClockRun::placeOf(std::vector<Place> &places, uint32_t buffer, size_t number) {
+  if (places.empty()) {
+    places.resize(size_t(numPlacesOf(tracer.program().buffers[buffer], tracer.grids()[buffer])));
+    cellBytes += int64_t(places.size() * sizeof(Place));
+  }
+  return places[number];
+}
+
+VectorClockRun::Cell &VectorClockRun::cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
+  return placeOf(states[group.orbitOf(owner)].cells[buffer], buffer, packetNumber(owner, buffer, chunk, part));
+}
+
+VectorClockRun::Packet &VectorClockRun::packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
+  return placeOf(states[group.orbitOf(owner)].packets[buffer], buffer, packetNumber(owner, buffer, chunk, part));
 }
 
 size_t VectorClockRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
@@ -263,19 +321,16 @@ size_t VectorClockRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chun
 /// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as
 /// seen by the owner's representative.
 VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, size_t orbit, int64_t owner) const {
-  const RankState &state = states[orbit];
   int64_t rank = group.move(owner, entry.rank);
-  if (!entry.isPut) {
-    bool isOver = rank == group.representatives()[orbit] || state.clock[size_t(rank)] > entry.time;
-    return isOver ? Order::Settled : Order::None;
-  }
+  if (!entry.isPut)
+    return rank == group.representatives()[orbit] || isOver(orbit, rank, entry.time) ? Order::Settled : Order::None;
   const PutState &put = states[group.orbitOf(entry.rank)].puts.find(entry.time)->second;
-  if (put.flushTime != UINT32_MAX && state.clock[size_t(rank)] > put.flushTime)
+  if (put.flushTime != UINT32_MAX && isOver(orbit, rank, put.flushTime))
     return Order::Settled;
   int64_t target = group.move(owner, group.move(entry.rank, put.target));
-  if (put.waitTime != UINT32_MAX && state.clock[size_t(target)] > put.waitTime)
+  if (put.waitTime != UINT32_MAX && isOver(orbit, target, put.waitTime))
     return Order::Settled;
-  bool isHidden = put.hiddenWaitTime != UINT32_MAX && state.clock[size_t(target)] > put.hiddenWaitTime;
+  bool isHidden = put.hiddenWaitTime != UINT32_MAX && isOver(orbit, target, put.hiddenWaitTime);
   return isHidden ? Order::HiddenByTransport : Order::None;
 }
 
@@ -295,18 +350,42 @@ void VectorClockRun::access(const Access &access, int64_t chunk, Cell &cell) {
   if (access.isWrite || !isPackets(access.buffer)) // packets were waited for: see receivePackets
     check(cell.lastWrite, true);
   if (!access.isWrite) {
-    for (Entry &read : cell.reads)
-      if (read.rank == entry.rank && !read.isPut && !entry.isPut) {
-        read = entry; // a later read of the same rank comes after the earlier one
-        return;
-      }
-    cell.reads.push_back(entry);
+    addRead(cell, entry);
     return;
   }
   for (const Entry &read : cell.reads)
     check(read, false);
+  work += int64_t(cell.reads.size());
+  if (cell.reads.size() >= manyReads)
+    readPlaces.erase(&cell);
   cell.reads.clear();
   cell.lastWrite = entry;
+}
+
+/// A rank's read since the last write, other than by a put.
+VectorClockRun::Entry *VectorClockRun::readOf(Cell &cell, int32_t rank) {
+  if (cell.reads.size() < manyReads) {
+    Entry *found = llvm::find_if(cell.reads, [&](const Entry &read) { return read.rank == rank && !read.isPut; });
+    return found == cell.reads.end() ? nullptr : found;
+  }
+  auto &places = readPlaces[&cell];
+  if (places.empty())
+    for (auto [place, read] : llvm::enumerate(cell.reads))
+      if (!read.isPut)
+        places.try_emplace(read.rank, uint32_t(place));
+  auto found = places.find(rank);
+  return found == places.end() ? nullptr : &cell.reads[found->second];
+}
+
+/// A later read of the same rank comes after the earlier one, and takes its place.
+void VectorClockRun::addRead(Cell &cell, const Entry &read) {
+  if (Entry *earlier = read.isPut ? nullptr : readOf(cell, read.rank)) {
+    *earlier = read;
+    return;
+  }
+  if (!read.isPut && cell.reads.size() >= manyReads)
+    readPlaces[&cell][read.rank] = uint32_t(cell.reads.size());
+  cell.reads.push_back(read);
 }
 
 void VectorClockRun::report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order) {

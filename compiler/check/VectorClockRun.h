@@ -5,6 +5,7 @@
 // interleaving. The order of events is therefore the same in all of them, and one run decides about all.
 #pragma once
 
+#include "compiler/check/Clock.h"
 #include "compiler/check/Contents.h"
 #include "compiler/check/Verdict.h"
 
@@ -41,9 +42,16 @@ struct WrongOutput {
   mlir::Operation *op; // that wrote it; null if no op wrote the wanted content
 };
 
+/// Where a run ended that took more than the options allow.
+struct EndedEarly {
+  Moment moment;              // the first step that it did not take
+  int64_t numSteps, numInAll; // that it took, and that there are, of all representatives
+  double share;               // of what is allowed, that all steps would take if they went on as these did
+};
+
 /// What a run found. The first problem in this order counts.
 struct VectorClockResult {
-  bool outOfMemory = false;
+  std::optional<EndedEarly> ended;
   std::vector<Blocked> blocked;
   std::vector<Conflict> conflicts; // one per pair of ops
   std::optional<WrongOutput> wrongOutput;
@@ -52,7 +60,7 @@ struct VectorClockResult {
 
 class VectorClockRun {
 public:
-  /// Whether the clocks and chunks of all orbits take more than the options allow, before the first step.
+  /// Whether plain clocks of all ranks and the chunks take more than the options allow: see prefersSmallMeshes.
   static bool isTooLarge(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
   VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
   ~VectorClockRun();
@@ -65,7 +73,6 @@ public:
   }
 
 private:
-  using Clock = std::vector<uint32_t>; // of every rank, how many of its steps are known to be over
   struct SharedClock;
   struct Signal {
     std::shared_ptr<const SharedClock> clock;
@@ -103,7 +110,8 @@ private:
     Contents::Id content = Contents::undefined;
   };
   struct RankState {
-    Clock clock;
+    explicit RankState(const RankRows &rows) : clock(rows) {}
+    Clock clock;                               // of the other ranks; `time` is this rank's own entry
     std::shared_ptr<const SharedClock> shared; // a copy, as long as it is up to date
     uint32_t time = 0;
     size_t numFlushed = 0; // of `putTimes`
@@ -113,8 +121,9 @@ private:
     llvm::DenseMap<uint64_t, std::vector<Signal>> signals; // by semaphore and peer
     llvm::DenseMap<uint64_t, uint32_t> numWaited;          // by semaphore and peer
     std::vector<uint32_t> enterTimes;                      // by call: when it came to its `enter`
-    std::vector<std::vector<Cell>> cells;                  // [buffer][chunk and part, in every turn]
-    std::vector<std::vector<Packet>> packets;              // likewise; empty for other buffers
+    // [buffer][chunk and part, in every turn]; empty until a step touches the buffer
+    std::vector<std::vector<Cell>> cells;
+    std::vector<std::vector<Packet>> packets;
   };
 
   bool advance(size_t orbit);
@@ -129,7 +138,12 @@ private:
   void divide(size_t orbit, const Event &event);
   void startCall(size_t orbit, int64_t call);
   void endCall(size_t orbit, int64_t call);
-  void join(Clock &clock, const Signal &signal, int64_t sender);
+  void join(RankState &state, const Signal &signal, int64_t sender);
+  bool isOver(size_t orbit, int64_t rank, uint32_t time) const;
+  const Clock &clockOfEnter();
+  bool isBeyondLimits();
+  void endEarly(size_t orbit);
+  void findBlocked();
   void arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time);
 
   struct Access {
@@ -139,15 +153,14 @@ private:
     bool isWrite, isPut;
   };
   size_t packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const;
-  Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
-    return states[group.orbitOf(owner)].cells[buffer][packetNumber(owner, buffer, chunk, part)];
-  }
-  Packet &packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
-    return states[group.orbitOf(owner)].packets[buffer][packetNumber(owner, buffer, chunk, part)];
-  }
+  template <typename Place> Place &placeOf(std::vector<Place> &places, uint32_t buffer, size_t number);
+  Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part);
+  Packet &packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part);
   bool isPackets(uint32_t buffer) const { return tracer.program().buffers[buffer].role == BufferRole::Packets; }
   std::shared_ptr<const SharedClock> shareClock(RankState &state);
   void access(const Access &access, int64_t chunk, Cell &cell);
+  Entry *readOf(Cell &cell, int32_t rank);
+  void addRead(Cell &cell, const Entry &read);
   enum class Order { Settled, HiddenByTransport, None };
   Order orderOf(const Entry &entry, size_t orbit, int64_t owner) const;
   void report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order);
@@ -158,7 +171,6 @@ private:
   /// The order in which contributions were combined takes a tree per chunk, so it is followed on few ranks only.
   bool tracksOrder() const { return tracer.numRanks() <= maxRanksForOrder; }
   bool agreeBitwise();
-  llvm::BitVector groupMembers(int64_t rank) const;
 
   const Tracer &tracer;
   const TracedGroup &traced;
@@ -166,10 +178,16 @@ private:
   const CheckOptions &options;
   const int64_t calls;
   int64_t currentCall = 0; // that the step at hand belongs to
+  GroupMoves moves;
   Contents contents;
-  std::vector<RankState> states;                                    // by orbit
-  std::vector<int32_t> sourceChunks, destinationChunks;             // of the move at hand
-  int64_t clockBytes = 0;                                           // of shared clocks that are alive
+  std::vector<RankState> states;  // by orbit
+  std::vector<Clock> enterClocks; // by call: when all ranks came to their `enter`
+  llvm::DenseMap<const Cell *, llvm::DenseMap<int32_t, uint32_t>> readPlaces; // of cells with many reads, by rank
+  std::vector<int32_t> sourceChunks, destinationChunks;                       // of the move at hand
+  int64_t clockBytes = 0;                                                     // of shared clocks that are alive
+  int64_t cellBytes = 0;
+  int64_t work = 0; // steps, chunks, and pieces of clocks
+  int64_t numSteps = 0;
   bool hasLostPackets = false;                                      // that others took the place of
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, size_t> conflictOf; // by the two ops
   VectorClockResult result;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 using namespace mlir;
 
@@ -80,7 +81,9 @@ private:
   bool isTooLarge(Verdict &verdict);
   bool checkBalance(const TracedGroup &traced);
   void follow(const TracedGroup &traced, Verdict &verdict);
+  std::string needsMoreSteps() const;
   std::string needsMoreMemory() const;
+  std::string describe(const EndedEarly &ended, const TracedGroup &traced) const;
   void explain(const TracedGroup &traced, const VectorClockResult &result);
   void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
   void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
@@ -112,20 +115,23 @@ std::string ProgramCheck::describeChunk(int64_t owner, uint32_t buffer, int64_t 
   return "chunk [" + text + "] of '" + tracer.program().buffers[buffer].name + "' on rank " + std::to_string(owner);
 }
 
-/// Estimates from one rank's trace what all of them cost.
 bool ProgramCheck::isTooLarge(Verdict &verdict) {
   if (tracer.bufferOfTooManyChunks) {
     verdict.tooLarge = "has too many chunks of '" + *tracer.bufferOfTooManyChunks + "' to number them in 31 bits";
     return true;
   }
-  tracer.maxEvents = std::max<int64_t>(options.maxWork / tracer.numRanks(), 1);
+  tracer.maxLines = options.maxWork;
+  tracer.maxEvents = std::max<int64_t>(options.prefersSmallMeshes ? options.maxWork / tracer.numRanks()
+                                                                  : options.maxChunkBytes() / int64_t(sizeof(Event)),
+                                       1);
+  if (!options.prefersSmallMeshes)
+    return false;
+  // An estimate, from one rank's trace.
   Trace trace;
   tracer.run(0, trace);
-  int64_t work = tracer.numLinesRun * tracer.numRanks();
-  if (tracer.isTooLong || work > options.maxWork)
-    verdict.tooLarge = "needs " + std::to_string(work) + (tracer.isTooLong ? " steps or more" : " steps") +
-                       " to be followed on all ranks, " + std::to_string(options.maxWork) +
-                       " are allowed; --budget raises that";
+  if (tracer.isTooLong || tracer.isMoreThanAllowed(double(tracer.numLinesRun) * double(tracer.numRanks() - 1)))
+    verdict.tooLarge = needsMoreSteps();
+  tracer.maxLines = INT64_MAX;
   return verdict.tooLarge.has_value();
 }
 
@@ -171,11 +177,15 @@ void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<
   Interleaving interleaving(tracer, traced);
   const Conflict *shortest = nullptr;
   uint64_t size = UINT64_MAX;
-  for (const Conflict &conflict : ArrayRef(conflicts).take_front(options.wantSteps ? 64 : 1))
-    if (uint64_t past = options.wantSteps ? interleaving.pastSize(conflict.earlier, conflict.later) : 0; past < size) {
-      size = past;
-      shortest = &conflict;
-    }
+  for (const Conflict &conflict : ArrayRef(conflicts).take_front(options.wantSteps ? 64 : 1)) {
+    std::optional<uint64_t> past = options.wantSteps ? interleaving.pastSize(conflict.earlier, conflict.later) : 0;
+    if (shortest && past.value_or(UINT64_MAX) >= size)
+      continue;
+    size = past.value_or(UINT64_MAX);
+    shortest = &conflict;
+    if (!past) // so are the others, in such a program
+      break;
+  }
   const Moment &a = shortest->earlier, &b = shortest->later;
   Operation *opA = interleaving.opAt(a), *opB = interleaving.opAt(b);
   bool isAcrossCalls = !opA || !opB || interleaving.callOf(a) != interleaving.callOf(b);
@@ -204,13 +214,16 @@ void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<
   refuted.chunk = chunk;
   if (!options.wantSteps)
     return;
-  refuted.steps = interleaving.past(a, b, maxStepsShown);
+  std::optional<std::vector<Step>> past = interleaving.past(a, b, maxStepsShown);
+  refuted.steps = past.value_or(std::vector<Step>());
+  std::string before =
+      past ? "" : "(after more than " + std::to_string(Interleaving::mostSteps) + " steps, which are left out) ";
   for (const auto &[moment, isWrite] : {std::pair(a, shortest->isEarlierWrite), std::pair(b, shortest->isLaterWrite)}) {
     Operation *op = interleaving.opAt(moment);
-    refuted.steps.push_back(
-        {moment.rank, interleaving.callOf(moment),
-         interleaving.describe(moment) + (op ? isWrite ? ", writing " + chunk : ", reading " + chunk : ""),
-         op ? op->getLoc() : refuted.loc});
+    refuted.steps.push_back({moment.rank, interleaving.callOf(moment),
+                             std::exchange(before, "") + interleaving.describe(moment) +
+                                 (op ? isWrite ? ", writing " + chunk : ", reading " + chunk : ""),
+                             op ? op->getLoc() : refuted.loc});
   }
 }
 
@@ -254,7 +267,8 @@ void ProgramCheck::explain(const TracedGroup &traced, const VectorClockResult &r
 void ProgramCheck::run(Verdict &verdict) {
   if (!tracer.mistake && isTooLarge(verdict))
     return;
-  std::optional<TracedGroup> traced = tracer.mistake ? std::nullopt : traceAll(tracer, options.maxChunkBytes());
+  std::optional<TracedGroup> traced =
+      tracer.mistake ? std::nullopt : traceAll(tracer, options.maxChunkBytes(), /*mayReorder=*/true);
   if (tracer.mistake) {
     Refutation &refuted =
         refute(Property::Bounds, tracer.mistake->message,
@@ -262,7 +276,7 @@ void ProgramCheck::run(Verdict &verdict) {
     refuted.loc = tracer.mistake->loc;
     refuted.ranks = {tracer.mistake->rank};
   } else if (!traced) {
-    verdict.tooLarge = needsMoreMemory();
+    verdict.tooLarge = tracer.isTooLong ? needsMoreSteps() : needsMoreMemory();
     return;
   } else if (checkBalance(*traced)) {
     follow(*traced, verdict);
@@ -272,23 +286,13 @@ void ProgramCheck::run(Verdict &verdict) {
 
 /// Follows one rank of every orbit through its calls.
 void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
-  int64_t numWaits = 0;
-  for (const Trace &trace : traced.traces)
-    numWaits += llvm::count_if(trace.events, [](const Event &event) {
-      return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
-    });
-  if (int64_t work = numWaits * tracer.numRanks() * VectorClockRun::numCalls(tracer); work > options.maxWork) {
-    verdict.tooLarge = "needs " + std::to_string(work) + " clock entries, " + std::to_string(options.maxWork) +
-                       " are allowed; --budget raises that";
-    return;
-  }
-  if (VectorClockRun::isTooLarge(tracer, traced, options)) {
+  if (options.prefersSmallMeshes && VectorClockRun::isTooLarge(tracer, traced, options)) {
     verdict.tooLarge = needsMoreMemory();
     return;
   }
   VectorClockResult result = VectorClockRun(tracer, traced, options).run();
-  if (result.outOfMemory) {
-    verdict.tooLarge = needsMoreMemory();
+  if (result.ended) {
+    verdict.tooLarge = describe(*result.ended, traced);
     result.wrongOutput.reset(); // what chunks hold was lost
   }
   explain(traced, result);
@@ -296,8 +300,24 @@ void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
     verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
 }
 
+std::string ProgramCheck::needsMoreSteps() const {
+  bool isEstimate = tracer.numLinesNeeded > double(options.maxWork);
+  auto needed = int64_t(std::min(isEstimate ? tracer.numLinesNeeded : double(tracer.numLinesRun), 1e18));
+  return "needs " + std::to_string(needed) + (isEstimate ? " steps" : " steps or more") +
+         " to be followed on all ranks, " + std::to_string(options.maxWork) + " are allowed; --budget raises that";
+}
+
 std::string ProgramCheck::needsMoreMemory() const {
   return "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks and chunks; --budget raises that";
+}
+
+std::string ProgramCheck::describe(const EndedEarly &ended, const TracedGroup &traced) const {
+  Interleaving interleaving(tracer, traced);
+  auto wanted = int64_t(std::min(ended.share * double(options.maxBytes) * 1.1, double(largestBudget)));
+  return "took all of its budget for " + std::to_string(ended.numSteps) + " of " + std::to_string(ended.numInAll) +
+         " steps, and ended where rank " + std::to_string(ended.moment.rank) + " " +
+         interleaving.describe(ended.moment) + " (" + ordinal(interleaving.callOf(ended.moment)) +
+         " call); all steps would take about --budget " + std::to_string(wanted);
 }
 
 /// What holds on all meshes alike.
@@ -317,16 +337,16 @@ std::optional<Refutation> checkResources(ProgramOp program, ArrayRef<int64_t> me
 void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict) {
   ProgramOp program = code.program;
   int64_t numVariants = program.getInPlace() == InPlace::Direct ? 2 : 1;
-  int64_t numRoots = countRoots(program.getCollective(), mesh), numRanks = 1;
-  for (int64_t size : mesh)
-    numRanks *= size;
-  CheckOptions each = options;
+  int64_t numRoots = countRoots(program.getCollective(), mesh);
+  CheckOptions first = options, each = options;
   each.maxWork = std::max<int64_t>(options.maxWork / (numRoots * numVariants), 1);
+  // Most programs are alike for all roots, which then take no more than one.
+  first.maxWork = options.prefersSmallMeshes ? each.maxWork : std::max<int64_t>(options.maxWork / numVariants, 1);
   for (int64_t variant = 0; variant < numVariants; ++variant)
     for (int64_t root = 0; root < numRoots; ++root) {
-      if (root == 1 && rootsAreAlike(code, mesh, variant == 1, std::max<int64_t>(each.maxWork / numRanks, 1)))
+      if (root == 1 && rootsAreAlike(code, mesh, variant == 1, options.maxWork))
         break;
-      ProgramCheck(code, mesh, root, variant == 1, each).run(verdict);
+      ProgramCheck(code, mesh, root, variant == 1, root == 0 ? first : each).run(verdict);
       if (!verdict.isProved())
         return;
     }
@@ -365,10 +385,10 @@ std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64
     return std::nullopt;
   Tracer tracer(*code, mesh, 0, false);
   std::optional<SyncCounts> most;
-  Trace trace;
-  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
-    if (!tracer.run(rank, trace))
-      return std::nullopt;
+  std::optional<TracedGroup> traced = traceAll(tracer, INT64_MAX, /*mayReorder=*/true);
+  if (!traced)
+    return std::nullopt;
+  for (const Trace &trace : traced->traces) {
     SyncCounts counts;
     std::map<std::string, int64_t> credits;
     for (const Event &event : trace.events) {

@@ -50,10 +50,14 @@ struct CheckOptions {
   Transport transport = *parseTransport("shared");
   int64_t maxSemaphores = 1 << 16; // per lane
   int64_t maxLanes = 1 << 10;
-  /// Limits of one run over a mesh: bytes of clocks and chunks, and steps times ranks. The checker replaces a larger
-  /// mesh by a representative one. If `mayReplaceMesh` is false, the verdict is `tooLarge` instead.
+  /// Limits of one run over a mesh: bytes of clocks, and work: lines of the program that are run to trace it, steps
+  /// that are followed, and the pieces of clocks and the chunks that they look at. A mesh that takes more is replaced
+  /// by a representative one. If `mayReplaceMesh` is false, the verdict is `tooLarge` instead.
   int64_t maxBytes = int64_t(1) << 30;
   int64_t maxWork = int64_t(1) << 33;
+  /// Measure a mesh by its ranks times the steps of one, though symmetry may make it cheap. A search sets this: small
+  /// meshes find counterexamples soonest, and CheckProgram proves all meshes at the end.
+  bool prefersSmallMeshes = false;
   /// Bytes that traces, chunks and what they hold may take, each: more than clocks where few are allowed.
   int64_t maxChunkBytes() const { return std::max(maxBytes, int64_t(1) << 30); }
   bool mayReplaceMesh = true;

@@ -1,6 +1,12 @@
-// Finds translations in the traces of neighbours, and verifies them on the traces of all ranks.
-#include "compiler/model/RankGroup.h"
+// Finds translations in the traces of neighbours, and verifies them for all ranks: for whole orbits where MovedTrace
+// can, else on the trace of every rank.
+#include "compiler/model/MovedTrace.h"
 #include "compiler/model/Unfold.h"
+
+#include "llvm/ADT/BitVector.h"
+
+#include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -190,7 +196,8 @@ namespace {
 /// Guesses how chunks are translated along one mesh dimension, from the traces of rank 0 and of its neighbour there.
 class ChunkDimFinder {
 public:
-  ChunkDimFinder(const Tracer &tracer, RankGroup &group, size_t dim) : tracer(tracer), group(group), dim(dim) {}
+  ChunkDimFinder(const Tracer &tracer, RankGroup &group, size_t dim, bool ignoresLoops)
+      : tracer(tracer), group(group), dim(dim), ignoresLoops(ignoresLoops) {}
 
   /// False when the traces contradict a translation of this kind.
   bool run(const Trace &a, const Trace &b) {
@@ -198,14 +205,17 @@ public:
       return false;
     for (const Grid &grid : tracer.grids())
       votes.emplace_back(grid.extents.size(), Vote::Any);
+    if (ignoresLoops)
+      findLoops(a);
     for (auto [eventA, eventB] : llvm::zip_equal(a.events, b.events)) {
       if (eventA.op != eventB.op)
         return false;
       bool hasSource =
           eventA.kind == EventKind::Copy || eventA.kind == EventKind::Reduce || eventA.kind == EventKind::Put;
-      if (hasSource && !look(a, eventA.source, b, eventB.source))
+      if (hasSource && !look(eventA.op, a, eventA.source, b, eventB.source))
         return false;
-      if ((hasSource || eventA.kind == EventKind::Divide) && !look(a, eventA.destination, b, eventB.destination))
+      if ((hasSource || eventA.kind == EventKind::Divide) &&
+          !look(eventA.op, a, eventA.destination, b, eventB.destination))
         return false;
     }
     settle();
@@ -215,7 +225,34 @@ public:
 private:
   enum class Vote : uint8_t { Any, Fixed, Moved };
 
-  bool look(const Trace &a, const Box &boxA, const Trace &b, const Box &boxB) {
+  /// What indices an op's boxes of one buffer start at, along a grid dimension.
+  using Place = std::tuple<uint32_t, uint32_t, size_t>;
+
+  /// Looks for ops that take every index along a dimension, and each as often as the others.
+  void findLoops(const Trace &trace) {
+    std::map<Place, std::vector<uint32_t>> numbers;
+    auto count = [&](uint32_t op, const Box &box) {
+      ArrayRef<int32_t> extents = tracer.grids()[box.buffer].extents;
+      for (size_t i = 0; i < extents.size(); ++i) {
+        std::vector<uint32_t> &counts = numbers[{op, box.buffer, i}];
+        counts.resize(size_t(extents[i]));
+        if (extents[i] > 0)
+          ++counts[size_t(trace.numbersOf(box, extents.size())[2 * i])];
+      }
+    };
+    for (const Event &event : trace.events) {
+      bool isMove = event.kind == EventKind::Copy || event.kind == EventKind::Reduce || event.kind == EventKind::Put;
+      if (isMove)
+        count(event.op, event.source);
+      if (isMove || event.kind == EventKind::Divide)
+        count(event.op, event.destination);
+    }
+    for (const auto &[place, counts] : numbers)
+      if (llvm::all_equal(counts))
+        loops.insert(place);
+  }
+
+  bool look(uint32_t op, const Trace &a, const Box &boxA, const Trace &b, const Box &boxB) {
     ArrayRef<int32_t> extents = tracer.grids()[boxA.buffer].extents;
     ArrayRef<int32_t> numbersA = a.numbersOf(boxA, extents.size()), numbersB = b.numbersOf(boxB, extents.size());
     for (size_t i = 0; i < extents.size(); ++i) {
@@ -227,6 +264,8 @@ private:
       if (group.kinds[dim] == Translation::Xor && numbersA[2 * i + 1] > 1)
         continue;
       Vote vote = numbersA[2 * i] == numbersB[2 * i] ? Vote::Fixed : Vote::Moved;
+      if (vote == Vote::Fixed && loops.contains(Place{op, boxA.buffer, i}))
+        continue;
       Vote &known = votes[boxA.buffer][i];
       if (known != Vote::Any && known != vote)
         return false;
@@ -254,62 +293,115 @@ private:
   const Tracer &tracer;
   RankGroup &group;
   size_t dim;
+  bool ignoresLoops;
+  std::set<Place> loops;
   std::vector<SmallVector<Vote, 4>> votes;
 };
 
 } // namespace
 
-bool RankGroup::findChunkDims(size_t dim, const Trace &first, const Trace &neighbour) {
-  return ChunkDimFinder(tracer, *this, dim).run(first, neighbour);
+bool RankGroup::findChunkDims(size_t dim, const Trace &first, const Trace &neighbour, bool ignoresLoops) {
+  return ChunkDimFinder(tracer, *this, dim, ignoresLoops).run(first, neighbour);
 }
 
-bool rootsAreAlike(Code &code, ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxEvents) {
-  CollectiveAttr collective = code.program.getCollective();
+namespace {
+
+/// Compares the program for every root with the program for root 0.
+class RootMover {
+public:
+  RootMover(Code &code, ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxLines)
+      : code(code), mesh(mesh), isInPlace(isInPlace), groupDims(code.program.getCollective().getGroupDims()),
+        base(code, mesh, 0, isInPlace) {
+    base.maxLines = maxLines;
+    for (int64_t dim : groupDims)
+      numRoots *= mesh[size_t(dim)];
+  }
+
+  bool run();
+
+private:
+  bool findGroup(std::optional<RankGroup> &group);
+  bool areAllMoved(const RankGroup &group);
+  /// The rank that a root is, with coordinate 0 outside of the group.
+  int64_t rankOfRoot(int64_t root) const;
+
+  Code &code;
+  ArrayRef<int64_t> mesh;
+  bool isInPlace;
+  ArrayRef<int64_t> groupDims;
+  Tracer base;
+  int64_t numRoots = 1;
+};
+
+int64_t RootMover::rankOfRoot(int64_t root) const {
+  SmallVector<int64_t, 4> coordinates(mesh.size(), 0);
+  for (int64_t dim : llvm::reverse(groupDims)) {
+    coordinates[size_t(dim)] = root % mesh[size_t(dim)];
+    root /= mesh[size_t(dim)];
+  }
+  int64_t rank = 0;
+  for (auto [coordinate, size] : llvm::zip_equal(coordinates, mesh))
+    rank = rank * size + coordinate;
+  return rank;
+}
+
+bool RootMover::findGroup(std::optional<RankGroup> &group) {
   SmallVector<Translation, 4> kinds(mesh.size(), Translation::None);
-  for (int64_t dim : collective.getGroupDims())
+  for (int64_t dim : groupDims)
     kinds[size_t(dim)] = Translation::Cyclic;
-  Tracer base(code, mesh, 0, isInPlace);
-  base.maxEvents = maxEvents;
-  std::vector<Trace> traces(size_t(base.numRanks()));
-  for (auto [rank, trace] : llvm::enumerate(traces))
-    if (!base.run(int64_t(rank), trace))
-      return false;
-  RankGroup group(base, kinds);
-  Trace trace;
-  // The rank that a root is, with coordinate 0 outside of the group.
-  auto rankOfRoot = [&](int64_t root) {
-    SmallVector<int64_t, 4> coordinates(mesh.size(), 0);
-    for (int64_t dim : llvm::reverse(collective.getGroupDims())) {
-      coordinates[size_t(dim)] = root % mesh[size_t(dim)];
-      root /= mesh[size_t(dim)];
-    }
-    int64_t rank = 0;
-    for (auto [coordinate, size] : llvm::zip_equal(coordinates, mesh))
-      rank = rank * size + coordinate;
-    return rank;
-  };
+  Trace first, trace;
+  if (!base.run(0, first))
+    return false;
+  group.emplace(base, kinds);
   int64_t stride = 1;
-  for (int64_t dim : llvm::reverse(collective.getGroupDims())) {
+  for (int64_t dim : llvm::reverse(groupDims)) {
     if (mesh[size_t(dim)] > 1) {
       Tracer next(code, mesh, stride, isInPlace);
-      if (!next.run(rankOfRoot(stride), trace) || !group.findChunkDims(size_t(dim), traces.front(), trace))
+      if (!next.run(rankOfRoot(stride), trace) || !group->findChunkDims(size_t(dim), first, trace))
         return false;
     }
     stride *= mesh[size_t(dim)];
   }
-  if (group.dimAgainstCollective(/*rootMoves=*/true))
-    return false;
-  for (int64_t root = 1; root < stride; ++root) {
-    Tracer other(code, mesh, root, isInPlace);
-    for (int64_t rank = 0; rank < base.numRanks(); ++rank)
-      if (!other.run(rank, trace) ||
-          !group.isMoved(traces[size_t(group.moveBack(rankOfRoot(root), rank))], trace, rankOfRoot(root)))
+  return !group->dimAgainstCollective(/*rootMoves=*/true);
+}
+
+/// Rank by rank, or, where MovedTrace cannot tell for one, for every root.
+bool RootMover::areAllMoved(const RankGroup &group) {
+  MovedTrace moved(base, group, /*rootMoves=*/true);
+  Trace mine, trace;
+  std::vector<Tracer> others;
+  for (int64_t rank = 0; rank < base.numRanks(); ++rank) {
+    if (!base.run(rank, mine))
+      return false;
+    if (moved.coversOrbit(rank, mine, base.numLinesRun, /*mayReorder=*/true))
+      continue;
+    for (int64_t root = 1; root < numRoots; ++root) {
+      if (others.size() < size_t(root))
+        others.emplace_back(code, mesh, root, isInPlace);
+      Tracer &other = others[size_t(root) - 1];
+      int64_t linesBefore = other.numLinesRun;
+      if (!other.run(group.move(rankOfRoot(root), rank), trace) || !group.isMoved(mine, trace, rankOfRoot(root)))
         return false;
-    for (auto [a, b] : llvm::zip_equal(base.grids(), other.grids()))
-      if (a.numParts != b.numParts)
+      base.numLinesRun += other.numLinesRun - linesBefore;
+      if (base.numLinesRun > base.maxLines)
         return false;
+    }
   }
-  return true;
+  return llvm::all_of(others, [&](const Tracer &other) {
+    return llvm::equal(base.grids(), other.grids(),
+                       [](const Grid &a, const Grid &b) { return b.numParts == 0 || a.numParts == b.numParts; });
+  });
+}
+
+bool RootMover::run() {
+  std::optional<RankGroup> group;
+  return findGroup(group) && areAllMoved(*group);
+}
+
+} // namespace
+
+bool rootsAreAlike(Code &code, ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxLines) {
+  return RootMover(code, mesh, isInPlace, maxLines).run();
 }
 
 namespace {
@@ -317,32 +409,38 @@ namespace {
 /// Looks for the translations of one kind along every dimension, then for the other where there is none.
 class GroupFinder {
 public:
-  GroupFinder(Tracer &tracer, int64_t maxBytes) : tracer(tracer), maxBytes(maxBytes) {}
+  GroupFinder(Tracer &tracer, int64_t maxBytes, bool mayReorder)
+      : tracer(tracer), maxBytes(maxBytes), mayReorder(mayReorder) {}
   std::optional<TracedGroup> run();
 
 private:
   bool makeGroup(ArrayRef<Translation> kinds, std::optional<RankGroup> &group);
-  /// Traces all ranks and compares them with their representatives. Gives the first rank that differs, or -1; nothing
-  /// as traceAll.
+  bool fitsNeighbour(ArrayRef<Translation> attempt, size_t dim);
+  Translation findKind(ArrayRef<Translation> kinds, size_t dim);
+  /// Traces representatives and compares all ranks with them. Gives the first rank that differs, or -1; nothing as
+  /// traceAll.
   std::optional<int64_t> verify(TracedGroup &traced);
 
   Tracer &tracer;
   int64_t maxBytes;
-  Trace first;                   // of rank 0
-  std::vector<Trace> neighbours; // of rank 0, one step along every dimension
+  bool mayReorder;
+  Trace first;                       // of rank 0
+  std::vector<Trace> neighbours;     // of rank 0, one step along every dimension
+  SmallVector<bool, 4> ignoresLoops; // by dimension: see findChunkDims
 };
 
 bool GroupFinder::makeGroup(ArrayRef<Translation> kinds, std::optional<RankGroup> &group) {
   group.emplace(tracer, kinds);
   for (size_t dim = 0; dim < kinds.size(); ++dim)
-    if (kinds[dim] != Translation::None && !group->findChunkDims(dim, first, neighbours[dim]))
+    if (kinds[dim] != Translation::None && !group->findChunkDims(dim, first, neighbours[dim], ignoresLoops[dim]))
       return false;
   return true;
 }
 
 std::optional<int64_t> GroupFinder::verify(TracedGroup &traced) {
-  int64_t numBytes = 0;
-  for (int32_t rank : traced.group.representatives()) {
+  const RankGroup &group = traced.group;
+  int64_t numBytes = 0, numLines = tracer.numLinesRun;
+  for (int32_t rank : group.representatives()) {
     Trace &trace = traced.traces.emplace_back();
     if (!tracer.run(rank, trace))
       return std::nullopt;
@@ -350,16 +448,58 @@ std::optional<int64_t> GroupFinder::verify(TracedGroup &traced) {
     if (numBytes > maxBytes)
       return std::nullopt;
   }
+  if (group.isTrivial())
+    return -1;
+  numLines = (tracer.numLinesRun - numLines) / int64_t(traced.traces.size()); // of one rank
+  MovedTrace moved(tracer, group);
+  BitVector isCovered(unsigned(traced.traces.size()));
+  for (auto [orbit, trace] : llvm::enumerate(traced.traces))
+    isCovered[unsigned(orbit)] =
+        moved.coversOrbit(group.representatives()[orbit], trace, tracer.numLinesRun, mayReorder);
+  int64_t numRanksLeft =
+      int64_t(isCovered.size() - isCovered.count()) * (group.numRanks() / int64_t(traced.traces.size()));
+  if (numRanksLeft > 0 && tracer.isMoreThanAllowed(double(numLines) * double(numRanksLeft)))
+    return std::nullopt;
   Trace trace;
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
-    if (traced.group.isRepresentative(rank))
+    size_t orbit = group.orbitOf(rank);
+    if (isCovered[unsigned(orbit)] || group.isRepresentative(rank))
       continue;
     if (!tracer.run(rank, trace))
       return std::nullopt;
-    if (!traced.group.isMoved(traced.traces[traced.group.orbitOf(rank)], trace, rank))
+    if (!group.isMoved(traced.traces[orbit], trace, rank))
       return rank;
   }
   return -1;
+}
+
+/// Whether the neighbour of rank 0 along a dimension takes its steps, moved.
+bool GroupFinder::fitsNeighbour(ArrayRef<Translation> attempt, size_t dim) {
+  std::optional<RankGroup> group;
+  if (!makeGroup(attempt, group))
+    return false;
+  int64_t neighbour = 1;
+  for (int64_t size : tracer.mesh().drop_front(dim + 1))
+    neighbour *= size;
+  return group->isMoved(first, neighbours[dim], neighbour) ||
+         (ignoresLoops[dim] && MovedTrace(tracer, *group).coversOrbit(0, first, tracer.numLinesRun, mayReorder));
+}
+
+Translation GroupFinder::findKind(ArrayRef<Translation> kinds, size_t dim) {
+  int64_t size = tracer.mesh()[dim];
+  for (bool ignores : {false, true})
+    for (Translation kind : {Translation::Cyclic, Translation::Xor}) {
+      if (size == 1 || (ignores && !mayReorder) || (kind == Translation::Xor && !llvm::isPowerOf2_64(uint64_t(size))))
+        continue;
+      ignoresLoops[dim] = ignores;
+      SmallVector<Translation, 4> attempt(kinds);
+      attempt.push_back(kind);
+      attempt.resize(tracer.mesh().size(), Translation::None);
+      if (fitsNeighbour(attempt, dim))
+        return kind;
+    }
+  ignoresLoops[dim] = false;
+  return Translation::None;
 }
 
 std::optional<TracedGroup> GroupFinder::run() {
@@ -374,25 +514,9 @@ std::optional<TracedGroup> GroupFinder::run() {
       return std::nullopt;
   }
   // One dimension after the other, each with the translations that fit rank 0 and its neighbour.
-  for (size_t dim = 0; dim < tracer.mesh().size(); ++dim) {
-    int64_t size = tracer.mesh()[dim];
-    kinds.push_back(Translation::None);
-    for (Translation kind : {Translation::Cyclic, Translation::Xor}) {
-      if (size == 1 || (kind == Translation::Xor && !llvm::isPowerOf2_64(uint64_t(size))))
-        continue;
-      SmallVector<Translation, 4> attempt(kinds);
-      attempt.back() = kind;
-      attempt.resize(tracer.mesh().size(), Translation::None);
-      std::optional<RankGroup> group;
-      int64_t neighbour = 1;
-      for (size_t later = dim + 1; later < tracer.mesh().size(); ++later)
-        neighbour *= tracer.mesh()[later];
-      if (makeGroup(attempt, group) && group->isMoved(first, neighbours[dim], neighbour)) {
-        kinds.back() = kind;
-        break;
-      }
-    }
-  }
+  ignoresLoops.assign(tracer.mesh().size(), false);
+  for (size_t dim = 0; dim < tracer.mesh().size(); ++dim)
+    kinds.push_back(findKind(kinds, dim));
   while (true) {
     std::optional<RankGroup> group;
     if (!makeGroup(kinds, group)) { // guesses for several dimensions contradict each other
@@ -422,6 +546,8 @@ std::optional<TracedGroup> GroupFinder::run() {
 
 } // namespace
 
-std::optional<TracedGroup> traceAll(Tracer &tracer, int64_t maxBytes) { return GroupFinder(tracer, maxBytes).run(); }
+std::optional<TracedGroup> traceAll(Tracer &tracer, int64_t maxBytes, bool mayReorder) {
+  return GroupFinder(tracer, maxBytes, mayReorder).run();
+}
 
 } // namespace kolo

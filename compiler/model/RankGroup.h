@@ -2,12 +2,10 @@
 // rank into the steps of another. Used by the checker, which then follows one rank of every orbit.
 #pragma once
 
+#include "compiler/model/MovedNumber.h"
 #include "compiler/model/Trace.h"
 
 namespace kolo {
-
-/// How translations act along one mesh dimension: not at all, by addition modulo the size, or by exclusive or.
-enum class Translation : uint8_t { None, Cyclic, Xor };
 
 /// A group of translations. The name of an element is the rank to which it moves its orbit's representative.
 /// Representatives have coordinate 0 along all dimensions that are translated.
@@ -33,8 +31,9 @@ public:
   /// root is translated with the ranks.
   std::optional<size_t> dimAgainstCollective(bool rootMoves = false) const;
   /// Finds out how chunks are translated along a mesh dimension, from the traces of rank 0 and of its neighbour there.
-  /// False when they contradict a translation of the dimension's kind.
-  bool findChunkDims(size_t dim, const Trace &first, const Trace &neighbour);
+  /// False when they contradict a translation of the dimension's kind. With `ignoresLoops`, an op that goes through all
+  /// indices along a grid dimension, in the same order on both ranks, says nothing about it.
+  bool findChunkDims(size_t dim, const Trace &first, const Trace &neighbour, bool ignoresLoops = false);
   /// Whether `other`, the trace of rank `element`, is the trace of its representative, moved.
   bool isMoved(const Trace &representative, const Trace &other, int64_t element) const;
 
@@ -65,17 +64,18 @@ private:
 };
 
 /// Whether a rooted program with another root is the same program with all ranks translated. Then a proof for root 0
-/// holds for every root. Compares the traces of all ranks for all roots.
-bool rootsAreAlike(Code &code, llvm::ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxEvents);
+/// holds for every root. False where finding out takes more than `maxLines` lines of the program.
+bool rootsAreAlike(Code &code, llvm::ArrayRef<int64_t> mesh, bool isInPlace, int64_t maxLines);
 
-/// The traces of one rank per orbit, under the largest group of translations that the traces of all ranks confirmed.
+/// The traces of one rank per orbit, under the largest group of translations that holds for all ranks.
 struct TracedGroup {
   RankGroup group;
   std::vector<Trace> traces; // by orbit
 };
 
 /// Nothing when the tracer found a mistake, when the program is longer than it may be, or when the traces take more
-/// than `maxBytes`.
-std::optional<TracedGroup> traceAll(Tracer &tracer, int64_t maxBytes);
+/// than `maxBytes`. With `mayReorder`, moves of other ranks than the traced ones may come in another order than that of
+/// their program, where nobody can tell: see MovedTrace.
+std::optional<TracedGroup> traceAll(Tracer &tracer, int64_t maxBytes, bool mayReorder = false);
 
 } // namespace kolo

@@ -219,7 +219,7 @@ bool Tracer::run(int64_t rank, Trace &trace) {
       currentFuse = 0;
       break;
     case Code::Kind::Event:
-      if (int64_t(trace.events.size()) >= maxEvents) {
+      if (int64_t(trace.events.size()) >= maxEvents || numLinesRun > maxLines) {
         isTooLong = true;
         return false;
       }
@@ -232,6 +232,12 @@ bool Tracer::run(int64_t rank, Trace &trace) {
       if (evaluator.valueIn(extentRegister) != extent)
         return refuse(UINT32_MAX, "the grid of '" + buffer.name + "' differs between ranks");
   return true;
+}
+
+bool Tracer::isMoreThanAllowed(double numMore) {
+  numLinesNeeded = double(numLinesRun) + numMore;
+  isTooLong = numLinesNeeded > double(maxLines);
+  return isTooLong;
 }
 
 bool Tracer::addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace) {

@@ -61,7 +61,11 @@ public:
   std::optional<std::string> bufferOfTooManyChunks; // its chunks cannot be numbered, and no rank can be traced
   bool isTooLong = false;
   int64_t maxEvents = INT64_MAX;
+  int64_t maxLines = INT64_MAX; // of all runs together; more end a run with `isTooLong`
   int64_t numLinesRun = 0;
+  double numLinesNeeded = 0; // an estimate, if `isTooLong`
+  /// Whether so many more lines are too many; sets `isTooLong` then.
+  bool isMoreThanAllowed(double numMore);
 
   const Code &program() const { return code; }
   llvm::ArrayRef<int64_t> mesh() const { return sizes; }

@@ -72,9 +72,10 @@ private:
     divisionOf(*changed).erase();
     CheckOptions options;
     options.wantSteps = false;
-    // First with a small budget, which refutes most sums. Smaller meshes may not show that a sum is not the last one.
-    for (int64_t bytes : {std::min<int64_t>(budget, 1 << 13), int64_t(budget)}) {
-      setBudget(options, bytes);
+    setBudget(options, budget);
+    // First on small meshes, which refute most sums. They may not show that a sum is not the last one.
+    for (bool prefersSmallMeshes : {true, false}) {
+      options.prefersSmallMeshes = prefersSmallMeshes;
       if (!isProvedOnItsMeshes(*changed, options))
         return false;
     }

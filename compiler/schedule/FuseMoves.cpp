@@ -276,6 +276,7 @@ struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
     CheckOptions options;
     setBudget(options, budget);
     options.wantSteps = false;
+    options.prefersSmallMeshes = true;
     for (size_t number = 0; number < startsOf(getOperation()).size(); ++number) {
       OwningOpRef<ProgramOp> changed(getOperation().clone());
       std::optional<Group> group = findGroup(*startsOf(*changed)[number]);

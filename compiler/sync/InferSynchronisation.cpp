@@ -332,8 +332,9 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
       return;
     program.setNeedsHandshake(false);
     CheckOptions larger;
-    setBudget(larger, std::max<int64_t>(budget / 4, 1));
+    setBudget(larger, std::max<int64_t>(std::min<int64_t>(budget, 1 << 20) / 4, 1));
     larger.wantSteps = false;
+    larger.prefersSmallMeshes = true;
     CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));
     Attempt attempt = inferWithFewSlices(program, quick);

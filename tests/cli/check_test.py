@@ -50,13 +50,26 @@ class Proofs(CheckTest):
         self.states(self.succeeds("check", self.copy("choreography.mlir")))
 
     def test_a_mesh_beyond_the_budget_is_represented_by_a_smaller_one(self):
-        arguments = ["ringAllGather", "--mesh", "rank=64", "--budget", "4K"]
+        arguments = ["ringAllGather", "--mesh", "rank=64", "--budget", "200"]
         out = self.succeeds("check", *arguments)
         smaller = re.match(r"ringAllGather on rank=64\n(rank=\d+) was checked in its place\n", out)
         self.assertTrue(smaller, out)
         self.assertEqual({text.split(";")[0] for text in self.states(out).values()}, {f"proved on {smaller[1]}"})
         self.refuses(2, "check", *arguments, "--no-sampling", says=["ringAllGather", "rank=64", "--budget"])
         self.assertNotIn("in its place", self.succeeds("check", *arguments[:-1], "64M"))
+
+    def test_a_budget_that_ends_on_the_way_says_where_and_what_would_do(self):
+        arguments = ["bruckAllGather", "--mesh", "rank=1000", "--no-sampling", "--budget"]
+        said = self.kolo("check", *arguments, "2K").err
+        found = re.search(r"took all of its budget for \d+ of \d+ steps, and ended where rank \d+ .* \(first call\); "
+                          r"all steps would take about --budget (\d+)\n", said)
+        self.assertTrue(found, said)
+        self.succeeds("check", *arguments, found[1])
+
+    def test_a_machine_of_75264_ranks_is_proved_itself(self):
+        for algorithm, mesh in [("railAllGather", "node=9408,gpu=8"), ("ringAllGather", "rank=75264"),
+                                ("directAllToAll", "rank=75264")]:
+            self.assertNotIn("in its place", self.succeeds("check", algorithm, "--mesh", mesh, "--no-sampling"))
 
     def test_a_million_ranks_are_represented_and_more_are_refused(self):
         for algorithm, mesh in [("railAllGather", "node=131072,gpu=8"), ("binomialGather", "rank=1048576"),
@@ -160,7 +173,7 @@ class Json(CheckTest):
         self.assertIn(f"{len(refutation['steps'])}. rank {last['rank']}, call {last['call']}: {last['text']}\n", text)
 
     def test_too_large(self):
-        outcome = self.kolo("check", "ringAllGather", "--mesh", "rank=64", "--budget", "4K", "--no-sampling", "--json")
+        outcome = self.kolo("check", "ringAllGather", "--mesh", "rank=64", "--budget", "200", "--no-sampling", "--json")
         self.assertEqual(outcome.code, 2)
         [entry] = json.loads(outcome.out)
         self.assertIn("--budget", entry["tooLarge"])

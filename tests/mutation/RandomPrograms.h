@@ -1,0 +1,19 @@
+// Random channel programs, right and wrong ones. Used by the comparison of the checker with the oracle.
+#pragma once
+
+#include "tests/support/Algorithms.h"
+
+#include <random>
+
+namespace kolo::mutation {
+
+struct RandomProgram {
+  std::string text;
+  test::Sizes mesh;
+};
+
+/// An all-gather of one dimension: moves to and from neighbours and all others, in loops and under conditions, with
+/// signals and waits that mostly balance. Some are proved, many race, some deadlock.
+RandomProgram randomProgram(std::mt19937 &random);
+
+} // namespace kolo::mutation

@@ -1,0 +1,170 @@
+// The moves of a run: accesses to chunks, their contents, and the outputs at the end of every call.
+#include "tests/mutation/oracle/DenseRun.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+
+namespace kolo::oracle {
+
+void DenseRun::move(size_t orbit, const Event &event) {
+  RankState &state = states[orbit];
+  const Trace &trace = traced.traces[orbit];
+  int64_t rank = group.representatives()[orbit];
+  bool isPut = event.kind == EventKind::Put;
+  int64_t sourceOwner = isPut ? rank : event.peer, destinationOwner = isPut ? event.peer : rank;
+  if (isPut) {
+    state.puts[state.time].target = event.peer;
+    state.putTimes.push_back(state.time);
+    state.putQueues[event.peer].times.push_back(state.time);
+  }
+  expandBox(trace, event.source, tracer.grids()[event.source.buffer], sourceChunks);
+  expandBox(trace, event.destination, tracer.grids()[event.destination.buffer], destinationChunks);
+  if (sourceOwner == destinationOwner && event.source.buffer == event.destination.buffer)
+    checkOverlap(orbit, event);
+  // All sources first: what is written here is not what is read here.
+  std::vector<DenseContents::Id> moved;
+  moved.reserve(sourceChunks.size());
+  Access read{orbit, sourceOwner, event.source.buffer, false, isPut};
+  for (int32_t chunk : sourceChunks) {
+    Cell &cell = cellOf(sourceOwner, event.source.buffer, chunk, event.part);
+    access(read, chunk, cell);
+    moved.push_back(contents.move(sourceOwner, cell.content));
+  }
+  Access write{orbit, destinationOwner, event.destination.buffer, true, isPut};
+  for (auto [chunk, content] : llvm::zip_equal(destinationChunks, moved)) {
+    Cell &cell = cellOf(destinationOwner, event.destination.buffer, chunk, event.part);
+    access(write, chunk, cell);
+    if (isPackets(event.destination.buffer))
+      sendPacket(event, orbit, chunk);
+    DenseContents::Id arrived =
+        contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
+    cell.content = event.kind == EventKind::Reduce
+                       ? contents.combine(cell.content, arrived, tracer.program().ops[event.op].op)
+                       : arrived;
+  }
+}
+
+bool DenseRun::leavesSlot(const Event &event) const {
+  return tracer.grids()[event.source.buffer].isSlots && !tracer.grids()[event.destination.buffer].isSlots;
+}
+
+DenseContents::Id DenseRun::leaveSlot(const Event &event, DenseContents::Id content, int64_t chunk) {
+  int64_t perBlock = tracer.grids()[event.destination.buffer].chunksPerBlock;
+  return contents.leaveSlot(content, chunk % perBlock, perBlock, tracer.program().ops[event.op].op);
+}
+
+/// A step reads and writes its chunks in any order. It may write a chunk that it reads only onto that chunk itself.
+void DenseRun::checkOverlap(size_t orbit, const Event &event) {
+  if (sourceChunks == destinationChunks && event.kind != EventKind::Reduce)
+    return;
+  llvm::DenseMap<int32_t, size_t> position;
+  for (auto [i, chunk] : llvm::enumerate(sourceChunks))
+    position[chunk] = i;
+  for (auto [i, chunk] : llvm::enumerate(destinationChunks)) {
+    auto found = position.find(chunk);
+    if (found == position.end() || (found->second == i && event.kind != EventKind::Reduce))
+      continue;
+    int64_t owner = event.kind == EventKind::Put ? event.peer : group.representatives()[orbit];
+    Entry own;
+    own.rank = int32_t(group.moveBack(owner, group.representatives()[orbit]));
+    own.time = states[orbit].time;
+    report(own, {orbit, owner, event.destination.buffer, true, false}, chunk, false, Order::None);
+    return;
+  }
+}
+
+void DenseRun::divide(size_t orbit, const Event &event) {
+  int64_t rank = group.representatives()[orbit];
+  expandBox(traced.traces[orbit], event.destination, tracer.grids()[event.destination.buffer], destinationChunks);
+  for (int32_t chunk : destinationChunks) {
+    Cell &cell = cellOf(rank, event.destination.buffer, chunk, event.part);
+    access({orbit, rank, event.destination.buffer, true, false}, chunk, cell);
+    cell.content = contents.divide(cell.content, tracer.program().ops[event.op].op);
+  }
+}
+
+/// The application has written its input and spoilt its output.
+void DenseRun::startCall(size_t orbit, int64_t call) {
+  int64_t rank = group.representatives()[orbit];
+  for (BufferRole role : {BufferRole::Output, BufferRole::Input}) {
+    std::optional<uint32_t> buffer = tracer.bufferOf(role);
+    if (!buffer || !tracer.exists(rank, role))
+      continue;
+    for (int64_t chunk = 0; chunk < tracer.grids()[*buffer].numChunks; ++chunk) {
+      auto [outer, place] = tracer.resolve(rank, *buffer, chunk);
+      for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
+        Cell &cell = cellOf(rank, outer, place, part);
+        access({orbit, rank, outer, true, false}, place, cell);
+        cell.content = role == BufferRole::Input ? contents.input(call, rank, chunk) : DenseContents::undefined;
+      }
+    }
+  }
+}
+
+/// The application reads its output, and may overwrite its buffers from then on.
+void DenseRun::endCall(size_t orbit, int64_t call) {
+  int64_t rank = group.representatives()[orbit];
+  std::optional<uint32_t> output = tracer.bufferOf(BufferRole::Output);
+  if (!output || !tracer.exists(rank, BufferRole::Output))
+    return;
+  BitVector members = groupMembers(rank);
+  for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; ++chunk) {
+    auto [outer, place] = tracer.resolve(rank, *output, chunk);
+    for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
+      Cell &cell = cellOf(rank, outer, place, part);
+      access({orbit, rank, outer, false, false}, place, cell);
+      WantedContent wanted = wantedContent(tracer, rank, chunk);
+      if (result.wrongOutput || contents.isWanted(cell.content, wanted, call, members))
+        continue;
+      std::string text = "input chunk " + std::to_string(wanted.inputChunk) + " of " +
+                         (wanted.rank < 0 ? "all ranks in the group" : "rank " + std::to_string(wanted.rank)) +
+                         (call == 0 ? "" : " in the " + ordinal(call) + " call") +
+                         (wanted.isDivided ? ", divided for an average" : "");
+      result.wrongOutput = {rank, call, chunk, contents.describe(cell.content), text, contents.mistakeOf(cell.content)};
+    }
+  }
+}
+
+BitVector DenseRun::groupMembers(int64_t rank) const {
+  BitVector members{unsigned(tracer.numRanks())};
+  auto groupDims = tracer.program().program.getCollective().getGroupDims();
+  auto mine = tracer.coordinatesOf(rank);
+  for (int64_t other = 0; other < tracer.numRanks(); ++other) {
+    auto theirs = tracer.coordinatesOf(other);
+    bool isMember = true;
+    for (size_t dim = 0; dim < mine.size(); ++dim)
+      isMember &= mine[dim] == theirs[dim] || llvm::is_contained(groupDims, int64_t(dim));
+    members[unsigned(other)] = isMember;
+  }
+  return members;
+}
+
+/// Whether the ranks of a group combined every output chunk that all of them hold in one order.
+bool DenseRun::agreeBitwise() {
+  CollectiveAttr collective = tracer.program().program.getCollective();
+  if (collective.getKind() != CollectiveKind::AllReduce)
+    return true;
+  uint32_t output = *tracer.bufferOf(BufferRole::Output);
+  auto contentOf = [&](int64_t rank, int64_t chunk) {
+    auto [outer, place] = tracer.resolve(rank, output, chunk);
+    return contents.move(rank, cellOf(rank, outer, place, 0).content);
+  };
+  llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
+  llvm::append_range(others, group.representatives());
+  for (int64_t rank : others) {
+    // Its group's member with the same place outside of the group, among the representatives.
+    SmallVector<int64_t, 4> first = tracer.coordinatesOf(rank);
+    for (int64_t dim : collective.getGroupDims())
+      first[size_t(dim)] = 0;
+    int64_t base = 0;
+    for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
+      base = base * size + coordinate;
+    for (int64_t chunk = 0; chunk < tracer.grids()[output].numChunks; ++chunk)
+      if (contentOf(rank, chunk) != contentOf(base, chunk))
+        return false;
+  }
+  return true;
+}
+
+} // namespace kolo::oracle
