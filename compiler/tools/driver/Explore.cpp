@@ -180,29 +180,25 @@ private:
     return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
   }
 
-  /// The fastest of a kind at a size, in closed form: so many structures, each with its three fastest schedules. Those
-  /// that take more than twice as long as the best with any are not among them.
+  /// The fastest of a kind at a size, in closed form: so many structures, each with the schedules that take at most
+  /// twice as long as the best does with any.
   void addNear(size_t size, bool (*isWanted)(const Contender &), size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.contenders.size(); ++i)
       if (isWanted(result.contenders[i]))
         order.push_back({i, result.contenders[i].seconds[size]});
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
-    constexpr int mostSchedules = 3;
-    std::vector<std::pair<size_t, int>> structures; // by their best contender, with the schedules so far
+    std::vector<size_t> structures; // by their best contender
     for (const Choice &choice : order) {
       if (choice.seconds > 2 * order.front().seconds)
         break;
       const Contender &contender = result.contenders[choice.contender];
-      auto isOf = [&](const auto &other) { return areOfOneStructure(result.contenders[other.first], contender); };
-      auto structure = std::ranges::find_if(structures, isOf);
-      if (structure == structures.end()) {
+      auto isOf = [&](size_t other) { return areOfOneStructure(result.contenders[other], contender); };
+      if (std::ranges::none_of(structures, isOf)) {
         if (structures.size() == numStructures)
           continue;
-        structure = structures.insert(structure, {choice.contender, 0});
+        structures.push_back(choice.contender);
       }
-      if (++structure->second > mostSchedules)
-        continue;
       if (std::ranges::find(near[size], choice.contender, &Choice::contender) == near[size].end())
         near[size].push_back(choice);
     }
