@@ -300,7 +300,7 @@ private:
     std::optional<ClosedForm> whole; // nothing: other nodes are not costed, but scaled
     if (!contender.isScaled)
       whole = std::get<ClosedForm>(ClosedForm::create(
-          *choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule), request.machine,
+          *compiled.choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule), request.machine,
           std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement)), request.rates,
           0));
     for (size_t size = 0; size < request.sizes.size(); ++size)
