@@ -150,10 +150,12 @@ Group::Group(int rank, int size, Communicator joined, c10::intrusive_ptr<Base> g
   agreement = find(agreementShape).plugin;
 }
 
-/// Torch may destroy a group while it holds Python's lock, which callbacks of unfinished calls need.
+/// Torch may destroy a group while it holds Python's lock. Callbacks of unfinished calls need that lock, and so do the
+/// threads of the Gloo group, which free tensors and which its end waits for.
 Group::~Group() {
   PyThreadState *released = PyGILState_Check() ? PyEval_SaveThread() : nullptr;
   queue.reset();
+  gloo.reset();
   if (released)
     PyEval_RestoreThread(released);
 }

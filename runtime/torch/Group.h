@@ -119,7 +119,7 @@ private:
   void checkRoot(int64_t root, const char *what) const;
   void checkList(const Tensors &list, const at::Tensor &like, const char *what) const;
 
-  const c10::intrusive_ptr<Base> gloo;
+  c10::intrusive_ptr<Base> gloo;
   const runtime::Plugin *agreement = nullptr; // runs the all-reduce by which ranks agree on a count; may be null
   std::unordered_map<Shape, Choice, ShapeHash> choices;
   uint64_t sequence = 0;
