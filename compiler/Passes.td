@@ -65,7 +65,7 @@ def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
   let summary = "adds the weakest credits with which the checker proves the program, and drops redundant signals";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = [Option<"budget", "budget", "int64_t", "1 << 20",
+  let options = [Option<"budget", "budget", "int64_t", "1 << 16",
                         "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
 }
 
@@ -95,7 +95,7 @@ def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
 
 def FuseDivision : Pass<"kolo-fuse-division", "::kolo::ProgramOp"> {
   let summary = "divides an average in the pass over memory that makes its sum";
-  let options = [Option<"budget", "budget", "int64_t", "1 << 20",
+  let options = [Option<"budget", "budget", "int64_t", "1 << 16",
                         "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
 }
 
@@ -108,6 +108,6 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   let options = [
     Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and mark the program `unproved`">,
     Option<"transport", "transport", "std::string", "\"shared\"", "shared, peer, network or network:nics=K">,
-    Option<"budget", "budget", "int64_t", "1 << 20", "bytes that one mesh may take; a smaller mesh replaces a larger one">
+    Option<"budget", "budget", "int64_t", "1 << 16", "bytes that one mesh may take; a smaller mesh replaces a larger one">
   ];
 }

@@ -14,7 +14,7 @@ struct PipelineOptions {
   bool unproved = false;  // true: mark a program that is not proved instead of refusing it
   /// Bytes that the check of one mesh may take: see setBudget. The default takes a fraction of a second; 16 MiB is
   /// enough for 100,000 ranks where the program is symmetric. A smaller mesh replaces one that would take more.
-  int64_t budget = int64_t(1) << 20;
+  int64_t budget = int64_t(1) << 16;
   bool sanitizeThread = false; // true: the target's code reports its accesses to its process's thread sanitizer
 };
 

@@ -332,7 +332,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
       return;
     program.setNeedsHandshake(false);
     CheckOptions larger;
-    setBudget(larger, std::max<int64_t>(std::min<int64_t>(budget, 1 << 20) / 4, 1));
+    setBudget(larger, std::min<int64_t>(budget * 4, 1 << 18)); // measured in another way than the final check
     larger.wantSteps = false;
     larger.prefersSmallMeshes = true;
     CheckOptions quick = larger;

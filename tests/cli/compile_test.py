@@ -35,16 +35,16 @@ class Output(ToolTest):
         self.assertIn("every byte is right", said)
 
     def test_a_mesh_that_is_proved_on_a_smaller_one_is_said_to_be(self):
-        compile_ = ["compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "-o", "x.so"]
+        compile_ = ["compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=512,gpu=8", "-o", "x.so"]
         self.assertEqual(self.succeeds(*compile_).splitlines()[1:], [], "both are proved themselves")
         proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
-        self.assertEqual(proofs, [{"mesh": mesh, "on": mesh} for mesh in ([2, 4], [1024, 8])])
+        self.assertEqual(proofs, [{"mesh": mesh, "on": mesh} for mesh in ([2, 4], [512, 8])])
         [line] = self.succeeds(*compile_, "--budget", "16K").splitlines()[1:]
-        found = re.fullmatch(r"railAllGather: node=1024,gpu=8 was proved on node=(\d+),gpu=8 in its place", line)
+        found = re.fullmatch(r"railAllGather: node=512,gpu=8 was proved on node=(\d+),gpu=8 in its place", line)
         self.assertTrue(found, line)
         proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
-        self.assertEqual(proofs, [{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [1024, 8], "on": [int(found[1]), 8]}])
-        [line] = self.succeeds(*compile_, "--budget", "64K").splitlines()[1:]
+        self.assertEqual(proofs, [{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [512, 8], "on": [int(found[1]), 8]}])
+        [line] = self.succeeds(*compile_, "--budget", "32K").splitlines()[1:]
         self.assertNotEqual(line, found[0], "more room, a larger mesh")
 
     def test_a_mesh_given_twice_counts_once(self):
