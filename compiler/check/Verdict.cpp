@@ -370,10 +370,18 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
   SmallVector<bool> mayShrink = findTabledDims(program, program.getCollective(), mesh.size());
   for (bool &may : mayShrink)
     may = !may;
+  CheckOptions allowed = options;
+  bool isLast = !options.mayReplaceMesh;
   while (true) {
-    checkMesh(std::get<Code>(made), verdict.checkedOn, options, verdict);
-    if (!verdict.tooLarge || !options.mayReplaceMesh || !shrinkMesh(verdict.checkedOn, mayShrink))
+    checkMesh(std::get<Code>(made), verdict.checkedOn, allowed, verdict);
+    if (!verdict.tooLarge || isLast)
       return verdict;
+    if (!shrinkMesh(verdict.checkedOn, mayShrink)) {
+      if (options.prefersSmallMeshes)
+        return verdict;
+      isLast = true;
+      setBudget(allowed, std::min(options.maxBytes, largestBudget / budgetsOfSmallestMesh) * budgetsOfSmallestMesh);
+    }
     verdict.tooLarge.reset();
   }
 }

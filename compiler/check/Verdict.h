@@ -66,6 +66,8 @@ struct CheckOptions {
 };
 
 inline constexpr int64_t largestBudget = int64_t(1) << 44; // bytes; the work in proportion to it is still a number
+/// How many times the budget a mesh may take that no smaller one can replace.
+inline constexpr int64_t budgetsOfSmallestMesh = 16;
 
 /// Sets `maxBytes`, from 1 to largestBudget, and `maxWork` in the proportion that the defaults have.
 void setBudget(CheckOptions &options, int64_t numBytes);

@@ -34,7 +34,7 @@ int64_t countRoots(CollectiveAttr collective, ArrayRef<int64_t> mesh) {
 bool shrinkMesh(MutableArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink) {
   int64_t largest = -1;
   for (size_t dim = 0; dim < mesh.size(); ++dim)
-    if (mayShrink[dim] && mesh[dim] > 1 && (largest < 0 || mesh[dim] > mesh[size_t(largest)]))
+    if (mayShrink[dim] && mesh[dim] > 2 && (largest < 0 || mesh[dim] > mesh[size_t(largest)]))
       largest = int64_t(dim);
   if (largest < 0)
     return false;

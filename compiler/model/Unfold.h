@@ -25,7 +25,8 @@ llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm:
 /// table is made for their sizes.
 llvm::SmallVector<bool> findTabledDims(mlir::Operation *program, CollectiveAttr collective, size_t numDims);
 
-/// Makes the largest dimension that may shrink smaller, in the same way. False when there is none.
+/// Makes the largest dimension that may shrink smaller, in the same way. None shrinks below two, where nothing would
+/// move along it. False when there is none.
 bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);
 
 /// Ranks of the largest mesh on which all ranks are looked at. Rooted collectives take one run per root.
