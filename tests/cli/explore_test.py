@@ -49,7 +49,7 @@ class Explore(ToolTest):
         """By a packing of trees; the rings of RCCL reach two thirds."""
         found = json.loads(self.succeeds("explore", "all_gather", "--machine", "frontier", "--bytes", "1G", "--json", "-"))
         row = found["frontier"][0]
-        self.assertRegex(row["ranked"][0]["name"], "Trees")
+        self.assertRegex(row["ranked"][0]["name"], "Trees|frontierReduceScatter") # both are along trees
         self.assertGreater(row["boundSeconds"] / row["ranked"][0]["seconds"], 0.95)
         rings = found["schedules"][row["rings"]]["sizes"][0]
         self.assertAlmostEqual(rings["fractionOfBound"], 0.66, delta=0.02)
@@ -69,12 +69,12 @@ class Explore(ToolTest):
             for row in found["frontier"]:
                 for ranked in row["ranked"]:
                     self.assertGreaterEqual(ranked["seconds"], row["boundSeconds"] * 0.999)
-                self.assertRegex(row["ranked"][0]["name"], "^frontier")
+                self.assertRegex(row["ranked"][0]["name"], "^(frontier|rail)")
 
     def test_comes_near_the_bound_of_a_reduction_on_one_frontier_node(self):
         found = json.loads(self.succeeds("explore", "reduce_scatter", "--machine", "frontier", "--bytes", "1G", "--json", "-"))
         row = found["frontier"][0]
-        self.assertRegex(row["ranked"][0]["name"], "Trees")
+        self.assertRegex(row["ranked"][0]["name"], "Trees|frontierReduceScatter") # both are along trees
         self.assertGreater(row["boundSeconds"] / row["ranked"][0]["seconds"], 0.88)
 
     def test_gives_the_same_for_the_same_seed(self):

@@ -231,7 +231,7 @@ class Compile(Tables):
         for flags in (["--mesh", "rank=2"], ["--protocol", "published"], ["--pipeline", "2"], ["--program", "x"]):
             self.refuses(2, "compile", "--table", "default", *flags, says=["--table", flags[0]])
         self.refuses(2, "compile", "ringAllGather", "--table", "default", says=["algorithm", "--table"])
-        self.refuses(2, "compile", "--table", "default", "--target", "cpu,cuda:sm_90", says=["--table", "--target"])
+        self.refuses(2, "compile", "--table", "default", "--target", "cpu,cuda:sm_90", says=["published", "host alone"])
         self.refuses(2, "compile", "--mesh", "rank=2", says=["algorithm", "--table"])
 
 

@@ -97,8 +97,10 @@ const std::map<std::string, Difference> differences = {
     {"frontierAllGather", {rounds, 0.78, 1.20}},
     {"frontierReduceScatter", {rounds, 0.78, 1.50}},
     {"hierarchicalReduceScatter", {credits, 0.49, 1.03}},
+    {"nodeReduceScatter", {credits, 0.49, 1.02}},
     {"oneShotAllReduce", {credits, 0.52, 1.02}},
     {"pushTwoShotAllReduce", {neighbours, 0.98, 1.10}},
+    {"railReduceScatter", {credits, 0.49, 1.02}},
     {"railRingAllGather", {neighbours, 0.98, 1.25}},
     {"recursiveDoublingAllGather", {neighbours, 0.98, 1.22}},
     {"recursiveDoublingAllReduce", {credits, 0.50, 1.12}},
@@ -126,7 +128,8 @@ TEST_P(Agreement, WithinFivePercentOrForAReason) {
     Machine machine = get(Machine::read(setup.machine));
     Sizes mesh = meshFor(test::definitionOf(name), setup);
     for (const auto &[bytes, both] : costsOf(name, machine, mesh, {int64_t(1) << 14, int64_t(1) << 26})) {
-      double ratio = both.closedForm / both.simulation;
+      // Among the ranks of one node, collectives along rails move nothing.
+      double ratio = both.closedForm == both.simulation ? 1 : both.closedForm / both.simulation;
       std::printf("%-34s %-10s %-8s %9lld bytes: closed form %10.2f us, simulation %10.2f us, ratio %.3f\n",
                   name.c_str(), machine.name().c_str(), test::textOf(mesh).c_str(), static_cast<long long>(bytes),
                   both.closedForm * 1e6, both.simulation * 1e6, ratio);

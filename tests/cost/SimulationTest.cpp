@@ -125,6 +125,9 @@ TEST_P(EveryShippedAlgorithm, TakesAtLeastTheBoundAndRowsAddUp) {
   for (std::string machineName : {MACHINES "/alpha-beta.json", "frontier", "dgx-h100", "ring8"}) {
     Machine machine = machineOf(machineName);
     Case what{definition, test::smallMesh(definition)};
+    what.mesh[0] = std::min(what.mesh[0], std::max(machine.numNodes() * machine.devicesPerNode() * what.mesh[0] /
+                                                       test::namedMesh(definition, what.mesh).numRanks(),
+                                                   int64_t(1)));
     withSimulation(machine, what, [&](const Simulation &simulation) {
       for (int64_t bytes : {kib, mib, 64 * mib}) {
         Prediction prediction = outcomeOf(simulation, bytes).prediction;

@@ -259,6 +259,9 @@ private:
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
       // The closed form lets the rounds of a tree's level follow each other, though they go over different links.
       addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 2);
+      addNear(
+          size, [](const Contender &contender) { return contender.usesTrees && contender.origin != Origin::Shipped; },
+          2);
     }
   }
 
