@@ -31,16 +31,21 @@ class MpiTest(unittest.TestCase):
         return program
 
     def mpirun(self, ranks, *command, door=DOOR, seconds=100, **variables):
-        """Returns the exit code and the output, both streams."""
+        """Returns the exit code and the output, both streams. Ranks write errors to a file: MPICH's launcher loses some of
+        what they wrote to it just before MPI_Abort."""
+        errors = os.path.join(self.directory, "errors")
         environment = {**os.environ, **OPEN_MPI, "KOLO_STATS": "1", **variables}
-        inner = ["env", f"LD_PRELOAD={door}"] if door else []
+        inner = ["sh", "-c", f'exec "$@" 2>>{errors}', "sh"] + (["env", f"LD_PRELOAD={door}"] if door else [])
         try:
             done = subprocess.run([os.environ["KOLO_MPI_RUN"], "-n", str(ranks), *inner, *command], env=environment,
                                   cwd=self.directory, text=True, errors="replace", stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=seconds)
         except subprocess.TimeoutExpired as expired:
             self.fail(f"{command} did not end in {seconds} s: {expired.output}")
-        return done.returncode, done.stdout
+        with open(errors, errors="replace") as file:
+            output = done.stdout + file.read()
+        os.remove(errors)
+        return done.returncode, output
 
     def counts(self, output):
         """Calls carried and forwarded, as the statistics say; prints them."""
