@@ -161,14 +161,21 @@ Bytes gathered(const DeviceCall &call, const std::vector<Bytes> &inputs, const s
 
 std::vector<int> DeviceCall::groupOf(int rank) const {
   std::vector<int64_t> own = mesh.coordinates(rank);
-  std::vector<int> group; // rank numbers are row-major, and so are numbers inside the group
+  std::vector<std::pair<int64_t, int>> members; // with their number inside the group: its first dimension is slowest
   for (int other = 0; other < mesh.numRanks(); ++other) {
     std::vector<int64_t> coordinates = mesh.coordinates(other);
-    for (int dim : groupDims)
+    int64_t number = 0;
+    for (int dim : groupDims) {
+      number = number * mesh.dims()[size_t(dim)].size + coordinates[size_t(dim)];
       coordinates[size_t(dim)] = own[size_t(dim)];
+    }
     if (coordinates == own)
-      group.push_back(other);
+      members.emplace_back(number, other);
   }
+  std::ranges::sort(members);
+  std::vector<int> group;
+  for (const auto &[number, member] : members)
+    group.push_back(member);
   return group;
 }
 

@@ -55,8 +55,9 @@ void expectTheSame(mlir::MLIRContext &context, const DeviceCall &call) {
 TEST(DeviceOracle, GivesTheReferencesOutputForEveryCollectiveTypeAndReduction) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<KoloDialect>();
-  const std::pair<const char *, std::vector<int>> shapes[] = {
-      {"rank=2", {0}}, {"rank=3", {0}}, {"rank=8", {0}}, {"node=2,gpu=4", {0, 1}}, {"node=3,gpu=2", {0}}};
+  const std::pair<const char *, std::vector<int>> shapes[] = {{"rank=2", {0}},          {"rank=3", {0}},
+                                                              {"rank=8", {0}},          {"node=2,gpu=4", {0, 1}},
+                                                              {"node=2,gpu=4", {1, 0}}, {"node=3,gpu=2", {0}}};
   for (const auto &[mesh, dims] : shapes)
     for (int collective = 0; collective < KOLO_NUM_COLLECTIVES; ++collective)
       for (int type = 0; type < KOLO_NUM_TYPES; ++type)
