@@ -45,7 +45,7 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
                           mesh.placement,
                           {},
                           {},
-                          definition.name.starts_with("frontier")}); // along trees of a Frontier node
+                          usesTables(definition)});
     }
   return result;
 }
