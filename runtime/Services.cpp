@@ -140,12 +140,14 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
   if (spinUntil(awaited, sequence, policy))
     return 0;
   Clock::time_point start = Clock::now();
-  int lost = 0; // the sender of the packet is unknown, so any lost rank ends the wait
+  // The sender of the packet is unknown, so any rank that died ends the wait. One that left had come to the end of this
+  // call, as all ranks began it together: its packets are here.
+  int lost = 0;
   WaitEnd end = waitSlowly(awaited, sequence, policy, [&] {
     WaitEnd found = peers.checkWait(peers.rank(), start);
     for (int peer = 0; peer < peers.size() && found == WaitEnd::Reached; ++peer) {
       lost = peer;
-      found = peers.checkWait(peer, start);
+      found = peers.hasDied(peer) ? WaitEnd::PeerLost : WaitEnd::Reached;
     }
     return found;
   });
@@ -156,9 +158,8 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
   std::string what =
       fmt::format("rank {} waited {} ms for packets (lane {}; {})", peers.rank(), millisecondsSince(start), lane.number,
                   describeStatement(*lane.plan->call.info, statement));
-  return lane.fail(end == WaitEnd::PeerLost
-                       ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended or left", what, lost)
-                       : error(StatusCode::Timeout, "{}: timed out", what));
+  return lane.fail(end == WaitEnd::PeerLost ? rankError(StatusCode::PeerLost, lost, "{}: rank {} has ended", what, lost)
+                                            : error(StatusCode::Timeout, "{}: timed out", what));
 }
 
 } // namespace

@@ -68,9 +68,13 @@ void Peers::watchPeers() {
           static_cast<int>(syscall(SYS_pidfd_open, block(peer).pid.load(), 0)); // fails on old kernels: kill() then
 }
 
-bool Peers::isLost(int peer) const {
-  if (block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left)
-    return true;
+bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
+
+bool Peers::hasDied(int peer) const { return hasEnded(peer) && !hasLeft(peer); } // in this order: it leaves, then ends
+
+bool Peers::hasLeft(int peer) const { return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left; }
+
+bool Peers::hasEnded(int peer) const {
   int pid = block(peer).pid.load(std::memory_order_relaxed);
   if (howRelated == RankKind::Threads || peer == self || pid == 0)
     return false;

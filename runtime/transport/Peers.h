@@ -68,6 +68,8 @@ public:
   void watchPeers();
   /// Whether the peer has ended or left. Makes a system call.
   bool isLost(int peer) const;
+  /// Whether the peer's process ended before the peer left. Makes a system call.
+  bool hasDied(int peer) const;
 
   bool isAborted() const { return control().abort().state.load(std::memory_order_seq_cst) != AbortState::None; }
   /// Records the first failure of all ranks. Returns the recorded failure, which may be that of another rank.
@@ -88,6 +90,9 @@ public:
   void waitUntilQuiet() const;
 
 private:
+  bool hasLeft(int peer) const;
+  bool hasEnded(int peer) const; // its process; false where ranks are threads
+
   std::shared_ptr<ControlMemory> shared;
   RankKind howRelated;
   int self;

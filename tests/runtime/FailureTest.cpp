@@ -115,6 +115,35 @@ TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
   EXPECT_EQ(said, (std::vector<std::string>{"", "killed by signal 9", ""}));
 }
 
+TEST(Failure, ARankThatLeavesAfterACallIsNotLostToPacketsOfThatCall) {
+  (void)testPlugin();
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(runRanks(kind, 3, {600, 1},
+                       [](Communicator &communicator) -> std::string {
+                         if (communicator.rank() != 0) // it returns at once, and its communicator is destroyed
+                           return expectStatus(runProgram(communicator, "awaitNothing"), StatusCode::Ok);
+                         return expectStatus(runProgram(communicator, "awaitNothing"), StatusCode::Timeout,
+                                             {"for packets", "packet.cpp:1", "timed out"});
+                       }),
+              "");
+}
+
+TEST(Failure, ARankThatIsKilledIsLostToPackets) {
+  (void)testPlugin();
+  auto forked = ForkedRanks::create(3);
+  auto said = runProcesses(3, [&](int rank) -> std::string {
+    auto communicator = Communicator::createForked(*forked, rank, {15000, 1});
+    if (rank == 0)
+      return expectStatus(runProgram(*communicator, "awaitNothing"), StatusCode::PeerLost,
+                          {"for packets", "rank 1 has ended"});
+    std::string wrong = expectStatus(runProgram(*communicator, "awaitNothing"), StatusCode::Ok);
+    if (rank == 1)
+      raise(SIGKILL);
+    return wrong;
+  });
+  EXPECT_EQ(said, (std::vector<std::string>{"", "killed by signal 9", ""}));
+}
+
 TEST(Failure, ARankThatNeverCallsIsNamedAtTheTimeout) {
   (void)testPlugin();
   for (Launch kind : {Launch::Threads, Launch::Forked})

@@ -179,6 +179,12 @@ static int32_t hang(In in) {
   return me == size - 1 ? waitFor(in, 0, 0, 8) : waitFor(in, size - 1, 0, 9);
 }
 
+/* Rank 0 waits for a packet that nobody sends; the others have nothing to do. */
+static int32_t awaitNothing(In in) {
+  static const uint64_t packet = 0;
+  return selfRank(in) == 0 ? in->services->awaitPacket((KoloInvocation *)in, &packet, 0) : 0;
+}
+
 static int32_t misbehave(In in) {
   if (in->root == 0)
     return 5;
@@ -225,7 +231,7 @@ static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = av
 static const KoloProgram programs[] = {
     PROGRAM(ringAllGather, noScratch), PROGRAM(pullAllReduce, noScratch), PROGRAM(scratchAllReduce, slotPerRank),
     PROGRAM(rowBroadcast, noScratch),  PROGRAM(hang, noScratch),          PROGRAM(misbehave, noScratch),
-    PROGRAM(pullAllToAll, noScratch),
+    PROGRAM(pullAllToAll, noScratch),  PROGRAM(awaitNothing, noScratch),
 };
 #if defined(__x86_64__)
 #define THIS_CPU "x86-64"
