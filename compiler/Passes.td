@@ -95,7 +95,7 @@ def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
 
 def FuseDivision : Pass<"kolo-fuse-division", "::kolo::ProgramOp"> {
   let summary = "divides an average in the pass over memory that makes its sum";
-  let options = [Option<"budget", "budget", "int64_t", "1 << 16",
+  let options = [Option<"budget", "budget", "int64_t", "1 << 14",
                         "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
 }
 

@@ -75,7 +75,7 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
     cleanUp(manager, options);
     // After FuseMoves: a division joins the one pass that makes the sum.
     FuseDivisionOptions divide;
-    divide.budget = options.budget;
+    divide.budget = std::min<int64_t>(options.budget, divide.budget); // CheckProgram proves all meshes
     manager.addNestedPass<ProgramOp>(createFuseDivision(divide));
     cleanUp(manager, options);
   }

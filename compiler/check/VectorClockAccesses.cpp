@@ -85,6 +85,16 @@ void VectorClockRun::divide(size_t orbit, const Event &event) {
   }
 }
 
+/// The chunks that the application of every representative looks at in all calls.
+int64_t VectorClockRun::workOfApplications() const {
+  int64_t numChunks = 0;
+  for (int64_t rank : group.representatives())
+    for (BufferRole role : {BufferRole::Output, BufferRole::Input})
+      if (std::optional<uint32_t> buffer = tracer.bufferOf(role); buffer && tracer.exists(rank, role))
+        numChunks += (role == BufferRole::Output ? 2 : 1) * tracer.grids()[*buffer].numChunks;
+  return calls * numChunks;
+}
+
 /// The application has written its input and spoilt its output.
 void VectorClockRun::startCall(size_t orbit, int64_t call) {
   int64_t rank = group.representatives()[orbit];
@@ -92,6 +102,7 @@ void VectorClockRun::startCall(size_t orbit, int64_t call) {
     std::optional<uint32_t> buffer = tracer.bufferOf(role);
     if (!buffer || !tracer.exists(rank, role))
       continue;
+    work += tracer.grids()[*buffer].numChunks;
     for (int64_t chunk = 0; chunk < tracer.grids()[*buffer].numChunks; ++chunk) {
       auto [outer, place] = tracer.resolve(rank, *buffer, chunk);
       for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
@@ -112,6 +123,7 @@ void VectorClockRun::endCall(size_t orbit, int64_t call) {
   ArrayRef<int64_t> groupDims = tracer.program().program.getCollective().getGroupDims();
   RankSet members = RankSet::group(moves.rows, {tracer.mesh().data(), tracer.mesh().size()},
                                    {groupDims.data(), groupDims.size()}, rank);
+  work += tracer.grids()[*output].numChunks;
   for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; ++chunk) {
     auto [outer, place] = tracer.resolve(rank, *output, chunk);
     for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {

@@ -61,6 +61,10 @@ VectorClockRun::~VectorClockRun() {
 }
 
 VectorClockResult VectorClockRun::run() {
+  if (int64_t least = workOfApplications(); least > options.maxWork && !options.prefersSmallMeshes) {
+    work = least;
+    endEarly(0);
+  }
   for (bool didAdvance = true; didAdvance && !result.ended;) {
     didAdvance = false;
     for (size_t orbit = 0; orbit < states.size() && !result.ended; ++orbit)
@@ -122,7 +126,8 @@ void VectorClockRun::endEarly(size_t orbit) {
   double share = std::max({double(work) / double(options.maxWork), double(clockBytes) / double(options.maxBytes),
                            double(cellBytes) / double(options.maxChunkBytes()),
                            double(contents.bytes()) / double(options.maxChunkBytes())});
-  share *= double(numInAll) / double(std::max<int64_t>(numSteps, 1));
+  if (numSteps > 0)
+    share *= double(numInAll) / double(numSteps);
   result.ended = EndedEarly{{group.representatives()[orbit], states[orbit].time}, numSteps, numInAll, share};
 }
 

@@ -141,6 +141,7 @@ private:
   void join(RankState &state, const Signal &signal, int64_t sender);
   bool isOver(size_t orbit, int64_t rank, uint32_t time) const;
   const Clock &clockOfEnter();
+  int64_t workOfApplications() const;
   bool isBeyondLimits();
   void endEarly(size_t orbit);
   void findBlocked();

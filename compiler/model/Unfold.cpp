@@ -142,7 +142,7 @@ static Value amountOf(TransferOp transfer, size_t dim) {
 FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, int64_t coordinate, bool backwards) {
   auto step = cast<StepAttr>(transfer.getSteps()[dim]);
   int64_t size = evaluator.mesh()[dim];
-  StringAttr name = cast<StringAttr>(enclosingProgram(transfer).mesh[dim]);
+  auto name = [&] { return cast<StringAttr>(enclosingProgram(transfer).mesh[dim]).getValue(); };
   switch (step.getKind()) {
   case StepKind::Keep:
     return Coordinates{coordinate};
@@ -154,8 +154,8 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
     int64_t mask = evaluator.get(amountOf(transfer, dim)), other = coordinate ^ mask;
     if (other >= 0 && other < size)
       return Coordinates{other};
-    return transfer.emitError() << "flip(" << name.getValue() << ", " << mask << ") leads from coordinate "
-                                << coordinate << " to " << other << ", but " << name.getValue() << " has " << size
+    return transfer.emitError() << "flip(" << name() << ", " << mask << ") leads from coordinate " << coordinate
+                                << " to " << other << ", but " << name() << " has " << size
                                 << " ranks; the size must be a power of two";
   }
   case StepKind::Others: {
@@ -167,8 +167,8 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
   case StepKind::At: {
     int64_t fixed = evaluator.get(amountOf(transfer, dim));
     if (fixed < 0 || fixed >= size)
-      return transfer.emitError() << "at(" << name.getValue() << ", " << fixed << "), but " << name.getValue()
-                                  << " has " << size << " ranks";
+      return transfer.emitError() << "at(" << name() << ", " << fixed << "), but " << name() << " has " << size
+                                  << " ranks";
     if (!backwards)
       return Coordinates{fixed};
     return coordinate == fixed ? llvm::to_vector<4>(llvm::seq<int64_t>(0, size)) : Coordinates{};
@@ -176,8 +176,8 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
   case StepKind::Mapped: {
     ArrayRef<int64_t> table = step.getTable();
     if (int64_t(table.size()) != size)
-      return transfer.emitError() << "the table mapped along " << name.getValue() << " has " << table.size()
-                                  << " entries, but " << name.getValue() << " has " << size << " ranks";
+      return transfer.emitError() << "the table mapped along " << name() << " has " << table.size() << " entries, but "
+                                  << name() << " has " << size << " ranks";
     return Coordinates{backwards ? int64_t(llvm::find(table, coordinate) - table.begin()) : table[size_t(coordinate)]};
   }
   }
@@ -216,25 +216,48 @@ LogicalResult Unfold::forEachMove(StatementInterface statement, int64_t rank, bo
 
 LogicalResult Unfold::evaluateMove(StatementInterface statement, const Coordinates &sender, const Coordinates &receiver,
                                    MoveVisitor visit) {
-  Block &body = statement.getBody().front();
+  const StatementCode &code = codeOf(statement);
   size_t numDims = sender.size();
-  for (auto [i, argument] : llvm::enumerate(body.getArguments()))
-    evaluator.set(argument, i < numDims ? sender[i] : receiver[i - numDims]);
-  if (failed(evaluator.execute(body)))
+  for (auto [i, argument] : llvm::enumerate(code.arguments))
+    evaluator.valueIn(argument) = i < numDims ? sender[i] : receiver[i - numDims];
+  if (failed(evaluator.execute(statement.getBody().front())))
     return failure();
-  SlicesOp slices = slicesOf(statement);
-  if (slices.getCondition() && !evaluator.get(slices.getCondition()))
+  if (code.condition && !evaluator.valueIn(*code.condition))
     return success();
-  return visit({rankOf(sender), rankOf(receiver),
-                box(statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes()),
-                box(statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes())});
+  return visit({rankOf(sender), rankOf(receiver), valueOf(code.source), valueOf(code.destination)});
 }
 
-GridBox Unfold::box(Value buffer, OperandRange offsets, OperandRange sizes) const {
-  GridBox result;
+const Unfold::StatementCode &Unfold::codeOf(StatementInterface statement) {
+  std::unique_ptr<StatementCode> &code = codes[statement];
+  if (code)
+    return *code;
+  code = std::make_unique<StatementCode>();
+  for (BlockArgument argument : statement.getBody().front().getArguments())
+    code->arguments.push_back(evaluator.registerNumber(argument));
+  SlicesOp slices = slicesOf(statement);
+  if (slices.getCondition())
+    code->condition = evaluator.registerNumber(slices.getCondition());
+  code->source = registersOf(statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes());
+  code->destination =
+      registersOf(statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes());
+  return *code;
+}
+
+Unfold::BoxRegisters Unfold::registersOf(Value buffer, OperandRange offsets, OperandRange sizes) const {
+  BoxRegisters result;
   auto grid = buffer.getDefiningOp<BufferOp>().getGrid();
-  for (auto [offset, size, extent] : llvm::zip_equal(offsets, sizes, grid))
-    result.push_back({evaluator.get(offset), evaluator.get(size), evaluator.get(extent)});
+  for (auto [offset, size, extent] : llvm::zip_equal(offsets, sizes, grid)) {
+    result.offsets.push_back(evaluator.registerNumber(offset));
+    result.sizes.push_back(evaluator.registerNumber(size));
+    result.extents.push_back(evaluator.registerNumber(extent));
+  }
+  return result;
+}
+
+GridBox Unfold::valueOf(const BoxRegisters &registers) const {
+  GridBox result;
+  for (auto [offset, size, extent] : llvm::zip_equal(registers.offsets, registers.sizes, registers.extents))
+    result.push_back({evaluator.valueIn(offset), evaluator.valueIn(size), evaluator.valueIn(extent)});
   return result;
 }
 

@@ -3,6 +3,8 @@
 
 #include "compiler/model/IndexEvaluator.h"
 
+#include <memory>
+
 namespace kolo {
 
 /// A range of grid indices that starts at offset, modulo extent.
@@ -58,10 +60,20 @@ public:
   /// The moves of the statement that is being visited that end at one receiver.
   mlir::LogicalResult forEachMoveInto(StatementInterface statement, int64_t receiver, MoveVisitor visit);
 
-  GridBox box(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes) const;
-
 private:
   using Coordinates = llvm::SmallVector<int64_t, 4>;
+  struct BoxRegisters {
+    llvm::SmallVector<unsigned, 3> offsets, sizes, extents;
+  };
+  /// What the moves of a statement are computed from, looked up once: registers of the evaluator.
+  struct StatementCode {
+    llvm::SmallVector<unsigned, 8> arguments;
+    std::optional<unsigned> condition;
+    BoxRegisters source, destination;
+  };
+  const StatementCode &codeOf(StatementInterface statement);
+  BoxRegisters registersOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes) const;
+  GridBox valueOf(const BoxRegisters &registers) const;
   mlir::LogicalResult walkBlock(mlir::Block &block, Visitor visit);
   mlir::LogicalResult walkOp(mlir::Operation &op, Visitor visit);
   /// Coordinates reached along one dimension from `coordinate`: forwards to receivers, or backwards to senders.
@@ -73,6 +85,7 @@ private:
   int64_t rankOf(const Coordinates &coordinates) const;
 
   IndexEvaluator &evaluator;
+  llvm::DenseMap<mlir::Operation *, std::unique_ptr<StatementCode>> codes;
 };
 
 } // namespace kolo

@@ -79,7 +79,7 @@ bool mayRunInPlace(ChoreographyOp choreography) {
 struct PlaceStaging : impl::PlaceStagingBase<PlaceStaging> {
   void runOnOperation() override {
     // One statement costs at most this many moves to analyse: a fraction of a second.
-    constexpr int64_t maxMoves = 1 << 18;
+    constexpr int64_t maxMoves = 1 << 16;
     FailureOr<llvm::SetVector<Operation *>> hazards = findHazards(getOperation(), maxMoves);
     if (failed(hazards))
       return signalPassFailure();
