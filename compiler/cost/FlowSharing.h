@@ -2,9 +2,12 @@
 //
 // Rates come from progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): all rates grow alike
 // until a resource is full; its flows keep their rates, and the others go on. A start or an end changes the rates of
-// those flows only that full resources connect it with, so only these are computed again.
+// those flows only that full resources connect it with, so only these are computed again. Most resources can never be
+// full: what flows take of them is bounded by a narrower resource that all of these flows take too. Such resources are
+// not looked at.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -43,7 +46,9 @@ private:
   struct Flow {
     double remaining, rate, since; // bytes left at time `since`
     double cap;                    // the rate that it has alone
-    uint32_t firstUse, numUses;
+    uint32_t narrowest;            // the resource that sets its cap
+    uint32_t firstUse;             // those of contended resources come first
+    uint32_t numUses, numContended;
     uint32_t bottleneck; // none: it has its cap
     uint32_t index;      // among the filled, in the round when it was filled
     uint32_t round;
@@ -52,24 +57,42 @@ private:
   struct Use {
     double load;
     uint32_t flow, resource;
-    uint32_t position; // in the resource's uses
+    uint32_t position; // in the resource's members
+    uint32_t bound;    // in the resource's bounds; none: bounded by its flow's cap alone
   };
   struct Resource {
     double bandwidth;
-    double demand = 0; // of its flows, if each had its cap
-    double load = 0;   // of its flows, by their rates
-    std::vector<uint32_t> uses;
+    double load = 0; // of its flows, by their rates; of a contended resource only
     // Of filling: bandwidth that is not given yet; loads and number of the flows without a rate; the rate at which it
     // was full, if it was.
     double left = 0, weight = 0, level = 0;
     uint32_t numOpen = 0, numFilled = 0;
     uint32_t round = 0;
+    bool isContended = false; // whether it could be full: else it limits nobody
     bool isDirty = false, isLimit = false;
+  };
+  struct Member {
+    uint32_t use, flow;
+  };
+  /// What flows take of a resource together, that all take a narrower resource.
+  struct Bound {
+    uint32_t narrower;
+    double demand; // if each had its cap
+    double most;   // when the narrower one is full
+    double bounded() const { return std::min(demand, most); }
+  };
+  struct Members {
+    std::vector<Member> all;
+    std::vector<Bound> bounds;
+    double demand = 0; // at most: of its flows, if each had its cap, within the bounds
   };
   struct Level {
     double rate;
     uint32_t resource;
   };
+  static bool isLater(const Level &a, const Level &b) {
+    return a.rate != b.rate ? a.rate > b.rate : a.resource > b.resource;
+  }
   /// What filling gives a flow.
   struct Filled {
     uint32_t flow;
@@ -77,16 +100,23 @@ private:
     uint32_t bottleneck;
   };
 
-  /// Whether the resource could be full: else it limits nobody.
-  static bool isContended(const Resource &resource) { return resource.demand > resource.bandwidth * (1 + 1e-9); }
   static bool isFull(const Resource &resource, double load) { return load >= resource.bandwidth * (1 - 1e-9); }
+  std::span<const Use> contendedUses(const Flow &flow) const {
+    return std::span(uses).subspan(flow.firstUse, flow.numContended);
+  }
   uint32_t allocateUses(size_t number);
   void markDirty(uint32_t resource);
+  uint32_t narrowestNear(uint32_t use, uint32_t endOfUses) const;
+  uint32_t boundFor(uint32_t use, uint32_t endOfUses);
+  void addDemand(const Use &use, double sign);
+  void setContended(uint32_t resource, bool isContended);
+  void swapUses(uint32_t first, uint32_t second);
   void join(uint32_t flow);
   void joinLimitedBy(uint32_t resource);
   void joinAllConnected();
   void prepare();
   void fill();
+  void fillNextLevel();
   void fix(uint32_t flow, double rate, uint32_t bottleneck);
   bool joinThoseWithoutBottleneck();
   void checkResource(uint32_t resource);
@@ -96,6 +126,7 @@ private:
   std::vector<Flow> flows;
   std::vector<Use> uses;
   std::vector<Resource> resources;
+  std::vector<Members> members; // by resource
   std::vector<uint32_t> freeFlows;
   std::vector<std::vector<uint32_t>> freeUses; // by the binary logarithm of their room
 
