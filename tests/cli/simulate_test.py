@@ -8,6 +8,12 @@ RING = ["simulate", "ringAllGather", "--machine", "frontier", "--mesh", "rank=8"
 RAIL = ["simulate", "railAllGather", "--machine", "frontier", "--mesh", "node=4,gpu=8", "--bytes", "64M"]
 
 
+# Of a timeline's events, by phase.
+FIELDS = {"M": {"name", "pid", "args"}, "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"},
+          "s": {"name", "cat", "id", "pid", "tid", "ts"}, "f": {"name", "cat", "id", "pid", "tid", "ts", "bp"}}
+ROUNDING = 2e-6  # microseconds
+
+
 class Simulate(ToolTest):
     def simulated(self, *arguments):
         return json.loads(self.succeeds(*arguments, "--json"))
@@ -61,22 +67,57 @@ class Simulate(ToolTest):
         self.assertGreater(many["seconds"], one["seconds"] / 2)
         self.assertLess(many["seconds"], one["seconds"] * 1.5)
 
-    def test_writes_a_timeline(self):
-        self.succeeds(*RAIL, "--trace", "trace.json")
+    def timeline(self, *command):
+        self.succeeds(*command, "--trace", "trace.json")
         with open(self.file("trace.json")) as text:
-            events = json.load(text)["traceEvents"]
+            return json.load(text)["traceEvents"]
+
+    def test_writes_a_timeline(self):
+        events = self.timeline(*RAIL)
         names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(len(names), 32)
         self.assertEqual(names[9], "rank 9: node 1, GCD 1")
         slices = [event for event in events if event["ph"] == "X"]
         self.assertEqual({event["pid"] for event in slices}, set(range(32)))
         self.assertTrue(any("RailAllGather.cpp" in event["args"]["statement"] for event in slices))
-        times = [event["ts"] for event in events if event["ph"] != "M"]
-        self.assertEqual(times, sorted(times))
-        starts = sorted(event["id"] for event in events if event["ph"] == "s")
-        self.assertEqual(starts, sorted(event["id"] for event in events if event["ph"] == "f"))
-        self.assertEqual(len(starts), len(set(starts)))
-        self.assertGreater(len(starts), 0)
+
+    def test_timelines_keep_to_the_trace_event_format(self):
+        """What importers of Chrome's trace events, such as Perfetto's, need to show every slice and arrow."""
+        for command in (RAIL, (*RING, "--bytes", "64K", "--protocol", "ll")):
+            events = self.timeline(*command)
+            for event in events:
+                self.assertLessEqual(FIELDS[event["ph"]], event.keys())
+            tracks = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+            processes = {event["pid"] for event in events if event["name"] == "process_name"}
+            timed = [event for event in events if event["ph"] != "M"]
+            self.assertLessEqual({(event["pid"], event["tid"]) for event in timed}, tracks)
+            self.assertEqual({pid for pid, _ in tracks}, processes)
+            self.assertEqual([event["ts"] for event in timed], sorted(event["ts"] for event in timed))
+            self.assertGreaterEqual(min(event["dur"] for event in timed if event["ph"] == "X"), 0)
+            self.check_arrows(timed)
+
+    def check_arrows(self, events):
+        """Each starts once and ends once, not before, both in a slice of their track; it ends in a wait."""
+        slices = {}
+        for event in events:
+            if event["ph"] == "X":
+                slices.setdefault((event["pid"], event["tid"]), []).append(event)
+
+        def around(arrow):
+            return [event for event in slices[arrow["pid"], arrow["tid"]]
+                    if event["ts"] - ROUNDING <= arrow["ts"] <= event["ts"] + event["dur"] + ROUNDING]
+
+        starts = {event["id"]: event for event in events if event["ph"] == "s"}
+        ends = {event["id"]: event for event in events if event["ph"] == "f"}
+        self.assertEqual(sum(event["ph"] in "sf" for event in events), len(starts) + len(ends))
+        self.assertEqual(starts.keys(), ends.keys())
+        self.assertTrue(starts)
+        for name, start in starts.items():
+            end = ends[name]
+            self.assertLessEqual(start["ts"], end["ts"])
+            self.assertTrue({event["cat"] for event in around(start)} & {"put", "move", "signal"}, start)
+            self.assertEqual(end["bp"], "e")  # to the slice around it, not the next one
+            self.assertIn("wait", {event["cat"] for event in around(end)}, end)
 
     def test_refuses_what_makes_no_timeline(self):
         self.refuses(2, *RING, "--trace", "trace.json", says="--trace: shows one program with one number of bytes")
