@@ -73,7 +73,7 @@ WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opt
     return gloo->allreduce(tensors, options);
   }
   return submit({c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)}, choice,
-                {Part{choice.shape, {}, Blocks(tensors), true, choice.isSplit}}, tensors, tensors);
+                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
 }
 
 WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
@@ -87,7 +87,7 @@ WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCo
       countForwarded(choice.plugin ? "several types" : choice.reason);
       return gloo->allreduce_coalesced(tensors, options);
     }
-    parts.push_back(Part{choice.shape, {}, Blocks({tensor}), true, choice.isSplit});
+    parts.push_back(Part{choice.shape, {}, Blocks({tensor}), true});
   }
   return submit({c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)}, choice, std::move(parts),
                 tensors, tensors);

@@ -6,7 +6,6 @@
 #include <Python.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -106,21 +105,6 @@ constexpr const char *noProgram = "no program", *notPlain = "sparse or not on th
 constexpr size_t maxChoices = 4096;
 constexpr Shape agreementShape = {CollectiveKind::AllReduce, DataType::I64, Reduction::Max, 2};
 
-/// The collectives that runAlike makes of an all-reduce: a reduce-scatter and an all-gather of equal blocks, and a
-/// reduction to rank 0 and a broadcast of the rest. Short calls are all rest. A count may be 0.
-using Split = std::array<Shape, 4>;
-Split splitOf(const Shape &shape, int size) {
-  constexpr int64_t shortBytes = 4096, lineBytes = 64;
-  auto elementBytes = static_cast<int64_t>(runtime::sizeBytes(shape.type));
-  int64_t each = shape.count * elementBytes <= shortBytes ? 0 : shape.count / size;
-  each -= each % (lineBytes / elementBytes);
-  int64_t rest = shape.count - each * size;
-  return {Shape{CollectiveKind::ReduceScatter, shape.type, shape.reduction, each},
-          Shape{CollectiveKind::AllGather, shape.type, Reduction::Sum, each},
-          Shape{CollectiveKind::Reduce, shape.type, shape.reduction, rest},
-          Shape{CollectiveKind::Broadcast, shape.type, Reduction::Sum, rest}};
-}
-
 /// Null if Kolo can move the elements.
 const char *whyNotMoved(const at::Tensor &tensor) {
   if (!isPlain(tensor))
@@ -185,7 +169,7 @@ Choice Group::find(Shape shape) {
   if (choices.size() >= maxChoices)
     choices.clear();
   const runtime::Plugin *plugin = pluginFor(shape);
-  Choice choice{plugin, shape, plugin ? nullptr : noProgram, canSplit(plugin, shape)};
+  Choice choice{plugin, shape, plugin ? nullptr : noProgram};
   choices.emplace(shape, choice);
   return choice;
 }
@@ -216,18 +200,6 @@ void Group::countForwarded(const char *reason) {
   door().countForwarded(reason);
 }
 
-/// Whether ranks may get different bits from an all-reduce, because they sum in different orders, and the plugin has
-/// what runAlike needs.
-bool Group::canSplit(const runtime::Plugin *plugin, const Shape &shape) const {
-  bool isRounded = shape.type == DataType::F16 || shape.type == DataType::BF16 || shape.type == DataType::F32 ||
-                   shape.type == DataType::F64;
-  bool isOrdered = shape.reduction != Reduction::Min && shape.reduction != Reduction::Max;
-  if (!plugin || shape.collective != CollectiveKind::AllReduce || getSize() <= 2 || !isRounded || !isOrdered)
-    return false;
-  Split split = splitOf(shape, getSize());
-  return std::all_of(split.begin(), split.end(), [&](const Shape &part) { return pluginFor(part) == plugin; });
-}
-
 Status Group::runShape(Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape, const void *input,
                        void *output) {
   arguments.collective = shape.collective;
@@ -240,30 +212,11 @@ Status Group::runShape(Communicator &communicator, const runtime::Plugin &plugin
   return communicator.run(plugin, arguments);
 }
 
-/// An all-reduce whose result has the same bits on all ranks, as training needs: one rank sums each element. In place.
-Status Group::runAlike(Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape, std::byte *data) {
-  auto [scatter, gather, reduce, broadcast] = splitOf(shape, getSize());
-  auto blockBytes = static_cast<size_t>(scatter.count) * runtime::sizeBytes(shape.type);
-  std::byte *own = data + static_cast<size_t>(getRank()) * blockBytes;
-  std::byte *rest = data + static_cast<size_t>(getSize()) * blockBytes;
-  Status status;
-  if (scatter.count > 0)
-    status = runShape(communicator, plugin, scatter, data, own);
-  if (status.isOk() && scatter.count > 0)
-    status = runShape(communicator, plugin, gather, own, data);
-  if (status.isOk() && reduce.count > 0)
-    status = runShape(communicator, plugin, reduce, rest, rest);
-  if (status.isOk() && reduce.count > 0)
-    status = runShape(communicator, plugin, broadcast, rest, rest);
-  return status;
-}
-
 Status Group::runPart(Communicator &communicator, const runtime::Plugin &plugin, Part &part) {
   void *output = part.output.place(outputScratch);
   const void *input = part.isInPlace ? output : part.input.place(inputScratch);
   (part.isInPlace ? part.output : part.input).pack();
-  Status status = part.isSplit ? runAlike(communicator, plugin, part.shape, static_cast<std::byte *>(output))
-                               : runShape(communicator, plugin, part.shape, input, output);
+  Status status = runShape(communicator, plugin, part.shape, input, output);
   if (status.isOk())
     part.output.unpack();
   return status;

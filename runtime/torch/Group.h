@@ -32,7 +32,6 @@ struct Choice {
   const runtime::Plugin *plugin = nullptr;
   Shape shape;
   const char *reason = nullptr; // of static life time
-  bool isSplit = false;         // run as several collectives: see Group::runAlike
 };
 
 /// How torch knows a call: its number, the title for its profiler, whether the caller goes on meanwhile.
@@ -95,7 +94,6 @@ private:
     Shape shape;
     Blocks input, output;
     bool isInPlace = false; // `output` is both
-    bool isSplit = false;
   };
   using Parts = std::vector<Part>;
 
@@ -106,11 +104,8 @@ private:
   Choice find(Shape shape);
   WorkPointer submit(const Label &label, const Choice &choice, Parts parts, const Tensors &inputs, Tensors outputs);
   WorkPointer enqueue(const Label &label, const Tensors &inputs, Tensors outputs, runtime::Queue::Call call);
-  bool canSplit(const runtime::Plugin *plugin, const Shape &shape) const;
   runtime::Status runShape(runtime::Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape,
                            const void *input, void *output);
-  runtime::Status runAlike(runtime::Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape,
-                           std::byte *data);
   runtime::Status runPart(runtime::Communicator &communicator, const runtime::Plugin &plugin, Part &part);
   WorkPointer exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
                              std::function<WorkPointer()> viaGloo);

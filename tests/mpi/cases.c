@@ -337,6 +337,33 @@ static void forwarded(void) {
   MPI_Comm_free(&half);
 }
 
+/* Rounded results of reductions to all: every rank has the bits that rank 0 has. */
+static void alike(void) {
+  enum { most = 100000 };
+  const MPI_Op operations[] = {MPI_SUM, MPI_PROD};
+  double *in = malloc(sizeof(double) * most), *out = malloc(sizeof(double) * most),
+         *first = malloc(sizeof(double) * most);
+  warmUp(MPI_COMM_WORLD);
+  for (int count = 1; count <= most; count = count * 3 + 1)
+    for (int kind = 0; kind < 4; ++kind) {
+      int isFloat = kind % 2, bytes = count * (isFloat ? 4 : 8);
+      for (int i = 0; i < count; ++i) {
+        double value = 0.5 + (rank * 7919 + i * 104729 + kind) % 1009 / 1009.0;
+        if (isFloat)
+          ((float *)in)[i] = (float)value;
+        else
+          in[i] = value;
+      }
+      MPI_Allreduce(in, out, count, isFloat ? MPI_FLOAT : MPI_DOUBLE, operations[kind / 2], MPI_COMM_WORLD);
+      memcpy(first, out, (size_t)bytes);
+      MPI_Bcast(first, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+      check(memcmp(first, out, (size_t)bytes) == 0, "ranks have different bits");
+    }
+  free(in);
+  free(out);
+  free(first);
+}
+
 /* Wrong: ranks differ in the count. */
 static void counts(void) {
   int in[2] = {1, 1}, out[2];
@@ -378,7 +405,7 @@ int main(int argc, char **argv) {
   } cases[] = {
       {"deadlock", deadlock},   {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
       {"random", randomCalls},  {"forwarded", forwarded}, {"counts", counts},    {"death", death},
-      {"allocated", allocated}, {"speed", speed}};
+      {"allocated", allocated}, {"alike", alike},         {"speed", speed}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

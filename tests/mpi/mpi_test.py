@@ -74,6 +74,10 @@ class Cases(MpiTest):
         for ranks in (2, 4):
             self.expectCarried(10, ranks, self.program, "strided")
 
+    def test_all_ranks_get_the_same_bits(self):
+        for ranks in (2, 4):
+            self.expectCarried(80, ranks, self.program, "alike")
+
     def test_memory_of_mpi_is_a_window(self):
         for ranks in (2, 4):
             output = self.expectCarried(15, ranks, self.program, "allocated", KOLO_DEBUG="info")
