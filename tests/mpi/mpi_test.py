@@ -34,7 +34,7 @@ class MpiTest(unittest.TestCase):
         """Returns the exit code and the output, both streams. Ranks write errors to a file: MPICH's launcher loses some of
         what they wrote to it just before MPI_Abort."""
         errors = os.path.join(self.directory, "errors")
-        environment = {**os.environ, **OPEN_MPI, "KOLO_STATS": "1", **variables}
+        environment = {**os.environ, **OPEN_MPI, "KOLO_STATS": "1", "XDG_CACHE_HOME": self.directory, **variables}
         inner = ["sh", "-c", f'exec "$@" 2>>{errors}', "sh"] + (["env", f"LD_PRELOAD={door}"] if door else [])
         try:
             done = subprocess.run([os.environ["KOLO_MPI_RUN"], "-n", str(ranks), *inner, *command], env=environment,
@@ -241,6 +241,105 @@ class Scalapack(MpiTest):
         output = self.run_tester("xdsep", 10000)
         self.assertRegex(output, r"Finished +108 tests")
         self.assertRegex(output, r"10[78] tests completed and passed residual checks")
+
+
+class Mpi4py(MpiTest):
+    """Debian's package, under the Python that it is for."""
+    python = "/usr/bin/python3"
+
+    def setUp(self):
+        super().setUp()
+        if subprocess.run([self.python, "-c", "import mpi4py"], stderr=subprocess.DEVNULL, check=False).returncode:
+            skip("no mpi4py (Debian: python3-mpi4py)")
+
+    def test_collectives_of_arrays_and_objects(self):
+        for ranks in (2, 4):
+            self.expectCarried(50, ranks, self.python, os.path.join(HERE, "collectives.py"))
+
+
+class Mpi4pyTests(Mpi4py):
+    """mpi4py's own tests of collectives."""
+
+    def test_all_collectives(self):
+        folder = os.path.join(os.environ.get("KOLO_MPI4PY_TESTS", ""), "test")
+        modules = [os.path.basename(path)[:-3] for path in sorted(glob.glob(folder + "/test_cco*.py"))]
+        if not modules:
+            skip("KOLO_MPI4PY_TESTS names no checkout of mpi4py (of the release that is installed)")
+        for ranks, first in ((1, "4"), (2, "1"), (4, "4")):
+            code, output = self.mpirun(ranks, self.python, "-m", "unittest", "-q", *modules, seconds=300,
+                                       KOLO_MPI_CARRY_FROM=first, PYTHONPATH=folder)
+            self.assertEqual(code, 0, output)
+            ran = re.findall(r"^Ran (\d+) tests", output, re.MULTILINE)
+            self.assertEqual(len(ran), ranks, output)
+            print(f"{self.id()}: {ran[0]} tests on {ranks} ranks")
+            if ranks > 1:
+                self.assertGreater(self.counts(output)[0], 5000)
+
+
+class MpichTests(MpiTest):
+    """MPICH's own tests of collectives, some of them: the lines of its list that pass without the door pass under it."""
+    sources = os.environ.get("KOLO_MPICH_TESTS", "")
+    most_ranks = {"mpich": 2, "openmpi": 5}[ABI]  # MPICH's ranks never yield their core
+    programs = {"allred", "alltoall1", "bcasttest", "gather2", "redscat", "reduce", "scattern"}
+    # Names that MPI 3 removed, which the tests use and Open MPI's header refuses.
+    flags = " ".join(["-O1", "-w", "-DOMPI_OMIT_MPI1_COMPAT_DECLS=1"] + [
+        f"-DMPI_Type_{name}=MPI_Type_create_{name}" for name in ("hindexed", "hvector", "struct")])
+
+    def built(self):
+        """The folder of the programs. Those that this MPI cannot link are missing."""
+        if not os.path.exists(os.path.join(self.sources, "configure")):
+            skip("KOLO_MPICH_TESTS names no folder test/mpi of MPICH's sources (Debian: apt-get source mpich)")
+        root = os.path.join(BUILD, "tests", "mpi", "mpich-tests-" + ABI)
+        if not os.path.exists(os.path.join(root, "built")):
+            shutil.rmtree(root, ignore_errors=True)
+            shutil.copytree(self.sources, root)
+            environment = {**os.environ, "MPICC": os.environ["KOLO_MPI_CC"]}
+            with open(os.path.join(root, "log"), "w") as log:
+                subprocess.run(["./configure", "--disable-cxx", "--disable-fortran"], cwd=root, env=environment, check=True,
+                               stdout=log, stderr=log)
+                for folder in ("dtpools", "util", "coll"):
+                    subprocess.run(["make", "-k", "-j2", "-C", folder, "CFLAGS=" + self.flags], cwd=root, check=False,
+                                   stdout=log, stderr=log)
+            with open(os.path.join(root, "built"), "w"):
+                pass
+        return os.path.join(root, "coll")
+
+    def lines(self, folder):
+        """Command lines with their ranks, each once."""
+        found = {}
+        with open(os.path.join(folder, "testlist")) as file:
+            for line in file:
+                program, *rest = line.split("#")[0].split() or [""]
+                if not rest or (self.programs and program not in self.programs):
+                    continue
+                if os.access(os.path.join(folder, program), os.X_OK):
+                    arguments = [word[4:] for word in rest if word.startswith("arg=")]
+                    found[(min(int(rest[0]), self.most_ranks), program, *arguments)] = True
+        return list(found)
+
+    def passes(self, folder, line, door):
+        ranks, program, *arguments = line
+        try:
+            code, output = self.mpirun(ranks, os.path.join(folder, program), *arguments, door=door, seconds=60,
+                                       KOLO_MPI_CARRY_FROM="1")
+        except AssertionError:
+            return False, 0
+        carried = re.search(r": (\d+) carried", output)
+        return code == 0 and "No Errors" in output, int(carried[1]) if carried else 0
+
+    def test_lines_that_pass_without_the_door_pass_under_it(self):
+        folder = self.built()
+        lines = self.lines(folder)
+        alone = [line for line in lines if self.passes(folder, line, None)[0]]
+        under = {line: self.passes(folder, line, DOOR) for line in alone}
+        carried = sum(number for _, number in under.values())
+        print(f"{self.id()}: {len(alone)} of {len(lines)} lines pass with {ABI} alone; {carried} calls are carried")
+        self.assertEqual([line for line, (passed, _) in under.items() if not passed], [])
+        self.assertGreater(carried, 10 * len(alone))
+
+
+class AllMpichTests(MpichTests):
+    programs = None  # all
 
 
 if __name__ == "__main__":
