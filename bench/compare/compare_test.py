@@ -85,6 +85,16 @@ def check_failures(build: Path, tool: Path) -> None:
     expect_failure(Ranks(["true"], {}), "all_gather 65536 0.01", "", 10)
 
 
+def check_without_rivals(build: Path) -> None:
+    """A build without any MPI library is refused, unless only Kolo is asked for."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "bin").mkdir()
+        (Path(folder) / "bin/kolo-bench-kolo").symlink_to(build / "bin/kolo-bench-kolo")
+        done = subprocess.run([sys.executable, str(Path(__file__).parent / "compare"), "--build", folder], check=False,
+                              capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 2 and "has no program for an MPI library" in done.stderr, f"it is refused: {done.stderr}")
+
+
 def check_comparison(build: Path) -> None:
     systems = [system.name for system in SYSTEMS if system.is_installed(build)]
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +109,7 @@ def check_comparison(build: Path) -> None:
     expect(set(found) == {(name, size) for name in COLLECTIVES for size in SIZES.values()}, "all cells are there")
     for name in ("all_reduce", "broadcast"):
         near = found[name, 8].get("reached", {})
-        expect(set(near) == {"kolo", "kolo-ordinary"}, f"8 B of {name} have limits: {near}")
+        expect(set(near) == {"kolo", "kolo-ordinary", "kolo-small-pages"}, f"8 B of {name} have limits: {near}")
         expect(all(one["signalUs"] > 0 and one["signals"] for one in near.values()), f"they were measured: {near}")
     expect("## Limits of the machine" in page, "the page has the limits")
     for key, cell in found.items():
@@ -122,6 +132,7 @@ def main() -> int:
         print(f"skipped: no kolo tool at {tool}")
         return 77
     measure_limits(build)
+    check_without_rivals(build)
     check_failures(build, tool)
     check_comparison(build)
     return 0

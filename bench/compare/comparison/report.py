@@ -7,7 +7,7 @@ from .limits import WANTED, reached
 from .rounds import Comparison, Outcome
 from .systems import PACKAGED, SYSTEMS
 
-KOLO_SYSTEMS = ("kolo", "kolo-ordinary")
+KOLO_SYSTEMS = ("kolo", "kolo-ordinary", "kolo-small-pages")
 SIZE_CLASSES = {"below 64 KiB": (0, 1 << 16), "from 64 KiB": (1 << 16, float("inf"))}
 
 

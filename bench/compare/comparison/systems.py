@@ -62,6 +62,8 @@ SYSTEMS = (
     System("kolo", "Kolo, buffers in windows, which are on huge pages", "kolo-bench-kolo"),
     System("kolo-ordinary", "Kolo, ordinary buffers on huge pages, in no window", "kolo-bench-kolo",
            ("--ordinary-memory", "--huge-pages")),
+    System("kolo-small-pages", "Kolo, ordinary buffers on the pages that malloc gives, in no window", "kolo-bench-kolo",
+           ("--ordinary-memory",)),
 )
 PACKAGED = "openmpi"
 
