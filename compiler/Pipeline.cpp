@@ -85,6 +85,7 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
     CheckProgramOptions check;
     check.unproved = options.unproved;
     check.budget = options.budget;
+    check.meshBudget = options.meshBudget;
     manager.addNestedPass<ProgramOp>(createCheckProgram(check));
   }
 }

@@ -12,9 +12,10 @@ struct PipelineOptions {
   bool check = true;      // false: the caller checks the programs, and reports what is wrong with them
   bool isChecked = false; // true: the caller has checked the choreographies already
   bool unproved = false;  // true: mark a program that is not proved instead of refusing it
-  /// Bytes that the check of one mesh may take: see setBudget. The default takes a fraction of a second; 16 MiB is
-  /// enough for 100,000 ranks where the program is symmetric. A smaller mesh replaces one that would take more.
-  int64_t budget = int64_t(1) << 16;
+  /// Bytes that a check may take, and time in proportion: see setBudget. `meshBudget` is for a mesh itself, where small
+  /// meshes predict that it suffices: some seconds, enough for 75,264 ranks where the program is symmetric. `budget` is
+  /// for searches, and for the smaller mesh that represents any other one: a fraction of a second.
+  int64_t budget = int64_t(1) << 16, meshBudget = int64_t(1) << 23;
   bool sanitizeThread = false; // true: the target's code reports its accesses to its process's thread sanitizer
 };
 

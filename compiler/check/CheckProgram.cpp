@@ -26,7 +26,8 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       return signalPassFailure();
     }
     options.transport = *chosen;
-    setBudget(options, budget);
+    setBudget(options, std::max(budget, meshBudget));
+    options.standInPart = double(budget) / double(options.maxBytes);
     SmallVector<Attribute> proved;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {

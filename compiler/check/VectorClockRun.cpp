@@ -76,6 +76,7 @@ VectorClockResult VectorClockRun::run() {
     result.blocked.clear();
   if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.ended)
     result.ranksAgreeBitwise = agreeBitwise();
+  result.share = shareOfLimits();
   return std::move(result);
 }
 
@@ -115,6 +116,7 @@ bool VectorClockRun::advance(size_t orbit) {
 }
 
 bool VectorClockRun::isBeyondLimits() {
+  mostClockBytes = std::max(mostClockBytes, clockBytes);
   return (work > options.maxWork && !options.prefersSmallMeshes) || clockBytes > options.maxBytes ||
          cellBytes > options.maxChunkBytes() || contents.isFull();
 }
@@ -123,12 +125,16 @@ void VectorClockRun::endEarly(size_t orbit) {
   int64_t numInAll = 0;
   for (size_t each = 0; each < states.size(); ++each)
     numInAll += calls * stepsPerCall(each);
-  double share = std::max({double(work) / double(options.maxWork), double(clockBytes) / double(options.maxBytes),
-                           double(cellBytes) / double(options.maxChunkBytes()),
-                           double(contents.bytes()) / double(options.maxChunkBytes())});
+  double share = shareOfLimits();
   if (numSteps > 0)
     share *= double(numInAll) / double(numSteps);
   result.ended = EndedEarly{{group.representatives()[orbit], states[orbit].time}, numSteps, numInAll, share};
+}
+
+double VectorClockRun::shareOfLimits() const {
+  return std::max({double(work) / double(options.maxWork), double(mostClockBytes) / double(options.maxBytes),
+                   double(cellBytes) / double(options.maxChunkBytes()),
+                   double(contents.bytes()) / double(options.maxChunkBytes())});
 }
 
 bool VectorClockRun::step(size_t orbit) {

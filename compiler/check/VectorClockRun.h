@@ -56,6 +56,7 @@ struct VectorClockResult {
   std::vector<Conflict> conflicts; // one per pair of ops
   std::optional<WrongOutput> wrongOutput;
   std::optional<bool> ranksAgreeBitwise; // nothing: see Verdict
+  double share = 0;                      // of the limits of time and memory, that the run took
 };
 
 class VectorClockRun {
@@ -144,6 +145,7 @@ private:
   int64_t workOfApplications() const;
   bool isBeyondLimits();
   void endEarly(size_t orbit);
+  double shareOfLimits() const;
   void findBlocked();
   void arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time);
 
@@ -186,6 +188,7 @@ private:
   llvm::DenseMap<const Cell *, llvm::DenseMap<int32_t, uint32_t>> readPlaces; // of cells with many reads, by rank
   std::vector<int32_t> sourceChunks, destinationChunks;                       // of the move at hand
   int64_t clockBytes = 0;                                                     // of shared clocks that are alive
+  int64_t mostClockBytes = 0;                                                 // at any time
   int64_t cellBytes = 0;
   int64_t work = 0; // steps, chunks, and pieces of clocks
   int64_t numSteps = 0;

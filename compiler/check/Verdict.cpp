@@ -1,6 +1,7 @@
 // Decides about a program on one mesh: every root, calls in place, and calls back to back.
 #include "compiler/check/Verdict.h"
 #include "compiler/check/Interleaving.h"
+#include "compiler/check/MeshChoice.h"
 #include "compiler/model/Unfold.h"
 
 #include <algorithm>
@@ -291,6 +292,7 @@ void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
     return;
   }
   VectorClockResult result = VectorClockRun(tracer, traced, options).run();
+  verdict.share = std::max({verdict.share, result.share, double(tracer.numLinesRun) / double(options.maxWork)});
   if (result.ended) {
     verdict.tooLarge = describe(*result.ended, traced);
     result.wrongOutput.reset(); // what chunks hold was lost
@@ -333,6 +335,14 @@ std::optional<Refutation> checkResources(ProgramOp program, ArrayRef<int64_t> me
   return result;
 }
 
+CheckOptions withPart(const CheckOptions &options, double part) {
+  CheckOptions result = options;
+  auto scale = [&](int64_t limit) { return int64_t(std::clamp(double(limit) * part, 1.0, 0x1p62)); };
+  result.maxBytes = scale(options.maxBytes);
+  result.maxWork = scale(options.maxWork);
+  return result;
+}
+
 /// All roots, and calls in place, on one mesh.
 void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict) {
   ProgramOp program = code.program;
@@ -370,19 +380,21 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
   SmallVector<bool> mayShrink = findTabledDims(program, program.getCollective(), mesh.size());
   for (bool &may : mayShrink)
     may = !may;
-  CheckOptions allowed = options;
-  bool isLast = !options.mayReplaceMesh;
+  auto checkOn = [&](ArrayRef<int64_t> checkedOn, double part) {
+    Verdict result;
+    result.mesh = verdict.mesh;
+    result.checkedOn.assign(checkedOn.begin(), checkedOn.end());
+    checkMesh(std::get<Code>(made), checkedOn, withPart(options, part), result);
+    return result;
+  };
+  if (!options.mayReplaceMesh)
+    return checkOn(mesh, 1);
+  if (!options.prefersSmallMeshes)
+    return MeshChoice(mesh, mayShrink, options, checkOn).run();
   while (true) {
-    checkMesh(std::get<Code>(made), verdict.checkedOn, allowed, verdict);
-    if (!verdict.tooLarge || isLast)
+    verdict = checkOn(verdict.checkedOn, 1);
+    if (!verdict.tooLarge || !shrinkMesh(verdict.checkedOn, mayShrink))
       return verdict;
-    if (!shrinkMesh(verdict.checkedOn, mayShrink)) {
-      if (options.prefersSmallMeshes)
-        return verdict;
-      isLast = true;
-      setBudget(allowed, std::min(options.maxBytes, largestBudget / budgetsOfSmallestMesh) * budgetsOfSmallestMesh);
-    }
-    verdict.tooLarge.reset();
   }
 }
 

@@ -61,12 +61,15 @@ struct CheckOptions {
   /// Bytes that traces, chunks and what they hold may take, each: more than clocks where few are allowed.
   int64_t maxChunkBytes() const { return std::max(maxBytes, int64_t(1) << 30); }
   bool mayReplaceMesh = true;
+  /// What a mesh that represents another one may take, as a part of the limits above. Below 1, a mesh is proved itself
+  /// where that does not take too long, and costs little more than small ones elsewhere.
+  double standInPart = 1;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;
 };
 
 inline constexpr int64_t largestBudget = int64_t(1) << 44; // bytes; the work in proportion to it is still a number
-/// How many times the budget a mesh may take that no smaller one can replace.
+/// How many times the budget of a representative a mesh may take that no smaller one can replace.
 inline constexpr int64_t budgetsOfSmallestMesh = 16;
 
 /// Sets `maxBytes`, from 1 to largestBudget, and `maxWork` in the proportion that the defaults have.
@@ -107,6 +110,7 @@ struct Verdict {
   /// Whether all ranks combine the contributions to one element in the same order, so that equal results are equal
   /// bitwise. Nothing on meshes of more than `maxRanksForOrder` ranks, where the checker does not follow the order.
   std::optional<bool> ranksAgreeBitwise;
+  double share = 0; // of the limits: what the check of `checkedOn` took
   bool isProved() const { return !tooLarge && !refutation; }
 };
 

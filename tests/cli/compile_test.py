@@ -47,6 +47,13 @@ class Output(ToolTest):
         [line] = self.succeeds(*compile_, "--budget", "32K").splitlines()[1:]
         self.assertNotEqual(line, found[0], "more room, a larger mesh")
 
+    def test_a_whole_machine_is_proved_itself(self):
+        for algorithm in ("hierarchicalAllReduce", "railAllGather"):
+            said = self.succeeds("compile", algorithm, "--mesh", "node=9408,gpu=8", "-o", "x.so")
+            self.assertEqual(said.splitlines()[1:], [], "nothing represents it")
+            proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
+            self.assertEqual(proofs, [{"mesh": [9408, 8], "on": [9408, 8]}])
+
     def test_a_mesh_given_twice_counts_once(self):
         self.succeeds("compile", "ringAllGather", "--mesh", "rank=4", "--mesh", "rank=3", "--mesh", "rank=4", "-o", "x.so")
         self.assertEqual(json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["meshes"], [[4], [3]])

@@ -197,6 +197,7 @@ static PipelineOptions optionsFor(const CompileRequest &request) {
                           .unproved = request.unproved,
                           .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
+  options.meshBudget = request.budget.value_or(options.meshBudget);
   return options;
 }
 

@@ -1,0 +1,94 @@
+// Measures what small meshes cost, and predicts from their growth what larger ones will.
+#include "compiler/check/MeshChoice.h"
+#include "compiler/model/Unfold.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace kolo {
+
+static int64_t numRanksOf(ArrayRef<int64_t> mesh) {
+  return std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
+}
+
+MeshChoice::MeshChoice(ArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink, const CheckOptions &options, Check check)
+    : standInPart(options.standInPart), check(check) {
+  constexpr double probeWork = 1 << 16; // some milliseconds
+  probePart = std::min(standInPart / 8, probeWork / double(options.maxWork));
+  chain.emplace_back(mesh);
+  for (SmallVector<int64_t> next(mesh); shrinkMesh(next, mayShrink);)
+    chain.push_back(next);
+}
+
+/// From a small mesh up, until a mesh takes long enough to show how cost grows. Stops where the program is refuted,
+/// which says nothing of other meshes, or where a mesh takes too much.
+MeshChoice::Climb MeshChoice::climb() {
+  constexpr int64_t maxRanksOfFirst = 64;
+  size_t place = 0;
+  while (place + 1 < chain.size() && numRanksOf(chain[place]) > maxRanksOfFirst)
+    ++place;
+  lowest = place;
+  while (true) {
+    Verdict verdict = check(chain[place], standInPart);
+    if (!verdict.isProved() && place > 0)
+      break;
+    if (place == 0 && !verdict.tooLarge) {
+      last = std::move(verdict);
+      return Climb::ReachedWhole;
+    }
+    if (verdict.tooLarge)
+      break;
+    shares.push_back(verdict.share * standInPart);
+    last = std::move(verdict);
+    if (shares.back() >= probePart && shares.size() >= 3)
+      break;
+    --place;
+  }
+  return shares.empty() ? Climb::Unknown : Climb::Measured;
+}
+
+/// The share of the budget that the mesh at a place takes, if what each mesh takes more than the one before it goes on
+/// to grow as it did: by 1 for a logarithm, 2 where cost grows with the ranks, 4 with their square.
+double MeshChoice::predict(size_t place) const {
+  size_t number = lowest - place;
+  if (number < shares.size())
+    return shares[number];
+  size_t top = shares.size() - 1;
+  double more = top > 0 ? std::max(shares[top] - shares[top - 1], 0.0) : shares[0];
+  double growth = 4; // not known from fewer meshes: the square
+  if (top > 1) {
+    double before = shares[top - 1] - shares[top - 2];
+    growth = before > 0 ? std::clamp(more / before, 1.0, 8.0) : more > 0 ? 4 : 1;
+  }
+  double share = shares.back();
+  for (size_t i = shares.size(); i <= number; ++i)
+    share += more *= growth;
+  return share;
+}
+
+/// The first mesh, from this place on, that a part of the budget suffices for. None smaller can replace the last one,
+/// which may take more.
+Verdict MeshChoice::checkStandIn(size_t place) {
+  for (; place + 1 < chain.size(); ++place)
+    if (Verdict verdict = check(chain[place], standInPart); !verdict.tooLarge)
+      return verdict;
+  return check(chain.back(), std::max(1.0, standInPart * budgetsOfSmallestMesh));
+}
+
+Verdict MeshChoice::run() {
+  Climb result = climb();
+  if (result == Climb::ReachedWhole)
+    return *std::move(last);
+  if (result == Climb::Unknown) // even small meshes are refuted, or take too much
+    return checkStandIn(0);
+  if (predict(0) <= 1)
+    if (Verdict verdict = check(chain[0], 1); !verdict.tooLarge)
+      return verdict;
+  size_t place = 1, measured = lowest + 1 - shares.size();
+  while (place < measured && predict(place) > standInPart)
+    ++place;
+  return place < measured ? checkStandIn(place) : *std::move(last);
+}
+
+} // namespace kolo
