@@ -26,11 +26,10 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       return signalPassFailure();
     }
     options.transport = *chosen;
-    setBudget(options, std::max(budget, meshBudget));
-    options.standInPart = double(budget) / double(options.maxBytes);
     SmallVector<Attribute> proved;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
+      setLimits(options, mesh);
       Verdict verdict = checkProgram(program, mesh, options);
       if (verdict.isProved())
         proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn));
@@ -42,6 +41,19 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       return signalPassFailure();
     program.setProvedAttr(ArrayAttr::get(&getContext(), proved));
     program.setUnproved(!others.empty());
+  }
+
+  /// More ranks than any machine has today always have a representative by default, so that compiling stays quick.
+  void setLimits(CheckOptions &options, ArrayRef<int64_t> mesh) const {
+    constexpr int64_t mostRanks = 1 << 17;
+    int64_t numRanks = 1;
+    for (int64_t size : mesh)
+      numRanks *= size;
+    bool mayTakeMore = meshBudget > budget && numRanks <= mostRanks;
+    setBudget(options, mayTakeMore ? meshBudget : budget);
+    options.standInPart = double(budget) / double(options.maxBytes);
+    if (mayTakeMore)
+      options.maxBytes *= 4; // of clocks, which cost memory rather than time
   }
 
   /// A mistake that shows on several meshes is explained on the first.

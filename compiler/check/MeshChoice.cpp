@@ -21,7 +21,8 @@ MeshChoice::MeshChoice(ArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink, const C
     chain.push_back(next);
 }
 
-/// From a small mesh up, until a mesh takes long enough to show how cost grows. Stops where the program is refuted,
+/// From a small mesh up, until a mesh takes long enough to show how cost grows, or as far as a representative may go if
+/// that says that the mesh itself takes too much. Stops where the program is refuted,
 /// which says nothing of other meshes, or where a mesh takes too much.
 MeshChoice::Climb MeshChoice::climb() {
   constexpr int64_t maxRanksOfFirst = 64;
@@ -41,29 +42,31 @@ MeshChoice::Climb MeshChoice::climb() {
       break;
     shares.push_back(verdict.share * standInPart);
     last = std::move(verdict);
-    if (shares.back() >= probePart && shares.size() >= 3)
+    bool isKnown = shares.size() >= 3 && shares.back() >= probePart;
+    if (isKnown && (predict(0) <= 1 || predict(place - 1) > standInPart))
       break;
     --place;
   }
   return shares.empty() ? Climb::Unknown : Climb::Measured;
 }
 
-/// The share of the budget that the mesh at a place takes, if what each mesh takes more than the one before it goes on
-/// to grow as it did: by 1 for a logarithm, 2 where cost grows with the ranks, 4 with their square.
+/// The share of the budget that the mesh at a place takes, if what one more rank takes goes on to grow as it did from
+/// mesh to mesh: by 1 where cost grows with the ranks, by 2 with their square, by less with their logarithm.
 double MeshChoice::predict(size_t place) const {
-  size_t number = lowest - place;
-  if (number < shares.size())
+  size_t number = lowest - place, top = shares.size() - 1;
+  if (number <= top)
     return shares[number];
-  size_t top = shares.size() - 1;
-  double more = top > 0 ? std::max(shares[top] - shares[top - 1], 0.0) : shares[0];
-  double growth = 4; // not known from fewer meshes: the square
-  if (top > 1) {
-    double before = shares[top - 1] - shares[top - 2];
-    growth = before > 0 ? std::clamp(more / before, 1.0, 8.0) : more > 0 ? 4 : 1;
-  }
-  double share = shares.back();
-  for (size_t i = shares.size(); i <= number; ++i)
-    share += more *= growth;
+  auto numRanks = [&](size_t each) { return double(numRanksOf(chain[lowest - each])); };
+  auto perRank = [&](size_t each) {
+    return std::max(shares[each] - shares[each - 1], 0.0) / (numRanks(each) - numRanks(each - 1));
+  };
+  double more = top > 0 ? perRank(top) : shares[0] / numRanks(0);
+  double growth = 2; // not known from fewer meshes: the square
+  if (top > 1 && perRank(top - 1) > 0)
+    growth = std::clamp(more / perRank(top - 1), 0.5, 4.0);
+  double share = shares[top];
+  for (size_t i = top + 1; i <= number; ++i)
+    share += (more *= growth) * (numRanks(i) - numRanks(i - 1));
   return share;
 }
 
