@@ -9,6 +9,29 @@ using namespace mlir;
 
 namespace kolo::cost {
 
+ProgramFacts ProgramFacts::of(ProgramOp program) {
+  ProgramFacts facts;
+  program.walk([&](Operation *op) {
+    if (isa<EnterOp>(op))
+      facts.entersTogether = true;
+    if (isa<WaitOp>(op) && creditOf(op) == CreditKind::Entry)
+      facts.waitsAtEntry.insert(statementKey(op));
+    if (auto fuse = dyn_cast<FuseOp>(op)) {
+      Fused &fused = facts.fused.emplace_back();
+      for (MoveInterface move : fuse.getMoves())
+        (fuse.isInto(move) ? fused.into : fused.outOf).insert(statementKey(move));
+    }
+  });
+  return facts;
+}
+
+Protocol protocolOf(const ResolvedSchedule &schedule) {
+  return schedule.usesLL128()         ? Protocol::LL128
+         : schedule.usesPackets()     ? Protocol::LL
+         : schedule.publishesInputs() ? Protocol::Published
+                                      : Protocol::Bulk;
+}
+
 ClosedForm::ClosedForm(ClosedForm &&) noexcept = default;
 ClosedForm &ClosedForm::operator=(ClosedForm &&) noexcept = default;
 ClosedForm::~ClosedForm() = default;

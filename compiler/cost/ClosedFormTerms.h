@@ -47,6 +47,9 @@ struct ClosedForm::Terms {
   std::vector<std::string> resourceNames;
 };
 
+/// As ProgramFacts knows statements.
+inline const void *statementKey(mlir::Operation *op) { return op->getLoc().getAsOpaquePointer(); }
+
 Protocol protocolOf(const ResolvedSchedule &schedule);
 
 /// What findTerms gives.

@@ -85,6 +85,8 @@ public:
   bool mustEnumerate(size_t dim, const DimStep &step) const;
   /// By dimension; all of them where some are and borders do not fall between coordinates.
   const std::vector<bool> &enumerated() const { return isEnumerated; }
+  /// Whether all coordinates along a dimension are in one node.
+  bool isInNode(size_t dim) const { return borders[0].lengths[dim] == placement.mesh().sizes[dim]; }
   /// Whether borders fall between coordinates. If not, all dimensions must be enumerated.
   bool isAligned() const { return aligned; }
 

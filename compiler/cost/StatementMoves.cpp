@@ -78,6 +78,15 @@ bool StatementMoves::isEnumerated(const LoadModel &model) const {
   return false;
 }
 
+bool StatementMoves::staysInNode(const LoadModel &model) const {
+  if (!model.isAligned())
+    return false;
+  for (size_t dim = 0; dim < stepKinds.size(); ++dim)
+    if (!model.isInNode(dim) && (model.enumerated()[dim] || stepKinds[dim].along != Along::Keep))
+      return false;
+  return true;
+}
+
 bool StatementMoves::isAlike(IndexRanges &ranges) {
   for (Operation &op : *body)
     ranges.execute(&op);
@@ -293,6 +302,54 @@ FailureOr<Moves> StatementMoves::evaluate(IndexEvaluator &evaluator, const LoadM
     moves.enumerated.clear();
   }
   return moves;
+}
+
+static Access accessTo(Value buffer, OperandRange offsets, OperandRange sizes, int64_t rank,
+                       const IndexEvaluator &evaluator) {
+  Access access{rank, buffer, {}};
+  for (auto [offset, size, extent] : llvm::zip_equal(offsets, sizes, buffer.getDefiningOp<BufferOp>().getGrid()))
+    access.dims.push_back({evaluator.get(offset), evaluator.get(size), evaluator.get(extent)});
+  return access;
+}
+
+FailureOr<Accesses> StatementMoves::accesses(IndexEvaluator &evaluator, const Placement &placement,
+                                             const Moves &moves) {
+  Accesses result;
+  SlicesOp slices = slicesOf(statement);
+  size_t numDims = stepKinds.size();
+  for (const EnumeratedMoves &move : moves.enumerated) {
+    for (size_t dim = 0; dim < numDims; ++dim) {
+      int64_t size = evaluator.mesh()[dim], stride = placement.strideOf(dim);
+      evaluator.set(body->getArgument(unsigned(dim)), move.from / stride % size);
+      if (body->getNumArguments() > numDims)
+        evaluator.set(body->getArgument(unsigned(numDims + dim)), move.to / stride % size);
+    }
+    if (failed(evaluator.execute(*body)))
+      return failure();
+    result.read.push_back(
+        accessTo(statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes(), move.from, evaluator));
+    result.written.push_back(accessTo(statement.getDestination(), slices.getDestinationOffsets(),
+                                      slices.getDestinationSizes(), move.to, evaluator));
+  }
+  return result;
+}
+
+/// Whether ranges have a coordinate in common; each wraps around its extent.
+static bool overlap(const std::array<int64_t, 3> &one, const std::array<int64_t, 3> &other) {
+  auto [offset, size, extent] = one;
+  int64_t ahead = ((other[0] - offset) % extent + extent) % extent;
+  return ahead < size || (ahead > 0 && extent - ahead < other[1]);
+}
+
+bool overlap(ArrayRef<Access> some, ArrayRef<Access> others) {
+  auto areOne = [](const Access &one, const Access &other) {
+    return one.rank == other.rank && one.buffer == other.buffer &&
+           llvm::all_of(llvm::zip_equal(one.dims, other.dims),
+                        [](const auto &dims) { return overlap(std::get<0>(dims), std::get<1>(dims)); });
+  };
+  return llvm::any_of(some, [&](const Access &one) {
+    return llvm::any_of(others, [&](const Access &other) { return areOne(one, other); });
+  });
 }
 
 } // namespace kolo::cost

@@ -7,7 +7,22 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <array>
+
 namespace kolo::cost {
+
+/// A slice of a rank's buffer: offsets, sizes and extents by grid dimension; offsets and ranges wrap around.
+struct Access {
+  int64_t rank; // as EnumeratedMoves says it
+  mlir::Value buffer;
+  llvm::SmallVector<std::array<int64_t, 3>, 4> dims;
+};
+struct Accesses {
+  std::vector<Access> read, written;
+};
+
+/// Whether some slice of the one has a chunk in common with some slice of the other.
+bool overlap(llvm::ArrayRef<Access> some, llvm::ArrayRef<Access> others);
 
 /// A statement, and what its moves depend on. Where a chunk lies does not matter for loads, how many there are does.
 class StatementMoves {
@@ -23,6 +38,9 @@ public:
   /// Whether the ranks have to be told apart along some dimension.
   bool isEnumerated(const LoadModel &model) const;
 
+  /// Whether ranks are told apart among the devices of a node alone, and all moves are in nodes.
+  bool staysInNode(const LoadModel &model) const;
+
   /// Whether the moves are the same for all indices of a range, all arithmetic around the statement being executed. Not
   /// for a statement whose ranks have to be told apart.
   bool isAlike(IndexRanges &ranges);
@@ -31,6 +49,9 @@ public:
   /// rank's buffers. Takes the number of enumerated moves from `budget`. Fails with a diagnostic.
   mlir::FailureOr<Moves> evaluate(IndexEvaluator &evaluator, const LoadModel &model, const Placement &placement,
                                   double blocks, int64_t &budget);
+
+  /// What enumerated moves read and write; of a statement that stays in its nodes. After `evaluate`.
+  mlir::FailureOr<Accesses> accesses(IndexEvaluator &evaluator, const Placement &placement, const Moves &moves);
 
 private:
   class Enumeration;
