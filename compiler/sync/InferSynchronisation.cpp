@@ -54,6 +54,8 @@ public:
 
   /// The synchronised program, or, if not even the strongest credits will do, that one with its refutation.
   Attempt run();
+  /// Whether all checks could follow the program. If not, too little synchronisation may have been inferred.
+  bool hasFollowed() const { return isFollowed; }
 
 private:
   static int64_t numRanks(ArrayRef<int64_t> mesh) {
@@ -80,12 +82,16 @@ private:
   const CheckOptions &options;
   std::vector<SmallVector<CreditChoice>> possible;
   std::vector<SmallVector<int64_t>> meshes;
+  bool isFollowed = true;
 };
 
 std::optional<Refutation> Inference::check(ProgramOp program) {
-  for (ArrayRef<int64_t> mesh : meshes)
-    if (Verdict verdict = checkProgram(program, mesh, options); verdict.refutation)
+  for (ArrayRef<int64_t> mesh : meshes) {
+    Verdict verdict = checkProgram(program, mesh, options);
+    if (verdict.refutation)
       return verdict.refutation;
+    isFollowed &= !verdict.tooLarge;
+  }
   return std::nullopt;
 }
 
@@ -311,15 +317,23 @@ void Inference::reorderPhases(ProgramOp program) {
     replaceBody(program, *copy);
 }
 
+/// Nothing where the budget is too small for the smallest mesh.
+std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options) {
+  Inference inference(program, options);
+  Attempt attempt = inference.run();
+  return inference.hasFollowed() ? std::optional(std::move(attempt)) : std::nullopt;
+}
+
 /// Infers what the rounds of a pipeline need from few of them.
-Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &options) {
+std::optional<Attempt> inferWithFewSlices(ProgramOp program, const CheckOptions &options) {
   std::optional<int64_t> slices = numSlices(program);
   if (!slices || *slices <= fewSlices(program))
-    return Inference(program, options).run();
+    return infer(program, options);
   setNumSlices(program, fewSlices(program));
-  Attempt attempt = Inference(program, options).run();
-  for (ProgramOp shortened : {program, *attempt.program})
-    setNumSlices(shortened, *slices);
+  std::optional<Attempt> attempt = infer(program, options);
+  setNumSlices(program, *slices);
+  if (attempt)
+    setNumSlices(*attempt->program, *slices);
   return attempt;
 }
 
@@ -337,11 +351,13 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     larger.prefersSmallMeshes = true;
     CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));
-    Attempt attempt = inferWithFewSlices(program, quick);
-    if (attempt.isProved() && !isProvedOnItsMeshes(*attempt.program, larger))
+    std::optional<Attempt> attempt = inferWithFewSlices(program, quick);
+    if (!attempt)
+      attempt = inferWithFewSlices(program, larger);
+    if (!attempt || (attempt->isProved() && !isProvedOnItsMeshes(*attempt->program, larger)))
       attempt = Inference(program, larger).run();
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
-    replaceBody(program, *attempt.program);
+    replaceBody(program, *attempt->program);
     removePipelinePhases(program);
   }
 };
