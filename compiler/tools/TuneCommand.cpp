@@ -8,14 +8,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <map>
 
 namespace kolo::tools {
 
 namespace {
 
-constexpr size_t shareMeasured = 4; // one candidate of so many in windows, where a model says which
+constexpr size_t shareMeasured = 4;    // one candidate of so many in windows, where a model says which
+constexpr double withinInOrdinary = 3; // times the prediction for the fastest
 
 struct TuneCommand {
   std::vector<std::string> meshes, collectives;
@@ -128,11 +128,12 @@ void print(const Candidates &candidates, const std::vector<Cell> &cells, const s
   std::fflush(stdout);
 }
 
-/// In windows the best of all candidates; in ordinary memory all that predictorFor gives.
+/// In windows the best of all candidates. In ordinary memory, what predictorFor gives: no model has the copies of
+/// inputs and outputs, which at most make three of each byte that the fastest moves.
 PredictionLimits limitsFor(runtime::MemoryKind memory, size_t numCandidates) {
   if (memory == runtime::MemoryKind::Windows)
     return {.most = std::max<size_t>(1, numCandidates / shareMeasured)};
-  return {.within = std::numeric_limits<double>::infinity()};
+  return {.within = withinInOrdinary};
 }
 
 void tuneCommand(const TuneCommand &command) {
@@ -178,10 +179,12 @@ void addTuneCommand(CLI::App &app) {
   command->add_option("--collective", options->collectives, "all_reduce and so on; may repeat; without it, all");
   command->add_option("-e,--max-bytes", options->maxBytes, "largest size; the others are 8 bytes, 64, 512, ...")
       ->capture_default_str();
-  command->add_option("--machine", options->machine,
-                      "a machine file, or host, which kolo probe measures: measures only the candidates that a\n"
-                      "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
-                      "the best of every way in which ranks reach each other's data");
+  command->add_option(
+      "--machine", options->machine,
+      "a machine file, or host, which kolo probe measures: measures only the candidates that a\n"
+      "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
+      "the best of every way in which ranks reach each other's data, but for ways that are expected to\n"
+      "take more than three times as long as the fastest");
   command
       ->add_option("--seconds-per-cell", options->secondsPerCell,
                    "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"
