@@ -121,6 +121,37 @@ TEST(Window, MayOutliveItsCommunicator) {
   static_cast<char *>(kept[0].data())[99] = 1;
 }
 
+TEST(Window, OfNoCommunicatorIsAdoptedAndLivesAsLongAsEitherWindow) {
+  for (Launch kind : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(runRanks(kind, 2, {15000, 1},
+                       [](Communicator &communicator) -> std::string {
+                         auto made = Window::create(8192);
+                         if (!made.isOk())
+                           return made.status().message();
+                         auto adopted = communicator.adopt(*made), again = communicator.adopt(*made);
+                         if (!adopted.isOk() || !again.isOk())
+                           return adopted.status().message() + again.status().message();
+                         if (adopted->data() != made->data() || adopted->sizeBytes() != 8192)
+                           return "other memory";
+                         static_cast<int *>(made->data())[3] = 100 + communicator.rank();
+                         {
+                           Window ended = std::move(*made);
+                         }
+                         auto remote = communicator.exchange(*adopted);
+                         if (!remote.isOk())
+                           return remote.status().message();
+                         int peer = 1 - communicator.rank();
+                         int found = static_cast<const int *>((*remote)[static_cast<size_t>(peer)].data())[3];
+                         return communicator.barrier().message() + (found == 100 + peer ? "" : "wrong value");
+                       }),
+              "");
+}
+
+TEST(Window, OfNoCommunicatorHasTheErrorsOfAllocate) {
+  EXPECT_EQ(expectStatus(Window::create(0).status(), StatusCode::InvalidArgument), "");
+  EXPECT_EQ(expectStatus(Window::create(size_t(1) << 46).status(), StatusCode::OutOfMemory), "");
+}
+
 TEST(Memory, ScratchThatGrowsIsReplacedEverywhere) {
   (void)testPlugin();
   EXPECT_EQ(runRanks(Launch::Forked, 2, {},
