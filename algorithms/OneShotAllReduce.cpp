@@ -1,7 +1,6 @@
 // One-shot all-reduce: every rank sends its whole input to every other rank, and every rank combines all of them.
 // Steps 1.  Bytes sent per rank S (N-1).  Scratch 0.   (N ranks, S bytes of input)
-// Use when messages are tiny and every pair of ranks has a link.  Not when bandwidth counts: see TwoShotAllReduce.
-// Each of three or more ranks combines in another order: not when all need the same bits: see OrderedAllReduce.
+// Use when messages are tiny.  Not when bandwidth counts, or when more than two ranks need equal bits of rounded sums.
 // Source: Cowan et al., MSCCLang, ASPLOS 2023.
 #include "algorithms/Blocks.h"
 

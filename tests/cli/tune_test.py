@@ -104,6 +104,8 @@ class TuneOnMachine(Tables):
         self.write("cores.json", machine(3))
         said = self.succeeds("tune", "--machine", "cores.json", "--mesh", "rank=2", "--mesh", "rank=3", "--collective",
                              "all_reduce", "--max-bytes", "1K", "--seconds-per-cell", "0.01", "-o", "table.json")
+        self.assertRegex(said, r"not measured on rank=3: oneShotAllReduce, .*: its ranks may get different last bits")
+        self.assertNotRegex(said, r"not measured on rank=2: .*oneShotAllReduce")
         [(measured, candidates)] = re.findall(r"^measured (\d+) of (\d+) pairs of a size and a candidate$", said, re.M)
         self.assertGreater(int(measured), 0)
         self.assertLessEqual(3 * int(measured), int(candidates))

@@ -99,6 +99,7 @@ const std::map<std::string, Difference> differences = {
     {"hierarchicalReduceScatter", {credits, 0.49, 1.03}},
     {"nodeReduceScatter", {credits, 0.49, 1.02}},
     {"oneShotAllReduce", {credits, 0.52, 1.02}},
+    {"orderedAllReduce", {neighbours, 0.97, 2.25}},
     {"pushTwoShotAllReduce", {neighbours, 0.98, 1.10}},
     {"railReduceScatter", {credits, 0.49, 1.02}},
     {"railRingAllGather", {neighbours, 0.98, 1.25}},
