@@ -17,6 +17,7 @@ void addBenchCommand(CLI::App &app);
 void addMachineCommand(CLI::App &app);
 void addProbeCommand(CLI::App &app);
 void addTuneCommand(CLI::App &app);
+void addExportCommand(CLI::App &app);
 void addExploreCommand(CLI::App &app);
 void addPreloadCommand(CLI::App &app);
 void addDoctorCommand(CLI::App &app);

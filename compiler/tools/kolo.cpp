@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
   addProbeCommand(app);
   addSimulateCommand(app);
   addExploreCommand(app);
+  addExportCommand(app);
   addPreloadCommand(app);
   addDoctorCommand(app);
   addCodecCommand(app);

@@ -8,7 +8,7 @@ SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 
 # Folders with a README.
 FOLDERS = ["algorithms", "bench", "bench/results", "codec", "compiler", "compiler/check", "compiler/cost", "compiler/explore",
-           "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets",
+           "compiler/export", "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets",
            "tests/gpu", "tests/mutation"]
 FOLDERS += [door for door in ["runtime/mpi", "runtime/torch"] if (SOURCE / door).exists()]  # may be left out
 

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "compiler/cost": ("compiler/", "ir/", "kolo/runtime/PluginAbi.h", "nlohmann/", "mlir/", "llvm/"),
     "compiler/model": ("compiler/model/", "compiler/SourceLine.h", "ir/", "mlir/", "llvm/"),
     "compiler/explore": ("compiler/explore/", "compiler/cost/", "kolo/dsl/", "kolo/runtime/PluginAbi.h"),
+    "compiler/export": ("compiler/export/", "compiler/model/", "compiler/SourceLine.h", "ir/", "mlir/", "llvm/"),
     "compiler/lower": ("compiler/", "ir/", "mlir/", "llvm/"),
     # Passes ask the checker through Verdict.h alone: they depend on its answers, never on how it finds them.
     "compiler/project": ("codec/", "compiler/project/", "compiler/check/Verdict.h", "compiler/Passes.h", "ir/", "mlir/",

@@ -295,6 +295,20 @@ void compileToChannel(const CompileRequest &request, const std::function<void(Mo
   use(*module);
 }
 
+void readChoreographies(const CompileRequest &request, const std::function<void(ModuleOp)> &use) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  prepare(context);
+  Mistakes mistakes(context);
+  OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
+  PassManager manager(&context, ModuleOp::getOperationName());
+  manager.nest<ChoreographyOp>().addPass(createCheckChoreography());
+  if (failed(manager.run(*module)))
+    throw ToolError(ExitCode::Refused, mistakes.text());
+  use(*module);
+  if (!mistakes.isEmpty())
+    throw ToolError(ExitCode::Refused, mistakes.text());
+}
+
 void compileForCosts(const CompileRequest &request, Runners runners,
                      const std::function<void(ModuleOp, ModuleOp, const ResolvedSchedule &)> &use) {
   MLIRContext context(MLIRContext::Threading::DISABLED);

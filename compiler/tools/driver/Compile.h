@@ -92,6 +92,10 @@ StageText emitStage(const CompileRequest &request, Stage stage);
 /// when `use` returns. Throws as compile does; `output` and `unproved` mean nothing here.
 void compileToChannel(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
 
+/// Hands over the choreographies as their authors wrote them, checked on their meshes, and gone when `use` returns.
+/// IR in channel form has none. Throws as compile does; what else `use` reports by diagnostics is thrown too (Refused).
+void readChoreographies(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
+
 /// Hands over what costs are found from, in one context and gone when `use` returns: the choreographies as
 /// buildChoreographyPipeline leaves them, and their programs in channel form, not checked. Throws as compile does.
 void compileForCosts(const CompileRequest &request, Runners runners,
