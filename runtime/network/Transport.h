@@ -1,0 +1,105 @@
+// Transport: how a rank writes to ranks that it shares no memory with. One interface for every network.
+#pragma once
+
+#include "kolo/runtime/Status.h"
+#include "wait/Cell.h"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kolo::runtime {
+
+/// Where peers reach a rank, as its transport writes it. The bootstrap hands it to all ranks unread.
+using Endpoint = std::array<std::byte, 64>;
+
+/// Memory that peers may put to. Nothing may be put where `sizeBytes` is 0.
+struct Region {
+  std::byte *memory = nullptr;
+  uint64_t sizeBytes = 0;
+};
+
+/// What peers may write in one agreement. A peer names the number of the agreement, never an address.
+struct Registration {
+  uint64_t agreement = 0;
+  std::vector<Region> regions; // by role
+  std::vector<bool> senders;   // by rank: who may write
+  Cell *cells = nullptr;       // [lane][semaphore][sender]
+  uint32_t numLanes = 0;
+  uint32_t numSemaphores = 0;
+};
+
+/// The rank to write to, and the lane that writes.
+struct Path {
+  int peer = 0;
+  uint32_t lane = 0;
+};
+
+/// A place in a peer's memory.
+struct RemotePlace {
+  uint64_t agreement = 0;
+  uint32_t role = 0;
+  uint64_t offsetBytes = 0;
+};
+
+/// The new count of the cell that a peer holds for this rank, the lane and `semaphore`.
+struct RemoteSignal {
+  uint64_t agreement = 0;
+  uint32_t semaphore = 0;
+  uint64_t count = 0;
+};
+
+/// Counts are at least 1, and smaller than this: a Counter holds twice the count.
+inline constexpr uint64_t endOfCounts = uint64_t(1) << 62;
+/// The largest put.
+inline constexpr uint64_t maxPutBytes = uint64_t(1) << 40;
+/// By so many numbers a peer's agreement may exceed the newest one that this rank has registered.
+inline constexpr uint64_t maxEarlyAgreements = 16;
+
+/// One rank's end. No thread runs here: data moves only in calls of `flush`, `progress` and `idle`, which every waiting
+/// rank must make. `put`, `signal`, `flush`, `progress`, `idle` and `stateOf` may be called by several threads at once,
+/// a lane by one at a time. All other functions are called by one thread alone.
+///
+/// The receiver checks everything that arrives against its registrations before it stores a byte. If something does not
+/// fit, that connection ends, and the receiver's Status is Mismatch with the sender's rank.
+class Transport {
+public:
+  virtual ~Transport() = default;
+
+  virtual Endpoint endpoint() const = 0;
+
+  /// Connects this rank to all others. `endpoints`: by rank. Blocks until all peers have done the same, at most for the
+  /// timeout. Timeout, PeerLost, InvalidArgument, SystemError: with the rank.
+  virtual Status connect(std::span<const Endpoint> endpoints) = 0;
+
+  /// From now on peers may write as the registration says. Its number exceeds all earlier ones. Signals that came
+  /// before are counted now; puts that came before are received from now on. InvalidArgument, Mismatch.
+  virtual Status registerMemory(const Registration &registration) = 0;
+  /// When it returns, nothing writes to the agreement's memory and cells any more. A peer that still does so ends with
+  /// its connection.
+  virtual void release(uint64_t agreement) = 0;
+
+  /// Begins to write sizeBytes bytes to the peer. Never blocks. The source is in use until the lane's next `flush`
+  /// returns. InvalidArgument, or the Status of stateOf(peer).
+  virtual Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) = 0;
+  /// Begins to raise a cell of the peer, after all earlier puts of the lane to that peer. Never blocks. Errors as put.
+  virtual Status signal(Path path, RemoteSignal signal) = 0;
+  /// Blocks until the sources of the lane's puts may be overwritten, and the lane's signals are on their way: they
+  /// arrive even if this rank does nothing any more. Timeout: a peer took no byte for that long. PeerLost, Mismatch.
+  virtual Status flush(uint32_t lane) = 0;
+
+  /// Sends and receives what is possible now. Never blocks. PeerLost, Mismatch: the first failure of any peer, again in
+  /// every later call. It is no failure that a peer has left.
+  virtual Status progress() = 0;
+  /// Sleeps until something arrives, the counter reaches `target`, or `until` has come, and makes progress. It may
+  /// return earlier. Only counters that this transport raises end the sleep. Errors as progress.
+  virtual Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) = 0;
+
+  /// Ok while the peer is connected. PeerLost: it ended or left. Mismatch: what it sent was refused.
+  virtual Status stateOf(int peer) const = 0;
+};
+
+} // namespace kolo::runtime

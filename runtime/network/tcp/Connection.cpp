@@ -1,0 +1,254 @@
+#include "network/tcp/Connection.h"
+
+#include "Error.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kolo::runtime::tcp {
+namespace {
+
+constexpr uint64_t mostBytesPerCall = 4 << 20;
+constexpr size_t mostMessagesPerCall = 32;
+
+Status lost(int peer, int errnoValue) {
+  const char *reason = strerrordesc_np(errnoValue);
+  return rankError(StatusCode::PeerLost, peer, "the connection to rank {} broke: {}", peer,
+                   reason ? reason : "unknown error");
+}
+
+bool mustComeAgain(int errnoValue) { return errnoValue == EAGAIN || errnoValue == EWOULDBLOCK; }
+
+} // namespace
+
+void Connection::enqueue(const Message &message, const std::byte *src) {
+  std::scoped_lock lock(sending);
+  if (message.kind == MessageKind::Signal) {
+    auto ofLane = std::find_if(queue.rbegin(), queue.rend(),
+                               [&](const Outgoing &queued) { return queued.message.lane == message.lane; });
+    if (ofLane != queue.rend() && ofLane->sentBytes == 0 && ofLane->message.kind == MessageKind::Put &&
+        ofLane->message.agreement == message.agreement) {
+      ofLane->message.kind = MessageKind::PutAndSignal;
+      ofLane->message.semaphore = message.semaphore;
+      ofLane->message.count = message.count;
+      return;
+    }
+  }
+  queue.push_back({message, src});
+  queuedBytes.fetch_add(queue.back().sizeBytes(), std::memory_order_relaxed);
+  numWaiting.store(queue.size(), std::memory_order_release);
+}
+
+uint64_t Connection::numQueued() const {
+  std::scoped_lock lock(sending);
+  return numSent.load(std::memory_order_relaxed) + queue.size();
+}
+
+/// Writes the addresses of what is not sent yet: two at most. Returns their number.
+size_t Connection::Outgoing::addTo(iovec *parts) {
+  size_t numParts = 0;
+  if (sentBytes == 0)
+    bytes = write(message);
+  if (sentBytes < messageBytes)
+    parts[numParts++] = {bytes.data() + sentBytes, messageBytes - sentBytes};
+  uint64_t sentData = sentBytes - std::min<uint64_t>(sentBytes, messageBytes);
+  if (sentData < message.sizeBytes)
+    parts[numParts++] = {const_cast<std::byte *>(src) + sentData, message.sizeBytes - sentData};
+  return numParts;
+}
+
+Status Connection::send() {
+  std::scoped_lock lock(sending);
+  while (!queue.empty() && isOpen()) {
+    std::array<iovec, 2 * mostMessagesPerCall> parts;
+    size_t numParts = 0;
+    for (size_t i = 0; i < std::min(queue.size(), mostMessagesPerCall); ++i)
+      numParts += queue[i].addTo(&parts[numParts]);
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = numParts;
+    ssize_t sent = sendmsg(socket.descriptor(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR)
+      continue;
+    if (sent < 0 && mustComeAgain(errno))
+      return {};
+    if (sent < 0)
+      return lost(peer, errno);
+    takeSent(static_cast<uint64_t>(sent));
+  }
+  return {};
+}
+
+/// Removes from the queue what the kernel took.
+void Connection::takeSent(uint64_t numBytes) {
+  uint64_t numWhole = 0;
+  sentBytes.fetch_add(numBytes, std::memory_order_relaxed);
+  queuedBytes.fetch_sub(numBytes, std::memory_order_relaxed);
+  while (numBytes > 0) {
+    Outgoing &next = queue.front();
+    uint64_t taken = std::min(numBytes, next.sizeBytes() - next.sentBytes);
+    next.sentBytes += taken;
+    numBytes -= taken;
+    if (next.sentBytes < next.sizeBytes())
+      break;
+    queue.pop_front();
+    ++numWhole;
+  }
+  numWaiting.store(queue.size(), std::memory_order_release);
+  numSent.fetch_add(numWhole, std::memory_order_release);
+}
+
+/// The number of bytes that arrived; 0: none now, or the peer has left. A short answer means that nothing more is
+/// there.
+Result<size_t> Connection::receiveSome(std::byte *memory, uint64_t mostBytes) {
+  while (true) {
+    ssize_t got = recv(socket.descriptor(), memory, mostBytes, MSG_DONTWAIT);
+    if (got > 0) {
+      mayHaveMore = static_cast<uint64_t>(got) == mostBytes;
+      return static_cast<size_t>(got);
+    }
+    if (got < 0 && errno == EINTR)
+      continue;
+    mayHaveMore = false;
+    if (got < 0 && mustComeAgain(errno))
+      return size_t(0);
+    if (got < 0)
+      return lost(peer, errno);
+    if (!hasPeerLeft())
+      return rankError(StatusCode::PeerLost, peer, "rank {} has ended: it closed its connection", peer);
+    isConnected.store(false, std::memory_order_release);
+    return size_t(0);
+  }
+}
+
+/// Receives data of the current put: first what is in the buffer, then straight into its destination.
+Status Connection::receiveData(uint64_t &budget) {
+  size_t buffered = static_cast<size_t>(std::min<uint64_t>(dataLeft, last - first));
+  std::memcpy(destination, buffer.data() + first, buffered);
+  first += buffered;
+  destination += buffered;
+  dataLeft -= buffered;
+  if (dataLeft == 0 || !mayHaveMore || budget == 0)
+    return {};
+  Result<size_t> got = receiveSome(destination, std::min(dataLeft, budget));
+  if (!got.isOk())
+    return got.status();
+  destination += *got;
+  dataLeft -= *got;
+  budget -= *got;
+  return {};
+}
+
+/// Fills the buffer. Requires fewer bytes there than one message has.
+Status Connection::receiveMessages(uint64_t &budget) {
+  std::memmove(buffer.data(), buffer.data() + first, last - first);
+  last -= first;
+  first = 0;
+  Result<size_t> got = receiveSome(buffer.data() + last, std::min<uint64_t>(buffer.size() - last, budget));
+  if (!got.isOk())
+    return got.status();
+  last += *got;
+  budget -= *got;
+  return {};
+}
+
+/// Checks a message before anything of it is stored.
+Result<Connection::Step> Connection::begin(Registrations &registrations, const Message &message) {
+  uint64_t generation = registrations.generation();
+  if (message.kind != MessageKind::Goodbye && message.lane % numConnections != number)
+    return rankError(StatusCode::Mismatch, peer, "rank {} uses connection {} of {} for lane {}", peer, number,
+                     numConnections, message.lane);
+  if (message.isPut()) {
+    Check put = registrations.checkPut(peer, message.place(), message.sizeBytes);
+    Check signal = put.verdict == Verdict::Accepted && message.isSignal()
+                       ? registrations.checkSignal(peer, message.lane, message.signal())
+                       : Check();
+    if (put.verdict == Verdict::Refused || signal.verdict == Verdict::Refused)
+      return put.verdict == Verdict::Refused ? put.refusal : signal.refusal;
+    if (put.verdict == Verdict::Early) {
+      blockedAt.store(generation, std::memory_order_release);
+      return Step::Blocked;
+    }
+    destination = put.destination;
+  }
+  current = message;
+  dataLeft = message.sizeBytes;
+  hasMessage = true;
+  return Step::Done;
+}
+
+/// Does what follows the data of a message.
+Result<Connection::Step> Connection::finish(Registrations &registrations, bool &hasRaised) {
+  if (current.kind == MessageKind::Goodbye)
+    saidGoodbye.store(true, std::memory_order_release);
+  if (current.isSignal()) {
+    uint64_t generation = registrations.generation();
+    Check check = registrations.deliver(peer, current.lane, current.signal());
+    if (check.verdict == Verdict::Refused)
+      return check.refusal;
+    if (check.verdict == Verdict::Early) {
+      blockedAt.store(generation, std::memory_order_release);
+      return Step::Blocked;
+    }
+    hasRaised = true;
+  }
+  hasMessage = false;
+  return Step::Done;
+}
+
+Status Connection::receive(Registrations &registrations, bool &hasRaised) {
+  std::unique_lock lock(receiving, std::try_to_lock);
+  if (!lock || !isOpen() || isBlocked(registrations))
+    return {};
+  uint64_t budget = mostBytesPerCall;
+  mayHaveMore = true;
+  while (isOpen()) {
+    if (hasMessage && dataLeft > 0)
+      if (Status status = receiveData(budget); !status.isOk())
+        return status;
+    if (hasMessage && dataLeft == 0) {
+      Result<Step> step = finish(registrations, hasRaised);
+      if (!step.isOk() || *step == Step::Blocked)
+        return step.status();
+    }
+    bool isMissing = !hasMessage && last - first < messageBytes;
+    if (isMissing && mayHaveMore && budget > 0)
+      if (Status status = receiveMessages(budget); !status.isOk())
+        return status;
+    if (!hasMessage && last - first >= messageBytes) {
+      if (hasPeerLeft())
+        return rankError(StatusCode::Mismatch, peer, "rank {} goes on after its goodbye", peer);
+      Result<Message> message = parseMessage(std::span<const std::byte, messageBytes>(&buffer[first], messageBytes));
+      if (!message.isOk())
+        return rankError(StatusCode::Mismatch, peer, "rank {} sent {}", peer, message.status().message());
+      Result<Step> step = begin(registrations, *message);
+      if (!step.isOk() || *step == Step::Blocked)
+        return step.status();
+      first += messageBytes;
+    } else if (!mayHaveMore || budget == 0) {
+      return {};
+    }
+  }
+  return {};
+}
+
+bool Connection::isReceiving(uint64_t agreement) {
+  std::scoped_lock lock(receiving);
+  return hasMessage && current.isPut() && current.agreement == agreement;
+}
+
+void Connection::end() {
+  if (isConnected.exchange(false, std::memory_order_acq_rel))
+    shutdown(socket.descriptor(), SHUT_RDWR);
+}
+
+void Connection::sayGoodbye() {
+  enqueue(Message(), nullptr);
+  (void)send(); // a peer that takes nothing sees the end of the connection alone
+  shutdown(socket.descriptor(), SHUT_WR);
+}
+
+} // namespace kolo::runtime::tcp

@@ -1,0 +1,94 @@
+// Connection: one TCP connection to a peer, with what waits to be sent and what has arrived.
+#pragma once
+
+#include "bootstrap/Socket.h"
+#include "network/Registrations.h"
+#include "network/tcp/Wire.h"
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+
+namespace kolo::runtime::tcp {
+
+/// All functions may be called by several threads at once, and none of them blocks on the network.
+class Connection {
+public:
+  Connection(Socket connected, const Hello &fromPeer)
+      : socket(std::move(connected)), peer(static_cast<int>(fromPeer.rank)), numConnections(fromPeer.numConnections),
+        number(fromPeer.connection) {}
+
+  int descriptor() const { return socket.descriptor(); }
+  int peerRank() const { return peer; }
+  bool isOpen() const { return isConnected.load(std::memory_order_acquire); }
+  bool hasPeerLeft() const { return saidGoodbye.load(std::memory_order_acquire); }
+
+  /// Queues a message. A signal joins the lane's last put, if no byte of that is sent yet. `src`: the data of a put.
+  void enqueue(const Message &message, const std::byte *src);
+  uint64_t numQueued() const;
+  bool hasQueuedBytes(uint64_t least) const { return queuedBytes.load(std::memory_order_relaxed) >= least; }
+  bool hasToSend() const { return numWaiting.load(std::memory_order_acquire) != 0; }
+  /// Whether the first `count` messages that were queued are with the kernel.
+  bool hasSent(uint64_t count) const { return numSent.load(std::memory_order_acquire) >= count; }
+  /// Bytes that the kernel took so far.
+  uint64_t numBytesSent() const { return sentBytes.load(std::memory_order_relaxed); }
+
+  /// Sends what the kernel takes. PeerLost.
+  Status send();
+
+  /// Whether an early put must wait for the next registration.
+  bool isBlocked(const Registrations &registrations) const {
+    return blockedAt.load(std::memory_order_acquire) == registrations.generation();
+  }
+  /// Receives what has arrived, at most 4 MiB. `hasRaised`: a cell has a new count. PeerLost, Mismatch.
+  Status receive(Registrations &registrations, bool &hasRaised);
+  /// When it returns, no put to this agreement is being received. True: one had begun, and the connection must end.
+  bool isReceiving(uint64_t agreement);
+
+  /// Ends the connection, in both directions.
+  void end();
+  /// Tells the peer that nothing more follows.
+  void sayGoodbye();
+
+private:
+  struct Outgoing {
+    Message message;
+    const std::byte *src = nullptr;
+    uint64_t sentBytes = 0; // of the message and the data
+    MessageBytes bytes = {};
+    uint64_t sizeBytes() const { return messageBytes + message.sizeBytes; }
+    size_t addTo(iovec *parts);
+  };
+  enum class Step : uint8_t { Done, Blocked };
+
+  void takeSent(uint64_t numBytes);
+  Result<size_t> receiveSome(std::byte *memory, uint64_t mostBytes);
+  Status receiveData(uint64_t &budget);
+  Status receiveMessages(uint64_t &budget);
+  Result<Step> begin(Registrations &registrations, const Message &message);
+  Result<Step> finish(Registrations &registrations, bool &hasRaised);
+
+  Socket socket;
+  const int peer;
+  const uint16_t numConnections, number;
+  std::atomic<bool> isConnected = true, saidGoodbye = false;
+
+  mutable std::mutex sending;
+  std::deque<Outgoing> queue;
+  std::atomic<uint64_t> numWaiting = 0, numSent = 0, sentBytes = 0, queuedBytes = 0;
+
+  // All below: of the thread that holds `receiving`.
+  std::mutex receiving;
+  std::atomic<uint64_t> blockedAt = UINT64_MAX;
+  std::array<std::byte, 4096> buffer = {};
+  size_t first = 0, last = 0; // of the bytes in `buffer` that are not used yet
+  bool hasMessage = false;    // `current` is checked, and its data is being received
+  Message current;
+  std::byte *destination = nullptr;
+  uint64_t dataLeft = 0;
+  bool mayHaveMore = false;
+};
+
+} // namespace kolo::runtime::tcp

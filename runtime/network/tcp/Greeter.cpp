@@ -1,0 +1,279 @@
+#include "network/tcp/Greeter.h"
+
+#include "Error.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kolo::runtime::tcp {
+namespace {
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t sizeBytes = sizeof(sockaddr_storage);
+  sockaddr *get() { return reinterpret_cast<sockaddr *>(&storage); }
+};
+
+SocketAddress toSocketAddress(const HostAddress &address) {
+  SocketAddress result;
+  if (address.isIpv6) {
+    auto &ipv6 = reinterpret_cast<sockaddr_in6 &>(result.storage);
+    ipv6.sin6_family = AF_INET6;
+    ipv6.sin6_port = htons(address.port);
+    ipv6.sin6_scope_id = address.scope;
+    std::memcpy(&ipv6.sin6_addr, address.host.data(), sizeof(ipv6.sin6_addr));
+    result.sizeBytes = sizeof(ipv6);
+    return result;
+  }
+  auto &ipv4 = reinterpret_cast<sockaddr_in &>(result.storage);
+  ipv4.sin_family = AF_INET;
+  ipv4.sin_port = htons(address.port);
+  std::memcpy(&ipv4.sin_addr, address.host.data(), sizeof(ipv4.sin_addr));
+  result.sizeBytes = sizeof(ipv4);
+  return result;
+}
+
+HostAddress fromSocketAddress(const SocketAddress &address) {
+  HostAddress result;
+  result.isIpv6 = address.storage.ss_family == AF_INET6;
+  if (result.isIpv6) {
+    const auto &ipv6 = reinterpret_cast<const sockaddr_in6 &>(address.storage);
+    result.port = ntohs(ipv6.sin6_port);
+    result.scope = ipv6.sin6_scope_id;
+    std::memcpy(result.host.data(), &ipv6.sin6_addr, sizeof(ipv6.sin6_addr));
+    return result;
+  }
+  const auto &ipv4 = reinterpret_cast<const sockaddr_in &>(address.storage);
+  result.port = ntohs(ipv4.sin_port);
+  std::memcpy(result.host.data(), &ipv4.sin_addr, sizeof(ipv4.sin_addr));
+  return result;
+}
+
+Status connectError(int peer, int errnoValue) {
+  return rankError(errnoValue == ECONNREFUSED ? StatusCode::PeerLost : StatusCode::SystemError, peer,
+                   "connecting to rank {}: {}", peer, strerrordesc_np(errnoValue));
+}
+
+/// The few bytes of a Hello always fit into the buffer of a new connection.
+bool sendHello(const Socket &socket, const Hello &hello) {
+  HelloBytes bytes = write(hello);
+  return send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+} // namespace
+
+Result<Socket> listenAtHost(const std::string &host, HostAddress &address) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_PASSIVE;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0)
+    return error(StatusCode::InvalidArgument, "'{}' is not a numeric address", host);
+  std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> entry(found, freeaddrinfo);
+  Socket opened(socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  SocketAddress own;
+  if (!opened.isOpen() || bind(opened.descriptor(), entry->ai_addr, entry->ai_addrlen) != 0 ||
+      listen(opened.descriptor(), 1024) != 0 || getsockname(opened.descriptor(), own.get(), &own.sizeBytes) != 0)
+    return systemError(fmt::format("listening at {}", host), errno);
+  address = fromSocketAddress(own);
+  return opened;
+}
+
+Hello Greeter::helloTo(uint32_t peer, uint16_t number) const {
+  Hello hello = self;
+  hello.peer = peer;
+  hello.connection = number;
+  return hello;
+}
+
+size_t Greeter::numMissing() const {
+  auto numNull = static_cast<size_t>(std::ranges::count_if(met, [](auto &one) { return !one; }));
+  return numNull - self.numConnections; // those of this rank itself stay null
+}
+
+/// Ends the connection that has been silent for longest, if there are as many as may be.
+void Greeter::makeRoom() {
+  auto isSilent = [](const Guest &guest) { return !guest.isOpenedHere; };
+  if (static_cast<size_t>(std::ranges::count_if(guests, isSilent)) < maxSilent)
+    return;
+  ++numStrangers;
+  lastStranger = "a connection that said nothing, among many";
+  guests.erase(std::ranges::find_if(guests, isSilent)); // in the order in which they came
+}
+
+Status Greeter::open(int peer, uint16_t number) {
+  Result<HostAddress> address = parseEndpoint(endpoints[static_cast<size_t>(peer)]);
+  if (!address.isOk())
+    return rankError(StatusCode::InvalidArgument, peer, "rank {} gave {}", peer, address.status().message());
+  SocketAddress target = toSocketAddress(*address);
+  Guest guest;
+  guest.socket = Socket(socket(target.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!guest.socket.isOpen())
+    return connectError(peer, errno);
+  if (::connect(guest.socket.descriptor(), target.get(), target.sizeBytes) != 0 && errno != EINPROGRESS)
+    return connectError(peer, errno);
+  guest.isOpenedHere = guest.isConnecting = true;
+  guest.expected = self;
+  guest.expected.rank = static_cast<uint32_t>(peer);
+  guest.expected.peer = self.rank;
+  guest.expected.connection = number;
+  guest.until = deadline;
+  guests.push_back(std::move(guest));
+  return {};
+}
+
+Status Greeter::openAll() {
+  for (uint32_t peer = 0; peer < self.rank; ++peer)
+    for (uint16_t number = 0; number < self.numConnections; ++number)
+      if (Status status = open(static_cast<int>(peer), number); !status.isOk())
+        return status;
+  return {};
+}
+
+void Greeter::accept() {
+  for (size_t i = 0; i < maxSilent; ++i) { // then others get their turn
+    Guest guest;
+    guest.socket = Socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!guest.socket.isOpen())
+      return;
+    guest.until = std::min(deadline, Clock::now() + maxSilence);
+    Result<Fate> fate = hear(guest); // a rank's Hello is here already, as a rule
+    numStrangers += fate.isOk() && *fate == Fate::Stranger;
+    if (!fate.isOk() || *fate != Fate::Waits)
+      continue;
+    makeRoom();
+    guests.push_back(std::move(guest));
+  }
+}
+
+Status Greeter::finishConnecting(Guest &guest) {
+  int code = 0;
+  socklen_t bytes = sizeof(code);
+  getsockopt(guest.socket.descriptor(), SOL_SOCKET, SO_ERROR, &code, &bytes);
+  auto peer = static_cast<int>(guest.expected.rank);
+  if (code != 0)
+    return connectError(peer, code);
+  guest.isConnecting = false;
+  if (!sendHello(guest.socket, helloTo(guest.expected.rank, guest.expected.connection)))
+    return connectError(peer, errno);
+  return {};
+}
+
+/// Judges the Hello of a connection that another process opened, and answers it.
+Greeter::Fate Greeter::admit(Guest &guest, const Result<Hello> &hello) {
+  auto turnAway = [&](std::string reason) {
+    lastStranger = std::move(reason);
+    return Fate::Stranger;
+  };
+  if (!hello.isOk())
+    return turnAway(hello.status().message());
+  if (hello->world != self.world)
+    return turnAway("a rank of another world");
+  if (hello->numRanks != self.numRanks || hello->numConnections != self.numConnections || hello->peer != self.rank ||
+      hello->rank <= self.rank)
+    return turnAway(fmt::format("a hello from rank {} to rank {} of {}, with {} connections", hello->rank, hello->peer,
+                                hello->numRanks, hello->numConnections));
+  if (place(*hello))
+    return turnAway(fmt::format("a second connection {} of rank {}", hello->connection, hello->rank));
+  if (!sendHello(guest.socket, helloTo(hello->rank, hello->connection)))
+    return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
+  return Fate::Met;
+}
+
+/// Receives what a guest has sent.
+Result<Greeter::Fate> Greeter::hear(Guest &guest) {
+  if (guest.isConnecting) {
+    Status status = finishConnecting(guest);
+    return status.isOk() ? Result(Fate::Waits) : Result<Fate>(status);
+  }
+  while (guest.received < helloBytes) {
+    ssize_t got = recv(guest.socket.descriptor(), &guest.bytes[guest.received], helloBytes - guest.received, 0);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      return Fate::Waits;
+    if (got <= 0 && guest.isOpenedHere)
+      return rankError(StatusCode::PeerLost, static_cast<int>(guest.expected.rank),
+                       "rank {} closed the connection without an answer", guest.expected.rank);
+    if (got <= 0) {
+      lastStranger = fmt::format("a connection that ended after {} bytes", guest.received);
+      return Fate::Stranger;
+    }
+    guest.received += static_cast<size_t>(got);
+  }
+  Result<Hello> hello = parseHello(guest.bytes);
+  if (guest.isOpenedHere && (!hello.isOk() || *hello != guest.expected))
+    return rankError(StatusCode::Mismatch, static_cast<int>(guest.expected.rank),
+                     "the process that answers for rank {} is not that rank: {}", guest.expected.rank,
+                     hello.isOk() ? "another rank or world" : hello.status().message());
+  Fate fate = guest.isOpenedHere ? Fate::Met : admit(guest, hello);
+  if (fate == Fate::Met) {
+    int yes = 1;
+    setsockopt(guest.socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    place(*hello) = std::make_unique<Connection>(std::move(guest.socket), *hello);
+  }
+  return fate;
+}
+
+/// Waits until something happens, at most until a guest has been silent for too long.
+Status Greeter::step() {
+  std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
+  Clock::time_point until = deadline;
+  for (const Guest &guest : guests) {
+    entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
+    until = std::min(until, guest.until);
+  }
+  poll(entries.data(), entries.size(), std::min(millisecondsUntil(until) + 1, timeoutMs));
+  for (size_t index = guests.size(); index-- > 0;) { // backwards, because of the erasure
+    Guest &guest = guests[index];
+    Result<Fate> fate = entries[index + 1].revents != 0 ? hear(guest) : Result(Fate::Waits);
+    if (!fate.isOk())
+      return fate.status();
+    if (*fate == Fate::Waits && !guest.isOpenedHere && Clock::now() >= guest.until) {
+      lastStranger = fmt::format("a connection that sent {} bytes and then nothing", guest.received);
+      fate = Fate::Stranger;
+    }
+    numStrangers += *fate == Fate::Stranger;
+    if (*fate != Fate::Waits)
+      guests.erase(guests.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+  accept();
+  return {};
+}
+
+Status Greeter::missing() const {
+  std::string ranks;
+  int first = -1;
+  for (uint32_t peer = 0; peer < self.numRanks; ++peer) {
+    auto begin = met.begin() + static_cast<std::ptrdiff_t>(peer * self.numConnections);
+    if (peer == self.rank || std::none_of(begin, begin + self.numConnections, [](auto &one) { return !one; }))
+      continue;
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", peer);
+    first = first < 0 ? static_cast<int>(peer) : first;
+  }
+  std::string strangers =
+      numStrangers ? fmt::format("; strangers: {}, the last one was {}", numStrangers, lastStranger) : std::string();
+  return rankError(StatusCode::Timeout, first, "rank {} waited {} ms for connections with rank {}: timed out{}",
+                   self.rank, timeoutMs, ranks, strangers);
+}
+
+Result<std::vector<std::unique_ptr<Connection>>> Greeter::meetAll() {
+  deadline = Clock::now() + std::chrono::milliseconds(timeoutMs);
+  met.resize(static_cast<size_t>(self.numRanks) * self.numConnections);
+  if (Status status = openAll(); !status.isOk())
+    return status;
+  while (numMissing() > 0) {
+    if (millisecondsUntil(deadline) == 0)
+      return missing();
+    if (Status status = step(); !status.isOk())
+      return status;
+  }
+  return std::move(met);
+}
+
+} // namespace kolo::runtime::tcp

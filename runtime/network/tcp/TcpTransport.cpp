@@ -1,0 +1,296 @@
+#include "network/tcp/TcpTransport.h"
+
+#include "Error.h"
+#include "network/tcp/Greeter.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace kolo::runtime::tcp {
+namespace {
+
+/// From so many queued bytes on, a put starts sending before its signal comes.
+constexpr uint64_t manyQueuedBytes = 256 << 10;
+/// With at most so many connections it is faster to ask each of them than to ask which are ready.
+constexpr size_t fewConnections = 4;
+/// A flush looks for failures and for the timeout this often.
+constexpr std::chrono::milliseconds flushInterval{50};
+
+timespec untilTime(Clock::time_point until) {
+  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+  left = std::max<int64_t>(left, 0);
+  return {left / 1'000'000'000, left % 1'000'000'000};
+}
+
+} // namespace
+
+TcpTransport::TcpTransport(const TcpOptions &given)
+    : options(given), creatorPid(getpid()), registrations(given.numRanks),
+      failureOf(static_cast<size_t>(given.numRanks)) {}
+
+TcpTransport::~TcpTransport() {
+  if (getpid() == creatorPid)
+    for (const std::unique_ptr<Connection> &one : connections)
+      if (one && one->isOpen())
+        one->sayGoodbye();
+}
+
+Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions &options) {
+  if (options.numRanks < 1 || options.rank < 0 || options.rank >= options.numRanks)
+    return error(StatusCode::InvalidArgument, "rank {} of {}", options.rank, options.numRanks);
+  if (options.connectionsPerPeer < 1 || options.connectionsPerPeer > 64)
+    return error(StatusCode::InvalidArgument, "between 1 and 64 connections to each peer, not {}",
+                 options.connectionsPerPeer);
+  std::unique_ptr<TcpTransport> made(new TcpTransport(options));
+  Result<Socket> listening = listenAtHost(options.listenAt, made->address);
+  if (!listening.isOk())
+    return listening.status();
+  made->listener = std::move(listening).value();
+  return made;
+}
+
+Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
+  if (endpoints.size() != static_cast<size_t>(options.numRanks) || !connections.empty())
+    return error(StatusCode::InvalidArgument, "{} endpoints for {} ranks, or connected already", endpoints.size(),
+                 options.numRanks);
+  Hello own;
+  own.numConnections = options.connectionsPerPeer;
+  own.rank = static_cast<uint32_t>(options.rank);
+  own.numRanks = static_cast<uint32_t>(options.numRanks);
+  own.world = options.world;
+  Result<std::vector<std::unique_ptr<Connection>>> met = Greeter(own, listener, endpoints, options.timeoutMs).meetAll();
+  listener = {};
+  if (!met.isOk())
+    return met.status();
+  connections = std::move(met).value();
+  return {};
+}
+
+Status TcpTransport::registerMemory(const Registration &registration) {
+  Status status = registrations.add(registration);
+  wakeOthers();
+  return status.code() == StatusCode::Mismatch ? fail(status) : status;
+}
+
+void TcpTransport::release(uint64_t agreement) {
+  registrations.remove(agreement);
+  for (const std::unique_ptr<Connection> &one : connections)
+    if (one && one->isReceiving(agreement))
+      (void)fail(rankError(StatusCode::Mismatch, one->peerRank(),
+                           "rank {} still puts data of agreement {}, which ended", one->peerRank(), agreement));
+}
+
+Status TcpTransport::checkPath(Path path) const {
+  if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
+    return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
+                 options.numRanks);
+  if (connections.empty())
+    return error(StatusCode::InvalidArgument, "rank {} is not connected", options.rank);
+  return stateOf(path.peer);
+}
+
+Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) {
+  Status status = checkPath(path);
+  if (!status.isOk() || sizeBytes == 0)
+    return status;
+  if (sizeBytes > maxPutBytes)
+    return error(StatusCode::InvalidArgument, "a put of {} bytes, more than {}", sizeBytes, maxPutBytes);
+  Message message;
+  message.kind = MessageKind::Put;
+  message.role = place.role;
+  message.agreement = place.agreement;
+  message.offsetBytes = place.offsetBytes;
+  message.sizeBytes = sizeBytes;
+  message.lane = path.lane;
+  Connection &to = connection(path);
+  bool isBusy = to.hasQueuedBytes(manyQueuedBytes);
+  if (isBusy) // what is queued goes first; this put then waits for its signal
+    status = to.send();
+  to.enqueue(message, static_cast<const std::byte *>(src));
+  return status.isOk() ? status : fail(status);
+}
+
+Status TcpTransport::signal(Path path, RemoteSignal signal) {
+  Status status = checkPath(path);
+  if (!status.isOk())
+    return status;
+  if (signal.count == 0 || signal.count >= endOfCounts)
+    return error(StatusCode::InvalidArgument, "a signal with count {}", signal.count);
+  Message message;
+  message.kind = MessageKind::Signal;
+  message.agreement = signal.agreement;
+  message.lane = path.lane;
+  message.semaphore = signal.semaphore;
+  message.count = signal.count;
+  Connection &to = connection(path);
+  to.enqueue(message, nullptr);
+  status = to.send();
+  return status.isOk() ? status : fail(status);
+}
+
+/// Blocks until all that is queued for the path is with the kernel.
+Status TcpTransport::flushPath(Path path) {
+  const Counter none = {};
+  Connection &to = connection(path);
+  const uint64_t goal = to.numQueued();
+  uint64_t numTaken = to.numBytesSent();
+  Clock::time_point lastTaken = Clock::now();
+  while (true) {
+    if (Status status = stateOf(path.peer); !status.isOk())
+      return status;
+    if (Status status = to.send(); !status.isOk())
+      return fail(status);
+    if (to.hasSent(goal))
+      return {};
+    if (Status status = idle(none, 1, Clock::now() + flushInterval); !status.isOk())
+      return status;
+    if (uint64_t now = to.numBytesSent(); now != numTaken) {
+      numTaken = now;
+      lastTaken = Clock::now();
+    }
+    if (Clock::now() - lastTaken >= std::chrono::milliseconds(options.timeoutMs))
+      return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out",
+                       options.rank, options.timeoutMs, path.peer);
+  }
+}
+
+Status TcpTransport::flush(uint32_t lane) {
+  for (int peer = 0; peer < options.numRanks && !connections.empty(); ++peer)
+    if (peer != options.rank && connection({peer, lane}).hasToSend())
+      if (Status status = flushPath({peer, lane}); !status.isOk())
+        return status;
+  return {};
+}
+
+/// Sends and receives on one connection.
+Status TcpTransport::work(Connection &one, bool &hasRaised) {
+  Status status = one.receive(registrations, hasRaised);
+  if (status.isOk() && one.hasToSend())
+    status = one.send();
+  return status;
+}
+
+/// Waits until a connection is ready, and works on those that are.
+Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
+  thread_local std::vector<pollfd> entries;
+  entries.assign(1, {wakeUp, POLLIN, 0});
+  for (const std::unique_ptr<Connection> &one : connections) {
+    short events = 0;
+    if (one && one->isOpen())
+      events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) | (one->hasToSend() ? POLLOUT : 0));
+    entries.push_back({events ? one->descriptor() : -1, events, 0});
+  }
+  int numReady = ppoll(entries.data(), entries.size(), mostTime, nullptr);
+  bool hasRaised = false;
+  Status first;
+  for (size_t i = 0; numReady > 0 && i < connections.size(); ++i)
+    if (entries[i + 1].revents != 0)
+      if (Status status = work(*connections[i], hasRaised); !status.isOk() && first.isOk())
+        first = fail(status);
+  if (hasRaised)
+    wakeOthers(wakeUp);
+  return first;
+}
+
+Status TcpTransport::progress() {
+  bool areFew = connections.size() <= fewConnections;
+  const timespec none = {};
+  Status status = areFew ? Status() : look(&none, -1);
+  bool hasRaised = false;
+  for (size_t i = 0; areFew && i < connections.size(); ++i)
+    if (connections[i] && connections[i]->isOpen())
+      if (Status failed = work(*connections[i], hasRaised); !failed.isOk())
+        status = fail(failed);
+  if (hasRaised)
+    wakeOthers();
+  return firstFailure();
+}
+
+Result<TcpTransport::Sleeper *> TcpTransport::lieDown() {
+  std::scoped_lock lock(sleeping);
+  auto place = std::ranges::find(sleepers, false, &Sleeper::isThere);
+  if (place == sleepers.end()) {
+    Socket made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!made.isOpen())
+      return systemError("eventfd", errno);
+    sleepers.push_back({std::move(made)});
+    place = std::prev(sleepers.end());
+  }
+  place->isThere = true;
+  numIdle.fetch_add(1, std::memory_order_seq_cst);
+  return &*place;
+}
+
+void TcpTransport::getUp(Sleeper &sleeper) {
+  std::scoped_lock lock(sleeping);
+  uint64_t ignored = 0;
+  (void)!::read(sleeper.wakeUp.descriptor(), &ignored, sizeof(ignored));
+  sleeper.isThere = false;
+  numIdle.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+/// Called after a counter was raised. A sleeper counts itself first and looks at its counter then, so it misses
+/// nothing.
+void TcpTransport::wakeOthers(int ownWakeUp) {
+  if (numIdle.load(std::memory_order_seq_cst) <= (ownWakeUp >= 0 ? 1 : 0))
+    return;
+  std::scoped_lock lock(sleeping);
+  uint64_t one = 1;
+  for (const Sleeper &sleeper : sleepers)
+    if (sleeper.isThere && sleeper.wakeUp.descriptor() != ownWakeUp)
+      (void)!::write(sleeper.wakeUp.descriptor(), &one, sizeof(one));
+}
+
+Status TcpTransport::idle(const Counter &counter, uint64_t target, Clock::time_point until) {
+  Result<Sleeper *> sleeper = lieDown();
+  if (!sleeper.isOk())
+    return sleeper.status();
+  if (!counter.hasReached(target) && !hasFailed.load(std::memory_order_seq_cst)) {
+    timespec left = untilTime(until);
+    (void)look(&left, (*sleeper)->wakeUp.descriptor());
+  }
+  getUp(**sleeper);
+  return firstFailure();
+}
+
+/// Records a failure and ends all connections with the rank at fault.
+Status TcpTransport::fail(const Status &cause) {
+  {
+    std::scoped_lock lock(failing);
+    if (failure.isOk())
+      failure = cause;
+    Status &ofRank = failureOf[static_cast<size_t>(cause.rank())];
+    if (ofRank.isOk())
+      ofRank = cause;
+  }
+  hasFailed.store(true, std::memory_order_seq_cst);
+  for (const std::unique_ptr<Connection> &one : connections)
+    if (one && one->peerRank() == cause.rank())
+      one->end();
+  wakeOthers();
+  return cause;
+}
+
+Status TcpTransport::firstFailure() const {
+  if (!hasFailed.load(std::memory_order_acquire))
+    return {};
+  std::scoped_lock lock(failing);
+  return failure;
+}
+
+Status TcpTransport::stateOf(int peer) const {
+  if (hasFailed.load(std::memory_order_acquire)) {
+    std::scoped_lock lock(failing);
+    if (const Status &status = failureOf[static_cast<size_t>(peer)]; !status.isOk())
+      return status;
+  }
+  for (uint32_t lane = 0; lane < options.connectionsPerPeer && peer != options.rank && !connections.empty(); ++lane)
+    if (connection({peer, lane}).hasPeerLeft())
+      return rankError(StatusCode::PeerLost, peer, "rank {} has left", peer);
+  return {};
+}
+
+} // namespace kolo::runtime::tcp

@@ -1,0 +1,73 @@
+// Wire: the messages of the TCP transport as bytes. All are of fixed size and little-endian.
+#pragma once
+
+#include "network/Transport.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace kolo::runtime::tcp {
+
+inline constexpr uint16_t wireVersion = 1;
+
+/// A random number by which the connections of one world know each other.
+using WorldNumber = std::array<std::byte, 16>;
+
+/// The first message of both sides of every connection.
+struct Hello {
+  uint16_t numConnections = 1; // between each two ranks
+  uint16_t connection = 0;
+  uint32_t rank = 0; // of the sender
+  uint32_t peer = 0; // of the receiver
+  uint32_t numRanks = 0;
+  WorldNumber world = {};
+  bool operator==(const Hello &) const = default;
+};
+
+enum class MessageKind : uint16_t { Put = 1, Signal = 2, PutAndSignal = 3, Goodbye = 4 };
+
+/// Every later message. `sizeBytes` bytes of data follow a put. What a kind does not use is 0.
+struct Message {
+  MessageKind kind = MessageKind::Goodbye;
+  uint32_t role = 0;
+  uint64_t agreement = 0;
+  uint64_t offsetBytes = 0;
+  uint64_t sizeBytes = 0;
+  uint32_t lane = 0;
+  uint32_t semaphore = 0;
+  uint64_t count = 0;
+  bool operator==(const Message &) const = default;
+
+  bool isPut() const { return kind == MessageKind::Put || kind == MessageKind::PutAndSignal; }
+  bool isSignal() const { return kind == MessageKind::Signal || kind == MessageKind::PutAndSignal; }
+  RemotePlace place() const { return {agreement, role, offsetBytes}; }
+  RemoteSignal signal() const { return {agreement, semaphore, count}; }
+};
+
+/// A numeric address of IPv4 or IPv6.
+struct HostAddress {
+  bool isIpv6 = false;
+  uint16_t port = 0;
+  uint32_t scope = 0;                  // the interface of a link-local IPv6 address
+  std::array<std::byte, 16> host = {}; // network byte order; IPv4 uses the first 4
+  bool operator==(const HostAddress &) const = default;
+};
+
+inline constexpr size_t helloBytes = 48;
+inline constexpr size_t messageBytes = 48;
+using HelloBytes = std::array<std::byte, helloBytes>;
+using MessageBytes = std::array<std::byte, messageBytes>;
+
+HelloBytes write(const Hello &hello);
+MessageBytes write(const Message &message);
+Endpoint write(const HostAddress &address);
+
+/// The parsers accept only what `write` makes. Mismatch: the message says what is wrong.
+Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);
+Result<Message> parseMessage(std::span<const std::byte, messageBytes> bytes);
+Result<HostAddress> parseEndpoint(const Endpoint &bytes);
+
+} // namespace kolo::runtime::tcp

@@ -1,0 +1,290 @@
+// The TCP transport among processes that do not keep to its protocol.
+#include "Support.h"
+
+#include "bootstrap/Socket.h"
+#include "network/tcp/TcpTransport.h"
+
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace kolo::test {
+namespace {
+
+using namespace kolo::runtime::tcp;
+
+TcpOptions optionsOf(int rank, int numRanks, int timeoutMs = 20'000) {
+  TcpOptions options;
+  options.rank = rank;
+  options.numRanks = numRanks;
+  options.timeoutMs = timeoutMs;
+  options.world.fill(std::byte(7));
+  options.listenAt = "127.0.0.1";
+  return options;
+}
+
+Hello helloFrom(uint32_t rank, uint32_t peer, uint32_t numRanks) {
+  Hello hello{1, 0, rank, peer, numRanks, {}};
+  hello.world.fill(std::byte(7));
+  return hello;
+}
+
+Socket connectTo(const Endpoint &endpoint) {
+  Result<HostAddress> address = parseEndpoint(endpoint);
+  sockaddr_in target = {};
+  target.sin_family = AF_INET;
+  target.sin_port = htons(address->port);
+  std::memcpy(&target.sin_addr, address->host.data(), 4);
+  Socket opened(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(opened.descriptor(), reinterpret_cast<sockaddr *>(&target), sizeof(target)), 0);
+  return opened;
+}
+
+void say(const Socket &socket, std::span<const std::byte> bytes) {
+  (void)!send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+/// Rank 0 of 2 with registered memory, and a rank 1 that says whatever the test wants.
+struct Scene {
+  explicit Scene(size_t sizeBytes = 256) : landing(sizeBytes, 2) {
+    Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2));
+    victim = std::move(made).value();
+    peer = connectTo(victim->endpoint());
+    say(peer, write(helloFrom(1, 0, 2)));
+    std::array<Endpoint, 2> endpoints{victim->endpoint(), victim->endpoint()};
+    EXPECT_EQ(victim->connect(endpoints).message(), "");
+    EXPECT_TRUE(victim->registerMemory(landing.registration(1)).isOk());
+  }
+  Landing landing;
+  std::unique_ptr<TcpTransport> victim;
+  Socket peer;
+};
+
+TEST(TcpStrangers, TheWorldStartsAmongThem) {
+  std::vector<std::unique_ptr<TcpTransport>> ranks;
+  std::vector<Endpoint> endpoints;
+  for (int rank = 0; rank < 3; ++rank) {
+    Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(rank, 3));
+    ranks.push_back(std::move(made).value());
+    endpoints.push_back(ranks.back()->endpoint());
+  }
+  std::vector<Socket> strangers;
+  auto addStranger = [&](int rank, std::span<const std::byte> bytes) {
+    strangers.push_back(connectTo(endpoints[static_cast<size_t>(rank)]));
+    say(strangers.back(), bytes);
+  };
+  Hello otherWorld = helloFrom(1, 0, 3), otherSize = helloFrom(1, 0, 4), toOther = helloFrom(2, 1, 3);
+  otherWorld.world[15] = std::byte(8);
+  HelloBytes ones, right = write(helloFrom(1, 0, 3));
+  ones.fill(std::byte(0xff));
+  for (int rank = 0; rank < 2; ++rank) {
+    addStranger(rank, {});                              // silent
+    addStranger(rank, makeData(5000, 1));               // garbage
+    addStranger(rank, ones);                            // largest lengths
+    addStranger(rank, std::span(right).subspan(0, 20)); // a truncated hello, and silence
+    addStranger(rank, std::span(right).subspan(0, 47)); // a truncated hello, and the end
+    strangers.pop_back();
+    addStranger(rank, write(otherWorld));
+    addStranger(rank, write(otherSize));
+  }
+  addStranger(0, write(toOther));
+  for (int i = 0; i < 300; ++i) // more than may be silent
+    addStranger(0, {});
+  std::vector<std::thread> threads;
+  for (auto &rank : ranks)
+    threads.emplace_back([&] { EXPECT_EQ(rank->connect(endpoints).message(), ""); });
+  for (std::thread &thread : threads)
+    thread.join();
+  Landing landing(16, 3);
+  EXPECT_TRUE(ranks[0]->registerMemory(landing.registration(1)).isOk());
+  for (int rank = 1; rank < 3; ++rank) {
+    EXPECT_TRUE(ranks[static_cast<size_t>(rank)]->signal({0, 0}, {1, 0, 1}).isOk());
+    Cell &cell = landing.cell(0, 0, rank);
+    while (!cell.hasReached(1))
+      ASSERT_EQ(ranks[0]->idle(cell, 1, Clock::now() + std::chrono::seconds(1)).message(), "");
+  }
+}
+
+TEST(TcpStrangers, ATimeoutTellsOfThem) {
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 300));
+  Socket stranger = connectTo((*made)->endpoint());
+  say(stranger, makeData(100, 1));
+  std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
+  EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
+                         "rank 1: timed out; strangers: 1, the last one was a connection that does not speak"),
+            "");
+}
+
+TEST(TcpStrangers, ARankThatIsAnsweredByAnotherProcessSaysSo) {
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(1, 2, 5000));
+  HostAddress where;
+  Result<Socket> listener = [&]() -> Result<Socket> {
+    Socket opened(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in own = {};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(own);
+    EXPECT_EQ(bind(opened.descriptor(), reinterpret_cast<sockaddr *>(&own), bytes), 0);
+    EXPECT_EQ(listen(opened.descriptor(), 8), 0);
+    EXPECT_EQ(getsockname(opened.descriptor(), reinterpret_cast<sockaddr *>(&own), &bytes), 0);
+    where.port = ntohs(own.sin_port);
+    std::memcpy(where.host.data(), &own.sin_addr, 4);
+    return opened;
+  }();
+  std::thread other([&] {
+    Socket guest(accept(listener->descriptor(), nullptr, nullptr));
+    say(guest, makeData(100, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+  std::array<Endpoint, 2> endpoints{write(where), (*made)->endpoint()};
+  EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Mismatch, 0,
+                         "the process that answers for rank 0 is not that rank"),
+            "");
+  other.join();
+}
+
+TEST(TcpStrangers, BadOptionsAndEndpointsAreNamed) {
+  TcpOptions options = optionsOf(0, 2);
+  options.listenAt = "nowhere.example";
+  EXPECT_NE(TcpTransport::create(options).status().message().find("'nowhere.example' is not a numeric address"),
+            std::string::npos);
+  options.listenAt = "192.0.2.1"; // an address of documentation: of no host
+  EXPECT_EQ(TcpTransport::create(options).status().code(), StatusCode::SystemError);
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(1, 2));
+  std::array<Endpoint, 2> endpoints{};
+  EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::InvalidArgument, 0, "rank 0 gave an endpoint"), "");
+}
+
+TEST(TcpStrangers, APeerThatSpeaksGarbageIsAMismatch) {
+  Scene scene;
+  say(scene.peer, makeData(100, 2));
+  Status status;
+  while (status.isOk())
+    status = scene.victim->progress();
+  EXPECT_EQ(expectStatus(status, StatusCode::Mismatch, 1, "rank 1 sent version"), "");
+  EXPECT_TRUE(scene.landing.isUntouched());
+}
+
+TEST(TcpStrangers, ALengthOf2To63IsAMismatch) {
+  Scene scene;
+  Message message{MessageKind::Put, 0, 1, 0, uint64_t(1) << 63, 0, 0, 0};
+  say(scene.peer, write(message));
+  say(scene.peer, makeData(1000, 2));
+  Status status;
+  while (status.isOk())
+    status = scene.victim->progress();
+  EXPECT_EQ(expectStatus(status, StatusCode::Mismatch, 1, "9223372036854775808 bytes"), "");
+  EXPECT_TRUE(scene.landing.isUntouched());
+}
+
+TEST(TcpStrangers, APeerThatEndsInTheMiddleOfAMessageIsLost) {
+  Message message{MessageKind::PutAndSignal, 0, 1, 0, 256, 0, 0, 1};
+  for (size_t numBytes : {1, 47, 48, 100}) {
+    Scene scene;
+    std::vector<std::byte> bytes(messageBytes + 256);
+    std::ranges::copy(write(message), bytes.begin());
+    say(scene.peer, std::span(bytes).subspan(0, numBytes));
+    scene.peer = {};
+    Status status;
+    while (status.isOk())
+      status = scene.victim->progress();
+    EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, 1, "rank 1"), "") << numBytes;
+    EXPECT_FALSE(scene.landing.cell(0, 0, 1).hasReached(1));
+  }
+}
+
+TEST(TcpStrangers, AMessageMayArriveByteByByte) {
+  Scene scene;
+  std::vector<std::byte> data = makeData(100, 3);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    Message message{MessageKind::PutAndSignal, 0, 1, 4, 100, 0, 0, round};
+    MessageBytes header = write(message);
+    std::vector<std::byte> bytes(header.begin(), header.end());
+    bytes.insert(bytes.end(), data.begin(), data.end());
+    for (const std::byte &byte : bytes) {
+      say(scene.peer, {&byte, 1});
+      ASSERT_TRUE(scene.victim->progress().isOk());
+    }
+    while (!scene.landing.cell(0, 0, 1).hasReached(round))
+      ASSERT_TRUE(scene.victim->progress().isOk());
+    EXPECT_EQ(std::memcmp(scene.landing.data() + 4, data.data(), data.size()), 0);
+  }
+}
+
+TEST(TcpStrangers, ALaneOnAnotherConnectionThanItsOwnIsAMismatch) {
+  TcpOptions options = optionsOf(0, 2);
+  options.connectionsPerPeer = 2;
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(options);
+  std::array<Socket, 2> sockets;
+  for (uint16_t number = 0; number < 2; ++number) {
+    sockets[number] = connectTo((*made)->endpoint());
+    Hello hello = helloFrom(1, 0, 2);
+    hello.numConnections = 2;
+    hello.connection = number;
+    say(sockets[number], write(hello));
+  }
+  std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
+  ASSERT_EQ((*made)->connect(endpoints).message(), "");
+  say(sockets[1], write(Message{MessageKind::Signal, 0, 1, 0, 0, 2, 0, 1}));
+  Status status;
+  while (status.isOk())
+    status = (*made)->progress();
+  EXPECT_EQ(expectStatus(status, StatusCode::Mismatch, 1, "connection 1 of 2 for lane 2"), "");
+}
+
+/// Streams of messages of which some are damaged: whatever comes, nothing is written but registered memory.
+TEST(TcpStrangers, NoStreamOfBytesWritesOutsideOfWhatIsRegistered) {
+  std::mt19937 random(30);
+  size_t numRaised = 0, numMismatches = 0, numLost = 0;
+  for (int i = 0; i < 400; ++i) {
+    Scene scene;
+    std::vector<std::byte> stream;
+    for (uint64_t count = 1; count <= 6; ++count) {
+      uint64_t offset = random() % 260, sizeBytes = 1 + random() % 250;
+      Message message{MessageKind::PutAndSignal,
+                      0,
+                      1,
+                      offset,
+                      std::min(sizeBytes, 256 - std::min<uint64_t>(offset, 255)),
+                      0,
+                      0,
+                      count};
+      message.offsetBytes = std::min<uint64_t>(offset, 256 - message.sizeBytes);
+      MessageBytes header = write(message);
+      if (random() % 8 == 0)
+        header[random() % messageBytes] ^= static_cast<std::byte>(1u << random() % 8);
+      stream.insert(stream.end(), header.begin(), header.end());
+      std::vector<std::byte> data = makeData(message.sizeBytes, static_cast<unsigned>(random()));
+      stream.insert(stream.end(), data.begin(), data.end());
+    }
+    for (size_t at = 0; at < stream.size();) { // in pieces of any size
+      size_t numBytes = std::min<size_t>(stream.size() - at, 1 + random() % 400);
+      say(scene.peer, std::span(stream).subspan(at, numBytes));
+      (void)scene.victim->progress();
+      at += numBytes;
+    }
+    scene.peer = {};
+    Status status;
+    // A damaged agreement may be an early one: then the connection waits, and nothing more is read from it.
+    for (int look = 0; look < 50 && status.isOk(); ++look)
+      status = scene.victim->progress();
+    numMismatches += status.code() == StatusCode::Mismatch;
+    numLost += status.code() == StatusCode::PeerLost;
+    numRaised += scene.landing.cell(0, 0, 1).hasReached(1);
+    ASSERT_TRUE(scene.landing.isUntouchedAfter(256)) << i;
+  }
+  EXPECT_GT(numMismatches, 50u);
+  EXPECT_GT(numLost, 50u);
+  EXPECT_GT(numRaised, 200u);
+}
+
+} // namespace
+} // namespace kolo::test
