@@ -2,6 +2,7 @@
 #include "Support.h"
 
 #include "bootstrap/Socket.h"
+#include "network/tcp/Greeter.h"
 #include "network/tcp/TcpTransport.h"
 
 #include <gtest/gtest.h>
@@ -121,6 +122,15 @@ TEST(TcpStrangers, ATimeoutTellsOfThem) {
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
                          "rank 1: timed out; strangers: 1, the last one was a connection that does not speak"),
             "");
+}
+
+TEST(TcpStrangers, OnlySoManyMayBeSilent) {
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 1500)); // less than maxSilence
+  std::vector<Socket> strangers;
+  for (size_t i = 0; i < Greeter::maxSilent + 44; ++i)
+    strangers.push_back(connectTo((*made)->endpoint()));
+  std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
+  EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1, "strangers: 44, the last one was"), "");
 }
 
 TEST(TcpStrangers, ARankThatIsAnsweredByAnotherProcessSaysSo) {
