@@ -40,15 +40,16 @@ WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputCh
   llvm_unreachable("every collective is handled");
 }
 
-Contents::Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes)
-    : group(group), moves(moves), inputBuffer(inputBuffer), tracksOrder(tracksOrder), maxBytes(maxBytes) {
+Contents::Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, const BufferCodecs &codecs,
+                   Terms::Detail detail, int64_t maxBytes)
+    : group(group), moves(moves), inputBuffer(inputBuffer), terms(group, codecs, detail), maxBytes(maxBytes) {
   internRanks({});
   intern({noCall});
 }
 
 Contents::Id Contents::intern(const Node &node) {
   uint64_t place = uint64_t(uint8_t(node.call)) << 40 | uint64_t(node.isDivided) << 32 | node.chunk;
-  auto [number, isNew] = nodeNumbers.add({place, uint64_t(node.ranks) << 32 | node.order});
+  auto [number, isNew] = nodeNumbers.add({place, uint64_t(node.ranks) << 32 | node.term});
   if (isNew)
     nodes.push_back(node);
   return number;
@@ -71,20 +72,11 @@ uint32_t Contents::internRanks(RankSet ranks) {
   return candidates.back();
 }
 
-uint32_t Contents::internOrder(uint32_t a, uint32_t b) {
-  if (!tracksOrder)
-    return 0;
-  auto [number, isNew] = orderNumbers.add({a, b});
-  if (isNew)
-    orders.push_back({a, b});
-  return number;
-}
-
 Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
   if (isFull())
     return undefined;
-  return intern({int8_t(call), false, uint32_t(chunk), internRanks(RankSet::single(moves.rows, rank)),
-                 internOrder(UINT32_MAX, uint32_t(rank))});
+  return intern(
+      {int8_t(call), false, uint32_t(chunk), internRanks(RankSet::single(moves.rows, rank)), terms.input(rank)});
 }
 
 Contents::Id Contents::combine(Id a, Id b, Operation *op) {
@@ -103,8 +95,7 @@ Contents::Id Contents::combine(Id a, Id b, Operation *op) {
       known->second = internRanks(std::move(*all));
   if (known->second == UINT32_MAX)
     return makeMistake("counts a contribution twice: combines " + describe(a) + " with " + describe(b), op);
-  return intern({left.call, false, left.chunk, known->second,
-                 internOrder(std::min(left.order, right.order), std::max(left.order, right.order))});
+  return intern({left.call, false, left.chunk, known->second, terms.combine(left.term, right.term)});
 }
 
 Contents::Id Contents::divide(Id a, Operation *op) {
@@ -114,6 +105,14 @@ Contents::Id Contents::divide(Id a, Operation *op) {
   if (node.call == noCall || node.isDivided)
     return makeMistake("divides " + describe(a), op);
   node.isDivided = true;
+  return intern(node);
+}
+
+Contents::Id Contents::store(Id a, uint32_t codec, const Terms::Place &place, Operation *op) {
+  Node node = nodes[a];
+  if (node.call < 0)
+    return a;
+  node.term = terms.store(node.term, codec, place, op);
   return intern(node);
 }
 
@@ -140,7 +139,7 @@ Contents::Id Contents::translate(int64_t element, Id content, bool isBack) {
   node.chunk = uint32_t(isBack ? group.moveChunkBack(element, inputBuffer, node.chunk)
                                : group.moveChunk(element, inputBuffer, node.chunk));
   node.ranks = translateRanks(element, node.ranks, isBack);
-  node.order = tracksOrder ? translateOrder(element, node.order, isBack) : 0;
+  node.term = terms.move(element, node.term, isBack);
   return known->second = intern(node);
 }
 
@@ -149,21 +148,6 @@ uint32_t Contents::translateRanks(int64_t element, uint32_t ranks, bool isBack) 
   if (!isNew)
     return known->second;
   return known->second = internRanks(rankSets[ranks].moved(moves.rows, moves.move(element, isBack)));
-}
-
-uint32_t Contents::translateOrder(int64_t element, uint32_t order, bool isBack) {
-  auto key = movedKey(element, isBack, order);
-  if (auto found = movedOrders.find(key); found != movedOrders.end())
-    return found->second;
-  auto [a, b] = orders[order];
-  uint32_t result;
-  if (a == UINT32_MAX) {
-    result = internOrder(a, uint32_t(moveRank(element, b, isBack)));
-  } else {
-    uint32_t left = translateOrder(element, a, isBack), right = translateOrder(element, b, isBack);
-    result = internOrder(std::min(left, right), std::max(left, right));
-  }
-  return movedOrders[key] = result;
 }
 
 bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const {

@@ -4,6 +4,7 @@
 
 #include "compiler/check/GroupMoves.h"
 #include "compiler/check/RankSet.h"
+#include "compiler/check/Terms.h"
 
 namespace kolo {
 
@@ -31,14 +32,14 @@ private:
 /// Of calls, numbered from 0: "first", "second", "third".
 std::string ordinal(int64_t call);
 
-/// Numbers contents: equal contents have equal numbers. With `tracksOrder`, contents also differ when contributions
-/// were combined in another order. The two operands of one reduction have no order, since reductions commute bitwise.
+/// Numbers contents: equal contents have equal numbers. Contents also differ by what the terms tell apart.
 class Contents {
 public:
   /// Sets of ranks may take `maxBytes`. Beyond, `isFull` says so, and the contents mean nothing any more.
-  Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, bool tracksOrder, int64_t maxBytes);
-  bool isFull() const { return numBytes > maxBytes; }
-  int64_t bytes() const { return numBytes; }
+  Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, const BufferCodecs &codecs,
+           Terms::Detail detail, int64_t maxBytes);
+  bool isFull() const { return bytes() > maxBytes; }
+  int64_t bytes() const { return numBytes + terms.numBytes(); }
 
   using Id = uint32_t;
   static constexpr Id undefined = 0;
@@ -47,6 +48,8 @@ public:
   /// A mistake when the two come from different input chunks or share a contribution. `op` combines them.
   Id combine(Id a, Id b, mlir::Operation *op);
   Id divide(Id a, mlir::Operation *op);
+  /// The content, stored by the codec with this number.
+  Id store(Id a, uint32_t codec, const Terms::Place &place, mlir::Operation *op);
   /// The content of a slot, moved to the chunk with this number in its block. A mistake if it came from a chunk of
   /// another number, which may be longer.
   Id leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, mlir::Operation *op);
@@ -63,13 +66,16 @@ public:
   std::string describe(Id content) const;
   /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
+  const Loss &lossOf(Id content) const { return terms.lossOf(nodes[content].term); }
+  /// See Terms.
+  mlir::Operation *lastEncoding(Id content) const { return terms.lastEncoding(nodes[content].term); }
 
 private:
   static constexpr int8_t noCall = -1, mistakeCall = -2;
   struct Node {
     int8_t call; // noCall: undefined; mistakeCall: a mistake, `chunk` being its number
     bool isDivided = false;
-    uint32_t chunk = 0, ranks = 0, order = 0;
+    uint32_t chunk = 0, ranks = 0, term = 0;
   };
   struct Mistake {
     std::string text;
@@ -78,29 +84,22 @@ private:
   Id intern(const Node &node);
   Id makeMistake(std::string text, mlir::Operation *op);
   uint32_t internRanks(RankSet ranks);
-  uint32_t internOrder(uint32_t a, uint32_t b);
   Id translate(int64_t element, Id content, bool isBack);
   uint32_t translateRanks(int64_t element, uint32_t ranks, bool isBack);
-  uint32_t translateOrder(int64_t element, uint32_t order, bool isBack);
-  int64_t moveRank(int64_t element, int64_t rank, bool isBack) const {
-    return isBack ? group.moveBack(element, rank) : group.move(element, rank);
-  }
 
   using Pair = std::pair<uint64_t, uint64_t>;
   const RankGroup &group;
   GroupMoves &moves;
   uint32_t inputBuffer;
-  bool tracksOrder;
+  Terms terms;
   int64_t maxBytes, numBytes = 0;
   std::vector<Node> nodes;
   Numbering<Pair> nodeNumbers;
   std::vector<RankSet> rankSets;
   llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> rankSetsByHash;
-  std::vector<std::pair<uint32_t, uint32_t>> orders; // two earlier orders, or UINT32_MAX and a rank
-  Numbering<Pair> orderNumbers;
   std::vector<Mistake> mistakes;
-  llvm::DenseMap<Pair, uint32_t> unions;                             // of two sets; UINT32_MAX: not disjoint
-  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets, movedOrders; // by element and direction, and what is moved
+  llvm::DenseMap<Pair, uint32_t> unions;                // of two sets; UINT32_MAX: not disjoint
+  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets; // by element and direction, and what is moved
 };
 
 } // namespace kolo

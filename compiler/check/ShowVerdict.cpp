@@ -1,7 +1,10 @@
 #include "compiler/check/ShowVerdict.h"
+#include "codec/Presets.h"
+#include "codec/Quality.h"
 #include "compiler/model/Unfold.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
@@ -58,28 +61,96 @@ StringRef toString(PropertyState state) {
     return "refuted";
   case PropertyState::NotDecided:
     return "not decided";
+  case PropertyState::DoesNotHold:
+    return "no";
   }
   llvm_unreachable("no such state");
 }
 
 PropertyState stateOf(const Verdict &verdict, Property property) {
-  if (verdict.isProved())
+  if (!verdict.isProved()) {
+    bool isRefuted = verdict.refutation && verdict.refutation->property == property;
+    return isRefuted ? PropertyState::Refuted : PropertyState::NotDecided;
+  }
+  if (property != Property::SameBits || verdict.ranksAgreeBitwise.value_or(false))
     return PropertyState::Proved;
-  bool isRefuted = verdict.refutation && verdict.refutation->property == property;
-  return isRefuted ? PropertyState::Refuted : PropertyState::NotDecided;
+  return verdict.ranksAgreeBitwise ? PropertyState::DoesNotHold : PropertyState::NotDecided;
+}
+
+static std::string noteOnBits(ProgramOp program, const Verdict &verdict) {
+  if (!givesAllTheSame(program.getCollective().getKind()))
+    return "every rank has an output of its own";
+  if (!verdict.ranksAgreeBitwise)
+    return "the order of combinations is looked at for up to " + std::to_string(maxRanksForOrder) +
+           " ranks, and no mesh so small represents this one";
+  if (!*verdict.ranksAgreeBitwise)
+    return "ranks combine in different orders, so floating-point sums may differ in the last bit";
+  bool isSmaller = !verdict.bitsCheckedOn.empty() && verdict.bitsCheckedOn != verdict.checkedOn;
+  return "on all ranks" + (isSmaller ? ", as on " + describeMesh(program, verdict.bitsCheckedOn) : "");
 }
 
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport) {
-  if (stateOf(verdict, property) != PropertyState::Proved)
+  if (!verdict.isProved())
     return "";
-  if (property == Property::PutOrder)
+  auto isStochastic = [](BufferOp buffer) { return codecOf(buffer).isStochastic(); };
+  switch (property) {
+  case Property::PutOrder:
     return transport.name + ": " + transport.reason;
-  if (property != Property::Order || !isReduction(program.getCollective().getKind()))
+  case Property::Order:
+    return llvm::any_of(program.getBody().getOps<BufferOp>(), isStochastic)
+               ? "the same bits in every run, but others in every call of a run"
+               : "the same bits in every run";
+  case Property::SameBits:
+    return noteOnBits(program, verdict);
+  default:
     return "";
-  if (!verdict.ranksAgreeBitwise)
-    return "whether all ranks combine in the same order is looked at for up to " + std::to_string(maxRanksForOrder) +
-           " ranks";
-  return *verdict.ranksAgreeBitwise ? "all ranks combine in the same order" : "ranks may differ in the last bit";
+  }
+}
+
+static std::string shortNumber(double number) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g", number);
+  return text;
+}
+
+std::string describeLosses(const Verdict &verdict) {
+  if (!verdict.isProved())
+    return "not decided";
+  if (verdict.numEncodings == 0)
+    return "exact";
+  std::string text =
+      std::to_string(verdict.numEncodings) + (verdict.numEncodings == 1 ? " encoding" : " encodings") + "; |error| <= ";
+  std::string units, callType;
+  int64_t number = 0;
+  for (const OutputLoss &loss : verdict.losses) {
+    if (codec::isNone(loss.codec)) {
+      callType = "; in f16 and bf16 calls + " + std::to_string(loss.factor) + " v A, v = 2^-11 and 2^-8";
+      continue;
+    }
+    std::string unit = "u" + (++number == 1 ? "" : std::to_string(number));
+    text += (number == 1 ? "" : " + ") + std::to_string(loss.factor) + " " + unit + " A";
+    units += ", " + unit + " = " + shortNumber(codec::worstError(loss.codec)) + " of " + codec::nameOf(loss.codec);
+  }
+  return text + units + callType;
+}
+
+static ordered_json lossesToJson(const Verdict &verdict) {
+  if (!verdict.isProved())
+    return {};
+  ordered_json bound = ordered_json::array();
+  int64_t callType = 0;
+  for (const OutputLoss &loss : verdict.losses)
+    if (codec::isNone(loss.codec))
+      callType = loss.factor;
+    else
+      bound.push_back({{"codec", codec::nameOf(loss.codec)},
+                       {"text", codec::textOf(loss.codec)},
+                       {"factor", loss.factor},
+                       {"worstError", codec::worstError(loss.codec)}});
+  return {{"isExact", verdict.numEncodings == 0},
+          {"encodings", verdict.numEncodings},
+          {"bound", bound},
+          {"callTypeFactor", callType}};
 }
 
 static ordered_json toJson(const SourceLine &place) {
@@ -128,6 +199,7 @@ ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::option
   }
   result["refutation"] = verdict.refutation ? toJson(program, *verdict.refutation) : ordered_json();
   result["tooLarge"] = verdict.tooLarge ? ordered_json(*verdict.tooLarge) : ordered_json();
+  result["lossy"] = lossesToJson(verdict);
   result["synchronisation"] = counts ? toJson(*counts) : ordered_json();
   return result;
 }

@@ -25,16 +25,20 @@ struct Remark {
 };
 std::vector<Remark> explain(const Verdict &verdict);
 
-enum class PropertyState { Proved, Refuted, NotDecided };
+/// DoesNotHold: only of same bits, which are not asked of exact programs.
+enum class PropertyState { Proved, Refuted, NotDecided, DoesNotHold };
 /// "not decided".
 llvm::StringRef toString(PropertyState state);
 PropertyState stateOf(const Verdict &verdict, Property property);
-/// A remark on the proof of a property: why the transport keeps the order, or whether all ranks combine in the same
-/// order. Empty for other properties.
+/// A remark on a property that is not refuted: why the transport keeps the order, whether bits are the same in every
+/// run and on all ranks. Empty for other properties.
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport);
+/// "exact", "2 encodings; |error| <= 15 u A, ...", or "not decided" if the program is not proved.
+std::string describeLosses(const Verdict &verdict);
 
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
-/// (likewise) and synchronisation (null when the program cannot be run through). Calls count from 1, as in the text.
+/// (likewise), lossy (null when the program is not proved) and synchronisation (null when the program cannot be run
+/// through). Calls count from 1, as in the text.
 nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
                               const Transport &transport);
 

@@ -40,10 +40,12 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
       sendPacket(event, orbit, chunk);
     Contents::Id arrived =
         contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
-    cell.content = event.kind == EventKind::Reduce
-                       ? contents.combine(cell.content, arrived, tracer.program().ops[event.op].op)
-                       : arrived;
+    if (event.kind == EventKind::Reduce)
+      arrived = contents.combine(cell.content, arrived, tracer.program().ops[event.op].op);
+    cell.content = arrived;
   }
+  if (codecs.isAny())
+    convert(event, sourceOwner, destinationOwner);
 }
 
 bool VectorClockRun::leavesSlot(const Event &event) const {
@@ -139,33 +141,6 @@ void VectorClockRun::endCall(size_t orbit, int64_t call) {
       result.wrongOutput = {rank, call, chunk, contents.describe(cell.content), text, contents.mistakeOf(cell.content)};
     }
   }
-}
-
-/// Whether the ranks of a group combined every output chunk that all of them hold in one order.
-bool VectorClockRun::agreeBitwise() {
-  CollectiveAttr collective = tracer.program().program.getCollective();
-  if (collective.getKind() != CollectiveKind::AllReduce)
-    return true;
-  uint32_t output = *tracer.bufferOf(BufferRole::Output);
-  auto contentOf = [&](int64_t rank, int64_t chunk) {
-    auto [outer, place] = tracer.resolve(rank, output, chunk);
-    return contents.move(rank, cellOf(rank, outer, place, 0).content);
-  };
-  llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
-  llvm::append_range(others, group.representatives());
-  for (int64_t rank : others) {
-    // Its group's member with the same place outside of the group, among the representatives.
-    SmallVector<int64_t, 4> first = tracer.coordinatesOf(rank);
-    for (int64_t dim : collective.getGroupDims())
-      first[size_t(dim)] = 0;
-    int64_t base = 0;
-    for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
-      base = base * size + coordinate;
-    for (int64_t chunk = 0; chunk < tracer.grids()[output].numChunks; ++chunk)
-      if (contentOf(rank, chunk) != contentOf(base, chunk))
-        return false;
-  }
-  return true;
 }
 
 } // namespace kolo

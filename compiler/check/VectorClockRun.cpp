@@ -46,8 +46,9 @@ bool VectorClockRun::isTooLarge(const Tracer &tracer, const TracedGroup &traced,
 
 VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
-      moves(group, tracer.mesh()),
-      contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), tracksOrder(), options.maxChunkBytes()) {
+      moves(group, tracer.mesh()), codecs(tracer.program(), options.followsCodecs),
+      contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), codecs, detailOfTerms(),
+               options.maxChunkBytes()) {
   states.reserve(traced.traces.size());
   for (size_t orbit = 0; orbit < traced.traces.size(); ++orbit) {
     states.emplace_back(moves.rows);
@@ -74,8 +75,13 @@ VectorClockResult VectorClockRun::run() {
     findBlocked();
   if (hasLostPackets) // the lost packets' conflict explains the wait
     result.blocked.clear();
-  if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.ended)
-    result.ranksAgreeBitwise = agreeBitwise();
+  if (result.blocked.empty() && result.conflicts.empty() && !result.ended && !result.wrongOutput) {
+    if (tracksOrder()) {
+      result.otherBits = findOtherBits();
+      result.ranksAgreeBitwise = !result.otherBits;
+    }
+    findLosses();
+  }
   result.share = shareOfLimits();
   return std::move(result);
 }

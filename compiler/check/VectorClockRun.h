@@ -42,6 +42,13 @@ struct WrongOutput {
   mlir::Operation *op; // that wrote it; null if no op wrote the wanted content
 };
 
+/// An output chunk that two ranks of a group hold with other bits.
+struct OtherBits {
+  int64_t rank, other, chunk; // `rank` has lost less, or as much
+  Moment write, otherWrite;   // the last ones of the two ranks
+  mlir::Operation *encoding;  // whose result `other` has, and `rank` has not; null: they combined in another order
+};
+
 /// Where a run ended that took more than the options allow.
 struct EndedEarly {
   Moment moment;              // the first step that it did not take
@@ -57,6 +64,9 @@ struct VectorClockResult {
   std::optional<WrongOutput> wrongOutput;
   std::optional<bool> ranksAgreeBitwise; // nothing: see Verdict
   double share = 0;                      // of the limits of time and memory, that the run took
+  std::optional<OtherBits> otherBits;    // if they do not
+  std::vector<OutputLoss> losses;        // as of Verdict
+  int64_t numEncodings = 0;              // as of Verdict
 };
 
 class VectorClockRun {
@@ -171,9 +181,14 @@ private:
   Contents::Id leaveSlot(const Event &event, Contents::Id content, int64_t chunk);
   void checkOverlap(size_t orbit, const Event &event);
   void checkOutput(size_t orbit, int64_t call);
-  /// The order in which contributions were combined takes a tree per chunk, so it is followed on few ranks only.
+  /// How contributions were combined takes a tree per chunk, so it is followed on few ranks only.
   bool tracksOrder() const { return tracer.numRanks() <= maxRanksForOrder; }
-  bool agreeBitwise();
+  Terms::Detail detailOfTerms() const;
+  void convert(const Event &event, int64_t sourceOwner, int64_t destinationOwner);
+  const Cell &outputCell(int64_t rank, int64_t chunk);
+  std::optional<OtherBits> findOtherBits();
+  OtherBits describeOtherBits(int64_t rank, int64_t base, int64_t chunk);
+  void findLosses();
 
   const Tracer &tracer;
   const TracedGroup &traced;
@@ -182,6 +197,7 @@ private:
   const int64_t calls;
   int64_t currentCall = 0; // that the step at hand belongs to
   GroupMoves moves;
+  const BufferCodecs codecs;
   Contents contents;
   std::vector<RankState> states;  // by orbit
   std::vector<Clock> enterClocks; // by call: when all ranks came to their `enter`

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 using namespace mlir;
@@ -36,6 +37,8 @@ StringRef title(Property property) {
     return "fixed reduction order";
   case Property::Timeout:
     return "every wait can time out";
+  case Property::SameBits:
+    return "same bits";
   }
   llvm_unreachable("every property is handled");
 }
@@ -70,6 +73,8 @@ namespace {
 
 constexpr size_t maxStepsShown = 16;
 
+std::string nameOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getName().str(); }
+
 /// One run: one mesh, one root, in place or not.
 class ProgramCheck {
 public:
@@ -89,6 +94,7 @@ private:
   void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
   void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
   void explainOutput(const WrongOutput &wrong);
+  void explainBits(const TracedGroup &traced, const OtherBits &bits);
   std::string describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const;
   Refutation &refute(Property property, std::string message, Operation *op);
 
@@ -256,13 +262,40 @@ void ProgramCheck::explainOutput(const WrongOutput &wrong) {
   refuted.chunk = chunk;
 }
 
+/// Names what the rank that lost less wrote, and the statement that encodes what the other rank has.
+void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits) {
+  Interleaving interleaving(tracer, traced);
+  std::string chunk = describeChunk(bits.rank, *tracer.bufferOf(BufferRole::Output), bits.chunk);
+  std::string message = chunk + " has other bits than on rank " + std::to_string(bits.other);
+  Operation *other = bits.encoding;
+  if (auto encoding = dyn_cast_or_null<MoveInterface>(bits.encoding)) {
+    std::string from = nameOf(encoding.getSource()), to = nameOf(encoding.getDestination());
+    message += ", which decodes '" + to + "': ";
+    if (hasSlots(encoding.getDestination()))
+      message += "encode '" + from + "' into scratch memory first, send that, and ";
+    message += "copy what was sent, '" + to + "', not what it was made from, '" + from + "'";
+  } else {
+    message += ": the two combine in different orders";
+    other = interleaving.opAt(bits.otherWrite);
+  }
+  Refutation &refuted = refute(Property::SameBits, std::move(message), interleaving.opAt(bits.write));
+  refuted.otherOp = other;
+  if (other)
+    refuted.other = other->getLoc();
+  refuted.ranks = {bits.rank, bits.other};
+  refuted.chunk = chunk;
+}
+
 void ProgramCheck::explain(const TracedGroup &traced, const VectorClockResult &result) {
   if (!result.blocked.empty())
     return explainDeadlock(traced, result.blocked);
   if (!result.conflicts.empty())
     return explainConflict(traced, result.conflicts);
   if (result.wrongOutput)
-    explainOutput(*result.wrongOutput);
+    return explainOutput(*result.wrongOutput);
+  // Of an exact program, only roundings of sums differ, and of integers there are none.
+  if (result.otherBits && options.followsCodecs && findCoded(tracer.program().program))
+    explainBits(traced, *result.otherBits);
 }
 
 void ProgramCheck::run(Verdict &verdict) {
@@ -298,8 +331,11 @@ void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
     result.wrongOutput.reset(); // what chunks hold was lost
   }
   explain(traced, result);
-  if (result.ranksAgreeBitwise)
+  if (result.ranksAgreeBitwise) {
     verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
+    verdict.bitsCheckedOn.assign(tracer.mesh().begin(), tracer.mesh().end());
+  }
+  verdict.add(result.losses, result.numEncodings);
 }
 
 std::string ProgramCheck::needsMoreSteps() const {
@@ -362,7 +398,38 @@ void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, 
     }
 }
 
+/// On a smaller mesh, where the one that was checked has too many ranks to follow the order of combinations.
+void checkBits(Code &code, ArrayRef<bool> mayShrink, const CheckOptions &options, Verdict &verdict) {
+  bool isWanted = options.followsCodecs && verdict.isProved() && !verdict.ranksAgreeBitwise &&
+                  givesAllTheSame(code.program.getCollective().getKind());
+  SmallVector<int64_t> smaller(verdict.checkedOn.begin(), verdict.checkedOn.end());
+  auto isTooLarge = [&] {
+    return std::accumulate(smaller.begin(), smaller.end(), int64_t(1), std::multiplies<>()) > maxRanksForOrder;
+  };
+  while (isWanted && isTooLarge())
+    isWanted = shrinkMesh(smaller, mayShrink);
+  if (!isWanted)
+    return;
+  Verdict onSmaller;
+  checkMesh(code, smaller, options, onSmaller);
+  verdict.refutation = std::move(onSmaller.refutation);
+  verdict.ranksAgreeBitwise = onSmaller.ranksAgreeBitwise;
+  verdict.bitsCheckedOn = std::move(onSmaller.bitsCheckedOn);
+}
+
 } // namespace
+
+/// The largest of each codec.
+void Verdict::add(ArrayRef<OutputLoss> more, int64_t encodings) {
+  numEncodings = std::max(numEncodings, encodings);
+  for (const OutputLoss &loss : more) {
+    auto known = llvm::find_if(losses, [&](const OutputLoss &each) { return each.codec == loss.codec; });
+    if (known == losses.end())
+      losses.push_back(loss);
+    else
+      known->factor = std::max(known->factor, loss.factor);
+  }
+}
 
 Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
   Verdict verdict;
@@ -388,14 +455,15 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
     return result;
   };
   if (!options.mayReplaceMesh)
-    return checkOn(mesh, 1);
-  if (!options.prefersSmallMeshes)
-    return MeshChoice(mesh, mayShrink, options, checkOn).run();
-  while (true) {
-    verdict = checkOn(verdict.checkedOn, 1);
-    if (!verdict.tooLarge || !shrinkMesh(verdict.checkedOn, mayShrink))
-      return verdict;
-  }
+    verdict = checkOn(mesh, 1);
+  else if (!options.prefersSmallMeshes)
+    verdict = MeshChoice(mesh, mayShrink, options, checkOn).run();
+  else
+    do
+      verdict = checkOn(verdict.checkedOn, 1);
+    while (verdict.tooLarge && shrinkMesh(verdict.checkedOn, mayShrink));
+  checkBits(std::get<Code>(made), mayShrink, options, verdict);
+  return verdict;
 }
 
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64_t> mesh) {

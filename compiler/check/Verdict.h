@@ -14,7 +14,7 @@
 
 namespace kolo {
 
-/// What is proved of a program, in the order of the numbers V1 to V10.
+/// What is proved of a program, in the order of the numbers V1 to V11.
 enum class Property {
   Result,      // V1: every output element is exactly the required combination of inputs
   Race,        // V2: any two conflicting accesses of one invocation are ordered
@@ -25,9 +25,10 @@ enum class Property {
   Invocations, // V7: no conflict between two invocations, or with the application in between
   Resources,   // V8: semaphores, lanes and scratch memory lie within the limits
   Order,       // V9: every reduction has a fixed order, so results are bitwise reproducible
-  Timeout      // V10: every op that blocks for a peer is a wait, and waits time out
+  Timeout,     // V10: every op that blocks for a peer is a wait, and waits time out
+  SameBits     // V11: ranks that get the same output get the same bits
 };
-inline constexpr int numProperties = 10;
+inline constexpr int numProperties = 11;
 
 /// "V2".
 std::string shortName(Property property);
@@ -64,6 +65,8 @@ struct CheckOptions {
   /// What a mesh that represents another one may take, as a part of the limits above. Below 1, a mesh is proved itself
   /// where that does not take too long, and costs little more than small ones elsewhere.
   double standInPart = 1;
+  /// Follow what codecs do to values. A search clears this: no synchronisation changes that.
+  bool followsCodecs = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;
 };
@@ -100,6 +103,18 @@ struct Refutation {
 
 inline constexpr int64_t maxRanksForOrder = 64;
 
+/// Whether a collective gives all ranks of a group the same output.
+inline bool givesAllTheSame(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather || kind == CollectiveKind::Broadcast;
+}
+
+/// What one codec adds to the error of an output: |error| <= factor * u * A, to first order. u is the codec's worst
+/// error; A is the largest magnitude in the element's block over all ranks. Of an average, that over the ranks.
+struct OutputLoss {
+  codec::Codec codec; // none: roundings to the call's type, which are exact in f32
+  int64_t factor;
+};
+
 /// The answer about one program on one mesh. It covers all roots, and calls in place if the program says that they may
 /// run as they are.
 struct Verdict {
@@ -107,11 +122,17 @@ struct Verdict {
   std::vector<int64_t> checkedOn;       // the same mesh, or the representative that took its place
   std::optional<std::string> tooLarge;  // the figure, and the option that raises it; nothing is decided then
   std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
-  /// Whether all ranks combine the contributions to one element in the same order, so that equal results are equal
-  /// bitwise. Nothing on meshes of more than `maxRanksForOrder` ranks, where the checker does not follow the order.
+  /// Whether ranks that get the same output get the same bits: of an exact program, whether they combine contributions
+  /// in the same order. Beyond `maxRanksForOrder` ranks, where the checker does not follow the order, a smaller mesh
+  /// decides; nothing if there is none.
   std::optional<bool> ranksAgreeBitwise;
-  double share = 0; // of the limits: what the check of `checkedOn` took
+  double share = 0;                   // of the limits: what the check of `checkedOn` took
+  std::vector<int64_t> bitsCheckedOn; // the mesh that decided
+  /// The same, over all outputs. Codecs that lose nothing, and those that no output came through, are left out.
+  std::vector<OutputLoss> losses;
+  int64_t numEncodings = 0; // that lose something, on the longest path from an input to an output
   bool isProved() const { return !tooLarge && !refutation; }
+  void add(llvm::ArrayRef<OutputLoss> more, int64_t encodings); // of another run
 };
 
 /// Signals and waits of one rank in one invocation: of the rank with the most waits.

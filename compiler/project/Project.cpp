@@ -6,7 +6,6 @@
 // combines, so that no two ranks combine into one chunk at a time. The schedule decides about the others. Requires
 // choreography form, staged. Guarantees what VerifyProjected states: channel form with data signals only. Nothing yet
 // keeps a peer from writing too early, except an `enter` where ranks enter together or publish inputs.
-#include "codec/Presets.h"
 #include "compiler/Passes.h"
 #include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
@@ -236,11 +235,6 @@ struct Project : impl::ProjectBase<Project> {
   using ProjectBase::ProjectBase;
 
   void runOnOperation() override {
-    if (BufferOp coded = findCoded(getOperation())) {
-      coded.emitError() << "this version lowers no codecs: buffer '" << coded.getName() << "' is "
-                        << codec::nameOf(codecOf(coded));
-      return signalPassFailure();
-    }
     for (auto choreography : llvm::make_early_inc_range(getOperation().getOps<ChoreographyOp>()))
       Projector(choreography, transfers, together).run();
   }

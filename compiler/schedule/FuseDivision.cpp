@@ -71,7 +71,7 @@ private:
         divideIn(fuse);
     divisionOf(*changed).erase();
     CheckOptions options;
-    options.wantSteps = false;
+    options.wantSteps = options.followsCodecs = false;
     setBudget(options, budget);
     // First on small meshes, which refute most sums. They may not show that a sum is not the last one.
     for (bool prefersSmallMeshes : {true, false}) {

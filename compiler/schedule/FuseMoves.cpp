@@ -275,7 +275,7 @@ struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
   void runOnOperation() override {
     CheckOptions options;
     setBudget(options, budget);
-    options.wantSteps = false;
+    options.wantSteps = options.followsCodecs = false;
     options.prefersSmallMeshes = true;
     for (size_t number = 0; number < startsOf(getOperation()).size(); ++number) {
       OwningOpRef<ProgramOp> changed(getOperation().clone());

@@ -42,8 +42,10 @@ void Stager::createStaging(const std::string &name) {
   }
   llvm::append_range(grid, buffer.getGrid());
   auto type = BufferType::get(builder.getContext(), unsigned(grid.size()));
+  // What is combined is moved as it is first; anything else is converted on its way here, and copied as it is.
+  auto stored = statement.isReducing() ? statement.getSource().getDefiningOp<BufferOp>() : buffer;
   staging = BufferOp::create(builder, loc, type, memory.role, name, grid,
-                             memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value(), CodecAttr(),
+                             memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value(), stored.getCodecAttr(),
                              memory.isOfLines);
 }
 

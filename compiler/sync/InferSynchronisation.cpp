@@ -348,6 +348,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     CheckOptions larger;
     setBudget(larger, std::min<int64_t>(budget * 4, 1 << 18)); // measured in another way than the final check
     larger.wantSteps = false;
+    larger.followsCodecs = false;
     larger.prefersSmallMeshes = true;
     CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));

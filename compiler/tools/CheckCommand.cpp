@@ -79,6 +79,7 @@ void print(const Report &report, const Transport &transport) {
   for (int number = 0; number < numProperties; ++number)
     fmt::print("{:<4} {:<{}}  {}\n", shortName(Property(number)), title(Property(number)).str(), width,
                stateText(report, Property(number), transport));
+  fmt::print("{:<4} {:<{}}  {}\n", "", "lossy", width, describeLosses(verdict));
   if (!verdict.refutation)
     return;
   mlir::Location error = locationOf(program, verdict);

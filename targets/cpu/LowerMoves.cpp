@@ -236,6 +236,9 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
   using LowerMovesBase::LowerMovesBase;
 
   void runOnOperation() override {
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (failed(checkCodecs(program)))
+        return signalPassFailure();
     defineMoveFunctions(getOperation());
     for (const PacketFormat &format : {llPackets, ll128Packets})
       if (llvm::any_of(getOperation().getOps<ProgramOp>(),

@@ -212,6 +212,8 @@ private:
   LogicalResult checkPrograms() {
     llvm::StringSet<> kernels;
     for (auto program : getOperation().getOps<ProgramOp>()) {
+      if (failed(checkCodecs(program)))
+        return failure();
       for (auto enter : program.getBody().getOps<EnterOp>())
         return enter.emitOpError("is for programs of the host alone");
       std::string name = kernelName(program.getSymName().str());

@@ -5,7 +5,7 @@ import unittest
 
 from tool import ToolTest
 
-NUMBERS = [f"V{number}" for number in range(1, 11)]
+NUMBERS = [f"V{number}" for number in range(1, 12)]
 
 
 class CheckTest(ToolTest):
@@ -33,10 +33,14 @@ class Proofs(CheckTest):
             self.assertRegex(states["V3"], r"\Aproved; shared: \w")
         self.assertEqual(self.listing(), [], "nothing is written")
 
-    def test_whether_ranks_agree_is_said_of_reductions_only(self):
-        self.assertRegex(self.states(self.succeeds("check", "ringAllReduce", "--mesh", "rank=4"))["V9"],
-                         r"\Aproved; (all ranks combine in the same order|ranks may differ in the last bit)\Z")
-        self.assertEqual(self.states(self.succeeds("check", "ringAllGather", "--mesh", "rank=4"))["V9"], "proved")
+    def test_whether_bits_are_the_same_in_every_run_and_on_all_ranks(self):
+        for algorithm, mesh, bits in (("ringAllReduce", "rank=4", "proved; on all ranks"),
+                                      ("ringAllGather", "rank=4", "proved; on all ranks"),
+                                      ("ringReduceScatter", "rank=4", "proved; every rank has an output of its own"),
+                                      ("ringAllReduce", "rank=128", "proved; on all ranks, as on rank=64")):
+            with self.subTest(algorithm=algorithm, mesh=mesh):
+                states = self.states(self.succeeds("check", algorithm, "--mesh", mesh))
+                self.assertEqual((states["V9"], states["V11"]), ("proved; the same bits in every run", bits))
 
     def test_every_mesh_and_every_program(self):
         out = self.succeeds("check", self.copy("two.cpp"), "--mesh", "rank=2", "--mesh", "rank=3")
@@ -111,7 +115,7 @@ class Refutations(CheckTest):
         states = self.states(four)
         self.assertRegex(states["V2"], r"\Arefuted: .*'out' on rank \d")
         self.assertEqual({state for number, state in states.items() if number != "V2"}, {"not decided"})
-        lines = four.splitlines()[11:]
+        lines = four.splitlines()[13:]
         self.assertRegex(lines[0], r"\Aracy\.mlir:22:5: error: .* \(V2: no data race; mesh rank=4\)\Z")
         steps = [re.fullmatch(r"racy\.mlir:(\d+):\d+: note: (\d+)\. rank \d, call [12]: \S.*", line) for line in lines[1:]]
         self.assertTrue(all(steps), four)

@@ -1,4 +1,4 @@
-"""kolo codec, --codec, and that nothing is lowered as if its codecs were not there."""
+"""kolo codec, --codec, what kolo check says of codecs, and that nothing is lowered as if they were not there."""
 import json
 import unittest
 
@@ -47,13 +47,131 @@ class Codecs(ToolTest):
             self.refuses(2, "codec", text, says=[reason])
 
 
+ALL_REDUCE = """#include <kolo/dsl/Language.h>
+using namespace kolo::dsl;
+
+KOLO_COLLECTIVE(mine, AllReduce, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank(), peer = me.others(d);
+  Buffer in = c.input().grid(d), out = c.output().grid(d);
+  Buffer sum = c.scratch("sum", out).as(f32()), packed = c.scratch("packed", out).as(int8(256));
+  Buffer arrived = c.slots("arrived", out, d.size()).as(int8(256));
+  c.copy(in[me], sum[me]);
+  c.send(in[peer]).to(peer).at(arrived[me[d]]);
+  c.loop(d.size() - 1, [&](Index i) { c.reduce(arrived[me[d] + 1 + i], sum[me]); });
+  c.copy(sum[me], packed[me]);
+  c.send(packed[me]).to(peer);
+  c.copy(packed, out);
+}
+"""
+ONE_SHOT = """#include <kolo/dsl/Language.h>
+using namespace kolo::dsl;
+
+KOLO_COLLECTIVE(mine, AllReduce, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output(), sum = c.scratch("sum", out).as(f32());
+  Buffer arrived = c.slots("arrived", out, d.size()).as(int8(256));
+  c.copy(in, arrived[me[d]]);
+  c.send(in).to(me.others(d)).at(arrived[me[d]]);
+  c.copy(arrived[FIRST], sum);
+  c.loop(d.size() - 1, [&](Index i) { c.reduce(arrived[(FIRST + 1 + i) % d.size()], sum); });
+  c.copy(sum, out);
+}
+"""
+
+
+def of_owner(statement):
+    """The owner's own chunk of the output, from elsewhere."""
+    return ALL_REDUCE.replace("  c.copy(packed, out);\n", "  c.copy(packed, out);\n  " + statement + "\n")
+
+
+class Checks(ToolTest):
+    def check(self, text, *flags):
+        self.write("mine.cpp", text)
+        return self.kolo("check", "mine.cpp", "--mesh", "rank=4", *flags)
+
+    def lossy(self, *arguments):
+        out = self.succeeds("check", *arguments)
+        return [line.split("lossy", 1)[1].strip() for line in out.splitlines() if line.strip().startswith("lossy")]
+
+    def test_bounds_are_as_published(self):
+        for algorithm, mesh, said in (
+                ("quantisedRingAllGather", "rank=5", "1 encoding; |error| <= 1 u A, u = 0.00394 of int8(256)"),
+                ("quantisedTwoShotAllReduce", "rank=8", "2 encodings; |error| <= 15 u A, u = 0.00394 of int8(256)"),
+                ("quantisedRingAllReduce", "rank=100", "100 encodings; |error| <= 5050 u A, u = 0.00394 of int8(256)"),
+                ("quantisedReduceScatter", "node=2,gpu=4",
+                 "2 encodings; |error| <= 6 u A + 4 u2 A, u = 0.00394 of int8(256), u2 = 0.125 of int4(256)"),
+                ("hybridAllReduce", "node=2,gpu=4", "2 encodings; |error| <= 12 u A, u = 0.00394 of int8(256)")):
+            with self.subTest(algorithm=algorithm):
+                [line] = self.lossy(algorithm, "--mesh", mesh)
+                self.assertEqual(line.split("; in f16")[0], said)
+        self.assertEqual(self.lossy("ringAllReduce", "--mesh", "rank=4"), ["exact"])
+        self.assertEqual(self.lossy("quantisedRingAllGather", "--mesh", "rank=4", "--codec", "weights=none"), ["exact"])
+
+    def test_json_has_the_bound(self):
+        [found] = json.loads(self.succeeds("check", "quantisedReduceScatter", "--mesh", "node=2,gpu=4", "--json"))
+        self.assertEqual({key: found["lossy"][key] for key in ("isExact", "encodings", "callTypeFactor")},
+                         {"isExact": False, "encodings": 2, "callTypeFactor": 8})
+        self.assertEqual([(entry["codec"], entry["factor"]) for entry in found["lossy"]["bound"]],
+                         [("int8(256)", 6), ("int4(256)", 4)])
+        self.assertAlmostEqual(found["lossy"]["bound"][0]["worstError"], 1 / 254, places=6)
+        [found] = json.loads(self.succeeds("check", "ringAllReduce", "--mesh", "rank=4", "--json"))
+        self.assertEqual(found["lossy"], {"isExact": True, "encodings": 0, "bound": [], "callTypeFactor": 0})
+        self.assertEqual(found["properties"]["V11"]["state"], "proved")
+
+    def test_an_owner_that_keeps_its_unrounded_value_is_refused(self):
+        line = len(ALL_REDUCE.split("c.copy(packed, out);")[0].splitlines())
+        right = self.check(ALL_REDUCE)
+        self.assertEqual(right.code, 0, str(right))
+        outcome = self.check(of_owner("c.copy(sum[me], out[me]);"))
+        self.assertEqual(outcome.code, 1, str(outcome))
+        self.assertIn(f"mine.cpp:{line + 1}:9: error: chunk [0] of 'output' on rank 0 has other bits than on rank 1, which "
+                      "decodes 'packed': copy what was sent, 'packed', not what it was made from, 'sum' (V11: same bits; "
+                      "mesh rank=4)", outcome.out)
+        self.assertIn(f"mine.cpp:{line - 2}:9: note: the other statement", outcome.out)
+        compiled = self.kolo("compile", "mine.cpp", "--mesh", "rank=4", "-o", "mine.so")
+        self.assertIn("(V11: same bits; mesh rank=4)", compiled.err)
+        self.assertNotIn("mine.so", self.listing())
+
+    def test_so_is_an_owner_that_rounds_once_more(self):
+        more = of_owner("c.copy(sum[me], again[me]);\n  c.copy(again[me], wide[me]);\n  c.copy(wide[me], twice[me]);"
+                        "\n  c.copy(twice[me], out[me]);")
+        buffers = "".join(f'  Buffer {name} = c.scratch("{name}", out).as({codec});\n' for name, codec in
+                          (("again", "int8(256)"), ("wide", "f32()"), ("twice", "int8(256)")))
+        outcome = self.check(more.replace("  c.copy(in[me], sum[me]);\n", buffers + "  c.copy(in[me], sum[me]);\n"))
+        self.assertEqual(outcome.code, 1, str(outcome))
+        self.assertIn("copy what was sent, 'twice', not what it was made from, 'wide'", outcome.out)
+
+    def test_ranks_that_combine_decoded_values_in_different_orders_are_refused(self):
+        self.assertEqual(self.check(ONE_SHOT.replace("FIRST", "0")).code, 0)
+        outcome = self.check(ONE_SHOT.replace("FIRST", "me[d]"))
+        self.assertEqual(outcome.code, 1, str(outcome))
+        self.assertRegex(outcome.out, r"has other bits than on rank \d: the two combine in different orders")
+
+    def test_an_exact_program_that_sums_in_different_orders_is_told_so_and_proved(self):
+        text = ONE_SHOT.replace(".as(int8(256))", "").replace(".as(f32())", "")
+        self.assertRegex(self.check(text.replace("FIRST", "0")).out, r"\nV11 +same bits +proved; on all ranks\n")
+        outcome = self.check(text.replace("FIRST", "me[d]"))
+        self.assertEqual(outcome.code, 0, str(outcome))
+        self.assertRegex(outcome.out, r"\nV11 +same bits +no; ranks combine in different orders, so floating-point sums")
+
+    def test_stochastic_codecs_give_the_same_bits_once_encoded_bytes_are_forwarded(self):
+        out = self.succeeds("check", "quantisedRingAllReduce", "--mesh", "rank=4", "--codec",
+                            "wire=i8 per 256 scale f32 fit stochastic")
+        self.assertIn("the same bits in every run, but others in every call of a run", out)
+        self.assertRegex(out, r"\nV11 +same bits +proved")
+
+
 class Programs(ToolTest):
     def test_a_program_with_codecs_is_not_lowered(self):
         self.write("mine.cpp", MINE)
-        reason = "error: this version lowers no codecs: buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
-        for command in (["compile", "-o", "mine.so"], ["check"], ["cost", "--machine", "frontier"]):
+        buffer = "yet: buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
+        for command, reason in ((["compile", "-o", "mine.so"], "error: targets make no kernels for codecs "),
+                                (["cost", "--machine", "frontier"], "error: costs of codecs are not known ")):
             with self.subTest(command=command):
-                self.refuses(1, command[0], "mine.cpp", "--mesh", "rank=4", *command[1:], says=["mine.cpp:8:", reason])
+                self.refuses(1, command[0], "mine.cpp", "--mesh", "rank=4", *command[1:],
+                             says=["mine.cpp:8:", reason + buffer])
 
     def test_a_program_whose_codecs_are_none_is(self):
         self.write("mine.cpp", MINE)

@@ -67,7 +67,7 @@ VectorClockResult DenseRun::run() {
   }
   if (hasLostPackets) // the lost packets' conflict explains the wait
     result.blocked.clear();
-  if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.ended)
+  if (tracksOrder() && result.blocked.empty() && result.conflicts.empty() && !result.ended && !result.wrongOutput)
     result.ranksAgreeBitwise = agreeBitwise();
   return std::move(result);
 }

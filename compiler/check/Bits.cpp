@@ -1,0 +1,91 @@
+// The bits of a run's outputs: what codecs did to them, and whether ranks that get the same output get the same bits.
+#include "compiler/check/VectorClockRun.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+Terms::Detail VectorClockRun::detailOfTerms() const {
+  if (tracksOrder())
+    return Terms::Detail::All;
+  return codecs.isAny() ? Terms::Detail::Losses : Terms::Detail::Nothing;
+}
+
+/// What a move has written is stored by the codec of its destination. Bytes move as they are between equal codecs; a
+/// combination is rounded when it is stored.
+void VectorClockRun::convert(const Event &event, int64_t sourceOwner, int64_t destinationOwner) {
+  uint32_t from = event.source.buffer, to = event.destination.buffer;
+  if (codecs.ofBuffer[from] == codecs.ofBuffer[to] && event.kind != EventKind::Reduce)
+    return;
+  int64_t holder = group.moveBack(destinationOwner, sourceOwner);
+  bool isSlot = tracer.grids()[from].isSlots; // whose places are no elements of a buffer
+  uint32_t drawn = isSlot ? to : from;
+  for (auto [source, destination] : llvm::zip_equal(sourceChunks, destinationChunks)) {
+    Terms::Place place{holder, drawn, group.moveChunkBack(destinationOwner, drawn, isSlot ? destination : source)};
+    Cell &cell = cellOf(destinationOwner, to, destination, event.part);
+    cell.content = contents.store(cell.content, codecs.ofBuffer[to], place, tracer.program().ops[event.op].op);
+  }
+}
+
+const VectorClockRun::Cell &VectorClockRun::outputCell(int64_t rank, int64_t chunk) {
+  auto [outer, place] = tracer.resolve(rank, *tracer.bufferOf(BufferRole::Output), chunk);
+  return cellOf(rank, outer, place, 0);
+}
+
+/// Looks at the outputs that a collective gives to all ranks of a group.
+std::optional<OtherBits> VectorClockRun::findOtherBits() {
+  CollectiveAttr collective = tracer.program().program.getCollective();
+  if (!givesAllTheSame(collective.getKind()))
+    return std::nullopt;
+  llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
+  llvm::append_range(others, group.representatives());
+  for (int64_t rank : others) {
+    // Its group's member with the same place outside of the group, among the representatives.
+    SmallVector<int64_t, 4> first = tracer.coordinatesOf(rank);
+    for (int64_t dim : collective.getGroupDims())
+      first[size_t(dim)] = 0;
+    int64_t base = 0;
+    for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
+      base = base * size + coordinate;
+    for (int64_t chunk = 0; chunk < tracer.grids()[*tracer.bufferOf(BufferRole::Output)].numChunks; ++chunk)
+      if (contents.move(rank, outputCell(rank, chunk).content) != contents.move(base, outputCell(base, chunk).content))
+        return describeOtherBits(rank, base, chunk);
+  }
+  return std::nullopt;
+}
+
+OtherBits VectorClockRun::describeOtherBits(int64_t rank, int64_t base, int64_t chunk) {
+  auto lossOf = [&](int64_t who) -> const Loss & { return contents.lossOf(outputCell(who, chunk).content); };
+  if (lossOf(base) < lossOf(rank))
+    std::swap(rank, base);
+  auto writeOf = [&](int64_t who) {
+    const Entry &write = outputCell(who, chunk).lastWrite;
+    return Moment{int32_t(group.move(who, write.rank)), write.time};
+  };
+  bool isAlike = lossOf(rank) == lossOf(base);
+  return {rank,          base,          chunk,
+          writeOf(rank), writeOf(base), isAlike ? nullptr : contents.lastEncoding(outputCell(base, chunk).content)};
+}
+
+/// Translated ranks lose alike, so the representatives' outputs stand for all.
+void VectorClockRun::findLosses() {
+  std::optional<uint32_t> output = tracer.bufferOf(BufferRole::Output);
+  if (!codecs.isAny() || !output)
+    return;
+  std::vector<int64_t> most(codecs.codecs.size());
+  for (int64_t rank : group.representatives()) {
+    if (!tracer.exists(rank, BufferRole::Output))
+      continue;
+    for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; ++chunk) {
+      const Loss &loss = contents.lossOf(outputCell(rank, chunk).content);
+      result.numEncodings = std::max(result.numEncodings, loss.numEncodings);
+      for (auto [factor, largest] : llvm::zip(loss.factors, most))
+        largest = std::max(largest, factor);
+    }
+  }
+  for (auto [number, factor] : llvm::enumerate(most))
+    if (factor > 0)
+      result.losses.push_back({codecs.codecs[number], factor});
+}
+
+} // namespace kolo

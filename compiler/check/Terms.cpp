@@ -1,0 +1,119 @@
+// Terms: interned trees of inputs, combinations and roundings.
+#include "compiler/check/Terms.h"
+
+using namespace mlir;
+
+namespace kolo {
+
+BufferCodecs::BufferCodecs(const Code &code, bool isFollowed) {
+  for (const BufferInfo &buffer : code.buffers) {
+    codec::Codec codec = isFollowed ? codecOf(BufferOp(buffer.op).getResult()) : dsl::none();
+    auto known = llvm::find(codecs, codec);
+    ofBuffer.push_back(uint32_t(known - codecs.begin()));
+    if (known == codecs.end())
+      codecs.push_back(codec);
+  }
+}
+
+/// A cast to f32, which every value that is computed with fits.
+static bool isWide(const codec::Codec &codec) {
+  return codec.element() == dsl::Element::F32 && !codec::isScaled(codec);
+}
+
+Terms::Terms(const RankGroup &group, const BufferCodecs &codecs, Detail detail)
+    : group(group), codecs(codecs), detail(detail) {
+  internLoss({});
+  if (detail == Detail::Nothing)
+    nodes.push_back({inputKind, 0, 0, 0, nullptr});
+}
+
+uint32_t Terms::internLoss(const Loss &loss) {
+  auto [entry, isNew] = lossNumbers.try_emplace(loss, uint32_t(losses.size()));
+  if (isNew)
+    losses.push_back(loss);
+  return entry->second;
+}
+
+Terms::Id Terms::intern(const Node &node) {
+  Pair key = detail == Detail::All ? Pair{uint64_t(node.kind) << 32 | node.a, node.b} : Pair{0, node.loss};
+  auto [entry, isNew] = numbers.try_emplace(key, uint32_t(nodes.size()));
+  if (isNew)
+    nodes.push_back(node);
+  return entry->second;
+}
+
+Terms::Id Terms::input(int64_t rank) {
+  if (detail == Detail::Nothing)
+    return 0;
+  uint32_t loss = codecs.isAny() ? internLoss({1, 0, true, std::vector<int64_t>(codecs.codecs.size())}) : 0;
+  return intern({inputKind, uint32_t(rank), 0, loss, nullptr});
+}
+
+Terms::Id Terms::combine(Id a, Id b) {
+  if (detail == Detail::Nothing)
+    return 0;
+  uint32_t loss = 0;
+  if (codecs.isAny()) {
+    Loss sum = lossOf(a);
+    const Loss &other = lossOf(b);
+    sum.numContributions += other.numContributions;
+    sum.numEncodings = std::max(sum.numEncodings, other.numEncodings);
+    sum.isOfCallType = false;
+    for (auto [factor, more] : llvm::zip_equal(sum.factors, other.factors))
+      factor += more;
+    loss = internLoss(sum);
+  }
+  return intern({combineKind, std::min(a, b), std::max(a, b), loss, nullptr});
+}
+
+Terms::Id Terms::store(Id term, uint32_t number, const Place &place, Operation *op) {
+  const codec::Codec &codec = codecs.codecs[number];
+  if (detail == Detail::Nothing || !codecs.isAny() || isWide(codec))
+    return term;
+  Loss loss = lossOf(term);
+  if (number == 0 && loss.isOfCallType)
+    return term;
+  loss.isOfCallType = number == 0;
+  loss.factors[number] += loss.numContributions;
+  loss.numEncodings += number != 0;
+  uint32_t drawn = UINT32_MAX;
+  if (codec.isStochastic() && detail == Detail::All)
+    drawn = intern({placeKind + place.buffer, uint32_t(place.rank), uint32_t(place.chunk), 0, nullptr});
+  return intern({firstStoreKind + number, term, drawn, internLoss(loss), op});
+}
+
+Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
+  if (detail != Detail::All)
+    return term;
+  Pair key{uint64_t(element) << 1 | uint64_t(isBack), term};
+  if (auto found = moved.find(key); found != moved.end())
+    return found->second;
+  Node node = nodes[term];
+  auto moveRank = [&](uint32_t rank) {
+    return uint32_t(isBack ? group.moveBack(element, rank) : group.move(element, rank));
+  };
+  if (node.kind == inputKind) {
+    node.a = moveRank(node.a);
+  } else if (node.kind == combineKind) {
+    uint32_t a = move(element, node.a, isBack), b = move(element, node.b, isBack);
+    node.a = std::min(a, b);
+    node.b = std::max(a, b);
+  } else if (node.kind >= placeKind) {
+    uint32_t buffer = node.kind - placeKind;
+    node.a = moveRank(node.a);
+    node.b = uint32_t(isBack ? group.moveChunkBack(element, buffer, node.b) : group.moveChunk(element, buffer, node.b));
+  } else {
+    node.a = move(element, node.a, isBack);
+    node.b = node.b == UINT32_MAX ? node.b : move(element, node.b, isBack);
+  }
+  return moved[key] = intern(node);
+}
+
+Operation *Terms::lastEncoding(Id term) const {
+  while (nodes[term].kind == firstStoreKind)
+    term = nodes[term].a;
+  bool isEncoded = nodes[term].kind > firstStoreKind && nodes[term].kind < placeKind;
+  return isEncoded ? nodes[term].op : nullptr;
+}
+
+} // namespace kolo

@@ -1,0 +1,81 @@
+// How a value came to be: which contributions were combined in which order, and where it was rounded. Equal terms are
+// equal bits. Used by Contents.
+#pragma once
+
+#include "codec/Codec.h"
+#include "compiler/model/RankGroup.h"
+
+#include <map>
+
+namespace kolo {
+
+/// The codecs of a program's buffers.
+struct BufferCodecs {
+  BufferCodecs(const Code &code, bool isFollowed); // otherwise as if no buffer had one
+
+  std::vector<codec::Codec> codecs = {dsl::none()}; // by number; 0: elements of the call's type
+  std::vector<uint32_t> ofBuffer;                   // the number of each buffer's codec
+  bool isAny() const { return codecs.size() > 1; }
+};
+
+/// What a value lost, in units that no translation of ranks changes.
+struct Loss {
+  int64_t numContributions = 0; // that were combined
+  int64_t numEncodings = 0;     // that may round, on the longest path from an input
+  bool isOfCallType = false;    // an element of the call's type holds it
+  /// By the number of a codec: |error| <= the sum of factor * u * A, A being the largest magnitude that any
+  /// contribution has in the element's block. Number 0: roundings to the call's type.
+  std::vector<int64_t> factors;
+  auto operator<=>(const Loss &) const = default;
+};
+
+class Terms {
+public:
+  /// What terms tell apart. Nothing: there is one term. Losses: values that lost alike are one term. All: what it says
+  /// above.
+  enum class Detail { Nothing, Losses, All };
+  using Id = uint32_t;
+
+  Terms(const RankGroup &group, const BufferCodecs &codecs, Detail detail);
+
+  Id input(int64_t rank);
+  /// The sum of two, in f32 or in the call's type. Operands have no order: sums commute bitwise.
+  Id combine(Id a, Id b);
+  /// An element of a buffer, for stochastic codecs, which draw by rank and place.
+  struct Place {
+    int64_t rank;
+    uint32_t buffer;
+    int64_t chunk;
+  };
+  /// The term, stored by the codec with this number. `op` stores it.
+  Id store(Id term, uint32_t codec, const Place &place, mlir::Operation *op);
+  /// The same term after an element of the group, or its inverse, has moved all ranks.
+  Id move(int64_t element, Id term, bool isBack);
+
+  const Loss &lossOf(Id term) const { return losses[nodes[term].loss]; }
+  /// The last op that rounded a term otherwise than to the call's type; null if none did after the last combination.
+  mlir::Operation *lastEncoding(Id term) const;
+  int64_t numBytes() const { return int64_t(nodes.size()) * int64_t(4 * sizeof(Node)); } // maps included
+
+private:
+  static constexpr uint32_t inputKind = 0, combineKind = 1, firstStoreKind = 2, placeKind = 1u << 31;
+  struct Node {
+    uint32_t kind; // a kind above; firstStoreKind + the number of a codec; placeKind + the number of a buffer
+    uint32_t a, b; // input: a rank; store: a term and, if stochastic, a place; a place: rank and chunk
+    uint32_t loss;
+    mlir::Operation *op;
+  };
+  Id intern(const Node &node);
+  uint32_t internLoss(const Loss &loss);
+  using Pair = std::pair<uint64_t, uint64_t>;
+
+  const RankGroup &group;
+  const BufferCodecs &codecs;
+  Detail detail;
+  std::vector<Node> nodes;
+  std::vector<Loss> losses;
+  std::map<Loss, uint32_t> lossNumbers;
+  llvm::DenseMap<Pair, Id> numbers, moved; // `moved`: by element and direction, and term
+};
+
+} // namespace kolo
