@@ -53,6 +53,11 @@ Result<Pieces> cutPublished(const Call &call) {
                  call.publishedBytesFor(1), publishedBytesPerTurn);
   if (most == count)
     return Pieces{1, count};
+  // Pieces would be cut into other chunks than the whole, and what is rounded where would change.
+  if (call.info->granule != 0)
+    return error(StatusCode::InvalidArgument,
+                 "program '{}' has codecs and publishes {} bytes; at most {} are possible at once", call.info->name,
+                 call.publishedBytesFor(count), publishedBytesPerTurn);
   int64_t each = wholeLines(call, most);
   return Pieces{(count + each - 1) / each, each};
 }
@@ -61,7 +66,8 @@ Result<Pieces> cutPublished(const Call &call) {
 Pieces cut(const Call &call, Staging staging) {
   int64_t count = call.key.count;
   // To the program pieces are calls, and only its proof says that calls back to back are right.
-  if (staging != Staging::Pieces || !call.isProved || count == 0)
+  // With codecs, pieces would be cut into other chunks than the whole, and what is rounded where would change.
+  if (staging != Staging::Pieces || !call.isProved || count == 0 || call.info->granule != 0)
     return {1, count};
   int64_t copied =
       (isCopied(call, KOLO_INPUT) ? call.largest.input : 0) + (isCopied(call, KOLO_OUTPUT) ? call.largest.output : 0);

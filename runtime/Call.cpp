@@ -99,6 +99,23 @@ Status checkType(const CallArguments &arguments, Call &call) {
   return {};
 }
 
+bool hasCodecs(const ProgramInfo &info) { return info.granule != 0; }
+
+/// What codecs are defined for. Empty: nothing speaks against the call.
+std::string findCodecMistake(const ProgramInfo &info, const CallArguments &arguments) {
+  if (!hasCodecs(info))
+    return "";
+  DataType type = arguments.type;
+  if (type != DataType::F16 && type != DataType::BF16 && type != DataType::F32)
+    return fmt::format("has codecs, which are for f16, bf16 and f32, not for {}", toString(type));
+  return info.reduces && arguments.reduction == Reduction::Product ? "has codecs, and multiplies nothing" : "";
+}
+
+Status checkCodecs(const CallArguments &arguments, const Call &call) {
+  std::string mistake = findCodecMistake(*call.info, arguments);
+  return mistake.empty() ? Status() : error(StatusCode::InvalidArgument, "program '{}' {}", call.info->name, mistake);
+}
+
 Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, Call &call) {
   auto type = static_cast<size_t>(arguments.type), reduction = static_cast<size_t>(arguments.reduction);
   if (!call.info->reduces)
@@ -109,6 +126,8 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   call.reduce = plugin.kernels->reduce[type][reduction];
   if (arguments.reduction == Reduction::Average)
     call.average = plugin.kernels->average[type];
+  if (hasCodecs(*call.info))
+    call.reduceNumbers = plugin.kernels->reduce[KOLO_F32][reduction];
   if (!call.reduce || (arguments.reduction == Reduction::Average && !call.average))
     return error(StatusCode::BadPlugin, "{}: has no code for {} of {}", plugin.path, toString(arguments.reduction),
                  toString(arguments.type));
@@ -169,7 +188,11 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
   call.memory = sized.memoryKind(segments);
   MemoryKind memory = std::max(planner.least, call.memory);
   auto entryFor = [&](MemoryKind kind) {
-    return select(plugin.manifest.selection, *arguments.collective, arguments.mesh, numBytes, kind);
+    return select(plugin.manifest.selection, *arguments.collective, arguments.mesh, numBytes, kind,
+                  [&](const SelectionEntry &entry) {
+                    const ProgramInfo &program = plugin.manifest.programs[static_cast<size_t>(entry.program)];
+                    return findCodecMistake(program, arguments).empty();
+                  });
   };
   const SelectionEntry *entry = entryFor(memory);
   if (!entry && memory == MemoryKind::Windows)
@@ -199,6 +222,8 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
       !status.isOk())
     return status;
   if (Status status = checkMesh(planner.rank, planner.size, call); !status.isOk())
+    return status;
+  if (Status status = checkCodecs(arguments, call); !status.isOk())
     return status;
   if (Status status = chooseKernels(plugin, arguments, call); !status.isOk())
     return status;

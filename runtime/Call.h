@@ -33,6 +33,7 @@ struct Call {
   int64_t root = 0;
   KoloReduceKernel reduce = nullptr;
   KoloAverageKernel average = nullptr;
+  KoloReduceKernel reduceNumbers = nullptr; // of f32, for programs with codecs
 
   Extent extent;                           // of this rank
   Extent largest;                          // of any rank

@@ -94,6 +94,7 @@ private:
   Arena arena;
   std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
   Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
+  uint64_t numInvocations = 0;        // of all programs so far; equal on all ranks
   uint64_t numPacketRuns = 0;         // runs of programs with packets so far; equal on all ranks
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;

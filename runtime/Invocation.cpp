@@ -30,6 +30,8 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   result.average = plan.call.average;
   result.tile = tile;
   result.tileBytes = tileBytes;
+  result.type = plan.call.key.type;
+  result.reduceNumbers = plan.call.reduceNumbers;
   result.nonTemporal = plan.buffers.exceedCaches;
   return result;
 }
@@ -130,6 +132,9 @@ Status CommunicatorState::runLanes(Plan &plan) {
       startPiece(plan, piece);
     if (plan.call.hasPackets)
       startPackets(plan);
+    for (Lane &lane : plan.lanes)
+      lane.invocation.call = static_cast<int64_t>(numInvocations);
+    ++numInvocations;
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);
     else

@@ -1,6 +1,5 @@
 // What the targets share when they lower a channel program.
 #include "targets/ChannelLowering.h"
-#include "codec/Presets.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -17,14 +16,6 @@ static Location statementOf(Location location) {
 
 int64_t StatementTable::numberOf(Location location) const {
   return llvm::find(locations, statementOf(location)) - locations.begin();
-}
-
-LogicalResult checkCodecs(ProgramOp program) {
-  BufferOp coded = findCoded(program);
-  if (!coded)
-    return success();
-  return coded.emitError() << "targets make no kernels for codecs yet: buffer '" << coded.getName() << "' is "
-                           << codec::nameOf(codecOf(coded));
 }
 
 StatementTable collectStatements(ProgramOp program) {

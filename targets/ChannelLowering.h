@@ -21,9 +21,6 @@ struct StatementTable {
 
 StatementTable collectStatements(ProgramOp program);
 
-/// Refuses a program with codecs, for which targets make no kernels, at the first buffer that has one.
-mlir::LogicalResult checkCodecs(ProgramOp program);
-
 class ChannelLowering {
 protected:
   /// Tables of kolo.lookup become constants in this address space, which must have room for large ones.

@@ -77,9 +77,10 @@ static Value narrow(OpBuilder &builder, Location loc, Value value, Type stored) 
 }
 
 static Value combineFloats(OpBuilder &builder, Location loc, KoloReduction reduction, Value left, Value right) {
+  // The left one where both are equal, or one is a NaN.
   auto choose = [&](arith::CmpFPredicate predicate) -> Value {
-    Value isLeft = arith::CmpFOp::create(builder, loc, predicate, left, right);
-    return arith::SelectOp::create(builder, loc, isLeft, left, right);
+    Value isRight = arith::CmpFOp::create(builder, loc, predicate, right, left);
+    return arith::SelectOp::create(builder, loc, isRight, right, left);
   };
   switch (reduction) {
   case KOLO_SUM:

@@ -63,16 +63,57 @@ Value createSlotSize(OpBuilder &builder, Location loc, const CallValues &call, V
   return roundUp(builder, loc, padded, call.alignment);
 }
 
+/// Elements from one block, or slot, to the next.
+static Value createBlockElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
+  if (buffer.cut)
+    return createSlotSize(builder, loc, call, buffer.cut);
+  return buffer.stride ? buffer.stride : call.count;
+}
+
 Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
-  Value total = buffer.cut      ? createSlotSize(builder, loc, call, buffer.cut)
-                : buffer.stride ? buffer.stride
-                                : call.count;
+  Value total = createBlockElements(builder, loc, call, buffer);
   for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
     total = createMul(builder, loc, total, extent);
   return total;
 }
 
+Value createEncodedBytes(OpBuilder &builder, Location loc, const codec::Codec &codec, Value numElements) {
+  auto constant = [&](int64_t value) { return createConstant(builder, loc, value); };
+  auto wholeUnits = [&](Value number, int64_t perUnit) {
+    return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, number, constant(perUnit)), constant(16));
+  };
+  Value granule = constant(codec::granule);
+  Value whole = createMul(builder, loc, arith::DivUIOp::create(builder, loc, numElements, granule),
+                          constant(codec::bytes(codec, codec::granule)));
+  Value rest = arith::RemUIOp::create(builder, loc, numElements, granule);
+  Value tail = wholeUnits(createMul(builder, loc, rest, constant(codec::bitsOf(codec.element()))), 128);
+  if (codec::isScaled(codec))
+    tail = createAdd(builder, loc, tail, wholeUnits(rest, codec.block() * 16 / codec::bytesOf(codec.scale())));
+  if (codec.scale() == codec::Scale::E4M3) // one unit if there is an element
+    tail = createAdd(builder, loc, tail, wholeUnits(rest, codec::granule));
+  return createAdd(builder, loc, whole, tail);
+}
+
+Value createChunkBytes(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                       Value numElements) {
+  return codec::isNone(buffer.codec) ? createMul(builder, loc, numElements, call.elementBytes)
+                                     : createEncodedBytes(builder, loc, buffer.codec, numElements);
+}
+
+BlockPosition createBlockPosition(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                                  Value number) {
+  Value each = createBlockElements(builder, loc, call, buffer);
+  each = arith::MaxSIOp::create(builder, loc, each, createConstant(builder, loc, 1));
+  return {arith::DivUIOp::create(builder, loc, number, each), arith::RemUIOp::create(builder, loc, number, each)};
+}
+
 Value createBytesTo(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer, Value number) {
+  if (!codec::isNone(buffer.codec)) {
+    BlockPosition at = createBlockPosition(builder, loc, call, buffer, number);
+    Value each = createEncodedBytes(builder, loc, buffer.codec, createBlockElements(builder, loc, call, buffer));
+    return createAdd(builder, loc, createMul(builder, loc, at.block, each),
+                     createEncodedBytes(builder, loc, buffer.codec, at.element));
+  }
   Value bytes = buffer.packets ? createConstant(builder, loc, buffer.packets->bytes) : call.elementBytes;
   return createMul(builder, loc, number, bytes);
 }
@@ -90,8 +131,11 @@ PlacedBuffer BufferLayout::place(OpBuilder &builder, Location loc, const CallVal
                                  const IRMapping &mapping) {
   BufferRole role = buffer.getRole();
   BufferShape shape{llvm::map_to_vector<6>(buffer.getGrid(), [&](Value extent) { return mapping.lookup(extent); }),
-                    unsigned(buffer.getBlocks()), mapping.lookupOrNull(buffer.getCut()), Value(),
-                    packetFormatOf(buffer)};
+                    unsigned(buffer.getBlocks()),
+                    mapping.lookupOrNull(buffer.getCut()),
+                    Value(),
+                    packetFormatOf(buffer),
+                    codecOf(buffer)};
   if (isOfCaller(role)) {
     shape.stride = call.blockElements[size_t(role)];
     return {role, std::move(shape), createConstant(builder, loc, 0)};

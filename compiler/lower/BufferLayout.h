@@ -19,12 +19,13 @@ struct BufferShape {
   mlir::Value cut;         // of slots: number of chunks of the blocks whose chunks they hold; else null
   mlir::Value stride = {}; // elements from one block to the next; null: as many as a block has
   std::optional<PacketFormat> packets = {}; // then positions in it count packets, not elements: see createNumPackets
+  codec::Codec codec = dsl::none();         // positions count elements all the same: see createBytesTo
 };
 
 /// Sizes that are the same for all buffers of a call, of type index.
 struct CallValues {
   mlir::Value count;        // elements per block
-  mlir::Value alignment;    // elements in 16 bytes
+  mlir::Value alignment;    // elements in 16 bytes; in a program with codecs `codec::granule`
   mlir::Value isDense = {}; // i1: no buffer has other strides than blocks are long; null: always
   // What follows is for BufferLayout.
   std::array<mlir::Value, 2> blockElements = {}; // stride of the caller's input and output; null: `count`
@@ -59,7 +60,23 @@ mlir::Value createSlotSize(mlir::OpBuilder &builder, mlir::Location loc, const C
 mlir::Value createNumElements(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
                               const BufferShape &buffer);
 
-/// Bytes from the beginning of a buffer to an element, or to a packet of a buffer of packets.
+/// `codec::bytes` of a number of elements, which is 0 or more. The codec is not none.
+mlir::Value createEncodedBytes(mlir::OpBuilder &builder, mlir::Location loc, const codec::Codec &codec,
+                               mlir::Value numElements);
+
+/// Bytes of so many elements that lie in one chunk of a buffer without packets.
+mlir::Value createChunkBytes(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                             const BufferShape &buffer, mlir::Value numElements);
+
+/// The number of an element of a buffer as its block, and as its number in that block.
+struct BlockPosition {
+  mlir::Value block, element;
+};
+BlockPosition createBlockPosition(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                                  const BufferShape &buffer, mlir::Value number);
+
+/// Bytes from the beginning of a buffer to an element, or to a packet of a buffer of packets. In a buffer with a codec
+/// the element's number in its block, or in its slot, is a multiple of `codec::granule`.
 mlir::Value createBytesTo(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
                           const BufferShape &buffer, mlir::Value number);
 

@@ -155,13 +155,13 @@ Value RangeLoops::firstChunk(const Cursor &cursor) {
   return mul(createLinear(builder, loc, cursor.position, grid.take_front(cursor.numDims)), rowChunks);
 }
 
-/// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots, one range per
-/// chunk.
+/// Rows that follow each other are one range, or, where parts cut every chunk or one side is slots or encoded, one
+/// range per chunk.
 void RangeLoops::buildRows(Value numRows) {
   Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination),
         numChunks = product(numRows, rowChunks);
-  bool hasPackets = source.slice.buffer.packets || destination.slice.buffer.packets;
-  bool hasSlots = hasPackets || source.slice.buffer.cut || destination.slice.buffer.cut;
+  auto isApart = [](const BufferShape &buffer) { return buffer.packets || buffer.cut || !codec::isNone(buffer.codec); };
+  bool hasSlots = isApart(source.slice.buffer) || isApart(destination.slice.buffer);
   if ((!part.parts && !call.isDense && !hasSlots) || getConstantIntValue(numChunks) == 1)
     return buildRange(sourceChunk, destinationChunk, numChunks);
   Value one = constant(1), numRanges = numChunks, chunksPerRange = one;

@@ -32,9 +32,12 @@ struct Unit {
 
 bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
-bool movesPackets(MoveInterface move) {
-  auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
-  return isPackets(move.getSource()) || isPackets(move.getDestination());
+/// Packets, or what may have to be converted on the way.
+bool movesOtherThanElements(MoveInterface move) {
+  auto isOther = [](Value buffer) {
+    return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets || !codec::isNone(codecOf(buffer));
+  };
+  return isOther(move.getSource()) || isOther(move.getDestination());
 }
 
 /// Nothing if an op is something else, as a read of packets: it waits in the middle of its move.
@@ -44,7 +47,7 @@ std::optional<Unit> asUnit(Operation &op) {
   bool isOther = false;
   op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
     if (auto move = dyn_cast<MoveInterface>(inner)) {
-      isOther |= unit.move || !unit.signals.empty() || movesPackets(move);
+      isOther |= unit.move || !unit.signals.empty() || movesOtherThanElements(move);
       unit.move = move;
     } else if (isa<WaitOp>(inner)) {
       isOther |= bool(unit.move);

@@ -5,6 +5,7 @@
 // number of its call, so a rank puts each packet once in a call. Where a transfer would put two chunks into the same
 // packets, the buffer is repeated for every sender, or for every iteration of the loops around. InferSynchronisation
 // then drops most signals. Requires choreography form, checked. Guarantees that every transfer goes to packets.
+#include "codec/Presets.h"
 #include "compiler/Passes.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/schedule/Stager.h"
@@ -144,6 +145,12 @@ struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
 
   void runOnOperation() override {
     ChoreographyOp choreography = getOperation();
+    if (BufferOp coded = findCoded(choreography)) {
+      coded.emitError(ll128 ? "protocol ll128" : "protocol ll")
+          << ": packets hold elements of the call, and buffer '" << coded.getName() << "' is "
+          << codec::nameOf(codecOf(coded));
+      return signalPassFailure();
+    }
     FailureOr<Apart> apart = findApart(choreography);
     if (failed(apart))
       return signalPassFailure();

@@ -41,6 +41,7 @@ struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
   std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows",
                                          device;
+  std::vector<std::string> codecs;
   int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false;
   ScheduleOptions scheduleOptions;

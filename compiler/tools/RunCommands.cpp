@@ -2,10 +2,13 @@
 #include "Commands.h"
 #include "Options.h"
 
+#include "driver/Lossy.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include <unistd.h>
@@ -91,6 +94,14 @@ std::string describe(const RankJob &job) {
                      job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
 }
 
+/// Of numbers that are normally distributed.
+void printLoss(const Loss &loss) {
+  if (std::isinf(loss.signalToNoise))
+    return fmt::print("nothing is lost\n");
+  fmt::print("worst error {:.3g} of the largest magnitude around it, signal-to-noise ratio {:.1f} dB\n",
+             loss.worstError, loss.signalToNoise);
+}
+
 void run(const RunCommand &command) {
   int64_t numBytes = parseSize(command.size, "--bytes");
   RankJob job = command.makeJob();
@@ -99,12 +110,19 @@ void run(const RunCommand &command) {
     throw ToolError(ExitCode::Usage, "--bytes: " + command.size + " is less than one element; the least is " +
                                          std::to_string(bytesFor(job, 1)));
   job.sizes = {{count, 1, command.iterations}};
+  const runtime::ProgramInfo *program = job.programFor(job.sizes.front());
+  bool isLossy = program && !program->choreography.empty() && !job.device;
+  if (isLossy)
+    job.lossy = std::make_shared<LossyCalls>(job);
   std::vector<Timings> timings = runRanks(job, [](size_t) {});
   Row row = makeRow(job, 0, timings.front());
   fmt::print("{}\n", describe(job));
   if (job.collective)
     fmt::print("the plugin selects {}\n", row.program);
-  fmt::print("{} bytes ({} elements): every byte is right\n", row.bytes, row.count);
+  fmt::print("{} bytes ({} elements): every byte is {}\n", row.bytes, row.count,
+             isLossy ? "what the reference interpreter gives" : "right");
+  if (isLossy)
+    printLoss(job.lossy->lossOf(0));
   fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth "
              "{:.2f} GB/s\n",
              row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps,

@@ -1,5 +1,6 @@
 // What the commands that run ranks take: from words to a job.
 #include "Options.h"
+#include "SourceOptions.h"
 
 #include "driver/Compile.h"
 #include "driver/TemporaryFile.h"
@@ -28,6 +29,7 @@ static std::string namesOfReductions() {
 void RunOptions::addTo(CLI::App &command) {
   command.add_option("algorithm", what, "a shipped algorithm (see kolo list) or a plugin file X.so")->required();
   command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=2,gpu=4")->required();
+  command.add_option("--codec", codecs, "NAME=CODEC for a codec that a shipped algorithm names; may repeat");
   auto *named = command.add_option("--program", program, "which program of a plugin that has several");
   auto *selected = command.add_option("--collective", collective,
                                       "instead, all_reduce and so on: what the plugin selects, by ranks, size and\n"
@@ -167,7 +169,10 @@ RankJob RunOptions::makeJob() const {
   if (!parsedReduction)
     throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of " + namesOfReductions());
   bool isFile = what.ends_with(".so") || what.find('/') != std::string::npos;
+  if (isFile && !codecs.empty())
+    throw ToolError(ExitCode::Usage, "--codec: " + what + " is compiled already, by kolo compile --codec");
   CompileRequest request;
+  request.codecs = parseCodecs(codecs);
   request.meshes = {parsedMesh};
   request.optimize = !noOptimization;
   request.schedule = scheduleOptions.schedule();

@@ -48,7 +48,7 @@ static std::vector<runtime::Mesh> parseMeshes(const std::vector<std::string> &te
   return meshes;
 }
 
-static std::map<std::string, dsl::Codec> parseCodecs(const std::vector<std::string> &texts) {
+std::map<std::string, dsl::Codec> parseCodecs(const std::vector<std::string> &texts) {
   std::map<std::string, dsl::Codec> codecs;
   for (const std::string &text : texts) {
     size_t equal = std::min(text.find('='), text.size());

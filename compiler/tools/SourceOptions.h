@@ -12,6 +12,9 @@
 
 namespace kolo::tools {
 
+/// NAME=CODEC each. Throws ToolError (Usage).
+std::map<std::string, dsl::Codec> parseCodecs(const std::vector<std::string> &texts);
+
 struct SourceOptions {
   std::string what; // a shipped algorithm, FILE.cpp or FILE.mlir
   std::string program;

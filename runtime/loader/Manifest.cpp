@@ -83,6 +83,8 @@ void readShared(ManifestReader &reader, const json &object, const std::string &p
   }
 }
 
+constexpr int64_t codecGranule = 1024;
+
 ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::string &path) {
   constexpr int mostSemaphores = 1 << 12;
   ProgramInfo program;
@@ -100,6 +102,11 @@ ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::s
     reader.fail(path + "semaphores", "is out of range");
   program.reduces = reader.boolean(object, "reduces", path);
   program.enters = reader.boolean(object, "enters", path);
+  // Other memory than the program's own has to be cut alike.
+  if (object.contains("granule") && (program.granule = reader.integer(object, "granule", path)) != codecGranule)
+    reader.fail(path + "granule", fmt::format("is {}; this runtime knows {} alone", program.granule, codecGranule));
+  if (object.contains("choreography"))
+    program.choreography = reader.text(object, "choreography", path);
   program.usesLL128 = reader.boolean(object, "ll128", path);
   readShared(reader, object, path, program);
   std::string inPlace = reader.text(object, "inPlace", path);

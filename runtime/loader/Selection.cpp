@@ -149,11 +149,12 @@ std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &ro
 }
 
 const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, const Mesh &mesh,
-                             int64_t numBytes, MemoryKind memory) {
+                             int64_t numBytes, MemoryKind memory,
+                             const std::function<bool(const SelectionEntry &)> &takes) {
   for (const Mesh &wanted : {mesh, Mesh()})
     for (const SelectionEntry &entry : selection)
       if (entry.collective == collective && entry.mesh == wanted && entry.ranks == mesh.numRanks() &&
-          entry.memory == memory && numBytes <= entry.upToBytes)
+          entry.memory == memory && numBytes <= entry.upToBytes && (!takes || takes(entry)))
         return &entry;
   return nullptr;
 }

@@ -4,6 +4,7 @@
 #include "kolo/runtime/Plugin.h"
 #include "loader/ManifestReader.h"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,11 @@ namespace kolo::runtime {
 std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root,
                                           std::span<const ProgramInfo> programs);
 
-/// The entry for a call: one for its mesh, else one for its number of ranks. Null when no entry fits.
+/// The entry for a call: one for its mesh, else one for its number of ranks. An entry that `takes` refuses leaves its
+/// sizes to the next one. Null when no entry fits.
 const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, const Mesh &mesh,
-                             int64_t numBytes, MemoryKind memory);
+                             int64_t numBytes, MemoryKind memory,
+                             const std::function<bool(const SelectionEntry &)> &takes = {});
 
 /// The mesh on which a call on `mesh` runs the program of its entry.
 Mesh meshFor(const SelectionEntry &entry, const ProgramInfo &program, const Mesh &mesh);

@@ -9,10 +9,13 @@
 //
 // A wait becomes a call of @kolo.wait, and a move out of packets a call of @kolo.receive; LowerWaits tests their
 // results. Requires channel form, lanes placed.
+#include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -176,7 +179,9 @@ void ProgramLowering::lowerMove(MoveInterface move) {
       Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
       builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
     }
-    Value size = integer(bytesOf(length));
+    if (Conversion{source.shape.codec, destination.shape.codec, isReducing}.isNeeded())
+      return lowerConversion(move, sourceBegin, destinationBegin, length);
+    Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
     if (destination.role == BufferRole::Packets)
       return call(functionsOf(*destination.shape.packets).send,
                   {frame.invocation, integer(destinationRank), byteOffset(destination, destinationBegin),
@@ -209,6 +214,42 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   });
 }
 
+/// Of one range that has elements.
+void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
+  const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
+  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  Conversion conversion{source.shape.codec, destination.shape.codec, isReducing};
+  Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
+  using Side = Conversion::Side;
+  Side side = destinationRank ? Side::Put : sourceRank ? Side::Get : Side::Local;
+  defineConversion(module, conversion, side);
+  Value rank = constant(0), element = constant(0);
+  if (conversion.to.isStochastic()) {
+    SmallVector<Value> coordinates;
+    for (size_t dim = 0; dim < frame.dimSizes.size(); ++dim)
+      coordinates.push_back(access().loadIndex(offsetof(KoloInvocation, coordinates) + dim * sizeof(int64_t)));
+    rank = sourceRank ? sourceRank : createLinear(builder, loc, coordinates, frame.dimSizes);
+    // The place in a slot says nothing about which element it is.
+    const BufferShape &shape = source.shape.cut ? destination.shape : source.shape;
+    BlockPosition at =
+        createBlockPosition(builder, loc, frame.call, shape, source.shape.cut ? destinationBegin : sourceBegin);
+    element = createAdd(builder, loc, createMul(builder, loc, at.block, frame.call.count), at.element);
+  }
+  SmallVector<Value> arguments{frame.invocation};
+  if (side != Side::Local) {
+    const PlacedBuffer &remote = side == Side::Put ? destination : source;
+    arguments.append({integer(side == Side::Put ? destinationRank : sourceRank),
+                      constantI64(builder, loc, int64_t(remote.role)),
+                      byteOffset(remote, side == Side::Put ? destinationBegin : sourceBegin)});
+  }
+  if (side != Side::Put)
+    arguments.push_back(addressOf(move.getDestination(), destinationBegin));
+  if (side != Side::Get)
+    arguments.push_back(addressOf(move.getSource(), sourceBegin));
+  arguments.append({integer(length), integer(rank), integer(element), storesNonTemporal(destination)});
+  call(conversion.functionName(side), arguments);
+}
+
 void ProgramLowering::lowerDivide(DivideOp divide) {
   if (lists)
     return; // the fuse divides when it combines what is listed
@@ -236,9 +277,6 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
   using LowerMovesBase::LowerMovesBase;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<ProgramOp>())
-      if (failed(checkCodecs(program)))
-        return signalPassFailure();
     defineMoveFunctions(getOperation());
     for (const PacketFormat &format : {llPackets, ll128Packets})
       if (llvm::any_of(getOperation().getOps<ProgramOp>(),

@@ -3,7 +3,8 @@ include "mlir/Pass/PassBase.td"
 
 def LowerMoves : Pass<"kolo-cpu-lower-moves", "::mlir::ModuleOp"> {
   let summary = "turns channel programs into functions, and what they move into loops over byte ranges";
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];
 }
 
 def LowerWaits : Pass<"kolo-cpu-lower-waits", "::mlir::ModuleOp"> {

@@ -26,6 +26,7 @@ private:
   mlir::LogicalResult cloneShapeArithmetic(mlir::Value value);
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
+  void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
   void lowerDivide(DivideOp divide);
   void lowerFuse(FuseOp fuse);
   void lowerSignal(SignalOp signal);
@@ -37,8 +38,10 @@ private:
   void call(llvm::StringRef name, mlir::ValueRange arguments) {
     mlir::LLVM::CallOp::create(builder, loc, mlir::TypeRange(), name, arguments);
   }
-  /// Elements in 16 bytes.
+  /// See CallValues.
   mlir::Value createAlignment() {
+    if (findCoded(program))
+      return constant(codec::granule);
     return mlir::arith::DivUIOp::create(builder, loc, constant(16), frame.call.elementBytes);
   }
   /// In this rank's memory; `number` counts elements, or packets.

@@ -6,6 +6,7 @@
 // All threads of a block take the same branches; only the functions that move, signal and wait tell the threads apart.
 // The element type and the reduction are numbers that the call brings, so that a program is one kernel. A wait becomes
 // a call of @kolo.wait, and LowerFailures tests its result. Requires channel form, lanes placed.
+#include "codec/Presets.h"
 #include "targets/DeviceCode.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
@@ -212,8 +213,9 @@ private:
   LogicalResult checkPrograms() {
     llvm::StringSet<> kernels;
     for (auto program : getOperation().getOps<ProgramOp>()) {
-      if (failed(checkCodecs(program)))
-        return failure();
+      if (BufferOp coded = findCoded(program))
+        return coded.emitError() << "devices have no code for codecs: buffer '" << coded.getName() << "' is "
+                                 << codec::nameOf(codecOf(coded));
       for (auto enter : program.getBody().getOps<EnterOp>())
         return enter.emitOpError("is for programs of the host alone");
       std::string name = kernelName(program.getSymName().str());

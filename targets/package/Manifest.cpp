@@ -54,7 +54,7 @@ static ordered_json namesOfShared(ProgramOp program) {
   return result;
 }
 
-static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &lowered) {
+static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &lowered, const PackRequest &request) {
   ordered_json result;
   result["name"] = lowered.name;
   result["collective"] = stringifyCollectiveKind(program.getCollective().getKind()).str();
@@ -71,6 +71,11 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   program.walk([&](ChannelReduceOp) { reduces = true; });
   result["reduces"] = reduces;
   result["enters"] = !program.getBody().getOps<EnterOp>().empty();
+  if (findCoded(program)) {
+    result["granule"] = codec::granule;
+    if (auto found = request.choreographies.find(lowered.name); found != request.choreographies.end())
+      result["choreography"] = found->second;
+  }
   auto usesLL128 = [](BufferOp buffer) { return buffer.getLl128(); };
   result["ll128"] = llvm::any_of(program.getBody().getOps<BufferOp>(), usesLL128);
   result["shared"] = namesOfShared(program);
@@ -132,7 +137,7 @@ std::string writeManifest(ModuleOp programs, const cpu::HostCode &host, const De
     manifest["sanitize"] = "thread";
   manifest["programs"] = ordered_json::array();
   for (auto [program, lowered] : llvm::zip_equal(programs.getOps<ProgramOp>(), host.programs))
-    manifest["programs"].push_back(describeProgram(program, lowered));
+    manifest["programs"].push_back(describeProgram(program, lowered, request));
   if (!request.selection.empty())
     manifest["selection"] = describeSelection(request.selection);
   if (!devices.images.empty())

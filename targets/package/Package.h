@@ -8,6 +8,7 @@
 #include "llvm/Support/Error.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct PackRequest {
   /// Compiles programs in channel form, which stay as they are, for devices. Null: the plugin has host code alone.
   std::function<llvm::Expected<DeviceCode>(mlir::ModuleOp)> compileForDevices = {};
   std::vector<Selection> selection = {}; // in the manifest's order
+  /// What programs with codecs are compiled from, as textual IR, by name: so that a run can be checked to the bit.
+  std::map<std::string, std::string> choreographies = {};
 };
 
 /// Compiles every program of the module, in choreography or in channel form, and packs them: the module is in channel

@@ -164,14 +164,38 @@ class Checks(ToolTest):
 
 
 class Programs(ToolTest):
-    def test_a_program_with_codecs_is_not_lowered(self):
+    def test_a_program_with_codecs_runs_and_says_what_it_loses(self):
         self.write("mine.cpp", MINE)
-        buffer = "yet: buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
-        for command, reason in ((["compile", "-o", "mine.so"], "error: targets make no kernels for codecs "),
-                                (["cost", "--machine", "frontier"], "error: costs of codecs are not known ")):
+        self.succeeds("compile", "mine.cpp", "--mesh", "rank=4", "-o", "mine.so")
+        text = self.succeeds("run", "mine.so", "--mesh", "rank=4", "--count", "5000")
+        self.assertIn("every byte is what the reference interpreter gives", text)
+        self.assertRegex(text, r"worst error 0\.\d+ of the largest magnitude around it, signal-to-noise ratio 8\.\d dB")
+        for codec, quality in (("f32", "nothing is lost"), ("int8", "ratio 4[23]"), ("quick4", "ratio 2[01]")):
+            with self.subTest(codec=codec):
+                text = self.succeeds("run", "quantisedRingAllGather", "--mesh", "rank=3", "--codec", "weights=" + codec,
+                                     "--count", "20000", "--lanes", "2")
+                self.assertRegex(text, quality)
+
+    def test_what_knows_no_codecs_refuses_them(self):
+        self.write("mine.cpp", MINE)
+        buffer = "buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
+        for command, reason in ((["cost", "--machine", "frontier"], "costs of codecs are not known yet: "),
+                                (["compile", "-o", "x.so", "--protocol", "ll"],
+                                 "protocol ll: packets hold elements of the call, and "),
+                                (["compile", "-o", "x.so", "--target", "cpu,cuda:sm_90"],
+                                 "devices have no code for codecs: ")):
             with self.subTest(command=command):
-                self.refuses(1, command[0], "mine.cpp", "--mesh", "rank=4", *command[1:],
-                             says=["mine.cpp:8:", reason + buffer])
+                self.refuses(1, command[0], "mine.cpp", "--mesh", "rank=4", *command[1:], says=["mine.cpp:8:", reason + buffer])
+
+    def test_calls_that_codecs_are_not_for_are_refused_in_one_line(self):
+        self.succeeds("compile", "quantisedTwoShotAllReduce", "--mesh", "rank=2", "-o", "two.so")
+        for words, reason in ((["--dtype", "i32"], "elements are f16, bf16 or f32, not i32"),
+                              (["--dtype", "f64"], "elements are f16, bf16 or f32, not f64"),
+                              (["--op", "product"], "nothing is multiplied")):
+            with self.subTest(words=words):
+                self.refuses(2, "run", "two.so", "--mesh", "rank=2", "--count", "100", *words, says=[reason])
+        self.refuses(2, "run", "two.so", "--mesh", "rank=2", "--codec", "wire=mxfp8",
+                     says=["--codec: two.so is compiled already, by kolo compile --codec"])
 
     def test_a_program_whose_codecs_are_none_is(self):
         self.write("mine.cpp", MINE)

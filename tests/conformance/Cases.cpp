@@ -161,6 +161,7 @@ std::string Caller::call(const PreparedCase &prepared) {
   arguments.reduction = runtime::Reduction(int(simulated.reduction));
   arguments.root = int(simulated.root);
   arguments.collective = selected;
+  arguments.program = program;
   // What a rank has no use for may be null, or point to memory that nobody touches.
   arguments.input = isRead || flipCoin() ? in : nullptr;
   arguments.output = isWritten || flipCoin() ? out : nullptr;

@@ -81,6 +81,8 @@ public:
 
   /// Not empty: calls name this collective only, and the plugin selects the program.
   std::optional<runtime::CollectiveKind> selected;
+  /// Of a plugin that has several.
+  std::string program;
 
   /// Memory for all cases, in windows if the first one says so. Says what went wrong, or nothing.
   std::string allocate(llvm::ArrayRef<PreparedCase> cases);

@@ -44,6 +44,8 @@ private:
   std::optional<runtime::Plugin> loaded;
 };
 
+/// Algorithms whose buffers have codecs.
+class EveryCodedAlgorithm : public testing::TestWithParam<std::string> {};
 class EveryPublishingAlgorithm : public testing::TestWithParam<std::string> {};
 /// With every format of packets.
 class EveryPacketAlgorithm : public testing::TestWithParam<std::tuple<std::string, Protocol>> {

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "compiler/lower": ("compiler/", "ir/", "mlir/", "llvm/"),
     # Passes ask the checker through Verdict.h alone: they depend on its answers, never on how it finds them.
     "compiler/project": ("compiler/project/", "compiler/check/Verdict.h", "compiler/Passes.h", "ir/", "mlir/", "llvm/"),
-    "compiler/schedule": ("compiler/schedule/", "compiler/project/", "compiler/model/", "compiler/check/Verdict.h",
+    "compiler/schedule": ("codec/", "compiler/schedule/", "compiler/project/", "compiler/model/", "compiler/check/Verdict.h",
                           "compiler/Passes.h", "ir/", "mlir/", "llvm/"),
     "compiler/sync": ("compiler/sync/", "compiler/check/Verdict.h", "compiler/Passes.h", "ir/", "mlir/", "llvm/"),
     "targets": ("codec/", "targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "kolo/runtime/DeviceAbi.h",

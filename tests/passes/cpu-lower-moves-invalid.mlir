@@ -21,13 +21,3 @@ kolo.chan.program @slots #kolo.collective<broadcast over 0> mesh ["rank"] meshes
   // expected-error@below {{the grid of scratch buffer 'slots' may depend on the sizes of mesh dimensions only}}
   %slots = kolo.buffer scratch "slots" grid(%n) blocks 1 cut %root : !kolo.buffer<1>
 }
-
-// -----
-
-// Nothing may come out that would move elements as if there were no codec.
-kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{targets make no kernels for codecs yet: buffer 'packed' is int8(256)}}
-  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
-  kolo.chan.copy %in[] size [] -> %packed[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
-}

@@ -1,5 +1,6 @@
 // RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s
 // RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s --check-prefix=LINES
+// RUN: kolo-opt %s --kolo-cpu-lower-moves --canonicalize --cse | FileCheck %s --check-prefix=CODEC
 
 // A program becomes a function of an invocation, and one that sizes its scratch memory from a shape. A put becomes loops
 // over contiguous ranges of bytes with one call in the middle, for ranges that are not empty; a wait is a call whose result
@@ -236,4 +237,28 @@ kolo.chan.program @lines #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.put %in[] size [] -> %packets[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
   kolo.chan.reduce %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
   kolo.chan.copy %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// Between unlike codecs a move is a conversion, made for the two; between equal ones the encoded bytes move. Of 1024
+// elements, i8 per 256 has 1024 bytes of codes and 16 of scales.
+// CODEC-LABEL: llvm.func internal @scratchBytes.coded(%{{.*}}: !llvm.ptr) -> i64
+// CODEC: arith.divui %{{.*}}, %c1024
+// CODEC: arith.muli %{{.*}}, %c1040
+// CODEC-LABEL: llvm.func internal @run.coded(%{{.*}}: !llvm.ptr) -> i32
+// CODEC: llvm.call @"kolo.convert.local.none.i8 per 256 scale f32 fit"(
+// CODEC: llvm.call @kolo.put(
+// CODEC: llvm.call @"kolo.combine.local.i8 per 256 scale f32 fit.none"(
+// CODEC: llvm.call @"kolo.convert.get.i8 per 256 scale f32 fit.none"(
+kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %me = kolo.chan.coord 0
+  %n = kolo.dim_size 0
+  %c1 = arith.constant 1 : index
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.chan.copy %in[] size [] -> %packed[%me] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.chan.put %packed[%me] size [%c1] -> %packed[%me] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.reduce %packed[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+  kolo.chan.get %packed[%peer] size [%c1] -> %out[] size [] from %peer : !kolo.buffer<1> -> !kolo.buffer<0>
 }

@@ -21,7 +21,7 @@ kolo.chan.program @"3ways" #kolo.collective<all_reduce over 0> mesh ["rank"] mes
 
 // -----
 
-kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
-  // expected-error@+1 {{targets make no kernels for codecs yet: buffer 'packed' is int8(256)}}
+kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  // expected-error@+1 {{devices have no code for codecs: buffer 'packed' is int8(256)}}
   %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
 }

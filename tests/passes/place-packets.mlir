@@ -103,3 +103,18 @@ kolo.choreography @slots #kolo.collective<all_gather over 0> mesh ["rank"] meshe
     kolo.slices from [] size [] to [%c0] size [%c1]
   } : !kolo.buffer<0> -> !kolo.buffer<1>
 }
+
+// -----
+
+// What is encoded takes other room than the elements that packets are counted by.
+
+kolo.choreography @coded #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{protocol ll: packets hold elements of the call, and buffer 'packed' is int8(256)}}
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer %in -> %packed to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}

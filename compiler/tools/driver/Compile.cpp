@@ -170,12 +170,25 @@ ResolvedSchedule resolveOrThrow(const Schedule &schedule, const Setting &setting
   return std::get<ResolvedSchedule>(resolved);
 }
 
+/// Texts of choreographies, by name.
+using Texts = std::map<std::string, std::string>;
+
+/// Of those with codecs.
+void keepCoded(ModuleOp module, Texts &texts) {
+  for (auto choreography : module.getOps<ChoreographyOp>())
+    if (findCoded(choreography)) {
+      llvm::raw_string_ostream stream(texts[choreography.getSymName().str()]);
+      choreography->print(stream);
+    }
+}
+
 /// Every program in channel form, by its own schedule; the rest as in `options`. Throws ToolError.
 OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest &request, const Setting &setting,
-                                      PipelineOptions options, Mistakes &mistakes) {
+                                      PipelineOptions options, Mistakes &mistakes, Texts &choreographies) {
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {{program.definition}, program.meshes}, mistakes);
+    keepCoded(*module, choreographies);
     options.schedule = resolveOrThrow(program.schedule, setting);
     PassManager manager(&context, ModuleOp::getOperationName());
     buildChannelPipeline(manager, options);
@@ -203,8 +216,10 @@ static PipelineOptions optionsFor(const CompileRequest &request) {
 }
 
 /// For the host and for devices. Choreographies go by one schedule; programs have gone by one each.
-static llvm::Error pack(ModuleOp module, const CompileRequest &request, const PipelineOptions &options) {
+static llvm::Error pack(ModuleOp module, const CompileRequest &request, const PipelineOptions &options,
+                        Texts choreographies) {
   package::PackRequest pack{options, request.output};
+  pack.choreographies = std::move(choreographies);
   for (const SelectionRequest &entry : request.selection)
     pack.selection.push_back(selectionOf(entry));
   pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
@@ -216,16 +231,19 @@ std::vector<std::string> compile(const CompileRequest &request) {
   prepare(context);
   Mistakes mistakes(context);
   OwningOpRef<ModuleOp> module;
-  if (request.programs.empty())
+  Texts choreographies;
+  if (request.programs.empty()) {
     module = readModule(context, request, mistakes);
+    keepCoded(*module, choreographies);
+  }
   // A device would be replaced by the plugin, and standard output gets the tool's own words.
   const std::string &output = request.output;
   if (output == "-" || (llvm::sys::fs::exists(output) && !llvm::sys::fs::is_regular_file(output)))
     throw ToolError(ExitCode::Usage, "cannot write " + output + ": it is not a regular file");
   PipelineOptions options = optionsFor(request);
   if (!module)
-    module = compilePrograms(context, request, settingOf(request), options, mistakes);
-  llvm::Error problem = pack(*module, request, options);
+    module = compilePrograms(context, request, settingOf(request), options, mistakes, choreographies);
+  llvm::Error problem = pack(*module, request, options, std::move(choreographies));
   if (!mistakes.isEmpty()) {
     llvm::consumeError(std::move(problem));
     throw ToolError(ExitCode::Refused, mistakes.text());

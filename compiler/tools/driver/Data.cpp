@@ -1,5 +1,6 @@
 // Data for runs: rank-tagged inputs, and the check of every byte of the outputs against the reference.
 #include "driver/Data.h"
+#include "driver/ReferenceKinds.h"
 
 #include "ir/reference/Oracle.h"
 
@@ -15,8 +16,7 @@ using runtime::CollectiveKind;
 // Not a multiple of any block size that anybody uses, so that a block in the wrong place shows.
 static constexpr int64_t period = 4099;
 
-// The reference has lists of its own, on purpose.
-static reference::ElementType referenceTypeOf(runtime::DataType type) {
+reference::ElementType referenceTypeOf(runtime::DataType type) {
   switch (type) {
 #define KOLO_CASE(CONSTANT, ENUMERATOR, ...)                                                                           \
   case runtime::DataType::ENUMERATOR:                                                                                  \
@@ -27,7 +27,7 @@ static reference::ElementType referenceTypeOf(runtime::DataType type) {
   llvm_unreachable("every type is handled");
 }
 
-static reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
+reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
   switch (reduction) {
 #define KOLO_CASE(CONSTANT, ENUMERATOR, ...)                                                                           \
   case runtime::Reduction::ENUMERATOR:                                                                                 \

@@ -2,6 +2,7 @@
 #include "driver/RankRunner.h"
 #include "driver/Data.h"
 #include "driver/DeviceRunner.h"
+#include "driver/Lossy.h"
 #include "driver/MemoryNeed.h"
 
 #include <algorithm>
@@ -176,11 +177,16 @@ private:
     return arguments;
   }
 
+  bool isLossy(size_t size) const { return job.lossy && job.lossy->isFor(size); }
+
   void prepareData(const SizeJob &size) {
     runtime::CallArguments arguments = argumentsFor(size);
+    auto number = size_t(&size - job.sizes.data());
     if (!job.isInPlace && arguments.output)
       data.poisonOutput(arguments.output, sizesOf(size.count).outputElements);
-    if (arguments.input)
+    if (arguments.input && isLossy(number))
+      job.lossy->fillInput(number, rank, const_cast<void *>(arguments.input));
+    else if (arguments.input)
       data.fillInput(rank, size.count, const_cast<void *>(arguments.input));
   }
 
@@ -192,7 +198,9 @@ private:
       Status status = communicator.run(job.plugin, arguments);
       if (!status.isOk())
         return status;
-      if (auto problem = data.check(rank, job.root, size.count, arguments.output))
+      auto problem = isLossy(number) ? job.lossy->check(number, rank, arguments.output)
+                                     : data.check(rank, job.root, size.count, arguments.output);
+      if (problem)
         wrong = (size.program.empty() ? job.name() : size.program) + ": " + *problem + " (count " +
                 std::to_string(size.count) + ")";
     }
@@ -402,6 +410,15 @@ const runtime::ProgramInfo *RankJob::info() const {
   return selected ? selected->info : nullptr;
 }
 
+const runtime::ProgramInfo *RankJob::programFor(const SizeJob &size) const {
+  if (!size.program.empty() || !collective)
+    return plugin.findProgram(size.program.empty() ? program : size.program);
+  BufferSizes elements = bufferSizes(*collective, size.count, mesh.numRanks());
+  int64_t largest = std::max(elements.inputElements, elements.outputElements);
+  std::optional<runtime::SelectedProgram> selected = selectFor(largest * int64_t(runtime::sizeBytes(type)));
+  return selected ? selected->info : nullptr;
+}
+
 std::vector<int64_t> RankJob::groupDims() const {
   if (!collective)
     return {info()->groupDims.begin(), info()->groupDims.end()};
@@ -419,6 +436,15 @@ runtime::MemoryKind RankJob::memoryKind() const {
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
   if (job.device)
     return runOnDevices(job, atEnd);
+  bool hasCodecs = std::ranges::any_of(job.sizes, [&](const SizeJob &size) {
+    const runtime::ProgramInfo *info = job.programFor(size);
+    return info && !info->choreography.empty();
+  });
+  if (job.check && hasCodecs && !job.lossy) {
+    RankJob checked = job;
+    checked.lossy = std::make_shared<LossyCalls>(job);
+    return runRanks(checked, atEnd);
+  }
   TaggedData data(job.info()->collective, job.groupDims(), job.mesh, job.type, job.reduction);
   checkMemoryNeed(job, data.groupSize());
   SharedReports reports(job);

@@ -7,11 +7,14 @@
 #include "kolo/runtime/Device.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace kolo::tools {
+
+class LossyCalls;
 
 /// One message size.
 struct SizeJob {
@@ -37,12 +40,15 @@ struct RankJob {
   std::optional<runtime::DeviceKind> device =
       {}; // all ranks in this process then, spread over the devices of this kind
   std::optional<runtime::CollectiveKind> collective = {};
-  bool wantsHugePages = false; // advises the kernel so for memory that is in no window
+  bool wantsHugePages = false;                  // advises the kernel so for memory that is in no window
+  std::shared_ptr<const LossyCalls> lossy = {}; // what the sizes are checked by whose programs have codecs
 
   /// What the plugin selects for a call of so many bytes. Only where there is a collective.
   std::optional<runtime::SelectedProgram> selectFor(int64_t numBytes) const;
   /// The program; where the plugin selects it, the one for the smallest size. Null when there is none.
   const runtime::ProgramInfo *info() const;
+  /// The program of a size of `sizes`. Null when there is none.
+  const runtime::ProgramInfo *programFor(const SizeJob &size) const;
   /// The mesh dimensions over which the call runs. Selected programs run over all ranks.
   std::vector<int64_t> groupDims() const;
   /// The program's name, or the collective's.

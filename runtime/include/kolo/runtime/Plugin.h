@@ -46,9 +46,11 @@ struct ProgramInfo {
   int numSemaphores = 0;
   bool reduces = false;
   bool enters = false;      // the proof needs an entry barrier: no rank starts before all ranks have entered the call
+  int64_t granule = 0;      // elements that it cuts buffers at; 0: 16 bytes, since no buffer has a codec
   bool usesLL128 = false;   // its packets are LL128 lines of 128 bytes: see PluginAbi.h
   bool sharesInput = true;  // peers read this rank's input
   bool sharesOutput = true; // peers read or write this rank's output
+  std::string choreography; // of a program with codecs: what it was compiled from, as textual IR; else empty
   InPlace inPlace = InPlace::Direct;
   std::vector<StatementInfo> statements;
 

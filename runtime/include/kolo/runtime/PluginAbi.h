@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 7u
+#define KOLO_ABI_VERSION 8u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_MAX_MESH_RANKS 1048576 /* of the largest mesh that a program is compiled, checked or predicted for */
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
@@ -148,6 +148,10 @@ struct KoloInvocation {
   int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
                                       * of any packet that is still in the memory for packets */
   int64_t nonTemporal; /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
+  /* What programs read whose buffers have codecs. */
+  int64_t type;                   /* KoloType: KOLO_F16, KOLO_BF16 or KOLO_F32 */
+  int64_t call;                   /* invocations of all programs before this one: what stochastic codecs draw by */
+  KoloReduceKernel reduceNumbers; /* as `reduce`, of f32 */
 };
 
 /* Shape of one call, enough to size its scratch memory. */

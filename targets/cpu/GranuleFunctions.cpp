@@ -1,0 +1,326 @@
+// Encoding and decoding of whole granules of 1024 elements: loops over blocks, vectors in them. ir/README.md defines
+// layout and arithmetic.
+#include "targets/cpu/CodecFunctions.h"
+#include "targets/cpu/FunctionBuilder.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+using kolo::codec::granule;
+
+namespace kolo::cpu {
+
+std::string encodeName(const codec::Codec &codec) { return "kolo.encode." + codec::textOf(codec); }
+std::string decodeName(const codec::Codec &codec) { return "kolo.decode." + codec::textOf(codec); }
+
+namespace {
+
+class GranuleFunctions : FunctionBuilder {
+public:
+  GranuleFunctions(ModuleOp module, const codec::Codec &codec)
+      : FunctionBuilder(module), codec(codec), lanes(builder, loc, codec), bits(codec::bitsOf(codec.element())),
+        block(codec::isScaled(codec) ? codec.block() : granule), width(std::min<int64_t>(block, 32)),
+        totalBytes(codec::bytes(codec, granule)), scales(granule * bits / 8), granuleScale(totalBytes - 16) {}
+
+  void defineEncode();
+  void defineDecode();
+
+private:
+  Value bitcast(Value value, Type type) { return LLVM::BitcastOp::create(builder, loc, type, value); }
+  Value truncate(Value value, Type type) { return arith::TruncIOp::create(builder, loc, type, value); }
+  Value extend(Value value, Type type) { return arith::ExtUIOp::create(builder, loc, type, value); }
+  Value broadcast(Value scalar, Type element) {
+    return vector::BroadcastOp::create(builder, loc, vectorOf(width, element), scalar);
+  }
+  Value logic(Value a, int64_t mask) { // of integers of any width
+    auto type = cast<VectorType>(a.getType());
+    auto value = builder.getIntegerAttr(type.getElementType(), mask);
+    Value constant = arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, Attribute(value)));
+    return arith::AndIOp::create(builder, loc, a, constant);
+  }
+  Value shift(Value a, int64_t amount) { // to the left; to the right where negative
+    auto type = cast<VectorType>(a.getType());
+    auto value = builder.getIntegerAttr(type.getElementType(), std::abs(amount));
+    Value constant = arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, Attribute(value)));
+    return amount < 0 ? arith::ShRUIOp::create(builder, loc, a, constant).getResult()
+                      : arith::ShLIOp::create(builder, loc, a, constant).getResult();
+  }
+  Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
+
+  Value numbersAt(Value tile, Value element) { return load(vectorOf(width, f32), at(tile, mul64(element, 4))); }
+  Value foldInBlock(Value first, Value start, llvm::function_ref<Value(Value, Value)> body) {
+    return fold(block, width, start, [&](Value place, Value value) { return body(add64(first, place), value); });
+  }
+  void pack(Value codes, Value granule, Value element);
+  Value unpack(Value granule, Value element);
+  Value nibbles(Value bytes);
+  Value bytesOfNibbles(Value packed);
+  void findLargest(Value tile, Value largest);
+  Value createGranuleScale(Value largest);
+  Value createExactScale(Value tile, Value first, Value largestBits, Value numElements);
+  Value createFirstLargest(Value tile, Value first, Value largestBits);
+  Value createMean(Value tile, Value first, Value numElements);
+  void encodeBlock(Value tile, Value granule, Value number, Value unit, Value largest);
+  Value createDraws(Value place);
+  void storeScale(Value scaleBits, Value granule, Value number);
+
+  const codec::Codec &codec;
+  CodecLanes lanes;
+  int64_t bits, block, width, totalBytes, scales, granuleScale; // bytes to the scales, to the granule's own
+  Value sums;                                                   // room for the means
+};
+
+/// Bytes of which the low 4 bits count, two to a byte.
+Value GranuleFunctions::nibbles(Value bytes) {
+  Type i16 = builder.getI16Type(), i8 = builder.getI8Type();
+  Value pairs = bitcast(bytes, vectorOf(width / 2, i16));
+  return truncate(either(logic(pairs, 0x0f), logic(shift(pairs, -4), 0xf0)), vectorOf(width / 2, i8));
+}
+
+Value GranuleFunctions::bytesOfNibbles(Value packed) {
+  Type i16 = builder.getI16Type(), i8 = builder.getI8Type();
+  Value pairs = extend(packed, vectorOf(width / 2, i16));
+  return bitcast(either(logic(pairs, 0x0f), shift(logic(pairs, 0xf0), 4)), vectorOf(width, i8));
+}
+
+void GranuleFunctions::pack(Value codes, Value to, Value element) {
+  Type i8 = builder.getI8Type();
+  if (bits == 32)
+    return store(codes, at(to, mul64(element, 4)));
+  if (bits == 16)
+    return store(truncate(codes, vectorOf(width, builder.getI16Type())), at(to, mul64(element, 2)));
+  if (bits == 1) {
+    Value isSet = lanes.isAbove(codes, 0);
+    return store(bitcast(isSet, builder.getIntegerType(unsigned(width))), at(to, div64(element, 8)));
+  }
+  Value bytes = truncate(codes, vectorOf(width, i8));
+  if (bits == 8)
+    return store(bytes, at(to, element));
+  store(nibbles(bytes), at(to, div64(element, 2)));
+  if (bits == 4)
+    return;
+  Value fours = bitcast(bytes, vectorOf(width / 4, i32));
+  Value high = either(either(logic(shift(fours, -4), 0x03), logic(shift(fours, -10), 0x0c)),
+                      either(logic(shift(fours, -16), 0x30), logic(shift(fours, -22), 0xc0)));
+  store(truncate(high, vectorOf(width / 4, i8)), at(at(to, granule / 2), div64(element, 4)));
+}
+
+Value GranuleFunctions::unpack(Value from, Value element) {
+  Type i8 = builder.getI8Type(), codes = vectorOf(width, i32);
+  if (bits == 32)
+    return load(codes, at(from, mul64(element, 4)));
+  if (bits == 16)
+    return extend(load(vectorOf(width, builder.getI16Type()), at(from, mul64(element, 2))), codes);
+  if (bits == 1) {
+    Value packed = load(builder.getIntegerType(unsigned(width)), at(from, div64(element, 8)));
+    return extend(bitcast(packed, vectorOf(width, builder.getI1Type())), codes);
+  }
+  if (bits == 8)
+    return extend(load(vectorOf(width, i8), at(from, element)), codes);
+  Value low = bytesOfNibbles(load(vectorOf(width / 2, i8), at(from, div64(element, 2))));
+  if (bits == 4)
+    return extend(low, codes);
+  Value high =
+      extend(load(vectorOf(width / 4, i8), at(at(from, granule / 2), div64(element, 4))), vectorOf(width / 4, i32));
+  Value spread = either(either(shift(logic(high, 0x03), 4), shift(logic(high, 0x0c), 10)),
+                        either(shift(logic(high, 0x30), 16), shift(logic(high, 0xc0), 22)));
+  return extend(either(low, bitcast(spread, vectorOf(width, i8))), codes);
+}
+
+/// The bits of every block's largest magnitude.
+void GranuleFunctions::findLargest(Value tile, Value largest) {
+  loop(granule / block, 1, [&](Value number) {
+    Value first = mul64(number, block), start = broadcast(lanes.integer(constantI32(builder, loc, 0), 0), i32);
+    Value most = foldInBlock(first, start, [&](Value element, Value value) -> Value {
+      return arith::MaxUIOp::create(builder, loc, value, lanes.magnitude(lanes.bitsOf(numbersAt(tile, element))));
+    });
+    store(vector::ReductionOp::create(builder, loc, vector::CombiningKind::MAXUI, most).getResult(),
+          at(largest, mul64(number, 4)));
+  });
+}
+
+/// Of the blocks that have neither NaN nor infinity.
+Value GranuleFunctions::createGranuleScale(Value largest) {
+  Value most = fold(granule / block, 1, constantI32(builder, loc, 0), [&](Value number, Value value) -> Value {
+    Value size = load(i32, at(largest, mul64(number, 4)));
+    Value finite = lanes.select(lanes.isAbove(size, 0x7f7fffff), lanes.integer(size, 0), size);
+    return arith::MaxUIOp::create(builder, loc, value, finite);
+  });
+  Value number = lanes.numberOf(most), divisor = lanes.number(number, 448 * codec::largestValue(codec));
+  Value scale = arith::DivFOp::create(builder, loc, number, divisor);
+  scale = lanes.clamp(scale, 0, std::numeric_limits<float>::max());
+  return lanes.select(lanes.isAbove(lanes.bitsOf(scale), 0x007fffff), scale, lanes.number(scale, 0));
+}
+
+/// The first element that has the largest magnitude.
+Value GranuleFunctions::createFirstLargest(Value tile, Value first, Value largestBits) {
+  SmallVector<int32_t> numbers(static_cast<size_t>(width));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Value places =
+      arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(vectorOf(width, i32), ArrayRef<int32_t>(numbers)));
+  Value wanted = broadcast(largestBits, i32), none = lanes.integer(places, granule);
+  Value least = fold(block, width, none, [&](Value place, Value value) -> Value {
+    Value size = lanes.magnitude(lanes.bitsOf(numbersAt(tile, add64(first, place))));
+    Value isThere = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, size, wanted);
+    Value here = lanes.add(places, broadcast(truncate(place, i32), i32));
+    return arith::MinUIOp::create(builder, loc, value, lanes.select(isThere, here, none));
+  });
+  Value place = vector::ReductionOp::create(builder, loc, vector::CombiningKind::MINUI, least);
+  return load(f32, at(tile, mul64(add64(first, extend(lanes.smaller(place, block - 1), i64)), 4)));
+}
+
+/// Sums a_j + a_(j + B/2), then halves of that, and divides by the number of elements.
+Value GranuleFunctions::createMean(Value tile, Value first, Value numElements) {
+  auto sizeAt = [&](Value element) {
+    return lanes.numberOf(lanes.magnitude(lanes.bitsOf(numbersAt(tile, add64(first, element)))));
+  };
+  Value rest;
+  if (block == width) {
+    rest = sizeAt(integer64(0));
+  } else {
+    loop(block / 2, width,
+         [&](Value j) { store(lanes.sum(sizeAt(j), sizeAt(add64(j, integer64(block / 2)))), at(sums, mul64(j, 4))); });
+    for (int64_t half = block / 4; half >= width; half /= 2)
+      loop(half, width, [&](Value j) {
+        store(lanes.sum(numbersAt(sums, j), numbersAt(sums, add64(j, integer64(half)))), at(sums, mul64(j, 4)));
+      });
+    rest = numbersAt(sums, integer64(0));
+  }
+  for (int64_t half = width / 2; half > 0; half /= 2) {
+    auto part = [&](int64_t begin) {
+      return vector::ExtractStridedSliceOp::create(builder, loc, rest, ArrayRef<int64_t>{begin},
+                                                   ArrayRef<int64_t>{half}, ArrayRef<int64_t>{1});
+    };
+    rest = lanes.sum(part(0), part(half));
+  }
+  Value total = vector::ExtractOp::create(builder, loc, rest, ArrayRef<int64_t>{0});
+  Value present = least64(sub64(numElements, first), integer64(block));
+  present = arith::MaxSIOp::create(builder, loc, present, integer64(1));
+  return arith::DivFOp::create(builder, loc, total, arith::SIToFPOp::create(builder, loc, f32, present));
+}
+
+/// Before it is rounded to its type; null for e8m0.
+Value GranuleFunctions::createExactScale(Value tile, Value first, Value largestBits, Value numElements) {
+  auto over = [&](Value value, float divisor) -> Value {
+    return arith::DivFOp::create(builder, loc, value, lanes.number(value, divisor));
+  };
+  auto half = float(int64_t(1) << (std::max<int64_t>(bits, 1) - 1));
+  switch (codec.rule()) {
+  case codec::Rule::Fit:
+    return over(lanes.numberOf(largestBits), codec::largestValue(codec));
+  case codec::Rule::Full:
+    return over(lanes.numberOf(largestBits), half);
+  case codec::Rule::Signed:
+    return over(createFirstLargest(tile, first, largestBits), -half);
+  case codec::Rule::Mean:
+    return createMean(tile, first, numElements);
+  case codec::Rule::Power:
+    return {};
+  }
+  return {};
+}
+
+void GranuleFunctions::storeScale(Value scaleBits, Value to, Value number) {
+  int64_t size = codec::bytesOf(codec.scale());
+  Value stored = size == 4 ? scaleBits : truncate(scaleBits, builder.getIntegerType(unsigned(8 * size)));
+  store(stored, at(at(to, scales), mul64(number, size)));
+}
+
+/// What the elements from `place` in the granule on draw; null if the codec does not.
+Value GranuleFunctions::createDraws(Value place) {
+  if (!codec.isStochastic())
+    return {};
+  Value hash = argument(3), base = add64(argument(4), place);
+  auto mixed = [&](Value state, Value word) {
+    return createMixed(builder, loc, arith::XOrIOp::create(builder, loc, state, word));
+  };
+  Value high = truncate(arith::ShRUIOp::create(builder, loc, base, integer64(32)), i32), low = truncate(base, i32);
+  SmallVector<int32_t> numbers(static_cast<size_t>(width));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Value places =
+      arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(vectorOf(width, i32), ArrayRef<int32_t>(numbers)));
+  Value first = broadcast(low, i32), words = lanes.add(places, first);
+  Value hasCarried = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, words, first);
+  Value state = lanes.select(hasCarried, broadcast(mixed(hash, lanes.add(high, lanes.integer(high, 1))), i32),
+                             broadcast(mixed(hash, high), i32));
+  Value drawn = lanes.shiftRight(mixed(state, words), 8);
+  Value number = arith::SIToFPOp::create(builder, loc, vectorOf(width, f32), drawn);
+  return lanes.mul(number, lanes.number(number, 0x1p-24f));
+}
+
+void GranuleFunctions::encodeBlock(Value tile, Value to, Value number, Value unit, Value largest) {
+  Value first = mul64(number, block), largestBits = load(i32, at(largest, mul64(number, 4)));
+  Value isFinite = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, largestBits,
+                                         lanes.integer(largestBits, 0x7f800000));
+  Value exact = createExactScale(tile, first, largestBits, argument(2));
+  CodecLanes::StoredScale scale = lanes.scaleOf(largestBits, exact, unit);
+  storeScale(lanes.select(isFinite, scale.bits, lanes.integer(scale.bits, lanes.nanScale())), to, number);
+  Value isPlain =
+      arith::AndIOp::create(builder, loc, isFinite, lanes.isAbove(lanes.magnitude(lanes.bitsOf(scale.value)), 0));
+  Value one = lanes.number(scale.value, 1), safe = lanes.select(isPlain, scale.value, one);
+  Value reciprocal = broadcast(arith::DivFOp::create(builder, loc, one, safe), f32);
+  Value mask = broadcast(arith::ExtSIOp::create(builder, loc, i32, isPlain), i32);
+  loop(block, width, [&](Value place) {
+    Value element = add64(first, place);
+    // Where the scale says zeros or NaN, the codes are those of zero.
+    Value kept = arith::AndIOp::create(builder, loc, lanes.bitsOf(numbersAt(tile, element)), mask);
+    pack(lanes.codesOf(lanes.mul(lanes.numberOf(kept), reciprocal), createDraws(element)), to, element);
+  });
+}
+
+void GranuleFunctions::defineEncode() {
+  if (!create(encodeName(codec), {pointer, pointer, i64, i32, i64}))
+    return;
+  Value tile = argument(0), to = argument(1);
+  if (!codec::isScaled(codec)) {
+    loop(granule, width,
+         [&](Value element) { pack(lanes.codesOf(numbersAt(tile, element), createDraws(element)), to, element); });
+    return finish();
+  }
+  Value largest = allocate(granule / block * 4);
+  sums = codec.rule() == codec::Rule::Mean ? allocate(granule / 2 * 4) : Value();
+  fillZero(at(to, scales), integer64(totalBytes - scales));
+  findLargest(tile, largest);
+  Value unit;
+  if (codec.scale() == codec::Scale::E4M3)
+    store(unit = createGranuleScale(largest), at(to, granuleScale));
+  loop(granule / block, 1, [&](Value number) { encodeBlock(tile, to, number, unit, largest); });
+  finish();
+}
+
+void GranuleFunctions::defineDecode() {
+  if (!create(decodeName(codec), {pointer, pointer}))
+    return;
+  Value from = argument(0), tile = argument(1);
+  auto storeNumbers = [&](Value numbers, Value element) { store(numbers, at(tile, mul64(element, 4))); };
+  if (!codec::isScaled(codec)) {
+    loop(granule, width, [&](Value element) { storeNumbers(lanes.valuesOf(unpack(from, element)), element); });
+    return finish();
+  }
+  Value unit;
+  if (codec.scale() == codec::Scale::E4M3)
+    unit = load(f32, at(from, granuleScale));
+  int64_t size = codec::bytesOf(codec.scale());
+  loop(granule / block, 1, [&](Value number) {
+    Value stored = load(builder.getIntegerType(unsigned(8 * size)), at(at(from, scales), mul64(number, size)));
+    Value scale = lanes.scaleValue(size == 4 ? stored : extend(stored, i32), unit), first = mul64(number, block);
+    Value factor = broadcast(scale, f32);
+    loop(block, width, [&](Value place) {
+      Value element = add64(first, place);
+      storeNumbers(lanes.mul(lanes.valuesOf(unpack(from, element)), factor), element);
+    });
+  });
+  finish();
+}
+
+} // namespace
+
+void defineGranuleFunctions(ModuleOp module, const codec::Codec &codec) {
+  GranuleFunctions(module, codec).defineEncode();
+  GranuleFunctions(module, codec).defineDecode();
+}
+
+} // namespace kolo::cpu

@@ -1,0 +1,243 @@
+// Buffers with codecs: compiled programs give, to the bit, what the reference interpreter gives, on ordinary data with
+// zeros, denormals, huge numbers and NaNs in it, whatever the number of lanes and the kind of memory.
+#include "Shipped.h"
+
+#include "codec/Presets.h"
+#include "compiler/Pipeline.h"
+#include "driver/Compile.h"
+#include "dsl/EmitChoreography.h"
+#include "dsl/Recording.h"
+#include "ir/reference/Interpreter.h"
+
+#include <kolo/dsl/Language.h>
+
+#include "algorithms/Blocks.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+using namespace kolo;
+using namespace kolo::conformance;
+using namespace kolo::reference;
+using kolo::test::Launch;
+using kolo::test::ScopedVariable;
+
+namespace {
+
+constexpr int timeoutMs = 60000;
+
+/// Definitions in one plugin, and the choreographies that they are.
+class CodedPlugin {
+public:
+  CodedPlugin(std::vector<dsl::Definition> wanted, std::vector<Sizes> sizes, const Schedule &schedule = {},
+              bool optimize = true)
+      : definitions(std::move(wanted)), context(test::makeContext()) {
+    tools::CompileRequest request;
+    request.definitions = definitions;
+    for (const Sizes &mesh : sizes)
+      request.meshes.push_back(namedMesh(definitions.front(), mesh));
+    test::TemporaryFolder folder;
+    request.output = folder.file("coded.so");
+    request.schedule = schedule;
+    request.optimize = optimize;
+    tools::compile(request);
+    auto opened = runtime::Plugin::load(request.output);
+    EXPECT_TRUE(opened.isOk()) << opened.status().message();
+    plugin.emplace(std::move(opened).value());
+    for (const dsl::Definition &definition : definitions)
+      modules.push_back(dsl::emitChoreography(*context, *dsl::record(definition), sizes));
+  }
+
+  size_t size() const { return definitions.size(); }
+  const dsl::Definition &definition(size_t i) const { return definitions[i]; }
+  ChoreographyOp choreography(size_t i) { return *modules[i]->getOps<ChoreographyOp>().begin(); }
+  const runtime::Plugin &loaded() const { return *plugin; }
+
+private:
+  std::vector<dsl::Definition> definitions;
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  std::optional<runtime::Plugin> plugin;
+};
+
+/// Two shots with this codec on the wire.
+dsl::Definition twoShot(const std::string &name, const codec::Codec &wire) {
+  auto body = [wire](dsl::Choreography &c) {
+    auto [d] = c.dims<1>();
+    dsl::Rank me = c.rank();
+    dsl::Buffer in = c.input().grid(d), out = c.output().grid(d);
+    dsl::Buffer sum = c.scratch("sum", out).as(dsl::f32()), packed = c.scratch("packed", out).as(wire);
+    c.copy(in[me], sum[me]);
+    algorithms::slottedAllPairsReduceScatter(c, d, in, sum, c.slots("arrived", out, d.size()).as(wire));
+    c.copy(sum[me], packed[me]);
+    algorithms::allPairsAllGather(c, d, packed);
+    c.copy(packed, out);
+  };
+  return {name, dsl::AllReduce, dsl::Mesh("rank"), body, std::source_location::current()};
+}
+
+std::vector<codec::Codec> allCodecs() {
+  std::vector<codec::Codec> codecs;
+  for (const codec::Preset &preset : codec::presets())
+    codecs.push_back(preset.codec);
+  using dsl::Element, dsl::Scale, dsl::Rule;
+  auto nf4 = dsl::levels({-1, -0.6962f, -0.5251f, -0.3949f, -0.2844f, -0.1848f, -0.0911f, 0, 0.0796f, 0.1609f, 0.2461f,
+                          0.3379f, 0.4407f, 0.5626f, 0.723f, 1});
+  for (const codec::Codec &other :
+       {dsl::int8(16), dsl::int8(1024), dsl::int8(64, Rule::Signed), dsl::int4(32, Rule::Fit), nf4.per(64, Scale::BF16),
+        dsl::Codec(Element::E3M2).per(32, Scale::E8M0, Rule::Power),
+        dsl::Codec(Element::E5M2).per(32, Scale::E8M0, Rule::Power), dsl::Codec(Element::I6).per(128, Scale::BF16),
+        dsl::Codec(Element::I8).per(32, Scale::E4M3), dsl::sign(16), dsl::Codec(Element::E4M3),
+        dsl::Codec(Element::E5M2), dsl::int8().stochastic(), dsl::mxfp4().stochastic(), nf4.per(32).stochastic(),
+        dsl::bf16().stochastic(), dsl::Codec(Element::E4M3).stochastic()})
+    codecs.push_back(other);
+  return codecs;
+}
+
+void storeElement(ElementType type, float value, std::byte *at) {
+  uint16_t half = type == ElementType::F16 ? halfFromFloat(value) : bfloat16FromFloat(value);
+  if (type == ElementType::F32)
+    std::memcpy(at, &value, sizeof value);
+  else
+    std::memcpy(at, &half, sizeof half);
+}
+
+/// Normal numbers, whose size changes from block to block; some blocks have zeros only, denormals, huge numbers,
+/// infinities or NaNs.
+void fill(SimulatedCall &call, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  for (Bytes &input : call.inputs) {
+    auto size = size_t(elementBytes(call.type));
+    float factor = 1;
+    for (size_t i = 0; i * size < input.size(); ++i) {
+      if (i % 32 == 0) {
+        uint64_t choice = random() % 64;
+        factor = choice == 0   ? 0
+                 : choice == 1 ? 1e-41f
+                 : choice == 2 ? 1e37f
+                               : std::ldexp(1.0f, int(random() % 24) - 12);
+      }
+      uint64_t rare = random() % 8192;
+      float value = rare == 0   ? std::numeric_limits<float>::infinity()
+                    : rare == 1 ? std::numeric_limits<float>::quiet_NaN()
+                    : rare < 64 ? -0.0f
+                                : normal(random) * factor;
+      storeElement(call.type, value, &input[i * size]);
+    }
+  }
+}
+
+PreparedCase prepareCoded(CodedPlugin &plugin, size_t program, const Case &choices, const Sizes &mesh, uint64_t seed) {
+  ChoreographyOp choreography = plugin.choreography(program);
+  Call call{choreography.getCollective(), mesh, choices.count, choices.type, choices.reduction, 0, choices.lanes};
+  PreparedCase prepared{choices, makeSimulatedCall(call), {}};
+  fill(prepared.simulated, seed);
+  SimulatedCall reference = prepared.simulated;
+  llvm::Error error = interpretChoreography(choreography, reference);
+  EXPECT_FALSE(bool(error)) << llvm::toString(std::move(error));
+  for (Bytes &output : reference.outputs)
+    prepared.expected.emplace_back(std::move(output));
+  return prepared;
+}
+
+/// On new ranks, so that it is their first call.
+void check(CodedPlugin &plugin, size_t program, const Setup &setup, const Case &choices, uint64_t seed) {
+  PreparedCase prepared = prepareCoded(plugin, program, choices, setup.mesh, seed);
+  std::optional<ScopedVariable> ordinary;
+  if (!setup.ordinaryMemory.empty())
+    ordinary.emplace("KOLO_ORDINARY_MEMORY", setup.ordinaryMemory.c_str());
+  const dsl::Definition &definition = plugin.definition(program);
+  runtime::Mesh mesh = namedMesh(definition, setup.mesh);
+  auto body = [&](runtime::Communicator &communicator) -> std::string {
+    Caller caller(communicator, plugin.loaded(), mesh, seed);
+    caller.program = definition.name;
+    std::string wrong = caller.allocate(prepared) + caller.call(prepared);
+    runtime::Status status = communicator.barrier();
+    return !wrong.empty() || status.isOk() ? wrong : status.message();
+  };
+  ASSERT_EQ(test::runRanks(setup.launch, mesh.numRanks(), {timeoutMs, setup.lanes}, body), "")
+      << definition.name << ", mesh " << test::textOf(setup.mesh) << ", " << choices.describe();
+}
+
+constexpr ElementType codedTypes[] = {ElementType::F32, ElementType::BF16, ElementType::F16};
+constexpr Reduction codedReductions[] = {Reduction::Sum, Reduction::Average, Reduction::Min, Reduction::Max};
+
+std::vector<dsl::Definition> twoShotsOf(const std::vector<codec::Codec> &codecs) {
+  std::vector<dsl::Definition> definitions;
+  for (size_t i = 0; i < codecs.size(); ++i)
+    definitions.push_back(twoShot("c" + std::to_string(i), codecs[i]));
+  return definitions;
+}
+
+} // namespace
+
+/// Types, reductions, lanes, places and small counts change from case to case.
+TEST(EveryCodec, GivesTheReferencesBits) {
+  std::vector<codec::Codec> codecs = allCodecs();
+  CodedPlugin plugin(twoShotsOf(codecs), {{3}});
+  size_t number = 0;
+  for (size_t i = 0; i < codecs.size() && !HasFatalFailure(); ++i)
+    for (int64_t count : {std::array{0, 1, 31, 1023}[i % 4], 1025, 5000}) {
+      int lanes = 1 + int(number % 3);
+      SCOPED_TRACE(codec::textOf(codecs[i]));
+      check(plugin, i, {{3}, Launch::Threads, "", lanes, false},
+            {codedTypes[number % 3], count, codedReductions[number / 3 % 4], 0, lanes, number % 2 == 0, false}, number);
+      ++number;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryCodedAlgorithm, testing::ValuesIn(test::codedAlgorithmNames()),
+                         [](const auto &info) { return info.param; });
+
+TEST_P(EveryCodedAlgorithm, GivesTheReferencesBits) {
+  std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
+  CodedPlugin plugin({definitionOf(GetParam())}, meshes);
+  size_t number = 0;
+  for (const Sizes &mesh : meshes)
+    for (int64_t count : {1, 3077}) {
+      int lanes = 1 + int(number % 3);
+      check(plugin, 0, {mesh, Launch::Threads, "", lanes, false},
+            {codedTypes[number % 3], count, codedReductions[number % 4], 0, lanes, number % 2 == 0, false}, number);
+      ++number;
+    }
+  for (const char *memory : {"attach", "staged"})
+    check(plugin, 0, {meshes.back(), Launch::Forked, memory, 2, false},
+          {ElementType::F32, 2500, Reduction::Sum, 0, 2, false, false}, number++);
+}
+
+/// The full product.
+TEST(EveryCodec, HeavyGivesTheReferencesBits) {
+  std::vector<codec::Codec> codecs = allCodecs();
+  for (bool optimize : {true, false}) {
+    CodedPlugin plugin(twoShotsOf(codecs), {{3}}, {}, optimize);
+    for (size_t i = 0; i < codecs.size() && !HasFatalFailure(); ++i)
+      for (int64_t count : {0, 1, 31, 1023, 1024, 1025, 70001})
+        for (ElementType type : codedTypes)
+          for (int lanes : {1, 2, 3}) {
+            SCOPED_TRACE(codec::textOf(codecs[i]));
+            Reduction reduction = codedReductions[size_t(count + lanes) % 4];
+            check(plugin, i, {{3}, Launch::Threads, "", lanes, false},
+                  {type, count, reduction, 0, lanes, lanes == 2, false}, size_t(count) + size_t(lanes));
+          }
+  }
+}
+
+TEST_P(EveryCodedAlgorithm, HeavyGivesTheReferencesBitsWithEverySchedule) {
+  std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
+  size_t number = 0;
+  for (const Schedule &schedule :
+       {Schedule{}, Schedule{.pipelineDepth = 3}, {.transfers = Transfers::Pull}, {.entry = Entry::Credits}}) {
+    CodedPlugin plugin({definitionOf(GetParam())}, meshes, schedule);
+    for (const Sizes &mesh : meshes)
+      for (int64_t count : {1025, 20011})
+        for (auto [launch, memory] :
+             {std::pair(Launch::Threads, ""), {Launch::Forked, "attach"}, {Launch::Forked, "staged"}}) {
+          int lanes = 1 + int(number % 3);
+          check(plugin, 0, {mesh, launch, memory, lanes, false},
+                {codedTypes[number % 3], count, codedReductions[number % 4], 0, lanes, number % 2 == 0, false}, number);
+          ++number;
+        }
+  }
+}
