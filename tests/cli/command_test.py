@@ -62,7 +62,8 @@ class Inspect(ToolTest):
                          ([{"mesh": [2, 4], "on": [2, 4]}, {"mesh": [3, 2], "on": [3, 2]}], False))
 
     def test_prints_a_page_for_people(self):
-        self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "-o", "x.so")
+        self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "--budget", "64K",
+                      "-o", "x.so")
         lines = self.succeeds("inspect", "x.so").splitlines()
         self.assertRegex(lines[0], r"\Ax\.so: plugin of Kolo \d+\.\d+\.\d+, ABI \d+, for \S+, x86-64-v3\Z")
         self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved"])
