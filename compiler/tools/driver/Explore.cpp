@@ -38,7 +38,14 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
       bool isAlike = definition.mesh.dims == dims || (definition.mesh.dims.size() == 1 && dims.size() == 1);
       if (KoloCollective(int(kindOf(definition.collective))) == request.collective &&
           definition.collective.dims.empty() && isAlike && !usesCodecs(definition)) // nothing is rounded unasked
-        result.push_back({Origin::Shipped, definition, "", {definition.mesh.dims, sizes}, mesh.placement, {}, {}});
+        result.push_back({Origin::Shipped,
+                          definition,
+                          "",
+                          {definition.mesh.dims, sizes},
+                          mesh.placement,
+                          {},
+                          {},
+                          usesTables(definition)});
     }
   return result;
 }
@@ -133,14 +140,28 @@ private:
     for (size_t size = 0; size < request.sizes.size(); ++size)
       for (const explore::Ranked &ranked : explore::rank(found, size, 2 * numNear()))
         isNear.insert(ranked.structure);
+    for (size_t size = 0; size < request.sizes.size(); ++size)
+      if (std::optional<size_t> trees = bestTrees(found, size))
+        isNear.insert(*trees);
     for (size_t number : isNear) {
       const explore::Structure &structure = found.structures[number];
       for (size_t schedule = 0; schedule < coster.tried().size(); ++schedule)
         if (found.costs[number].refusals[schedule].empty())
           result.contenders.push_back({Origin::Explored, assemble(structure), structure.describe(), structure.mesh(),
                                        structure.placement, coster.tried()[schedule],
-                                       found.costs[number].seconds[schedule]});
+                                       found.costs[number].seconds[schedule], structure.usesTrees()});
     }
+  }
+
+  /// The structure with trees that is the fastest at a size, in closed form.
+  static std::optional<size_t> bestTrees(const explore::SearchResult &found, size_t size) {
+    std::optional<std::pair<double, size_t>> best;
+    for (size_t number = 0; number < found.structures.size(); ++number)
+      if (found.structures[number].usesTrees())
+        for (const std::vector<double> &seconds : found.costs[number].seconds)
+          if (!seconds.empty() && (!best || seconds[size] < best->first))
+            best = {seconds[size], number};
+    return best ? std::optional(best->second) : std::nullopt;
   }
 
   size_t numWanted() const { return request.numRunnersUp + 1; }
@@ -159,24 +180,25 @@ private:
     return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
   }
 
-  /// The fastest of a kind at a size, in closed form: so many structures, each with its best schedule and with those
-  /// that take little longer than the best of all.
+  /// The fastest of a kind at a size, in closed form: so many structures, each with the schedules that take at most
+  /// twice as long as the best does with any.
   void addNear(size_t size, bool (*isWanted)(const Contender &), size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.contenders.size(); ++i)
       if (isWanted(result.contenders[i]))
         order.push_back({i, result.contenders[i].seconds[size]});
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
-    std::vector<size_t> structures;    // by their best contender
-    constexpr double mostTimes = 1.25; // as large as most corrections
+    std::vector<size_t> structures; // by their best contender
     for (const Choice &choice : order) {
+      if (choice.seconds > 2 * order.front().seconds)
+        break;
       const Contender &contender = result.contenders[choice.contender];
       auto isOf = [&](size_t other) { return areOfOneStructure(result.contenders[other], contender); };
-      bool isNew = std::ranges::none_of(structures, isOf);
-      if (isNew ? structures.size() == numStructures : choice.seconds > mostTimes * order.front().seconds)
-        continue;
-      if (isNew)
+      if (std::ranges::none_of(structures, isOf)) {
+        if (structures.size() == numStructures)
+          continue;
         structures.push_back(choice.contender);
+      }
       if (std::ranges::find(near[size], choice.contender, &Choice::contender) == near[size].end())
         near[size].push_back(choice);
     }
@@ -235,6 +257,11 @@ private:
       addNear(size, [](const Contender &contender) { return contender.origin != Origin::Rings; }, numNear());
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Shipped; }, 1);
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
+      // The closed form lets the rounds of a tree's level follow each other, though they go over different links.
+      addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 2);
+      addNear(
+          size, [](const Contender &contender) { return contender.usesTrees && contender.origin != Origin::Shipped; },
+          2);
     }
   }
 

@@ -32,6 +32,7 @@ struct Contender {
   std::string placement;
   Schedule schedule;
   std::vector<double> seconds; // by size, in closed form
+  bool usesTrees = false;      // sends along packings of trees
   bool isScaled = false;       // `seconds` are in proportion to those on `mesh`, which has fewer nodes
   std::string provedOn = {};   // a mesh; empty: not looked at by the checker
 };
