@@ -257,7 +257,7 @@ private:
       addNear(size, [](const Contender &contender) { return contender.origin != Origin::Rings; }, numNear());
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Shipped; }, 1);
       addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
-      // The closed form lets the rounds of a tree's level follow each other, though they go over different links.
+      // Trees: in closed form, each of their levels waits for all links of the level before.
       addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 2);
       addNear(
           size, [](const Contender &contender) { return contender.usesTrees && contender.origin != Origin::Shipped; },
