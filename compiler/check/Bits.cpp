@@ -62,9 +62,19 @@ OtherBits VectorClockRun::describeOtherBits(int64_t rank, int64_t base, int64_t 
     const Entry &write = outputCell(who, chunk).lastWrite;
     return Moment{int32_t(group.move(who, write.rank)), write.time};
   };
+  auto contentOf = [&](int64_t who) { return contents.move(who, outputCell(who, chunk).content); };
+  auto numLike = [&](int64_t who) {
+    return llvm::count_if(llvm::seq(tracer.numRanks()),
+                          [&](int64_t each) { return contentOf(each) == contentOf(who); });
+  };
   bool isAlike = lossOf(rank) == lossOf(base);
-  return {rank,          base,          chunk,
-          writeOf(rank), writeOf(base), isAlike ? nullptr : contents.lastEncoding(outputCell(base, chunk).content)};
+  return {rank,
+          base,
+          chunk,
+          writeOf(rank),
+          writeOf(base),
+          isAlike ? nullptr : contents.lastEncoding(outputCell(base, chunk).content),
+          numLike(base) >= numLike(rank)};
 }
 
 /// Translated ranks lose alike, so the representatives' outputs stand for all.

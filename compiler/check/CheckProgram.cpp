@@ -1,7 +1,8 @@
 // CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that
 // breaks it.
-//   Changes nothing but attributes: `proved`, one proof per proved mesh. With the option `unproved`
-//   it lets any program pass, and sets `unproved` on one that is not proved on all of its meshes.
+//   Changes nothing but attributes: `proved`, one proof per proved mesh; on a program with codecs `lossy`, one entry
+//   per proof. With the option `unproved` it lets any program pass, and sets `unproved` on one that is not proved on
+//   all of its meshes.
 // Requires channel form, whoever wrote it. Runs last, so that the target gets the program that was proved.
 #include "compiler/Passes.h"
 #include "compiler/check/ShowVerdict.h"
@@ -26,21 +27,26 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       return signalPassFailure();
     }
     options.transport = *chosen;
-    SmallVector<Attribute> proved;
+    SmallVector<Attribute> proved, losses;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
       setLimits(options, mesh);
       Verdict verdict = checkProgram(program, mesh, options);
-      if (verdict.isProved())
-        proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn));
-      else
+      if (!verdict.isProved()) {
         others.push_back(std::move(verdict));
+        continue;
+      }
+      proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn));
+      losses.push_back(lossesAsAttribute(&getContext(), verdict));
     }
     report(others);
     if (!others.empty() && !unproved)
       return signalPassFailure();
     program.setProvedAttr(ArrayAttr::get(&getContext(), proved));
     program.setUnproved(!others.empty());
+    program->removeDiscardableAttr(lossyAttrName);
+    if (findCoded(program))
+      program->setDiscardableAttr(lossyAttrName, ArrayAttr::get(&getContext(), losses));
   }
 
   /// More ranks than any machine has today always have a representative by default, so that compiling stays quick.

@@ -3,6 +3,7 @@
 #include "codec/Quality.h"
 #include "compiler/model/Unfold.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -132,6 +133,17 @@ std::string describeLosses(const Verdict &verdict) {
     units += ", " + unit + " = " + shortNumber(codec::worstError(loss.codec)) + " of " + codec::nameOf(loss.codec);
   }
   return text + units + callType;
+}
+
+DictionaryAttr lossesAsAttribute(MLIRContext *context, const Verdict &verdict) {
+  Builder builder(context);
+  SmallVector<Attribute> bound;
+  for (const OutputLoss &loss : verdict.losses)
+    bound.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr("codec", builder.getStringAttr(codec::textOf(loss.codec))),
+                                   builder.getNamedAttr("factor", builder.getI64IntegerAttr(loss.factor))}));
+  return builder.getDictionaryAttr({builder.getNamedAttr("encodings", builder.getI64IntegerAttr(verdict.numEncodings)),
+                                    builder.getNamedAttr("bound", builder.getArrayAttr(bound))});
 }
 
 static ordered_json lossesToJson(const Verdict &verdict) {

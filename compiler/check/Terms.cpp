@@ -34,26 +34,34 @@ uint32_t Terms::internLoss(const Loss &loss) {
   return entry->second;
 }
 
-Terms::Id Terms::intern(const Node &node) {
-  Pair key = detail == Detail::All ? Pair{uint64_t(node.kind) << 32 | node.a, node.b} : Pair{0, node.loss};
-  auto [entry, isNew] = numbers.try_emplace(key, uint32_t(nodes.size()));
-  if (isNew)
-    nodes.push_back(node);
+Terms::Id Terms::intern(Node node, llvm::function_ref<uint32_t()> makeLoss) {
+  auto [entry, isNew] = numbers.try_emplace({uint64_t(node.kind) << 32 | node.a, node.b}, uint32_t(nodes.size()));
+  if (!isNew)
+    return entry->second;
+  node.loss = makeLoss();
+  if (detail == Detail::Losses) {
+    auto [alike, isFirst] = termsByLoss.try_emplace(node.loss, entry->second);
+    if (!isFirst)
+      return entry->second = alike->second;
+  }
+  nodes.push_back(node);
   return entry->second;
 }
 
 Terms::Id Terms::input(int64_t rank) {
   if (detail == Detail::Nothing)
     return 0;
-  uint32_t loss = codecs.isAny() ? internLoss({1, 0, true, std::vector<int64_t>(codecs.codecs.size())}) : 0;
-  return intern({inputKind, uint32_t(rank), 0, loss, nullptr});
+  return intern({inputKind, detail == Detail::All ? uint32_t(rank) : 0, 0, 0, nullptr}, [&] {
+    return codecs.isAny() ? internLoss({1, 0, true, std::vector<int64_t>(codecs.codecs.size())}) : 0;
+  });
 }
 
 Terms::Id Terms::combine(Id a, Id b) {
   if (detail == Detail::Nothing)
     return 0;
-  uint32_t loss = 0;
-  if (codecs.isAny()) {
+  return intern({combineKind, std::min(a, b), std::max(a, b), 0, nullptr}, [&] {
+    if (!codecs.isAny())
+      return uint32_t(0);
     Loss sum = lossOf(a);
     const Loss &other = lossOf(b);
     sum.numContributions += other.numContributions;
@@ -61,25 +69,25 @@ Terms::Id Terms::combine(Id a, Id b) {
     sum.isOfCallType = false;
     for (auto [factor, more] : llvm::zip_equal(sum.factors, other.factors))
       factor += more;
-    loss = internLoss(sum);
-  }
-  return intern({combineKind, std::min(a, b), std::max(a, b), loss, nullptr});
+    return internLoss(sum);
+  });
 }
 
 Terms::Id Terms::store(Id term, uint32_t number, const Place &place, Operation *op) {
   const codec::Codec &codec = codecs.codecs[number];
-  if (detail == Detail::Nothing || !codecs.isAny() || isWide(codec))
+  if (detail == Detail::Nothing || !codecs.isAny() || isWide(codec) || (number == 0 && lossOf(term).isOfCallType))
     return term;
-  Loss loss = lossOf(term);
-  if (number == 0 && loss.isOfCallType)
-    return term;
-  loss.isOfCallType = number == 0;
-  loss.factors[number] += loss.numContributions;
-  loss.numEncodings += number != 0;
   uint32_t drawn = UINT32_MAX;
   if (codec.isStochastic() && detail == Detail::All)
-    drawn = intern({placeKind + place.buffer, uint32_t(place.rank), uint32_t(place.chunk), 0, nullptr});
-  return intern({firstStoreKind + number, term, drawn, internLoss(loss), op});
+    drawn =
+        intern({placeKind + place.buffer, uint32_t(place.rank), uint32_t(place.chunk), 0, nullptr}, [] { return 0; });
+  return intern({firstStoreKind + number, term, drawn, 0, op}, [&] {
+    Loss loss = lossOf(term);
+    loss.isOfCallType = number == 0;
+    loss.factors[number] += loss.numContributions;
+    loss.numEncodings += number != 0;
+    return internLoss(loss);
+  });
 }
 
 Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
@@ -106,7 +114,7 @@ Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
     node.a = move(element, node.a, isBack);
     node.b = node.b == UINT32_MAX ? node.b : move(element, node.b, isBack);
   }
-  return moved[key] = intern(node);
+  return moved[key] = intern(node, [&] { return node.loss; });
 }
 
 Operation *Terms::lastEncoding(Id term) const {

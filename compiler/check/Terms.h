@@ -65,7 +65,8 @@ private:
     uint32_t loss;
     mlir::Operation *op;
   };
-  Id intern(const Node &node);
+  /// `makeLoss` gives the loss of a node that is new.
+  Id intern(Node node, llvm::function_ref<uint32_t()> makeLoss);
   uint32_t internLoss(const Loss &loss);
   using Pair = std::pair<uint64_t, uint64_t>;
 
@@ -75,7 +76,9 @@ private:
   std::vector<Node> nodes;
   std::vector<Loss> losses;
   std::map<Loss, uint32_t> lossNumbers;
-  llvm::DenseMap<Pair, Id> numbers, moved; // `moved`: by element and direction, and term
+  llvm::DenseMap<Pair, Id> numbers;         // by kind and `a`, and `b`
+  llvm::DenseMap<Pair, Id> moved;           // by element and direction, and term
+  llvm::DenseMap<uint32_t, Id> termsByLoss; // where nothing else counts
 };
 
 } // namespace kolo

@@ -47,6 +47,7 @@ struct OtherBits {
   int64_t rank, other, chunk; // `rank` has lost less, or as much
   Moment write, otherWrite;   // the last ones of the two ranks
   mlir::Operation *encoding;  // whose result `other` has, and `rank` has not; null: they combined in another order
+  bool isEncodedOnMost;       // more ranks have what `other` has
 };
 
 /// Where a run ended that took more than the options allow.

@@ -271,9 +271,11 @@ void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits)
   if (auto encoding = dyn_cast_or_null<MoveInterface>(bits.encoding)) {
     std::string from = nameOf(encoding.getSource()), to = nameOf(encoding.getDestination());
     message += ", which decodes '" + to + "': ";
-    if (hasSlots(encoding.getDestination()))
+    if (hasSlots(encoding.getDestination()) && bits.isEncodedOnMost)
       message += "encode '" + from + "' into scratch memory first, send that, and ";
-    message += "copy what was sent, '" + to + "', not what it was made from, '" + from + "'";
+    message += bits.isEncodedOnMost
+                   ? "copy what was sent, '" + to + "', not what it was made from, '" + from + "'"
+                   : "copy what it was made from, '" + from + "', there too, which is what most ranks have";
   } else {
     message += ": the two combine in different orders";
     other = interleaving.opAt(bits.otherWrite);

@@ -52,6 +52,8 @@ struct FuseDivision : impl::FuseDivisionBase<FuseDivision> {
   using FuseDivisionBase::FuseDivisionBase;
 
   void runOnOperation() override {
+    if (findCoded(getOperation())) // an average is divided after the last rounding
+      return;
     size_t numSums = sumsOf(getOperation()).size();
     if (!divisionOf(getOperation()) || numSums == 0)
       return;

@@ -1,5 +1,6 @@
 // The manifest of a plugin: see runtime/README.md for the fields that a loader reads.
 #include "compiler/SourceLine.h"
+#include "compiler/check/ShowVerdict.h"
 #include "ir/Kolo.h"
 #include "targets/Elements.h"
 #include "targets/package/Internal.h"
@@ -35,6 +36,26 @@ static ordered_json describeProofs(ProgramOp program) {
   return result;
 }
 
+/// What CheckProgram left of the error of each proved mesh, if any encoding loses something.
+static ordered_json describeLosses(ProgramOp program) {
+  ordered_json result = ordered_json::array();
+  auto losses = program->getAttrOfType<ArrayAttr>(lossyAttrName);
+  std::optional<ArrayAttr> proofs = program.getProved();
+  if (!losses || !proofs)
+    return result;
+  for (auto [proof, loss] : llvm::zip_equal(proofs->getAsRange<ProofAttr>(), losses.getAsRange<DictionaryAttr>())) {
+    int64_t encodings = loss.getAs<IntegerAttr>("encodings").getInt();
+    if (encodings == 0)
+      continue;
+    ordered_json bound = ordered_json::array();
+    for (auto entry : loss.getAs<ArrayAttr>("bound").getAsRange<DictionaryAttr>())
+      bound.push_back(
+          {{"codec", entry.getAs<StringAttr>("codec").str()}, {"factor", entry.getAs<IntegerAttr>("factor").getInt()}});
+    result.push_back({{"mesh", toVector(proof.getMesh())}, {"encodings", encodings}, {"bound", bound}});
+  }
+  return result;
+}
+
 /// The caller's buffers that peers read or write.
 static ordered_json namesOfShared(ProgramOp program) {
   bool isShared[2] = {};
@@ -66,6 +87,7 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
     result["meshes"].push_back(toVector(mesh));
   result["proved"] = describeProofs(program);
   result["unproved"] = program.getUnproved();
+  result["lossy"] = describeLosses(program);
   result["semaphores"] = int64_t(program.getSemaphores());
   bool reduces = false;
   program.walk([&](ChannelReduceOp) { reduces = true; });

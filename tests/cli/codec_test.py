@@ -120,6 +120,14 @@ class Checks(ToolTest):
         self.assertEqual(found["lossy"], {"isExact": True, "encodings": 0, "bound": [], "callTypeFactor": 0})
         self.assertEqual(found["properties"]["V11"]["state"], "proved")
 
+    def test_the_program_carries_its_bound(self):
+        text = self.succeeds("compile", "quantisedTwoShotAllReduce", "--mesh", "rank=4", "--emit", "channel")
+        self.assertIn('lossy = [{bound = [{codec = "none", factor = 4 : i64}, {codec = "i8 per 256 scale f32 fit", '
+                      "factor = 7 : i64}], encodings = 2 : i64}]", text)
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", "exact.so")
+        [program] = json.loads(self.succeeds("inspect", "exact.so", "--json"))["programs"]
+        self.assertEqual(program["lossy"], [])
+
     def test_an_owner_that_keeps_its_unrounded_value_is_refused(self):
         line = len(ALL_REDUCE.split("c.copy(packed, out);")[0].splitlines())
         right = self.check(ALL_REDUCE)
@@ -134,14 +142,17 @@ class Checks(ToolTest):
         self.assertIn("(V11: same bits; mesh rank=4)", compiled.err)
         self.assertNotIn("mine.so", self.listing())
 
-    def test_so_is_an_owner_that_rounds_once_more(self):
-        more = of_owner("c.copy(sum[me], again[me]);\n  c.copy(again[me], wide[me]);\n  c.copy(wide[me], twice[me]);"
-                        "\n  c.copy(twice[me], out[me]);")
-        buffers = "".join(f'  Buffer {name} = c.scratch("{name}", out).as({codec});\n' for name, codec in
-                          (("again", "int8(256)"), ("wide", "f32()"), ("twice", "int8(256)")))
-        outcome = self.check(more.replace("  c.copy(in[me], sum[me]);\n", buffers + "  c.copy(in[me], sum[me]);\n"))
+    def test_one_encoding_more_is_in_the_bound_and_refused_of_the_owner_alone(self):
+        buffers = "".join(f'  Buffer {name} = c.scratch("{name}", out).as({codec});\n'
+                          for name, codec in (("wide", "f32()"), ("twice", "int8(256)")))
+        begin = "  c.copy(in[me], sum[me]);\n"
+        again = "c.copy(packed, wide);\n  c.copy(wide, twice);\n  c.copy(twice, out);"
+        outcome = self.check(ALL_REDUCE.replace(begin, buffers + begin).replace("c.copy(packed, out);", again))
+        self.assertIn(" 3 encodings; |error| <= 11 u A, ", outcome.out)
+        owner = of_owner("c.copy(packed[me], wide[me]);\n  c.copy(wide[me], twice[me]);\n  c.copy(twice[me], out[me]);")
+        outcome = self.check(owner.replace(begin, buffers + begin))
         self.assertEqual(outcome.code, 1, str(outcome))
-        self.assertIn("copy what was sent, 'twice', not what it was made from, 'wide'", outcome.out)
+        self.assertIn("which decodes 'twice': copy what it was made from, 'wide', there too, which is what most ranks have", outcome.out)
 
     def test_ranks_that_combine_decoded_values_in_different_orders_are_refused(self):
         self.assertEqual(self.check(ONE_SHOT.replace("FIRST", "0")).code, 0)
