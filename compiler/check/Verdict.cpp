@@ -262,6 +262,27 @@ void ProgramCheck::explainOutput(const WrongOutput &wrong) {
   refuted.chunk = chunk;
 }
 
+/// The op of a rank's last write of an output chunk. A division is none of the author's statements: then of its last
+/// move there before, if it made one.
+static Operation *writerOf(const Tracer &tracer, const TracedGroup &traced, const OtherBits &bits) {
+  Operation *op = Interleaving(tracer, traced).opAt(bits.write);
+  if (!isa_and_nonnull<DivideOp>(op))
+    return op;
+  uint32_t output = *tracer.bufferOf(BufferRole::Output);
+  int64_t chunk = traced.group.moveChunkBack(bits.rank, output, bits.chunk);
+  const Trace &trace = traced.traces[traced.group.orbitOf(bits.rank)];
+  std::vector<int32_t> chunks;
+  for (const Event &event : llvm::reverse(trace.events)) {
+    const OpInfo &info = tracer.program().ops[event.op];
+    if (!info.isMove() || event.kind == EventKind::Put || event.destination.buffer != output)
+      continue;
+    expandBox(trace, event.destination, tracer.grids()[output], chunks);
+    if (llvm::is_contained(chunks, chunk))
+      return info.op;
+  }
+  return op;
+}
+
 /// Names what the rank that lost less wrote, and the statement that encodes what the other rank has.
 void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits) {
   Interleaving interleaving(tracer, traced);
@@ -280,7 +301,7 @@ void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits)
     message += ": the two combine in different orders";
     other = interleaving.opAt(bits.otherWrite);
   }
-  Refutation &refuted = refute(Property::SameBits, std::move(message), interleaving.opAt(bits.write));
+  Refutation &refuted = refute(Property::SameBits, std::move(message), writerOf(tracer, traced, bits));
   refuted.otherOp = other;
   if (other)
     refuted.other = other->getLoc();
