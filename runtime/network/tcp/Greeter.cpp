@@ -250,7 +250,7 @@ Status Greeter::missing() const {
   std::string ranks;
   int first = -1;
   for (uint32_t peer = 0; peer < self.numRanks; ++peer) {
-    auto begin = met.begin() + static_cast<std::ptrdiff_t>(peer * self.numConnections);
+    auto begin = met.begin() + static_cast<std::ptrdiff_t>(peer) * self.numConnections;
     if (peer == self.rank || std::none_of(begin, begin + self.numConnections, [](auto &one) { return !one; }))
       continue;
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", peer);
