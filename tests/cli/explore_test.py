@@ -69,7 +69,7 @@ class Explore(ToolTest):
             for row in found["frontier"]:
                 for ranked in row["ranked"]:
                     self.assertGreaterEqual(ranked["seconds"], row["boundSeconds"] * 0.999)
-                self.assertRegex(row["ranked"][0]["name"], "^(frontier|rail)")
+                self.assertRegex(row["ranked"][0]["name"], "^frontier")
 
     def test_comes_near_the_bound_of_a_reduction_on_one_frontier_node(self):
         found = json.loads(self.succeeds("explore", "reduce_scatter", "--machine", "frontier", "--bytes", "1G", "--json", "-"))
