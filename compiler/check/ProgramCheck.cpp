@@ -1,0 +1,293 @@
+// One run of the checker. See ProgramCheck.h.
+#include "compiler/check/ProgramCheck.h"
+#include "compiler/check/Interleaving.h"
+#include "compiler/model/Unfold.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace kolo {
+
+static constexpr size_t maxStepsShown = 16;
+
+static std::string nameOf(Value buffer) { return buffer.getDefiningOp<BufferOp>().getName().str(); }
+
+Refutation &ProgramCheck::refute(Property property, std::string message, Operation *op) {
+  Refutation result{property, std::move(message), op ? op->getLoc() : Location(tracer.program().program.getLoc()), {}};
+  result.op = op;
+  result.mesh.assign(tracer.mesh().begin(), tracer.mesh().end());
+  result.root = tracer.rootNumber();
+  result.isInPlace = isInPlace;
+  return refutation.emplace(std::move(result));
+}
+
+std::string ProgramCheck::describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const {
+  std::string text;
+  for (int32_t extent : llvm::reverse(tracer.grids()[buffer].extents)) {
+    text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
+    chunk /= extent;
+  }
+  return "chunk [" + text + "] of '" + tracer.program().buffers[buffer].name + "' on rank " + std::to_string(owner);
+}
+
+bool ProgramCheck::isTooLarge(Verdict &verdict) {
+  if (tracer.bufferOfTooManyChunks) {
+    verdict.tooLarge = "has too many chunks of '" + *tracer.bufferOfTooManyChunks + "' to number them in 31 bits";
+    return true;
+  }
+  tracer.maxLines = options.maxWork;
+  tracer.maxEvents = std::max<int64_t>(options.prefersSmallMeshes ? options.maxWork / tracer.numRanks()
+                                                                  : options.maxChunkBytes() / int64_t(sizeof(Event)),
+                                       1);
+  if (!options.prefersSmallMeshes)
+    return false;
+  // An estimate, from one rank's trace.
+  Trace trace;
+  tracer.run(0, trace);
+  if (tracer.isTooLong || tracer.isMoreThanAllowed(double(tracer.numLinesRun) * double(tracer.numRanks() - 1)))
+    verdict.tooLarge = needsMoreSteps();
+  tracer.maxLines = INT64_MAX;
+  return verdict.tooLarge.has_value();
+}
+
+bool ProgramCheck::checkBalance(const TracedGroup &traced) {
+  const RankGroup &group = traced.group;
+  struct Ends {
+    int64_t numSignals = 0, numWaits = 0;
+    Operation *op = nullptr;
+    int64_t from = 0, to = 0;
+  };
+  std::map<std::tuple<int32_t, int64_t, int64_t>, Ends>
+      channels; // semaphore, sender, receiver, moved to a representative
+  for (auto [orbit, trace] : llvm::enumerate(traced.traces)) {
+    int64_t rank = group.representatives()[orbit];
+    for (const Event &event : trace.events) {
+      if (event.kind != EventKind::Signal && event.kind != EventKind::Wait)
+        continue;
+      bool isSignal = event.kind == EventKind::Signal;
+      int64_t sender = isSignal ? rank : event.peer, receiver = isSignal ? event.peer : rank;
+      Ends &ends =
+          channels[{event.semaphore, group.representatives()[group.orbitOf(sender)], group.moveBack(sender, receiver)}];
+      ++(isSignal ? ends.numSignals : ends.numWaits);
+      ends.op = tracer.program().ops[event.op].op;
+      ends.from = sender;
+      ends.to = receiver;
+    }
+  }
+  for (const auto &[key, ends] : channels)
+    if (ends.numSignals != ends.numWaits) {
+      Refutation &unbalanced =
+          refute(Property::Balance,
+                 "rank " + std::to_string(ends.from) + " signals semaphore " + std::to_string(std::get<0>(key)) +
+                     " of rank " + std::to_string(ends.to) + " " + std::to_string(ends.numSignals) +
+                     " times in a call, which waits " + std::to_string(ends.numWaits) + " times",
+                 ends.op);
+      unbalanced.ranks = {ends.from, ends.to};
+      return false;
+    }
+  return true;
+}
+
+void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts) {
+  Interleaving interleaving(tracer, traced);
+  const Conflict *shortest = nullptr;
+  uint64_t size = UINT64_MAX;
+  for (const Conflict &conflict : ArrayRef(conflicts).take_front(options.wantSteps ? 64 : 1)) {
+    std::optional<uint64_t> past = options.wantSteps ? interleaving.pastSize(conflict.earlier, conflict.later) : 0;
+    if (shortest && past.value_or(UINT64_MAX) >= size)
+      continue;
+    size = past.value_or(UINT64_MAX);
+    shortest = &conflict;
+    if (!past) // so are the others, in such a program
+      break;
+  }
+  const Moment &a = shortest->earlier, &b = shortest->later;
+  Operation *opA = interleaving.opAt(a), *opB = interleaving.opAt(b);
+  bool isAcrossCalls = !opA || !opB || interleaving.callOf(a) != interleaving.callOf(b);
+  Property property = shortest->isOrderedByPuts ? Property::PutOrder
+                      : isAcrossCalls           ? Property::Invocations
+                                                : Property::Race;
+  auto describe = [&](const Moment &moment, bool isWrite) {
+    Operation *op = interleaving.opAt(moment);
+    std::string text =
+        op ? "rank " + std::to_string(moment.rank) + " " + interleaving.describe(moment)
+           : "the application of rank " + std::to_string(moment.rank) + (isWrite ? " writes it" : " reads it");
+    if (op)
+      text += isWrite ? ", which writes it" : ", which reads it";
+    return text + " (" + ordinal(interleaving.callOf(moment)) + " call)";
+  };
+  std::string chunk = describeChunk(shortest->owner, shortest->buffer, shortest->chunk);
+  std::string message = "nothing orders two accesses to " + chunk + ": " + describe(a, shortest->isEarlierWrite) +
+                        "; " + describe(b, shortest->isLaterWrite);
+  if (shortest->isOrderedByPuts)
+    message += "; " + options.transport.reason;
+  Refutation &refuted = refute(property, std::move(message), opB ? opB : opA);
+  refuted.otherOp = opB ? opA : nullptr;
+  if (refuted.otherOp)
+    refuted.other = refuted.otherOp->getLoc();
+  refuted.ranks = {a.rank, b.rank};
+  refuted.chunk = chunk;
+  if (!options.wantSteps)
+    return;
+  std::optional<std::vector<Step>> past = interleaving.past(a, b, maxStepsShown);
+  refuted.steps = past.value_or(std::vector<Step>());
+  std::string before =
+      past ? "" : "(after more than " + std::to_string(Interleaving::mostSteps) + " steps, which are left out) ";
+  for (const auto &[moment, isWrite] : {std::pair(a, shortest->isEarlierWrite), std::pair(b, shortest->isLaterWrite)}) {
+    Operation *op = interleaving.opAt(moment);
+    refuted.steps.push_back({moment.rank, interleaving.callOf(moment),
+                             std::exchange(before, "") + interleaving.describe(moment) +
+                                 (op ? isWrite ? ", writing " + chunk : ", reading " + chunk : ""),
+                             op ? op->getLoc() : refuted.loc});
+  }
+}
+
+void ProgramCheck::explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked) {
+  Interleaving interleaving(tracer, traced);
+  const Blocked &first = blocked.front();
+  Operation *op = interleaving.opAt(first.moment);
+  Refutation &refuted = refute(
+      Property::Deadlock,
+      "rank " + std::to_string(first.moment.rank) + " waits for ever: it " + interleaving.describe(first.moment) +
+          (!first.numSignals ? ", of which nobody puts some"
+                             : ", which sends " + std::to_string(*first.numSignals) +
+                                   (*first.numSignals == 1 ? " signal" : " signals") + " until it waits itself"),
+      op);
+  for (const Blocked &each : ArrayRef(blocked).take_front(maxStepsShown)) {
+    refuted.ranks.push_back(each.moment.rank);
+    refuted.steps.push_back({each.moment.rank, interleaving.callOf(each.moment),
+                             "waits for ever: " + interleaving.describe(each.moment),
+                             interleaving.opAt(each.moment)->getLoc()});
+  }
+}
+
+void ProgramCheck::explainOutput(const WrongOutput &wrong) {
+  uint32_t output = *tracer.bufferOf(BufferRole::Output);
+  std::string chunk = describeChunk(wrong.rank, output, wrong.chunk);
+  Refutation &refuted =
+      refute(Property::Result, chunk + " ends as " + wrong.held + " instead of " + wrong.wanted, wrong.op);
+  refuted.ranks = {wrong.rank};
+  refuted.chunk = chunk;
+}
+
+/// The op of a rank's last write of an output chunk. A division is none of the author's statements: then of its last
+/// move there before, if it made one.
+static Operation *writerOf(const Tracer &tracer, const TracedGroup &traced, const OtherBits &bits) {
+  Operation *op = Interleaving(tracer, traced).opAt(bits.write);
+  if (!isa_and_nonnull<DivideOp>(op))
+    return op;
+  uint32_t output = *tracer.bufferOf(BufferRole::Output);
+  int64_t chunk = traced.group.moveChunkBack(bits.rank, output, bits.chunk);
+  const Trace &trace = traced.traces[traced.group.orbitOf(bits.rank)];
+  std::vector<int32_t> chunks;
+  for (const Event &event : llvm::reverse(trace.events)) {
+    const OpInfo &info = tracer.program().ops[event.op];
+    if (!info.isMove() || event.kind == EventKind::Put || event.destination.buffer != output)
+      continue;
+    expandBox(trace, event.destination, tracer.grids()[output], chunks);
+    if (llvm::is_contained(chunks, chunk))
+      return info.op;
+  }
+  return op;
+}
+
+/// Names what the rank that lost less wrote, and the statement that encodes what the other rank has.
+void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits) {
+  Interleaving interleaving(tracer, traced);
+  std::string chunk = describeChunk(bits.rank, *tracer.bufferOf(BufferRole::Output), bits.chunk);
+  std::string message = chunk + " has other bits than on rank " + std::to_string(bits.other);
+  Operation *other = bits.encoding;
+  if (auto encoding = dyn_cast_or_null<MoveInterface>(bits.encoding)) {
+    std::string from = nameOf(encoding.getSource()), to = nameOf(encoding.getDestination());
+    message += ", which decodes '" + to + "': ";
+    if (hasSlots(encoding.getDestination()) && bits.isEncodedOnMost)
+      message += "encode '" + from + "' into scratch memory first, send that, and ";
+    message += bits.isEncodedOnMost
+                   ? "copy what was sent, '" + to + "', not what it was made from, '" + from + "'"
+                   : "copy what it was made from, '" + from + "', there too, which is what most ranks have";
+  } else {
+    message += ": the two combine in different orders";
+    other = interleaving.opAt(bits.otherWrite);
+  }
+  Refutation &refuted = refute(Property::SameBits, std::move(message), writerOf(tracer, traced, bits));
+  refuted.otherOp = other;
+  if (other)
+    refuted.other = other->getLoc();
+  refuted.ranks = {bits.rank, bits.other};
+  refuted.chunk = chunk;
+}
+
+void ProgramCheck::explain(const TracedGroup &traced, const VectorClockResult &result) {
+  if (!result.blocked.empty())
+    return explainDeadlock(traced, result.blocked);
+  if (!result.conflicts.empty())
+    return explainConflict(traced, result.conflicts);
+  if (result.wrongOutput)
+    return explainOutput(*result.wrongOutput);
+  // Of an exact program, only roundings of sums differ, and of integers there are none.
+  if (result.otherBits && options.followsCodecs && findCoded(tracer.program().program))
+    explainBits(traced, *result.otherBits);
+}
+
+void ProgramCheck::run(Verdict &verdict) {
+  if (!tracer.mistake && isTooLarge(verdict))
+    return;
+  std::optional<TracedGroup> traced =
+      tracer.mistake ? std::nullopt : traceAll(tracer, options.maxChunkBytes(), /*mayReorder=*/true);
+  if (tracer.mistake) {
+    Refutation &refuted =
+        refute(Property::Bounds, tracer.mistake->message,
+               tracer.mistake->op == UINT32_MAX ? nullptr : tracer.program().ops[tracer.mistake->op].op);
+    refuted.loc = tracer.mistake->loc;
+    refuted.ranks = {tracer.mistake->rank};
+  } else if (!traced) {
+    verdict.tooLarge = tracer.isTooLong ? needsMoreSteps() : needsMoreMemory();
+    return;
+  } else if (checkBalance(*traced)) {
+    follow(*traced, verdict);
+  }
+  verdict.refutation = std::move(refutation);
+}
+
+/// Follows one rank of every orbit through its calls.
+void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
+  if (options.prefersSmallMeshes && VectorClockRun::isTooLarge(tracer, traced, options)) {
+    verdict.tooLarge = needsMoreMemory();
+    return;
+  }
+  VectorClockResult result = VectorClockRun(tracer, traced, options).run();
+  verdict.share = std::max({verdict.share, result.share, double(tracer.numLinesRun) / double(options.maxWork)});
+  if (result.ended) {
+    verdict.tooLarge = describe(*result.ended, traced);
+    result.wrongOutput.reset(); // what chunks hold was lost
+  }
+  explain(traced, result);
+  if (result.ranksAgreeBitwise) {
+    verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
+    verdict.bitsCheckedOn.assign(tracer.mesh().begin(), tracer.mesh().end());
+  }
+  verdict.add(result.losses, result.numEncodings);
+}
+
+std::string ProgramCheck::needsMoreSteps() const {
+  bool isEstimate = tracer.numLinesNeeded > double(options.maxWork);
+  auto needed = int64_t(std::min(isEstimate ? tracer.numLinesNeeded : double(tracer.numLinesRun), 1e18));
+  return "needs " + std::to_string(needed) + (isEstimate ? " steps" : " steps or more") +
+         " to be followed on all ranks, " + std::to_string(options.maxWork) + " are allowed; --budget raises that";
+}
+
+std::string ProgramCheck::needsMoreMemory() const {
+  return "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks and chunks; --budget raises that";
+}
+
+std::string ProgramCheck::describe(const EndedEarly &ended, const TracedGroup &traced) const {
+  Interleaving interleaving(tracer, traced);
+  auto wanted = int64_t(std::min(ended.share * double(options.maxBytes) * 1.1, double(largestBudget)));
+  return "took all of its budget for " + std::to_string(ended.numSteps) + " of " + std::to_string(ended.numInAll) +
+         " steps, and ended where rank " + std::to_string(ended.moment.rank) + " " +
+         interleaving.describe(ended.moment) + " (" + ordinal(interleaving.callOf(ended.moment)) +
+         " call); all steps would take about --budget " + std::to_string(wanted);
+}
+
+} // namespace kolo

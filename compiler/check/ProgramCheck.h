@@ -1,0 +1,38 @@
+// The checker's verdict on one mesh and one root.
+#pragma once
+
+#include "compiler/check/VectorClockRun.h"
+#include "compiler/check/Verdict.h"
+
+namespace kolo {
+
+/// One run: one mesh, one root, in place or not.
+class ProgramCheck {
+public:
+  ProgramCheck(Code &code, llvm::ArrayRef<int64_t> mesh, int64_t root, bool isInPlace, const CheckOptions &options)
+      : tracer(code, mesh, root, isInPlace), options(options), isInPlace(isInPlace) {}
+
+  void run(Verdict &verdict);
+
+private:
+  bool isTooLarge(Verdict &verdict);
+  bool checkBalance(const TracedGroup &traced);
+  void follow(const TracedGroup &traced, Verdict &verdict);
+  std::string needsMoreSteps() const;
+  std::string needsMoreMemory() const;
+  std::string describe(const EndedEarly &ended, const TracedGroup &traced) const;
+  void explain(const TracedGroup &traced, const VectorClockResult &result);
+  void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
+  void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
+  void explainOutput(const WrongOutput &wrong);
+  void explainBits(const TracedGroup &traced, const OtherBits &bits);
+  std::string describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const;
+  Refutation &refute(Property property, std::string message, mlir::Operation *op);
+
+  Tracer tracer;
+  const CheckOptions &options;
+  bool isInPlace;
+  std::optional<Refutation> refutation;
+};
+
+} // namespace kolo
