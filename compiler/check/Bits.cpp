@@ -21,9 +21,9 @@ void VectorClockRun::convert(const Event &event, int64_t sourceOwner, int64_t de
   bool isSlot = tracer.grids()[from].isSlots; // whose places are no elements of a buffer
   uint32_t drawn = isSlot ? to : from;
   for (auto [source, destination] : llvm::zip_equal(sourceChunks, destinationChunks)) {
-    Terms::Place place{holder, drawn, group.moveChunkBack(destinationOwner, drawn, isSlot ? destination : source)};
+    Terms::Origin origin{holder, drawn, group.moveChunkBack(destinationOwner, drawn, isSlot ? destination : source)};
     Cell &cell = cellOf(destinationOwner, to, destination, event.part);
-    cell.content = contents.store(cell.content, codecs.ofBuffer[to], place, tracer.program().ops[event.op].op);
+    cell.content = contents.store(cell.content, codecs.ofBuffer[to], origin, tracer.program().ops[event.op].op);
   }
 }
 

@@ -108,11 +108,11 @@ Contents::Id Contents::divide(Id a, Operation *op) {
   return intern(node);
 }
 
-Contents::Id Contents::store(Id a, uint32_t codec, const Terms::Place &place, Operation *op) {
+Contents::Id Contents::store(Id a, uint32_t codec, const Terms::Origin &origin, Operation *op) {
   Node node = nodes[a];
   if (node.call < 0)
     return a;
-  node.term = terms.store(node.term, codec, place, op);
+  node.term = terms.store(node.term, codec, origin, op);
   return intern(node);
 }
 

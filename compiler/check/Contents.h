@@ -49,7 +49,7 @@ public:
   Id combine(Id a, Id b, mlir::Operation *op);
   Id divide(Id a, mlir::Operation *op);
   /// The content, stored by the codec with this number.
-  Id store(Id a, uint32_t codec, const Terms::Place &place, mlir::Operation *op);
+  Id store(Id a, uint32_t codec, const Terms::Origin &origin, mlir::Operation *op);
   /// The content of a slot, moved to the chunk with this number in its block. A mistake if it came from a chunk of
   /// another number, which may be longer.
   Id leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, mlir::Operation *op);

@@ -73,14 +73,14 @@ Terms::Id Terms::combine(Id a, Id b) {
   });
 }
 
-Terms::Id Terms::store(Id term, uint32_t number, const Place &place, Operation *op) {
+Terms::Id Terms::store(Id term, uint32_t number, const Origin &origin, Operation *op) {
   const codec::Codec &codec = codecs.codecs[number];
   if (detail == Detail::Nothing || !codecs.isAny() || isWide(codec) || (number == 0 && lossOf(term).isOfCallType))
     return term;
   uint32_t drawn = UINT32_MAX;
   if (codec.isStochastic() && detail == Detail::All)
-    drawn =
-        intern({placeKind + place.buffer, uint32_t(place.rank), uint32_t(place.chunk), 0, nullptr}, [] { return 0; });
+    drawn = intern({originKind + origin.buffer, uint32_t(origin.rank), uint32_t(origin.chunk), 0, nullptr},
+                   [] { return 0; });
   return intern({firstStoreKind + number, term, drawn, 0, op}, [&] {
     Loss loss = lossOf(term);
     loss.isOfCallType = number == 0;
@@ -106,8 +106,8 @@ Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
     uint32_t a = move(element, node.a, isBack), b = move(element, node.b, isBack);
     node.a = std::min(a, b);
     node.b = std::max(a, b);
-  } else if (node.kind >= placeKind) {
-    uint32_t buffer = node.kind - placeKind;
+  } else if (node.kind >= originKind) {
+    uint32_t buffer = node.kind - originKind;
     node.a = moveRank(node.a);
     node.b = uint32_t(isBack ? group.moveChunkBack(element, buffer, node.b) : group.moveChunk(element, buffer, node.b));
   } else {
@@ -120,7 +120,7 @@ Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
 Operation *Terms::lastEncoding(Id term) const {
   while (nodes[term].kind == firstStoreKind)
     term = nodes[term].a;
-  bool isEncoded = nodes[term].kind > firstStoreKind && nodes[term].kind < placeKind;
+  bool isEncoded = nodes[term].kind > firstStoreKind && nodes[term].kind < originKind;
   return isEncoded ? nodes[term].op : nullptr;
 }
 

@@ -41,14 +41,14 @@ public:
   Id input(int64_t rank);
   /// The sum of two, in f32 or in the call's type. Operands have no order: sums commute bitwise.
   Id combine(Id a, Id b);
-  /// An element of a buffer, for stochastic codecs, which draw by rank and place.
-  struct Place {
+  /// An element of a buffer, for stochastic codecs, which draw by where it is.
+  struct Origin {
     int64_t rank;
     uint32_t buffer;
     int64_t chunk;
   };
   /// The term, stored by the codec with this number. `op` stores it.
-  Id store(Id term, uint32_t codec, const Place &place, mlir::Operation *op);
+  Id store(Id term, uint32_t codec, const Origin &origin, mlir::Operation *op);
   /// The same term after an element of the group, or its inverse, has moved all ranks.
   Id move(int64_t element, Id term, bool isBack);
 
@@ -58,9 +58,9 @@ public:
   int64_t numBytes() const { return int64_t(nodes.size()) * int64_t(4 * sizeof(Node)); } // maps included
 
 private:
-  static constexpr uint32_t inputKind = 0, combineKind = 1, firstStoreKind = 2, placeKind = 1u << 31;
+  static constexpr uint32_t inputKind = 0, combineKind = 1, firstStoreKind = 2, originKind = 1u << 31;
   struct Node {
-    uint32_t kind; // a kind above; firstStoreKind + the number of a codec; placeKind + the number of a buffer
+    uint32_t kind; // a kind above; firstStoreKind + the number of a codec; originKind + the number of a buffer
     uint32_t a, b; // input: a rank; store: a term and, if stochastic, a place; a place: rank and chunk
     uint32_t loss;
     mlir::Operation *op;

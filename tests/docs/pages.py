@@ -8,10 +8,8 @@ SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 
 # Folders with a README.
 FOLDERS = ["algorithms", "bench", "bench/results", "codec", "compiler", "compiler/check", "compiler/cost", "compiler/explore",
-           "compiler/export", "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime", "targets",
-           "tests/gpu", "tests/mutation"]
-           "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime", "runtime/network",
-           "targets", "tests/gpu", "tests/mutation"]
+           "compiler/export", "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime",
+           "runtime/network", "targets", "tests/gpu", "tests/mutation"]
 FOLDERS += [door for door in ["runtime/mpi", "runtime/torch"] if (SOURCE / door).exists()]  # may be left out
 
 ALL = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md")),
