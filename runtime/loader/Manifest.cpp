@@ -60,6 +60,21 @@ void readProofs(ManifestReader &reader, const json &object, const std::string &p
   program.isUnproved = reader.boolean(object, "unproved", path);
 }
 
+void readLosses(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+  int index = 0;
+  for (const json &entry : reader.array(object, "lossy", path)) {
+    std::string at = fmt::format("{}lossy[{}].", path, index++);
+    Loss &loss = program.lossy.emplace_back();
+    loss.mesh = readSizes(reader, reader.array(entry, "mesh", at), at + "mesh", program);
+    loss.encodings = reader.count(entry, "encodings", at);
+    int number = 0;
+    for (const json &term : reader.array(entry, "bound", at)) {
+      std::string inBound = fmt::format("{}bound[{}].", at, number++);
+      loss.bound.push_back({reader.text(term, "codec", inBound), reader.count(term, "factor", inBound)});
+    }
+  }
+}
+
 void readStatements(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
   int index = 0;
   for (const json &entry : reader.array(object, "statements", path)) {
@@ -97,6 +112,7 @@ ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::s
     reader.fail(path + "collective", "names no collective");
   readDims(reader, object, path, program);
   readProofs(reader, object, path, program);
+  readLosses(reader, object, path, program);
   program.numSemaphores = reader.integer(object, "semaphores", path);
   if (program.numSemaphores > mostSemaphores)
     reader.fail(path + "semaphores", "is out of range");

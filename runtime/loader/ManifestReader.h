@@ -63,6 +63,14 @@ public:
     }
     return static_cast<int>(wide);
   }
+  /// A number of 64 bits that is not negative.
+  int64_t count(const json &object, const char *name, const std::string &path) {
+    const json &value = field(object, name, path, json::value_t::number_integer);
+    int64_t number = value.is_number_integer() ? value.get<int64_t>() : 0;
+    if (number < 0)
+      fail(path + name, "is out of range");
+    return number;
+  }
   const json &array(const json &object, const char *name, const std::string &path) {
     return field(object, name, path, json::value_t::array);
   }

@@ -13,7 +13,7 @@ VARIANTS = [  # profile, flags
 # What cannot be said in XML for RCCL: patterns of the algorithm's name, of its flags, and of the refusal.
 REFUSED = [
     (r"^(quantised|hybrid)", "", "RCCL knows no codec"),
-    (r"^bruckAllToAll$", "--in-place", "bruckAllToAll overwrites input that it still needs"),
+    (r"^(bruckAllToAll|orderedAllReduce)$", "--in-place", "overwrites input that it still needs"),
 ]
 
 

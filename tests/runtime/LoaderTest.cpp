@@ -56,7 +56,7 @@ protected:
 TEST_F(Loader, AGoodPluginTellsWhatItsManifestSays) {
   auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
   ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
-  EXPECT_EQ(plugin->programs().size(), 7u);
+  EXPECT_EQ(plugin->programs().size(), 8u);
   const ProgramInfo *ring = plugin->findProgram("ringAllGather");
   ASSERT_NE(ring, nullptr);
   EXPECT_EQ(ring->collective, CollectiveKind::AllGather);
@@ -246,5 +246,5 @@ TEST_F(Loader, AManifestThatDisagreesWithTheCodeIsRefused) {
   EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "'other' in its manifest"), "");
   changed = json::parse(manifest);
   changed["programs"].erase(5);
-  EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "6 programs, its code 7"), "");
+  EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "7 programs, its code 8"), "");
 }

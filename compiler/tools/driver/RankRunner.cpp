@@ -266,11 +266,13 @@ void runThreads(const RankJob &job, const TaggedData &data, const SharedReports 
 [[noreturn]] void runChild(const RankJob &job, const TaggedData &data, const SharedReports &reports,
                            const runtime::ForkedRanks &simulated, int rank) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto communicator = Communicator::createForked(simulated, rank, job.options);
-  if (communicator.isOk())
-    RankMain(job, data, reports, *communicator).run();
-  else
-    reports.report(size_t(rank)).finish(int(communicator.status().code()), communicator.status().message());
+  {
+    auto communicator = Communicator::createForked(simulated, rank, job.options);
+    if (communicator.isOk())
+      RankMain(job, data, reports, *communicator).run();
+    else
+      reports.report(size_t(rank)).finish(int(communicator.status().code()), communicator.status().message());
+  } // it leaves before its process ends: a rank that only ends is lost to the others
   std::_Exit(0);
 }
 

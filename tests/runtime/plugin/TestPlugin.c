@@ -181,7 +181,7 @@ static int32_t hang(In in) {
 
 /* Rank 0 waits for a packet that nobody sends; the others have nothing to do. */
 static int32_t awaitNothing(In in) {
-  static const uint64_t packet = 0;
+  static const uint64_t packet = UINT64_MAX; /* of no call */
   return selfRank(in) == 0 ? in->services->awaitPacket((KoloInvocation *)in, &packet, 0) : 0;
 }
 

@@ -34,6 +34,20 @@ struct Proof {
   std::vector<int64_t> on; // the mesh that the checker ran: the same one, or a smaller one of the same kind
 };
 
+/// What encodings with a codec add to an error: `factor` times the codec's own worst error, in units of the largest
+/// magnitude of the element's block over all ranks.
+struct CodecLoss {
+  std::string codec; // "none": the call's type
+  int64_t factor = 0;
+};
+
+/// How far results on a mesh may be from exact ones: at most the sum of all that `bound` names.
+struct Loss {
+  std::vector<int64_t> mesh;
+  int64_t encodings = 0; // on the longest path from an input to an output
+  std::vector<CodecLoss> bound;
+};
+
 /// One collective of a plugin, as its manifest describes it.
 struct ProgramInfo {
   std::string name;
@@ -43,6 +57,7 @@ struct ProgramInfo {
   std::vector<std::vector<int64_t>> meshes; // the dimension sizes it was compiled for
   std::vector<Proof> proved;                // for every mesh of `meshes` that is proved
   bool isUnproved = false;                  // compiled with --unproved: runs on meshes that are not proved, too
+  std::vector<Loss> lossy;                  // for every proved mesh, if results are not exact; else empty
   int numSemaphores = 0;
   bool reduces = false;
   bool enters = false;      // the proof needs an entry barrier: no rank starts before all ranks have entered the call
