@@ -146,26 +146,35 @@ bool StatementMoves::executeBody(IndexEvaluator &evaluator, bool &isFailed, doub
   return true;
 }
 
+namespace {
+
+/// Coordinates of a sender's receivers along a dimension: `count` of them, one after the other, around the extent.
+struct Targets {
+  int64_t first, count, extent;
+
+  int64_t operator[](int64_t number) const { return (first + number) % extent; }
+};
+
+} // namespace
+
 /// The coordinates that a step leads to; of a dimension that is counted: one of them.
-static SmallVector<int64_t> targetsOf(const DimStep &step, int64_t coordinate, int64_t size, bool isCounted) {
+static Targets targetsOf(const DimStep &step, int64_t coordinate, int64_t size, bool isCounted) {
+  auto one = [&](int64_t target) { return Targets{target, 1, size}; };
   switch (step.along) {
   case Along::Keep:
-    return {coordinate};
+    return one(coordinate);
   case Along::Next:
-    return {((coordinate + step.amount) % size + size) % size};
+    return one(((coordinate + step.amount) % size + size) % size);
   case Along::Flip:
-    return {coordinate ^ step.amount};
+    return one(coordinate ^ step.amount);
   case Along::At:
-    return {step.amount};
+    return one(step.amount);
   case Along::Mapped:
-    return {step.table[size_t(coordinate)]};
+    return one(step.table[size_t(coordinate)]);
   case Along::Others:
     break;
   }
-  SmallVector<int64_t> others;
-  for (int64_t distance = 1; distance < (isCounted ? std::min<int64_t>(size, 2) : size); ++distance)
-    others.push_back((coordinate + distance) % size);
-  return others;
+  return {coordinate + 1, isCounted ? std::min<int64_t>(size - 1, 1) : size - 1, size};
 }
 
 /// Moves of one execution that are kept in memory.
@@ -198,7 +207,7 @@ private:
   size_t numDims;
   bool looksAtReceiver;
   SmallVector<int64_t> sender;
-  SmallVector<SmallVector<int64_t>, 4> targets; // of this sender, by dimension
+  SmallVector<Targets, 4> targets; // of this sender, by dimension
 };
 
 LogicalResult StatementMoves::Enumeration::refuse() {
@@ -222,7 +231,7 @@ bool StatementMoves::Enumeration::findTargets() {
   targets.clear();
   for (size_t dim = 0; dim < numDims; ++dim) {
     targets.push_back(targetsOf(moves.steps[dim], sender[dim], evaluator.mesh()[dim], !isEnumerated[dim]));
-    if (targets.back().empty())
+    if (targets.back().count == 0)
       return false;
     evaluator.set(of.body->getArgument(unsigned(dim)), sender[dim]);
   }
@@ -233,7 +242,7 @@ bool StatementMoves::Enumeration::findTargets() {
 int64_t StatementMoves::Enumeration::setReceiver(ArrayRef<int64_t> position, bool isNeeded) {
   int64_t result = 0;
   for (size_t dim = 0; dim < numDims; ++dim) {
-    int64_t coordinate = targets[dim][size_t(position[dim])];
+    int64_t coordinate = targets[dim][position[dim]];
     if (isEnumerated[dim])
       result += coordinate * placement.strideOf(dim);
     if (isNeeded)
@@ -272,7 +281,7 @@ LogicalResult StatementMoves::Enumeration::addMovesOfSender(double chunkShare) {
       moves.enumerated.push_back({from, to, chunks * chunkShare});
     else if (isKnown)
       break;
-  } while (advance(position, [&](size_t dim) { return int64_t(targets[dim].size()); }));
+  } while (advance(position, [&](size_t dim) { return targets[dim].count; }));
   return success();
 }
 

@@ -16,6 +16,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Instrumentation/ThreadSanitizer.h"
+#include "llvm/Transforms/Scalar/Scalarizer.h"
 
 using namespace llvm;
 
@@ -76,6 +77,14 @@ static std::string findUnseenAccess(const Module &module) {
 /// Makes all functions call the thread sanitizer at every access. Last, so that no access is added or widened
 /// afterwards. There is no module constructor: the process that loads the plugin has started the sanitizer long before.
 static Error instrumentModule(Module &module, TargetMachine &machine) {
+  runPasses(module, machine, [](PassBuilder &) {
+    ScalarizerPassOptions pieces; // of wide vectors, which the sanitizer sees
+    pieces.ScalarizeMinBits = 128;
+    pieces.ScalarizeLoadStore = true;
+    ModulePassManager passes;
+    passes.addPass(createModuleToFunctionPassAdaptor(ScalarizerPass(pieces)));
+    return passes;
+  });
   if (std::string problem = findUnseenAccess(module); !problem.empty())
     return createStringError("the thread sanitizer cannot see all of the code: " + problem);
   runPasses(module, machine, [](PassBuilder &) {
