@@ -45,10 +45,10 @@ std::vector<int> CallShape::members(int rank) const {
       where[static_cast<size_t>(dim)] = 0;
     return where;
   };
-  std::vector<int> result; // ranks ascend as numbers in the group do: both are row-major
+  std::vector<int> result(static_cast<size_t>(groupSize()));
   for (int other = 0; other < numRanks(); ++other)
     if (outside(other) == outside(rank))
-      result.push_back(other);
+      result[static_cast<size_t>(groupRank(other))] = other;
   return result;
 }
 
