@@ -213,8 +213,12 @@ void BareHost::runLane(Lane &lane) {
     invocation.local[role] = peers[role][static_cast<size_t>(lane.rank)];
     invocation.peers[role] = peers[role].data();
   }
-  if (info.reduces)
+  if (info.reduces) {
     invocation.reduce = table->kernels[0].reduce[static_cast<size_t>(job->type)][KOLO_SUM];
+    invocation.reduceNumbers = table->kernels[0].reduce[KOLO_F32][KOLO_SUM];
+  }
+  invocation.type = static_cast<int64_t>(job->type);
+  invocation.call = static_cast<int64_t>(lane.numCalls);
   invocation.blockElements[KOLO_INPUT] = invocation.blockElements[KOLO_OUTPUT] = invocation.count;
   size_t turn = lane.numCalls++ % 2 * job->buffers.size();
   for (auto [role, bases] :
