@@ -30,7 +30,7 @@ constexpr int timeoutMs = 60000;
 /// Definitions in one plugin, and the choreographies that they are.
 class CodedPlugin {
 public:
-  CodedPlugin(std::vector<dsl::Definition> wanted, std::vector<Sizes> sizes, const Schedule &schedule = {},
+  CodedPlugin(std::vector<dsl::Definition> wanted, const std::vector<Sizes> &sizes, const Schedule &schedule = {},
               bool optimize = true)
       : definitions(std::move(wanted)), context(test::makeContext()) {
     tools::CompileRequest request;
