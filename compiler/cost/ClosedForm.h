@@ -7,7 +7,8 @@
 // on each resource. In a pipeline of D slices, one slice goes through all phases. Then D - 1 slices follow, and each
 // takes
 //   the larger of (largest total load of all phases / bandwidth) and (time in which ranks only wait, or read).
-// In a pipeline, rounds of a loop in which no device of a node sends what an earlier one brought take together
+// In a pipeline, rounds of a loop may overlap: those in which no device of a node sends what an earlier round brought.
+// Together they take
 //   the worst of their latencies + largest over resources of (total load / bandwidth).
 #pragma once
 
