@@ -1,6 +1,7 @@
 #include "kolo/runtime/Door.h"
 
 #include "Error.h"
+#include "kolo/runtime/Tuned.h"
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@ namespace kolo::runtime {
 struct DoorState {
   std::string name;
   std::vector<Plugin> plugins;
+  std::string notice;
   LogLevel level = LogLevel::Off;
   bool wantsStatistics = false;
   std::atomic<int64_t> numCarried = 0, carriedBytes = 0;
@@ -70,15 +72,30 @@ std::string defaultPlugin() {
   return (fs::canonical(info.dli_fname).parent_path() / "kolo" / "default.kolo.so").string();
 }
 
-Status loadPath(std::vector<Plugin> &plugins) {
-  const char *text = std::getenv(pathVariable);
-  if (!text) {
-    std::string path = defaultPlugin();
-    if (!fs::exists(path))
-      return error(StatusCode::InvalidArgument, "{} is not set, and the plugin that ships is not there: {}",
-                   pathVariable, path);
-    return loadFile(path, plugins);
+/// The plugin for this machine, if there is one, and then the one that ships, for what the first has no program for.
+Status loadDefaults(std::vector<Plugin> &plugins, std::string &notice) {
+  std::string tuned = tunedPluginPath(), shipped = defaultPlugin();
+  std::error_code ignored;
+  if (!tuned.empty() && fs::exists(tuned, ignored)) {
+    Result<Plugin> plugin = loadTunedPlugin();
+    if (plugin.isOk())
+      plugins.push_back(*plugin);
+    else
+      notice = fmt::format("{}; the table that ships is used instead: `kolo tune` measures this machine again",
+                           plugin.status().message());
   }
+  if (fs::exists(shipped))
+    return loadFile(shipped, plugins);
+  if (!plugins.empty())
+    return {};
+  return error(StatusCode::InvalidArgument, "{} is not set, and the plugin that ships is not there: {}", pathVariable,
+               shipped);
+}
+
+Status loadPath(std::vector<Plugin> &plugins, std::string &notice) {
+  const char *text = std::getenv(pathVariable);
+  if (!text)
+    return loadDefaults(plugins, notice);
   std::string_view rest = text;
   while (true) {
     size_t end = std::min(rest.find(':'), rest.size());
@@ -129,13 +146,15 @@ Result<Door> Door::open(const std::string &name) {
       return status;
     if (Status status = readStatistics(opened->wantsStatistics); !status.isOk())
       return status;
-    if (Status status = loadPath(opened->plugins); !status.isOk())
+    if (Status status = loadPath(opened->plugins, opened->notice); !status.isOk())
       return status;
     return Door(std::move(opened));
   });
 }
 
 const std::vector<Plugin> &Door::plugins() const { return state->plugins; }
+
+const std::string &Door::notice() const { return state->notice; }
 
 uint64_t Door::identity() const {
   uint64_t hash = 0xcbf29ce484222325;

@@ -5,6 +5,7 @@
 #include "driver/TuningTable.h"
 
 #include "kolo/runtime/Door.h"
+#include "kolo/runtime/Tuned.h"
 
 #include <llvm/Config/llvm-config.h>
 
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -49,25 +51,57 @@ void showTorch() {
 
 std::string text(const nlohmann::json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-/// The machine of the shipped table, beside this one: a table for another kind of machine may choose badly.
-void showTable() {
+std::string describe(const nlohmann::json &machine) {
+  return fmt::format("{}, {} cores", text(machine.value("processor", nlohmann::json("unknown processor"))),
+                     text(machine.value("cores", nlohmann::json(0))));
+}
+
+/// The shipped table beside this machine: a table for another kind of machine may choose badly.
+void showShippedTable(const runtime::HostDescription &here, bool isTuned) {
   nlohmann::json table = nlohmann::json::parse(std::ifstream(tablePath("default")), nullptr, false);
-  Provenance here = describeMachine("", "");
-  line("this machine", fmt::format("{}, {} cores, Linux {}", here.processor, here.cores, here.kernel));
   if (!table.is_object() || !table.contains("machine"))
-    return line("table", tablePath("default") + " is damaged");
-  const nlohmann::json &machine = table["machine"];
-  std::string processor = text(machine.value("processor", nlohmann::json("unknown")));
-  bool isSame =
-      processor == here.processor && text(machine.value("cores", nlohmann::json(0))) == std::to_string(here.cores);
-  line("table",
-       fmt::format("measured on {}, {} cores: {}", processor, text(machine.value("cores", nlohmann::json(0))),
-                   isSame ? "this kind of machine" : "another kind of machine; `kolo tune` measures this one"));
+    return line("shipped table", tablePath("default") + " is damaged");
+  std::string there = describe(table["machine"]), own = fmt::format("{}, {} cores", here.processor, here.cores);
+  std::string advice = isTuned ? "" : "; `kolo tune` measures this one in a minute";
+  line("shipped table", fmt::format("measured on {}: {}", there,
+                                    there == own ? "a machine of this kind" : "not this kind of machine" + advice));
+}
+
+/// Returns whether doors take a table of this machine.
+bool showOwnTable(const runtime::Result<runtime::Door> &door) {
+  std::string path = runtime::tunedPluginPath();
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) {
+    line("own table", path.empty() ? "none: neither XDG_CACHE_HOME nor HOME is an absolute path"
+                                   : "none: `kolo tune` makes " + path + " in a minute");
+    return false;
+  }
+  runtime::Result<runtime::Plugin> plugin = runtime::loadTunedPlugin();
+  if (!plugin.isOk()) {
+    line("own table", "not used: " + plugin.status().message() + "; `kolo tune` makes a new one");
+    return false;
+  }
+  bool isUsed = door.isOk() && std::ranges::any_of(door->plugins(), [&](const runtime::Plugin &used) {
+                  return used.identity() == plugin->identity();
+                });
+  nlohmann::json manifest = nlohmann::json::parse(plugin->manifest());
+  line("own table", fmt::format("measured on this machine on {}: {}{}", text(manifest["tuned"]["date"]), path,
+                                isUsed ? "" : "; not used: KOLO_PLUGIN_PATH names others"));
+  return true;
+}
+
+void showTables(const runtime::Result<runtime::Door> &door) {
+  runtime::HostDescription here = runtime::describeHost();
+  line("this machine",
+       fmt::format("{}, {} cores, caches {}, Linux {}", here.processor, here.cores, here.caches, here.kernel));
+  bool isTuned = showOwnTable(door);
+  showShippedTable(here, isTuned);
 }
 
 void showPlugins(const runtime::Result<runtime::Door> &door) {
   const char *variable = std::getenv("KOLO_PLUGIN_PATH");
-  line("plugin path", variable ? variable : "KOLO_PLUGIN_PATH is not set: the plugin that ships");
+  line("plugin path",
+       variable ? variable : "KOLO_PLUGIN_PATH is not set: this machine's own table, then the one that ships");
   if (!door.isOk())
     return line("plugin", "none: " + door.status().message());
   for (const runtime::Plugin &plugin : door->plugins()) {
@@ -126,8 +160,8 @@ void run(const DoctorCommand &options) {
   line("NCCL", found("libnccl.so.2"));
   showMpi();
   showTorch();
-  showTable();
   runtime::Result<runtime::Door> door = runtime::Door::open("doctor");
+  showTables(door);
   showPlugins(door);
   showCall(options, door);
   showSettings(door);

@@ -1,5 +1,6 @@
 // kolo tune: which shipped algorithm and schedule is the fastest on this machine, as a table.
 #include "Commands.h"
+#include "FirstTuneCommand.h"
 #include "Options.h"
 #include "driver/CandidateCosts.h"
 #include "driver/Tune.h"
@@ -20,8 +21,9 @@ constexpr double withinInOrdinary = 3; // times the prediction for the fastest
 struct TuneCommand {
   std::vector<std::string> meshes, collectives;
   std::string output, maxBytes = "64M", machine;
-  double secondsPerCell = 1;
+  double secondsPerCell = 1, seconds = FirstTuneOptions().seconds;
 
+  bool isFirst() const { return output.empty(); }
   std::vector<runtime::Mesh> parseMeshes() const;
   std::vector<runtime::CollectiveKind> parseCollectives() const;
   TuneOptions parseOptions(int mostRanks) const;
@@ -29,10 +31,10 @@ struct TuneCommand {
   std::string text() const;
 };
 
-/// By number of ranks, each once.
+/// By number of ranks, each once. Where none is named, those of the shipped table, and one for all cores.
 std::vector<runtime::Mesh> TuneCommand::parseMeshes() const {
   std::map<int, runtime::Mesh> parsed;
-  for (const std::string &text : meshes) {
+  for (const std::string &text : meshes.empty() ? defaultMeshes() : meshes) {
     runtime::Mesh mesh = parseMesh(text);
     if (mesh.dims().size() != 1)
       throw ToolError(ExitCode::Usage,
@@ -98,6 +100,8 @@ std::string TuneCommand::text() const {
     text += " --mesh " + mesh;
   for (const std::string &collective : collectives)
     text += " --collective " + collective;
+  if (isFirst())
+    return text + fmt::format(" --seconds {}", seconds);
   if (!machine.empty())
     text += " --machine " + std::filesystem::path(machine).filename().string();
   return text + fmt::format(" --max-bytes {} --seconds-per-cell {} -o {}", maxBytes, secondsPerCell,
@@ -136,7 +140,18 @@ PredictionLimits limitsFor(runtime::MemoryKind memory, size_t numCandidates) {
   return {.within = withinInOrdinary};
 }
 
+void firstTuneCommand(const TuneCommand &command) {
+  FirstTuneOptions options;
+  options.meshes = command.parseMeshes();
+  options.collectives = command.parseCollectives();
+  options.maxBytes = std::min(options.maxBytes, command.parseOptions(options.meshes.back().numRanks()).maxBytes);
+  options.seconds = command.seconds;
+  tuneForDoors(options, command.text());
+}
+
 void tuneCommand(const TuneCommand &command) {
+  if (command.isFirst())
+    return firstTuneCommand(command);
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
   checkWritable(command.output, "--output");
@@ -171,31 +186,49 @@ void tuneCommand(const TuneCommand &command) {
 } // namespace
 
 void addTuneCommand(CLI::App &app) {
-  CLI::App *command =
-      app.add_subcommand("tune", "measures the shipped algorithms on this machine and writes a table of the fastest");
+  CLI::App *command = app.add_subcommand(
+      "tune", "measures the shipped algorithms on this machine and keeps the fastest, for unchanged\n"
+              "programs; with -o, all algorithms, and writes a table");
   auto options = std::make_shared<TuneCommand>();
-  command->add_option("--mesh", options->meshes, "ranks, as rank=4; may repeat")->required();
-  command->add_option("-o,--output", options->output, "the table, for kolo compile --table")->required();
+  command->add_option("--mesh", options->meshes,
+                      "ranks, as rank=4; may repeat; without it, 2, 4, 8 and as many as there are cores");
+  auto *output = command->add_option("-o,--output", options->output,
+                                     "the table, for kolo compile --table; without it, the user's cache directory,\n"
+                                     "where the doors of PyTorch and MPI find it");
   command->add_option("--collective", options->collectives, "all_reduce and so on; may repeat; without it, all");
   command->add_option("-e,--max-bytes", options->maxBytes, "largest size; the others are 8 bytes, 64, 512, ...")
       ->capture_default_str();
-  command->add_option(
-      "--machine", options->machine,
-      "a machine file, or host, which kolo probe measures: measures only the candidates that a\n"
-      "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
-      "the best of every way in which ranks reach each other's data, but for ways that are expected to\n"
-      "take more than three times as long as the fastest");
+  command
+      ->add_option("--machine", options->machine,
+                   "a machine file, or host, which kolo probe measures: measures only the candidates that a\n"
+                   "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
+                   "the best of every way in which ranks reach each other's data, but for ways that are expected to\n"
+                   "take more than three times as long as the fastest")
+      ->needs(output);
+  command
+      ->add_option("--seconds", options->seconds,
+                   "time to compile and measure without -o; what is not measured by then is as in the\n"
+                   "shipped table. The result is compiled after that")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->excludes(output)
+      ->capture_default_str();
   command
       ->add_option("--seconds-per-cell", options->secondsPerCell,
                    "time for one collective, mesh, size and kind of memory, beyond a first look at every candidate;\n"
                    "there are 16 cells per size and mesh")
+      ->needs(output)
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
-  command->footer("Every candidate's result is checked on every mesh, size and kind of memory. Ranks are processes; "
-                  "f32, sum, one lane.\n"
-                  "A candidate that takes more than twice as long as the fastest in the first round is left behind at "
-                  "that size; one\n"
-                  "within 3 % of the fastest stays chosen from one size to the next.");
+  command->footer(
+      "Ranks are processes; f32, sum, one lane. Rounds alternate among the candidates. The one is chosen that is\n"
+      "nearest to the fastest in its own worst round. A candidate that takes more than twice as long as the fastest "
+      "at\n"
+      "first is left behind at that size; one within 3 % of the best stays chosen from one size to the next.\n"
+      "With -o, every candidate's result is checked on every mesh, size and kind of memory. Without it, candidates "
+      "are\n"
+      "the programs of the shipped table, up to 16 MiB, checked up to 256 KiB; the table's choice stays unless "
+      "another\n"
+      "is more than 10 % faster.");
   command->callback([options] { tuneCommand(*options); });
 }
 

@@ -94,6 +94,8 @@ bool openDoor() {
   if (!opened.isOk())
     giveUp(opened.status().message());
   state().door.emplace(std::move(opened).value());
+  if (state().rank == 0 && !door().notice().empty())
+    print(door().notice());
   readFirstCarried();
   int finalizeKey = MPI_KEYVAL_INVALID;
   if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS ||

@@ -283,6 +283,7 @@ WorkPointer Group::exchangeBlocks(const Label &label, const Tensors &outputs, co
 }
 
 std::string statistics() { return door().statistics(); }
+std::string notice() { return door().notice(); }
 bool wantsStatistics() { return door().wantsStatistics(); }
 
 } // namespace kolo::torch_door

@@ -126,6 +126,7 @@ private:
 
 /// One line for people: what was carried and forwarded by all groups of this process.
 std::string statistics();
+std::string notice();
 /// Whether KOLO_STATS asks for that line.
 bool wantsStatistics();
 

@@ -12,5 +12,6 @@ PYBIND11_MODULE(_C, module) {
              pybind11::arg("timeout"), pybind11::arg("gloo"), pybind11::call_guard<pybind11::gil_scoped_release>(),
              "Joins the ranks of the store. Blocks. `gloo` takes what Kolo does not carry.");
   module.def("statistics", &door::statistics, "One line: calls carried, and calls forwarded by reason.");
+  module.def("notice", &door::notice, "One line for the user about the plugin of `kolo tune`, or nothing.");
   module.def("wants_statistics", &door::wantsStatistics, "Whether KOLO_STATS asks for that line at exit.");
 }

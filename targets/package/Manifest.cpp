@@ -162,6 +162,8 @@ std::string writeManifest(ModuleOp programs, const cpu::HostCode &host, const De
     manifest["programs"].push_back(describeProgram(program, lowered, request));
   if (!request.selection.empty())
     manifest["selection"] = describeSelection(request.selection);
+  for (const auto &[field, value] : request.tuned)
+    manifest["tuned"][field] = value;
   if (!devices.images.empty())
     manifest["devices"] = {{"abi", KOLO_DEVICE_ABI_VERSION},
                            {"maxThreads", KOLO_DEVICE_MAX_THREADS},

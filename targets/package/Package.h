@@ -32,6 +32,8 @@ struct PackRequest {
   /// Compiles programs in channel form, which stay as they are, for devices. Null: the plugin has host code alone.
   std::function<llvm::Expected<DeviceCode>(mlir::ModuleOp)> compileForDevices = {};
   std::vector<Selection> selection = {}; // in the manifest's order
+  /// Where the selection was measured, as field and value of the manifest's `tuned`. Empty: it is not said.
+  std::vector<std::pair<std::string, std::string>> tuned = {};
   /// What programs with codecs are compiled from, as textual IR, by name: so that a run can be checked to the bit.
   std::map<std::string, std::string> choreographies = {};
 };

@@ -38,7 +38,7 @@ class Doctor(ToolTest):
     def test_shows_every_part_on_one_screen(self):
         text = self.succeeds("doctor")
         for word in ("kolo", "LLVM", "CUDA", "HIP", "NCCL", "Open MPI", "MPICH", "MPI 5 ABI", "PyTorch", "this machine",
-                     "table", "plugin", "for 2, 4, 8 ranks", "a call", "KOLO_STATS=1"):
+                     "own table", "shipped table", "plugin", "for 2, 4, 8 ranks", "a call", "KOLO_STATS=1"):
             self.assertIn(word, text)
         self.assertLess(len(text.splitlines()), 25)
 

@@ -46,8 +46,8 @@ class ToolTest(unittest.TestCase):
         return found
 
     def environment(self, **changes):
-        environment = {**os.environ, "TMPDIR": self.temporary, "LC_ALL": "C"}
-        for name in ("CXX", "KOLO_TIMEOUT_MS", "KOLO_WAIT", "KOLO_ORDINARY_MEMORY"):
+        environment = {**os.environ, "TMPDIR": self.temporary, "LC_ALL": "C", "XDG_CACHE_HOME": self.directory + "/cache"}
+        for name in ("CXX", "KOLO_PLUGIN_PATH", "KOLO_TIMEOUT_MS", "KOLO_WAIT", "KOLO_ORDINARY_MEMORY"):
             environment.pop(name, None)
         return {**environment, **changes}
 

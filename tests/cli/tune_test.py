@@ -83,7 +83,6 @@ class Tune(Tables):
         self.refuses(2, *tune, "rank=2", "--max-bytes", "0", says=["--max-bytes", "0"])
         self.refuses(2, *tune, "rank=2", "--mesh", "rank=4", "--max-bytes", "15", says=["--max-bytes", "15", "16"])
         self.refuses(2, *tune, "rank=2", "--seconds-per-cell", "0", says="--seconds-per-cell")
-        self.refuses(2, "tune", "--mesh", "rank=2", says="--output")
         self.assertEqual(self.listing(), [])
 
 

@@ -140,6 +140,19 @@ class Misuse(MpiTest):
             self.assertNotEqual(code, 0, output)
             self.assertIn(text, output)
 
+    def test_a_table_in_the_cache_that_cannot_be_used(self):
+        doctor = subprocess.run([os.path.join(BUILD, "bin", "kolo"), "doctor"], env={**os.environ, "XDG_CACHE_HOME": self.directory},
+                                text=True, stdout=subprocess.PIPE, check=True).stdout
+        path = re.search(r"own table +none: `kolo tune` makes (\S+)", doctor)[1]
+        os.makedirs(os.path.dirname(path))
+        with open(path, "w") as file:
+            file.write("damaged")
+        code, output = self.mpirun(2, self.program, "in-place")
+        self.assertEqual(code, 0, output)
+        self.assertEqual(output.count("the table that ships is used instead: `kolo tune` measures this machine again"), 1, output)
+        carried, _ = self.counts(output)
+        self.assertGreater(carried, 0)
+
     def test_a_program_of_another_mpi(self):
         other = os.path.join(BUILD, "lib", "libkolo_mpi_mpich.so" if ABI == "openmpi" else "libkolo_mpi_openmpi.so")
         if not os.path.exists(other):

@@ -21,12 +21,10 @@ bool sumsInManyOrders(const dsl::Definition &definition, const runtime::Mesh &me
   return definition.name == "oneShotAllReduce" && mesh.numRanks() > 2;
 }
 
-/// What the compiler has against a candidate, without its place; empty if nothing.
-std::string refusalOf(const ProgramRequest &program) {
-  CompileRequest request{{program.definition}, program.meshes, ""};
-  request.schedule = program.schedule;
+/// What the compiler has against what `attempt` compiles, without its place; empty if nothing.
+template <class Attempt> std::string refusalOf(Attempt attempt) {
   try {
-    compileToChannel(request, [](mlir::ModuleOp) {});
+    attempt();
   } catch (const ToolError &error) {
     if (error.code() != ExitCode::Refused)
       throw;
@@ -38,11 +36,38 @@ std::string refusalOf(const ProgramRequest &program) {
   return "";
 }
 
+std::string refusalOf(const ProgramRequest &program) {
+  CompileRequest request{{program.definition}, program.meshes, ""};
+  request.schedule = program.schedule;
+  return refusalOf([&] { compileToChannel(request, [](mlir::ModuleOp) {}); });
+}
+
+/// Compiles all candidates, or, as that takes longer, asks of each one whether the compiler refuses it, and leaves it
+/// out. `request` has the programs of `all`.
+void compileWhatCompiles(CompileRequest &request, std::vector<Candidate> &all, std::vector<LeftOut> &leftOut) {
+  if (refusalOf([&] { compile(request); }).empty())
+    return;
+  std::vector<ProgramRequest> programs = std::move(request.programs);
+  std::vector<Candidate> candidates = std::move(all);
+  request.programs.clear();
+  all.clear();
+  for (size_t number = 0; number < programs.size(); ++number)
+    if (std::string reason = refusalOf(programs[number]); !reason.empty()) {
+      leftOut.push_back({candidates[number].program(), reason});
+    } else {
+      all.push_back(candidates[number]);
+      request.programs.push_back(programs[number]);
+    }
+  if (!all.empty())
+    compile(request);
+}
+
 } // namespace
 
 std::string Candidate::program() const { return algorithm + suffixFor(schedule); }
 
-Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
+Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh,
+                             const std::set<std::string> &only) {
   std::vector<Candidate> all;
   std::vector<LeftOut> leftOut;
   CompileRequest request;
@@ -51,25 +76,24 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
       if (!isFor(definition, collective, mesh))
         continue;
       Candidate candidate{definition.name, {.protocol = protocol}};
+      if (!only.empty() && !only.contains(candidate.program()))
+        continue;
       if (sumsInManyOrders(definition, mesh)) {
         leftOut.push_back({candidate.program(), "its ranks may get different last bits"});
         continue;
       }
       ProgramRequest program{definition, {mesh}, candidate.schedule};
       program.definition.name = candidate.program();
-      if (std::string reason = refusalOf(program); !reason.empty()) {
-        leftOut.push_back({candidate.program(), reason});
-        continue;
-      }
       all.push_back(candidate);
       request.programs.push_back(std::move(program));
     }
+  TemporaryFile file("so");
+  request.output = file.path();
+  if (!all.empty())
+    compileWhatCompiles(request, all, leftOut);
   if (all.empty())
     throw ToolError(ExitCode::Usage, std::string("--mesh: no shipped algorithm does ") + runtime::toString(collective) +
                                          " on " + mesh.toString());
-  TemporaryFile file("so");
-  request.output = file.path();
-  compile(request);
   auto plugin = runtime::Plugin::load(file.path());
   if (!plugin.isOk())
     throw ToolError(ExitCode::Failed, plugin.status().message());

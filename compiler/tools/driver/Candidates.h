@@ -5,6 +5,7 @@
 
 #include "kolo/runtime/Plugin.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct Candidates {
 };
 
 /// All shipped algorithms for the collective over all ranks of a mesh of one dimension: in bulk, and with published
-/// inputs where they send from their input. Compiled, proved and loaded. Throws ToolError (Usage) when there is none.
-Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh);
+/// inputs where they send from their input. `only`: those of these programs; empty: all. Compiled, proved and loaded.
+/// Throws ToolError (Usage) when there is none.
+Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh,
+                             const std::set<std::string> &only = {});
 
 } // namespace kolo::tools

@@ -222,6 +222,7 @@ static llvm::Error pack(ModuleOp module, const CompileRequest &request, const Pi
   pack.choreographies = std::move(choreographies);
   for (const SelectionRequest &entry : request.selection)
     pack.selection.push_back(selectionOf(entry));
+  pack.tuned = request.tuned;
   pack.compileForDevices = [&](ModuleOp programs) { return compileDevices(programs, options, request); };
   return request.programs.empty() ? package::compilePlugin(module, pack) : package::packPlugin(module, pack);
 }

@@ -60,7 +60,8 @@ struct CompileRequest {
       {};                                    // choices by name; others than the definitions have are refused (Usage)
   std::string irPath = {};                   // not empty: textual IR of either phase, instead of definitions and meshes
   std::vector<ProgramRequest> programs = {}; // not empty: these, instead of definitions, meshes and schedule
-  std::vector<SelectionRequest> selection = {}; // as in a manifest, in its order
+  std::vector<SelectionRequest> selection = {};                // as in a manifest, in its order
+  std::vector<std::pair<std::string, std::string>> tuned = {}; // where the selection was measured: a manifest's `tuned`
 };
 
 /// Writes the plugin. Gives the warnings, one line each: with `unproved`, why a program is not proved on a mesh. Throws

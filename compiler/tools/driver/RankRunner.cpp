@@ -126,7 +126,7 @@ public:
     std::string wrong;
     Status status = allocate();
     // What was never written has no memory of its own yet, and would be read too fast.
-    if (status.isOk() && !job.check)
+    if (status.isOk() && !(job.check && std::ranges::all_of(job.sizes, &SizeJob::check)))
       prepareData(*std::ranges::max_element(job.sizes, {}, &SizeJob::count));
     for (size_t size = 0; status.isOk() && wrong.empty() && size < job.sizes.size(); ++size) {
       status = runSize(size, wrong);
@@ -193,7 +193,7 @@ private:
   Status runSize(size_t number, std::string &wrong) {
     const SizeJob &size = job.sizes[number];
     runtime::CallArguments arguments = argumentsFor(size);
-    if (job.check) {
+    if (job.check && size.check) {
       prepareData(size);
       Status status = communicator.run(job.plugin, arguments);
       if (!status.isOk())

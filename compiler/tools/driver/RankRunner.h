@@ -21,6 +21,7 @@ struct SizeJob {
   int64_t count = 0; // elements, as the collective counts them
   int warmUps = 0, iterations = 1;
   std::string program = {}; // not empty: instead of the job's, of the same collective
+  bool check = true;        // false: not checked, whatever the job says
 };
 
 struct RankJob {

@@ -10,11 +10,20 @@ namespace kolo::tools {
 
 namespace {
 
-constexpr int64_t leastBytes = 16, factor = 4;
-constexpr int firstRounds = 2, firstIterations = 3, mostRounds = 6, mostIterations = 1000;
-constexpr double farBehind = 2;    // times the fastest
-constexpr double asFast = 1.03;    // times the fastest: noise, for which the choice does not change from size to size
+constexpr int64_t leastBytes = 16, checkedQuickly = int64_t(256) << 10;
+constexpr double farBehind = 2;       // times the fastest
+constexpr double asFast = 1.03;       // times the fastest: noise, for which the choice does not change
+constexpr double clearlyFaster = 1.1; // by what another has to beat the incumbent in few rounds
+constexpr int mostIterations = 1000;
 constexpr int timeoutMs = 120'000; // ranks share cores
+
+/// How often what is measured. Each run starts the ranks anew; its rounds follow one another.
+struct RoundPlan {
+  int firstRounds, runs, roundsPerRun;
+  int mostRounds() const { return firstRounds + runs * roundsPerRun; }
+  bool usesSmallPages(int run) const { return run + 1 > runs - runs / 2; } // the later half of the runs
+};
+constexpr RoundPlan thorough = {2, 4, 1}, quick = {2, 2, 2};
 
 double medianOf(std::vector<double> values) {
   std::ranges::sort(values);
@@ -45,21 +54,26 @@ public:
                                                       {}} {
     job.wantsHugePages = true;
     blockBytes = blockBytesOf(job.info()->collective, mesh);
-    for (int64_t bytes : sizesToTune(job.info()->collective, mesh, options.maxBytes))
+    for (int64_t bytes : sizesToTune(job.info()->collective, mesh, options.maxBytes, options.isQuick))
       cells.push_back({bytes, std::vector<Measurement>(candidates.all.size())});
     if (options.predict)
       leaveOut(memory);
   }
 
   std::vector<Cell> run() {
-    for (int round = 0; round < firstRounds; ++round) {
-      measure([](const Cell &) { return firstIterations; });
-      job.check = false;
+    if (options.isQuick) {
+      measure(plan.firstRounds, [](const Cell &cell) { return cell.bytes <= checkedQuickly ? 3 : 1; });
+    } else {
+      for (int round = 0; round < plan.firstRounds; ++round, job.check = false)
+        measure(1, [](const Cell &) { return 3; });
     }
+    job.check = false;
     for (Cell &cell : cells)
       leaveBehind(cell);
-    for (int round = firstRounds; round < mostRounds; ++round)
-      measure([&](const Cell &cell) { return iterationsFor(cell, round); });
+    for (int run = 0; run < plan.runs; ++run) {
+      job.wantsHugePages = !plan.usesSmallPages(run);
+      measure(plan.roundsPerRun, [&](const Cell &cell) { return iterationsFor(cell, run); });
+    }
     for (size_t number = 0; number < cells.size(); ++number)
       choose(cells[number], number > 0 ? &cells[number - 1] : nullptr);
     return std::move(cells);
@@ -80,18 +94,21 @@ private:
     }
   }
 
-  /// A round: every cell's candidates in turn, each as often as `iterations` says; 0: not at all.
-  template <class Iterations> void measure(Iterations iterations) {
+  /// Rounds: in each, every cell's candidates in turn, each as often as `iterations` says; 0: not at all.
+  template <class Iterations> void measure(int rounds, Iterations iterations) {
     std::vector<Measurement *> measured;
     job.sizes.clear();
-    for (Cell &cell : cells)
-      for (size_t number = 0; number < candidates.all.size(); ++number) {
-        int times = cell.measurements[number].isMeasuredOn() ? iterations(cell) : 0;
-        if (times == 0)
-          continue;
-        job.sizes.push_back({cell.bytes / blockBytes, 1, times, candidates.all[number].program()});
-        measured.push_back(&cell.measurements[number]);
-      }
+    for (int round = 0; round < rounds; ++round)
+      for (Cell &cell : cells)
+        for (size_t number = 0; number < candidates.all.size(); ++number) {
+          int times = cell.measurements[number].isMeasuredOn() ? iterations(cell) : 0;
+          if (times == 0)
+            continue;
+          bool check = round == 0 && (!options.isQuick || cell.bytes <= checkedQuickly);
+          job.sizes.push_back({cell.bytes / blockBytes, check && options.isQuick ? 0 : 1, times,
+                               candidates.all[number].program(), check});
+          measured.push_back(&cell.measurements[number]);
+        }
     if (job.sizes.empty())
       return;
     std::vector<Timings> timings = runRanks(job, [](size_t) {});
@@ -112,7 +129,7 @@ private:
   }
 
   /// Of every candidate that is left, for the cell to take its time in all rounds together.
-  int iterationsFor(const Cell &cell, int round) const {
+  int iterationsFor(const Cell &cell, int run) const {
     double spentUs = 0, onceUs = 0;
     for (const Measurement &measurement : cell.measurements) {
       for (double time : measurement.microseconds)
@@ -121,20 +138,43 @@ private:
     }
     double leftUs = options.secondsPerCell * 1e6 - spentUs;
     if (leftUs < onceUs)
-      return round == firstRounds ? 1 : 0;
-    return int(std::clamp(leftUs / (mostRounds - round) / onceUs, 1.0, double(mostIterations)));
+      return run == 0 ? 1 : 0;
+    int roundsLeft = (plan.runs - run) * plan.roundsPerRun;
+    return int(std::clamp(leftUs / roundsLeft / onceUs, 1.0, double(mostIterations)));
+  }
+
+  /// How many times the fastest a candidate takes in its worst round. The first rounds, of few calls, count only where
+  /// there are no others. All candidates that are measured on have the same rounds.
+  double worstRatio(const Cell &cell, const Measurement &measurement) const {
+    size_t numRounds = measurement.roundsUs.size(), numFirst = size_t(plan.firstRounds);
+    double worst = 1;
+    for (size_t round = numRounds > numFirst ? numFirst : 0; round < numRounds; ++round) {
+      double fastest = measurement.roundsUs[round];
+      for (const Measurement &other : cell.measurements)
+        if (other.isMeasuredOn())
+          fastest = std::min(fastest, other.roundsUs[round]);
+      worst = std::max(worst, measurement.roundsUs[round] / std::max(fastest, 1e-3));
+    }
+    return worst;
   }
 
   void choose(Cell &cell, const Cell *before) const {
-    std::vector<std::pair<double, size_t>> order; // the fastest first
+    std::vector<std::pair<double, size_t>> order; // the best first
     for (size_t number = 0; number < cell.measurements.size(); ++number)
       if (cell.measurements[number].isMeasuredOn())
-        order.emplace_back(cell.measurements[number].typicalUs(), number);
+        order.emplace_back(worstRatio(cell, cell.measurements[number]), number);
     std::ranges::sort(order);
-    auto same =
-        std::ranges::find_if(order, [&](const auto &entry) { return before && entry.second == before->chosen; });
-    if (same != order.end() && same->first <= asFast * order.front().first)
-      std::rotate(order.begin(), same, same + 1);
+    auto keep = [&](double limit, auto isKept) {
+      auto kept = std::ranges::find_if(order, isKept);
+      if (kept != order.end() && kept->first <= limit * order.front().first)
+        std::rotate(order.begin(), kept, kept + 1);
+    };
+    if (before)
+      keep(asFast, [&](const auto &entry) { return entry.second == before->chosen; });
+    if (options.incumbent)
+      keep(clearlyFaster, [&, program = options.incumbent(cell.bytes)](const auto &entry) {
+        return candidates.all[entry.second].program() == program;
+      });
     cell.chosen = order.front().second;
     if (order.size() > 1)
       cell.next = order[1].second;
@@ -142,6 +182,7 @@ private:
 
   const Candidates &candidates;
   const TuneOptions &options;
+  const RoundPlan plan = options.isQuick ? quick : thorough;
   RankJob job;
   int64_t blockBytes = 0;
   std::vector<Cell> cells;
@@ -157,7 +198,9 @@ double Measurement::typicalUs() const {
   return sorted.empty() ? 0 : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
 }
 
-std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes) {
+std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes,
+                                 bool isQuick) {
+  const int64_t factor = isQuick ? 8 : 4;
   int64_t blockBytes = blockBytesOf(collective, mesh);
   std::vector<int64_t> sizes;
   for (int64_t wanted = leastBytes; wanted / factor < maxBytes; wanted *= factor) {

@@ -6,6 +6,8 @@
 #include "driver/RankRunner.h"
 #include "driver/TuningTable.h"
 
+#include <functional>
+#include <string>
 #include <vector>
 
 namespace kolo::tools {
@@ -17,9 +19,7 @@ struct Measurement {
   bool isLeftOut = false;           // by the predictions: never measured
   bool isLeftBehind = false;        // far behind in the first rounds, and not measured again
   bool isMeasuredOn() const { return !isLeftOut && !isLeftBehind; }
-  /// The mean of the rounds but for the slowest, which may have been disturbed. Not the median: a virtual machine whose
-  /// cores move is in one of two states for seconds. A candidate that is fast in both is better than the fastest in
-  /// one.
+  /// The mean of the rounds but for the slowest, which may have been disturbed.
   double typicalUs() const;
 };
 
@@ -35,17 +35,23 @@ struct TuneOptions {
   double secondsPerCell = 1;
   Predictor predict = {}; // says which candidates to measure; empty: all
   PredictionLimits limits = {};
+  bool isQuick = false; // sizes by factors of 8; fewer calls and rounds; results checked up to 256 KiB
+  /// The program, by size, that stays chosen unless another one is clearly faster. Empty: none.
+  std::function<std::string(int64_t bytes)> incumbent = {};
 };
 
-/// The sizes of a table's cells, which are all that a call can have from 16 bytes to maxBytes, by factors of 4.
-std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes);
+/// The sizes of a table's cells, which are all that a call can have from 16 bytes to maxBytes, by factors of 4 or 8.
+std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes,
+                                 bool isQuick = false);
 
-/// One cell per size. Calls are f32, sum, with ranks as
-/// processes. Memory that is in no window lies on huge pages if the kernel gives them: attaching is faster then, and
-/// hardly slower than staging otherwise. In the first round every candidate's result is checked byte by byte, then a
-/// few calls are timed. The second round, seconds later, times the same; a candidate that is far behind in both is not
-/// measured again. The rounds that follow alternate among the others, as many as fit into the time of a cell, but at
-/// least one. Throws as runRanks does, Refused where results are wrong, and as choosePredicted.
+/// One cell per size. Calls are f32, sum, with ranks as processes. In the first round every candidate's result is
+/// checked byte by byte, then a few calls are timed. The second round times the same; a candidate that is far behind in
+/// both is not measured again. The rounds that follow alternate among the others, as many as fit into the time of a
+/// cell, but at least one. Memory that is in no window is on huge pages, if the kernel gives them, in every round but
+/// the last ones, which use small pages, as malloc gives them.
+/// Each cell chooses the candidate that is nearest to the fastest in its own worst round after the first two. A virtual
+/// machine whose cores move is in one of two states for seconds, and a candidate that is good in both is better than
+/// the fastest in one. Throws as runRanks does, Refused where results are wrong, and as choosePredicted.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
 

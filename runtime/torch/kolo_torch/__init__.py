@@ -22,6 +22,8 @@ from . import _C  # noqa: E402  only after the check: it is linked against one t
 def create(store, rank, size, timeout):
     """A process group. Torch calls it on every rank of the group."""
     _print_statistics_at_exit()
+    if rank == 0:
+        _print_notice()
     gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, timeout=timeout)
     return _C.create(dist.PrefixStore("kolo", store), rank, size, timeout, gloo)
 
@@ -29,6 +31,12 @@ def create(store, rank, size, timeout):
 def statistics():
     """One line: calls that Kolo carried in this process, and calls that Gloo got, by reason."""
     return _C.statistics()
+
+
+@functools.cache
+def _print_notice():
+    if _C.notice():
+        print(f"kolo torch: {_C.notice()}", file=sys.stderr)
 
 
 @functools.cache

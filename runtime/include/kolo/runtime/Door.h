@@ -2,7 +2,8 @@
 //
 // A door reads these environment variables when it is opened. A bad value is an error that names the variable.
 //   KOLO_PLUGIN_PATH   plugin files, and folders whose *.kolo.so are plugins, with ':' between them; the first plugin
-//                      with a program for a call carries it. Default: kolo/default.kolo.so beside this library
+//                      with a program for a call carries it. Default: the plugin of `kolo tune` for this machine
+//                      (Tuned.h), if there is one, then kolo/default.kolo.so beside this library
 //   KOLO_STATS         0 | 1: one line at exit
 //   KOLO_DEBUG         info | trace: log what is decided once, or every call
 #pragma once
@@ -38,6 +39,9 @@ public:
 
   /// In the order of the path.
   const std::vector<Plugin> &plugins() const;
+  /// One line for the user if the plugin of `kolo tune` is there and cannot be used; the one that ships is used then.
+  /// Else empty.
+  const std::string &notice() const;
   /// Of all plugins, in their order. Ranks with equal numbers would carry the same calls.
   uint64_t identity() const;
 
