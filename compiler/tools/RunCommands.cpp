@@ -98,8 +98,12 @@ std::string describe(const RankJob &job) {
 void printLoss(const Loss &loss) {
   if (std::isinf(loss.signalToNoise))
     return fmt::print("nothing is lost\n");
-  fmt::print("worst error {:.3g} of the largest magnitude around it, signal-to-noise ratio {:.1f} dB\n",
-             loss.worstError, loss.signalToNoise);
+  std::string bound = loss.bound
+                          ? fmt::format("every element is within the bound: worst error {:.3g} A, bound {:.3g} A",
+                                        loss.worstError, *loss.bound)
+                          : fmt::format("worst error {:.3g} A, no bound is proved", loss.worstError);
+  fmt::print("{}; A is the largest input of its block on any rank\nsignal-to-noise ratio {:.1f} dB on normal numbers\n",
+             bound, loss.signalToNoise);
 }
 
 void run(const RunCommand &command) {

@@ -1,5 +1,6 @@
 """kolo codec, --codec, what kolo check says of codecs, and that nothing is lowered as if they were not there."""
 import json
+import re
 import unittest
 
 from tool import ToolTest
@@ -180,12 +181,25 @@ class Programs(ToolTest):
         self.succeeds("compile", "mine.cpp", "--mesh", "rank=4", "-o", "mine.so")
         text = self.succeeds("run", "mine.so", "--mesh", "rank=4", "--count", "5000")
         self.assertIn("every byte is what the reference interpreter gives", text)
-        self.assertRegex(text, r"worst error 0\.\d+ of the largest magnitude around it, signal-to-noise ratio 8\.\d dB")
+        self.assertRegex(text, r"\nevery element is within the bound: worst error 0\.\d+ A, bound 0\.\d+ A; A is .*\n"
+                               r"signal-to-noise ratio 8\.\d dB on normal numbers\n")
         for codec, quality in (("f32", "nothing is lost"), ("int8", "ratio 4[23]"), ("quick4", "ratio 2[01]")):
             with self.subTest(codec=codec):
                 text = self.succeeds("run", "quantisedRingAllGather", "--mesh", "rank=3", "--codec", "weights=" + codec,
                                      "--count", "20000", "--lanes", "2")
                 self.assertRegex(text, quality)
+
+    def test_errors_reach_a_quarter_of_the_bound_and_stay_within_it(self):
+        for algorithm, mesh, words in (("quantisedTwoShotAllReduce", "rank=4", ["--op", "average", "--dtype", "f16"]),
+                                       ("quantisedTwoShotAllReduce", "rank=2", ["--codec", "wire=mxfp4", "--dtype", "bf16"]),
+                                       ("quantisedRingAllReduce", "rank=4", ["--codec", "wire=e4m3"]),
+                                       ("quantisedReduceScatter", "node=2,gpu=2", []),
+                                       ("hybridAllReduce", "node=2,gpu=2", ["--codec", "network=bf16"])):
+            with self.subTest(algorithm=algorithm, words=words):
+                text = self.succeeds("run", algorithm, "--mesh", mesh, "--count", "9000", "--iterations", "1", *words)
+                found = re.search(r"within the bound: worst error (\S+) A, bound (\S+) A;", text)
+                self.assertGreater(float(found[1]), float(found[2]) / 4, text)
+                self.assertLess(float(found[1]), float(found[2]), text)
 
     def test_what_knows_no_codecs_refuses_them(self):
         self.write("mine.cpp", MINE)
