@@ -170,6 +170,7 @@ TEST(TcpStrangers, BadOptionsAndEndpointsAreNamed) {
   EXPECT_EQ(TcpTransport::create(options).status().code(), StatusCode::SystemError);
   Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(1, 2));
   std::array<Endpoint, 2> endpoints{};
+  endpoints[0][0] = std::byte(1); // an empty one would ask for no connection
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::InvalidArgument, 0, "rank 0 gave an endpoint"), "");
 }
 
