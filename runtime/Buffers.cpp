@@ -135,7 +135,7 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
 }
 
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
-  bool isReachable = call.memoryKind(segments) == MemoryKind::Windows;
+  bool isReachable = rules.isAlone || call.memoryKind(segments) == MemoryKind::Windows;
   // All ranks decide by the largest buffer of any rank, so that none attaches while another stages.
   int64_t largestBytes = std::max(call.largest.input, call.largest.output) * call.unitBytes();
   bool isLarge = largestBytes >= (call.info->reduces ? leastCombinedBytes : leastMovedBytes);

@@ -31,6 +31,7 @@ private:
 /// How this communicator treats memory, for all of its calls.
 struct MemoryRules {
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged; // Attach and Auto only if all ranks can attach
+  bool isAlone = false;   // all peers are on other hosts, which need no address of this rank's memory
   size_t cachedBytes = 0; // input and output of a rank that are larger leave little in the last-level cache
 };
 

@@ -22,18 +22,37 @@ Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
   Peers &peers = communicator.peers();
   uint64_t target = ++communicator.channelAwaited[CommunicatorState::channelIndex(peer, id)];
   Cell &cell = peers.control().channelCell(peers.rank(), peer, id);
-  if (cell.hasReached(target) || spinUntil(cell, target, peers.policy()))
+  const WaitPolicy policy = peers.policyFor(peer);
+  if (cell.hasReached(target) || spinUntil(cell, target, policy))
     return {};
   Clock::time_point start = Clock::now();
-  WaitEnd end = waitSlowly(cell, target, peers.policy(), [&] { return peers.checkWait(peer, start); });
+  WaitEnd end = waitSlowly(cell, target, policy, [&] { return peers.checkWait(peer, start); });
   if (end == WaitEnd::Reached)
     return {};
   if (end == WaitEnd::Aborted)
     return peers.abortCause();
   bool isLost = end == WaitEnd::PeerLost;
   return peers.abort(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
-                               "rank {} waited {} ms for a signal of rank {} on channel {}: {}", peers.rank(),
-                               millisecondsSince(start), peer, id, isLost ? "it has ended or left" : "timed out"));
+                               "rank {} waited {} ms for a signal of {} on channel {}: {}", peers.rank(),
+                               millisecondsSince(start), peers.describe(peer), id,
+                               isLost ? "it has ended or left" : "timed out"));
+}
+
+/// What the transport says. A peer that was lost is noticed by whoever waits for it.
+Status orAbort(Peers &peers, const Status &status) {
+  return status.isOk() || status.code() == StatusCode::PeerLost ? Status() : peers.abort(status);
+}
+
+struct Source {
+  const void *data;
+  size_t sizeBytes;
+};
+
+Status putOverNetwork(Peers &peers, int peer, const RemotePlace &place, Source src) {
+  Transport &transport = peers.links()->data();
+  if (Status status = orAbort(peers, transport.put({peer, 0}, place, src.data, src.sizeBytes)); !status.isOk())
+    return status;
+  return orAbort(peers, transport.flush(0));
 }
 
 } // namespace
@@ -47,6 +66,9 @@ Status Channel::put(const RemoteWindow &window, size_t offsetBytes, const void *
     if (offsetBytes > window.sizeBytes() || sizeBytes > window.sizeBytes() - offsetBytes)
       return error(StatusCode::InvalidArgument, "put of {} bytes at {} into a window of {}", sizeBytes, offsetBytes,
                    window.sizeBytes());
+    Peers &peers = communicator->peers();
+    if (peers.isRemote(peer))
+      return putOverNetwork(peers, peer, {window.state->remoteNumber, 0, offsetBytes}, {src, sizeBytes});
     if (sizeBytes != 0)
       std::memmove(window.state->data + offsetBytes, src, sizeBytes);
     return {};
@@ -59,6 +81,9 @@ Status Channel::signal() {
       return status;
     Peers &peers = communicator->peers();
     uint64_t count = ++communicator->channelSent[CommunicatorState::channelIndex(peer, id)];
+    if (peers.isRemote(peer))
+      return orAbort(peers,
+                     peers.links()->data().signal({peer, 0}, {channelsNumber, static_cast<uint32_t>(id), count}));
     peers.control().channelCell(peer, peers.rank(), id).raise(count);
     return {};
   });

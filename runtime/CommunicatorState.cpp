@@ -15,7 +15,11 @@ void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::
 CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
       peerSegments(*ranks) {
-  rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / static_cast<size_t>(ranks->size());
+  size_t numHere = 0;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    numHere += !ranks->isRemote(peer);
+  rules.isAlone = numHere == 1 && ranks->links();
+  rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);
   channelAwaited.resize(size * numChannels);
@@ -94,7 +98,7 @@ Status CommunicatorState::barrier() {
   return exchangeRecords();
 }
 
-Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const WindowState &window) {
+Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
   std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
@@ -108,6 +112,7 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const Windo
   if (Status status = exchange.firstRefusal(); !status.isOk())
     return status;
   std::vector<RemoteWindow> windows;
+  const uint64_t number = ranks->links() ? buffersNumber(agreements + 1) : 0;
   // Guarded, because a rank without memory must still take part in the confirmation.
   Status own = guarded([&]() -> Status {
     for (int peer = 0; peer < ranks->size(); ++peer) {
@@ -116,13 +121,19 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(const Windo
       Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peerSegments.resolve(peer, theirs);
       if (!address.isOk())
         return address.status();
-      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(
-          RemoteWindowState{peer, *address, theirs.sizeBytes, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
+      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(RemoteWindowState{
+          peer, *address, theirs.sizeBytes, number, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
     }
     return {};
   });
   if (Status status = confirmNews(own, {&*location, 1}); !status.isOk())
     return status;
+  if (ranks->links()) {
+    window.accesses.push_back(std::make_unique<WindowAccess>(ranks->sharedLinks(), number));
+    if (Status status = registerWindow({window.segment->data(), window.sizeBytes}, ++agreements, *ranks);
+        !status.isOk())
+      return ranks->abort(status);
+  }
   return windows;
 }
 

@@ -5,6 +5,7 @@
 #include "Call.h"
 #include "LanePool.h"
 #include "Plan.h"
+#include "Remote.h"
 #include "Semaphores.h"
 #include "kolo/runtime/Communicator.h"
 #include "memory/Segments.h"
@@ -22,12 +23,14 @@ namespace kolo::runtime {
 struct WindowState {
   std::unique_ptr<Segment> segment;
   size_t sizeBytes = 0;
+  std::vector<std::unique_ptr<WindowAccess>> accesses = {}; // one for each exchange among several hosts
 };
 
 struct RemoteWindowState {
   int rank = 0;
   std::byte *data = nullptr;
   size_t sizeBytes = 0;
+  uint64_t remoteNumber = 0;             // of a window on another host: see Remote.h
   std::shared_ptr<const Memory> mapping; // null for this rank's own window, and among threads
 };
 
@@ -37,15 +40,16 @@ public:
   ~CommunicatorState();
 
   /// Takes rank `rank` of those that map this control segment, waits until all of them have done so, and agrees with
-  /// them on settings. In bootstrap/Join.cpp. Blocking. Mismatch: the rank is taken, or ranks disagree. Timeout,
-  /// PeerLost, Aborted, SystemError.
+  /// them on settings. `links`: null if all are on this host. In bootstrap/Join.cpp. Blocking. Mismatch: the rank is
+  /// taken, or ranks disagree. Timeout, PeerLost, Aborted, SystemError.
   static Result<std::unique_ptr<CommunicatorState>> joinRanks(std::shared_ptr<ControlMemory> shared, RankKind kind,
-                                                              int rank, const Settings &settings);
+                                                              int rank, const Settings &settings,
+                                                              std::shared_ptr<HostLinks> links = nullptr);
   /// Decides how to wait by the cores that each rank may use, and starts the lanes.
   Status start(std::span<const cpu_set_t> cores);
 
   Status barrier();
-  Result<std::vector<RemoteWindow>> exchangeWindows(const WindowState &window);
+  Result<std::vector<RemoteWindow>> exchangeWindows(WindowState &window);
   Status run(const PluginState &plugin, const CallArguments &arguments);
   Status carries(const PluginState &plugin, const CallArguments &arguments) const;
 

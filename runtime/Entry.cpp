@@ -3,6 +3,7 @@
 
 #include "CallIdentity.h"
 #include "Error.h"
+#include "Remote.h"
 
 #include <algorithm>
 #include <array>
@@ -37,7 +38,11 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
 Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
   if (plan.call.publishes)
     publish(plan, piece);
-  return exchange.propose(plan.agreement, isAgreed);
+  size_t publishedBytes = 0;
+  if (plan.call.publishes && !plan.buffers.publishesMuch)
+    publishedBytes =
+        static_cast<size_t>(plan.call.publishedBytesFor(pieceCount(plan.call, plan.buffers.pieces, piece)));
+  return exchange.propose(plan.agreement, publishedBytes, isAgreed);
 }
 
 /// An exchange inside a call on which all ranks have agreed.
@@ -80,6 +85,11 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
   uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
     return status;
+  if (ranks->links()) {
+    plans.endRemoteAccess(plan->generation);
+    if (Status status = registerPlan(*plan, agreement, *ranks); !status.isOk())
+      return ranks->abort(status);
+  }
   plan->agreement = agreement;
   return plan;
 }
@@ -125,6 +135,9 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
+  if (ranks->links())
+    if (Status status = checkHosts(plan.call, plan.buffers, *ranks); !status.isOk())
+      return status;
   if (plan.buffers.publishesMuch)
     if (Status status = reservePublished(plan.buffers); !status.isOk())
       return status;
@@ -219,6 +232,7 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
     const Record &record = exchange.heard(peer);
     bool isSelf = peer == ranks->rank();
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+      // What is on another host has no address here.
       Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
                                            : peerSegments.resolve(peer, record.buffers[role]);
       if (!address.isOk())

@@ -57,6 +57,8 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
 void runLane(void *plan, int number) {
   Lane &lane = static_cast<Plan *>(plan)->lanes[static_cast<size_t>(number)];
   int32_t code = lane.plan->call.program->run(&lane.invocation);
+  if (lane.peers->links())
+    services.flush(&lane.invocation);
   if (code != 0 && !lane.hasFailed) [[unlikely]]
     (void)lane.fail(
         error(StatusCode::BadPlugin, "program {} returned {} though nothing failed", lane.plan->call.info->name, code));
@@ -145,6 +147,7 @@ Status CommunicatorState::runLanes(Plan &plan) {
   isRunning.store(0, std::memory_order_release);
   if (!ranks->isAborted())
     return {};
+  plans.endRemoteAccess(UINT64_MAX); // of all
   ranks->waitUntilQuiet();
   return ranks->abortCause();
 }

@@ -50,6 +50,12 @@ Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments,
   return nullptr;
 }
 
+void PlanCache::endRemoteAccess(uint64_t generation) {
+  for (const std::unique_ptr<Plan> &plan : plans)
+    if (plan && plan->generation != generation)
+      plan->remoteAccess.reset();
+}
+
 Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {
   size_t index = oldest;
   for (size_t i = 0; i < plans.size(); ++i) {

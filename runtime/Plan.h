@@ -5,6 +5,7 @@
 #include "Call.h"
 #include "CallIdentity.h"
 #include "Lane.h"
+#include "Remote.h"
 #include "Semaphores.h"
 
 #include <array>
@@ -33,6 +34,9 @@ struct Plan {
   // Number of the agreement of all ranks on this plan, from 1; 0: none. Every rank counts the same exchanges, so equal
   // numbers on all ranks mean one agreement.
   uint64_t agreement = 0;
+  // Of a world of several hosts: by which number ranks of other hosts put to these buffers, and their right to do so.
+  uint64_t remoteNumber = 0;
+  std::unique_ptr<RemoteAccess> remoteAccess;
 
   /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
@@ -51,6 +55,9 @@ public:
   /// Returns an empty plan for this call. It replaces an older plan for it, or else the oldest plan. May throw
   /// std::bad_alloc.
   Plan &replace(const PluginState &plugin, const CallArguments &arguments);
+
+  /// Ends the access of other hosts to the buffers of plans of other generations than this one.
+  void endRemoteAccess(uint64_t generation);
 
 private:
   std::array<std::unique_ptr<Plan>, 16> plans;

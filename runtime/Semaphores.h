@@ -23,10 +23,15 @@ public:
     return static_cast<uint64_t>(peer) < numRanks && static_cast<uint32_t>(semaphore) < numSemaphores;
   }
 
-  /// Adds one to the peer's count. Requires isValid.
-  void signal(int64_t peer, int32_t semaphore) const {
+  /// Adds one to the peer's count. Requires isValid. Returns 0, or the count that the caller must send to the peer,
+  /// whose cell is on another host.
+  uint64_t signal(int64_t peer, int32_t semaphore) const {
     uint64_t count = ++sent[index(semaphore, peer)];
-    peerCells[peer][index(semaphore, self)].raise(count);
+    Cell *cells = peerCells[peer];
+    if (!cells) [[unlikely]]
+      return count;
+    cells[index(semaphore, self)].raise(count);
+    return 0;
   }
 
   /// The cell that the peer raises, and the value that the next wait expects. Require isValid.
@@ -60,7 +65,7 @@ public:
   Location location(const SegmentTable &segments) const;
 
   bool isConnected() const { return !peerCells.empty(); }
-  /// The cells of all ranks as mapped here.
+  /// The cells of all ranks as mapped here; null: on another host.
   void connect(std::vector<Cell *> cells) { peerCells = std::move(cells); }
 
   /// The view of one lane, valid while this object lives. Requires isConnected. Lanes are the outermost dimension, so
@@ -69,6 +74,11 @@ public:
     size_t first = static_cast<size_t>(lane) * static_cast<size_t>(numSemaphores) * static_cast<size_t>(numRanks);
     return {own, peerCells.data(), sent.data(), awaited.data(), first, numSemaphores, numRanks, self};
   }
+
+  Cell *ownCells() const { return own; }
+  /// By which number ranks of other hosts signal: see Remote.h. 0: they do not yet.
+  uint64_t remoteNumber() const { return remote; }
+  void setRemoteNumber(uint64_t number) { remote = number; }
 
   /// The cells' memory, for Peers::keepForPeers.
   std::shared_ptr<Segment> memory() const { return segment; }
@@ -79,6 +89,7 @@ private:
   Cell *own = nullptr;
   std::vector<Cell *> peerCells;
   std::vector<uint64_t> sent, awaited;
+  uint64_t remote = 0;
 };
 
 } // namespace kolo::runtime

@@ -1,4 +1,4 @@
-// Services: what generated code calls in the runtime: signal, wait, put, get, awaitPacket.
+// Services: what generated code calls in the runtime: signal, wait, put, get, flush, awaitPacket.
 #include "Lane.h"
 #include "Plan.h"
 
@@ -25,19 +25,32 @@ Status badRequest(const Lane &lane, const char *what, int64_t peer, int32_t numb
   return lane.hasFailed ? 1 : lane.fail(badRequest(lane, "semaphore", peer, semaphore));
 }
 
+/// What the transport refused. A peer that was lost is noticed by whoever waits for it; one that has left needs
+/// nothing.
+void noteRefusal(Lane &lane, const Status &status) {
+  if (!status.isOk() && status.code() != StatusCode::PeerLost)
+    (void)lane.fail(status);
+}
+
+[[gnu::noinline, gnu::cold]] void signalOverNetwork(Lane &lane, int64_t peer, int32_t semaphore, uint64_t count) {
+  noteRefusal(lane, lane.peers->links()->data().signal(
+                        {static_cast<int>(peer), static_cast<uint32_t>(lane.number)},
+                        {lane.plan->semaphores->remoteNumber(), static_cast<uint32_t>(semaphore), count}));
+}
+
 void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
   Lane &lane = laneOf(raw);
-  if (lane.semaphores.isValid(peer, semaphore)) [[likely]]
-    lane.semaphores.signal(peer, semaphore);
-  else
+  if (!lane.semaphores.isValid(peer, semaphore)) [[unlikely]]
     (void)refuseSemaphore(lane, peer, semaphore);
+  else if (uint64_t count = lane.semaphores.signal(peer, semaphore)) [[unlikely]]
+    signalOverNetwork(lane, peer, semaphore, count);
 }
 
 /// Not inlined, because most waits find their signal without it.
 [[gnu::noinline]] int32_t waitLong(Lane &lane, int64_t peer, int32_t semaphore, int32_t statement, uint64_t target) {
   Peers &peers = *lane.peers;
   Cell &cell = lane.semaphores.cell(peer, semaphore);
-  const WaitPolicy policy = peers.policyOfLane(lane.number);
+  const WaitPolicy policy = peers.policyOfLane(lane.number, static_cast<int>(peer));
   if (spinUntil(cell, target, policy))
     return 0;
   Clock::time_point start = Clock::now(); // after the spins, because reading the clock takes as long as a signal
@@ -48,8 +61,8 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
     return lane.fail(peers.abortCause());
   bool isLost = end == WaitEnd::PeerLost;
   return lane.fail(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, static_cast<int>(peer),
-                             "rank {} waited {} ms for rank {} (semaphore {}, lane {}; {}): {}", peers.rank(),
-                             millisecondsSince(start), peer, semaphore, lane.number,
+                             "rank {} waited {} ms for {} (semaphore {}, lane {}; {}): {}", peers.rank(),
+                             millisecondsSince(start), peers.describe(static_cast<int>(peer)), semaphore, lane.number,
                              describeStatement(*lane.plan->call.info, statement),
                              isLost ? "it has ended or left" : "timed out"));
 }
@@ -83,6 +96,20 @@ bool isInside(const Lane &lane, const RemoteRange &range) {
          static_cast<uint64_t>(range.sizeBytes) <= whole - static_cast<uint64_t>(range.offsetBytes);
 }
 
+void transferOverNetwork(Lane &lane, const RemoteRange &range, Direction direction, const void *local) {
+  int rank = static_cast<int>(range.peer);
+  if (direction == Direction::FromPeer) {
+    (void)lane.fail(rankError(StatusCode::UnsupportedMesh, rank,
+                              "program {} reads memory of {}, which is on another host", lane.plan->call.info->name,
+                              lane.peers->describe(rank)));
+    return;
+  }
+  noteRefusal(lane, lane.peers->links()->data().put({rank, static_cast<uint32_t>(lane.number)},
+                                                    {lane.plan->remoteNumber, static_cast<uint32_t>(range.role),
+                                                     static_cast<uint64_t>(range.offsetBytes)},
+                                                    local, static_cast<uint64_t>(range.sizeBytes)));
+}
+
 void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction, void *local) {
   Lane &lane = laneOf(raw);
   if (lane.hasFailed || range.sizeBytes == 0)
@@ -101,6 +128,8 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
     return;
   }
   const Location &location = lane.plan->peerLocations[range.role][peer];
+  if (location.kind == LocationKind::Remote)
+    return transferOverNetwork(lane, {range.peer, range.role, offsetBytes, range.sizeBytes}, direction, local);
   int rank = static_cast<int>(range.peer);
   Status status = copyAttached(direction, lane.peers->block(rank).pid.load(),
                                location.addressOrOffset + static_cast<uint64_t>(offsetBytes), local, sizeBytes);
@@ -116,6 +145,13 @@ void putToPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offsetBy
 
 void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offsetBytes, void *dst, int64_t sizeBytes) {
   transfer(raw, {peer, role, offsetBytes, sizeBytes}, Direction::FromPeer, dst);
+}
+
+/// Also the end of every call: what this rank has said arrives even if it does nothing any more.
+void flushLane(KoloInvocation *raw) {
+  Lane &lane = laneOf(raw);
+  if (lane.peers->links() && !lane.hasFailed)
+    noteRefusal(lane, lane.peers->links()->data().flush(static_cast<uint32_t>(lane.number)));
 }
 
 /// A packet that a rank waits for. Its sender wakes nobody, so the sleep is short.
@@ -136,7 +172,7 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
   Peers &peers = *lane.peers;
   AwaitedPacket awaited{packet};
   auto sequence = static_cast<uint64_t>(raw->sequence);
-  const WaitPolicy policy = peers.policyOfLane(lane.number);
+  const WaitPolicy policy = peers.policyOfLane(lane.number, peers.rank());
   if (spinUntil(awaited, sequence, policy))
     return 0;
   Clock::time_point start = Clock::now();
@@ -164,7 +200,8 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
 
 } // namespace
 
-const KoloServices services = {KOLO_ABI_VERSION, signalPeer, waitForPeer, putToPeer, getFromPeer, awaitPacket};
+const KoloServices services = {KOLO_ABI_VERSION, signalPeer,  waitForPeer, putToPeer,
+                               getFromPeer,      awaitPacket, flushLane};
 
 int32_t Lane::fail(const Status &cause) {
   if (!hasFailed)

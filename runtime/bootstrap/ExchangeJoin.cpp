@@ -20,13 +20,13 @@ constexpr char introductionMagic[8] = {'K', 'O', 'L', 'O', 'M', 'E', 'E', 'T'};
 /// What a rank says in one round.
 struct Introduction {
   char magic[8] = {};
-  uint32_t version = rendezvousVersion;
+  uint32_t version = 2; // of this struct
   int32_t rank = 0;
   int32_t size = 0;
   int32_t pid = 0;
   HostId host;
   StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
-  char message[204] = {};
+  char message[192] = {};
   // Of rank 0.
   int32_t controlFd = -1;
   uint64_t controlBytes = 0;
@@ -40,9 +40,12 @@ Introduction introduce(int rank, int size, const Status &status) {
   own.rank = rank;
   own.size = size;
   own.pid = getpid();
-  own.host = currentHost();
-  own.code = status.code();
-  std::copy_n(status.message().data(), std::min(status.message().size(), sizeof(own.message) - 1), own.message);
+  Result<HostId> host = currentHost();
+  if (host.isOk())
+    own.host = *host;
+  const Status &refusal = status.isOk() ? host.status() : status;
+  own.code = refusal.code();
+  std::copy_n(refusal.message().data(), std::min(refusal.message().size(), sizeof(own.message) - 1), own.message);
   return own;
 }
 
@@ -76,7 +79,7 @@ Status Newcomer::exchange(const Introduction &own) {
 Status Newcomer::compare() const {
   for (int peer = 0; peer < size; ++peer) {
     const Introduction &each = all[static_cast<size_t>(peer)];
-    if (std::memcmp(each.magic, introductionMagic, sizeof(each.magic)) != 0 || each.version != rendezvousVersion)
+    if (std::memcmp(each.magic, introductionMagic, sizeof(each.magic)) != 0 || each.version != Introduction().version)
       return rankError(StatusCode::Mismatch, peer, "rank {} runs another version of this runtime", peer);
     if (each.rank != peer || each.size != size)
       return rankError(StatusCode::Mismatch, peer, "the exchange gave rank {} of {} at the place of rank {} of {}",
@@ -86,9 +89,10 @@ Status Newcomer::compare() const {
   }
   for (int peer = 1; peer < size; ++peer)
     if (all[static_cast<size_t>(peer)].host != all.front().host)
-      return rankError(
-          StatusCode::SystemError, peer,
-          "rank {} runs on another host, or in another container, than rank 0: there is no network transport", peer);
+      return rankError(StatusCode::SystemError, peer,
+                       "rank {} runs on another host, or in another container, than rank 0: only createFromEnvironment "
+                       "joins several",
+                       peer);
   return {};
 }
 

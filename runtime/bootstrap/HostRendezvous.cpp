@@ -1,15 +1,12 @@
 // Rank 0's side of the rendezvous.
 #include "Error.h"
-#include "bootstrap/Rendezvous.h"
+#include "bootstrap/Newcomers.h"
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
 #include <string>
 
 namespace kolo::runtime {
@@ -18,19 +15,20 @@ namespace {
 /// A connection that is sending its Hello, or has sent it and waits for the answer.
 struct Guest {
   Socket socket;
-  Hello hello;
+  HelloBytes bytes = {};
   size_t received = 0;
-  bool hasSaidHello() const { return received == sizeof(Hello); }
+  int rank = -1; // once it is admitted
+  bool hasSaidHello() const { return received == bytes.size(); }
 };
 
 class Host {
 public:
-  Host(const RankEnvironment &ownEnvironment, const Settings &settings)
-      : environment(ownEnvironment), timeoutMs(settings.timeoutMs), start(Clock::now()),
-        deadline(start + std::chrono::milliseconds(settings.timeoutMs)),
-        pids(static_cast<size_t>(ownEnvironment.worldSize), 0) {}
+  Host(const RankEnvironment &ownEnvironment, const Settings &ownSettings)
+      : environment(ownEnvironment), timeoutMs(ownSettings.timeoutMs), start(Clock::now()),
+        deadline(start + std::chrono::milliseconds(ownSettings.timeoutMs)), settings(ownSettings),
+        pids(static_cast<size_t>(ownEnvironment.worldSize), 0), hosts(pids.size()), hostNames(pids.size()) {}
 
-  Result<std::shared_ptr<ControlMemory>> run();
+  Result<World> run();
 
 private:
   Status gather();
@@ -38,9 +36,15 @@ private:
   void acceptAll();
   bool listenOnce(Clock::time_point until);
   bool readFrom(Guest &guest);
-  Status admit(const Guest &guest);
+  Status admit(Guest &guest);
+  Result<World> meetHere();
+  Result<World> meetHosts(const HostMap &map);
+  Result<World> refuse(const Status &status);
+  Status gatherPlaces(Roster &roster);
+  std::string ownAddress() const;
   Status missing() const;
-  void answer(const Welcome &welcome);
+  void answer(const Welcome &welcome, const HostMap &map = {});
+  HostMap mapOfHosts() const;
   bool isComplete() const {
     return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
   }
@@ -48,18 +52,20 @@ private:
   const RankEnvironment &environment;
   int timeoutMs;
   Clock::time_point start, deadline;
+  const Settings &settings;
   Socket listener;
   std::vector<Guest> guests;
   std::vector<int> pids; // by rank; 0: not here yet
+  std::vector<HostId> hosts;
+  std::vector<std::string> hostNames;
   int numStrangers = 0;
   Status refusal;
 };
 
 /// Receives what has arrived. False: the connection was closed, or does not speak Kolo's protocol.
 bool Host::readFrom(Guest &guest) {
-  auto *bytes = reinterpret_cast<char *>(&guest.hello);
   while (!guest.hasSaidHello()) {
-    ssize_t got = recv(guest.socket.descriptor(), bytes + guest.received, sizeof(Hello) - guest.received, 0);
+    ssize_t got = recv(guest.socket.descriptor(), &guest.bytes[guest.received], guest.bytes.size() - guest.received, 0);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -68,14 +74,14 @@ bool Host::readFrom(Guest &guest) {
       return false;
     guest.received += static_cast<size_t>(got);
   }
-  return std::memcmp(bytes, helloMagic, std::min(guest.received, sizeof(helloMagic))) == 0;
+  return beginsHello({guest.bytes.data(), guest.received});
 }
 
-Status Host::admit(const Guest &guest) {
-  const Hello &hello = guest.hello;
-  if (hello.version != rendezvousVersion)
-    return error(StatusCode::Mismatch, "a rank speaks version {} of the rendezvous, rank 0 speaks {}", hello.version,
-                 rendezvousVersion);
+Status Host::admit(Guest &guest) {
+  Result<Hello> parsed = parseHello(guest.bytes);
+  if (!parsed.isOk())
+    return parsed.status();
+  const Hello &hello = *parsed;
   if (hello.worldSize != environment.worldSize)
     return rankError(StatusCode::Mismatch, hello.rank, "ranks disagree on WORLD_SIZE: rank 0 has {}, rank {} has {}",
                      environment.worldSize, hello.rank, hello.worldSize);
@@ -85,12 +91,10 @@ Status Host::admit(const Guest &guest) {
   if (pid != 0)
     return rankError(StatusCode::Mismatch, hello.rank, "two processes have RANK={}: {} and {}", hello.rank, pid,
                      hello.pid);
-  if (hello.host != currentHost())
-    return rankError(
-        StatusCode::SystemError, hello.rank,
-        "rank {} runs on another host, or in another container, than rank 0: there is no network transport",
-        hello.rank);
   pid = hello.pid;
+  hosts[static_cast<size_t>(hello.rank)] = hello.host;
+  hostNames[static_cast<size_t>(hello.rank)] = hello.hostName;
+  guest.rank = hello.rank;
   return {};
 }
 
@@ -99,7 +103,7 @@ void Host::acceptAll() {
     Socket accepted(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!accepted.isOpen())
       return;
-    guests.push_back({std::move(accepted), {}, 0});
+    guests.push_back({std::move(accepted)});
   }
 }
 
@@ -149,11 +153,33 @@ Status Host::gather() {
   return refusal;
 }
 
-void Host::answer(const Welcome &welcome) {
-  for (Guest &guest : guests)
-    if (guest.hasSaidHello()) // the join notices a rank that ended meanwhile
-      (void)guest.socket.sendAll(&welcome, sizeof(welcome), Clock::now() + std::chrono::seconds(1));
-  std::erase_if(guests, [](const Guest &guest) { return guest.hasSaidHello(); });
+/// Answers everybody who has said Hello. Who gets an error gets nothing else.
+void Host::answer(const Welcome &welcome, const HostMap &map) {
+  for (Guest &guest : guests) {
+    if (!guest.hasSaidHello()) // the join notices a rank that ended meanwhile
+      continue;
+    Welcome own = welcome;
+    if (guest.rank >= 0 && map.numHosts() > 1)
+      own.leader = map.ranksOf(map.hostOf[static_cast<size_t>(guest.rank)]).front();
+    WelcomeBytes bytes = write(own);
+    (void)guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now() + std::chrono::seconds(1));
+  }
+  if (map.numHosts() <= 1)
+    std::erase_if(guests, [](const Guest &guest) { return guest.hasSaidHello(); });
+}
+
+HostMap Host::mapOfHosts() const {
+  HostMap map;
+  std::vector<const HostId *> ids;
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    auto found = std::ranges::find_if(ids, [&](const HostId *id) { return *id == hosts[rank]; });
+    map.hostOf.push_back(static_cast<int>(found - ids.begin()));
+    if (found != ids.end())
+      continue;
+    ids.push_back(&hosts[rank]);
+    map.names.push_back(hostNames[rank]);
+  }
+  return map;
 }
 
 /// Answers ranks that come after an error. Without an answer they would try again until their timeout.
@@ -164,49 +190,101 @@ void Host::answerLatecomers(const Welcome &welcome) {
     answer(welcome);
 }
 
-Result<std::shared_ptr<ControlMemory>> Host::run() {
+Result<World> Host::refuse(const Status &status) {
+  Welcome welcome;
+  welcome.code = status.code();
+  welcome.culprit = status.rank();
+  welcome.message = status.message();
+  answerLatecomers(welcome);
+  return status;
+}
+
+/// All ranks are on this host.
+Result<World> Host::meetHere() {
+  Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, environment.worldSize);
+  if (!shared.isOk())
+    return refuse(shared.status());
+  for (int rank = 0; rank < environment.worldSize; ++rank)
+    (*shared)->control.block(rank).pid.store(pids[static_cast<size_t>(rank)]);
+  Welcome welcome;
+  welcome.leader = 0;
+  welcome.leaderPid = getpid();
+  welcome.controlFd = (*shared)->memory.fd();
+  welcome.controlBytes = (*shared)->memory.sizeBytes();
+  answer(welcome);
+  return World{*shared, nullptr};
+}
+
+/// The address of this rank by which a rank of another host reached it.
+std::string Host::ownAddress() const {
+  for (const Guest &guest : guests)
+    if (guest.rank >= 0 && hosts[static_cast<size_t>(guest.rank)] != hosts[0])
+      return localAddress(guest.socket);
+  return {};
+}
+
+Status Host::gatherPlaces(Roster &roster) {
+  Status first;
+  for (Guest &guest : guests) {
+    if (guest.rank < 0)
+      continue;
+    PlaceBytes bytes = {};
+    Result<size_t> got = guest.socket.receive(bytes.data(), bytes.size(), deadline);
+    Result<Place> place = got.isOk() && *got == bytes.size() ? parsePlace(bytes) : Result<Place>(Place());
+    Status status = place.isOk() ? place->refusal : place.status();
+    if (!got.isOk() || *got != bytes.size())
+      status = rankError(got.isOk() ? StatusCode::PeerLost : got.status().code(), guest.rank,
+                         "rank {} (host {}) said Hello, and then not where it listens: {}", guest.rank,
+                         hostNames[static_cast<size_t>(guest.rank)],
+                         got.isOk() ? "its connection ended" : got.status().message());
+    if (!status.isOk() && first.isOk())
+      first = rankError(status.code(), guest.rank, "rank {}: {}", guest.rank, status.message());
+    if (status.isOk())
+      roster.places[static_cast<size_t>(guest.rank)] = *place;
+  }
+  return first;
+}
+
+/// Ranks are on several hosts.
+Result<World> Host::meetHosts(const HostMap &map) {
+  Welcome welcome;
+  welcome.numHosts = map.numHosts();
+  welcome.world = randomWorld();
+  answer(welcome, map);
+  NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0}, welcome.world, settings);
+  Roster roster;
+  roster.map = map;
+  roster.places.resize(pids.size());
+  roster.places[0] = newcomer.listen(ownAddress());
+  Status status = gatherPlaces(roster);
+  roster.refusal = roster.places[0].refusal.isOk() ? status : roster.places[0].refusal;
+  std::vector<std::byte> bytes = write(roster);
+  for (Guest &guest : guests)
+    if (guest.rank >= 0)
+      (void)guest.socket.sendAll(bytes.data(), bytes.size(), deadline);
+  return newcomer.connect(roster);
+}
+
+Result<World> Host::run() {
+  Result<HostId> own = currentHost();
+  if (!own.isOk())
+    return own.status();
   pids[0] = getpid();
+  hosts[0] = *own;
+  hostNames[0] = hostName();
   Result<Socket> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
   listener = std::move(listening).value();
-  Status status = gather();
-  Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, environment.worldSize);
-  if (status.isOk())
-    status = shared.status();
-  Welcome welcome;
-  std::memcpy(welcome.magic, welcomeMagic, sizeof(welcomeMagic));
-  if (!status.isOk()) {
-    welcome.code = status.code();
-    welcome.culprit = status.rank();
-    std::copy_n(status.message().data(), std::min(status.message().size(), sizeof(welcome.message) - 1),
-                welcome.message);
-    answerLatecomers(welcome);
-    return status;
-  }
-  for (int rank = 0; rank < environment.worldSize; ++rank)
-    (*shared)->control.block(rank).pid.store(pids[static_cast<size_t>(rank)]);
-  welcome.rootPid = getpid();
-  welcome.controlFd = (*shared)->memory.fd();
-  welcome.controlBytes = (*shared)->memory.sizeBytes();
-  answer(welcome);
-  return shared;
+  if (Status status = gather(); !status.isOk())
+    return refuse(status);
+  HostMap map = mapOfHosts();
+  return map.numHosts() == 1 ? meetHere() : meetHosts(map);
 }
 
 } // namespace
 
-HostId currentHost() {
-  HostId id;
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  std::copy_n(boot.data(), std::min(boot.size(), sizeof(id.boot) - 1), id.boot);
-  struct stat info = {};
-  if (stat("/proc/self/ns/pid", &info) == 0)
-    id.pidNamespace = info.st_ino;
-  return id;
-}
-
-Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &environment, const Settings &settings) {
+Result<World> hostRendezvous(const RankEnvironment &environment, const Settings &settings) {
   return Host(environment, settings).run();
 }
 

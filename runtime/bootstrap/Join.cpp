@@ -31,6 +31,8 @@ Status compareSettings(const Peers &peers) {
 /// Reads a known word of every peer by cross-memory attach.
 Status probeAttach(const Peers &peers) {
   for (int peer = 0; peer < peers.size(); ++peer) {
+    if (peers.isRemote(peer))
+      continue;
     uint64_t found = 0;
     Status status = copyAttached(Direction::FromPeer, peers.block(peer).pid.load(), peers.block(peer).join.probeAddress,
                                  &found, sizeof(found));
@@ -51,6 +53,11 @@ Status CommunicatorState::join() {
   info.lanes = ranks->settings().lanes;
   info.ordinaryMemory = static_cast<uint32_t>(wanted);
   info.cores = currentAffinity();
+  if (ranks->links()) {
+    if (Status status = registerChannels(*ranks); !status.isOk())
+      return status;
+    ranks->links()->tellJoin(info);
+  }
   nextRecord(Operation::Join);
   if (Status status = exchange.perform(); !status.isOk())
     return status;
@@ -71,23 +78,26 @@ Status CommunicatorState::join() {
     return status;
   rules.ordinaryMemory = wanted;
   for (int peer = 0; peer < ranks->size(); ++peer)
-    if (!exchange.heard(peer).canAttach)
+    if (!ranks->isRemote(peer) && !exchange.heard(peer).canAttach)
       rules.ordinaryMemory = OrdinaryMemory::Staged;
   std::vector<cpu_set_t> cores;
   for (int peer = 0; peer < ranks->size(); ++peer)
-    cores.push_back(ranks->block(peer).join.cores);
+    if (!ranks->isRemote(peer))
+      cores.push_back(ranks->block(peer).join.cores);
   return start(cores);
 }
 
-Result<std::unique_ptr<CommunicatorState>>
-CommunicatorState::joinRanks(std::shared_ptr<ControlMemory> shared, RankKind kind, int rank, const Settings &settings) {
+Result<std::unique_ptr<CommunicatorState>> CommunicatorState::joinRanks(std::shared_ptr<ControlMemory> shared,
+                                                                        RankKind kind, int rank,
+                                                                        const Settings &settings,
+                                                                        std::shared_ptr<HostLinks> links) {
   RankBlock &block = shared->control.block(rank);
   Presence expected = Presence::Absent;
   if (!block.presence.compare_exchange_strong(expected, Presence::Joined))
     return rankError(StatusCode::Mismatch, rank, "rank {} has joined already", rank);
   if (kind == RankKind::Processes)
     block.pid.store(getpid());
-  auto ownPeers = std::make_unique<Peers>(std::move(shared), kind, rank, settings);
+  auto ownPeers = std::make_unique<Peers>(std::move(shared), kind, rank, settings, std::move(links));
   auto state = std::make_unique<CommunicatorState>(std::move(ownPeers));
   if (Status status = state->join(); !status.isOk())
     return status;

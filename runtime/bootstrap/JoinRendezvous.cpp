@@ -1,53 +1,80 @@
 // The rendezvous for every rank but rank 0, and the factory that begins it.
 #include "CommunicatorState.h"
 #include "Error.h"
-#include "bootstrap/Rendezvous.h"
+#include "bootstrap/Newcomers.h"
 #include "kolo/runtime/Door.h"
 
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 
 namespace kolo::runtime {
 namespace {
 
-Result<Welcome> greet(const RankEnvironment &environment, Clock::time_point deadline) {
-  Result<Socket> socket = connectTo(environment.master, deadline);
-  if (!socket.isOk())
-    return socket.status();
-  Hello hello;
-  std::memcpy(hello.magic, helloMagic, sizeof(helloMagic));
-  hello.rank = environment.rank;
-  hello.worldSize = environment.worldSize;
-  hello.pid = getpid();
-  hello.host = currentHost();
-  if (Status status = socket->sendAll(&hello, sizeof(hello), deadline); !status.isOk())
+/// Says Hello, and hears the Welcome. The connection stays open for the Place and the Roster.
+Result<Welcome> greet(const RankEnvironment &environment, const HostId &host, Clock::time_point deadline,
+                      Socket &socket) {
+  Result<Socket> connected = connectTo(environment.master, deadline);
+  if (!connected.isOk())
+    return connected.status();
+  socket = std::move(connected).value();
+  HelloBytes hello = write(Hello{environment.rank, environment.worldSize, getpid(), host, hostName()});
+  if (Status status = socket.sendAll(hello.data(), hello.size(), deadline); !status.isOk())
     return status;
-  Welcome welcome;
+  WelcomeBytes bytes = {};
   // Receive the magic alone first: another program may send a few bytes and then wait for an answer.
-  Result<size_t> magic = socket->receive(welcome.magic, sizeof(welcome.magic), deadline);
+  Result<size_t> magic = socket.receive(bytes.data(), magicBytes, deadline);
   if (!magic.isOk())
     return magic.status();
   if (*magic == 0)
     return error(StatusCode::SystemError, "the other side closed the connection without an answer");
-  if (std::memcmp(welcome.magic, welcomeMagic, *magic) != 0)
+  if (!beginsWelcome({bytes.data(), *magic}))
     return error(StatusCode::Mismatch,
                  "the process that answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
                  environment.master.host, environment.master.port);
-  constexpr size_t restBytes = sizeof(welcome) - sizeof(welcome.magic);
-  Result<size_t> rest =
-      socket->receive(reinterpret_cast<char *>(&welcome) + sizeof(welcome.magic), restBytes, deadline);
+  Result<size_t> rest = socket.receive(bytes.data() + magicBytes, bytes.size() - magicBytes, deadline);
   if (!rest.isOk())
     return rest.status();
-  if (*magic != sizeof(welcome.magic) || *rest != restBytes)
+  if (*magic != magicBytes || *rest != bytes.size() - magicBytes)
     return error(StatusCode::SystemError, "rank 0 ended in the middle of its answer");
-  if (welcome.version != rendezvousVersion)
-    return error(StatusCode::Mismatch, "rank 0 speaks version {} of the rendezvous, this rank version {}",
-                 welcome.version, rendezvousVersion);
-  return welcome;
+  return parseWelcome(bytes);
+}
+
+/// Receives the Roster: its head first, which says how long it is.
+Result<Roster> receiveRoster(const RankEnvironment &environment, Socket &socket, Clock::time_point deadline) {
+  std::vector<std::byte> bytes(rosterHeadBytes);
+  auto receive = [&](size_t from) -> Status {
+    Result<size_t> got = socket.receive(bytes.data() + from, bytes.size() - from, deadline);
+    if (!got.isOk())
+      return rankError(got.status().code(), 0, "rank {} waited for the roster of rank 0: {}", environment.rank,
+                       got.status().message());
+    return *got == bytes.size() - from ? Status()
+                                       : rankError(StatusCode::PeerLost, 0, "rank 0 ended before it sent its roster");
+  };
+  if (Status status = receive(0); !status.isOk())
+    return status;
+  Result<size_t> restBytes = rosterRestBytes(bytes, environment.worldSize);
+  if (!restBytes.isOk())
+    return restBytes.status();
+  bytes.resize(rosterHeadBytes + *restBytes);
+  if (Status status = receive(rosterHeadBytes); !status.isOk())
+    return status;
+  return parseRoster(bytes, environment.worldSize);
+}
+
+/// Ranks are on several hosts.
+Result<World> meetHosts(const RankEnvironment &environment, const Settings &settings, const Welcome &welcome,
+                        Socket &socket) {
+  Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
+  NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader}, welcome.world, settings);
+  PlaceBytes place = write(newcomer.listen(localAddress(socket)));
+  if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
+    return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
+                     status.message());
+  Result<Roster> roster = receiveRoster(environment, socket, deadline);
+  return roster.isOk() ? newcomer.connect(*roster) : roster.status();
 }
 
 /// Whether another attempt may succeed, because rank 0 may not listen yet.
@@ -57,7 +84,7 @@ bool isWorthRetrying(const Status &status) { return status.code() == StatusCode:
 
 Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks) {
   if (place.sizeBytes != Control::sizeBytes(numRanks))
-    return error(StatusCode::Mismatch, "rank 0 runs another version of this runtime");
+    return error(StatusCode::Mismatch, "the rank that made the control segment runs another version of this runtime");
   Result<Memory> memory = Memory::openPeer(place.pid, place.fd, place.sizeBytes);
   if (!memory.isOk())
     return memory.status();
@@ -67,15 +94,22 @@ Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, in
   return shared;
 }
 
-Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
+Result<World> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
+  Result<HostId> host = currentHost();
+  if (!host.isOk())
+    return host.status();
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   while (true) {
-    Result<Welcome> welcome = greet(environment, deadline);
+    Socket socket;
+    Result<Welcome> welcome = greet(environment, *host, deadline, socket);
     if (welcome.isOk()) {
-      welcome->message[sizeof(welcome->message) - 1] = 0;
       if (welcome->code != StatusCode::Ok)
         return Status(welcome->code, welcome->message, welcome->culprit);
-      return openControl({welcome->rootPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize);
+      if (welcome->numHosts > 1)
+        return meetHosts(environment, settings, *welcome, socket);
+      Result<std::shared_ptr<ControlMemory>> control =
+          openControl({welcome->leaderPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize);
+      return control.isOk() ? Result(World{*control, nullptr}) : control.status();
     }
     bool isOver = millisecondsUntil(deadline) == 0;
     if (!isOver && !isWorthRetrying(welcome.status()))
@@ -128,12 +162,12 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
     Result<RankEnvironment> environment = readRankEnvironment();
     if (!environment.isOk())
       return environment.status();
-    Result<std::shared_ptr<ControlMemory>> shared =
+    Result<World> world =
         environment->rank == 0 ? hostRendezvous(*environment, *settings) : joinRendezvous(*environment, *settings);
-    if (!shared.isOk())
-      return shared.status();
+    if (!world.isOk())
+      return world.status();
     Result<std::unique_ptr<CommunicatorState>> joined =
-        CommunicatorState::joinRanks(*shared, RankKind::Processes, environment->rank, *settings);
+        CommunicatorState::joinRanks(world->control, RankKind::Processes, environment->rank, *settings, world->links);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());

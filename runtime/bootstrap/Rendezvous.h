@@ -1,8 +1,11 @@
 // Rendezvous: processes that know only their rank, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
 //
 // Every other rank connects to rank 0 and sends a Hello. When all ranks have come, or after the first error, rank 0
-// sends a Welcome to all of them. It says where the control segment is, or why there is none. Nothing else uses the
-// network.
+// sends a Welcome to all of them. It says where the control segment is, or why there is none. If all ranks are on one
+// host, nothing else uses the network.
+//
+// If they are on several hosts, the rank with the lowest number on each host makes a control segment there. Every rank
+// listens, and sends rank 0 a Place. Rank 0 sends the Roster of all Places to all ranks, and they connect.
 #pragma once
 
 #include "Environment.h"
@@ -11,20 +14,23 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace kolo::runtime {
 
 /// Equal for two processes exactly when they can see each other by process number: they have the same boot of the same
-/// kernel, and the same process namespace. Host names do not tell.
+/// kernel, and the same process namespace. Host names do not tell. KOLO_HOSTID replaces it.
 struct HostId {
-  char boot[40] = {};
-  uint64_t pidNamespace = 0;
+  static constexpr size_t maxBytes = 80; // with the zero at the end
+  char text[maxBytes] = {};
   bool operator==(const HostId &) const = default;
 };
 
-/// Parts that cannot be read stay empty.
-HostId currentHost();
+/// Parts that cannot be read stay empty. InvalidArgument: KOLO_HOSTID is empty or too long.
+Result<HostId> currentHost();
+/// What messages call this host: its name, or KOLO_HOSTID.
+std::string hostName();
 
 /// The variables as read.
 struct RankEnvironment {
@@ -36,43 +42,25 @@ struct RankEnvironment {
 /// Reads the variables: see readLaunchedRank. InvalidArgument: names every one that is missing or bad.
 Result<RankEnvironment> readRankEnvironment();
 
-inline constexpr uint32_t rendezvousVersion = 1;
-inline constexpr char helloMagic[8] = {'K', 'O', 'L', 'O', 'H', 'E', 'L', 'O'};
-inline constexpr char welcomeMagic[8] = {'K', 'O', 'L', 'O', 'W', 'E', 'L', 'C'};
-
-struct Hello {
-  char magic[8] = {};
-  uint32_t version = rendezvousVersion;
-  int32_t rank = 0;
-  int32_t worldSize = 0;
-  int32_t pid = 0;
-  HostId host;
-};
-
-struct Welcome {
-  char magic[8] = {};
-  uint32_t version = rendezvousVersion;
-  StatusCode code = StatusCode::Ok; // not Ok: `message` and `culprit` say why
-  int32_t culprit = -1;
-  int32_t rootPid = 0;
-  int32_t controlFd = -1; // in rank 0's process
-  uint64_t controlBytes = 0;
-  char message[256] = {};
-};
-
-/// Where rank 0 has its control segment.
+/// Where a rank has its control segment.
 struct ControlPlace {
   int pid = 0;
   int fd = -1; // in that process
   uint64_t sizeBytes = 0;
 };
-/// Maps the control segment of rank 0. Mismatch: its size is wrong. SystemError, OutOfMemory.
+/// Maps the control segment of another rank of this host. Mismatch: its size is wrong. SystemError, OutOfMemory.
 Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks);
 
-/// Rank 0: blocks until all other ranks have come. Returns the control segment with the process numbers of all ranks.
-/// Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
-Result<std::shared_ptr<ControlMemory>> hostRendezvous(const RankEnvironment &environment, const Settings &settings);
+/// What a rank finds: its host's control segment, with the process numbers of the ranks there, and its connections to
+/// other hosts, null if there are none.
+struct World {
+  std::shared_ptr<ControlMemory> control;
+  std::shared_ptr<HostLinks> links;
+};
+
+/// Rank 0: blocks until all other ranks have come. Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
+Result<World> hostRendezvous(const RankEnvironment &environment, const Settings &settings);
 /// Any other rank: blocks, and connects until rank 0 answers. Timeout, SystemError, or the error that rank 0 sends.
-Result<std::shared_ptr<ControlMemory>> joinRendezvous(const RankEnvironment &environment, const Settings &settings);
+Result<World> joinRendezvous(const RankEnvironment &environment, const Settings &settings);
 
 } // namespace kolo::runtime

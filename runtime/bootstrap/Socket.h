@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kolo/runtime/Status.h"
-#include "transport/Peers.h"
+#include "wait/Clock.h"
 
 #include <string>
 #include <utility>

@@ -98,6 +98,17 @@ void readShared(ManifestReader &reader, const json &object, const std::string &p
   }
 }
 
+void readNetwork(ManifestReader &reader, const json &object, const std::string &path, ProgramInfo &program) {
+  if (!object.contains("networkDims"))
+    return;
+  for (const json &value : reader.array(object, "networkDims", path)) {
+    int last = program.networkDims.empty() ? -1 : program.networkDims.back();
+    if (!value.is_number_integer() || value <= last || value >= program.meshDims.size())
+      return reader.fail(path + "networkDims", "is not a list of growing dimensions of the mesh");
+    program.networkDims.push_back(value.get<int>());
+  }
+}
+
 constexpr int64_t codecGranule = 1024;
 
 ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::string &path) {
@@ -129,6 +140,7 @@ ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::s
   if (inPlace != "direct" && inPlace != "copyInput")
     reader.fail(path + "inPlace", "is neither direct nor copyInput");
   program.inPlace = inPlace == "direct" ? InPlace::Direct : InPlace::CopyInput;
+  readNetwork(reader, object, path, program);
   readStatements(reader, object, path, program);
   return program;
 }

@@ -46,6 +46,8 @@ Check Registrations::checkPut(int sender, const RemotePlace &target, uint64_t si
 
 Cell &Registrations::cell(int sender, uint32_t lane, const RemoteSignal &signal) const {
   const Registration &registration = *find(signal.agreement);
+  if (registration.isBySender)
+    return registration.cells[static_cast<size_t>(sender) * registration.numSemaphores + signal.semaphore];
   size_t row = static_cast<size_t>(lane) * registration.numSemaphores + signal.semaphore;
   return registration.cells[row * static_cast<size_t>(numRanks) + static_cast<size_t>(sender)];
 }

@@ -27,9 +27,10 @@ struct Registration {
   uint64_t agreement = 0;
   std::vector<Region> regions; // by role
   std::vector<bool> senders;   // by rank: who may write
-  Cell *cells = nullptr;       // [lane][semaphore][sender]
+  Cell *cells = nullptr;       // [lane][semaphore][sender], or as isBySender says
   uint32_t numLanes = 0;
   uint32_t numSemaphores = 0;
+  bool isBySender = false; // the cells of the one lane are [sender][semaphore]
 };
 
 /// The rank to write to, and the lane that writes.
@@ -71,8 +72,9 @@ public:
 
   virtual Endpoint endpoint() const = 0;
 
-  /// Connects this rank to all others. `endpoints`: by rank. Blocks until all peers have done the same, at most for the
-  /// timeout. Timeout, PeerLost, InvalidArgument, SystemError: with the rank.
+  /// Connects this rank to others. `endpoints`: by rank; an empty one (zeros): no connection is needed. Blocks until
+  /// all peers have done the same, at most for the timeout. Timeout, PeerLost, InvalidArgument, SystemError: with the
+  /// rank.
   virtual Status connect(std::span<const Endpoint> endpoints) = 0;
 
   /// From now on peers may write as the registration says. Its number exceeds all earlier ones. Signals that came

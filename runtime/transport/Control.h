@@ -15,7 +15,8 @@
 
 namespace kolo::runtime {
 
-enum class Presence : uint32_t { Absent, Joined, Left };
+/// Ended: the process of a rank on another host ended without leaving.
+enum class Presence : uint32_t { Absent, Joined, Left, Ended };
 
 /// The purpose of an exchange. All ranks must have the same.
 enum class Operation : uint8_t { Join, Barrier, ExchangeWindows, Run, Confirm };
@@ -27,6 +28,7 @@ enum class LocationKind : uint8_t {
   Direct,  // an address that is valid on every rank: the ranks are threads
   Segment, // an offset into a shared segment of the owner
   Attach,  // an address in the owner's process, for cross-memory attach
+  Remote,  // on another host: see Transport.h
 };
 
 /// Where one buffer of a rank is, for its peers.
@@ -79,6 +81,9 @@ struct Record {
 };
 static_assert(std::is_trivially_copyable_v<Record>);
 
+/// Puts a refusal into a record.
+void setFailure(Record &record, const Status &status);
+
 /// What a rank announces once, when it joins.
 struct JoinInfo {
   uint64_t probeAddress = 0; // of a word that holds probeValue, to try cross-memory attach on
@@ -114,6 +119,9 @@ struct alignas(cacheLineBytes) AbortRecord {
   int32_t culprit;
   char message[512];
 };
+
+/// Stores the first failure of a host's ranks. False: there was one before.
+bool storeAbort(AbortRecord &record, const Status &cause);
 
 /// A view of the segment: an AbortRecord, one RankBlock per rank, then the channels' cells by receiver, sender and id.
 class Control {

@@ -6,13 +6,6 @@
 
 namespace kolo::runtime {
 
-void setFailure(Record &record, const Status &status) {
-  record.code = status.code();
-  size_t length = std::min(status.message().size(), sizeof(record.message) - 1);
-  std::copy_n(status.message().data(), length, record.message);
-  record.message[length] = 0;
-}
-
 Record &Exchange::next() {
   Record &record = peers.block(peers.rank()).records[(sequence + 1) % 2];
   record.operation = Operation::Barrier;
@@ -30,16 +23,25 @@ Record &Exchange::next() {
 }
 
 /// One exchange: announces the plan's number, and returns when every rank has announced something.
-Status Exchange::meet(uint64_t plan) {
+Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   ++sequence;
   Announcement &own = announcement(peers.rank());
   own.plan = plan;
+  tellOtherHosts(own, publishedBytes);
   own.raise(sequence);
   for (int peer = 0; peer < peers.size(); ++peer)
     if (!announcement(peer).hasReached(sequence))
       if (Status status = waitForPeer(peer); !status.isOk())
         return status;
   return {};
+}
+
+void Exchange::tellOtherHosts(const Announcement &own, size_t publishedBytes) {
+  HostLinks *links = peers.links();
+  if (links && own.plan != 0)
+    links->tellPlan(sequence, own.plan, {own.published, publishedBytes});
+  else if (links)
+    links->tellRecord(sequence, heard(peers.rank()));
 }
 
 bool Exchange::haveAllSaid(uint64_t plan) const {
@@ -49,9 +51,9 @@ bool Exchange::haveAllSaid(uint64_t plan) const {
   return true;
 }
 
-Status Exchange::propose(uint64_t plan, bool &isAgreed) {
+Status Exchange::propose(uint64_t plan, size_t publishedBytes, bool &isAgreed) {
   current = Operation::Run;
-  Status status = meet(plan);
+  Status status = meet(plan, publishedBytes);
   isAgreed = status.isOk() && haveAllSaid(plan);
   return status;
 }
@@ -75,11 +77,12 @@ Status Exchange::perform() {
 }
 
 Status Exchange::waitForPeer(int peer) {
-  if (spinUntil(announcement(peer), sequence, peers.policy()))
+  const WaitPolicy policy = peers.policyFor(peer);
+  if (spinUntil(announcement(peer), sequence, policy))
     return {};
   Clock::time_point start = Clock::now();
   int suspect = peer;
-  WaitEnd end = waitSlowly(announcement(peer), sequence, peers.policy(), [&] {
+  WaitEnd end = waitSlowly(announcement(peer), sequence, policy, [&] {
     // This wait cannot succeed if any rank ended before it came here, not only the one that this rank waits for.
     for (int other = 0; other < peers.size(); ++other)
       if (peers.isLost(other) && !announcement(other).hasReached(sequence)) {
@@ -97,13 +100,13 @@ Status Exchange::waitForPeer(int peer) {
     return peers.abortCause();
   case WaitEnd::PeerLost:
     return peers.abort(rankError(StatusCode::PeerLost, suspect,
-                                 "rank {} waited {} ms for rank {} to {}: rank {} has ended or left", peers.rank(),
-                                 millisecondsSince(start), suspect, deed, suspect));
+                                 "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
+                                 millisecondsSince(start), peers.describe(suspect), deed, suspect));
   case WaitEnd::Timeout:
     break;
   }
-  return peers.abort(rankError(StatusCode::Timeout, peer, "rank {} waited {} ms for rank {} to {}: timed out",
-                               peers.rank(), millisecondsSince(start), peer, deed));
+  return peers.abort(rankError(StatusCode::Timeout, peer, "rank {} waited {} ms for {} to {}: timed out", peers.rank(),
+                               millisecondsSince(start), peers.describe(peer), deed));
 }
 
 Status Exchange::firstRefusal() const {

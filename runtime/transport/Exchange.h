@@ -31,10 +31,10 @@ public:
   /// Memory for published inputs inside the announcement: Announcement::maxPublishedBytes bytes.
   std::byte *published(int rank, size_t turn) const { return peers.block(rank).announcements[turn].published; }
 
-  /// Announces the number of a plan (not 0), and blocks until every rank has announced something. `isAgreed`: all
-  /// announced the same. If not, the caller fills the record of `next` and calls `perform` before anything else.
-  /// Timeout, PeerLost, Aborted: the communicator is aborted.
-  Status propose(uint64_t plan, bool &isAgreed);
+  /// Announces the number of a plan (not 0) and so many published bytes, and blocks until every rank has announced
+  /// something. `isAgreed`: all announced the same. If not, the caller fills the record of `next` and calls `perform`
+  /// before anything else. Timeout, PeerLost, Aborted: the communicator is aborted.
+  Status propose(uint64_t plan, size_t publishedBytes, bool &isAgreed);
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
   Record &next();
@@ -49,7 +49,8 @@ public:
   Status firstRefusal() const;
 
 private:
-  Status meet(uint64_t plan);
+  Status meet(uint64_t plan, size_t publishedBytes = 0);
+  void tellOtherHosts(const Announcement &own, size_t publishedBytes);
   bool haveAllSaid(uint64_t plan) const;
   Status waitForPeer(int peer);
   Announcement &announcement(int rank) const { return peers.block(rank).announcements[sequence % 2]; }
@@ -58,8 +59,5 @@ private:
   uint64_t sequence = 0;
   Operation current = Operation::Run;
 };
-
-/// Puts a refusal into a record.
-void setFailure(Record &record, const Status &status);
 
 } // namespace kolo::runtime

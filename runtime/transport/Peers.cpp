@@ -18,10 +18,6 @@
 
 namespace kolo::runtime {
 
-int64_t millisecondsSince(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
-}
-
 const char *toString(Operation operation) {
   constexpr const char *names[] = {"join", "barrier", "exchange", "run", "run"};
   return names[static_cast<size_t>(operation)];
@@ -43,9 +39,25 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
   return shared;
 }
 
-Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings)
-    : shared(std::move(memory)), howRelated(rankKind), self(ownRank), creatorPid(getpid()), options(settings),
-      pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
+namespace {
+
+class LinksWait : public NetworkWait {
+public:
+  explicit LinksWait(HostLinks &hostLinks) : links(hostLinks) {}
+  void progress() override { links.progress(); }
+  void sleep(const Counter &counter, uint64_t target, int64_t mostUs) override { links.sleep(counter, target, mostUs); }
+
+private:
+  HostLinks &links;
+};
+
+} // namespace
+
+Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings,
+             std::shared_ptr<HostLinks> hostLinks)
+    : shared(std::move(memory)), network(std::move(hostLinks)),
+      networkWait(network ? std::make_unique<LinksWait>(*network) : nullptr), howRelated(rankKind), self(ownRank),
+      creatorPid(getpid()), options(settings), pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
   // Do not spin until the ranks have announced which cores they may use.
   setPolicy(choosePolicy(options.wait, false));
 }
@@ -63,9 +75,13 @@ void Peers::watchPeers() {
   if (howRelated == RankKind::Threads)
     return;
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != self && pidFds[static_cast<size_t>(peer)] < 0)
+    if (peer != self && !isRemote(peer) && pidFds[static_cast<size_t>(peer)] < 0)
       pidFds[static_cast<size_t>(peer)] =
           static_cast<int>(syscall(SYS_pidfd_open, block(peer).pid.load(), 0)); // fails on old kernels: kill() then
+}
+
+std::string Peers::describe(int peer) const {
+  return network ? fmt::format("rank {} (host {})", peer, network->hostName(peer)) : fmt::format("rank {}", peer);
 }
 
 bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
@@ -75,6 +91,8 @@ bool Peers::hasDied(int peer) const { return hasEnded(peer) && !hasLeft(peer); }
 bool Peers::hasLeft(int peer) const { return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left; }
 
 bool Peers::hasEnded(int peer) const {
+  if (isRemote(peer))
+    return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Ended || network->hasBroken(peer);
   int pid = block(peer).pid.load(std::memory_order_relaxed);
   if (howRelated == RankKind::Threads || peer == self || pid == 0)
     return false;
@@ -86,16 +104,10 @@ bool Peers::hasEnded(int peer) const {
 }
 
 Status Peers::abort(const Status &cause) {
-  AbortRecord &record = control().abort();
-  AbortState expected = AbortState::None;
-  if (!record.state.compare_exchange_strong(expected, AbortState::Claimed, std::memory_order_seq_cst))
+  if (!storeAbort(control().abort(), cause))
     return abortCause();
-  record.code = cause.code();
-  record.culprit = cause.rank();
-  size_t length = std::min(cause.message().size(), sizeof(record.message) - 1);
-  std::copy_n(cause.message().data(), length, record.message);
-  record.message[length] = 0;
-  record.state.store(AbortState::Published, std::memory_order_seq_cst);
+  if (network)
+    network->tellAbort(cause);
   return cause;
 }
 
@@ -115,7 +127,10 @@ Status Peers::abortedEarlier() const {
   return rankError(StatusCode::Aborted, cause.rank(), "this communicator was aborted: {}", cause.message());
 }
 
-WaitEnd Peers::checkWait(int peer, Clock::time_point start) const {
+WaitEnd Peers::checkWait(int peer, Clock::time_point start) {
+  if (network)
+    if (Status refusal = network->refusal(); !refusal.isOk())
+      (void)abort(refusal);
   if (isAborted())
     return WaitEnd::Aborted;
   if (isLost(peer))
@@ -131,8 +146,8 @@ void Peers::keepForPeers(std::shared_ptr<void> thing) const {
 void Peers::waitUntilQuiet() const {
   Clock::time_point start = Clock::now();
   for (int peer = 0; peer < size(); ++peer)
-    while (peer != self && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 && !isLost(peer) &&
-           millisecondsSince(start) < options.timeoutMs) {
+    while (peer != self && !isRemote(peer) && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 &&
+           !isLost(peer) && millisecondsSince(start) < options.timeoutMs) {
       waitPolicy.callProgress();
       std::this_thread::sleep_for(std::chrono::microseconds(progressIntervalUs));
     }

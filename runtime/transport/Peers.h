@@ -5,17 +5,16 @@
 #include "kolo/runtime/Status.h"
 #include "memory/Memory.h"
 #include "transport/Control.h"
+#include "transport/HostLinks.h"
+#include "wait/Clock.h"
 #include "wait/Wait.h"
 
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace kolo::runtime {
-
-using Clock = std::chrono::steady_clock;
 
 /// What the ranks of a communicator are.
 enum class RankKind : uint8_t { Threads, Processes };
@@ -35,7 +34,9 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
 
 class Peers {
 public:
-  Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings);
+  /// `hostLinks`: null if all ranks are on this host.
+  Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings,
+        std::shared_ptr<HostLinks> hostLinks = nullptr);
   ~Peers();
   Peers(const Peers &) = delete;
   Peers &operator=(const Peers &) = delete;
@@ -46,11 +47,23 @@ public:
   const Control &control() const { return shared->control; }
   RankBlock &block(int peer) const { return control().block(peer); }
   const Settings &settings() const { return options; }
+  /// Null if all ranks are on this host.
+  HostLinks *links() const { return network.get(); }
+  std::weak_ptr<HostLinks> sharedLinks() const { return network; }
+  bool isRemote(int peer) const { return network && network->isRemote(peer); }
+  /// "rank 3", with its host if there are several.
+  std::string describe(int peer) const;
   /// How the thread that calls the communicator waits.
   const WaitPolicy &policy() const { return waitPolicy; }
-  /// How a lane waits. Only lane 0 runs on the calling thread, which alone may call `progress`.
-  WaitPolicy policyOfLane(int64_t lane) const {
+  /// The same, for something that this peer does.
+  WaitPolicy policyFor(int peer) const {
     WaitPolicy policy = waitPolicy;
+    policy.isRemote = isRemote(peer);
+    return policy;
+  }
+  /// How a lane waits. Only lane 0 runs on the calling thread, which alone may call `progress`.
+  WaitPolicy policyOfLane(int64_t lane, int peer) const {
+    WaitPolicy policy = policyFor(peer);
     if (lane != 0)
       policy.progress = nullptr;
     return policy;
@@ -58,6 +71,7 @@ public:
   void setPolicy(const WaitPolicy &newPolicy) {
     waitPolicy = newPolicy;
     waitPolicy.progress = options.progress ? &options.progress : nullptr;
+    waitPolicy.network = networkWait.get();
     // From Linux 6.18 on, a thread that yields gives up its share of time to any busy program beside it.
     if (waitPolicy.progress && waitPolicy.maySleep)
       waitPolicy.numYields = 0;
@@ -80,7 +94,7 @@ public:
   Status abortedEarlier() const;
 
   /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
-  WaitEnd checkWait(int peer, Clock::time_point start) const;
+  WaitEnd checkWait(int peer, Clock::time_point start);
 
   /// Keeps a thing alive until the last rank has left, when ranks are threads.
   void keepForPeers(std::shared_ptr<void> thing) const;
@@ -94,6 +108,8 @@ private:
   bool hasEnded(int peer) const; // its process; false where ranks are threads
 
   std::shared_ptr<ControlMemory> shared;
+  std::shared_ptr<HostLinks> network;
+  std::unique_ptr<NetworkWait> networkWait; // null like `network`
   RankKind howRelated;
   int self;
   int creatorPid;
@@ -101,8 +117,5 @@ private:
   WaitPolicy waitPolicy;
   std::vector<int> pidFds; // by rank; -1: none, ask kill()
 };
-
-/// Milliseconds since `start`.
-int64_t millisecondsSince(Clock::time_point start);
 
 } // namespace kolo::runtime

@@ -9,8 +9,19 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 namespace kolo::runtime {
+
+/// The network in waits. A rank that waits moves its own data and that of others.
+class NetworkWait {
+public:
+  virtual ~NetworkWait() = default;
+  /// Sends and receives what is possible now.
+  virtual void progress() = 0;
+  /// Sleeps until something arrives, for at most `mostUs` microseconds.
+  virtual void sleep(const Counter &counter, uint64_t target, int64_t mostUs) = 0;
+};
 
 /// One round of waiting. When `maySleep` is false, the round starts again instead of sleeping.
 struct WaitPolicy {
@@ -20,11 +31,25 @@ struct WaitPolicy {
   /// What the waiting thread calls between looks: see CommunicatorOptions. Null: nothing. Not owned.
   const std::function<void()> *progress = nullptr;
 
+  /// Null: all ranks are on this host. Every thread calls it. Not owned.
+  NetworkWait *network = nullptr;
+  /// What is awaited comes over the network.
+  bool isRemote = false;
+
+  bool mustProgress() const { return progress || network; }
   void callProgress() const {
     if (progress)
       (*progress)();
+    if (network)
+      network->progress();
   }
-  int64_t mostSleepUs() const { return progress ? progressIntervalUs : sleepIntervalUs; }
+  /// Sleeps until the counter may have changed, or something else must be looked at.
+  template <class T> void sleepFor(T &counter, uint64_t target) const {
+    if constexpr (std::is_base_of_v<Counter, T>)
+      if (network && isRemote)
+        return network->sleep(counter, target, progress ? progressIntervalUs : sleepIntervalUs);
+    counter.sleep(target, mustProgress() ? progressIntervalUs : sleepIntervalUs);
+  }
 };
 
 /// `hasOwnCore`: every lane of every rank can have its own core. WaitMode::Auto then spins for long. Otherwise it spins
@@ -60,7 +85,7 @@ template <Awaited T> bool spinUntil(T &counter, uint64_t target, const WaitPolic
     pauseOnce();
     if (counter.hasReached(target))
       return true;
-    if (policy.progress && i % spinsPerProgress == spinsPerProgress - 1) [[unlikely]]
+    if (policy.mustProgress() && i % spinsPerProgress == spinsPerProgress - 1) [[unlikely]]
       policy.callProgress();
   }
   return false;
@@ -89,7 +114,7 @@ WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check 
     isAsleep = policy.maySleep;
     policy.callProgress();
     if (isAsleep)
-      counter.sleep(target, policy.mostSleepUs());
+      policy.sleepFor(counter, target);
     if (counter.hasReached(target) || (!isAsleep && spinUntil(counter, target, policy)))
       return WaitEnd::Reached;
   }

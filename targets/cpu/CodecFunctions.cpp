@@ -350,8 +350,10 @@ void ConversionFunctions::defineRemote(Conversion::Side side) {
     move(offsetof(KoloServices, get));
   call(convert, {argument(0), isPut ? tile : mine, isPut ? mine : tile, size, argument(6), element,
                  isPut ? integer64(0) : argument(8)});
-  if (isPut)
+  if (isPut) {
     move(offsetof(KoloServices, put));
+    invocation.callService(offsetof(KoloServices, flush), Type(), {}); // the tile is used again
+  }
   finish();
 }
 

@@ -145,7 +145,7 @@ void ProgramLowering::lowerOwn(Operation &op) {
       .Case([&](FuseOp fuse) { lowerFuse(fuse); })
       .Case([&](SignalOp signal) { lowerSignal(signal); })
       .Case([&](WaitOp wait) { lowerWait(wait); })
-      .Case([](FlushOp) {}) // a put is complete when its call returns
+      .Case([&](FlushOp) { access().callService(offsetof(KoloServices, flush), Type(), {}); })
       .Case([](EnterOp) {}) // the runtime runs the program once all ranks have entered, and its `publish` before
       .DefaultUnreachable("an op of the other phase");
 }

@@ -42,6 +42,18 @@ void Connection::enqueue(const Message &message, const std::byte *src) {
   numWaiting.store(queue.size(), std::memory_order_release);
 }
 
+void Connection::enqueueMail(std::span<const std::byte> text) {
+  Message message;
+  message.kind = MessageKind::Mail;
+  message.sizeBytes = text.size();
+  std::scoped_lock lock(sending);
+  queue.push_back({message, nullptr});
+  queue.back().own.assign(text.begin(), text.end());
+  queue.back().src = queue.back().own.data();
+  queuedBytes.fetch_add(queue.back().sizeBytes(), std::memory_order_relaxed);
+  numWaiting.store(queue.size(), std::memory_order_release);
+}
+
 uint64_t Connection::numQueued() const {
   std::scoped_lock lock(sending);
   return numSent.load(std::memory_order_relaxed) + queue.size();
@@ -158,7 +170,10 @@ Status Connection::receiveMessages(uint64_t &budget) {
 /// Checks a message before anything of it is stored.
 Result<Connection::Step> Connection::begin(Registrations &registrations, const Message &message) {
   uint64_t generation = registrations.generation();
-  if (message.kind != MessageKind::Goodbye && message.lane % numConnections != number)
+  if (message.isMail() != isForMail() && message.kind != MessageKind::Goodbye)
+    return rankError(StatusCode::Mismatch, peer, "rank {} sends a message of kind {} on connection {}", peer,
+                     static_cast<int>(message.kind), number);
+  if (!isForMail() && message.kind != MessageKind::Goodbye && message.lane % numConnections != number)
     return rankError(StatusCode::Mismatch, peer, "rank {} uses connection {} of {} for lane {}", peer, number,
                      numConnections, message.lane);
   if (message.isPut()) {
@@ -174,6 +189,10 @@ Result<Connection::Step> Connection::begin(Registrations &registrations, const M
     }
     destination = put.destination;
   }
+  if (message.isMail()) {
+    mail.resize(message.sizeBytes);
+    destination = mail.data();
+  }
   current = message;
   dataLeft = message.sizeBytes;
   hasMessage = true;
@@ -184,6 +203,9 @@ Result<Connection::Step> Connection::begin(Registrations &registrations, const M
 Result<Connection::Step> Connection::finish(Registrations &registrations, bool &hasRaised) {
   if (current.kind == MessageKind::Goodbye)
     saidGoodbye.store(true, std::memory_order_release);
+  if (current.isMail())
+    if (Status status = (*handler)(peer, mail); !status.isOk())
+      return status;
   if (current.isSignal()) {
     uint64_t generation = registrations.generation();
     Check check = registrations.deliver(peer, current.lane, current.signal());

@@ -9,16 +9,25 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <span>
+#include <vector>
 
 namespace kolo::runtime::tcp {
+
+/// Takes a mail of a rank. What is not Ok ends the connection.
+using MailHandler = std::function<Status(int sender, std::span<const std::byte> mail)>;
 
 /// All functions may be called by several threads at once, and none of them blocks on the network.
 class Connection {
 public:
-  Connection(Socket connected, const Hello &fromPeer)
-      : socket(std::move(connected)), peer(static_cast<int>(fromPeer.rank)), numConnections(fromPeer.numConnections),
-        number(fromPeer.connection) {}
+  /// `mailHandler` may be null where no mail comes; not owned.
+  Connection(Socket connected, const Hello &fromPeer, const MailHandler *mailHandler)
+      : socket(std::move(connected)), peer(static_cast<int>(fromPeer.rank)),
+        numConnections(static_cast<uint16_t>(fromPeer.numConnections - (fromPeer.hasMail ? 1 : 0))),
+        number(fromPeer.connection), handler(mailHandler) {}
 
   int descriptor() const { return socket.descriptor(); }
   int peerRank() const { return peer; }
@@ -27,6 +36,8 @@ public:
 
   /// Queues a message. A signal joins the lane's last put, if no byte of that is sent yet. `src`: the data of a put.
   void enqueue(const Message &message, const std::byte *src);
+  /// Queues a mail, of which it keeps a copy.
+  void enqueueMail(std::span<const std::byte> mail);
   uint64_t numQueued() const;
   bool hasQueuedBytes(uint64_t least) const { return queuedBytes.load(std::memory_order_relaxed) >= least; }
   bool hasToSend() const { return numWaiting.load(std::memory_order_acquire) != 0; }
@@ -58,10 +69,14 @@ private:
     const std::byte *src = nullptr;
     uint64_t sentBytes = 0; // of the message and the data
     MessageBytes bytes = {};
+    std::vector<std::byte> own = {}; // the data of a mail
     uint64_t sizeBytes() const { return messageBytes + message.sizeBytes; }
     size_t addTo(iovec *parts);
   };
   enum class Step : uint8_t { Done, Blocked };
+
+  /// Whether this connection carries mail, and nothing else.
+  bool isForMail() const { return number == numConnections; }
 
   void takeSent(uint64_t numBytes);
   Result<size_t> receiveSome(std::byte *memory, uint64_t mostBytes);
@@ -72,7 +87,9 @@ private:
 
   Socket socket;
   const int peer;
-  const uint16_t numConnections, number;
+  const uint16_t numConnections; // for lanes
+  const uint16_t number;
+  const MailHandler *const handler;
   std::atomic<bool> isConnected = true, saidGoodbye = false;
 
   mutable std::mutex sending;
@@ -86,6 +103,7 @@ private:
   size_t first = 0, last = 0; // of the bytes in `buffer` that are not used yet
   bool hasMessage = false;    // `current` is checked, and its data is being received
   Message current;
+  std::vector<std::byte> mail;
   std::byte *destination = nullptr;
   uint64_t dataLeft = 0;
   bool mayHaveMore = false;

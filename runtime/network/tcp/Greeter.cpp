@@ -92,8 +92,11 @@ Hello Greeter::helloTo(uint32_t peer, uint16_t number) const {
 }
 
 size_t Greeter::numMissing() const {
-  auto numNull = static_cast<size_t>(std::ranges::count_if(met, [](auto &one) { return !one; }));
-  return numNull - self.numConnections; // those of this rank itself stay null
+  size_t number = 0;
+  for (uint32_t peer = 0; peer < self.numRanks; ++peer)
+    for (uint16_t one = 0; isWanted(peer) && one < self.numConnections; ++one)
+      number += !met[static_cast<size_t>(peer) * self.numConnections + one];
+  return number;
 }
 
 /// Ends the connection that has been silent for longest, if there are as many as may be.
@@ -129,7 +132,7 @@ Status Greeter::open(int peer, uint16_t number) {
 
 Status Greeter::openAll() {
   for (uint32_t peer = 0; peer < self.rank; ++peer)
-    for (uint16_t number = 0; number < self.numConnections; ++number)
+    for (uint16_t number = 0; isWanted(peer) && number < self.numConnections; ++number)
       if (Status status = open(static_cast<int>(peer), number); !status.isOk())
         return status;
   return {};
@@ -174,8 +177,8 @@ Greeter::Fate Greeter::admit(Guest &guest, const Result<Hello> &hello) {
     return turnAway(hello.status().message());
   if (hello->world != self.world)
     return turnAway("a rank of another world");
-  if (hello->numRanks != self.numRanks || hello->numConnections != self.numConnections || hello->peer != self.rank ||
-      hello->rank <= self.rank)
+  if (hello->numRanks != self.numRanks || hello->numConnections != self.numConnections ||
+      hello->hasMail != self.hasMail || !isWanted(hello->rank) || hello->peer != self.rank || hello->rank <= self.rank)
     return turnAway(fmt::format("a hello from rank {} to rank {} of {}, with {} connections", hello->rank, hello->peer,
                                 hello->numRanks, hello->numConnections));
   if (place(*hello))
@@ -183,6 +186,22 @@ Greeter::Fate Greeter::admit(Guest &guest, const Result<Hello> &hello) {
   if (!sendHello(guest.socket, helloTo(hello->rank, hello->connection)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
   return Fate::Met;
+}
+
+/// Sets what a connection needs. A connection for mail also notices within about 3 s that the peer's host is cut off.
+/// One for data does not: TCP would end it too where a living peer does not read for so long.
+void Greeter::prepare(const Guest &guest, uint16_t number) const {
+  auto set = [&](int level, int option, int value) {
+    setsockopt(guest.socket.descriptor(), level, option, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  if (!self.hasMail || number + 1 != self.numConnections)
+    return;
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
 }
 
 /// Receives what a guest has sent.
@@ -213,9 +232,8 @@ Result<Greeter::Fate> Greeter::hear(Guest &guest) {
                      hello.isOk() ? "another rank or world" : hello.status().message());
   Fate fate = guest.isOpenedHere ? Fate::Met : admit(guest, hello);
   if (fate == Fate::Met) {
-    int yes = 1;
-    setsockopt(guest.socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    place(*hello) = std::make_unique<Connection>(std::move(guest.socket), *hello);
+    prepare(guest, hello->connection);
+    place(*hello) = std::make_unique<Connection>(std::move(guest.socket), *hello, handler);
   }
   return fate;
 }
@@ -251,7 +269,7 @@ Status Greeter::missing() const {
   int first = -1;
   for (uint32_t peer = 0; peer < self.numRanks; ++peer) {
     auto begin = met.begin() + static_cast<std::ptrdiff_t>(peer) * self.numConnections;
-    if (peer == self.rank || std::none_of(begin, begin + self.numConnections, [](auto &one) { return !one; }))
+    if (!isWanted(peer) || std::none_of(begin, begin + self.numConnections, [](auto &one) { return !one; }))
       continue;
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", peer);
     first = first < 0 ? static_cast<int>(peer) : first;

@@ -26,12 +26,13 @@ public:
   /// So long a stranger may say nothing.
   static constexpr std::chrono::milliseconds maxSilence{5000};
 
-  /// `own`: the Hello of this rank; its peer and connection are ignored.
-  Greeter(const Hello &own, Socket &listeningSocket, std::span<const Endpoint> endpointsByRank, int mostMs)
-      : self(own), listener(listeningSocket), endpoints(endpointsByRank), timeoutMs(mostMs) {}
+  /// `own`: the Hello of this rank; its peer and connection are ignored. `endpointsByRank`: see Transport::connect.
+  Greeter(const Hello &own, Socket &listeningSocket, std::span<const Endpoint> endpointsByRank, int mostMs,
+          const MailHandler *mailHandler)
+      : self(own), listener(listeningSocket), endpoints(endpointsByRank), timeoutMs(mostMs), handler(mailHandler) {}
 
-  /// Blocks. By peer and number; the connections of this rank itself are null. Timeout, PeerLost, Mismatch,
-  /// SystemError, InvalidArgument: with the rank.
+  /// Blocks. By peer and number; those of this rank itself, and of ranks without endpoint, are null. Timeout, PeerLost,
+  /// Mismatch, SystemError, InvalidArgument: with the rank.
   Result<std::vector<std::unique_ptr<Connection>>> meetAll();
 
 private:
@@ -59,6 +60,8 @@ private:
   std::unique_ptr<Connection> &place(const Hello &hello) {
     return met[static_cast<size_t>(hello.rank) * self.numConnections + hello.connection];
   }
+  bool isWanted(uint32_t peer) const { return peer != self.rank && endpoints[peer] != Endpoint(); }
+  void prepare(const Guest &guest, uint16_t number) const;
   Hello helloTo(uint32_t peer, uint16_t number) const;
   size_t numMissing() const;
   void makeRoom();
@@ -67,6 +70,7 @@ private:
   Socket &listener;
   std::span<const Endpoint> endpoints;
   const int timeoutMs;
+  const MailHandler *const handler;
   Clock::time_point deadline;
   std::vector<Guest> guests;
   std::vector<std::unique_ptr<Connection>> met;

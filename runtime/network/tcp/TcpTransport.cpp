@@ -18,6 +18,8 @@ constexpr uint64_t manyQueuedBytes = 256 << 10;
 constexpr size_t fewConnections = 4;
 /// A flush looks for failures and for the timeout this often.
 constexpr std::chrono::milliseconds flushInterval{50};
+/// The longest sleep once a peer has failed.
+constexpr std::chrono::milliseconds failedInterval{1};
 
 timespec untilTime(Clock::time_point until) {
   auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
@@ -57,11 +59,13 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
     return error(StatusCode::InvalidArgument, "{} endpoints for {} ranks, or connected already", endpoints.size(),
                  options.numRanks);
   Hello own;
-  own.numConnections = options.connectionsPerPeer;
+  own.numConnections = numConnections();
+  own.hasMail = options.receiveMail != nullptr;
   own.rank = static_cast<uint32_t>(options.rank);
   own.numRanks = static_cast<uint32_t>(options.numRanks);
   own.world = options.world;
-  Result<std::vector<std::unique_ptr<Connection>>> met = Greeter(own, listener, endpoints, options.timeoutMs).meetAll();
+  Result<std::vector<std::unique_ptr<Connection>>> met =
+      Greeter(own, listener, endpoints, options.timeoutMs, &options.receiveMail).meetAll();
   listener = {};
   if (!met.isOk())
     return met.status();
@@ -89,6 +93,8 @@ Status TcpTransport::checkPath(Path path) const {
                  options.numRanks);
   if (connections.empty())
     return error(StatusCode::InvalidArgument, "rank {} is not connected", options.rank);
+  if (!isConnected(path.peer))
+    return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
   return stateOf(path.peer);
 }
 
@@ -131,6 +137,18 @@ Status TcpTransport::signal(Path path, RemoteSignal signal) {
   return status.isOk() ? status : fail(status);
 }
 
+Status TcpTransport::mail(int peer, std::span<const std::byte> text) {
+  Status status = checkPath({peer, 0});
+  if (!status.isOk())
+    return status;
+  if (text.empty() || text.size() > maxMailBytes || !options.receiveMail)
+    return error(StatusCode::InvalidArgument, "a mail of {} bytes", text.size());
+  Connection &to = *connections[static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer];
+  to.enqueueMail(text);
+  status = to.send();
+  return status.isOk() ? status : fail(status);
+}
+
 /// Blocks until all that is queued for the path is with the kernel.
 Status TcpTransport::flushPath(Path path) {
   const Counter none = {};
@@ -145,8 +163,7 @@ Status TcpTransport::flushPath(Path path) {
       return fail(status);
     if (to.hasSent(goal))
       return {};
-    if (Status status = idle(none, 1, Clock::now() + flushInterval); !status.isOk())
-      return status;
+    (void)idle(none, 1, Clock::now() + flushInterval); // another peer's failure does not end this
     if (uint64_t now = to.numBytesSent(); now != numTaken) {
       numTaken = now;
       lastTaken = Clock::now();
@@ -158,11 +175,12 @@ Status TcpTransport::flushPath(Path path) {
 }
 
 Status TcpTransport::flush(uint32_t lane) {
-  for (int peer = 0; peer < options.numRanks && !connections.empty(); ++peer)
-    if (peer != options.rank && connection({peer, lane}).hasToSend())
-      if (Status status = flushPath({peer, lane}); !status.isOk())
-        return status;
-  return {};
+  Status first;
+  for (int peer = 0; peer < options.numRanks; ++peer)
+    if (isConnected(peer) && connection({peer, lane}).hasToSend())
+      if (Status status = flushPath({peer, lane}); !status.isOk() && first.isOk())
+        first = status;
+  return first;
 }
 
 /// Sends and receives on one connection.
@@ -248,8 +266,10 @@ Status TcpTransport::idle(const Counter &counter, uint64_t target, Clock::time_p
   Result<Sleeper *> sleeper = lieDown();
   if (!sleeper.isOk())
     return sleeper.status();
-  if (!counter.hasReached(target) && !hasFailed.load(std::memory_order_seq_cst)) {
-    timespec left = untilTime(until);
+  if (!counter.hasReached(target)) {
+    // After a failure whoever waits must look for others soon.
+    bool isShort = hasFailed.load(std::memory_order_seq_cst);
+    timespec left = untilTime(isShort ? std::min(until, Clock::now() + failedInterval) : until);
     (void)look(&left, (*sleeper)->wakeUp.descriptor());
   }
   getUp(**sleeper);
@@ -281,14 +301,25 @@ Status TcpTransport::firstFailure() const {
   return failure;
 }
 
+bool TcpTransport::hasSaidGoodbye(int peer) const {
+  return connections[static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer]->hasPeerLeft();
+}
+
+bool TcpTransport::hasFailedWith(int peer) const {
+  if (!hasFailed.load(std::memory_order_acquire))
+    return false;
+  std::scoped_lock lock(failing);
+  return !failureOf[static_cast<size_t>(peer)].isOk();
+}
+
 Status TcpTransport::stateOf(int peer) const {
   if (hasFailed.load(std::memory_order_acquire)) {
     std::scoped_lock lock(failing);
     if (const Status &status = failureOf[static_cast<size_t>(peer)]; !status.isOk())
       return status;
   }
-  for (uint32_t lane = 0; lane < options.connectionsPerPeer && peer != options.rank && !connections.empty(); ++lane)
-    if (connection({peer, lane}).hasPeerLeft())
+  for (size_t i = 0; i < numConnections() && isConnected(peer); ++i)
+    if (connections[static_cast<size_t>(peer) * numConnections() + i]->hasPeerLeft())
       return rankError(StatusCode::PeerLost, peer, "rank {} has left", peer);
   return {};
 }

@@ -22,6 +22,7 @@ struct TcpOptions {
   uint16_t connectionsPerPeer = 1; // lane n uses connection n % connectionsPerPeer; the same on all ranks
   WorldNumber world = {};          // the same on all ranks
   std::string listenAt;            // a numeric address of this host, by which peers reach it
+  MailHandler receiveMail = {};    // not null: every two ranks have one more connection, for mail
 };
 
 /// How it works: README.md of this folder.
@@ -43,6 +44,17 @@ public:
   Status idle(const Counter &counter, uint64_t target, Clock::time_point until) override;
   Status stateOf(int peer) const override;
 
+  /// Sends a mail to a peer: see TcpOptions::receiveMail. Never blocks; what the kernel does not take at once follows
+  /// in `progress`. Mails of one sender arrive in their order; they have no order with puts and signals.
+  /// InvalidArgument, or the Status of stateOf(peer).
+  Status mail(int peer, std::span<const std::byte> text);
+  /// Whether the peer has said goodbye on the connection for mail: all its mails have come.
+  bool hasSaidGoodbye(int peer) const;
+  /// Whether a connection with the peer has failed.
+  bool hasFailedWith(int peer) const;
+  /// Whether this rank is connected to the peer.
+  bool isConnected(int peer) const { return !connections.empty() && connections[indexOf({peer, 0})]; }
+
 private:
   // One per thread that sleeps at the same time, or did.
   struct Sleeper {
@@ -54,10 +66,13 @@ private:
 
   Status checkPath(Path path) const;
   Status flushPath(Path path);
-  Connection &connection(Path path) const {
-    return *connections[static_cast<size_t>(path.peer) * options.connectionsPerPeer +
-                        path.lane % options.connectionsPerPeer];
+  uint16_t numConnections() const {
+    return static_cast<uint16_t>(options.connectionsPerPeer + (options.receiveMail ? 1 : 0));
   }
+  size_t indexOf(Path path) const {
+    return static_cast<size_t>(path.peer) * numConnections() + path.lane % options.connectionsPerPeer;
+  }
+  Connection &connection(Path path) const { return *connections[indexOf(path)]; }
   Status work(Connection &connection, bool &hasRaised);
   Status look(const timespec *mostTime, int wakeUp);
   Result<Sleeper *> lieDown();

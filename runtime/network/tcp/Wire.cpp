@@ -1,44 +1,15 @@
 #include "network/tcp/Wire.h"
 
 #include "Error.h"
+#include "network/Cursor.h"
 
 #include <algorithm>
-#include <concepts>
 
 namespace kolo::runtime::tcp {
 namespace {
 
 constexpr uint64_t helloMagic = 0x415441444f4c4f4b;    // "KOLODATA"
 constexpr uint64_t endpointMagic = 0x005043544f4c4f4b; // "KOLOTCP"
-
-/// Writes or reads numbers one after the other.
-template <class Byte> class Cursor {
-public:
-  explicit Cursor(std::span<Byte> all) : bytes(all) {}
-
-  template <std::unsigned_integral Number> void put(Number number) {
-    for (size_t i = 0; i < sizeof(Number); ++i)
-      bytes[at++] = static_cast<std::byte>(number >> (8 * i));
-  }
-  template <std::unsigned_integral Number> Number get() {
-    Number number = 0;
-    for (size_t i = 0; i < sizeof(Number); ++i)
-      number = static_cast<Number>(number | static_cast<Number>(static_cast<Number>(bytes[at++]) << (8 * i)));
-    return number;
-  }
-  std::span<Byte> next(size_t sizeBytes) {
-    at += sizeBytes;
-    return bytes.subspan(at - sizeBytes, sizeBytes);
-  }
-  bool isRestZero() const {
-    return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(),
-                       [](std::byte byte) { return byte == std::byte(0); });
-  }
-
-private:
-  std::span<Byte> bytes;
-  size_t at = 0;
-};
 
 Status checkVersion(uint16_t version) {
   if (version != wireVersion)
@@ -48,6 +19,12 @@ Status checkVersion(uint16_t version) {
 
 /// Whether the fields that this kind does not use are 0, and the others in range.
 Status checkFields(const Message &message) {
+  if (message.isMail()) {
+    bool isRight = message.sizeBytes >= 1 && message.sizeBytes <= maxMailBytes && message.role == 0 &&
+                   message.agreement == 0 && message.offsetBytes == 0 && message.lane == 0 && message.semaphore == 0 &&
+                   message.count == 0;
+    return isRight ? Status() : error(StatusCode::Mismatch, "a mail of {} bytes", message.sizeBytes);
+  }
   bool isPutRight = message.isPut() ? message.sizeBytes >= 1 && message.sizeBytes <= maxPutBytes
                                     : message.sizeBytes == 0 && message.role == 0 && message.offsetBytes == 0;
   if (!isPutRight)
@@ -72,7 +49,7 @@ HelloBytes write(const Hello &hello) {
   cursor.put(wireVersion);
   cursor.put(hello.numConnections);
   cursor.put(hello.connection);
-  cursor.put(uint16_t(0));
+  cursor.put(uint16_t(hello.hasMail ? 1 : 0));
   cursor.put(hello.rank);
   cursor.put(hello.peer);
   cursor.put(hello.numRanks);
@@ -90,14 +67,15 @@ Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes) {
   Hello hello;
   hello.numConnections = cursor.get<uint16_t>();
   hello.connection = cursor.get<uint16_t>();
-  auto firstZero = cursor.get<uint16_t>();
+  auto mail = cursor.get<uint16_t>();
+  hello.hasMail = mail != 0;
   hello.rank = cursor.get<uint32_t>();
   hello.peer = cursor.get<uint32_t>();
   hello.numRanks = cursor.get<uint32_t>();
-  auto secondZero = cursor.get<uint32_t>();
+  auto zero = cursor.get<uint32_t>();
   std::ranges::copy(cursor.next(hello.world.size()), hello.world.begin());
-  if (firstZero != 0 || secondZero != 0 || hello.connection >= hello.numConnections || hello.rank >= hello.numRanks ||
-      hello.peer >= hello.numRanks || hello.rank == hello.peer)
+  if (mail > 1 || (mail == 1 && hello.numConnections < 2) || zero != 0 || hello.connection >= hello.numConnections ||
+      hello.rank >= hello.numRanks || hello.peer >= hello.numRanks || hello.rank == hello.peer)
     return error(StatusCode::Mismatch, "a hello by connection {} of {} from rank {} to rank {} of {}", hello.connection,
                  hello.numConnections, hello.rank, hello.peer, hello.numRanks);
   return hello;
@@ -123,7 +101,7 @@ Result<Message> parseMessage(std::span<const std::byte, messageBytes> bytes) {
   if (Status status = checkVersion(cursor.get<uint16_t>()); !status.isOk())
     return status;
   auto kind = cursor.get<uint16_t>();
-  if (kind < static_cast<uint16_t>(MessageKind::Put) || kind > static_cast<uint16_t>(MessageKind::Goodbye))
+  if (kind < static_cast<uint16_t>(MessageKind::Put) || kind > static_cast<uint16_t>(MessageKind::Mail))
     return error(StatusCode::Mismatch, "a message of the unknown kind {}", kind);
   Message message;
   message.kind = static_cast<MessageKind>(kind);

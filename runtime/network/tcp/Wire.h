@@ -11,7 +11,7 @@
 
 namespace kolo::runtime::tcp {
 
-inline constexpr uint16_t wireVersion = 1;
+inline constexpr uint16_t wireVersion = 2;
 
 /// A random number by which the connections of one world know each other.
 using WorldNumber = std::array<std::byte, 16>;
@@ -20,16 +20,20 @@ using WorldNumber = std::array<std::byte, 16>;
 struct Hello {
   uint16_t numConnections = 1; // between each two ranks
   uint16_t connection = 0;
-  uint32_t rank = 0; // of the sender
-  uint32_t peer = 0; // of the receiver
+  uint32_t rank = 0;    // of the sender
+  uint32_t peer = 0;    // of the receiver
   uint32_t numRanks = 0;
   WorldNumber world = {};
+  bool hasMail = false; // the last of these connections carries mail and nothing else
   bool operator==(const Hello &) const = default;
 };
 
-enum class MessageKind : uint16_t { Put = 1, Signal = 2, PutAndSignal = 3, Goodbye = 4 };
+enum class MessageKind : uint16_t { Put = 1, Signal = 2, PutAndSignal = 3, Goodbye = 4, Mail = 5 };
 
-/// Every later message. `sizeBytes` bytes of data follow a put. What a kind does not use is 0.
+/// The longest mail.
+inline constexpr uint64_t maxMailBytes = 16 << 10;
+
+/// Every later message. `sizeBytes` bytes of data follow a put and a mail. What a kind does not use is 0.
 struct Message {
   MessageKind kind = MessageKind::Goodbye;
   uint32_t role = 0;
@@ -43,6 +47,7 @@ struct Message {
 
   bool isPut() const { return kind == MessageKind::Put || kind == MessageKind::PutAndSignal; }
   bool isSignal() const { return kind == MessageKind::Signal || kind == MessageKind::PutAndSignal; }
+  bool isMail() const { return kind == MessageKind::Mail; }
   RemotePlace place() const { return {agreement, role, offsetBytes}; }
   RemoteSignal signal() const { return {agreement, semaphore, count}; }
 };

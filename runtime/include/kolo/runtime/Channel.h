@@ -33,7 +33,7 @@ public:
   /// communicator; the message names the rank, the peer, the channel and the time waited.
   Status wait();
 
-  /// Returns once all earlier puts are complete at the peer. In shared memory they always are.
+  /// Returns once all earlier puts are on their way. Nothing is left to do: `put` returns no earlier.
   Status flush();
 
 private:

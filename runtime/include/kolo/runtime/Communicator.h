@@ -95,9 +95,10 @@ public:
 
   /// Rendezvous of the processes that RANK and WORLD_SIZE number, or else their launcher: see readLaunchedRank. Rank 0
   /// listens at MASTER_ADDR and MASTER_PORT, and the others connect until they reach it. Blocks until all ranks have
-  /// joined. Ignores connections that do not speak Kolo's protocol. Errors as for createForked, and:
+  /// joined. Ignores connections that do not speak Kolo's protocol. The ranks may be on several hosts, which then
+  /// connect over TCP: see docs/several-hosts.md. Errors as for createForked, and:
   ///   InvalidArgument  variables are missing or bad; the message names all of them
-  ///   SystemError      a rank is on another host; all ranks return it, because there is no network transport
+  ///   SystemError      MASTER_PORT is taken, or an address cannot be used
   static Result<Communicator> createFromEnvironment(const CommunicatorOptions &options = {});
 
   /// Joins ranks that the caller connects: threads, processes, or processes of several threads, of one host. Every rank
@@ -106,7 +107,7 @@ public:
   /// communicators with a rank in common are made in the same order by both ranks, as `exchange` requires. Errors as
   /// for createForked, and:
   ///   InvalidArgument  rank or size is out of range; this rank alone returns it, without calling `exchange`
-  ///   SystemError      a rank is on another host; all ranks return it, because there is no network transport
+  ///   SystemError      a rank is on another host; all ranks return it
   static Result<Communicator> create(int rank, int size, const AllGather &exchange,
                                      const CommunicatorOptions &options = {});
 

@@ -67,6 +67,7 @@ struct ProgramInfo {
   bool sharesOutput = true; // peers read or write this rank's output
   std::string choreography; // of a program with codecs: what it was compiled from, as textual IR; else empty
   InPlace inPlace = InPlace::Direct;
+  std::vector<int> networkDims; // the mesh dimensions whose ranks may be on different hosts, by index
   std::vector<StatementInfo> statements;
 
   /// Whether the program is proved on a mesh of these sizes. On another mesh, Communicator::run refuses the call unless

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 8u
+#define KOLO_ABI_VERSION 9u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_MAX_MESH_RANKS 1048576 /* of the largest mesh that a program is compiled, checked or predicted for */
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
@@ -115,8 +115,9 @@ typedef struct KoloServices {
    * failure); the caller must then return that value at once and touch no peer's memory. `statement` indexes the
    * manifest's statements and only serves error messages. */
   int32_t (*wait)(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t statement);
-  /* Moves bytes to or from a peer's buffer that is not mapped here (its base pointer is null). Returns when the bytes
-   * are there. A failure is kept in the invocation and reported by the next wait or at the end. */
+  /* Moves bytes to or from a peer's buffer that is not mapped here (its base pointer is null). `get` returns when the
+   * bytes are there. The source of `put` is in use until the lane's next `flush` returns; what the lane signals to that
+   * peer afterwards arrives after the bytes. A failure is kept in the invocation and reported by the next wait or at the end. */
   void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src,
               int64_t sizeBytes);
   void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst,
@@ -124,6 +125,8 @@ typedef struct KoloServices {
   /* Blocks until a packet in this rank's memory, or the last word of a line, has this invocation's sequence, which it
    * loads with acquire. Returns as `wait` does. */
   int32_t (*awaitPacket)(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
+  /* Blocks until the sources of this lane's puts may be overwritten. A failure is kept as that of `put`. */
+  void (*flush)(KoloInvocation *invocation);
 } KoloServices;
 
 /* One lane of one rank in one call. Filled by the runtime; generated code only reads it. */

@@ -1,0 +1,119 @@
+#include "Remote.h"
+
+#include "Error.h"
+#include "Plan.h"
+#include "transport/Peers.h"
+
+#include <algorithm>
+#include <map>
+
+namespace kolo::runtime {
+namespace {
+
+std::vector<bool> remoteRanks(const Peers &peers) {
+  std::vector<bool> ranks;
+  for (int peer = 0; peer < peers.size(); ++peer)
+    ranks.push_back(peers.isRemote(peer));
+  return ranks;
+}
+
+/// The dimensions along which two ranks differ.
+std::vector<int> differences(const Call &call, int first, int second) {
+  std::vector<int> dims;
+  for (int dim = static_cast<int>(call.info->meshDims.size()) - 1; dim >= 0; --dim) {
+    auto size = static_cast<int>(call.dimSizes[dim]);
+    if (first % size != second % size)
+      dims.insert(dims.begin(), dim);
+    first /= size;
+    second /= size;
+  }
+  return dims;
+}
+
+bool contains(const std::vector<int> &dims, int dim) { return std::ranges::find(dims, dim) != dims.end(); }
+
+/// Ranks that differ only along dimensions whose ranks share memory must be on one host. Ranks that differ outside of
+/// the group never meet.
+bool mustShareHost(const Call &call, int first, int second) {
+  for (int dim : differences(call, first, second))
+    if (contains(call.info->networkDims, dim) || !contains(call.info->groupDims, dim))
+      return false;
+  return true;
+}
+
+Status refuse(const Call &call, const Peers &peers, int first, int second) {
+  std::string dims;
+  for (int dim : differences(call, first, second))
+    dims += (dims.empty() ? "" : ",") + call.info->meshDims[static_cast<size_t>(dim)];
+  return rankError(StatusCode::UnsupportedMesh, second,
+                   "program '{}' needs shared memory along dimension {}, but {} and {} are on different hosts: compile "
+                   "it with --network {}",
+                   call.info->name, dims, peers.describe(first), peers.describe(second), dims);
+}
+
+} // namespace
+
+Status checkHosts(const Call &call, const Buffers &buffers, const Peers &peers) {
+  for (int first = 0; first < peers.size(); ++first)
+    for (int second = first + 1; second < peers.size(); ++second)
+      if (peers.links()->hostOf(first) != peers.links()->hostOf(second) && mustShareHost(call, first, second))
+        return refuse(call, peers, first, second);
+  if (buffers.publishesMuch)
+    return error(StatusCode::UnsupportedMesh,
+                 "program '{}' publishes {} bytes in this call; over a network at most {} are possible: compile it "
+                 "without --protocol published for this size",
+                 call.info->name, call.publishedBytesFor(call.key.count), Announcement::maxPublishedBytes);
+  return {};
+}
+
+WindowAccess::~WindowAccess() {
+  if (std::shared_ptr<HostLinks> alive = links.lock())
+    alive->data().release(number);
+}
+
+Status registerWindow(const Region &window, uint64_t agreement, Peers &peers) {
+  Registration registration;
+  registration.agreement = buffersNumber(agreement);
+  registration.senders = remoteRanks(peers);
+  registration.regions = {window};
+  return peers.links()->data().registerMemory(registration);
+}
+
+Status registerChannels(Peers &peers) {
+  Registration registration;
+  registration.agreement = channelsNumber;
+  registration.senders = remoteRanks(peers);
+  registration.cells = &peers.control().channelCell(peers.rank(), 0, 0);
+  registration.numLanes = 1;
+  registration.numSemaphores = numChannels;
+  registration.isBySender = true;
+  return peers.links()->data().registerMemory(registration);
+}
+
+Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers) {
+  Transport &transport = peers.links()->data();
+  if (plan.semaphores->remoteNumber() == 0) {
+    Registration cells;
+    cells.agreement = cellsNumber(agreement);
+    cells.senders = remoteRanks(peers);
+    cells.cells = plan.semaphores->ownCells();
+    cells.numLanes = static_cast<uint32_t>(peers.settings().lanes);
+    cells.numSemaphores = static_cast<uint32_t>(plan.call.info->numSemaphores);
+    if (Status status = transport.registerMemory(cells); !status.isOk())
+      return status;
+    plan.semaphores->setRemoteNumber(cells.agreement);
+  }
+  Registration buffers;
+  buffers.agreement = buffersNumber(agreement);
+  buffers.senders = remoteRanks(peers);
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
+    buffers.regions.push_back(
+        {static_cast<std::byte *>(plan.buffers.local[role]), plan.buffers.remote[role].sizeBytes});
+  if (Status status = transport.registerMemory(buffers); !status.isOk())
+    return status;
+  plan.remoteNumber = buffers.agreement;
+  plan.remoteAccess = std::make_unique<RemoteAccess>(transport, buffers.agreement);
+  return {};
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,161 @@
+#include "bootstrap/Newcomers.h"
+
+#include "Error.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace kolo::runtime {
+namespace {
+
+std::string numeric(const sockaddr *address) {
+  char host[NI_MAXHOST] = {};
+  socklen_t bytes = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  return getnameinfo(address, bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) == 0 ? host : "";
+}
+
+bool hasNumber(const ifaddrs &entry) {
+  return entry.ifa_addr && (entry.ifa_addr->sa_family == AF_INET || entry.ifa_addr->sa_family == AF_INET6) &&
+         (entry.ifa_flags & IFF_UP);
+}
+
+/// IPv4 first, then IPv6 that is not of one link alone.
+int preference(const ifaddrs &entry) {
+  if (entry.ifa_addr->sa_family == AF_INET)
+    return 2;
+  return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6 *>(entry.ifa_addr)->sin6_addr) ? 0 : 1;
+}
+
+} // namespace
+
+Result<HostId> currentHost() {
+  HostId id;
+  if (const char *text = std::getenv("KOLO_HOSTID")) {
+    std::string_view given = text;
+    if (given.empty() || given.size() >= hostNameBytes)
+      return error(StatusCode::InvalidArgument, "KOLO_HOSTID has {} bytes, not between 1 and {}", given.size(),
+                   hostNameBytes - 1);
+    std::ranges::copy(given, id.text);
+    return id;
+  }
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat info = {};
+  bool isKnown = stat("/proc/self/ns/pid", &info) == 0;
+  std::string text = fmt::format("{}/{}", boot, isKnown ? info.st_ino : 0);
+  std::copy_n(text.data(), std::min(text.size(), sizeof(id.text) - 1), id.text);
+  return id;
+}
+
+std::string hostName() {
+  if (const char *text = std::getenv("KOLO_HOSTID"))
+    return text;
+  char name[hostNameBytes] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+tcp::WorldNumber randomWorld() {
+  tcp::WorldNumber world = {};
+  while (getrandom(world.data(), world.size(), 0) != static_cast<ssize_t>(world.size()))
+    continue;
+  return world;
+}
+
+std::string localAddress(const Socket &socket) {
+  sockaddr_storage own = {};
+  socklen_t bytes = sizeof(own);
+  bool isKnown = getsockname(socket.descriptor(), reinterpret_cast<sockaddr *>(&own), &bytes) == 0;
+  return isKnown ? numeric(reinterpret_cast<const sockaddr *>(&own)) : "";
+}
+
+Result<std::string> addressOfInterface(const std::string &name) {
+  ifaddrs *list = nullptr;
+  if (getifaddrs(&list) != 0)
+    return systemError("reading the network interfaces", errno);
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  std::string interface, names;
+  for (const ifaddrs *entry = list; entry; entry = entry->ifa_next) {
+    std::string_view found = entry->ifa_name;
+    if (found == name || (interface.empty() && found.starts_with(name)))
+      interface = found;
+    if (names.find(found) == std::string::npos)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", found);
+  }
+  if (interface.empty() || name.empty())
+    return error(StatusCode::InvalidArgument, "KOLO_NETWORK_INTERFACE='{}' is no network interface of {}; it has {}",
+                 name, hostName(), names);
+  const ifaddrs *best = nullptr;
+  for (const ifaddrs *entry = list; entry; entry = entry->ifa_next)
+    if (interface == entry->ifa_name && hasNumber(*entry) && (!best || preference(*entry) > preference(*best)))
+      best = entry;
+  if (!best)
+    return error(StatusCode::InvalidArgument, "KOLO_NETWORK_INTERFACE='{}': interface {} of {} has no address", name,
+                 interface, hostName());
+  return numeric(best->ifa_addr);
+}
+
+Place NetworkNewcomer::listen(const std::string &address) {
+  Place own;
+  own.pid = getpid();
+  const char *interface = std::getenv("KOLO_NETWORK_INTERFACE");
+  Result<std::string> listenAt = interface ? addressOfInterface(interface) : Result(address);
+  own.refusal = listenAt.status();
+  if (!own.refusal.isOk())
+    return own;
+  tcp::TcpOptions options;
+  options.rank = place.rank;
+  options.numRanks = place.numRanks;
+  options.timeoutMs = settings.timeoutMs;
+  options.world = world;
+  options.listenAt = *listenAt;
+  Result<std::unique_ptr<HostLinks>> made = HostLinks::create(options);
+  own.refusal = made.status();
+  if (!own.refusal.isOk())
+    return own;
+  links = std::move(made).value();
+  own.endpoint = links->endpoint();
+  if (place.rank != place.leader)
+    return own;
+  Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, place.numRanks);
+  own.refusal = created.status();
+  if (!own.refusal.isOk())
+    return own;
+  control = *created;
+  own.controlFd = control->memory.fd();
+  own.controlBytes = control->memory.sizeBytes();
+  return own;
+}
+
+Result<World> NetworkNewcomer::connect(const Roster &roster) {
+  if (!roster.refusal.isOk())
+    return roster.refusal;
+  if (!control) {
+    const Place &leader = roster.places[static_cast<size_t>(place.leader)];
+    Result<std::shared_ptr<ControlMemory>> opened =
+        openControl({leader.pid, leader.controlFd, leader.controlBytes}, place.numRanks);
+    if (!opened.isOk())
+      return rankError(opened.status().code(), place.leader,
+                       "rank {} cannot open the control segment of rank {} on this host: {}", place.rank, place.leader,
+                       opened.status().message());
+    control = *opened;
+  }
+  std::vector<Endpoint> endpoints;
+  for (const Place &other : roster.places)
+    endpoints.push_back(other.endpoint);
+  for (int rank : roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]))
+    control->control.block(rank).pid.store(roster.places[static_cast<size_t>(rank)].pid);
+  if (Status status = links->connect(roster.map, endpoints, control->control); !status.isOk())
+    return status;
+  return World{control, links};
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,46 @@
+// Newcomers: what every rank of several hosts does between the Welcome and the first exchange.
+#pragma once
+
+#include "bootstrap/RendezvousWire.h"
+
+#include <memory>
+#include <string>
+
+namespace kolo::runtime {
+
+/// A rank, and the lowest rank of its host.
+struct RankPlace {
+  int rank = 0;
+  int numRanks = 0;
+  int leader = 0;
+};
+
+class NetworkNewcomer {
+public:
+  NetworkNewcomer(const RankPlace &ownPlace, const tcp::WorldNumber &worldNumber, const Settings &ownSettings)
+      : place(ownPlace), world(worldNumber), settings(ownSettings) {}
+
+  /// Listens by KOLO_NETWORK_INTERFACE, or else at the numeric address. A leader makes its host's control segment. A
+  /// failure is in the Place.
+  Place listen(const std::string &address);
+  /// Blocks until this rank is connected to all ranks of other hosts. Requires a Place without failure, or returns the
+  /// roster's refusal.
+  Result<World> connect(const Roster &roster);
+
+private:
+  RankPlace place;
+  tcp::WorldNumber world;
+  const Settings &settings;
+  std::shared_ptr<ControlMemory> control;
+  std::shared_ptr<HostLinks> links;
+};
+
+/// A random number.
+tcp::WorldNumber randomWorld();
+/// The numeric address of this end of a connection; empty if there is none.
+std::string localAddress(const Socket &socket);
+/// The numeric address of the interface with this name, or else of the first whose name begins so. InvalidArgument:
+/// there is none, or it has no address.
+Result<std::string> addressOfInterface(const std::string &name);
+
+} // namespace kolo::runtime

@@ -1,0 +1,84 @@
+// RendezvousWire: the messages of the rendezvous as bytes: of fixed layout, little-endian, with a version.
+#pragma once
+
+#include "bootstrap/Rendezvous.h"
+#include "network/tcp/Wire.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime {
+
+inline constexpr uint32_t rendezvousVersion = 2;
+inline constexpr size_t magicBytes = 8;
+inline constexpr size_t hostNameBytes = 64, messageTextBytes = 256; // texts, with the zero at the end
+
+/// From every rank to rank 0.
+struct Hello {
+  int rank = 0;
+  int worldSize = 0;
+  int pid = 0;
+  HostId host;
+  std::string hostName;
+};
+
+/// From rank 0 to every rank.
+struct Welcome {
+  StatusCode code = StatusCode::Ok; // not Ok: `message` and `culprit` say why
+  int culprit = -1;
+  std::string message;
+  int numHosts = 1;
+  int leader = 0; // the lowest rank of the receiver's host, which makes the control segment there
+  // Of one host: where the control segment is. Of several: 0.
+  int leaderPid = 0;
+  int controlFd = -1;
+  uint64_t controlBytes = 0;
+  tcp::WorldNumber world = {}; // of several hosts
+};
+
+/// From every rank of several hosts to rank 0: where it listens, and where its control segment is if it is a leader.
+struct Place {
+  Status refusal; // not Ok: this rank cannot take part
+  int pid = 0;
+  int controlFd = -1;
+  uint64_t controlBytes = 0;
+  Endpoint endpoint = {};
+};
+
+/// From rank 0 to every rank of several hosts.
+struct Roster {
+  Status refusal; // not Ok: there is no world
+  HostMap map;
+  std::vector<Place> places; // by rank
+};
+
+inline constexpr size_t helloBytes = magicBytes + 5 * 4 + HostId::maxBytes + hostNameBytes;
+inline constexpr size_t welcomeBytes = magicBytes + 7 * 4 + 4 + 8 + 16 + messageTextBytes;
+inline constexpr size_t placeBytes = magicBytes + 4 + 4 + 4 + 4 + 8 + 64 + messageTextBytes;
+inline constexpr size_t rosterHeadBytes = magicBytes + 5 * 4 + 4 + messageTextBytes;
+using HelloBytes = std::array<std::byte, helloBytes>;
+using WelcomeBytes = std::array<std::byte, welcomeBytes>;
+using PlaceBytes = std::array<std::byte, placeBytes>;
+
+HelloBytes write(const Hello &hello);
+WelcomeBytes write(const Welcome &welcome);
+PlaceBytes write(const Place &place);
+std::vector<std::byte> write(const Roster &roster);
+
+/// Whether the first bytes may be of such a message.
+bool beginsHello(std::span<const std::byte> bytes);
+bool beginsWelcome(std::span<const std::byte> bytes);
+
+/// Mismatch: another version or byte order, or a field out of range.
+Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);
+Result<Welcome> parseWelcome(std::span<const std::byte, welcomeBytes> bytes);
+Result<Place> parsePlace(std::span<const std::byte, placeBytes> bytes);
+/// The bytes that follow the head of the roster of a world of so many ranks. Mismatch, or the refusal in it.
+Result<size_t> rosterRestBytes(std::span<const std::byte> head, int numRanks);
+Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks);
+
+} // namespace kolo::runtime

@@ -1,0 +1,166 @@
+#include "transport/HostLinks.h"
+
+#include "Error.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+namespace {
+
+/// Of a host's ranks, the one that stands for those of another host that have this place there.
+int representative(std::span<const int> ranks, size_t place) { return ranks[place % ranks.size()]; }
+
+size_t placeOf(std::span<const int> ranks, int rank) {
+  return static_cast<size_t>(std::ranges::find(ranks, rank) - ranks.begin());
+}
+
+} // namespace
+
+std::vector<int> HostMap::ranksOf(int host) const {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < hostOf.size(); ++rank)
+    if (hostOf[rank] == host)
+      ranks.push_back(static_cast<int>(rank));
+  return ranks;
+}
+
+Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &place) {
+  std::unique_ptr<HostLinks> links(new HostLinks);
+  links->self = place.rank;
+  tcp::TcpOptions options = place;
+  options.receiveMail = [own = links.get()](int sender, std::span<const std::byte> bytes) {
+    return own->take(sender, bytes);
+  };
+  Result<std::unique_ptr<tcp::TcpTransport>> made = tcp::TcpTransport::create(options);
+  if (!made.isOk())
+    return made.status();
+  links->transport = std::move(made).value();
+  links->lastSequence.resize(static_cast<size_t>(place.numRanks));
+  return links;
+}
+
+Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control) {
+  hosts = map;
+  blocks = control;
+  std::vector<int> own = hosts.ranksOf(hostOf(self));
+  for (int host = 0; host < hosts.numHosts(); ++host) {
+    if (host == hostOf(self))
+      continue;
+    std::vector<int> theirs = hosts.ranksOf(host);
+    remote.insert(remote.end(), theirs.begin(), theirs.end());
+    representatives.push_back(representative(theirs, placeOf(own, self)));
+    for (size_t place = 0; place < theirs.size(); ++place)
+      if (representative(own, place) == self)
+        represented.push_back(theirs[place]);
+  }
+  std::vector<Endpoint> wanted(endpoints.size());
+  for (int rank : remote)
+    wanted[static_cast<size_t>(rank)] = endpoints[static_cast<size_t>(rank)];
+  return transport->connect(wanted);
+}
+
+/// A rank that is lost is noticed by those who wait for it.
+void HostLinks::tell(std::span<const int> ranks, const Mail &mail) {
+  std::vector<std::byte> bytes = write(mail);
+  for (int rank : ranks)
+    (void)transport->mail(rank, bytes);
+}
+
+void HostLinks::tellJoin(const JoinInfo &info) {
+  Mail mail;
+  mail.kind = MailKind::Join;
+  mail.join = info;
+  tell(representatives, mail);
+}
+
+void HostLinks::tellPlan(uint64_t sequence, uint64_t plan, std::span<const std::byte> published) {
+  Mail mail;
+  mail.kind = MailKind::Plan;
+  mail.sequence = sequence;
+  mail.plan = plan;
+  mail.published = published;
+  tell(representatives, mail);
+}
+
+void HostLinks::tellRecord(uint64_t sequence, const Record &record) {
+  Mail mail;
+  mail.kind = MailKind::Record;
+  mail.sequence = sequence;
+  mail.record = record;
+  tell(representatives, mail);
+}
+
+void HostLinks::tellAbort(const Status &cause) {
+  Mail mail;
+  mail.kind = MailKind::Abort;
+  mail.cause = cause;
+  tell(remote, mail);
+}
+
+Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
+  Result<Mail> mail = parseMail(bytes);
+  if (!mail.isOk())
+    return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, mail.status().message());
+  if (mail->kind == MailKind::Abort) {
+    (void)storeAbort(blocks.abort(), mail->cause);
+    return {};
+  }
+  if (std::ranges::find(represented, sender) == represented.end())
+    return rankError(StatusCode::Mismatch, sender,
+                     "rank {} announces something to rank {}, which does not stand for it", sender, self);
+  if (mail->kind == MailKind::Join) {
+    RankBlock &block = blocks.block(sender);
+    block.join.lanes = mail->join.lanes;
+    block.join.ordinaryMemory = mail->join.ordinaryMemory;
+    block.presence.store(Presence::Joined, std::memory_order_seq_cst);
+    return {};
+  }
+  return takeAnnouncement(sender, *mail);
+}
+
+Status HostLinks::takeAnnouncement(int sender, const Mail &mail) {
+  uint64_t &last = lastSequence[static_cast<size_t>(sender)];
+  if (mail.sequence != last + 1)
+    return rankError(StatusCode::Mismatch, sender, "rank {} announces exchange {} after exchange {}", sender,
+                     mail.sequence, last);
+  last = mail.sequence;
+  RankBlock &block = blocks.block(sender);
+  Announcement &announcement = block.announcements[last % 2];
+  if (mail.kind == MailKind::Record)
+    block.records[last % 2] = mail.record;
+  else
+    std::ranges::copy(mail.published, announcement.published);
+  announcement.plan = mail.plan;
+  announcement.raise(last);
+  return {};
+}
+
+void HostLinks::progress() {
+  (void)transport->progress();
+  noteLost();
+}
+
+void HostLinks::sleep(const Counter &counter, uint64_t target, int64_t mostUs) {
+  (void)transport->idle(counter, target, std::chrono::steady_clock::now() + std::chrono::microseconds(mostUs));
+}
+
+/// Writes into the blocks which ranks have ended or left.
+void HostLinks::noteLost() {
+  for (int peer : represented) {
+    std::atomic<Presence> &presence = blocks.block(peer).presence;
+    bool isBroken = hasBroken(peer);
+    if ((isBroken || transport->hasSaidGoodbye(peer)) && presence.load() < Presence::Left)
+      presence.store(isBroken ? Presence::Ended : Presence::Left, std::memory_order_seq_cst);
+  }
+}
+
+bool HostLinks::hasBroken(int peer) const { return transport->hasFailedWith(peer); }
+
+Status HostLinks::refusal() const {
+  for (int peer : remote)
+    if (Status status = transport->stateOf(peer); status.code() == StatusCode::Mismatch)
+      return status;
+  return {};
+}
+
+} // namespace kolo::runtime
