@@ -10,7 +10,7 @@ SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 FOLDERS = ["algorithms", "bench", "bench/results", "codec", "compiler", "compiler/check", "compiler/cost", "compiler/explore",
            "compiler/export", "compiler/model", "dsl", "examples/channel", "examples/collective", "ir", "machines", "runtime",
            "runtime/network", "targets", "tests/gpu", "tests/mutation"]
-FOLDERS += [door for door in ["runtime/mpi", "runtime/torch"] if (SOURCE / door).exists()]  # may be left out
+FOLDERS += [door for door in ["runtime/mpi", "runtime/nccl", "runtime/torch"] if (SOURCE / door).exists()]  # may be left out
 
 ALL = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md")),
        *(f"{folder}/README.md" for folder in FOLDERS)]

@@ -1,0 +1,124 @@
+#include "Board.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+namespace kolo::nccl {
+
+using runtime::Result;
+using runtime::Status;
+using runtime::StatusCode;
+
+namespace {
+
+constexpr size_t slotBytes = 512;
+constexpr uint32_t numRounds = 2;
+constexpr auto longestWait = std::chrono::minutes(2); // between ranks that have all returned from the real library
+
+uint64_t hash(uint64_t seed, const void *bytes, size_t number) {
+  for (size_t i = 0; i < number; ++i)
+    seed = (seed ^ static_cast<const uint8_t *>(bytes)[i]) * 0x100000001b3;
+  return seed ^ seed >> 29;
+}
+
+Key mix(const void *bytes, size_t number) {
+  return {hash(0xcbf29ce484222325, bytes, number), hash(0x9e3779b97f4a7c15, bytes, number)};
+}
+
+std::string nameOf(const Key &key) {
+  char name[96];
+  std::snprintf(name, sizeof(name), "/kolo-nccl-%u-%016llx%016llx", geteuid(), static_cast<unsigned long long>(key[0]),
+                static_cast<unsigned long long>(key[1]));
+  return name;
+}
+
+} // namespace
+
+struct BoardMemory {
+  struct Entry {
+    Note note;
+    std::atomic<int32_t> isPinned;
+  };
+  std::atomic<uint32_t> numPinned;
+  std::atomic<uint32_t> numArrived[numRounds];
+  Entry entries[Board::mostRanks];
+  std::byte slots[numRounds][Board::mostRanks][slotBytes];
+};
+
+Key keyOf(const UniqueId &id) { return mix(&id, sizeof(id)); }
+
+Key childOf(const Key &parent, uint64_t how, int64_t number, int64_t color) {
+  const uint64_t all[] = {parent[0], parent[1], how, static_cast<uint64_t>(number), static_cast<uint64_t>(color)};
+  return mix(all, sizeof(all));
+}
+
+Key freshKey() {
+  Key key = {};
+  if (getrandom(key.data(), sizeof(key), 0) != sizeof(key))
+    key = {static_cast<uint64_t>(getpid()),
+           static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
+  return key;
+}
+
+Result<std::shared_ptr<Board>> Board::pin(const Key &key, const Note &own) {
+  std::string name = nameOf(key);
+  int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0 || ftruncate(file, sizeof(BoardMemory)) != 0) { // new memory is zero
+    Status status(StatusCode::SystemError, "shared memory " + name + ": " + std::strerror(errno));
+    if (file >= 0)
+      close(file);
+    return status;
+  }
+  void *mapped = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (mapped == MAP_FAILED)
+    return Status(StatusCode::SystemError, "shared memory " + name + ": " + std::strerror(errno));
+  auto *memory = static_cast<BoardMemory *>(mapped);
+  uint32_t number = memory->numPinned.fetch_add(1);
+  if (number < mostRanks) {
+    memory->entries[number].note = own;
+    memory->entries[number].isPinned.store(1, std::memory_order_release);
+  }
+  return std::shared_ptr<Board>(new Board(memory, name));
+}
+
+Board::~Board() { munmap(memory, sizeof(BoardMemory)); }
+
+std::vector<Note> Board::notes() const {
+  std::vector<Note> all;
+  for (const BoardMemory::Entry &entry : memory->entries)
+    if (entry.isPinned.load(std::memory_order_acquire))
+      all.push_back(entry.note);
+  return all;
+}
+
+void Board::hide() { shm_unlink(name.c_str()); } // the other ranks have opened it
+
+Status Board::gather(int rank, int numRanks, const void *own, size_t sizeBytes, void *all) {
+  if (sizeBytes > slotBytes || round >= numRounds)
+    return {StatusCode::InvalidArgument, "a board gathers twice, and 512 bytes"};
+  auto &slots = memory->slots[round];
+  std::memcpy(slots[rank], own, sizeBytes);
+  std::atomic<uint32_t> &numArrived = memory->numArrived[round++];
+  numArrived.fetch_add(1, std::memory_order_acq_rel);
+  auto until = std::chrono::steady_clock::now() + longestWait;
+  while (numArrived.load(std::memory_order_acquire) < static_cast<uint32_t>(numRanks)) {
+    if (std::chrono::steady_clock::now() > until)
+      return {StatusCode::Timeout, "a rank that was there does not come to the exchange"};
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  for (int peer = 0; peer < numRanks; ++peer)
+    std::memcpy(static_cast<std::byte *>(all) + static_cast<size_t>(peer) * sizeBytes, slots[peer], sizeBytes);
+  return {};
+}
+
+} // namespace kolo::nccl

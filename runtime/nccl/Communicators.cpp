@@ -1,0 +1,128 @@
+// The functions that make, end and watch communicators.
+#include "Group.h"
+#include "Own.h"
+#include "Process.h"
+
+#include <cstdlib>
+
+namespace kolo::nccl {
+namespace {
+
+constexpr uint32_t configMagic = 0xcafebeef;
+
+bool isNonBlocking(const Config *config, bool otherwise) {
+  if (config && config->magic == configMagic && config->blocking >= 0)
+    return config->blocking == 0;
+  const char *text = std::getenv("NCCL_COMM_BLOCKING");
+  return text ? std::atoi(text) == 0 : otherwise;
+}
+
+/// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows.
+void leave(Comm comm, Leave how) {
+  std::shared_ptr<Member> member = removeMember(comm);
+  if (member && member->clique)
+    member->clique->leave(member->rank, how);
+}
+
+} // namespace
+
+namespace own {
+
+Code CommInitRank(Comm *made, int numRanks, UniqueId id, int rank) {
+  Creation creation{made, keyOf(id), nullptr, isNonBlocking(nullptr, false)};
+  return create(std::move(creation),
+                [&] { return forward(real().functions.CommInitRank, "ncclCommInitRank", made, numRanks, id, rank); });
+}
+
+Code CommInitRankConfig(Comm *made, int numRanks, UniqueId id, int rank, Config *config) {
+  Creation creation{made, keyOf(id), nullptr, isNonBlocking(config, false)};
+  return create(std::move(creation), [&] {
+    return forward(real().functions.CommInitRankConfig, "ncclCommInitRankConfig", made, numRanks, id, rank, config);
+  });
+}
+
+Code CommInitRankScalable(Comm *made, int numRanks, int rank, int numIds, UniqueId *ids, Config *config) {
+  auto call = [&] {
+    return forward(real().functions.CommInitRankScalable, "ncclCommInitRankScalable", made, numRanks, rank, numIds, ids,
+                   config);
+  };
+  if (!ids || numIds < 1)
+    return call();
+  return create({made, keyOf(ids[0]), nullptr, isNonBlocking(config, false)}, call);
+}
+
+Code CommInitAll(Comm *made, int numDevices, const int *devices) {
+  std::vector<Creation> creations;
+  Key key = freshKey();
+  for (int rank = 0; made && rank < numDevices; ++rank)
+    creations.push_back({made + rank, key, nullptr, isNonBlocking(nullptr, false), true});
+  return create(std::move(creations),
+                [&] { return forward(real().functions.CommInitAll, "ncclCommInitAll", made, numDevices, devices); });
+}
+
+Code CommSplit(Comm comm, int color, int key, Comm *made, Config *config) {
+  auto call = [&] { return forward(real().functions.CommSplit, "ncclCommSplit", comm, color, key, made, config); };
+  std::shared_ptr<Member> parent = findMember(comm);
+  if (!parent)
+    return call();
+  Creation creation{made, childOf(parent->key, 1, parent->numSplits++, color), nullptr,
+                    isNonBlocking(config, parent->isNonBlocking)};
+  return color < 0 ? call() : create(std::move(creation), call);
+}
+
+Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *config, int flags) {
+  auto call = [&] {
+    return forward(real().functions.CommShrink, "ncclCommShrink", comm, excluded, numExcluded, made, config, flags);
+  };
+  std::shared_ptr<Member> parent = findMember(comm);
+  if (!parent)
+    return call();
+  constexpr int abortsParent = 1;
+  if ((flags & abortsParent) != 0 && parent->clique)
+    parent->clique->leave(parent->rank, Leave::Aborted);
+  return create(
+      {made, childOf(parent->key, 2, parent->numShrinks++, 0), nullptr, isNonBlocking(config, parent->isNonBlocking)},
+      call);
+}
+
+Code CommFinalize(Comm comm) { return forward(real().functions.CommFinalize, "ncclCommFinalize", comm); }
+
+Code CommDestroy(Comm comm) {
+  leave(comm, Leave::Destroyed);
+  return forward(real().functions.CommDestroy, "ncclCommDestroy", comm);
+}
+
+Code CommAbort(Comm comm) {
+  leave(comm, Leave::Aborted);
+  return forward(real().functions.CommAbort, "ncclCommAbort", comm);
+}
+
+/// What runs is ended; the communicator may still be split and shrunk.
+Code CommRevoke(Comm comm, int flags) {
+  if (std::shared_ptr<Member> member = findMember(comm); member && member->clique)
+    member->clique->leave(member->rank, Leave::Aborted);
+  return forward(real().functions.CommRevoke, "ncclCommRevoke", comm, flags);
+}
+
+Code CommGetAsyncError(Comm comm, Code *code) {
+  Code answer = forward(real().functions.CommGetAsyncError, "ncclCommGetAsyncError", comm, code);
+  std::shared_ptr<Member> member = findMember(comm);
+  if (answer != Code::Success || !code || *code != Code::Success || !member || !member->clique)
+    return answer;
+  std::string failure = member->clique->failure();
+  if (failure.empty())
+    return answer;
+  *code = Code::RemoteError;
+  if (!member->hasFailed.exchange(true))
+    fail(Code::RemoteError, "rank " + std::to_string(member->rank) + ": " + failure);
+  return answer;
+}
+
+const char *GetLastError(Comm comm) {
+  if (!ownError().empty())
+    return ownError().c_str();
+  return forward(real().functions.GetLastError, "ncclGetLastError", comm);
+}
+
+} // namespace own
+} // namespace kolo::nccl

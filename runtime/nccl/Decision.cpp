@@ -1,0 +1,152 @@
+// What is carried: decided by the shape of a call alone, and kept.
+#include "Clique.h"
+#include "Process.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
+
+namespace kolo::nccl {
+
+using runtime::LogLevel;
+using runtime::MemoryKind;
+using runtime::Mesh;
+using runtime::Plugin;
+using runtime::ProgramInfo;
+using runtime::SelectedProgram;
+using runtime::Status;
+using runtime::StatusCode;
+
+namespace {
+
+int64_t largestBytes(const Shape &shape, int numRanks) {
+  runtime::CollectiveFacts facts = runtime::factsOf(shape.kind);
+  bool isPerRank = runtime::isPerRank(facts.input) || runtime::isPerRank(facts.output);
+  return shape.count * static_cast<int64_t>(runtime::sizeBytes(shape.type)) * (isPerRank ? numRanks : 1);
+}
+
+/// A mesh of so many ranks that the program runs on.
+std::optional<SelectedProgram> fit(const ProgramInfo &info, const Shape &shape, int numRanks) {
+  if (info.collective != shape.kind || info.groupDims.size() != info.meshDims.size())
+    return std::nullopt;
+  for (const std::vector<int64_t> &sizes : info.meshes) {
+    int64_t ranks = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+    if (ranks != numRanks || (!info.isProved(sizes) && !info.isUnproved))
+      continue;
+    std::vector<runtime::MeshDim> dims;
+    for (size_t dim = 0; dim < sizes.size(); ++dim)
+      dims.push_back({info.meshDims[dim], sizes[dim]});
+    if (runtime::Result<Mesh> mesh = Mesh::create(std::move(dims)); mesh.isOk())
+      return SelectedProgram{&info, std::move(mesh).value()};
+  }
+  return std::nullopt;
+}
+
+std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, int numRanks) {
+  if (!shape.program.empty()) {
+    const ProgramInfo *named = plugin.findProgram(shape.program);
+    return named ? fit(*named, shape, numRanks) : std::nullopt;
+  }
+  if (plugin.selection().empty())
+    return plugin.programs().size() == 1 ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
+  runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
+  // Peers access memory of devices directly, as they do windows of the host.
+  return mesh.isOk() ? plugin.select(shape.kind, *mesh, largestBytes(shape, numRanks), MemoryKind::Windows)
+                     : std::nullopt;
+}
+
+} // namespace
+
+std::string describe(const Shape &shape) {
+  std::string text = std::string(runtime::toString(shape.kind)) + " of " + std::to_string(shape.count) + " " +
+                     runtime::toString(shape.type);
+  if (runtime::factsOf(shape.kind).reduces)
+    text += std::string(", ") + runtime::toString(shape.reduction);
+  if (runtime::hasRoot(shape.kind))
+    text += ", root " + std::to_string(shape.root);
+  return shape.program.empty() ? text : text + ", program '" + shape.program + "'";
+}
+
+Decision decide(const Shape &shape, int numRanks) {
+  Decision decision;
+  decision.sizeBytes = largestBytes(shape, numRanks);
+  for (const Plugin &plugin : door()->plugins())
+    if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks)) {
+      decision.plugin = &plugin;
+      decision.arguments = {found->info->name, found->mesh, shape.count, shape.type, shape.reduction, shape.root};
+      decision.arguments.collective = shape.kind;
+      break;
+    }
+  return decision;
+}
+
+Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
+  if (lastShape && *lastShape == shape) [[likely]]
+    return *lastDecision;
+  auto found = decisions.find(shape);
+  if (found == decisions.end()) {
+    found = decisions.emplace(shape, decide(shape, numRanks)).first;
+    const Decision &decision = found->second;
+    if (isSaid && door()->logLevel() != LogLevel::Off)
+      print(describe(shape) + " on " + std::to_string(numRanks) + " ranks: " +
+            (decision.plugin
+                 ? "carried by " + std::string(decision.arguments.program) + " of " + decision.plugin->path()
+                 : std::string("forwarded: no plugin has a program for it")));
+  }
+  lastShape = &found->first;
+  lastDecision = &found->second;
+  return *lastDecision;
+}
+
+bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, bool isFirst) const {
+  if (status.isOk()) [[likely]] {
+    deposit.state = Deposit::State::Carried;
+    return true;
+  }
+  auto forward = [&](const char *reason) {
+    if (isFirst && door()->logLevel() != LogLevel::Off)
+      print(describe(deposit.shape) + ": forwarded: " + status.message());
+    deposit.state = Deposit::State::Forwarded;
+    deposit.reason = reason;
+    return false;
+  };
+  bool isNamed = !deposit.shape.program.empty();
+  switch (status.code()) {
+  case StatusCode::BadPlugin:
+  case StatusCode::UnsupportedMesh:
+    if (isNamed)
+      break;
+    decision.plugin = nullptr;
+    return forward(decision.reason = "no code for these devices");
+  case StatusCode::InvalidArgument:
+    if (isNamed)
+      break;
+    return forward("memory or devices that Kolo cannot use");
+  case StatusCode::OutOfMemory:
+    return forward("no memory for Kolo");
+  default:
+    break;
+  }
+  deposit.state = Deposit::State::Failed;
+  deposit.message = describe(deposit.shape) + ": " + status.message();
+  bool isMistake = status.code() == StatusCode::Mismatch || isNamed;
+  deposit.code = isMistake                                  ? Code::InvalidArgument
+                 : status.code() == StatusCode::DeviceError ? Code::UnhandledCudaError
+                                                            : Code::RemoteError;
+  return false;
+}
+
+void Clique::end(std::optional<runtime::DeviceCommunicator> communicator, Leave how) {
+  if (how == Leave::Aborted && communicator)
+    std::thread([last = std::move(*communicator)] {}).detach();
+}
+
+int timeoutMs() {
+  constexpr int otherwise = 600000;
+  const char *text = std::getenv("KOLO_TIMEOUT_MS");
+  int value = text ? std::atoi(text) : otherwise;
+  return value > 0 ? value : otherwise; // the runtime reports a wrong value when it makes a communicator
+}
+
+} // namespace kolo::nccl

@@ -1,0 +1,100 @@
+#include "Group.h"
+
+#include "Own.h"
+#include "Process.h"
+
+#include <utility>
+
+namespace kolo::nccl {
+namespace {
+
+struct Group {
+  int depth = 0;
+  std::vector<QueuedCall> calls;
+  std::vector<Creation> creations;
+};
+thread_local Group group;
+
+/// Carried calls come first, as the real library puts collectives before sends; the others go to its own group.
+Code performQueued(std::vector<QueuedCall> calls) {
+  std::vector<Ticket> tickets;
+  for (const QueuedCall &call : calls)
+    tickets.push_back(call.member->clique->submit(call.member->rank, call.shape, call.buffers, call.stream));
+  Code first = Code::Success;
+  for (size_t number = 0; number < calls.size(); ++number) {
+    const QueuedCall &call = calls[number];
+    call.member->clique->await(call.member->rank, tickets[number]);
+    std::optional<Code> code = outcome(*call.member, *tickets[number]);
+    if (!code)
+      code = call.forward();
+    if (first == Code::Success)
+      first = *code;
+  }
+  return first;
+}
+
+} // namespace
+
+bool isInGroup() { return group.depth != 0; }
+void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
+
+Code create(std::vector<Creation> creations, const std::function<Code()> &call) {
+  for (Creation &creation : creations)
+    if (Code code = begin(creation); code != Code::Success)
+      return code;
+  Code code = call();
+  if (!isInGroup())
+    finish(std::move(creations), code);
+  else if (code == Code::Success || code == Code::InProgress)
+    for (Creation &creation : creations)
+      group.creations.push_back(std::move(creation));
+  return code;
+}
+
+Code create(Creation creation, const std::function<Code()> &call) {
+  return create(std::vector<Creation>{std::move(creation)}, call);
+}
+
+std::optional<Code> outcome(const Member &member, const Deposit &deposit) {
+  if (deposit.state == Deposit::State::Carried) [[likely]]
+    return Code::Success;
+  if (deposit.state == Deposit::State::Failed)
+    return fail(deposit.code, "rank " + std::to_string(member.rank) + ": " + deposit.message);
+  countForwarded(deposit.reason);
+  return std::nullopt;
+}
+
+namespace own {
+
+Code GroupStart() {
+  Code code = forward(real().functions.GroupStart, "ncclGroupStart");
+  if (code == Code::Success)
+    ++group.depth;
+  return code;
+}
+
+Code GroupEnd() {
+  if (group.depth > 1 || group.depth == 0) {
+    group.depth -= group.depth > 1;
+    return forward(real().functions.GroupEnd, "ncclGroupEnd");
+  }
+  Code own = performQueued(std::exchange(group.calls, {}));
+  std::vector<Creation> creations = std::exchange(group.creations, {});
+  group.depth = 0;
+  Code code = forward(real().functions.GroupEnd, "ncclGroupEnd");
+  finish(std::move(creations), code);
+  return own == Code::Success ? code : own;
+}
+
+/// Nothing is started: the real library estimates the calls that would be carried, too.
+Code GroupSimulateEnd(void *information) {
+  if (group.depth == 1)
+    for (const QueuedCall &call : std::exchange(group.calls, {}))
+      if (Code code = call.forward(); code != Code::Success)
+        return code;
+  group.depth -= group.depth > 0;
+  return forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
+}
+
+} // namespace own
+} // namespace kolo::nccl

@@ -1,0 +1,141 @@
+#include "Clique.h"
+#include "Process.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace kolo::nccl {
+
+using runtime::Status;
+
+LocalClique::LocalClique(int size)
+    : Clique(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)) {}
+
+void LocalClique::attach(int rank, int device) {
+  std::scoped_lock lock(mutex);
+  devices[static_cast<size_t>(rank)] = device;
+}
+
+Ticket LocalClique::submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) {
+  auto ticket = std::make_shared<Deposit>();
+  ticket->shape = shape;
+  ticket->buffers = buffers;
+  ticket->stream = stream;
+  std::scoped_lock lock(mutex);
+  if (!ended.empty()) {
+    ticket->state = Deposit::State::Failed;
+    ticket->code = Code::RemoteError;
+    ticket->message = describe(shape) + ": " + ended;
+    return ticket;
+  }
+  waiting[static_cast<size_t>(rank)].push_back(ticket);
+  if (std::ranges::none_of(waiting, &std::deque<Ticket>::empty)) {
+    start();
+    changed.notify_all();
+  }
+  return ticket;
+}
+
+/// Makes the communicator when all ranks have come for the first time.
+void LocalClique::open() {
+  if (isOpen)
+    return;
+  isOpen = true;
+  auto made = runtime::DeviceCommunicator::createLocal(devices, {.timeoutMs = timeoutMs()});
+  unusable = made.status();
+  if (made.isOk())
+    communicator.emplace(std::move(made).value());
+  else
+    print("calls on a communicator of " + std::to_string(numRanks) + " ranks are forwarded: " + unusable.message());
+}
+
+/// Starts the call that every rank has submitted next.
+void LocalClique::start() {
+  std::vector<Ticket> call;
+  std::vector<runtime::RankBuffers> buffers;
+  std::vector<runtime::StreamHandle> streams;
+  for (std::deque<Ticket> &queue : waiting) {
+    call.push_back(queue.front());
+    queue.pop_front();
+    buffers.push_back(call.back()->buffers);
+    streams.push_back(call.back()->stream);
+  }
+  auto other = std::ranges::find_if(call, [&](const Ticket &each) { return each->shape != call.front()->shape; });
+  if (other != call.end()) {
+    std::string message = "ranks call differently: rank 0 " + describe(call.front()->shape) + ", rank " +
+                          std::to_string(other - call.begin()) + " " + describe((*other)->shape);
+    for (const Ticket &each : call) {
+      each->code = Code::InvalidArgument;
+      each->message = message;
+      each->state = Deposit::State::Failed;
+    }
+    return;
+  }
+  open();
+  Decision &decision = decisionOn(call.front()->shape, true);
+  bool isNamed = !call.front()->shape.program.empty();
+  Status status;
+  if (!communicator)
+    status = unusable;
+  else if (decision.plugin)
+    status = communicator->run(*decision.plugin, decision.arguments, buffers, streams);
+  for (const Ticket &each : call) {
+    bool isFirst = each == call.front();
+    if (communicator && (decision.plugin || !status.isOk())) {
+      if (settle(decision, *each, status, isFirst))
+        door()->countCarried(decision.sizeBytes);
+    } else if (isNamed) {
+      each->code = Code::InvalidArgument;
+      each->message = "no plugin has " + describe(each->shape) + " on " + std::to_string(numRanks) + " ranks";
+      each->state = Deposit::State::Failed;
+    } else {
+      each->reason = communicator ? decision.reason : "devices that Kolo cannot use";
+      each->state = Deposit::State::Forwarded;
+    }
+  }
+}
+
+void LocalClique::await(int rank, const Ticket &ticket) {
+  std::unique_lock lock(mutex);
+  auto isDone = [&] { return ticket->state != Deposit::State::Waiting; };
+  if (changed.wait_for(lock, std::chrono::milliseconds(timeoutMs()), isDone))
+    return;
+  auto missing = std::ranges::find_if(waiting, &std::deque<Ticket>::empty);
+  failAll("rank " + std::to_string(rank) + " waited " + std::to_string(timeoutMs()) + " ms for rank " +
+          std::to_string(missing - waiting.begin()) + ", which did not call");
+}
+
+/// Ends all calls that wait.
+void LocalClique::failAll(const std::string &why) {
+  if (ended.empty())
+    ended = why;
+  for (std::deque<Ticket> &queue : waiting)
+    for (; !queue.empty(); queue.pop_front()) {
+      Deposit &deposit = *queue.front();
+      deposit.code = Code::RemoteError;
+      deposit.message = describe(deposit.shape) + ": " + why;
+      deposit.state = Deposit::State::Failed;
+    }
+  changed.notify_all();
+}
+
+std::string LocalClique::failure() {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock || !communicator)
+    return "";
+  Status status = communicator->query();
+  return status.isOk() ? "" : status.message();
+}
+
+void LocalClique::leave(int rank, Leave how) {
+  std::unique_lock lock(mutex);
+  failAll("rank " + std::to_string(rank) + (how == Leave::Aborted ? " aborted this communicator" : " left"));
+  if (++numLeft < numRanks)
+    return;
+  std::optional<runtime::DeviceCommunicator> last = std::move(communicator);
+  communicator.reset();
+  lock.unlock();
+  end(std::move(last), how);
+}
+
+} // namespace kolo::nccl

@@ -1,0 +1,178 @@
+#include "Members.h"
+
+#include "Process.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <shared_mutex>
+
+namespace kolo::nccl {
+
+using runtime::LogLevel;
+using runtime::Result;
+
+namespace {
+
+struct State {
+  std::shared_mutex mutex;
+  std::map<Comm, std::shared_ptr<Member>> members;
+  std::map<Key, std::weak_ptr<LocalClique>> cliques;
+  std::atomic<uint64_t> numRemoved = 0; // a handle may be used again
+};
+
+// Not destroyed: programs call NCCL from destructors.
+State &state() {
+  static auto *only = new State;
+  return *only;
+}
+
+struct Last {
+  Comm comm = nullptr;
+  std::shared_ptr<Member> member;
+  uint64_t numRemoved = 0;
+};
+thread_local Last last;
+
+std::shared_ptr<LocalClique> localClique(const Key &key, int size) {
+  std::scoped_lock lock(state().mutex);
+  std::weak_ptr<LocalClique> &known = state().cliques[key];
+  std::shared_ptr<LocalClique> clique = known.lock();
+  if (!clique)
+    known = clique = std::make_shared<LocalClique>(size);
+  std::erase_if(state().cliques, [](const auto &entry) { return entry.second.expired(); });
+  return clique;
+}
+
+/// "" when all ranks are on this host and may be carried together; the same on all ranks.
+const char *compare(const std::vector<Note> &notes, int size) {
+  auto differs = [&](auto field) {
+    return std::ranges::any_of(notes, [&](const Note &each) { return each.*field != notes.front().*field; });
+  };
+  if (size > Board::mostRanks)
+    return "more ranks than Kolo connects";
+  if (notes.size() != static_cast<size_t>(size))
+    return "ranks on several hosts";
+  if (std::ranges::any_of(notes, [](const Note &each) { return each.refuses != 0; }))
+    return "non-blocking communicator";
+  if (differs(&Note::plugins))
+    return "ranks have other plugins";
+  std::vector<int32_t> processes;
+  for (const Note &each : notes)
+    processes.push_back(each.pid);
+  std::ranges::sort(processes);
+  bool isOne = processes.front() == processes.back();
+  if (!isOne && std::ranges::adjacent_find(processes) != processes.end())
+    return "several ranks in each of several processes";
+  return "";
+}
+
+void connect(Member &member, const Creation &creation) {
+  bool isLocal = creation.isWhole;
+  if (!isLocal && creation.board) {
+    std::vector<Note> notes = creation.board->notes();
+    if (const char *why = compare(notes, member.size); *why) {
+      member.whyNot = why;
+      return;
+    }
+    isLocal = notes.front().pid == notes.back().pid;
+  }
+  if (isLocal) {
+    member.clique = localClique(member.key, member.size);
+    member.clique->attach(member.rank, member.device);
+    return;
+  }
+  auto connected = HostClique::connect(*creation.board, member.rank, member.size, member.device);
+  if (connected.isOk()) {
+    member.clique = std::move(connected).value();
+    return;
+  }
+  member.whyNot = "ranks that Kolo cannot connect";
+  print("calls on a communicator of " + std::to_string(member.size) +
+        " ranks are forwarded: " + connected.status().message());
+}
+
+void add(const Creation &creation) {
+  Comm comm = creation.made ? *creation.made : nullptr;
+  if (!comm)
+    return;
+  auto member = std::make_shared<Member>();
+  member->comm = comm;
+  member->key = creation.key;
+  member->isNonBlocking = creation.isNonBlocking;
+  const RealFunctions &functions = real().functions;
+  bool isKnown = forward(functions.CommCount, "ncclCommCount", comm, &member->size) == Code::Success &&
+                 forward(functions.CommUserRank, "ncclCommUserRank", comm, &member->rank) == Code::Success &&
+                 forward(functions.CommCuDevice, "ncclCommCuDevice", comm, &member->device) == Code::Success;
+  if (creation.isNonBlocking)
+    member->whyNot = "non-blocking communicator";
+  else if (!isKnown)
+    member->whyNot = "communicator of unknown ranks";
+  else if (member->size == 1)
+    member->whyNot = "one rank";
+  else if (!creation.board && !creation.isWhole)
+    member->whyNot = "ranks that Kolo cannot compare";
+  else
+    connect(*member, creation);
+  if (member->rank == 0)
+    wantStatistics();
+  if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
+    print("communicator of " + std::to_string(member->size) + " ranks: " +
+          (member->clique ? "carried where a plugin has a program" : std::string("forwarded: ") + member->whyNot));
+  std::unique_lock lock(state().mutex);
+  state().members[comm] = std::move(member);
+  ++state().numRemoved; // of an older communicator with this handle
+}
+
+} // namespace
+
+std::shared_ptr<Member> findMember(Comm comm) { return lookUp(comm) ? last.member : nullptr; }
+
+Member *lookUp(Comm comm) {
+  uint64_t numRemoved = state().numRemoved.load(std::memory_order_acquire);
+  if (last.comm == comm && last.numRemoved == numRemoved) [[likely]]
+    return last.member.get();
+  std::shared_lock lock(state().mutex);
+  auto found = state().members.find(comm);
+  last = {comm, found == state().members.end() ? nullptr : found->second, numRemoved};
+  return last.member.get();
+}
+
+std::shared_ptr<Member> removeMember(Comm comm) {
+  std::unique_lock lock(state().mutex);
+  auto found = state().members.find(comm);
+  if (found == state().members.end())
+    return nullptr;
+  std::shared_ptr<Member> member = std::move(found->second);
+  state().members.erase(found);
+  ++state().numRemoved;
+  return member;
+}
+
+Code begin(Creation &creation) {
+  if (!real().failure.empty())
+    return answerMissing<Code>("ncclCommInitRank");
+  if (!door())
+    return fail(Code::InvalidUsage, doorFailure().message());
+  if (creation.isWhole)
+    return Code::Success;
+  Result<std::shared_ptr<Board>> board =
+      Board::pin(creation.key, {getpid(), creation.isNonBlocking ? 1 : 0, door()->identity()});
+  if (board.isOk())
+    creation.board = std::move(board).value();
+  else
+    print("calls on a new communicator are forwarded: " + board.status().message());
+  return Code::Success;
+}
+
+void finish(std::vector<Creation> creations, Code code) {
+  std::ranges::sort(creations, {}, &Creation::key);
+  for (Creation &creation : creations) {
+    if (creation.board)
+      creation.board->hide();
+    if (code == Code::Success || code == Code::InProgress)
+      add(creation);
+  }
+}
+
+} // namespace kolo::nccl

@@ -1,0 +1,44 @@
+// Members: what is known of every NCCL communicator that this process made, by its handle. Handles are those of the
+// real library.
+#pragma once
+
+#include "Clique.h"
+
+#include <memory>
+
+namespace kolo::nccl {
+
+/// One rank's end of an NCCL communicator.
+struct Member {
+  Comm comm = nullptr;
+  int rank = 0, size = 1, device = 0;
+  Key key = {};
+  bool isNonBlocking = false;
+  std::shared_ptr<Clique> clique; // null: its calls are forwarded
+  const char *whyNot = nullptr;   // then
+  int64_t numSplits = 0, numShrinks = 0;
+  std::atomic<bool> hasFailed = false; // it was said
+};
+
+/// Null: this library did not see it made.
+std::shared_ptr<Member> findMember(Comm comm);
+/// The same, without counting references in the common case. Valid until this thread asks again.
+Member *lookUp(Comm comm);
+/// Forgets it. Null as above.
+std::shared_ptr<Member> removeMember(Comm comm);
+
+/// A communicator that is being made.
+struct Creation {
+  Comm *made = nullptr;
+  Key key = {};
+  std::shared_ptr<Board> board; // null: all ranks are made by this call, or the ranks cannot be compared
+  bool isNonBlocking = false, isWhole = false;
+};
+
+/// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.
+Code begin(Creation &creation);
+/// Ends that, after the real library has returned. `code`: what it answered. Blocks until all ranks on this host have
+/// come here. Ends several in an order that is the same on all ranks.
+void finish(std::vector<Creation> creations, Code code);
+
+} // namespace kolo::nccl

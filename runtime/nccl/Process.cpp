@@ -1,0 +1,118 @@
+#include "Process.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+
+namespace kolo::nccl {
+
+using runtime::Door;
+using runtime::LogLevel;
+
+thread_local bool hasOwnError = false;
+
+namespace {
+
+thread_local std::string lastError;
+std::atomic<bool> isReporter = false;
+
+struct State {
+  std::optional<Door> door;
+  runtime::Status failure;
+};
+
+State open() {
+  State state;
+  runtime::Result<Door> opened = Door::open("nccl");
+  state.failure = opened.status();
+  if (opened.isOk())
+    state.door.emplace(std::move(opened).value());
+  return state;
+}
+
+// Not destroyed: programs call NCCL from destructors.
+State &state() {
+  static auto *only = new State(open());
+  return *only;
+}
+
+[[gnu::destructor]] void printStatistics() {
+  if (isReporter && door()->wantsStatistics())
+    print(door()->statistics());
+}
+
+} // namespace
+
+Door *door() { return state().door ? &*state().door : nullptr; }
+const runtime::Status &doorFailure() { return state().failure; }
+
+void print(const std::string &text) {
+  std::string line = (text.starts_with("kolo nccl:") ? "" : "kolo nccl: ") + text + "\n";
+  // One write, so that the lines of several ranks do not mix.
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+Code fail(Code code, const std::string &message) {
+  lastError = "kolo: " + message;
+  hasOwnError = true;
+  print(message);
+  return code;
+}
+
+const std::string &ownError() {
+  static const std::string none;
+  return hasOwnError ? lastError : none;
+}
+
+static void describeMissing(const char *name) {
+  static std::once_flag once;
+  const Real &library = real();
+  if (!library.failure.empty()) {
+    lastError = "kolo: " + library.failure;
+    std::call_once(once, [&] { print(library.failure); });
+  } else {
+    lastError =
+        std::string("kolo: ") + library.path + ", which is NCCL " + versionText(library.version) + ", has no " + name;
+  }
+  hasOwnError = true;
+}
+
+template <> Code answerMissing<Code>(const char *name) {
+  describeMissing(name);
+  return real().failure.empty() ? Code::InvalidUsage : Code::SystemError;
+}
+template <> int answerMissing<int>(const char *name) {
+  describeMissing(name);
+  return -1;
+}
+template <> Team answerMissing<Team>(const char *name) {
+  describeMissing(name);
+  return {};
+}
+template <> const char *answerMissing<const char *>(const char *name) {
+  describeMissing(name);
+  return lastError.c_str();
+}
+template <> void answerMissing<void>(const char *name) { describeMissing(name); }
+
+void sayLoaded(const Real &library) {
+  if (!std::getenv("KOLO_DEBUG") || !door() || door()->logLevel() == LogLevel::Off)
+    return;
+  std::string plugins;
+  for (const runtime::Plugin &plugin : door()->plugins())
+    plugins += (plugins.empty() ? "" : ", ") + plugin.path();
+  std::string target = library.path + ", NCCL " + versionText(library.version) + " (" + library.way + ")";
+  print("intercepts collectives for " + plugins + "; forwards all other calls to " +
+        (library.failure.empty() ? target : "nothing: " + library.failure));
+}
+
+void wantStatistics() { isReporter = true; }
+void countForwarded(const char *reason) {
+  if (Door *opened = door())
+    opened->countForwarded(reason);
+}
+
+} // namespace kolo::nccl

@@ -1,0 +1,213 @@
+#include "StandInNccl.h"
+
+#include "Recording.h"
+#include "nccl/Types.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+using namespace kolo::nccl;
+using namespace kolo::test;
+
+namespace kolo::nccl {
+
+/// A communicator's end, by the name that its handle has.
+struct OpaqueComm {
+  std::string name;
+  int rank = 0, size = 1, device = 0, numChildren = 0;
+};
+
+} // namespace kolo::nccl
+
+namespace {
+
+std::atomic<bool> isRecording = false;
+std::atomic<int64_t> numCollectives = 0;
+thread_local std::string lastRecord;
+thread_local int currentDevice = 0, depth = 0;
+thread_local std::vector<std::function<void()>> pending; // of a group
+
+/// What the ranks of a new communicator share.
+struct Meeting {
+  static constexpr int most = 64;
+  std::atomic<int> numArrived;
+  int colors[most], keys[most];
+};
+
+Meeting *openMeeting(const std::string &name) {
+  int file = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ftruncate(file, sizeof(Meeting)) != 0)
+    std::abort();
+  void *mapped = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return static_cast<Meeting *>(mapped);
+}
+
+/// Comes to the meeting now; `then` happens when all have come, which is awaited at the end of a group.
+void meet(const std::string &name, int rank, int size, int color, int key, std::function<void(Meeting &)> then) {
+  Meeting *meeting = openMeeting(name);
+  meeting->colors[rank] = color;
+  meeting->keys[rank] = key;
+  meeting->numArrived.fetch_add(1);
+  pending.push_back([=, then = std::move(then)] {
+    while (meeting->numArrived.load() < size)
+      std::this_thread::yield();
+    then(*meeting);
+    shm_unlink(name.c_str());
+    munmap(meeting, sizeof(Meeting));
+  });
+  if (depth == 0)
+    for (auto &each : std::exchange(pending, {}))
+      each();
+}
+
+Code initialize(Comm *made, int numRanks, const UniqueId &id, int rank) {
+  if (numRanks < 1 || rank < 0 || rank >= numRanks)
+    return Code::InvalidArgument;
+  std::string name = std::string("/kolo-standin-") + id.bytes;
+  *made = new OpaqueComm{name, rank, numRanks, currentDevice};
+  meet(name, rank, numRanks, 0, 0, [](Meeting &) {});
+  return Code::Success;
+}
+
+/// Ranks of one color, by their keys.
+Code divide(Comm comm, const std::string &how, int color, int key, int size, int position, Comm *made) {
+  std::string name = comm->name + how + std::to_string(comm->numChildren++);
+  *made = color < 0 ? nullptr : new OpaqueComm;
+  meet(name, position, size, color, key, [=, child = *made, parent = *comm](Meeting &meeting) {
+    if (!child)
+      return;
+    *child = {name + "c" + std::to_string(color), 0, 0, parent.device};
+    for (int peer = 0; peer < size; ++peer) {
+      child->size += meeting.colors[peer] == color;
+      child->rank += meeting.colors[peer] == color &&
+                     std::pair(meeting.keys[peer], peer) < std::pair(meeting.keys[position], position);
+    }
+  });
+  return Code::Success;
+}
+
+#define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments) struct Of##name;
+#include "nccl/Api.def"
+
+/// Functions that do something. All others answer as `answer` below.
+template <class Function> struct Does;
+
+template <class Answer> Answer answer(const char *name) {
+  int number = isRecording ? answerOf(name) : 0;
+  if constexpr (std::is_same_v<Answer, Code>)
+    return static_cast<Code>(number);
+  else if constexpr (std::is_same_v<Answer, Team>)
+    return {number, number + 1, number + 2};
+  else if constexpr (std::is_same_v<Answer, const char *>)
+    return "an answer of the stand-in";
+  else if constexpr (!std::is_void_v<Answer>)
+    return number;
+}
+
+#define KOLO_DOES(name, ...)                                                                                           \
+  template <> struct Does<Of##name> {                                                                                  \
+    static Code call(__VA_ARGS__);                                                                                     \
+  };                                                                                                                   \
+  Code Does<Of##name>::call(__VA_ARGS__)
+
+KOLO_DOES(GetVersion, int *version) { return *version = 22809, Code::Success; }
+KOLO_DOES(GetUniqueId, UniqueId *id) {
+  *id = {};
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+    return Code::SystemError;
+  std::snprintf(id->bytes, sizeof(id->bytes), "%016llx", static_cast<unsigned long long>(number));
+  return Code::Success;
+}
+KOLO_DOES(CommInitRank, Comm *made, int numRanks, UniqueId id, int rank) {
+  return initialize(made, numRanks, id, rank);
+}
+KOLO_DOES(CommInitRankConfig, Comm *made, int numRanks, UniqueId id, int rank, Config *) {
+  return initialize(made, numRanks, id, rank);
+}
+KOLO_DOES(CommInitAll, Comm *made, int numDevices, const int *devices) {
+  for (int rank = 0; rank < numDevices; ++rank)
+    made[rank] = new OpaqueComm{"/kolo-standin-all" + std::to_string(getpid()), rank, numDevices,
+                                devices ? devices[rank] : rank};
+  return Code::Success;
+}
+KOLO_DOES(CommSplit, Comm comm, int color, int key, Comm *made, Config *) {
+  return divide(comm, "s", color, key, comm->size, comm->rank, made);
+}
+KOLO_DOES(CommShrink, Comm comm, int *excluded, int numExcluded, Comm *made, Config *, int) {
+  int position = comm->rank;
+  for (int i = 0; i < numExcluded; ++i)
+    position -= excluded[i] < comm->rank;
+  return divide(comm, "r", 0, 0, comm->size - numExcluded, position, made);
+}
+KOLO_DOES(CommDestroy, Comm comm) { return delete comm, Code::Success; }
+KOLO_DOES(CommAbort, Comm comm) { return delete comm, Code::Success; }
+KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size, Code::Success; }
+KOLO_DOES(CommUserRank, Comm comm, int *rank) { return *rank = comm->rank, Code::Success; }
+KOLO_DOES(CommCuDevice, Comm comm, int *number) { return *number = comm->device, Code::Success; }
+KOLO_DOES(CommGetAsyncError, Comm, Code *code) { return *code = Code::Success, Code::Success; }
+KOLO_DOES(RedOpCreatePreMulSum, int *operation, void *, int, int, Comm) { return *operation = 5, Code::Success; }
+KOLO_DOES(GroupStart, ) { return ++depth, Code::Success; }
+KOLO_DOES(GroupEnd, ) {
+  if (depth == 0)
+    return Code::InvalidUsage;
+  if (--depth == 0)
+    for (auto &each : std::exchange(pending, {}))
+      each();
+  return Code::Success;
+}
+
+template <class Function>
+concept DoesSomething = requires { &Does<Function>::call; };
+
+template <class Function, class Answer, class... Arguments> Answer perform(const char *name, Arguments... arguments) {
+  if constexpr (DoesSomething<Function>)
+    if (!isRecording)
+      return Does<Function>::call(arguments...);
+  return answer<Answer>(name);
+}
+
+constexpr bool isCollective(std::string_view name) {
+  for (std::string_view each : {"AllReduce", "ReduceScatter", "Reduce", "Broadcast", "Bcast", "AllGather", "AlltoAll",
+                                "Gather", "Scatter", "Send", "Recv"})
+    if (name == each || (name.ends_with("Config") && name.substr(0, name.size() - 6) == each))
+      return true;
+  return false;
+}
+
+} // namespace
+
+#define KOLO_EXPORT __attribute__((visibility("default")))
+#define KOLO_UNPACK(...) __VA_OPT__(, ) __VA_ARGS__
+
+extern "C" {
+
+KOLO_EXPORT void standInSetDevice(int number) { currentDevice = number; }
+KOLO_EXPORT int64_t standInNumCollectives() { return numCollectives; }
+KOLO_EXPORT void standInRecord(int number) { isRecording = number != 0; }
+KOLO_EXPORT const char *standInLastRecord() { return lastRecord.c_str(); }
+
+#define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments)                                                \
+  KOLO_EXPORT result nccl##name parameters {                                                                           \
+    if (isRecording)                                                                                                   \
+      lastRecord = recordOf("nccl" #name KOLO_UNPACK arguments);                                                       \
+    else if constexpr (isCollective(#name))                                                                            \
+      ++numCollectives;                                                                                                \
+    return perform<Of##name, result>("nccl" #name KOLO_UNPACK arguments);                                              \
+  }                                                                                                                    \
+  KOLO_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
+#include "nccl/Api.def"
+}

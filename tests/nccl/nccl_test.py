@@ -1,0 +1,319 @@
+"""The door for NCCL programs. A program that knows NCCL and CUDA alone runs over stand-ins for both; NVIDIA's NCCL answers
+what needs no GPU."""
+
+import ctypes
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["KOLO_BUILD"])
+LIB = BUILD / "lib"
+DOOR = os.environ.get("KOLO_TEST_DOOR", str(LIB / "libkolo_nccl.so"))
+CLIENT = os.environ.get("KOLO_TEST_CLIENT", str(BUILD / "bin/kolo_nccl_client"))
+STANDIN = os.environ.get("KOLO_TEST_NCCL", str(BUILD / "tests/nccl/standin/libnccl.so.2"))
+HAND_WRITTEN = BUILD / "tests/runtime/device/device.kolo.so"  # an all-gather and an all-reduce of i32 for two ranks
+ALGORITHMS = ("ringAllReduce", "ringAllGather", "ringReduceScatter", "directBroadcast", "directReduce", "directGather",
+              "directScatter", "directAllToAll")
+PLUGINS = tempfile.TemporaryDirectory(prefix="kolo-nccl-")
+
+
+def compile_plugins():
+    """For the stand-in driver, once."""
+    meshes = [f"rank={ranks}" for ranks in range(2, 9)]
+    for name in ALGORITHMS:
+        path = os.path.join(PLUGINS.name, name + ".kolo.so")
+        if not os.path.exists(path):
+            subprocess.run([BUILD / "bin/kolo_compile_for_standin", name, "bulk", path, *meshes], check=True)
+
+
+def run(*command, timeout=60, **environment):
+    """With the door preloaded, unless `LD_PRELOAD` says otherwise. A value of None removes a variable."""
+    env = {"LD_PRELOAD": DOOR, "KOLO_PLUGIN_PATH": PLUGINS.name, "KOLO_STATS": "1", "KOLO_TIMEOUT_MS": "20000",
+           "KOLO_CUDA_DRIVER": str(LIB / "libkolo_test_standin.so"), "KOLO_STANDIN_THREADS": "2",
+           "KOLO_STANDIN_RESIDENT": "256", **environment}
+    env = {**os.environ, **env}
+    return subprocess.run(command, env={name: value for name, value in env.items() if value is not None}, text=True,
+                          capture_output=True, timeout=timeout, check=False)
+
+
+class Carried(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        compile_plugins()
+
+    def check(self, done, ranks_here):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("wrong", done.stdout)
+        # Of every rank: no data, and an operation of the program; then a send and a receive, which are not counted.
+        self.assertRegex(done.stderr, rf"kolo nccl: \d+ calls: \d+ carried \(\d+ bytes\), {2 * ranks_here} forwarded "
+                                      rf"\({ranks_here} no data, {ranks_here} operation of the program\)")
+        self.assertEqual(set(re.findall(r"^forwarded (\d+)$", done.stdout, re.M)), {str(4 * ranks_here)})
+
+    def test_one_thread_for_all_ranks(self):
+        for ranks in (2, 3, 8):
+            with self.subTest(ranks):
+                self.check(run(CLIENT, "one", str(ranks)), ranks)
+        self.check(run(CLIENT, "one", "4", "all"), 4)  # made by ncclCommInitAll
+
+    def test_threads(self):
+        for ranks in (2, 4, 7):
+            with self.subTest(ranks):
+                self.check(run(CLIENT, "threads", str(ranks)), ranks)
+
+    def test_processes(self):
+        for ranks in (2, 5, 8):
+            with self.subTest(ranks):
+                self.check(run(CLIENT, "processes", str(ranks)), 1)
+
+    def test_one_rank_is_forwarded(self):
+        done = run(CLIENT, "one", "1")
+        self.assertRegex(done.stderr, r"0 carried \(0 bytes\), \d+ forwarded \(\d+ one rank\)")
+
+    def test_in_a_graph(self):
+        for how in ("processes", "threads"):
+            done = run(CLIENT, how, "3", "capture")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_rank_that_is_late(self):
+        for how in ("processes", "threads"):
+            done = run(CLIENT, how, "3", "late")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(re.findall(r"^rank \d: (\d)", done.stdout, re.M), ["0", "0", "0"])
+
+    def test_the_first_call_says_what_is_intercepted(self):
+        done = run(CLIENT, "one", "2", "capture", KOLO_DEBUG="info")
+        self.assertRegex(done.stderr, r"kolo nccl: intercepts collectives for .*ringAllGather.kolo.so.*; forwards all other "
+                                      r"calls to .*libnccl.so.2, NCCL 2.28.9 \(the next library\)")
+        self.assertIn("communicator of 2 ranks: carried where a plugin has a program", done.stderr)
+
+
+class Wrong(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        compile_plugins()
+
+    def expect(self, case, code, text, hows=("processes", "threads"), ranks=3, **environment):
+        """Every rank that lives returns `code`, and its last error is `text`."""
+        for how in hows:
+            with self.subTest(f"{case} {how}"):
+                done = run(CLIENT, how, "3", case, timeout=30, **environment)
+                said = re.findall(r"^rank \d: (.*)$", done.stdout, re.M)
+                self.assertEqual(len(said), ranks, done.stdout + done.stderr)
+                for line in said:
+                    self.assertRegex(line, rf"^{code} kolo: rank \d: all_reduce of \d+ i32, \w+: .*{text}"
+                                           if how == "processes" else rf"^{code} kolo: rank \d: .*")
+                self.assertEqual(len(re.findall(r"^kolo nccl: rank \d: ", done.stderr, re.M)), ranks, done.stderr)
+
+    def test_counts_that_differ(self):
+        self.expect("count", 4, "ranks disagree on count: rank 0 called with 10, rank 2 with 11")
+
+    def test_operations_that_differ(self):
+        self.expect("operation", 4, "ranks disagree on reduction: rank 0 called with sum, rank 2 with max")
+
+    def test_a_rank_that_dies(self):
+        self.expect("death", 6, "rank 2 has ended or left", hows=("processes",), ranks=2)
+
+    def test_a_rank_that_never_calls(self):
+        self.expect("missing", 6, "rank 2.*timed out", ranks=2, KOLO_TIMEOUT_MS="500")
+
+    def test_a_rank_that_aborts(self):
+        self.expect("abort", 6, "rank 2 has ended or left", ranks=2)
+
+    def refused(self, text, code="[25]", **environment):
+        done = run(CLIENT, "one", "2", "capture", **environment)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(text, done.stderr)
+        self.assertRegex(done.stdout, rf"returns {code}: kolo: .*{re.escape(text)}")
+        return done
+
+    def test_plugins_that_cannot_be_loaded(self):
+        self.refused("KOLO_PLUGIN_PATH: /nowhere.kolo.so", KOLO_PLUGIN_PATH="/nowhere.kolo.so")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "open.kolo.so")
+            content = (pathlib.Path(PLUGINS.name) / "ringAllGather.kolo.so").read_bytes()
+            pathlib.Path(path).write_bytes(content)
+            os.chmod(path, 0o666)
+            self.refused("everybody may write this file: chmod o-w it", KOLO_PLUGIN_PATH=path)
+            os.chmod(path, 0o644)
+            pathlib.Path(path).write_bytes(content.replace(b'"abi"', b'"abj"', 1))
+            self.refused("open.kolo.so", KOLO_PLUGIN_PATH=path)
+
+    def test_real_libraries_that_are_none(self):
+        for path, text in (("/nowhere/libnccl.so.2", "KOLO_NCCL_LIB: the NCCL library cannot be loaded: /nowhere/libnccl.so.2"),
+                           ("libm.so.6", "KOLO_NCCL_LIB: libm.so.6 is no NCCL library: it has no ncclGetVersion"),
+                           (DOOR, f"KOLO_NCCL_LIB: {DOOR} is a library of Kolo: set KOLO_NCCL_LIB to that of NCCL")):
+            with self.subTest(path):
+                done = self.refused(text, KOLO_NCCL_LIB=path)
+                self.assertEqual(done.stderr.count(text), 1, "one line")
+
+    def test_the_drop_in_does_not_take_itself_for_nccl(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(DOOR, os.path.join(folder, "libnccl.so.2"))
+            test = "import ctypes; n = ctypes.CDLL('libnccl.so.2'); v = ctypes.c_int(); print(n.ncclGetVersion(ctypes.byref(v)), v.value)"
+            search = f"{folder}:{os.path.dirname(STANDIN)}"
+            done = run(sys.executable, "-c", test, LD_PRELOAD=None, LD_LIBRARY_PATH=search)
+            self.assertEqual(done.stdout, "0 22809\n", done.stderr)
+
+    def test_names_that_the_real_library_lacks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(DOOR, os.path.join(folder, "libnccl.so.2"))
+            for binding in ("lazy", "now"):
+                program = build(folder, "newer.c", folder, binding)
+                done = run(program, LD_PRELOAD=None, LD_LIBRARY_PATH=folder, KOLO_NCCL_LIB=needed("KOLO_NCCL_LIBRARY"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                lines = done.stdout.splitlines()
+                self.assertEqual(lines[0], "0")
+                for line, name in zip(lines[1:], ("ncclCommSuspend", "ncclParamGetI32", "ncclAllReduceConfig"), strict=True):
+                    self.assertRegex(line, rf"^5 kolo: .*libnccl.so.2, which is NCCL 2.28.9, has no {name}$")
+
+
+def needed(variable):
+    """A path that CMake has found, or a skip."""
+    path = os.environ.get(variable, "")
+    if not os.path.exists(path):
+        raise unittest.SkipTest(f"{variable}: not found here")
+    return path
+
+
+def build(folder, source, libraries, binding):
+    program = os.path.join(folder, f"{source}.{binding}")
+    include = [f"-I{path}" for path in os.environ.get("KOLO_NCCL_INCLUDE_DIR", "").split(";") if path]
+    subprocess.run(["cc", "-o", program, pathlib.Path(__file__).with_name(source), *include, f"-L{libraries}", "-l:libnccl.so.2",
+                    "-Wl,--unresolved-symbols=ignore-in-shared-libs", f"-Wl,-z,{binding}"], check=True)
+    return program
+
+
+class Stock(unittest.TestCase):
+    """NVIDIA's NCCL, alone and behind the door."""
+
+    def test_answers_are_the_same(self):
+        library = needed("KOLO_NCCL_LIBRARY")
+        compile_plugins()
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(DOOR, os.path.join(folder, "libnccl.so.2"))
+            stock = os.path.dirname(library)
+            for binding in ("lazy", "now"):
+                program = build(folder, "stock.c", stock, binding)
+                alone = run(program, LD_PRELOAD=None, LD_LIBRARY_PATH=stock)
+                self.assertEqual((alone.returncode, alone.stderr), (0, ""), alone.stdout)
+                self.assertGreater(len(alone.stdout.splitlines()), 50)
+                preloaded = run(program, LD_LIBRARY_PATH=stock, KOLO_STATS="0")
+                self.assertEqual((preloaded.stdout, preloaded.stderr), (alone.stdout, ""))
+                dropped_in = run(program, LD_PRELOAD=None, LD_LIBRARY_PATH=f"{folder}:{stock}", KOLO_STATS="0")
+                self.assertEqual((dropped_in.stdout, dropped_in.stderr), (alone.stdout, ""))
+
+    def test_every_name_is_there(self):
+        def names(path):
+            listed = subprocess.run(["nm", "-D", "--defined-only", path], text=True, capture_output=True, check=True).stdout
+            return set(re.findall(r" [TW] (p?nccl[A-Z]\w*)$", listed, re.M))
+        stock = names(needed("KOLO_NCCL_LIBRARY"))
+        self.assertGreater(len(stock), 100)
+        self.assertEqual(stock - names(DOOR), set())
+
+
+def tuner_struct(*functions):
+    """A layout of NCCL's, from its public headers."""
+    fields = [("name", ctypes.c_char_p), *functions]
+    return type("Tuner", (ctypes.Structure,), {"_fields_": fields})
+
+
+P, I, Z, U = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint64
+CALL = ctypes.CFUNCTYPE
+BY_NUMBERS = CALL(I, Z, Z, P, ctypes.POINTER(P))  # nRanks, nNodes, logger, context
+BY_ID = CALL(I, ctypes.POINTER(P), U, Z, Z, P, P, P)  # context, commId, nRanks, nNodes, logger, domains, constants
+TABLE = ctypes.c_float * 3 * 7
+TUNERS = {
+    2: tuner_struct(("init", BY_NUMBERS), ("get", CALL(I, P, I, Z, I, I, I, P, P, P)), ("end", CALL(I, P))),
+    3: tuner_struct(("init", BY_NUMBERS), ("get", CALL(I, P, I, Z, I, P, I, I, P)), ("end", CALL(I, P))),
+    4: tuner_struct(("init", BY_NUMBERS), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P))),
+    5: tuner_struct(("init", BY_ID), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P))),
+    6: tuner_struct(("init", BY_ID), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P)), ("chunk", P)),
+}
+TREE, RING = 0, 1
+LL, LL128, SIMPLE = 0, 1, 2
+BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE = range(5)
+
+
+class Tuner(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="kolo-tuner-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.plugin = os.path.join(cls.folder.name, "tuned.kolo.so")
+        table = os.path.join(cls.folder.name, "table.json")
+        pathlib.Path(table).write_text(json.dumps({"kolo": "0.1.0", "entries": [
+            {"collective": collective, "ranks": 4, "memory": "windows", "upToBytes": size, "algorithm": algorithm,
+             "schedule": {"protocol": protocol}} for collective, size, algorithm, protocol in (
+                 ("all_gather", None, "allPairsAllGather", "bulk"), ("reduce_scatter", None, "ringReduceScatter", "bulk"),
+                 ("all_reduce", 1024, "ringAllReduce", "ll"), ("all_reduce", 4096, "ringAllReduce", "ll128"),
+                 ("all_reduce", None, "ringAllReduce", "bulk"), ("broadcast", None, "binomialBroadcast", "bulk"))]}))
+        done = run(BUILD / "bin/kolo", "compile", "--table", table, "-o", cls.plugin, LD_PRELOAD=None)
+        assert done.returncode == 0, done.stderr
+
+    def check(self, questions):
+        """Questions are (version, function, size, ranks, nodes, unavailable, right). In a process that has opened the door as
+        NCCL opens a tuner."""
+        asked = [question[:-1] for question in questions]
+        done = run(sys.executable, "-B", __file__, "ask-tuner", json.dumps(asked), LD_PRELOAD=None, KOLO_PLUGIN_PATH=self.plugin)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for question, answer in zip(questions, json.loads(done.stdout), strict=True):
+            self.assertEqual(answer, question[-1], question)
+
+    def test_what_the_selection_says_becomes_free_and_nothing_else_changes(self):
+        self.check([(version, function, size, 4, 1, [], right) for version in TUNERS for function, size, right in (
+            (ALL_REDUCE, 1024, [[RING, LL]]), (ALL_REDUCE, 1025, [[RING, LL128]]), (ALL_REDUCE, 1 << 30, [[RING, SIMPLE]]),
+            (REDUCE_SCATTER, 8, [[RING, SIMPLE]]), (BROADCAST, 8, [[TREE, SIMPLE]]), (ALL_GATHER, 8, []), (REDUCE, 8, []),
+            (5, 8, []), (-1, 8, []))])
+
+    def test_what_is_unavailable_stays_so(self):
+        self.check([(version, ALL_REDUCE, 1024, 4, 1, unavailable, right) for version in (3, 4, 5, 6) for unavailable, right in (
+            ([[RING, LL]], []), ([[TREE, LL], [RING, SIMPLE]], [[RING, LL]]))])
+
+    def test_other_ranks_are_left_alone(self):
+        self.check([(6, ALL_REDUCE, 1024, 5, 1, [], []), (6, ALL_REDUCE, 1024, 4, 2, [], [[RING, LL]])])
+
+    def test_a_plugin_that_cannot_be_loaded_is_an_error(self):
+        done = run(sys.executable, "-B", __file__, "ask-tuner", json.dumps([[6, 0, 8, 4, 1, []]]), LD_PRELOAD=None,
+                   KOLO_PLUGIN_PATH="/nowhere.kolo.so")
+        self.assertIn("kolo nccl: tuner: KOLO_PLUGIN_PATH: /nowhere.kolo.so", done.stderr)
+        self.assertIn("(5, b'Kolo')", done.stderr)
+
+
+def ask_tuner(version, function, size, ranks, nodes, unavailable):
+    """The places of NCCL's table that a tuner makes free, in the layout of this version."""
+    tuner = TUNERS[version].in_dll(ctypes.CDLL(DOOR, mode=os.RTLD_NOW | os.RTLD_LOCAL), f"ncclTunerPlugin_v{version}")
+    context, channels = P(), I(-5)
+    if version < 5:
+        code = tuner.init(ranks, nodes, None, ctypes.byref(context))
+    else:
+        code = tuner.init(ctypes.byref(context), 7, ranks, nodes, None, None, None)
+    assert (code, tuner.name) == (0, b"Kolo"), (code, tuner.name)
+    assert version < 6 or tuner.chunk is None
+    table, before = TABLE(), TABLE()
+    for costs in (table, before):
+        for row in range(7):
+            for column in range(3):
+                costs[row][column] = -1.0 if [row, column] in unavailable else 10.0 * row + column + 1
+    if version == 2:
+        algorithm, protocol = I(-3), I(-3)
+        code = tuner.get(context, function, size, 0, 0, 1, ctypes.addressof(algorithm), ctypes.addressof(protocol),
+                         ctypes.addressof(channels))
+        free = [] if algorithm.value == -3 and protocol.value == -3 else [[algorithm.value, protocol.value]]
+    else:
+        rest = [0] if version > 3 else []
+        code = tuner.get(context, function, size, 1, ctypes.addressof(table), 7, 3, *rest, ctypes.addressof(channels))
+        free = [[row, column] for row in range(7) for column in range(3) if table[row][column] != before[row][column]]
+        assert all(table[row][column] == 0.0 for row, column in free)
+    assert (code, channels.value, tuner.end(context)) == (0, -5, 0)
+    return free
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["ask-tuner"]:
+    print(json.dumps([ask_tuner(*question) for question in json.loads(sys.argv[2])]))
+elif __name__ == "__main__":
+    unittest.main()
