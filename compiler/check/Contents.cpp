@@ -154,7 +154,8 @@ bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, c
   const Node &node = nodes[content];
   if (node.call != call || node.chunk != wanted.inputChunk || node.isDivided != wanted.isDivided)
     return false;
-  return rankSets[node.ranks] == (wanted.rank < 0 ? groupMembers : RankSet::single(moves.rows, wanted.rank));
+  const RankSet &ranks = rankSets[node.ranks];
+  return wanted.rank < 0 ? ranks == groupMembers : ranks.isSingle(moves.rows, wanted.rank);
 }
 
 Operation *Contents::mistakeOf(Id content) const {

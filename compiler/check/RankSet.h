@@ -17,6 +17,10 @@ public:
                        int64_t rank);
 
   bool operator==(const RankSet &) const = default;
+  bool isSingle(const RankRows &ranks, int64_t rank) const {
+    uint32_t number = ranks.rowOf(rank) * ranks.length + ranks.placeOf(rank);
+    return intervals.size() == 1 && intervals[0] == Interval{number, number + 1};
+  }
   size_t hash() const;
   int64_t count() const;
   int64_t numBytes() const { return int64_t(sizeof(RankSet) + intervals.size() * sizeof(Interval)); }

@@ -14,7 +14,7 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
   bool isPut = event.kind == EventKind::Put;
   int64_t sourceOwner = isPut ? rank : event.peer, destinationOwner = isPut ? event.peer : rank;
   if (isPut) {
-    state.puts[state.time].target = event.peer;
+    state.puts.push_back({event.peer});
     state.putTimes.push_back(state.time);
     state.putQueues[event.peer].times.push_back(state.time);
   }

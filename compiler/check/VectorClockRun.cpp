@@ -49,6 +49,13 @@ VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, 
       moves(group, tracer.mesh()), codecs(tracer.program(), options.followsCodecs),
       contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), codecs, detailOfTerms(),
                options.maxChunkBytes()) {
+  uint64_t mostTicks = 0, mostSteps = 0;
+  for (const Trace &trace : traced.traces) {
+    mostTicks = std::max(mostTicks, trace.numTicks + 2);
+    mostSteps = std::max<uint64_t>(mostSteps, trace.events.size() + 2);
+  }
+  usesTicks = mostTicks * uint64_t(calls) <= INT32_MAX;
+  ticksPerCall = uint32_t(usesTicks ? mostTicks : mostSteps);
   states.reserve(traced.traces.size());
   for (size_t orbit = 0; orbit < traced.traces.size(); ++orbit) {
     states.emplace_back(moves.rows);
@@ -218,7 +225,7 @@ void VectorClockRun::join(RankState &state, const Signal &signal, int64_t sender
   static const RowMove stay;
   const Clock &other = signal.clock->clock;
   state.clock.join(other, group.isRepresentative(sender) ? stay : moves.move(sender, false));
-  state.clock.raise(sender, signal.time + 1);
+  state.clock.raise(sender, tickOf(group.orbitOf(sender), signal.time) + 1);
   state.shared.reset();
   work += other.numPieces();
 }
@@ -226,7 +233,9 @@ void VectorClockRun::join(RankState &state, const Signal &signal, int64_t sender
 /// Whether a rank, a representative, knows that another rank has taken the step with this number.
 bool VectorClockRun::isOver(size_t orbit, int64_t rank, uint32_t time) const {
   const RankState &state = states[orbit];
-  return (rank == group.representatives()[orbit] ? state.time : state.clock.at(rank)) > time;
+  if (rank == group.representatives()[orbit])
+    return state.time > time;
+  return state.clock.at(rank) > tickOf(group.orbitOf(rank), time);
 }
 
 /// The puts that were issued before a signal to the same peer are over when that peer has waited for it.
@@ -236,7 +245,7 @@ void VectorClockRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts
   if (queue == sender.putQueues.end())
     return;
   for (; queue->second.numArrived < numPuts; ++queue->second.numArrived) {
-    PutState &put = sender.puts[queue->second.times[queue->second.numArrived]];
+    PutState &put = putAt(sender, queue->second.times[queue->second.numArrived]);
     (options.transport.ordersPutBeforeSignal ? put.waitTime : put.hiddenWaitTime) = time;
   }
 }
@@ -244,7 +253,7 @@ void VectorClockRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts
 void VectorClockRun::flush(size_t orbit) {
   RankState &state = states[orbit];
   for (; state.numFlushed < state.putTimes.size(); ++state.numFlushed)
-    state.puts[state.putTimes[state.numFlushed]].flushTime = state.time;
+    state.puts[state.numFlushed].flushTime = state.time;
 }
 
 /// A rank that has passed `enter` knows all that every rank did before it came here.
@@ -265,8 +274,10 @@ const Clock &VectorClockRun::clockOfEnter() {
   auto call = size_t(currentCall);
   if (enterClocks.size() == call) {
     std::vector<uint32_t> times(size_t(tracer.numRanks()));
-    for (size_t rank = 0; rank < times.size(); ++rank)
-      times[rank] = states[group.orbitOf(int64_t(rank))].enterTimes[call];
+    for (size_t rank = 0; rank < times.size(); ++rank) {
+      size_t orbit = group.orbitOf(int64_t(rank));
+      times[rank] = tickOf(orbit, states[orbit].enterTimes[call]);
+    }
     enterClocks.emplace_back(moves.rows, times);
     work += tracer.numRanks();
   }
@@ -286,7 +297,7 @@ void VectorClockRun::sendPacket(const Event &event, size_t orbit, int32_t chunk)
     hasLostPackets = true;
   }
   packet = {shareClock(state), rank, state.time, currentCall, false};
-  ++state.puts[state.time].numUnread;
+  ++state.puts.back().numUnread; // of this step
 }
 
 /// Reads once all packets of a chunk were put in this call; until then the rank waits. Everything that their senders
@@ -305,7 +316,7 @@ bool VectorClockRun::receivePackets(size_t orbit, const Event &event) {
     packet.isRead = true;
     join(state, {packet.clock, packet.time, 0}, packet.rank);
     packet.clock.reset();
-    PutState &put = states[group.orbitOf(packet.rank)].puts.find(packet.time)->second;
+    PutState &put = putAt(states[group.orbitOf(packet.rank)], packet.time);
     if (--put.numUnread == 0)
       put.waitTime = state.time;
   }
@@ -341,7 +352,7 @@ VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, size_t orbit, 
   int64_t rank = group.move(owner, entry.rank);
   if (!entry.isPut)
     return rank == group.representatives()[orbit] || isOver(orbit, rank, entry.time) ? Order::Settled : Order::None;
-  const PutState &put = states[group.orbitOf(entry.rank)].puts.find(entry.time)->second;
+  const PutState &put = putAt(states[group.orbitOf(entry.rank)], entry.time);
   if (put.flushTime != UINT32_MAX && isOver(orbit, rank, put.flushTime))
     return Order::Settled;
   int64_t target = group.move(owner, group.move(entry.rank, put.target));

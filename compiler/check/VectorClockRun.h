@@ -85,6 +85,15 @@ public:
   }
 
 private:
+  /// A step's time in clocks. It grows along the steps of a rank, and is alike on ranks that do alike: see Trace.
+  uint32_t tickOf(size_t orbit, uint32_t time) const {
+    uint32_t steps = stepsPerCall(orbit), position = time % steps, start = time / steps * ticksPerCall;
+    if (position == 0)
+      return start;
+    if (position == steps - 1)
+      return start + ticksPerCall - 1;
+    return start + (usesTicks ? traced.traces[orbit].events[position - 1].tick + 1 : position);
+  }
   struct SharedClock;
   struct Signal {
     std::shared_ptr<const SharedClock> clock;
@@ -128,7 +137,7 @@ private:
     uint32_t time = 0;
     size_t numFlushed = 0; // of `putTimes`
     std::vector<uint32_t> putTimes;
-    llvm::DenseMap<uint32_t, PutState> puts;               // by time
+    std::vector<PutState> puts;                            // at those times
     llvm::DenseMap<int32_t, PutQueue> putQueues;           // by peer
     llvm::DenseMap<uint64_t, std::vector<Signal>> signals; // by semaphore and peer
     llvm::DenseMap<uint64_t, uint32_t> numWaited;          // by semaphore and peer
@@ -138,6 +147,12 @@ private:
     std::vector<std::vector<Packet>> packets;
   };
 
+  static const PutState &putAt(const RankState &state, uint32_t time) {
+    return state.puts[size_t(std::ranges::lower_bound(state.putTimes, time) - state.putTimes.begin())];
+  }
+  static PutState &putAt(RankState &state, uint32_t time) {
+    return const_cast<PutState &>(putAt(std::as_const(state), time));
+  }
   bool advance(size_t orbit);
   bool step(size_t orbit);
   bool wait(size_t orbit, const Event &event);
@@ -196,6 +211,8 @@ private:
   const RankGroup &group;
   const CheckOptions &options;
   const int64_t calls;
+  bool usesTicks = true;
+  uint32_t ticksPerCall = 0;
   int64_t currentCall = 0; // that the step at hand belongs to
   GroupMoves moves;
   const BufferCodecs codecs;

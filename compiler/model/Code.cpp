@@ -1,5 +1,6 @@
 // Flattens the ops of a channel program into instructions.
 #include "compiler/model/Code.h"
+#include "compiler/model/LoopGuards.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -20,6 +21,10 @@ private:
   bool addBlock(Block &block);
   bool addOp(Operation &op);
   bool addLoop(scf::ForOp loop);
+  bool addAllIterations(scf::ForOp loop);
+  bool addOnlyIteration(scf::ForOp loop, const LoopGuard &guard);
+  void hoist(scf::ForOp loop);
+  bool isKnownBefore(scf::ForOp loop, Value value) const;
   bool addBranch(scf::IfOp branch);
   bool addBuffer(BufferOp buffer);
   bool addEvent(Operation &op);
@@ -27,14 +32,25 @@ private:
   bool addPart(Operation *op, Value part, Value parts, OpInfo &info);
   SliceRegisters slice(Value buffer, OperandRange offsets, OperandRange sizes);
   bool checkLanes();
+  void countPassed();
   bool refuse(Operation *op, const Twine &message) {
     mistake = CodeMistake{op->getLoc(), message.str()};
     return false;
   }
   unsigned registerOf(Value value) const { return code.evaluator.registerNumber(value); }
   uint32_t here() const { return uint32_t(code.lines.size()); }
+  void addInstruction(const IndexEvaluator::Instruction &instruction) {
+    code.lines.push_back({Code::Kind::Compute, 0, 0, 0, 0, 0, uint32_t(code.instructions.size())});
+    code.instructions.push_back(instruction);
+  }
+  /// The register of a result that no op of the program has; `op` takes the blame.
+  unsigned compute(Operation *op, IndexEvaluator::Opcode opcode, unsigned a, unsigned b = 0, unsigned c = 0) {
+    addInstruction({opcode, code.evaluator.addRegister(), a, b, c, 0, op});
+    return code.instructions.back().result;
+  }
 
   Code &code;
+  llvm::DenseSet<Operation *> hoisted; // arithmetic that was added before the loop that it is in
   llvm::DenseMap<Value, uint32_t> bufferNumbers;
   std::optional<CodeMistake> mistake;
 };
@@ -42,7 +58,15 @@ private:
 std::optional<CodeMistake> CodeBuilder::run() {
   if (checkLanes())
     addBlock(code.program.getBody().front());
+  countPassed();
   return mistake;
+}
+
+void CodeBuilder::countPassed() {
+  for (auto [place, line] : llvm::enumerate(code.lines))
+    if (line.kind == Code::Kind::JumpUnless || line.kind == Code::Kind::Jump)
+      for (uint32_t i = uint32_t(place); i < line.target; ++i)
+        line.numPassed += code.lines[i].kind == Code::Kind::Event;
 }
 
 bool CodeBuilder::addBlock(Block &block) {
@@ -68,17 +92,75 @@ bool CodeBuilder::addOp(Operation &op) {
     return op.getNumOperands() == 0 || refuse(&op, "values carried out of a loop or a branch cannot be checked");
   if (isa<MoveInterface, DivideOp, SignalOp, WaitOp, FlushOp, EnterOp>(op))
     return addEvent(op);
+  if (hoisted.contains(&op))
+    return true;
   const IndexEvaluator::Instruction *instruction = code.evaluator.instructionOf(&op);
   if (!instruction)
     return refuse(&op, "'" + op.getName().getStringRef() + "' cannot be checked in a channel program");
-  code.lines.push_back({Code::Kind::Compute, 0, 0, 0, 0, 0, uint32_t(code.instructions.size())});
-  code.instructions.push_back(*instruction);
+  addInstruction(*instruction);
   return true;
+}
+
+bool CodeBuilder::isKnownBefore(scf::ForOp loop, Value value) const {
+  return loop.isDefinedOutsideOfLoop(value) || hoisted.contains(value.getDefiningOp());
+}
+
+/// Arithmetic that gives the same in all iterations, and is no mistake where it is not asked for, comes before the
+/// loop.
+void CodeBuilder::hoist(scf::ForOp loop) {
+  loop.getBody()->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    const IndexEvaluator::Instruction *instruction = code.evaluator.instructionOf(op);
+    bool isKnown = llvm::all_of(op->getOperands(), [&](Value value) { return isKnownBefore(loop, value); });
+    if (instruction && isKnown && cannotFail(op) && hoisted.insert(op).second)
+      addInstruction(*instruction);
+  });
 }
 
 bool CodeBuilder::addLoop(scf::ForOp loop) {
   if (loop.getNumRegionIterArgs() != 0)
     return refuse(loop, "values carried out of a loop or a branch cannot be checked");
+  hoist(loop);
+  std::optional<LoopGuard> guard = findGuard(loop, [&](Value value) { return isKnownBefore(loop, value); });
+  if (!guard)
+    return addAllIterations(loop);
+  if (!guard->condition)
+    return addOnlyIteration(loop, *guard);
+  uint32_t begin = here();
+  code.lines.push_back({Code::Kind::JumpUnless, 0, registerOf(guard->condition)});
+  bool isAdded = addAllIterations(loop);
+  code.lines[begin].target = here();
+  return isAdded;
+}
+
+/// Of a loop that takes its steps in one iteration, or in none.
+bool CodeBuilder::addOnlyIteration(scf::ForOp loop, const LoopGuard &guard) {
+  using Opcode = IndexEvaluator::Opcode;
+  unsigned wanted = registerOf(guard.wanted), index = wanted;
+  unsigned isThere = 0;
+  if (guard.base) {
+    unsigned base = registerOf(guard.base), size = registerOf(guard.size), zero = compute(loop, Opcode::Constant, 0);
+    unsigned rest =
+        guard.isSubtracted ? compute(loop, Opcode::Sub, base, wanted) : compute(loop, Opcode::Sub, wanted, base);
+    rest = compute(loop, Opcode::Rem, rest, size);
+    unsigned isNegative = compute(loop, Opcode::Less, rest, zero);
+    index = compute(loop, Opcode::Select, isNegative, compute(loop, Opcode::Add, rest, size), rest);
+    isThere = compute(loop, Opcode::And, compute(loop, Opcode::LessEqual, zero, wanted),
+                      compute(loop, Opcode::Less, wanted, size));
+  }
+  unsigned isIteration =
+      compute(loop, Opcode::And, compute(loop, Opcode::LessEqual, registerOf(loop.getLowerBound()), index),
+              compute(loop, Opcode::Less, index, registerOf(loop.getUpperBound())));
+  if (guard.base)
+    isIteration = compute(loop, Opcode::And, isIteration, isThere);
+  uint32_t begin = here();
+  code.lines.push_back({Code::Kind::JumpUnless, 0, isIteration});
+  addInstruction({Opcode::Cast, registerOf(loop.getInductionVar()), index, 0, 0, 0, loop});
+  bool isAdded = addBlock(*loop.getBody());
+  code.lines[begin].target = here();
+  return isAdded;
+}
+
+bool CodeBuilder::addAllIterations(scf::ForOp loop) {
   uint32_t begin = here();
   Code::Line line{Code::Kind::ForBegin,
                   0,

@@ -57,6 +57,7 @@ public:
     uint32_t target = 0;                 // of a jump: line number
     unsigned a = 0, b = 0, c = 0, d = 0; // registers: condition; or induction variable, lower, upper bound, step
     uint32_t number = 0;                 // of Compute: instruction; of Event: op; of ForBegin: loop
+    uint32_t numPassed = 0;              // of JumpUnless and Jump: lines of kind Event up to the target
   };
 
   /// Fails with the reason why no trace of the program can be made.

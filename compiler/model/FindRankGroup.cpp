@@ -25,7 +25,7 @@ public:
   bool run();
 
 private:
-  bool findGroup(std::optional<RankGroup> &group);
+  bool findGroup(Translation kind, std::optional<RankGroup> &group);
   bool areAllMoved(const RankGroup &group);
   /// The rank that a root is, with coordinate 0 outside of the group.
   int64_t rankOfRoot(int64_t root) const;
@@ -50,19 +50,37 @@ int64_t RootMover::rankOfRoot(int64_t root) const {
   return rank;
 }
 
-bool RootMover::findGroup(std::optional<RankGroup> &group) {
+/// The root may touch other buffers than other ranks do, so several ranks tell how chunks move.
+static bool append(Tracer &tracer, int64_t rank, Trace &all) {
+  Trace trace;
+  if (!tracer.run(rank, trace))
+    return false;
+  auto numNumbers = uint32_t(all.numbers.size());
+  for (Event event : trace.events) {
+    event.source.first += numNumbers;
+    event.destination.first += numNumbers;
+    all.events.push_back(event);
+  }
+  llvm::append_range(all.numbers, trace.numbers);
+  return true;
+}
+
+bool RootMover::findGroup(Translation kind, std::optional<RankGroup> &group) {
   SmallVector<Translation, 4> kinds(mesh.size(), Translation::None);
   for (int64_t dim : groupDims)
-    kinds[size_t(dim)] = Translation::Cyclic;
-  Trace first, trace;
-  if (!base.run(0, first))
-    return false;
+    kinds[size_t(dim)] = kind;
   group.emplace(base, kinds);
   int64_t stride = 1;
   for (int64_t dim : llvm::reverse(groupDims)) {
     if (mesh[size_t(dim)] > 1) {
-      Tracer next(code, mesh, stride, isInPlace);
-      if (!next.run(rankOfRoot(stride), trace) || !group->findChunkDims(size_t(dim), first, trace))
+      // All places move when the last one comes to the front.
+      int64_t root = kind == Translation::ToFront ? stride * (mesh[size_t(dim)] - 1) : stride;
+      Tracer next(code, mesh, root, isInPlace);
+      Trace first, trace;
+      for (int64_t rank : {int64_t(0), rankOfRoot(stride), rankOfRoot(stride * (mesh[size_t(dim)] - 1))})
+        if (!append(base, rank, first) || !append(next, group->move(rankOfRoot(root), rank), trace))
+          return false;
+      if (!group->findChunkDims(size_t(dim), first, trace))
         return false;
     }
     stride *= mesh[size_t(dim)];
@@ -99,8 +117,10 @@ bool RootMover::areAllMoved(const RankGroup &group) {
 }
 
 bool RootMover::run() {
-  std::optional<RankGroup> group;
-  return findGroup(group) && areAllMoved(*group);
+  return llvm::any_of(std::array{Translation::Cyclic, Translation::ToFront}, [&](Translation kind) {
+    std::optional<RankGroup> group;
+    return findGroup(kind, group) && areAllMoved(*group);
+  });
 }
 
 } // namespace
@@ -150,8 +170,11 @@ std::optional<int64_t> GroupFinder::verify(TracedGroup &traced) {
     if (!tracer.run(rank, trace))
       return std::nullopt;
     numBytes += int64_t(trace.events.size() * sizeof(Event) + trace.numbers.size() * sizeof(int32_t));
-    if (numBytes > maxBytes)
+    if (numBytes > maxBytes) {
+      double part = double(traced.traces.size()) / double(group.representatives().size());
+      tracer.end = Tracer::End{rank, std::nullopt, double(numBytes) / double(maxBytes) / part};
       return std::nullopt;
+    }
   }
   if (group.isTrivial())
     return -1;

@@ -66,6 +66,11 @@ public:
   /// Null for an op that computes no index. Valid as long as the evaluator is.
   const Instruction *instructionOf(mlir::Operation *op) const;
   unsigned registerNumber(mlir::Value value) const { return registerOf.at(value); }
+  /// A register that is no value's.
+  unsigned addRegister() {
+    registers.push_back(0);
+    return unsigned(registers.size() - 1);
+  }
   size_t numRegisters() const { return registers.size(); }
   int64_t &valueIn(unsigned number) { return registers[number]; }
   /// As `execute`.

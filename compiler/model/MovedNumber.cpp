@@ -33,9 +33,8 @@ std::optional<int64_t> MovedNumber::at(std::span<const int32_t> amounts) const {
   int64_t result = constant;
   for (size_t i = 0; i < numTerms; ++i) {
     const Term &term = terms[i];
-    int32_t amount = amounts[term.dim];
-    result += term.factor * (term.kind == Translation::Cyclic ? (term.offset + amount) % term.size
-                                                              : (term.offset ^ amount) >> term.shift);
+    int32_t place = translatePlace(term.kind, term.offset, amounts[term.dim], term.size, /*isBack=*/false);
+    result += term.factor * (place >> term.shift);
   }
   return result;
 }
@@ -220,9 +219,9 @@ MovedNumber MovedNumber::isEqual(const MovedNumber &a, const MovedNumber &b) {
   for (size_t i = 0; i < difference.numTerms; ++i)
     if (std::optional<int64_t> rest = difference.floorMod(difference.terms[i].size).asConstant(); rest && *rest != 0)
       return 0;
-  // So do two coordinates that were translated by exclusive or, from different places.
+  // So do two coordinates that were translated from different places.
   if (difference.numTerms == 2 && difference.constant == 0 && difference.jump == 0 &&
-      difference.terms[0].kind == Translation::Xor && difference.terms[0].dim == difference.terms[1].dim &&
+      difference.terms[0].kind != Translation::Cyclic && difference.terms[0].dim == difference.terms[1].dim &&
       difference.terms[0].factor == -difference.terms[1].factor &&
       difference.terms[0].shift == difference.terms[1].shift)
     return 0;

@@ -10,12 +10,31 @@
 
 namespace kolo {
 
-/// How translations act along one mesh dimension: not at all, by addition modulo the size, or by exclusive or.
-enum class Translation : uint8_t { None, Cyclic, Xor };
+/// How translations act along one mesh dimension: not at all, by addition modulo the size, or by exclusive or. ToFront
+/// is for roots only: place 0 goes to place a, and the places in between close up, so that others keep their order.
+enum class Translation : uint8_t { None, Cyclic, Xor, ToFront };
+
+/// Place `value` of `size`, translated by `amount` from 0 to size - 1, or back.
+inline int32_t translatePlace(Translation kind, int32_t value, int32_t amount, int32_t size, bool isBack) {
+  switch (kind) {
+  case Translation::None:
+    return value;
+  case Translation::Xor:
+    return value ^ amount;
+  case Translation::Cyclic:
+    value += isBack ? size - amount : amount;
+    return value >= size ? value - size : value;
+  case Translation::ToFront:
+    if (isBack)
+      return value == amount ? 0 : value + (value < amount);
+    return value == 0 ? amount : value - (value <= amount);
+  }
+  return value;
+}
 
 /// constant + sum of factor * moved coordinate + jump, the jump only where some condition holds. A moved coordinate is
-/// (offset + a) modulo size, or offset ^ a, where a is how far ranks are translated along a dimension. What an
-/// operation cannot express is unknown: then nothing is said about the number.
+/// (offset + a) modulo size, offset ^ a, or as ToFront says, where a is how far ranks are translated along a dimension.
+/// What an operation cannot express is unknown: then nothing is said about the number.
 class MovedNumber {
 public:
   struct Term {

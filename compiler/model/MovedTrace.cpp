@@ -91,6 +91,11 @@ bool MovedTrace::continueLoop(const Code::Line &line) {
   return false;
 }
 
+/// Whether a translated order is the order of the loop itself: ToFront moves the first iteration alone.
+bool MovedTrace::keepsOrder(const Loop &loop) const {
+  return group.kinds[size_t(loopDims[loop.line])] == Translation::ToFront && loop.starts[0] == loop.starts[1];
+}
+
 /// Whether nobody can tell in which order the iterations of loops come that have a translated order. Waits that follow
 /// each other may change places, since the rank goes on after all of them; so may signals, since nothing lies between
 /// them. Moves may if none touches what another iteration writes.
@@ -99,7 +104,7 @@ bool MovedTrace::areIterationsIndependent(const Trace &trace) const {
     ArrayRef<Event> events =
         ArrayRef(trace.events).slice(loop.starts.front(), loop.starts.back() - loop.starts.front());
     auto areAll = [&](EventKind kind) { return llvm::all_of(events, [&](const Event &e) { return e.kind == kind; }); };
-    return areAll(EventKind::Wait) || areAll(EventKind::Signal) || areMovesIndependent(loop, trace);
+    return keepsOrder(loop) || areAll(EventKind::Wait) || areAll(EventKind::Signal) || areMovesIndependent(loop, trace);
   });
 }
 
@@ -333,7 +338,8 @@ bool MovedTrace::isRange(const MovedNumber &offset, int32_t first, int32_t size,
         inside != MovedNumber::block(uint8_t(dim), extent, first, uint8_t(llvm::Log2_32(uint32_t(size)))))
       return false;
     permutation = {dim, size};
-  } else if (inside != coordinate(size_t(dim), first)) {
+  } else if (inside != coordinate(size_t(dim), first) ||
+             (size > 1 && group.kinds[size_t(dim)] == Translation::ToFront)) {
     if (size != extent || size == 1 || inside.asConstant() != first)
       return false;
     permutation = {dim, size};

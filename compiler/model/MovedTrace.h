@@ -25,6 +25,7 @@ private:
   bool continueLoop(const Code::Line &line);
   bool reinterpretLoop();
   struct Loop;
+  bool keepsOrder(const Loop &loop) const;
   bool areIterationsIndependent(const Trace &trace) const;
   bool areMovesIndependent(const Loop &loop, const Trace &trace) const;
   MovedNumber evaluate(const IndexEvaluator::Instruction &instruction);

@@ -32,16 +32,7 @@ RankGroup::RankGroup(const Tracer &tracer, ArrayRef<Translation> kinds) : kinds(
 }
 
 int32_t RankGroup::shift(size_t dim, int32_t value, int32_t amount, bool isBack) const {
-  switch (kinds[dim]) {
-  case Translation::None:
-    return value;
-  case Translation::Xor:
-    return value ^ amount;
-  case Translation::Cyclic:
-    value += isBack ? sizes[dim] - amount : amount;
-    return value >= sizes[dim] ? value - sizes[dim] : value;
-  }
-  llvm_unreachable("every kind is handled");
+  return translatePlace(kinds[dim], value, amount, sizes[dim], isBack);
 }
 
 template <bool isBack> int64_t RankGroup::translate(int64_t element, int64_t rank) const {
@@ -108,6 +99,11 @@ bool RankGroup::isMovedBox(const Trace &a, const Box &boxA, const Trace &b, cons
         wanted &= ~(size - 1);
         if (amount & (size - 1))
           permutation = {dim, size};
+      } else if (size > 1 && kinds[size_t(dim)] == Translation::ToFront) {
+        if (size != extents[i] || offset != 0)
+          return false;
+        wanted = 0;
+        permutation = {dim, size};
       } else if (size == extents[i] && size > 1 && numbersB[2 * i] != wanted) {
         wanted = numbersB[2 * i] == offset ? offset : -1;
         permutation = {dim, size};

@@ -174,6 +174,8 @@ bool Tracer::run(int64_t rank, Trace &trace) {
   tracedRank = rank;
   trace.events.clear();
   trace.numbers.clear();
+  trace.numTicks = 0;
+  ++numRuns;
   numFuses = currentFuse = 0;
   IndexEvaluator &evaluator = code.evaluator;
   evaluator.setMesh(sizes, root);
@@ -206,11 +208,12 @@ bool Tracer::run(int64_t rank, Trace &trace) {
         i = line.target;
       break;
     case Code::Kind::JumpUnless:
-      if (!evaluator.valueIn(line.a))
-        i = line.target;
-      break;
+      if (evaluator.valueIn(line.a))
+        break;
+      [[fallthrough]];
     case Code::Kind::Jump:
       i = line.target;
+      trace.numTicks += line.numPassed;
       break;
     case Code::Kind::FuseBegin:
       currentFuse = ++numFuses;
@@ -221,6 +224,8 @@ bool Tracer::run(int64_t rank, Trace &trace) {
     case Code::Kind::Event:
       if (int64_t(trace.events.size()) >= maxEvents || numLinesRun > maxLines) {
         isTooLong = true;
+        double share = std::max(1.0, double(numLinesRun) / double(maxLines)) * double(ranks) / double(numRuns);
+        end = End{rank, line.number, share, numRuns <= 1 + int64_t(sizes.size())};
         return false;
       }
       if (!addEvent(code.ops[line.number], line.number, rank, trace))
@@ -241,7 +246,7 @@ bool Tracer::isMoreThanAllowed(double numMore) {
 }
 
 bool Tracer::addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace) {
-  Event event{op, info.kind, int32_t(rank), info.semaphore, {}, {}, 0, currentFuse};
+  Event event{op, info.kind, int32_t(rank), info.semaphore, {}, {}, 0, currentFuse, uint32_t(trace.numTicks++)};
   if (info.peerRegister) {
     int64_t peer = code.evaluator.valueIn(*info.peerRegister);
     if (peer < 0 || peer >= ranks)

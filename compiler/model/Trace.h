@@ -20,11 +20,15 @@ struct Event {
   Box source, destination; // of a move; Divide has a destination only
   int32_t part;            // of how many: see Grid::numParts
   uint32_t fuse = 0;       // executions of fuses that began before it, if it is in one; else 0
+  uint32_t tick = 0;       // see Trace
 };
 
+/// A tick is a rank's own time, as the program's text goes: it counts steps that a condition passes by, too. So ranks
+/// that take other branches are in the same loop at the same ticks, mostly.
 struct Trace {
   std::vector<Event> events;
   std::vector<int32_t> numbers;
+  uint64_t numTicks = 0; // beyond 2^32, those of events are modulo that
   llvm::ArrayRef<int32_t> numbersOf(const Box &box, size_t numDims) const {
     return llvm::ArrayRef(numbers).slice(box.first, 2 * numDims);
   }
@@ -63,7 +67,15 @@ public:
   int64_t maxEvents = INT64_MAX;
   int64_t maxLines = INT64_MAX; // of all runs together; more end a run with `isTooLong`
   int64_t numLinesRun = 0;
-  double numLinesNeeded = 0; // an estimate, if `isTooLong`
+  double numLinesNeeded = 0; // an estimate, if `isMoreThanAllowed` said so
+  /// Where the ranks, traced one after the other, took what is allowed.
+  struct End {
+    int64_t rank;
+    std::optional<uint32_t> op; // the first step that was not taken; nothing: all were, and took too much memory
+    double share;               // of what is allowed, that all ranks would take if they go on as these did
+    bool isBound = false;       // ranks may still turn out to be alike, which takes less
+  };
+  std::optional<End> end;
   /// Whether so many more lines are too many; sets `isTooLong` then.
   bool isMoreThanAllowed(double numMore);
 
@@ -106,6 +118,7 @@ private:
   Code &code;
   llvm::SmallVector<int64_t, 4> sizes;
   int64_t root, ranks = 1, tracedRank = 0;
+  int64_t numRuns = 0;
   uint32_t numFuses = 0, currentFuse = 0; // of the traced rank
   std::optional<Alias> alias;
   std::vector<Grid> bufferGrids;

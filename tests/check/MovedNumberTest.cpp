@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace kolo {
@@ -46,8 +47,7 @@ public:
     auto offset = int32_t(random() % size_t(dims[dim].size));
     result.moved = MovedNumber::coordinate(uint8_t(dim), dims[dim].kind, dims[dim].size, offset);
     for (const std::vector<int32_t> &amounts : translations)
-      result.values.push_back(dims[dim].kind == Translation::Cyclic ? (offset + amounts[dim]) % dims[dim].size
-                                                                    : offset ^ amounts[dim]);
+      result.values.push_back(place(dims[dim], offset, amounts[dim]));
     return result;
   }
 
@@ -91,6 +91,13 @@ public:
   int numKnown = 0, numMoved = 0;
 
 private:
+  static int32_t place(const Dim &dim, int32_t offset, int32_t amount) {
+    if (dim.kind == Translation::Cyclic)
+      return (offset + amount) % dim.size;
+    if (dim.kind == Translation::Xor)
+      return offset ^ amount;
+    return offset == 0 ? amount : offset > amount ? offset : offset - 1;
+  }
   static int64_t floorMod(int64_t value, int64_t divisor) { return ((value % divisor) + divisor) % divisor; }
   int64_t pick(std::initializer_list<int64_t> numbers) { return *(numbers.begin() + random() % numbers.size()); }
 
@@ -121,7 +128,9 @@ TEST(MovedNumbers, AreRightForEveryTranslation) {
   const std::vector<std::vector<Dim>> meshes = {{{Translation::Cyclic, 5}},
                                                 {{Translation::Xor, 8}},
                                                 {{Translation::Cyclic, 6}, {Translation::Cyclic, 4}},
-                                                {{Translation::Xor, 4}, {Translation::Cyclic, 3}}};
+                                                {{Translation::Xor, 4}, {Translation::Cyclic, 3}},
+                                                {{Translation::ToFront, 7}},
+                                                {{Translation::ToFront, 3}, {Translation::Cyclic, 4}}};
   for (const std::vector<Dim> &mesh : meshes) {
     Arithmetic arithmetic(mesh, 7);
     for (int i = 0; i < 4000 && !testing::Test::HasFailure(); ++i)
@@ -129,6 +138,20 @@ TEST(MovedNumbers, AreRightForEveryTranslation) {
     EXPECT_GT(arithmetic.numKnown, 10000);
     EXPECT_GT(arithmetic.numMoved, 2000);
   }
+}
+
+TEST(MovedNumbers, MoveARankToTheFrontAndBack) {
+  for (int32_t size : {1, 2, 3, 8})
+    for (int32_t amount = 0; amount < size; ++amount) {
+      EXPECT_EQ(translatePlace(Translation::ToFront, 0, amount, size, false), amount);
+      int32_t before = -1;
+      for (int32_t place = 0; place < size; ++place) {
+        int32_t moved = translatePlace(Translation::ToFront, place, amount, size, false);
+        EXPECT_EQ(translatePlace(Translation::ToFront, moved, amount, size, true), place);
+        if (place > 0) // the others keep their order
+          EXPECT_GT(moved, std::exchange(before, moved));
+      }
+    }
 }
 
 /// What rings, all pairs, trees and hypercubes compute.
