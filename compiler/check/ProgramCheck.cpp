@@ -242,7 +242,7 @@ void ProgramCheck::run(Verdict &verdict) {
     refuted.loc = tracer.mistake->loc;
     refuted.ranks = {tracer.mistake->rank};
   } else if (!traced) {
-    verdict.tooLarge = tracer.isTooLong ? needsMoreSteps() : needsMoreMemory();
+    verdict.tooLarge = tracer.end ? describe(*tracer.end) : needsMoreSteps();
     return;
   } else if (checkBalance(*traced)) {
     follow(*traced, verdict);
@@ -270,11 +270,51 @@ void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
   verdict.add(result.losses, result.numEncodings);
 }
 
+/// The budget of which all steps take so many times what is allowed, with some room.
+static std::string budgetFor(double share, const CheckOptions &options, bool isBound = false) {
+  return (isBound ? "all steps would take at most about --budget " : "all steps would take about --budget ") +
+         std::to_string(int64_t(std::min(share * double(options.maxBytes) * 1.1, double(largestBudget))));
+}
+
 std::string ProgramCheck::needsMoreSteps() const {
-  bool isEstimate = tracer.numLinesNeeded > double(options.maxWork);
-  auto needed = int64_t(std::min(isEstimate ? tracer.numLinesNeeded : double(tracer.numLinesRun), 1e18));
-  return "needs " + std::to_string(needed) + (isEstimate ? " steps" : " steps or more") +
-         " to be followed on all ranks, " + std::to_string(options.maxWork) + " are allowed; --budget raises that";
+  double needed = std::max(tracer.numLinesNeeded, double(tracer.numLinesRun));
+  return "needs " + std::to_string(int64_t(std::min(needed, 1e18))) + " steps to be followed on all ranks, " +
+         std::to_string(options.maxWork) + " are allowed; " + budgetFor(needed / double(options.maxWork), options);
+}
+
+static StringRef verbOf(EventKind kind) {
+  switch (kind) {
+  case EventKind::Copy:
+    return "copies";
+  case EventKind::Reduce:
+    return "reduces";
+  case EventKind::Put:
+    return "puts";
+  case EventKind::Divide:
+    return "divides";
+  case EventKind::Signal:
+    return "signals";
+  case EventKind::Wait:
+    return "waits";
+  case EventKind::Flush:
+    return "flushes";
+  case EventKind::Enter:
+    return "enters";
+  }
+  llvm_unreachable("every kind is handled");
+}
+
+std::string ProgramCheck::describe(const Tracer::End &end) const {
+  std::string rank = "rank " + std::to_string(end.rank),
+              text = "took all of its budget to list the steps of its ranks, ";
+  text += end.op ? "and ended where " + rank + " " + verbOf(tracer.program().ops[*end.op].kind).str()
+                 : "and ended after " + rank;
+  return text + rootOf() + "; " + budgetFor(end.share, options, end.isBound);
+}
+
+/// Of a program that is not alike for all roots: which one.
+std::string ProgramCheck::rootOf() const {
+  return tracer.rootNumber() == 0 ? "" : " in a call with root " + std::to_string(tracer.rootNumber());
 }
 
 std::string ProgramCheck::needsMoreMemory() const {
@@ -283,11 +323,14 @@ std::string ProgramCheck::needsMoreMemory() const {
 
 std::string ProgramCheck::describe(const EndedEarly &ended, const TracedGroup &traced) const {
   Interleaving interleaving(tracer, traced);
-  auto wanted = int64_t(std::min(ended.share * double(options.maxBytes) * 1.1, double(largestBudget)));
+  constexpr StringLiteral application = "its application ";
+  std::string step = interleaving.describe(ended.moment), rank = "rank " + std::to_string(ended.moment.rank);
+  if (interleaving.opAt(ended.moment))
+    step = rank + " " + step + " (" + ordinal(interleaving.callOf(ended.moment)) + " call)";
+  else // says at which call itself
+    step = "the application of " + rank + " " + step.substr(application.size());
   return "took all of its budget for " + std::to_string(ended.numSteps) + " of " + std::to_string(ended.numInAll) +
-         " steps, and ended where rank " + std::to_string(ended.moment.rank) + " " +
-         interleaving.describe(ended.moment) + " (" + ordinal(interleaving.callOf(ended.moment)) +
-         " call); all steps would take about --budget " + std::to_string(wanted);
+         " steps, and ended where " + step + rootOf() + "; " + budgetFor(ended.share, options);
 }
 
 } // namespace kolo

@@ -20,7 +20,9 @@ private:
   void follow(const TracedGroup &traced, Verdict &verdict);
   std::string needsMoreSteps() const;
   std::string needsMoreMemory() const;
+  std::string describe(const Tracer::End &end) const;
   std::string describe(const EndedEarly &ended, const TracedGroup &traced) const;
+  std::string rootOf() const;
   void explain(const TracedGroup &traced, const VectorClockResult &result);
   void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
   void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);

@@ -1,6 +1,9 @@
 """kolo check: what it proves, what it refutes and how, and the gate that kolo compile has."""
 import json
+import os
 import re
+import signal
+import subprocess
 import unittest
 
 from tool import ToolTest
@@ -69,6 +72,32 @@ class Proofs(CheckTest):
                           r"all steps would take about --budget (\d+)\n", said)
         self.assertTrue(found, said)
         self.succeeds("check", *arguments, found[1])
+
+    def test_a_budget_that_ends_before_the_first_step_says_so_too(self):
+        listed = (r"took all of its budget to list the steps of its ranks, and ended where rank \d+ \w+; "
+                  r"all steps would take (?:at most )?about --budget (\d+)\n")
+        early = (r"took all of its budget for 0 of \d+ steps, and ended where the application of rank 0 writes .*; "
+                 r"all steps would take about --budget (\d+)\n")
+        for algorithm, budget, pattern in [("ringAllReduce", "300", listed), ("scatterAllGatherBroadcast", "2K", listed),
+                                           ("balancedBroadcast", "3K", early)]:
+            arguments = [algorithm, "--mesh", "rank=64", "--no-sampling", "--budget"]
+            said = self.kolo("check", *arguments, budget).err
+            found = re.search(pattern, said)
+            self.assertTrue(found, said)
+
+    def test_an_interrupted_proof_leaves_nothing_behind(self):
+        self.write("earlier.so", "the plugin of an earlier call")
+        budget = ["scatterAllGatherBroadcast", "--mesh", "rank=4096", "--budget", "1T"]  # minutes
+        for arguments in (["check", *budget, "--no-sampling"], ["compile", *budget, "-o", "earlier.so"]):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                process = self.start(*arguments)
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+                process.send_signal(number)
+                self.assertEqual((process.communicate(timeout=60)[0], process.returncode), ("", -number))
+                with open(self.file("earlier.so")) as text:
+                    self.assertEqual(text.read(), "the plugin of an earlier call")
+        self.assertEqual(sorted(os.listdir(self.directory)), ["earlier.so", "tmp"])
 
     def test_a_machine_of_75264_ranks_is_proved_itself(self):
         for algorithm, mesh in [("railAllGather", "node=9408,gpu=8"), ("ringAllGather", "rank=75264"),
