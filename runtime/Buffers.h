@@ -45,6 +45,10 @@ struct Pieces {
 
 /// Bytes that a rank can publish in one piece, in each turn, outside of the announcement.
 inline constexpr size_t publishedBytesPerTurn = size_t(512) << 10;
+/// Memory of one turn. Calls use one slot of it after the other. A store to a line that a peer's core still holds in
+/// its own cache takes several times as long as one to a line that it has evicted. So the slots of both turns are
+/// together larger than the second-level cache of most cores.
+inline constexpr size_t publishedTurnBytes = size_t(1) << 20;
 
 struct Buffers {
   void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code
@@ -55,6 +59,7 @@ struct Buffers {
   bool isInputAside = false;      // not staged, but this rank copies it aside before its peers may access it
   Pieces pieces;
   bool publishesMuch = false;    // more bytes than an announcement holds
+  size_t publishedSlotBytes = 0; // of each turn, for one piece, if it publishes much
   bool exceedCaches = false;     // the buffers that the program works on do not fit into the caches
   bool mustBypassCaches = false; // the caller's buffers do not, so copyOut uses non-temporal stores
 

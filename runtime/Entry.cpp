@@ -151,7 +151,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
 
 Status CommunicatorState::reservePublished(Buffers &buffers) {
   if (!published) {
-    Result<std::unique_ptr<Segment>> created = segments->create(2 * publishedBytesPerTurn);
+    Result<std::unique_ptr<Segment>> created = segments->create(2 * publishedTurnBytes);
     if (!created.isOk())
       return created.status();
     published = std::move(created).value();
@@ -242,7 +242,7 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
     }
     for (size_t turn : {0u, 1u}) {
       auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedBytesPerTurn
+      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedTurnBytes
                                                                 : exchange.published(peer, turn));
       auto *packetMemory = static_cast<std::byte *>(plan.peerBuffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
       plan.packets[turn].push_back(packetMemory + turn * packetBytes);
@@ -256,6 +256,7 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
       return address.status();
     cells.push_back(reinterpret_cast<Cell *>(*address));
   }
+  plan.publishedNow = plan.published[0]; // for later calls to allocate nothing
   if (!plan.semaphores->isConnected())
     plan.semaphores->connect(std::move(cells));
   return {};

@@ -93,10 +93,13 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
-  std::vector<void *> &turn = plan.published[exchange.nextTurn()];
+  const std::vector<void *> &turn = plan.published[exchange.nextTurn()];
+  size_t slot = buffers.publishesMuch ? exchange.nextSlot() % (publishedTurnBytes / buffers.publishedSlotBytes) : 0;
+  std::transform(turn.begin(), turn.end(), plan.publishedNow.begin(),
+                 [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });
   for (Lane &lane : plan.lanes) {
-    lane.invocation.local[KOLO_PUBLISHED] = turn[static_cast<size_t>(ranks->rank())];
-    lane.invocation.peers[KOLO_PUBLISHED] = turn.data();
+    lane.invocation.local[KOLO_PUBLISHED] = plan.publishedNow[static_cast<size_t>(ranks->rank())];
+    lane.invocation.peers[KOLO_PUBLISHED] = plan.publishedNow.data();
     // The input is copied aside later, because slower peers may still access the runtime's memory.
     if (buffers.isInputAside && piece == 0)
       lane.invocation.local[KOLO_INPUT] = plan.call.input;

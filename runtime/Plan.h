@@ -25,6 +25,7 @@ struct Plan {
   std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> published[2], packets[2]; // by turn and rank
+  std::vector<void *> publishedNow;             // by rank: where the running piece is published
   // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> peerPieces[2];

@@ -28,6 +28,9 @@ public:
   /// When `propose` returns with an agreement, all ranks may read that memory until their next exchange. This holds
   /// for memory inside and outside of the announcement.
   size_t nextTurn() const { return (sequence + 1) % 2; }
+  /// Grows by one from each exchange of a turn to the next: says which part of that turn's memory to publish in. The
+  /// same on all ranks.
+  size_t nextSlot() const { return static_cast<size_t>((sequence + 1) / 2); }
   /// Memory for published inputs inside the announcement: Announcement::maxPublishedBytes bytes.
   std::byte *published(int rank, size_t turn) const { return peers.block(rank).announcements[turn].published; }
 

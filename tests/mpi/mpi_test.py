@@ -141,7 +141,10 @@ class Misuse(MpiTest):
             self.assertIn(text, output)
 
     def test_a_table_in_the_cache_that_cannot_be_used(self):
-        doctor = subprocess.run([os.path.join(BUILD, "bin", "kolo"), "doctor"], env={**os.environ, "XDG_CACHE_HOME": self.directory},
+        tool = os.path.join(BUILD, "bin", "kolo")
+        if not os.path.exists(tool):
+            self.skipTest("this build has no kolo, which names the file")
+        doctor = subprocess.run([tool, "doctor"], env={**os.environ, "XDG_CACHE_HOME": self.directory},
                                 text=True, stdout=subprocess.PIPE, check=True).stdout
         path = re.search(r"own table +none: `kolo tune` makes (\S+)", doctor)[1]
         os.makedirs(os.path.dirname(path))
@@ -155,6 +158,8 @@ class Misuse(MpiTest):
 
     def test_a_program_of_another_mpi(self):
         other = os.path.join(BUILD, "lib", "libkolo_mpi_mpich.so" if ABI == "openmpi" else "libkolo_mpi_openmpi.so")
+        if ABI == "abi":
+            self.skipTest("a library of the standard ABI may need one of another MPI")
         if not os.path.exists(other):
             self.skipTest("there is one MPI library only")
         output = self.expectRefusal(2, self.program, "in-place", door=other)
@@ -293,7 +298,7 @@ class Mpi4pyTests(Mpi4py):
 class MpichTests(MpiTest):
     """MPICH's own tests of collectives, some of them: the lines of its list that pass without the door pass under it."""
     sources = os.environ.get("KOLO_MPICH_TESTS", "")
-    most_ranks = {"mpich": 2, "openmpi": 5}[ABI]  # MPICH's ranks never yield their core
+    most_ranks = 5 if ABI == "openmpi" else 2  # MPICH's ranks never yield their core
     programs = {"allred", "alltoall1", "bcasttest", "gather2", "redscat", "reduce", "scattern"}
     # Names that MPI 3 removed, which the tests use, and Open MPI's header refuses.
     removed = [f"-DMPI_Type_{name}=MPI_Type_create_{name}" for name in ("hindexed", "hvector", "struct")]
