@@ -40,13 +40,14 @@ bool isEqual(const CallKey &left, const CallKey &right) {
 
 } // namespace
 
-Status compareCalls(const CallKey &first, const CallKey &other, int peer) {
+Status compareCalls(const CallKey &first, const CallKey &other, std::pair<int, int> ranks) {
   if (isEqual(first, other))
     return {};
   for (const Field &field : fields)
     if (field.show(first) != field.show(other))
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on {}: rank 0 called with {}, rank {} with {}",
-                       field.name, field.show(first), peer, field.show(other));
+      return rankError(StatusCode::Mismatch, ranks.second,
+                       "ranks disagree on {}: rank {} called with {}, rank {} with {}", field.name, ranks.first,
+                       field.show(first), ranks.second, field.show(other));
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace kolo::runtime {
 
@@ -46,7 +47,7 @@ private:
   CallArguments copy;
 };
 
-/// Mismatch when the calls of rank 0 and of `peer` differ: the message names the first difference.
-Status compareCalls(const CallKey &first, const CallKey &other, int peer);
+/// Mismatch when the calls of these two ranks differ: the message names the first difference.
+Status compareCalls(const CallKey &first, const CallKey &other, std::pair<int, int> ranks);
 
 } // namespace kolo::runtime

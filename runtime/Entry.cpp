@@ -190,7 +190,8 @@ void CommunicatorState::fillRecord(Record &record, const Plan &plan) const {
 
 Status CommunicatorState::compareCalls() const {
   for (int peer = 1; peer < ranks->size(); ++peer)
-    if (Status status = runtime::compareCalls(exchange.heard(0).call, exchange.heard(peer).call, peer); !status.isOk())
+    if (Status status = runtime::compareCalls(exchange.heard(0).call, exchange.heard(peer).call, {0, peer});
+        !status.isOk())
       return status;
   return {};
 }

@@ -33,7 +33,13 @@ Status DeviceState::check(DevicePlan &plan) const {
     if (Status status = checkResidency(plan, device); !status.isOk())
       return status;
   }
-  return {};
+  if (Status status = placeBuffers(plan); !status.isOk())
+    return status;
+  for (int64_t count : {plan.pieces.count, plan.rest.count})
+    if (call.scratchBytesFor(count) < 0 || (call.hasPackets && call.packetBytesFor(count) < 0))
+      return error(StatusCode::BadPlugin, "{}: program '{}' asks for a negative number of bytes for {} elements",
+                   plan.plugin->path, call.info->name, count);
+  return checkBuffers(plan);
 }
 
 Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
@@ -41,21 +47,38 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   CallArguments arguments = plan.request.arguments();
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
-  // The table is empty: a selection treats buffers as windows, because peers access device memory directly.
-  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), {rank.rank, numRanks});
+  // The table is empty, so that planCall itself takes all buffers for windows.
+  Result<Call> call =
+      planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), {rank.rank, numRanks, memoryFor(arguments)});
   if (!call.isOk())
     return call.status();
   if (call->info->enters)
     return error(StatusCode::BadPlugin, "program '{}' was compiled for the host alone, where ranks enter together",
                  call->info->name);
   call->numLanes = options.lanes;
+  plan.key.call = call->key;
   plan.calls.push_back(*call);
-  if (Status status = checkBuffer(rank, call->input, call->inputBytes, "input"); !status.isOk())
-    return status;
-  return checkBuffer(rank, call->output, call->outputBytes, "output");
+  return {};
 }
 
-Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const {
+Status DeviceState::checkBuffers(const DevicePlan &plan) const {
+  for (size_t local = 0; local < locals.size(); ++local) {
+    const Call &call = plan.calls[local];
+    bool isDirect = !plan.isStaged;
+    Status status =
+        checkBuffer(locals[local], call.input, call.inputBytes, "input", isDirect && call.info->sharesInput);
+    if (status.isOk())
+      status = checkBuffer(locals[local], call.output, call.outputBytes, "output", isDirect && call.info->sharesOutput);
+    if (!status.isOk())
+      return meeting
+                 ? status
+                 : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
+  }
+  return {};
+}
+
+Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name,
+                                bool havePeersAccess) const {
   if (sizeBytes == 0)
     return {};
   const OpenDevice &device = *devices[local.device];
@@ -66,7 +89,7 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
                  device.driver().lastError());
   if (Status status = device.status(code, fmt::format("looking {} up", name)); !status.isOk())
     return status;
-  if (!device.driver().acceptsForeignMemory && !device.isOwn(memory))
+  if (havePeersAccess && !device.driver().acceptsForeignMemory && !device.isOwn(memory))
     return error(
         StatusCode::InvalidArgument,
         "{} {} was not allocated by DeviceCommunicator::allocate: peers may not see stores to other memory while a "

@@ -87,6 +87,13 @@ Status DeviceCommunicator::run(const Plugin &plugin, const CallArguments &argume
   return guarded([&] { return state->run(plugin.state, arguments, {&buffers, 1}, {&stream, 1}); });
 }
 
+Status DeviceCommunicator::registerWindow(std::span<void *const> memory, size_t sizeBytes) {
+  return guarded([&] { return state->registerWindow(memory, sizeBytes); });
+}
+Status DeviceCommunicator::deregisterWindow(std::span<void *const> memory) {
+  return guarded([&] { return state->deregisterWindow(memory); });
+}
+
 Status DeviceCommunicator::query() {
   return guarded([&] { return state->query(); });
 }

@@ -22,6 +22,10 @@ Status settleOptions(DeviceOptions &options) {
   if (options.threads < 64 || options.threads > KOLO_DEVICE_MAX_THREADS || options.threads % 64 != 0)
     return error(StatusCode::InvalidArgument, "threads must be a multiple of 64 between 64 and {}, not {}",
                  KOLO_DEVICE_MAX_THREADS, options.threads);
+  constexpr size_t leastInternal = size_t(64) << 10;
+  if (options.internalBytes < leastInternal)
+    return error(StatusCode::InvalidArgument, "internalBytes must be at least {}, not {}", leastInternal,
+                 options.internalBytes);
   return {};
 }
 
@@ -39,14 +43,16 @@ Status connect(std::span<const std::shared_ptr<OpenDevice>> devices) {
 
 Status compareOptions(const DeviceMeeting &meeting) {
   const DeviceRecord &first = meeting.heard(0);
+  auto number = [](int32_t value) { return static_cast<uint64_t>(value); };
   for (int peer = 1; peer < meeting.size(); ++peer) {
     const DeviceRecord &other = meeting.heard(peer);
     const struct {
       const char *name;
-      int32_t first, other;
-    } fields[] = {{"lanes", first.lanes, other.lanes},
-                  {"threads", first.threads, other.threads},
-                  {"kind", first.kind, other.kind}};
+      uint64_t first, other;
+    } fields[] = {{"internalBytes", first.internalBytes, other.internalBytes},
+                  {"lanes", number(first.lanes), number(other.lanes)},
+                  {"threads", number(first.threads), number(other.threads)},
+                  {"kind", number(first.kind), number(other.kind)}};
     for (const auto &field : fields)
       if (field.first != field.other)
         return rankError(StatusCode::Mismatch, peer, "ranks disagree on {} of devices: rank 0 has {}, rank {} has {}",
@@ -111,6 +117,8 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
   const int rank = meeting->rank();
   state->meeting.emplace(std::move(meeting).value());
   Status own = state->open({&device, 1}, {&rank, 1});
+  if (own.isOk())
+    own = state->openSideStreams();
   DeviceRecord &record = state->meeting->next();
   if (own.isOk()) {
     const OpenDevice &opened = *state->devices.front();
@@ -118,12 +126,15 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     record.device = device;
     record.lanes = options.lanes;
     record.threads = options.threads;
+    record.internalBytes = options.internalBytes;
     record.kind = static_cast<int32_t>(options.kind);
     std::copy_n(opened.description().uuid, sizeof(record.uuid), record.uuid);
   }
   if (Status status = state->exchange(record, own); !status.isOk())
     return status;
   if (Status status = state->agreeOnOptions(); !status.isOk())
+    return status;
+  if (Status status = state->makeStaging(); !status.isOk())
     return status;
   return state;
 }
@@ -148,6 +159,34 @@ Status DeviceState::agreeOnOptions() {
   peers.emplace(devices.front());
   peers->setProcesses(std::move(processes));
   return exchange(meeting->next(), connected);
+}
+
+/// The first internal window: half of it stages the input and the output of a piece, for two turns.
+Status DeviceState::makeStaging() {
+  if (Status status = growHeap(options.internalBytes); !status.isOk())
+    return status;
+  const size_t part = options.internalBytes / 8;
+  const size_t sizes[] = {part, part, part, part};
+  std::vector<HeapBlock> blocks = heap.take(sizes).value();
+  std::copy_n(blocks.begin(), 2, stagedInput);
+  std::copy_n(blocks.begin() + 2, 2, stagedOutput);
+  return {};
+}
+
+Status DeviceState::openSideStreams() {
+  const std::shared_ptr<OpenDevice> &device = devices.front();
+  for (void **stream : {&side.in, &side.out})
+    if (Status status = device->status(device->driver().createStream(device->ordinal(), stream), "making a stream");
+        !status.isOk())
+      return status;
+  for (DeviceEvent *event : {&side.begun, &side.copiedIn[0], &side.copiedIn[1], &side.ran[0], &side.ran[1],
+                             &side.copiedOut[0], &side.copiedOut[1]}) {
+    Result<DeviceEvent> made = DeviceEvent::create(device);
+    if (!made.isOk())
+      return made.status();
+    *event = std::move(made).value();
+  }
+  return {};
 }
 
 std::shared_ptr<OpenDevice> DeviceState::deviceOf(int rank) const {

@@ -1,13 +1,21 @@
-// Launches a plan: one launch per device and stream, ordered after earlier launches.
+// Launches a plan: one launch per device and stream, or per piece, ordered after earlier launches.
 #include "device/DeviceState.h"
 
 #include "Error.h"
 
+#include <algorithm>
+
 namespace kolo::runtime {
 
 Status DeviceState::launch(DevicePlan &plan, std::span<const StreamHandle> streams) {
-  if (meeting)
+  if (meeting) {
     meeting->setRunning(true);
+    // A peer that aborted frees its memory once it sees no rank running. So this rank looks after it has said so.
+    if (meeting->peers().isAborted())
+      return meeting->peers().abortCause();
+  }
+  if (plan.isStaged)
+    return launchStaged(plan, streams.front());
   // A device's table has its ranks in the order of `locals`.
   for (size_t device = 0; device < devices.size(); ++device) {
     std::vector<LocalRank *> group;
@@ -16,54 +24,63 @@ Status DeviceState::launch(DevicePlan &plan, std::span<const StreamHandle> strea
       if (locals[index].device != device)
         continue;
       if (!group.empty() && streams[index] != stream) {
-        if (Status status = launchGroup(plan, group, stream); !status.isOk())
+        if (Status status = launchDirect(plan, group, stream); !status.isOk())
           return status;
         group.clear();
       }
       stream = streams[index];
       group.push_back(&locals[index]);
     }
-    if (Status status = launchGroup(plan, group, stream); !status.isOk())
+    if (Status status = launchDirect(plan, group, stream); !status.isOk())
       return status;
   }
   return {};
 }
 
-Status DeviceState::launchGroup(DevicePlan &plan, std::span<LocalRank *const> group, StreamHandle stream) {
-  const size_t number = group.front()->device;
-  const OpenDevice &device = *devices[number];
-  const KoloDeviceDriver &driver = device.driver();
-  int32_t isCapturing = 0;
-  if (Status status = device.status(driver.isCapturing(device.ordinal(), stream, &isCapturing), "looking at a stream");
-      !status.isOk())
-    return status;
-  for (LocalRank *local : group) {
-    // The caller orders a graph after other work when it launches the graph.
-    if (!isCapturing && local->hasLaunched && local->stream != stream)
-      if (Status status = device.status(driver.waitForEvent(device.ordinal(), stream, local->launched.handle()),
-                                        "ordering streams");
-          !status.isOk())
-        return status;
+Result<bool> DeviceState::isCapturing(const OpenDevice &device, StreamHandle stream) const {
+  int32_t answer = 0;
+  Status status = device.status(device.driver().isCapturing(device.ordinal(), stream, &answer), "looking at a stream");
+  return status.isOk() ? Result<bool>(answer != 0) : Result<bool>(status);
+}
+
+void DeviceState::noteCapture(DevicePlan &plan) {
+  plan.isCaptured = true;
+  for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest})
+    if (pieces->shape)
+      pieces->shape->isCaptured = true;
+}
+
+Status DeviceState::launchDirect(DevicePlan &plan, std::span<LocalRank *const> group, StreamHandle stream) {
+  Result<bool> isInGraph = isCapturing(*devices[group.front()->device], stream);
+  if (!isInGraph.isOk())
+    return isInGraph.status();
+  if (!*isInGraph)
+    if (Status status = orderAfterEarlier(group, stream); !status.isOk())
+      return status;
+  for (LocalRank *local : group)
     if (Status status = copyAside(plan, static_cast<size_t>(local - locals.data()), stream); !status.isOk())
       return status;
-  }
-  KoloDriverLaunch launch = {};
-  launch.kernel = &plan.images[number]->kernels[static_cast<size_t>(plan.calls.front().key.program)];
-  launch.gridX = static_cast<uint32_t>(options.lanes);
-  launch.gridY = static_cast<uint32_t>(group.size());
-  launch.numThreads = static_cast<uint32_t>(options.threads);
-  launch.stream = stream;
-  launch.argument = static_cast<const KoloDeviceInvocation *>(plan.tables[number].data()) + group.front()->position;
-  launch.isTogether =
-      device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranksOnDevice[number]);
-  if (Status status = device.status(driver.launch(device.ordinal(), &launch),
-                                    fmt::format("launching program '{}'", plan.calls.front().info->name));
-      !status.isOk())
+  if (Status status = launchKernel(plan, *plan.pieces.tables[0], group, stream); !status.isOk())
     return status;
-  if (isCapturing) {
-    plan.isCaptured = true;
-    return {};
-  }
+  if (!*isInGraph)
+    return noteLaunch(group, stream);
+  noteCapture(plan);
+  return {};
+}
+
+/// The caller orders a graph after other work when it launches the graph.
+Status DeviceState::orderAfterEarlier(std::span<LocalRank *const> group, StreamHandle stream) const {
+  const OpenDevice &device = *devices[group.front()->device];
+  for (const LocalRank *local : group)
+    if (local->hasLaunched && local->stream != stream)
+      if (Status status = device.status(
+              device.driver().waitForEvent(device.ordinal(), stream, local->launched.handle()), "ordering streams");
+          !status.isOk())
+        return status;
+  return {};
+}
+
+Status DeviceState::noteLaunch(std::span<LocalRank *const> group, StreamHandle stream) {
   for (LocalRank *local : group) {
     if (Status status = local->launched.record(stream); !status.isOk())
       return status;
@@ -71,6 +88,23 @@ Status DeviceState::launchGroup(DevicePlan &plan, std::span<LocalRank *const> gr
     local->hasLaunched = true;
   }
   return {};
+}
+
+Status DeviceState::launchKernel(const DevicePlan &plan, const DeviceTable &table, std::span<LocalRank *const> group,
+                                 StreamHandle stream) const {
+  const size_t number = group.front()->device;
+  const OpenDevice &device = *devices[number];
+  KoloDriverLaunch launch = {};
+  launch.kernel = &plan.images[number]->kernels[static_cast<size_t>(plan.calls.front().key.program)];
+  launch.gridX = static_cast<uint32_t>(options.lanes);
+  launch.gridY = static_cast<uint32_t>(group.size());
+  launch.numThreads = static_cast<uint32_t>(options.threads);
+  launch.stream = stream;
+  launch.argument = static_cast<const KoloDeviceInvocation *>(table[number].data()) + group.front()->position;
+  launch.isTogether =
+      device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranksOnDevice[number]);
+  return device.status(device.driver().launch(device.ordinal(), &launch),
+                       fmt::format("launching program '{}'", plan.calls.front().info->name));
 }
 
 Status DeviceState::copyAside(const DevicePlan &plan, size_t local, StreamHandle stream) const {
@@ -81,6 +115,103 @@ Status DeviceState::copyAside(const DevicePlan &plan, size_t local, StreamHandle
   return device.status(
       device.driver().copy(device.ordinal(), aside.data(), plan.calls[local].input, aside.sizeBytes(), stream),
       "copying the input aside");
+}
+
+/// Outside of a graph, copies of one piece overlap the kernel of another. In a graph, pieces follow each other.
+Status DeviceState::launchStaged(DevicePlan &plan, StreamHandle stream) {
+  LocalRank *const group[] = {&locals.front()};
+  const OpenDevice &device = *devices.front();
+  Result<bool> isInGraph = isCapturing(device, stream);
+  if (!isInGraph.isOk())
+    return isInGraph.status();
+  if (!*isInGraph)
+    if (Status status = orderAfterEarlier(group, stream); !status.isOk())
+      return status;
+  if (Status status = copyAside(plan, 0, stream); !status.isOk())
+    return status;
+  const int64_t numPieces = plan.numPieces();
+  const bool isOverlapped = numPieces > 1 && !*isInGraph;
+  auto wait = [&](StreamHandle waiting, const DeviceEvent &event) {
+    return device.status(device.driver().waitForEvent(device.ordinal(), waiting, event.handle()), "ordering pieces");
+  };
+  if (isOverlapped) {
+    if (Status status = side.begun.record(stream); !status.isOk())
+      return status;
+    for (StreamHandle copying : {side.in, side.out})
+      if (Status status = wait(copying, side.begun); !status.isOk())
+        return status;
+  }
+  for (int64_t index = 0; index < numPieces; ++index)
+    if (Status status = launchPiece(plan, index, stream, isOverlapped); !status.isOk())
+      return status;
+  if (isOverlapped)
+    if (Status status = wait(stream, side.copiedOut[(numPieces - 1) % 2]); !status.isOk())
+      return status;
+  if (!*isInGraph)
+    return noteLaunch(group, stream);
+  noteCapture(plan);
+  return {};
+}
+
+/// The turns of the staging memory alternate: the copy into one waits for the kernel that used it last, and the kernel
+/// that writes one waits for the copy out of it.
+Status DeviceState::launchPiece(const DevicePlan &plan, int64_t index, StreamHandle stream, bool isOverlapped) {
+  LocalRank *const group[] = {&locals.front()};
+  const OpenDevice &device = *devices.front();
+  const auto turn = static_cast<size_t>(index % 2);
+  auto order = [&](const DeviceEvent &event, StreamHandle before, StreamHandle after) {
+    if (!isOverlapped)
+      return Status();
+    if (Status status = event.record(before); !status.isOk())
+      return status;
+    return device.status(device.driver().waitForEvent(device.ordinal(), after, event.handle()), "ordering pieces");
+  };
+  auto waitAgain = [&](const DeviceEvent &event, StreamHandle waiting) {
+    return isOverlapped && index >= 2
+               ? device.status(device.driver().waitForEvent(device.ordinal(), waiting, event.handle()),
+                               "ordering pieces")
+               : Status();
+  };
+  StreamHandle in = isOverlapped ? side.in : stream, out = isOverlapped ? side.out : stream;
+  if (Status status = waitAgain(side.ran[turn], in); !status.isOk())
+    return status;
+  if (Status status = copyPiece(plan, index, true, in); !status.isOk())
+    return status;
+  if (Status status = order(side.copiedIn[turn], in, stream); !status.isOk())
+    return status;
+  if (Status status = waitAgain(side.copiedOut[turn], stream); !status.isOk())
+    return status;
+  const DevicePlan::Pieces &pieces = plan.piecesOf(index);
+  if (Status status = launchKernel(plan, *pieces.tables[turn], group, stream); !status.isOk())
+    return status;
+  if (Status status = order(side.ran[turn], stream, out); !status.isOk())
+    return status;
+  if (Status status = copyPiece(plan, index, false, out); !status.isOk())
+    return status;
+  return isOverlapped ? side.copiedOut[turn].record(out) : Status();
+}
+
+/// Copies one piece between the user's buffer and the staging memory, block by block.
+Status DeviceState::copyPiece(const DevicePlan &plan, int64_t index, bool isInput, StreamHandle stream) const {
+  const Call &call = plan.calls.front();
+  const DevicePlan::Pieces &pieces = plan.piecesOf(index);
+  const OpenDevice &device = *devices.front();
+  const int64_t blocks = isInput ? call.extent.input : call.extent.output;
+  const int64_t begin = index * plan.pieces.count * call.elementBytes, sizeBytes = pieces.count * call.elementBytes;
+  auto *staged = static_cast<std::byte *>(
+      bufferOf(plan, pieces, static_cast<size_t>(index % 2), isInput ? KOLO_INPUT : KOLO_OUTPUT, locals.front().rank));
+  auto *own = isInput ? static_cast<std::byte *>(plan.inputOf(0)) : call.output;
+  if (sizeBytes == 0)
+    return {};
+  bool isOnePiece = plan.numPieces() == 1; // then the blocks follow each other in both
+  for (int64_t block = 0; block < (isOnePiece ? std::min<int64_t>(blocks, 1) : blocks); ++block) {
+    std::byte *here = own + block * call.unitBytes() + begin, *there = staged + block * sizeBytes;
+    int32_t code = device.driver().copy(device.ordinal(), isInput ? there : here, isInput ? here : there,
+                                        static_cast<uint64_t>(isOnePiece ? blocks * sizeBytes : sizeBytes), stream);
+    if (Status status = device.status(code, isInput ? "copying the input" : "copying the output"); !status.isOk())
+      return status;
+  }
+  return {};
 }
 
 } // namespace kolo::runtime

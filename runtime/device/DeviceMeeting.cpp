@@ -1,5 +1,6 @@
 #include "device/DeviceMeeting.h"
 
+#include "CallIdentity.h"
 #include "CommunicatorState.h"
 #include "Error.h"
 
@@ -7,9 +8,73 @@
 #include <new>
 
 namespace kolo::runtime {
+namespace {
+
+const char *toString(DevicePurpose purpose) {
+  switch (purpose) {
+  case DevicePurpose::Join:
+    return "joins";
+  case DevicePurpose::Grow:
+    return "needs internal memory for a call";
+  case DevicePurpose::Drain:
+    return "frees internal memory for a call";
+  case DevicePurpose::Register:
+    return "registers a window";
+  case DevicePurpose::Deregister:
+    return "deregisters a window";
+  case DevicePurpose::Leave:
+    break;
+  }
+  return "leaves";
+}
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+uint64_t mixed(uint64_t digest, uint64_t value) {
+  uint64_t bits = (digest ^ value) + 0x9e3779b97f4a7c15u;
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+  return bits ^ (bits >> 31);
+}
+
+uint64_t digestOf(const DeviceCallKey &key, uint64_t digest) {
+  const CallKey &call = key.call;
+  digest = mixed(digest, call.plugin);
+  for (int64_t size : call.mesh)
+    digest = mixed(digest, static_cast<uint64_t>(size));
+  digest = mixed(digest, static_cast<uint64_t>(call.count));
+  for (int32_t value : {call.program, call.type, call.reduction, call.root})
+    digest = mixed(digest, static_cast<uint32_t>(value));
+  return mixed(mixed(digest, key.input), key.output);
+}
+
+Status rankRefused(int rank, StatusCode code, const char *message) {
+  return rankError(code, rank, "rank {}: {}", rank, message);
+}
+
+std::string describePlace(DevicePlace place) {
+  return place == 0 ? "memory in no window" : fmt::format("offset {} of window {}", offsetOf(place), windowOf(place));
+}
+
+/// Between two calls that differ.
+Status nameDifference(int first, const DeviceCallKey &left, int second, const DeviceCallKey &right) {
+  if (Status status = compareCalls(left.call, right.call, {first, second}); !status.isOk())
+    return status;
+  const struct {
+    const char *name;
+    DevicePlace left, right;
+  } places[] = {{"input", left.input, right.input}, {"output", left.output, right.output}};
+  for (const auto &place : places)
+    if (place.left != place.right)
+      return rankError(StatusCode::Mismatch, second,
+                       "ranks disagree on where the {} is: rank {} called with {}, rank {} with {}", place.name, first,
+                       describePlace(place.left), second, describePlace(place.right));
+  return rankError(StatusCode::Mismatch, second, "ranks {} and {} disagree on an earlier call", first, second);
+}
+
+} // namespace
 
 Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
-  Result<Window> board = host.allocate(2 * sizeof(DeviceRecord));
+  Result<Window> board = host.allocate(sizeof(Board));
   if (!board.isOk())
     return board.status();
   Result<std::vector<RemoteWindow>> boards = host.exchange(*board);
@@ -20,24 +85,26 @@ Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
 
 Peers &DeviceMeeting::peers() const { return host.state->peers(); }
 
-DeviceRecord &DeviceMeeting::next() { return *new (&said()) DeviceRecord{}; }
+DeviceRecord &DeviceMeeting::next() { return *new (&boardOf(rank()).records[(sequence + 1) % 2]) DeviceRecord{}; }
 
 Status DeviceMeeting::perform() {
   ++sequence;
-  return host.barrier();
+  if (Status status = host.barrier(); !status.isOk())
+    return status;
+  for (int peer = 1; peer < size(); ++peer)
+    if (heard(peer).purpose != heard(0).purpose)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on what they do: rank 0 {}, rank {} {}",
+                       toString(heard(0).purpose), peer, toString(heard(peer).purpose));
+  return {};
 }
 
 void DeviceMeeting::leave(bool isWell) {
-  (void)next();
+  next().purpose = DevicePurpose::Leave;
   if (!isWell || !perform().isOk())
     peers().waitUntilQuiet();
-  // Another thread may still read the last record.
+  // Another thread may still read the board.
   if (peers().kind() == RankKind::Threads)
     peers().keepForPeers(std::make_shared<Window>(std::move(own)));
-}
-
-const DeviceRecord &DeviceMeeting::heard(int peer) const {
-  return recordsIn(all[static_cast<size_t>(peer)].data())[sequence % 2];
 }
 
 Status DeviceMeeting::firstRefusal() const {
@@ -47,16 +114,50 @@ Status DeviceMeeting::firstRefusal() const {
       continue;
     if (peer == rank())
       return Status(record.code, record.message, peer);
-    return rankError(record.code, peer, "rank {}: {}", peer, record.message);
+    return rankRefused(peer, record.code, record.message);
   }
   return {};
 }
 
-void setRefusal(DeviceRecord &record, const Status &status) {
-  record.code = status.code();
-  size_t length = std::min(status.message().size(), sizeof(record.message) - 1);
-  std::copy_n(status.message().data(), length, record.message);
-  record.message[length] = 0;
+Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal) {
+  const uint64_t call = ++numCalls;
+  // A refused call is not one that peers must agree on.
+  digest = refusal.isOk() ? digestOf(key, digest) : digest;
+  DeviceAnnouncement &mine = boardOf(rank()).announcements[call % numAnnouncements];
+  mine.number.store(0, std::memory_order_seq_cst);
+  mine.digest = digest;
+  mine.key = key;
+  mine.code = refusal.code();
+  if (!refusal.isOk())
+    setRefusal(mine, refusal);
+  mine.number.store(call, std::memory_order_seq_cst);
+  const int after = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+  Status status = compare(after, mine);
+  return status.isOk() && before != after ? compare(before, mine) : status;
+}
+
+Status DeviceMeeting::compare(int peer, const DeviceAnnouncement &mine) const {
+  const DeviceAnnouncement &theirs = boardOf(peer).announcements[numCalls % numAnnouncements];
+  if (theirs.number.load(std::memory_order_seq_cst) != numCalls)
+    return {};
+  bool isEqual = theirs.digest == mine.digest && theirs.code == mine.code;
+  if (isEqual && theirs.number.load(std::memory_order_acquire) == numCalls)
+    return {};
+  const StatusCode code = theirs.code;
+  const DeviceCallKey key = theirs.key;
+  char message[sizeof(theirs.message)];
+  std::copy(std::begin(theirs.message), std::end(theirs.message), message);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (theirs.number.load(std::memory_order_relaxed) != numCalls)
+    return {}; // its owner is far ahead and has begun to write a later call
+  bool isRefusedHere = mine.code != StatusCode::Ok, isRefusedThere = code != StatusCode::Ok;
+  if (isRefusedHere && isRefusedThere)
+    return {};
+  if (isRefusedThere)
+    return rankRefused(peer, code, message);
+  if (isRefusedHere)
+    return rankRefused(rank(), mine.code, mine.message);
+  return peer < rank() ? nameDifference(peer, key, rank(), mine.key) : nameDifference(rank(), mine.key, peer, key);
 }
 
 } // namespace kolo::runtime

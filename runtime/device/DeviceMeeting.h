@@ -1,10 +1,14 @@
-// DeviceMeeting: exchanges on the host between ranks in several threads or processes that start collectives on devices.
+// DeviceMeeting: exchanges on the host between ranks in several threads or processes that start collectives on devices,
+// and the board on which each rank announces its calls.
 #pragma once
 
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
 #include "transport/Peers.h"
 
+#include <algorithm>
+#include <atomic>
+#include <bitset>
 #include <optional>
 #include <vector>
 
@@ -18,22 +22,50 @@ struct DeviceLocation {
   KoloDriverHandle handle = {};
 };
 
+/// Why ranks meet.
+enum class DevicePurpose : int32_t { Join, Grow, Drain, Register, Deregister, Leave };
+
+inline constexpr size_t mostShapes = 4096; // see DeviceShape
+
 /// What a rank announces in one exchange.
 struct DeviceRecord {
-  uint64_t callNumber = 0;          // this rank's number of the call: see DeviceState::exchangeNumbers
+  DevicePurpose purpose = DevicePurpose::Join;
   StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
-  int32_t mustDrain = 0;            // this rank must free memory before it can go on
   char message[320] = {};
-  CallKey call;
-  DeviceLocation buffers[KOLO_NUM_BUFFER_ROLES];
-  DeviceLocation semaphores;
+  DeviceLocation memory;            // that peers map
+  uint64_t sizeBytes = 0;           // of that memory, or of a window that goes
+  uint64_t window = 0;              // number of the window that goes
+  std::bitset<mostShapes> captured; // shapes that graphs of this rank use
   // When joining.
   int32_t pid = 0, device = -1, lanes = 0, threads = 0, kind = 0;
+  uint64_t internalBytes = 0;
   uint8_t uuid[16] = {};
 };
 
-/// One rank's end. All ranks call the same functions in the same order. If a rank does not come, the communicator of
-/// the host is aborted: Timeout, PeerLost, Aborted.
+/// A place in a registered window: its number, from 1, and an offset in it. 0: no place that ranks must agree on.
+using DevicePlace = uint64_t;
+inline constexpr int placeOffsetBits = 44;
+inline DevicePlace placeAt(uint64_t window, uint64_t offsetBytes) { return window << placeOffsetBits | offsetBytes; }
+inline uint64_t windowOf(DevicePlace place) { return place >> placeOffsetBits; }
+inline uint64_t offsetOf(DevicePlace place) { return place & ((uint64_t(1) << placeOffsetBits) - 1); }
+
+/// What ranks must agree on in a call.
+struct DeviceCallKey {
+  CallKey call;
+  DevicePlace input = 0, output = 0;
+};
+
+/// A rank's announcement of one call.
+struct alignas(64) DeviceAnnouncement {
+  std::atomic<uint64_t> number; // of the call, from 1; 0 while its owner writes the rest
+  uint64_t digest;              // of this call and all before it
+  StatusCode code;              // not Ok: this rank refused the call
+  DeviceCallKey key;
+  char message[320];
+};
+
+/// One rank's end. All ranks call the same functions in the same order, except `announce`. If a rank does not come, the
+/// communicator of the host is aborted: Timeout, PeerLost, Aborted.
 class DeviceMeeting {
 public:
   static Result<DeviceMeeting> create(Communicator host);
@@ -43,13 +75,18 @@ public:
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
   DeviceRecord &next();
-  /// The same record, with what it holds now.
-  DeviceRecord &said() { return recordsIn(own.data())[(sequence + 1) % 2]; }
-  /// Blocks until all ranks have announced theirs. `heard` gives them until the next call of `next`.
+  /// Blocks until all ranks have announced theirs. `heard` gives them until the next call of `next`. Mismatch: ranks
+  /// meet for different purposes.
   Status perform();
-  const DeviceRecord &heard(int peer) const;
+  const DeviceRecord &heard(int peer) const { return boardOf(peer).records[sequence % 2]; }
   /// The refusal of the first rank that refused, as a Status for this rank.
   Status firstRefusal() const;
+
+  /// Announces this rank's next call, or that it refuses the call, and compares it with those announcements of the two
+  /// neighbours that are there already. Never blocks. Of two neighbours, the later one sees the earlier one's
+  /// announcement; so some rank sees every disagreement. It returns Mismatch, or the refusal of a rank where another
+  /// rank goes on.
+  Status announce(const DeviceCallKey &key, const Status &refusal);
 
   /// Announces whether kernels of this rank may access memory of peers.
   void setRunning(bool isRunning) { peers().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
@@ -61,19 +98,34 @@ public:
   Peers &peers() const;
 
 private:
+  // A rank that is further ahead of a neighbour has overwritten what the neighbour would compare. The digest of a later
+  // call tells the difference then.
+  static constexpr size_t numAnnouncements = 64;
+  struct Board {
+    // Used in turn. A rank writes a record again only after the next exchange, and all peers have finished reading it
+    // before they take part in that exchange.
+    DeviceRecord records[2];
+    DeviceAnnouncement announcements[numAnnouncements]; // of call n in [n % numAnnouncements]
+  };
+
   DeviceMeeting(Communicator communicator, Window board, std::vector<RemoteWindow> boards)
       : host(std::move(communicator)), own(std::move(board)), all(std::move(boards)) {}
-  static DeviceRecord *recordsIn(void *board) { return static_cast<DeviceRecord *>(board); }
+  Board &boardOf(int peer) const { return *static_cast<Board *>(all[static_cast<size_t>(peer)].data()); }
+  Status compare(int peer, const DeviceAnnouncement &mine) const;
 
   Communicator host;
-  // Two records per rank, used in turn. A rank writes a record again only after the next exchange, and all peers have
-  // finished reading it before they take part in that exchange.
   Window own;
   std::vector<RemoteWindow> all;
   uint64_t sequence = 0;
+  uint64_t numCalls = 0, digest = 0;
 };
 
-/// Puts a refusal into a record.
-void setRefusal(DeviceRecord &record, const Status &status);
+/// Puts a refusal into a record or an announcement.
+template <class Record> void setRefusal(Record &record, const Status &status) {
+  record.code = status.code();
+  size_t length = std::min(status.message().size(), sizeof(record.message) - 1);
+  std::copy_n(status.message().data(), length, record.message);
+  record.message[length] = 0;
+}
 
 } // namespace kolo::runtime

@@ -29,26 +29,22 @@ Result<DeviceLocation> DevicePeers::describe(void *memory) const {
   return location;
 }
 
-Result<void *> DevicePeers::resolve(int peer, const DeviceLocation &location) {
-  if (location.address == 0 || pids[static_cast<size_t>(peer)] < 0)
+Result<void *> DevicePeers::resolve(int peer, const DeviceLocation &location,
+                                    std::shared_ptr<const DeviceImport> &import) {
+  if (pids[static_cast<size_t>(peer)] < 0)
     return reinterpret_cast<void *>(location.address);
-  std::pair<int, uint64_t> key(peer, location.id);
-  auto found = imports.find(key);
-  if (found == imports.end()) {
-    Import import = {location.handle, nullptr};
-    Status status = device->status(device->driver().openShared(device->ordinal(), &location.handle, &import.base),
+  std::weak_ptr<const DeviceImport> &known = imports[{peer, location.id}];
+  import = known.lock();
+  if (!import) {
+    void *base = nullptr;
+    Status status = device->status(device->driver().openShared(device->ordinal(), &location.handle, &base),
                                    fmt::format("mapping memory of rank {}", peer));
     if (!status.isOk())
       return status;
-    found = imports.emplace(key, import).first;
+    import = std::make_shared<const DeviceImport>(device, location.handle, base);
+    known = import;
   }
-  return static_cast<void *>(static_cast<std::byte *>(found->second.base) + location.offsetBytes);
-}
-
-void DevicePeers::closeAll() {
-  for (auto &[key, import] : imports)
-    (void)device->driver().closeShared(device->ordinal(), &import.handle, import.base);
-  imports.clear();
+  return import->at(location.offsetBytes);
 }
 
 } // namespace kolo::runtime

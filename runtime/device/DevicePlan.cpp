@@ -6,7 +6,7 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr size_t tablesPerPlan = KOLO_NUM_BUFFER_ROLES + 1; // a row of addresses per role, and the semaphores
+constexpr size_t numRows = KOLO_NUM_BUFFER_ROLES + 1; // a row of addresses per role, and the semaphores
 
 /// The layout of a device's table: its invocations, then rows of addresses.
 struct TableLayout {
@@ -14,7 +14,7 @@ struct TableLayout {
   size_t rowOffset(size_t row) const {
     return numInvocations * sizeof(KoloDeviceInvocation) + row * numRanks * sizeof(void *);
   }
-  size_t sizeBytes() const { return rowOffset(tablesPerPlan); }
+  size_t sizeBytes() const { return rowOffset(numRows); }
 };
 
 void fillShape(KoloDeviceInvocation &invocation, const Call &call, const LocalRank &local, size_t numRanks) {
@@ -22,73 +22,76 @@ void fillShape(KoloDeviceInvocation &invocation, const Call &call, const LocalRa
   std::copy_n(call.coordinates, KOLO_MAX_MESH_DIMS, invocation.coordinates);
   invocation.rank = local.rank;
   invocation.numRanks = static_cast<int64_t>(numRanks);
-  invocation.count = call.key.count;
   invocation.elementBytes = call.elementBytes;
   invocation.root = call.root;
   invocation.type = call.key.type;
   invocation.reduction = call.key.reduction;
 }
 
-/// For one local rank; `base` is where the device's table will be.
-KoloDeviceInvocation describe(const DevicePlan &plan, size_t index, const LocalRank &local,
-                              const PlanAddresses &addresses, std::byte *base, const TableLayout &layout) {
-  KoloDeviceInvocation invocation = {};
-  fillShape(invocation, plan.calls[index], local, layout.numRanks);
-  auto row = [&](size_t number) { return reinterpret_cast<void **>(base + layout.rowOffset(number)); };
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    invocation.local[role] = addresses.buffers[role][static_cast<size_t>(local.rank)];
-    invocation.peers[role] = row(role);
+/// Of one device.
+struct TableWriter {
+  const DevicePlan &plan;
+  const DeviceShape &shape;
+  const TableAddresses &addresses;
+  TableLayout layout;
+  std::byte *base; // where the table will be
+  std::vector<std::byte> content = std::vector<std::byte>(layout.sizeBytes());
+
+  void **row(size_t number) const { return reinterpret_cast<void **>(base + layout.rowOffset(number)); }
+
+  void writeInvocation(size_t index, const LocalRank &local) {
+    const Call &call = plan.calls[index];
+    KoloDeviceInvocation invocation = {};
+    fillShape(invocation, call, local, layout.numRanks);
+    invocation.count = addresses.count;
+    for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+      invocation.local[role] = addresses.buffers[role][static_cast<size_t>(local.rank)];
+      invocation.peers[role] = row(role);
+    }
+    invocation.peerSemaphores = reinterpret_cast<uint64_t *const *>(row(KOLO_NUM_BUFFER_ROLES));
+    invocation.semaphores = static_cast<uint64_t *>(addresses.semaphores[static_cast<size_t>(local.rank)]);
+    invocation.sent = static_cast<uint64_t *>(plan.program->ranks[index].sent.data());
+    invocation.awaited = static_cast<uint64_t *>(plan.program->ranks[index].awaited.data());
+    invocation.packetCalls = static_cast<uint64_t *>(shape.packetCalls[index].data());
+    invocation.packetBytes = call.hasPackets ? call.packetBytesFor(addresses.count) : 0;
+    invocation.abort = addresses.abort;
+    invocation.failures = static_cast<KoloDeviceFailure *>(plan.program->failures.data()) +
+                          index * static_cast<size_t>(addresses.numLanes);
+    invocation.pollLimit = addresses.pollLimit;
+    std::memcpy(content.data() + local.position * sizeof(invocation), &invocation, sizeof(invocation));
   }
-  const DeviceCounters::OfRank &counters = plan.counters->ranks[index];
-  invocation.peerSemaphores = reinterpret_cast<uint64_t *const *>(row(KOLO_NUM_BUFFER_ROLES));
-  invocation.semaphores = static_cast<uint64_t *>(counters.semaphores.data());
-  invocation.sent = static_cast<uint64_t *>(counters.sent.data());
-  invocation.awaited = static_cast<uint64_t *>(counters.awaited.data());
-  const Call &call = plan.calls[index];
-  invocation.packetCalls = static_cast<uint64_t *>(plan.scratch->packetCalls[index].data());
-  invocation.packetBytes = call.hasPackets ? call.packetBytesFor(call.key.count) : 0;
-  invocation.abort = addresses.abort;
-  invocation.failures =
-      static_cast<KoloDeviceFailure *>(plan.failures.data()) + index * static_cast<size_t>(addresses.numLanes);
-  invocation.pollLimit = addresses.pollLimit;
-  return invocation;
-}
+
+  void writeRow(size_t number, const std::vector<void *> &values) {
+    std::memcpy(content.data() + layout.rowOffset(number), values.data(), values.size() * sizeof(void *));
+  }
+};
 
 } // namespace
 
-Status writeTables(DevicePlan &plan, std::span<const LocalRank> locals,
-                   std::span<const std::shared_ptr<OpenDevice>> devices, const PlanAddresses &addresses) {
-  size_t numFailures = locals.size() * static_cast<size_t>(addresses.numLanes);
-  Result<DeviceMemory> failures =
-      DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, numFailures * sizeof(KoloDeviceFailure));
-  if (!failures.isOk())
-    return failures.status();
-  plan.failures = std::move(failures).value();
-  plan.tables.clear();
+Result<std::shared_ptr<const DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
+                                                      std::span<const LocalRank> locals,
+                                                      std::span<const std::shared_ptr<OpenDevice>> devices,
+                                                      const TableAddresses &addresses) {
+  auto tables = std::make_shared<DeviceTable>();
   for (size_t device = 0; device < devices.size(); ++device) {
     auto isHere = [&](const LocalRank &local) { return local.device == device; };
     TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), addresses.semaphores.size()};
     Result<DeviceMemory> table = DeviceMemory::allocate(devices[device], KOLO_MEMORY_PRIVATE, layout.sizeBytes());
     if (!table.isOk())
       return table.status();
-    std::vector<std::byte> content(layout.sizeBytes());
-    auto base = static_cast<std::byte *>(table->data());
+    TableWriter writer = {plan, shape, addresses, layout, static_cast<std::byte *>(table->data())};
     for (size_t index = 0; index < locals.size(); ++index)
-      if (isHere(locals[index])) {
-        KoloDeviceInvocation invocation = describe(plan, index, locals[index], addresses, base, layout);
-        std::memcpy(content.data() + locals[index].position * sizeof(invocation), &invocation, sizeof(invocation));
-      }
-    auto writeRow = [&](size_t row, const std::vector<void *> &values) {
-      std::memcpy(content.data() + layout.rowOffset(row), values.data(), values.size() * sizeof(void *));
-    };
+      if (isHere(locals[index]))
+        writer.writeInvocation(index, locals[index]);
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
-      writeRow(role, addresses.buffers[role]);
-    writeRow(KOLO_NUM_BUFFER_ROLES, addresses.semaphores);
-    if (Status status = devices[device]->copy(base, content.data(), content.size()); !status.isOk())
+      writer.writeRow(role, addresses.buffers[role]);
+    writer.writeRow(KOLO_NUM_BUFFER_ROLES, addresses.semaphores);
+    if (Status status = devices[device]->copy(writer.base, writer.content.data(), writer.content.size());
+        !status.isOk())
       return status;
-    plan.tables.push_back(std::move(table).value());
+    tables->push_back(std::move(table).value());
   }
-  return {};
+  return std::shared_ptr<const DeviceTable>(std::move(tables));
 }
 
 } // namespace kolo::runtime

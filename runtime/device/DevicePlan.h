@@ -1,14 +1,18 @@
-// DevicePlan: a call that was resolved and agreed on, with all memory that its launches read, kept for repetitions.
+// DevicePlan: a call that this process has resolved, with what its launches need, kept for repetitions.
 #pragma once
 
 #include "Call.h"
 #include "CallIdentity.h"
+#include "device/DeviceHeap.h"
 #include "device/DeviceImages.h"
 #include "device/OpenDevice.h"
 #include "kolo/runtime/DeviceAbi.h"
 
+#include <array>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace kolo::runtime {
@@ -23,29 +27,46 @@ struct LocalRank {
   bool hasLaunched = false;
 };
 
-/// The counters of one program, for the ranks of this process in their order: see KoloDeviceInvocation. They start at
-/// zero.
-struct DeviceCounters {
+/// What the calls of one program have in common: the counters of KoloDeviceInvocation, which start at zero, and the
+/// failure records. Never freed before the communicator.
+struct DeviceProgram {
   struct OfRank {
-    DeviceMemory semaphores, sent, awaited;
+    DeviceMemory sent, awaited;
   };
-  std::vector<OfRank> ranks;
+  std::shared_ptr<const PluginState> plugin; // owns `info`
+  const ProgramInfo *info = nullptr;
+  HeapBlock semaphores;
+  std::vector<OfRank> ranks; // of this process
+  DeviceMemory failures;     // in host memory: [local rank][lane]
+
+  const KoloDeviceFailure *failureOf(size_t local, int lane, int numLanes) const {
+    return static_cast<const KoloDeviceFailure *>(failures.data()) + local * static_cast<size_t>(numLanes) +
+           static_cast<size_t>(lane);
+  }
 };
 
-/// Scratch memory and packet buffers of the ranks of this process. Calls share them only if they have the same program,
-/// mesh, count, element size and root. Nothing orders the accesses of two calls on different devices, except the proof
-/// that a program is right back to back with itself.
-struct DeviceScratch {
-  std::vector<DeviceMemory> ranks;
-  std::vector<DeviceMemory> packets, packetCalls; // zero at first; see KoloDeviceInvocation
+/// The tables that kernels read, by device: the invocations of its ranks, and the rows of addresses that these point
+/// to.
+using DeviceTable = std::vector<DeviceMemory>;
+
+/// Scratch memory and packet buffers. Calls share them only if they have the same program, mesh, count, element size
+/// and root. Nothing orders the accesses of two calls on different devices, except the proof that a program is right
+/// back to back with itself.
+struct DeviceShape {
+  size_t number = 0; // equal on all ranks, below mostShapes
+  HeapBlock scratch, packets;
+  HeapBlock input, output; // staging of its own, if the call must be staged in one piece that has no room elsewhere
+  std::vector<DeviceMemory> packetCalls; // by local rank; see KoloDeviceInvocation
+  bool isCaptured = false;               // a graph of this rank may use it at any time
+  // Of staged calls, by type and reduction: a table for each turn of the staging memory.
+  std::map<std::pair<int32_t, int32_t>, std::array<std::shared_ptr<const DeviceTable>, 2>> staged;
 };
 
-/// One rank's buffers. Memory that was freed and came again at the same address is in another allocation.
+/// One rank's buffers. A window has another number after it was registered again.
 struct LocatedBuffers {
   const void *input = nullptr;
   void *output = nullptr;
-  // KoloDriverRange::id, where peers in other processes map this rank's memory; else 0.
-  uint64_t inputAllocation = 0, outputAllocation = 0;
+  uint64_t inputWindow = 0, outputWindow = 0; // numbers; 0: in none
   bool operator==(const LocatedBuffers &) const = default;
 };
 
@@ -53,40 +74,53 @@ struct DevicePlan {
   DevicePlan(std::shared_ptr<const PluginState> ofPlugin, const CallArguments &arguments)
       : plugin(std::move(ofPlugin)), request(plugin->load, arguments) {}
 
+  /// Pieces of one size.
+  struct Pieces {
+    int64_t count = 0; // of each
+    std::shared_ptr<DeviceShape> shape;
+    std::array<std::shared_ptr<const DeviceTable>, 2> tables; // by turn; both are the same if the call is not staged
+  };
+
   std::shared_ptr<const PluginState> plugin;
   KeptCall request;                    // without pointers
   std::vector<LocatedBuffers> buffers; // by local rank
-  std::vector<uint64_t> numbers;       // see DeviceState::exchangeNumbers
   bool isCaptured = false;             // a graph may launch it at any time
 
-  std::vector<Call> calls;                                // by local rank
+  std::vector<Call> calls; // by local rank
+  DeviceCallKey key;
   std::vector<std::shared_ptr<const LoadedImage>> images; // by device
-  std::shared_ptr<DeviceCounters> counters;
-  std::shared_ptr<DeviceScratch> scratch;
+  std::shared_ptr<DeviceProgram> program;
   std::vector<DeviceMemory> aside; // by local rank: a copy of the input, if the program cannot run in place
 
-  // By device: the invocations of its ranks, and the tables that these point to.
-  std::vector<DeviceMemory> tables;
-  DeviceMemory failures; // in host memory: [local rank][lane]
+  bool isStaged = false; // input and output are in internal windows, piece by piece
+  bool isWhole = false;  // it must run in one piece
+  Pieces pieces, rest;   // rest: the last piece, if it is smaller
 
-  const KoloDeviceFailure &failureOf(size_t local, int lane, int numLanes) const {
-    return static_cast<const KoloDeviceFailure *>(
-        failures.data())[local * static_cast<size_t>(numLanes) + static_cast<size_t>(lane)];
-  }
   void *inputOf(size_t local) const { return aside[local].data() ? aside[local].data() : calls[local].input; }
+  int64_t numPieces() const {
+    int64_t count = calls.front().key.count;
+    return count == pieces.count ? 1 : (count + pieces.count - 1) / pieces.count;
+  }
+  /// Of piece `index`.
+  const Pieces &piecesOf(int64_t index) const {
+    return (index + 1) * pieces.count <= calls.front().key.count ? pieces : rest;
+  }
 };
 
-/// What the tables hold apart from the plan: addresses of the memory of all ranks, by rank.
-struct PlanAddresses {
+/// What a table holds apart from the plan, by rank: addresses as mapped here.
+struct TableAddresses {
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> semaphores;
   uint64_t *abort = nullptr;
   uint64_t pollLimit = 1;
   int numLanes = 1;
+  int64_t count = 0;
 };
 
-/// Writes the tables of a plan to its devices, and allocates its failure records. Blocking. OutOfMemory, DeviceError.
-Status writeTables(DevicePlan &plan, std::span<const LocalRank> locals,
-                   std::span<const std::shared_ptr<OpenDevice>> devices, const PlanAddresses &addresses);
+/// Writes a table to the devices. Blocking, but waits for no launch. OutOfMemory, DeviceError.
+Result<std::shared_ptr<const DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
+                                                      std::span<const LocalRank> locals,
+                                                      std::span<const std::shared_ptr<OpenDevice>> devices,
+                                                      const TableAddresses &addresses);
 
 } // namespace kolo::runtime

@@ -1,4 +1,5 @@
-// Device memory of calls: counters per program, scratch memory per shape of a call. Also decides when to free it.
+// Internal memory of calls: counters per program, scratch memory per shape of a call. All ranks take and give back the
+// same blocks, because what decides on that follows from what ranks must agree on.
 #include "device/DeviceState.h"
 
 #include <algorithm>
@@ -6,140 +7,209 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr size_t mostPlans = 256;
-/// Per rank. A single shape may need more, and gets it.
-constexpr size_t mostScratchBytes = size_t(1) << 30;
+/// Of the heap, as a multiple of DeviceOptions::internalBytes. A single shape may need more, and gets it.
+constexpr size_t mostHeap = 64;
+constexpr size_t blocksPerShape = 4;
 
-/// Allocates at least one word, so that the memory has its own address.
-Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, KoloMemoryKind kind, size_t sizeBytes) {
-  Result<DeviceMemory> memory = DeviceMemory::allocate(device, kind, std::max<size_t>(sizeBytes, sizeof(uint64_t)));
+Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, size_t sizeBytes) {
+  Result<DeviceMemory> memory =
+      DeviceMemory::allocate(device, KOLO_MEMORY_PRIVATE, std::max(sizeBytes, sizeof(uint64_t)));
   if (memory.isOk())
     if (Status status = device->clear(memory->data(), memory->sizeBytes()); !status.isOk())
       return status;
   return memory;
 }
 
-/// Bytes of both turns of the packet buffer.
-size_t packetMemoryBytes(const Call &call) {
-  return call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(call.key.count)) : 0;
-}
-
 } // namespace
 
-bool DeviceState::isFull(const DevicePlan &plan) const {
-  if (plans.size() >= mostPlans)
-    return true;
-  if (scratch.contains(scratchKeyOf(plan)))
-    return false;
-  size_t kept = 0;
-  for (const auto &[key, set] : scratch)
-    kept += set->ranks.front().sizeBytes() + set->packets.front().sizeBytes();
-  return kept > 0 && kept + plan.calls.front().scratchBytes + packetMemoryBytes(plan.calls.front()) > mostScratchBytes;
-}
-
-/// Called when no rank runs any of them.
-void DeviceState::freePlans() {
-  for (std::unique_ptr<DevicePlan> &plan : plans)
-    if (plan->isCaptured)
-      retired.push_back(std::move(plan));
-  plans.clear();
-  lastPlan = 0;
-  std::erase_if(scratch, [](const auto &entry) { return entry.second.use_count() == 1; });
-}
-
-DeviceState::ScratchKey DeviceState::scratchKeyOf(const DevicePlan &plan) {
+DeviceState::ShapeKey DeviceState::shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const {
   const Call &call = plan.calls.front();
-  ScratchKey key = {{plan.plugin->content, call.key.program},
-                    {},
-                    call.key.count,
-                    call.elementBytes,
-                    call.root,
-                    call.scratchBytes,
-                    packetMemoryBytes(call)};
+  ShapeKey key = {{plan.plugin->content, call.key.program}, {}, pieces.count, call.elementBytes, call.root, false};
   std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
+  size_t largest = static_cast<size_t>(std::max(call.largest.input, call.largest.output) * call.elementBytes);
+  key.hasStaging = plan.isStaged && largest * static_cast<size_t>(pieces.count) > stagedInput[0].sizeBytes;
   return key;
 }
 
-Status DeviceState::allocateFor(DevicePlan &plan) {
-  if (Status status = allocateCounters(plan); !status.isOk())
+/// The blocks that the heap does not have yet: those of the program, if it is new, and of each new shape.
+std::vector<size_t> DeviceState::sizesFor(const DevicePlan &plan) const {
+  const Call &call = plan.calls.front();
+  std::vector<size_t> sizes;
+  if (!programs.contains({plan.plugin->content, call.key.program}))
+    sizes.push_back(std::max<size_t>(static_cast<size_t>(options.lanes) *
+                                         static_cast<size_t>(call.info->numSemaphores) * static_cast<size_t>(numRanks) *
+                                         sizeof(uint64_t),
+                                     sizeof(uint64_t)));
+  for (const DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest}) {
+    ShapeKey key = shapeKeyOf(plan, *pieces);
+    if ((pieces == &plan.rest && pieces->count == 0) || shapes.contains(key))
+      continue;
+    auto stagingFor = [&](int64_t blocks) {
+      return key.hasStaging ? static_cast<size_t>(blocks * pieces->count * call.elementBytes) : 0;
+    };
+    sizes.insert(sizes.end(), {static_cast<size_t>(call.scratchBytesFor(pieces->count)),
+                               call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(pieces->count)) : 0,
+                               stagingFor(call.largest.input), stagingFor(call.largest.output)});
+  }
+  return sizes;
+}
+
+/// Gives the plan its program and its shapes. False: there is no room, and nothing has changed. OutOfMemory,
+/// DeviceError: this rank lacks memory that peers do not need.
+Result<bool> DeviceState::reserve(DevicePlan &plan) {
+  std::vector<size_t> sizes = sizesFor(plan);
+  if (shapes.size() + sizes.size() / blocksPerShape > mostShapes)
+    return false;
+  std::optional<std::vector<HeapBlock>> blocks = heap.take(sizes);
+  if (!blocks)
+    return false;
+  std::span<const HeapBlock> rest = *blocks;
+  bool isNewProgram = sizes.size() % blocksPerShape != 0;
+  if (Status status = fillProgram(plan, isNewProgram ? rest.front() : HeapBlock{}); !status.isOk())
     return status;
-  if (Status status = allocateScratch(plan); !status.isOk())
-    return status;
+  rest = rest.subspan(isNewProgram ? 1 : 0);
+  for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest}) {
+    if (pieces == &plan.rest && pieces->count == 0)
+      continue;
+    bool isNew = !shapes.contains(shapeKeyOf(plan, *pieces));
+    if (Status status = fillShape(plan, *pieces, rest); !status.isOk())
+      return status;
+    rest = rest.subspan(isNew ? blocksPerShape : 0);
+  }
   plan.aside.resize(locals.size());
   for (size_t local = 0; local < locals.size(); ++local) {
-    if (!plan.calls[local].mustCopyInput())
+    const Call &call = plan.calls[local];
+    // A staged call copies its input aside anyway, but piece by piece.
+    if (!(plan.isStaged ? call.overlap() == Overlap::Other : call.mustCopyInput()))
       continue;
     Result<DeviceMemory> memory =
-        DeviceMemory::allocate(devices[locals[local].device], KOLO_MEMORY_SHARED, plan.calls[local].inputBytes);
+        DeviceMemory::allocate(devices[locals[local].device], KOLO_MEMORY_SHARED, call.inputBytes);
     if (!memory.isOk())
       return memory.status();
     plan.aside[local] = std::move(memory).value();
   }
-  return {};
+  return true;
 }
 
-Status DeviceState::allocateCounters(DevicePlan &plan) {
-  const Call &call = plan.calls.front();
-  std::shared_ptr<DeviceCounters> &set = counters[{plan.plugin->content, call.key.program}];
-  if (!set) {
-    size_t sizeBytes = static_cast<size_t>(options.lanes) * static_cast<size_t>(call.info->numSemaphores) *
-                       static_cast<size_t>(numRanks) * sizeof(uint64_t);
-    auto made = std::make_shared<DeviceCounters>();
+Status DeviceState::fillProgram(DevicePlan &plan, HeapBlock semaphores) {
+  std::shared_ptr<DeviceProgram> &program = programs[{plan.plugin->content, plan.calls.front().key.program}];
+  if (!program) {
+    program = std::make_shared<DeviceProgram>();
+    program->plugin = plan.plugin;
+    program->info = plan.calls.front().info;
+    program->semaphores = semaphores;
+    size_t numFailures = locals.size() * static_cast<size_t>(options.lanes);
+    Result<DeviceMemory> failures =
+        DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, numFailures * sizeof(KoloDeviceFailure));
+    if (!failures.isOk())
+      return failures.status();
+    program->failures = std::move(failures).value();
     for (const LocalRank &local : locals) {
-      DeviceCounters::OfRank &own = made->ranks.emplace_back();
-      for (auto [memory, kind] :
-           {std::pair(&own.semaphores, KOLO_MEMORY_SHARED), std::pair(&own.sent, KOLO_MEMORY_PRIVATE),
-            std::pair(&own.awaited, KOLO_MEMORY_PRIVATE)}) {
-        Result<DeviceMemory> cleared = allocateCleared(devices[local.device], kind, sizeBytes);
+      DeviceProgram::OfRank &own = program->ranks.emplace_back();
+      for (DeviceMemory *memory : {&own.sent, &own.awaited}) {
+        Result<DeviceMemory> cleared = allocateCleared(devices[local.device], semaphores.sizeBytes);
         if (!cleared.isOk())
           return cleared.status();
         *memory = std::move(cleared).value();
       }
     }
-    set = std::move(made);
   }
-  plan.counters = set;
+  plan.program = program;
   return {};
 }
 
-Status DeviceState::fillScratch(const Call &call, DeviceScratch &set) const {
-  for (const LocalRank &local : locals) {
-    const std::shared_ptr<OpenDevice> &device = devices[local.device];
-    DeviceMemory &own = set.ranks.emplace_back(), &packets = set.packets.emplace_back(),
-                 &calls = set.packetCalls.emplace_back();
-    auto reserve = [](DeviceMemory &memory, Result<DeviceMemory> allocated) {
-      if (!allocated.isOk())
-        return allocated.status();
-      memory = std::move(allocated).value();
-      return Status();
+/// `blocks` begins with those of the shape, if it is new.
+Status DeviceState::fillShape(const DevicePlan &plan, DevicePlan::Pieces &pieces, std::span<const HeapBlock> blocks) {
+  std::shared_ptr<DeviceShape> &shape = shapes[shapeKeyOf(plan, pieces)];
+  if (!shape) {
+    auto isTaken = [&](size_t number) {
+      return std::ranges::any_of(shapes,
+                                 [&](const auto &entry) { return entry.second && entry.second->number == number; });
     };
-    if (call.scratchBytes)
-      if (Status status = reserve(own, DeviceMemory::allocate(device, KOLO_MEMORY_SHARED, call.scratchBytes));
-          !status.isOk())
-        return status;
-    if (!call.hasPackets)
-      continue;
-    if (Status status = reserve(packets, allocateCleared(device, KOLO_MEMORY_SHARED, packetMemoryBytes(call)));
-        !status.isOk())
-      return status;
-    size_t counterBytes = static_cast<size_t>(options.lanes) * sizeof(uint64_t);
-    if (Status status = reserve(calls, allocateCleared(device, KOLO_MEMORY_PRIVATE, counterBytes)); !status.isOk())
-      return status;
+    auto made = std::make_shared<DeviceShape>();
+    for (made->number = shapes.size() - 1; isTaken(made->number); made->number = (made->number + 1) % mostShapes)
+      ;
+    made->scratch = blocks[0], made->packets = blocks[1], made->input = blocks[2], made->output = blocks[3];
+    for (const LocalRank &local : locals) {
+      DeviceMemory &calls = made->packetCalls.emplace_back();
+      if (!plan.calls.front().hasPackets)
+        continue;
+      Result<DeviceMemory> cleared =
+          allocateCleared(devices[local.device], static_cast<size_t>(options.lanes) * sizeof(uint64_t));
+      if (!cleared.isOk())
+        return cleared.status();
+      calls = std::move(cleared).value();
+    }
+    shape = std::move(made);
   }
+  pieces.shape = shape;
   return {};
 }
 
-Status DeviceState::allocateScratch(DevicePlan &plan) {
-  std::shared_ptr<DeviceScratch> &set = scratch[scratchKeyOf(plan)];
-  if (!set) {
-    auto made = std::make_shared<DeviceScratch>();
-    if (Status status = fillScratch(plan.calls.front(), *made); !status.isOk()) {
-      scratch.erase(scratchKeyOf(plan));
+/// Whether memory of shapes must be freed before the heap grows. `numBlocks`: that a new plan needs.
+bool DeviceState::isFull(size_t sizeBytes, size_t numBlocks) const {
+  if (shapes.size() + numBlocks / blocksPerShape > mostShapes)
+    return true;
+  return !shapes.empty() && heap.sizeBytes() + sizeBytes > mostHeap * options.internalBytes;
+}
+
+/// Frees the memory of all shapes that no graph uses. Collective.
+Status DeviceState::drain() {
+  Status own = waitForLaunches();
+  if (!own.isOk())
+    return own;
+  std::bitset<mostShapes> kept;
+  for (const auto &[key, shape] : shapes)
+    kept[shape->number] = shape->isCaptured;
+  if (meeting) {
+    DeviceRecord &record = meeting->next();
+    record.purpose = DevicePurpose::Drain;
+    record.captured = kept;
+    if (Status status = exchange(record, {}); !status.isOk())
       return status;
-    }
-    set = std::move(made);
+    for (int peer = 0; peer < numRanks; ++peer)
+      kept |= meeting->heard(peer).captured;
   }
-  plan.scratch = set;
+  own = freePlans();
+  if (own.isOk())
+    own = freeShapes(kept);
+  if (!meeting)
+    return own;
+  DeviceRecord &record = meeting->next();
+  record.purpose = DevicePurpose::Drain;
+  return exchange(record, own);
+}
+
+/// Frees the plans that no graph uses. Waits for all launches outside of graphs.
+Status DeviceState::freePlans() {
+  if (Status status = waitForLaunches(); !status.isOk())
+    return status;
+  for (std::unique_ptr<DevicePlan> &plan : plans)
+    if (plan->isCaptured)
+      retired.push_back(std::move(plan));
+  plans.clear();
+  lastPlan = 0;
+  return {};
+}
+
+/// Clears the memory that it frees, because packet buffers start zeroed.
+Status DeviceState::freeShapes(const std::bitset<mostShapes> &kept) {
+  for (auto entry = shapes.begin(); entry != shapes.end();) {
+    const DeviceShape &shape = *entry->second;
+    if (kept[shape.number]) {
+      ++entry;
+      continue;
+    }
+    for (const HeapBlock *block : {&shape.scratch, &shape.packets, &shape.input, &shape.output}) {
+      for (const LocalRank &local : locals)
+        if (block->sizeBytes)
+          if (Status status = devices[local.device]->clear(heap.at(*block, local.rank), block->sizeBytes);
+              !status.isOk())
+            return status;
+      heap.giveBack(*block);
+    }
+    entry = shapes.erase(entry);
+  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 // DeviceState: the implementation of DeviceCommunicator.
 #pragma once
 
+#include "device/DeviceHeap.h"
 #include "device/DeviceMeeting.h"
 #include "device/DevicePeers.h"
 #include "device/DevicePlan.h"
@@ -22,6 +23,12 @@ struct DeviceBufferState {
   DeviceMemory memory;
 };
 
+/// A call between its preparation and its launch.
+struct PreparedCall {
+  DevicePlan *plan = nullptr;
+  std::unique_ptr<DevicePlan> fresh; // not complete yet: internal memory has no room for it
+};
+
 class DeviceState {
 public:
   /// In DeviceJoin.cpp; see DeviceCommunicator.
@@ -34,59 +41,100 @@ public:
   /// Null when the rank is not one of ranks().
   std::shared_ptr<OpenDevice> deviceOf(int rank) const;
 
+  Status registerWindow(std::span<void *const> memory, size_t sizeBytes);
+  Status deregisterWindow(std::span<void *const> memory);
   Status run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
              std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams);
   Status query();
   Status synchronize();
 
+  /// The three steps of `run`. Only the second one meets peers; it is called where `prepare` left a `fresh` plan.
+  Result<PreparedCall> prepare(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
+                               std::span<const RankBuffers> buffers);
+  Status makeRoom(PreparedCall &call);
+  Status start(DevicePlan &plan, std::span<const StreamHandle> streams);
+
 private:
-  using CounterKey = std::pair<PluginContent, int32_t>; // and the program's number in the plugin
-  struct ScratchKey {
-    CounterKey program;
+  using ProgramKey = std::pair<PluginContent, int32_t>; // and the program's number in the plugin
+  struct ShapeKey {
+    ProgramKey program;
     std::array<int64_t, KOLO_MAX_MESH_DIMS> mesh;
     int64_t count, elementBytes, root;
-    size_t scratchBytes, packetBytes;
-    auto operator<=>(const ScratchKey &) const = default;
+    bool hasStaging;
+    auto operator<=>(const ShapeKey &) const = default;
+  };
+  /// Memory that the user registered.
+  struct Window {
+    uint64_t number;
+    MappedWindow mapped;
+    size_t sizeBytes() const { return mapped.sizeBytes; }
   };
 
   DeviceState(const DeviceOptions &chosen, int size) : options(chosen), numRanks(size) {}
   Status open(std::span<const int> ordinals, std::span<const int> ownRanks);
   Status agreeOnOptions();
+  Status makeStaging();
 
-  // DeviceRun.cpp: finds the plan of a call.
-  Status checkSpans(std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) const;
-  void locateBuffers(std::span<const RankBuffers> buffers);
-  uint64_t numberOf(const CallIdentity &call);
-  Status exchangeNumbers(uint64_t own);
-  DevicePlan *findPlan();
-
-  // DeviceEntry.cpp: agrees on a new call.
-  Result<DevicePlan *> agree(std::unique_ptr<DevicePlan> plan);
+  // DeviceWindows.cpp: memory that all ranks map.
   Status exchange(DeviceRecord &record, const Status &own);
-  Status announce(const DevicePlan &plan, const Status &own, bool &mustDrain);
-  Status drain();
-  Result<DeviceRecord> describe(const DevicePlan &plan) const;
-  Result<PlanAddresses> resolve(const DevicePlan &plan);
-  void *memoryOf(const DevicePlan &plan, size_t local, size_t role) const;
+  Result<MappedWindow> mapAll(DeviceRecord &record, std::span<void *const> memory, Status own);
+  Result<MappedWindow> resolveAll(size_t sizeBytes);
+  Status growHeap(size_t sizeBytes);
+  Status checkWindow(std::span<void *const> memory, size_t sizeBytes) const;
+  uint64_t windowAt(const void *address) const;
+  const Window *findWindow(uint64_t number) const;
+  DevicePlace placeOf(uint64_t window, const void *address) const;
 
-  // DeviceChecks.cpp and DeviceResources.cpp: this process's own part of that.
+  // DeviceRun.cpp: finds the plan of a call, or makes it.
+  Status checkSpans(std::span<const RankBuffers> buffers, size_t numStreams) const;
+  void locateBuffers(std::span<const RankBuffers> buffers);
+  DevicePlan *findPlan(const CallIdentity &call);
+  Result<PreparedCall> prepareNew(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments);
+  Status announce(const DevicePlan &plan, const Status &refusal);
+  Result<DevicePlan *> complete(std::unique_ptr<DevicePlan> plan);
+
+  // DeviceChecks.cpp: what this process checks by itself.
   Status check(DevicePlan &plan) const;
   Status checkRank(DevicePlan &plan, size_t local) const;
-  Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name) const;
+  Status checkBuffers(const DevicePlan &plan) const;
+  Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name,
+                     bool havePeersAccess) const;
   Status checkLL128(const DevicePlan &plan, size_t device) const;
   Status checkResidency(const DevicePlan &plan, size_t device) const;
-  bool isFull(const DevicePlan &plan) const;
-  void freePlans();
-  Status allocateFor(DevicePlan &plan);
-  Status allocateCounters(DevicePlan &plan);
-  Status fillScratch(const Call &call, DeviceScratch &set) const;
-  Status allocateScratch(DevicePlan &plan);
-  static ScratchKey scratchKeyOf(const DevicePlan &plan);
+
+  // DevicePlaces.cpp: where the buffers of a call are, for all ranks, and how it is cut into pieces.
+  MemoryKind memoryFor(const CallArguments &arguments) const;
+  Status placeBuffers(DevicePlan &plan) const;
+  Status placeInWindows(DevicePlan &plan) const;
+  void cutIntoPieces(DevicePlan &plan) const;
+  TableAddresses addressesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn) const;
+  void *bufferOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn, size_t role, int rank) const;
+  Status writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces);
+
+  // DeviceResources.cpp: internal memory of calls.
+  std::vector<size_t> sizesFor(const DevicePlan &plan) const;
+  Result<bool> reserve(DevicePlan &plan);
+  Status fillProgram(DevicePlan &plan, HeapBlock semaphores);
+  Status fillShape(const DevicePlan &plan, DevicePlan::Pieces &pieces, std::span<const HeapBlock> blocks);
+  ShapeKey shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const;
+  bool isFull(size_t sizeBytes, size_t numShapes) const;
+  Status drain();
+  Status freePlans();
+  Status freeShapes(const std::bitset<mostShapes> &kept);
 
   // DeviceLaunch.cpp.
   Status launch(DevicePlan &plan, std::span<const StreamHandle> streams);
-  Status launchGroup(DevicePlan &plan, std::span<LocalRank *const> group, StreamHandle stream);
+  Status launchDirect(DevicePlan &plan, std::span<LocalRank *const> group, StreamHandle stream);
+  Status launchStaged(DevicePlan &plan, StreamHandle stream);
+  Status launchPiece(const DevicePlan &plan, int64_t index, StreamHandle stream, bool isOverlapped);
+  Status launchKernel(const DevicePlan &plan, const DeviceTable &table, std::span<LocalRank *const> group,
+                      StreamHandle stream) const;
+  Status copyPiece(const DevicePlan &plan, int64_t index, bool isInput, StreamHandle stream) const;
   Status copyAside(const DevicePlan &plan, size_t local, StreamHandle stream) const;
+  Status orderAfterEarlier(std::span<LocalRank *const> group, StreamHandle stream) const;
+  Status noteLaunch(std::span<LocalRank *const> group, StreamHandle stream);
+  Result<bool> isCapturing(const OpenDevice &device, StreamHandle stream) const;
+  void noteCapture(DevicePlan &plan);
 
   // DeviceWatch.cpp.
   bool isAborted() const;
@@ -96,6 +144,13 @@ private:
   std::optional<int> lostPeer() const;
   Status fail(Status cause);
   Status failureOnDevice(const Status &otherwise) const;
+
+  /// What runs pieces of a staged call side by side: streams for the copies, and events by turn.
+  struct SideStreams {
+    void *in = nullptr, *out = nullptr;
+    DeviceEvent begun, copiedIn[2], ran[2], copiedOut[2];
+  };
+  Status openSideStreams();
 
   DeviceOptions options;
   int numRanks;
@@ -107,15 +162,18 @@ private:
   std::optional<DeviceMeeting> meeting; // if not all ranks are here
   std::optional<DevicePeers> peers;     // likewise
   DeviceMemory abortFlag;               // one word in host memory
-  std::map<CounterKey, std::shared_ptr<DeviceCounters>> counters;
-  std::map<ScratchKey, std::shared_ptr<DeviceScratch>> scratch;
+
+  DeviceHeap heap;
+  HeapBlock stagedInput[2], stagedOutput[2]; // by turn; empty where all ranks are here
+  SideStreams side;
+  std::map<uintptr_t, Window> windows; // by this process's first address
+  uint64_t numWindows = 0;             // ever registered
+  std::map<ProgramKey, std::shared_ptr<DeviceProgram>> programs;
+  std::map<ShapeKey, std::shared_ptr<DeviceShape>> shapes;
   std::vector<std::unique_ptr<DevicePlan>> plans;
   std::vector<std::unique_ptr<DevicePlan>> retired; // no call finds them, but graphs launch them
   size_t lastPlan = 0;
-  uint64_t lastNumber = 0;
-  // Of the call in progress. Members, so that a repeated call allocates nothing for them.
-  std::vector<LocatedBuffers> called; // by local rank
-  std::vector<uint64_t> numbers;      // by rank; of this process alone where all ranks are here
+  std::vector<LocatedBuffers> called; // by local rank: of the call in progress. A member, to allocate it once
   std::optional<Status> failure;      // why the communicator was aborted
 };
 

@@ -61,20 +61,18 @@ Status DeviceState::query() {
 /// any it returns `otherwise`.
 Status DeviceState::failureOnDevice(const Status &otherwise) const {
   const KoloDeviceFailure *found = nullptr;
-  const DevicePlan *of = nullptr;
+  const DeviceProgram *of = nullptr;
   size_t rank = 0;
   int lane = 0;
-  for (const auto *list : {&plans, &retired})
-    for (const std::unique_ptr<DevicePlan> &plan : *list)
-      for (size_t local = 0; local < locals.size(); ++local)
-        for (int number = 0; number < options.lanes; ++number) {
-          const KoloDeviceFailure &noted = plan->failureOf(local, number, options.lanes);
-          uint64_t code = codeOf(noted);
-          if (code == KOLO_DEVICE_OK ||
-              (found && (code != KOLO_DEVICE_TIMEOUT || codeOf(*found) == KOLO_DEVICE_TIMEOUT)))
-            continue;
-          found = &noted, of = plan.get(), rank = local, lane = number;
-        }
+  for (const auto &[key, program] : programs)
+    for (size_t local = 0; program->failures.data() && local < locals.size(); ++local)
+      for (int number = 0; number < options.lanes; ++number) {
+        const KoloDeviceFailure *noted = program->failureOf(local, number, options.lanes);
+        uint64_t code = codeOf(*noted);
+        if (code == KOLO_DEVICE_OK || (found && (code != KOLO_DEVICE_TIMEOUT || codeOf(*found) == KOLO_DEVICE_TIMEOUT)))
+          continue;
+        found = noted, of = program.get(), rank = local, lane = number;
+      }
   if (!found)
     return otherwise;
   bool isLost = otherwise.code() == StatusCode::PeerLost;
@@ -83,10 +81,10 @@ Status DeviceState::failureOnDevice(const Status &otherwise) const {
   if (found->peer == KOLO_DEVICE_PACKETS)
     return rankError(otherwise.code(), culprit, "rank {} waited for packets on device {} (lane {}; {}): {}",
                      locals[rank].rank, devices[locals[rank].device]->ordinal(), lane,
-                     describeStatement(*of->calls.front().info, found->statement), end);
+                     describeStatement(*of->info, found->statement), end);
   return rankError(otherwise.code(), culprit, "rank {} waited for rank {} on device {} (semaphore {}, lane {}; {}): {}",
                    locals[rank].rank, found->peer, devices[locals[rank].device]->ordinal(), found->semaphore, lane,
-                   describeStatement(*of->calls.front().info, found->statement), end);
+                   describeStatement(*of->info, found->statement), end);
 }
 
 Result<bool> DeviceState::areLaunchesDone() const {
@@ -155,11 +153,14 @@ DeviceState::~DeviceState() {
   if (failure)
     abortLaunches();
   bool isWell = waitForLaunches().isOk() && !failure;
+  for (void *stream : {side.in, side.out})
+    if (stream)
+      (void)devices.front()->driver().destroyStream(devices.front()->ordinal(), stream);
   if (!meeting)
     return;
   // Peers unmap this rank's memory before this rank frees it, and the other way round.
-  if (peers)
-    peers->closeAll();
+  heap.unmapPeers();
+  windows.clear();
   meeting->leave(isWell);
 }
 

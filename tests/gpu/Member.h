@@ -37,6 +37,7 @@ public:
   }
 
   Status finish() { return communicator.synchronize(); }
+  Status query() { return communicator.query(); }
 
   std::string check() const {
     Bytes found(call.outputBytes());

@@ -1,75 +1,10 @@
 // One rank per process or per thread: each maps memory of its peers, and notices peers that die or do not call.
-#include "device/Support.h"
+#include "device/Member.h"
 
 #include <csignal>
 #include <thread>
 
 using namespace kolo::test;
-
-namespace {
-
-constexpr int numRanks = 3;
-
-/// A rank that knows its communicator, its buffers and its stream.
-struct Member {
-  Member(Communicator &host, const Job &job, const DeviceOptions &options = {.lanes = 2},
-         DeviceMemoryKind kind = DeviceMemoryKind::Plain)
-      : job(job), communicator(make(std::move(host), options)),
-        rank(communicator, communicator.ranks().front(), job, kind),
-        stream(std::move(*communicator.createStream(communicator.ranks().front()))) {}
-
-  static DeviceCommunicator make(Communicator host, const DeviceOptions &options) {
-    int device = host.rank() % 2;
-    auto made = DeviceCommunicator::create(std::move(host), device, options);
-    if (!made.isOk())
-      throw std::runtime_error(made.status().message());
-    return std::move(made).value();
-  }
-  Status start() {
-    CallArguments arguments = job.arguments();
-    arguments.input = rank.buffers().input;
-    arguments.output = rank.buffers().output;
-    return communicator.run(plugin, arguments, stream.handle());
-  }
-  std::string run(int numCalls) {
-    for (int turn = 0; turn < numCalls; ++turn) {
-      rank.fill(turn);
-      if (Status status = start(); !status.isOk())
-        return status.message();
-      if (Status status = communicator.synchronize(); !status.isOk())
-        return status.message();
-      if (std::string wrong = rank.check(turn); !wrong.empty())
-        return "call " + std::to_string(turn) + ": " + wrong;
-    }
-    return "";
-  }
-
-  Job job;
-  Plugin plugin = devicePlugin();
-  DeviceCommunicator communicator;
-  Rank rank;
-  DeviceStream stream;
-};
-
-Job jobOf(const char *program, int64_t count = 1000) { return {program, count, numRanks}; }
-
-/// What a body that throws says.
-RankBody guardedBody(const RankBody &body) {
-  return [body](Communicator &host) -> std::string {
-    try {
-      return body(host);
-    } catch (const std::exception &problem) {
-      return problem.what();
-    }
-  };
-}
-
-std::string inAll(Launch kind, const RankBody &body, int timeoutMs = 10000) {
-  (void)devicePlugin();
-  return runRanks(kind, numRanks, {.timeoutMs = timeoutMs}, guardedBody(body));
-}
-
-} // namespace
 
 class DeviceLaunches : public testing::TestWithParam<Launch> {};
 
@@ -128,31 +63,43 @@ TEST_P(DeviceLaunches, CallsWithSkewNeedNoWaitingBetweenThem) {
             "");
 }
 
-TEST_P(DeviceLaunches, ADisagreementIsToldToAllAndTheCommunicatorStaysUsable) {
+TEST_P(DeviceLaunches, ADisagreementEndsTheCallOnAllRanks) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("ringAllGather"));
-                    int rank = member.communicator.ranks().front();
-                    member.job.count = rank == 1 ? 7 : 8;
-                    std::string wrong = expectStatus(member.start(), StatusCode::Mismatch,
-                                                     {"ranks disagree on count", "rank 1 with 7"});
-                    member.job.count = 1000;
-                    return wrong + member.run(2);
+                    member.job.count = member.communicator.ranks().front() == 1 ? 7 : 8;
+                    return expectStatus(member.finish(), StatusCode::Mismatch, {"ranks disagree on count", "rank 1"}) +
+                           expectStatus(member.start(), StatusCode::Aborted, {"ranks disagree on count"});
                   }),
             "");
 }
 
-TEST_P(DeviceLaunches, ACollectiveThatOneRankAloneAsksForIsToldToAll) {
+TEST_P(DeviceLaunches, ACollectiveThatOneRankAloneAsksForEndsTheCallOnAllRanks) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("ringAllGather"));
-                    std::string wrong = member.run(1);
-                    if (member.communicator.ranks().front() == 1)
+                    bool isWrong = member.communicator.ranks().front() == 1;
+                    if (isWrong)
                       member.job.collective = kolo::runtime::CollectiveKind::AllReduce;
-                    wrong += expectStatus(member.start(), StatusCode::InvalidArgument,
-                                          {"program 'ringAllGather' is no all_reduce"});
-                    member.job.collective = {};
-                    return wrong + member.run(2);
+                    return expectStatus(member.finish(), StatusCode::InvalidArgument,
+                                        {isWrong ? "" : "rank 1: ", "program 'ringAllGather' is no all_reduce"});
+                  }),
+            "");
+}
+
+TEST_P(DeviceLaunches, ACallThatAllRanksRefuseLeavesTheCommunicatorUsable) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"));
+                    std::string wrong;
+                    for (int turn = 0; turn < 3; ++turn) {
+                      member.job.collective = kolo::runtime::CollectiveKind::AllReduce;
+                      wrong += expectStatus(member.start(), StatusCode::InvalidArgument,
+                                            {"program 'ringAllGather' is no all_reduce"});
+                      member.job.collective = {};
+                      wrong += member.run(2);
+                    }
+                    return wrong;
                   }),
             "");
 }
@@ -186,7 +133,7 @@ TEST_P(DeviceLaunches, APluginThatOneRankLoadsAgainIsTheSameProgramToAll) {
             "");
 }
 
-TEST_P(DeviceLaunches, ARefusalOnOneRankIsToldToAll) {
+TEST_P(DeviceLaunches, ARefusalOnOneRankEndsTheCallOnAllRanks) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
                     Member member(host, jobOf("ringAllGather"));
@@ -195,9 +142,10 @@ TEST_P(DeviceLaunches, ARefusalOnOneRankIsToldToAll) {
                     arguments.input = rank == 2 ? &rank : member.rank.buffers().input;
                     arguments.output = member.rank.buffers().output;
                     Status status = member.communicator.run(devicePlugin(), arguments, member.stream.handle());
+                    if (status.isOk())
+                      status = member.communicator.synchronize();
                     std::string who = rank == 2 ? "input" : "rank 2: input";
-                    return expectStatus(status, StatusCode::InvalidArgument, {who, "is not memory of device"}) +
-                           member.run(1);
+                    return expectStatus(status, StatusCode::InvalidArgument, {who, "is not memory of device"});
                   }),
             "");
 }
@@ -226,17 +174,14 @@ TEST_P(DeviceLaunches, AKernelThatWaitsInVainEndsItForAll) {
 }
 
 TEST_P(DeviceLaunches, ARankThatDoesNotCallIsMissed) {
-  std::string said = inAll(
-      GetParam(),
-      [&](Communicator &host) -> std::string {
-        Member member(host, jobOf("ringAllGather"));
-        if (member.communicator.ranks().front() == 1)
-          std::this_thread::sleep_for(std::chrono::milliseconds(600));
-        else
-          return expectStatus(member.start(), StatusCode::Timeout, {"for rank 1"});
-        return "";
-      },
-      200);
+  std::string said = inAll(GetParam(), [&](Communicator &host) -> std::string {
+    Member member(host, jobOf("ringAllGather"), {.lanes = 2, .timeoutMs = 100});
+    if (member.communicator.ranks().front() != 1) // the others wait for each other too
+      return expectStatus(member.finish(), StatusCode::Timeout, {"ring.cpp:", "timed out"});
+    while (member.communicator.query().isOk())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return "";
+  });
   EXPECT_EQ(said, "");
 }
 

@@ -30,6 +30,8 @@ void *driverFunction(const char *symbol) {
 
 int64_t liveHandles() { return driverFunction<int64_t()>("standInLive")(); }
 int64_t moduleLoads() { return driverFunction<int64_t()>("standInModuleLoads")(); }
+int64_t numLaunches() { return driverFunction<int64_t()>("standInLaunches")(); }
+int64_t numCopies() { return driverFunction<int64_t()>("standInCopies")(); }
 
 const Plugin &devicePlugin() {
   static const auto plugin = Plugin::load(KOLO_TEST_DEVICE_PLUGIN);

@@ -29,9 +29,11 @@ using runtime::StreamHandle;
 /// The plugin whose kernels the stand-in driver runs.
 const Plugin &devicePlugin();
 
-/// Of the stand-in driver: things alive, and modules ever loaded.
+/// Of the stand-in driver: things alive; modules ever loaded, launches and copies ever queued.
 int64_t liveHandles();
 int64_t moduleLoads();
+int64_t numLaunches();
+int64_t numCopies();
 /// A function of the driver that the tests run on.
 void *driverFunction(const char *symbol);
 template <class Function> Function *driverFunction(const char *symbol) {

@@ -37,6 +37,9 @@ struct DeviceOptions {
   int lanes = 8;         // blocks per rank; the same on every rank
   int threads = 512;     // of a block: a multiple of 64, at most KOLO_DEVICE_MAX_THREADS
   int timeoutMs = 30000; // a kernel waits at least so long for a peer, and a few times as long at most
+  // Of every rank, at first: half of it stages buffers that lie in no window. The runtime adds more when a call needs
+  // it. At least 64 KiB; the same on every rank. Not used in advance where all ranks are in this process.
+  size_t internalBytes = size_t(16) << 20;
 };
 
 /// The buffers of one rank, as in CallArguments.
@@ -99,11 +102,22 @@ private:
   std::unique_ptr<State> state;
 };
 
+class DeviceCommunicator;
+
+/// One call of a group, by a communicator that runs one rank. The buffers are those in `arguments`.
+struct DeviceCall {
+  DeviceCommunicator *communicator = nullptr;
+  const Plugin *plugin = nullptr;
+  CallArguments arguments;
+  StreamHandle stream = nullptr;
+};
+
 /// Runs collectives on devices. Its ranks are either all ranks, in this process and called together, or one rank of a
 /// Communicator. Movable, not copyable; one thread uses it at a time.
 ///
-/// Timeout or PeerLost on any rank aborts the communicator: later calls return Aborted with that cause. After every
-/// other error it stays usable.
+/// Timeout, PeerLost or Mismatch on any rank aborts the communicator: later calls return Aborted with that cause. So
+/// does an error that some ranks of a call have and others have not, unless the calls that meet have that error on all
+/// ranks. After every other error it stays usable.
 class KOLO_RUNTIME_API DeviceCommunicator {
 public:
   /// All ranks are in this process, rank i on devices[i]. Ranks may share a device. InvalidArgument: a number is out of
@@ -131,26 +145,51 @@ public:
   /// Makes a stream of the device of `rank`. InvalidArgument: `rank` is not one of ranks(). DeviceError.
   Result<DeviceStream> createStream(int rank);
 
+  /// Makes memory of every rank a window: peers then access it directly. `memory` has one address for each of ranks(),
+  /// and sizeBytes is the same on all ranks. Collective, blocking. The memory must stay until the window is
+  /// deregistered or the communicator is destroyed. Windows must not overlap. On a failure no rank has the window.
+  ///   InvalidArgument  it is no memory of the rank's device, too small, or overlaps a window; sizeBytes is 0
+  ///   Mismatch         ranks disagree on the size, or do something else; this aborts nothing
+  ///   OutOfMemory, DeviceError, Timeout, PeerLost, Aborted
+  Status registerWindow(std::span<void *const> memory, size_t sizeBytes);
+  /// Ends a window that begins at these addresses. Waits for all launches. Collective, blocking. InvalidArgument: no
+  /// window begins there. Mismatch: ranks name different windows. Further errors as for registerWindow.
+  Status deregisterWindow(std::span<void *const> memory);
+
   /// Starts one collective. `buffers` and `streams` have one entry for each of ranks(), in that order; the buffers in
   /// `arguments` are ignored. Ranks that share a device and a stream run in one launch. The device must hold all blocks
   /// of all its ranks at once.
   ///
-  /// Returns when the launch is queued. Ranks in several threads or processes meet on the host in every call. A call
-  /// whose arguments and buffers were seen before allocates nothing and waits for no device; any other may do both.
+  /// Returns when the launch is queued, which may be long before the peers call. All ranks call with the same plugin
+  /// and arguments, in the same order. Where ranks are in several communicators, a buffer that peers access is either
+  /// in windows on all ranks, at one offset, or in a window on none; only a call in place has one of its buffers at
+  /// another offset, as the collective defines it. If a buffer is in no window, the call runs in internal memory.
+  ///
+  /// A call whose arguments and buffers were seen before allocates nothing and waits for nothing. Another one may
+  /// allocate memory. If it needs more internal memory than there is, it waits on the host until all ranks call it. A
+  /// thread with several communicators must use `runGroup`, therefore.
   ///
   /// Calls of one communicator run in the order in which they were started, across streams too. A call may be captured
-  /// into a graph. Launches of that graph must not overlap with each other or with other calls of this communicator.
+  /// into a graph, by all ranks. Launches of that graph must not overlap with each other or with other calls of this
+  /// communicator.
   ///
   ///   InvalidArgument  a buffer is null, too small, or no memory of the rank's device; or the blocks do not fit
   ///   UnsupportedMesh  as for Communicator::run
   ///   BadPlugin        the plugin has no image for the device, or no code for the type and reduction
-  ///   Mismatch         ranks disagree; the message says on what
+  ///   Mismatch         ranks disagree; the message says on what. Ranks that call earlier return Ok and learn of it by
+  ///                    query, synchronize or their next call
   ///   OutOfMemory, DeviceError
   ///   Timeout, PeerLost, Aborted  this call or an earlier one failed
   Status run(const Plugin &plugin, const CallArguments &arguments, std::span<const RankBuffers> buffers,
              std::span<const StreamHandle> streams);
   /// The same for a communicator that runs one rank, with the buffers in `arguments`.
   Status run(const Plugin &plugin, const CallArguments &arguments, StreamHandle stream);
+
+  /// Starts calls of several communicators of this process, as NCCL does between ncclGroupStart and ncclGroupEnd. Calls
+  /// of one communicator keep their order. Whatever needs peers happens for all communicators at once, so one thread
+  /// may run several ranks. Returns the first error; the other communicators' calls are started nevertheless.
+  /// InvalidArgument: a communicator is null or runs several ranks. Further errors as for `run`.
+  static Status runGroup(std::span<const DeviceCall> calls);
 
   /// Reports whether a wait on a device has failed so far. Never blocks. Timeout, PeerLost, Aborted.
   Status query();

@@ -29,6 +29,7 @@ std::atomic<int64_t> numModuleLoads = 0;
 namespace {
 
 constexpr int maxThreads = 512;
+std::atomic<int64_t> numLaunches = 0;
 
 /// Room for blocks on one device.
 class Room {
@@ -112,6 +113,7 @@ CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (
   if (!findAllocation(reinterpret_cast<CUdeviceptr>(argument), &base, &found) || found.device != stream->device)
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   Launch what = {function->run, argument, grid[0], grid[1], block[0], stream->device, isTogether};
+  ++numLaunches;
   enqueue(*stream, [what] { perform(what); });
   return CUDA_SUCCESS;
 }
@@ -194,4 +196,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gridX, unsi
                                    CUstream stream, void **arguments) {
   return launch(function, {gridX, gridY, gridZ}, {blockX, blockY, blockZ}, stream, arguments, true);
 }
+
+/// For tests: launches that were queued.
+int64_t standInLaunches() { return numLaunches; }
 }

@@ -1,7 +1,8 @@
 // A stand-in for the CUDA driver: the functions that libkolo_cuda uses, on memory and threads of the host, for tests
 // where there is no GPU. It is stricter than the real one: what that one may let pass is an error here. Devices are
 // made up by the environment: KOLO_STANDIN_DEVICES (2), KOLO_STANDIN_ARCHITECTURE (90), KOLO_STANDIN_RESIDENT (64:
-// blocks per device), KOLO_STANDIN_NVLINK (1: between all of them).
+// blocks per device), KOLO_STANDIN_NVLINK (1: between all of them). With KOLO_STANDIN_LATE_US (0), each task of a
+// stream begins up to so many microseconds late, at random by KOLO_STANDIN_SEED (1), process and stream.
 #pragma once
 
 #include <cuda.h>
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -99,6 +101,7 @@ private:
   std::condition_variable changed;
   std::deque<kolo::standin::Task> tasks;
   bool isBusy = false, hasEnded = false;
+  std::minstd_rand random;
   std::thread worker;
 };
 

@@ -1,9 +1,26 @@
 // Streams, events, copies and captures of the stand-in driver.
 #include "StandIn.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
-CUstream_st::CUstream_st(int number) : device(number), worker([this] { work(); }) {}
+namespace {
+
+std::atomic<unsigned> numStreams = 0;
+
+/// What a busy device does: it begins late, and streams do not keep step.
+void beLate(std::minstd_rand &random) {
+  if (int most = kolo::standin::setting("KOLO_STANDIN_LATE_US", 0))
+    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution<int>(0, most)(random)));
+}
+
+} // namespace
+
+CUstream_st::CUstream_st(int number)
+    : device(number), random(static_cast<unsigned>(kolo::standin::setting("KOLO_STANDIN_SEED", 1)) * 1000003u +
+                             static_cast<unsigned>(getpid()) * 101u + ++numStreams),
+      worker([this] { work(); }) {}
 
 CUstream_st::~CUstream_st() {
   {
@@ -35,6 +52,7 @@ void CUstream_st::work() {
     tasks.pop_front();
     isBusy = true;
     lock.unlock();
+    beLate(random);
     task();
     lock.lock();
     isBusy = false;
@@ -45,15 +63,17 @@ void CUstream_st::work() {
 namespace kolo::standin {
 namespace {
 
+std::atomic<int64_t> numCopies = 0;
 thread_local CUstreamCaptureMode threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 std::atomic<int> numGlobalCaptures = 0;
+thread_local int numOwnCaptures = 0; // that forbid calls of this thread alone
 
 } // namespace
 
 CUresult checkUnsafe() {
   if (CUresult refused = checkContext())
     return refused;
-  bool isForbidden = threadMode != CU_STREAM_CAPTURE_MODE_RELAXED && numGlobalCaptures > 0;
+  bool isForbidden = threadMode != CU_STREAM_CAPTURE_MODE_RELAXED && (numGlobalCaptures > 0 || numOwnCaptures > 0);
   return isForbidden ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
@@ -125,6 +145,7 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   handle->capture = std::make_unique<CUgraph_st>();
   handle->captureMode = mode;
   numGlobalCaptures += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  numOwnCaptures += mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
   return CUDA_SUCCESS;
 }
 
@@ -132,6 +153,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   if (!handle || !isHandle(handle) || !handle->capture)
     return CUDA_ERROR_ILLEGAL_STATE;
   numGlobalCaptures -= handle->captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  numOwnCaptures -= handle->captureMode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
   addHandle(*graph = handle->capture.release());
   return CUDA_SUCCESS;
 }
@@ -238,9 +260,13 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t sizeBytes, CUstr
   CUstream_st *stream = streamOf(handle);
   if (!stream || !isWhole(dst, sizeBytes) || !isWhole(src, sizeBytes))
     return CUDA_ERROR_INVALID_VALUE;
+  ++numCopies;
   enqueue(*stream, [=] { std::memcpy(reinterpret_cast<void *>(dst), reinterpret_cast<void *>(src), sizeBytes); });
   return CUDA_SUCCESS;
 }
+
+/// For tests: copies that were queued.
+int64_t standInCopies() { return numCopies; }
 
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t sizeBytes, CUstream handle) {
   CUstream_st *stream = streamOf(handle);

@@ -1,0 +1,86 @@
+// DeviceCommunicator::runGroup: calls of several communicators that one thread starts together.
+#include "device/DeviceState.h"
+
+#include "Error.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace kolo::runtime {
+namespace {
+
+/// The next call of one communicator.
+struct Member {
+  const DeviceCall *call;
+  DeviceState *state;
+  PreparedCall prepared;
+  Status status;
+};
+
+/// The calls that may be prepared together: the first of each communicator. Takes them from `calls`.
+std::vector<const DeviceCall *> takeRound(std::vector<const DeviceCall *> &calls) {
+  std::vector<const DeviceCall *> round, later;
+  for (const DeviceCall *call : calls) {
+    auto isOfSame = [&](const DeviceCall *other) { return other->communicator == call->communicator; };
+    (std::ranges::any_of(round, isOfSame) ? later : round).push_back(call);
+  }
+  calls = std::move(later);
+  return round;
+}
+
+/// Every communicator waits for its peers, which may be others of this thread; so each has a thread here.
+void makeRoomForAll(std::vector<Member> &members) {
+  std::vector<std::thread> threads;
+  std::vector<Member *> waiting;
+  for (Member &member : members)
+    if (member.prepared.fresh)
+      waiting.push_back(&member);
+  auto makeRoom = [](Member &member) {
+    member.status = guarded([&] { return member.state->makeRoom(member.prepared); });
+  };
+  for (size_t index = 1; index < waiting.size(); ++index)
+    threads.emplace_back([&, index] { makeRoom(*waiting[index]); });
+  if (!waiting.empty())
+    makeRoom(*waiting.front());
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+} // namespace
+
+Status DeviceCommunicator::runGroup(std::span<const DeviceCall> calls) {
+  return guarded([&]() -> Status {
+    std::vector<const DeviceCall *> left;
+    for (const DeviceCall &call : calls) {
+      if (!call.communicator || !call.plugin)
+        return error(StatusCode::InvalidArgument, "a call of the group has no {}",
+                     call.communicator ? "plugin" : "communicator");
+      if (call.communicator->ranks().size() != 1)
+        return error(StatusCode::InvalidArgument, "a communicator of the group runs {} ranks, not one",
+                     call.communicator->ranks().size());
+      left.push_back(&call);
+    }
+    Status first;
+    while (!left.empty()) {
+      std::vector<Member> members;
+      for (const DeviceCall *call : takeRound(left)) {
+        Member &member = members.emplace_back(Member{call, call->communicator->state.get(), {}, {}});
+        RankBuffers buffers = {call->arguments.input, call->arguments.output};
+        Result<PreparedCall> prepared = member.state->prepare(call->plugin->state, call->arguments, {&buffers, 1});
+        member.status = prepared.status();
+        if (prepared.isOk())
+          member.prepared = std::move(prepared).value();
+      }
+      makeRoomForAll(members);
+      for (Member &member : members) {
+        if (member.status.isOk())
+          member.status = member.state->start(*member.prepared.plan, {&member.call->stream, 1});
+        if (first.isOk())
+          first = member.status;
+      }
+    }
+    return first;
+  });
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,76 @@
+// One rank of several threads or processes, with its communicator, its buffers and its stream.
+#pragma once
+
+#include "device/Support.h"
+
+#include <stdexcept>
+
+namespace kolo::test {
+
+inline constexpr int numRanks = 3;
+
+/// A rank that knows its communicator, its buffers and its stream.
+struct Member {
+  Member(Communicator &host, const Job &job, const DeviceOptions &options = {.lanes = 2},
+         DeviceMemoryKind kind = DeviceMemoryKind::Plain)
+      : job(job), communicator(make(std::move(host), options)),
+        rank(communicator, communicator.ranks().front(), job, kind),
+        stream(std::move(*communicator.createStream(communicator.ranks().front()))) {}
+
+  static DeviceCommunicator make(Communicator host, const DeviceOptions &options) {
+    int device = host.rank() % 2;
+    auto made = DeviceCommunicator::create(std::move(host), device, options);
+    if (!made.isOk())
+      throw std::runtime_error(made.status().message());
+    return std::move(made).value();
+  }
+  Status start() {
+    CallArguments arguments = job.arguments();
+    arguments.input = rank.buffers().input;
+    arguments.output = rank.buffers().output;
+    return communicator.run(plugin, arguments, stream.handle());
+  }
+  /// A call, and its end.
+  Status finish() {
+    Status status = start();
+    return status.isOk() ? communicator.synchronize() : status;
+  }
+  std::string run(int numCalls) {
+    for (int turn = 0; turn < numCalls; ++turn) {
+      rank.fill(turn);
+      if (Status status = start(); !status.isOk())
+        return status.message();
+      if (Status status = communicator.synchronize(); !status.isOk())
+        return status.message();
+      if (std::string wrong = rank.check(turn); !wrong.empty())
+        return "call " + std::to_string(turn) + ": " + wrong;
+    }
+    return "";
+  }
+
+  Job job;
+  Plugin plugin = devicePlugin();
+  DeviceCommunicator communicator;
+  Rank rank;
+  DeviceStream stream;
+};
+
+inline Job jobOf(const char *program, int64_t count = 1000) { return {program, count, numRanks}; }
+
+/// What a body that throws says.
+inline RankBody guardedBody(const RankBody &body) {
+  return [body](Communicator &host) -> std::string {
+    try {
+      return body(host);
+    } catch (const std::exception &problem) {
+      return problem.what();
+    }
+  };
+}
+
+inline std::string inAll(Launch kind, const RankBody &body, int timeoutMs = 10000) {
+  (void)devicePlugin();
+  return runRanks(kind, numRanks, {.timeoutMs = timeoutMs}, guardedBody(body));
+}
+
+} // namespace kolo::test
