@@ -101,18 +101,8 @@ Status checkType(const CallArguments &arguments, Call &call) {
 
 bool hasCodecs(const ProgramInfo &info) { return info.granule != 0; }
 
-/// What codecs are defined for. Empty: nothing speaks against the call.
-std::string findCodecMistake(const ProgramInfo &info, const CallArguments &arguments) {
-  if (!hasCodecs(info))
-    return "";
-  DataType type = arguments.type;
-  if (type != DataType::F16 && type != DataType::BF16 && type != DataType::F32)
-    return fmt::format("has codecs, which are for f16, bf16 and f32, not for {}", toString(type));
-  return info.reduces && arguments.reduction == Reduction::Product ? "has codecs, and multiplies nothing" : "";
-}
-
 Status checkCodecs(const CallArguments &arguments, const Call &call) {
-  std::string mistake = findCodecMistake(*call.info, arguments);
+  std::string mistake = findCodecMistake(*call.info, arguments.type, arguments.reduction);
   return mistake.empty() ? Status() : error(StatusCode::InvalidArgument, "program '{}' {}", call.info->name, mistake);
 }
 
@@ -188,11 +178,9 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
   call.memory = sized.memoryKind(segments);
   MemoryKind memory = std::max(planner.least, call.memory);
   auto entryFor = [&](MemoryKind kind) {
-    return select(plugin.manifest.selection, *arguments.collective, arguments.mesh, numBytes, kind,
-                  [&](const SelectionEntry &entry) {
-                    const ProgramInfo &program = plugin.manifest.programs[static_cast<size_t>(entry.program)];
-                    return findCodecMistake(program, arguments).empty();
-                  });
+    return select(plugin.manifest.selection, plugin.manifest.programs,
+                  {*arguments.collective, arguments.mesh, numBytes, kind, arguments.type, arguments.reduction,
+                   planner.tag, arguments.allowsLoss});
   };
   const SelectionEntry *entry = entryFor(memory);
   if (!entry && memory == MemoryKind::Windows)

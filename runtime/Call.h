@@ -81,6 +81,7 @@ struct Planner {
   int rank = 0;
   int size = 1;
   MemoryKind least = MemoryKind::Windows; // Ordinary: a peer's buffers are there, which decides the selection
+  std::string_view tag = {};              // of the communicator
 };
 
 /// Checks everything that one rank can check, and selects the program if the arguments name none. A selection without

@@ -20,7 +20,7 @@ struct CallIdentity {
     const CallArguments &left = arguments, &right = other.arguments;
     return left.count == right.count && pluginLoad == other.pluginLoad && left.type == right.type &&
            left.reduction == right.reduction && left.root == right.root && left.collective == right.collective &&
-           left.program == right.program && left.mesh == right.mesh;
+           left.allowsLoss == right.allowsLoss && left.program == right.program && left.mesh == right.mesh;
   }
 };
 

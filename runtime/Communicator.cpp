@@ -59,6 +59,8 @@ Status Communicator::carries(const Plugin &plugin, const CallArguments &argument
   return guarded([&] { return state->carries(*plugin.state, arguments); });
 }
 
+Traffic Communicator::traffic() const { return state->traffic(); }
+
 Result<Window> Window::create(size_t sizeBytes) {
   return guarded([&]() -> Result<Window> {
     // A table of its own: until a communicator adopts the memory, nobody looks for it.

@@ -84,7 +84,8 @@ Status CommunicatorState::carries(const PluginState &plugin, const CallArguments
   CallArguments shared = arguments;
   shared.input = shared.output = &somewhere;
   MemoryKind memory = ranks->kind() == RankKind::Threads ? MemoryKind::Windows : MemoryKind::Ordinary;
-  Result<Call> planned = planCall(plugin, shared, SegmentTable(ranks->kind()), {0, ranks->size(), memory});
+  Result<Call> planned =
+      planCall(plugin, shared, SegmentTable(ranks->kind()), {0, ranks->size(), memory, ranks->settings().tag});
   if (!planned.isOk())
     return planned.status();
   planned->numLanes = ranks->settings().lanes;

@@ -54,6 +54,7 @@ public:
   Status carries(const PluginState &plugin, const CallArguments &arguments) const;
 
   Peers &peers() { return *ranks; }
+  const Traffic &traffic() const { return moved; }
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
 
   // By peer and channel id: signals sent, and signals awaited.
@@ -100,6 +101,7 @@ private:
   Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
   uint64_t numInvocations = 0;        // of all programs so far; equal on all ranks
   uint64_t numPacketRuns = 0;         // runs of programs with packets so far; equal on all ranks
+  Traffic moved;
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;

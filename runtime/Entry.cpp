@@ -118,7 +118,8 @@ bool CommunicatorState::stageDifferently(Agreed &agreed) const {
 Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed,
                                   Plan &plan) {
   plan.call = {};
-  Result<Call> planned = planCall(plugin, arguments, *segments, {ranks->rank(), ranks->size(), agreed.memory});
+  Result<Call> planned =
+      planCall(plugin, arguments, *segments, {ranks->rank(), ranks->size(), agreed.memory, ranks->settings().tag});
   if (!planned.isOk())
     return planned.status();
   plan.call = *planned;

@@ -42,6 +42,8 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
   settings.timeoutMs = options.timeoutMs;
   settings.lanes = options.lanes;
   settings.progress = options.progress;
+  settings.countsTraffic = options.countsTraffic;
+  settings.tag = options.tag;
   if (options.timeoutMs < 1)
     return error(StatusCode::InvalidArgument, "timeoutMs must be at least 1, not {}", options.timeoutMs);
   if (options.lanes < 1 || options.lanes > maxLanes)

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace kolo::runtime {
@@ -21,6 +22,8 @@ struct Settings {
   WaitMode wait = WaitMode::Auto;
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Auto;
   std::function<void()> progress;
+  bool countsTraffic = false;
+  std::string tag;
 };
 
 /// InvalidArgument: an option or a variable is out of range; the message names it.

@@ -6,6 +6,7 @@
 #include "Error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kolo::runtime {
 namespace {
@@ -51,6 +52,7 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
     lane.number = number;
     lane.invocation = describe(plan, number, numLanes, tiles + static_cast<size_t>(number) * tileBytes);
     lane.invocation.context = &lane;
+    lane.invocation.traffic = peers.settings().countsTraffic ? lane.traffic : nullptr;
   }
 }
 
@@ -148,6 +150,10 @@ Status CommunicatorState::runLanes(Plan &plan) {
       plan.buffers.copyOut(plan.call, piece);
   }
   isRunning.store(0, std::memory_order_release);
+  for (Lane &lane : plan.lanes) {
+    moved.sentBytes += std::exchange(lane.traffic[KOLO_SENT], 0);
+    moved.fetchedBytes += std::exchange(lane.traffic[KOLO_FETCHED], 0);
+  }
   if (!ranks->isAborted())
     return {};
   plans.endRemoteAccess(UINT64_MAX); // of all

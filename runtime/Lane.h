@@ -18,7 +18,8 @@ struct Lane {
   Peers *peers = nullptr;
   const Plan *plan = nullptr;
   int64_t number = 0;
-  KoloInvocation invocation = {}; // its context is this Lane
+  KoloInvocation invocation = {};         // its context is this Lane
+  int64_t traffic[KOLO_NUM_TRAFFIC] = {}; // of this call, where it is counted
 
   /// Aborts the communicator, unless another lane of any rank already did. The call ends on all ranks. Returns 1.
   int32_t fail(const Status &cause);

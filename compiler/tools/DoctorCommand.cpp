@@ -138,7 +138,7 @@ void showCall(const DoctorCommand &options, const runtime::Result<runtime::Door>
   if (!door.isOk())
     return line("a call", call + ": forwarded: there is no plugin");
   for (const runtime::Plugin &plugin : door->plugins())
-    if (auto chosen = plugin.select(kind, *mesh, options.bytes, memory))
+    if (auto chosen = plugin.select({kind, *mesh, options.bytes, memory}))
       return line("a call", fmt::format("{}: {} of {}", call, chosen->info->name, plugin.path()));
   line("a call", call + ": forwarded to the library that the program uses: no plugin has a program for it");
 }

@@ -65,6 +65,12 @@ std::string ranksText(const Json &entry) {
   return fmt::format("{}", fmt::join(dims, ","));
 }
 
+/// What an entry asks beside.
+std::string remarkOn(const Json &entry) {
+  std::string remark = entry.contains("tag") ? ", of communicators tagged " + entry.at("tag").get<std::string>() : "";
+  return remark + (entry.value("lossy", false) ? ", may lose bits" : "");
+}
+
 /// "165 vector registers" of ("vectorRegisters", 165).
 std::string resourceText(const std::string &name, int64_t amount) {
   std::string text = std::to_string(amount) + " ";
@@ -137,7 +143,7 @@ private:
       const Json &entry = selection.at(number), &end = entry.at("upToBytes");
       add("  {:<16} {:>{}}  {:<9} {:>12}  {}\n", entry.at("collective").get<std::string>(), ranks[number], width,
           entry.at("memory").get<std::string>(), end.is_null() ? "no end" : std::to_string(end.get<int64_t>()),
-          entry.at("program").get<std::string>());
+          entry.at("program").get<std::string>() + remarkOn(entry));
     }
   }
 

@@ -40,10 +40,10 @@ struct ScheduleOptions {
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
   std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows",
-                                         device;
+                                         device, tag;
   std::vector<std::string> codecs;
   int root = 0, lanes = 0, timeoutMs = 0;
-  bool isInPlace = false, noOptimization = false;
+  bool isInPlace = false, noOptimization = false, allowsLoss = false;
   ScheduleOptions scheduleOptions;
 
   void addTo(CLI::App &command);

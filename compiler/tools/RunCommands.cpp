@@ -23,6 +23,7 @@ struct RunCommand : RunOptions {
   std::string size = "64M";
   int64_t count = -1;
   int iterations = 5;
+  bool countsTraffic = false;
 };
 
 struct BenchCommand : RunOptions {
@@ -106,6 +107,19 @@ void printLoss(const Loss &loss) {
              bound, loss.signalToNoise);
 }
 
+void printTraffic(const Traffics &traffic) {
+  auto isSame = [&](const runtime::Traffic &other) {
+    return other.sentBytes == traffic.front().sentBytes && other.fetchedBytes == traffic.front().fetchedBytes;
+  };
+  auto say = [](const runtime::Traffic &moved) {
+    return fmt::format("sends {} bytes, fetches {}", moved.sentBytes, moved.fetchedBytes);
+  };
+  if (std::ranges::all_of(traffic, isSame))
+    return fmt::print("in a call, every rank {}\n", say(traffic.front()));
+  for (size_t rank = 0; rank < traffic.size(); ++rank)
+    fmt::print("in a call, rank {} {}\n", rank, say(traffic[rank]));
+}
+
 void run(const RunCommand &command) {
   int64_t numBytes = parseSize(command.size, "--bytes");
   RankJob job = command.makeJob();
@@ -118,7 +132,11 @@ void run(const RunCommand &command) {
   bool isLossy = program && !program->choreography.empty() && !job.device;
   if (isLossy)
     job.lossy = std::make_shared<LossyCalls>(job);
-  std::vector<Timings> timings = runRanks(job, [](size_t) {});
+  if (command.countsTraffic && job.device)
+    throw ToolError(ExitCode::Usage, "--traffic: devices do not count what they move");
+  job.options.countsTraffic = command.countsTraffic;
+  Traffics traffic;
+  std::vector<Timings> timings = runRanks(job, [](size_t) {}, &traffic);
   Row row = makeRow(job, 0, timings.front());
   fmt::print("{}\n", describe(job));
   if (job.collective)
@@ -127,6 +145,8 @@ void run(const RunCommand &command) {
              isLossy ? "what the reference interpreter gives" : "right");
   if (isLossy)
     printLoss(job.lossy->lossOf(0));
+  if (command.countsTraffic)
+    printTraffic(traffic);
   fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth "
              "{:.2f} GB/s\n",
              row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps,
@@ -249,6 +269,7 @@ void addRunCommand(CLI::App &app) {
   command->add_option("--iterations", options->iterations, "timed repetitions")
       ->check(CLI::Range(1, mostIterations))
       ->capture_default_str();
+  command->add_flag("--traffic", options->countsTraffic, "also counts the bytes that ranks move between each other");
   command->callback([options] { run(*options); });
 }
 

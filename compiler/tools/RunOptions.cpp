@@ -35,6 +35,10 @@ void RunOptions::addTo(CLI::App &command) {
                                       "instead, all_reduce and so on: what the plugin selects, by ranks, size and\n"
                                       "memory; for plugins made with kolo compile --table");
   selected->excludes(named);
+  command.add_option("--tag", tag, "of the communicator, dp, tp, pp or another: tables may have entries for it")
+      ->needs(selected);
+  command.add_flag("--lossy", allowsLoss, "lets the plugin select programs that lose bits, whatever its table says")
+      ->needs(selected);
   command.add_option("--dtype", type, namesOfTypes())->capture_default_str();
   command.add_option("--op", reduction, namesOfReductions())->capture_default_str();
   command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
@@ -111,7 +115,8 @@ static void chooseCollective(RankJob &job, const std::string &name, const std::s
     return;
   throw ToolError(ExitCode::Usage, "--collective: " + plugin + " selects no program for " + name + " on " +
                                        std::to_string(job.mesh.numRanks()) + " ranks (" + job.mesh.toString() +
-                                       "); kolo inspect shows what it selects");
+                                       "), for elements of " + runtime::toString(job.type) +
+                                       "; kolo inspect shows what it selects");
 }
 
 void RunOptions::chooseProgram(RankJob &job) const {
@@ -191,6 +196,8 @@ RankJob RunOptions::makeJob() const {
               {},
               {},
               deviceKind()};
+  job.options.tag = tag;
+  job.allowsLoss = allowsLoss;
   chooseProgram(job);
   checkMesh(job);
   checkRoot(job);

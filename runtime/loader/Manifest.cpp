@@ -171,6 +171,11 @@ Result<Manifest> parseManifest(std::string_view text) {
         reader.fail("programs", "names a program twice");
     manifest.programs.push_back(std::move(program));
   }
+  if (root.contains("codecs"))
+    for (const json &entry : reader.array(root, "codecs", "")) {
+      std::string at = fmt::format("codecs[{}].", manifest.codecs.size());
+      manifest.codecs.push_back({reader.text(entry, "codec", at), reader.text(entry, "name", at)});
+    }
   if (root.contains("selection"))
     manifest.selection = readSelection(reader, root, manifest.programs);
   if (!reader.status().isOk())

@@ -10,12 +10,18 @@
 
 namespace kolo::runtime {
 
+/// A codec of KoloPlugin::codecs.
+struct CodecInfo {
+  std::string text, name; // "i8 per 256 scale f32 fit", "int8(256)"
+};
+
 struct Manifest {
   std::string targetKind; // "cpu"
   std::string triple;     // "x86_64-pc-linux-gnu"
   std::string cpu;        // "x86-64-v3"
   std::string sanitizer;  // "thread": instrumented for the thread sanitizer; empty: not instrumented
   std::vector<ProgramInfo> programs;
+  std::vector<CodecInfo> codecs;
   std::vector<SelectionEntry> selection;
 };
 

@@ -12,7 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -95,6 +97,18 @@ Status chooseKernels(PluginState &state) {
   return {};
 }
 
+Status checkCodecs(const KoloPlugin &table, const Manifest &manifest) {
+  if (table.numCodecs != manifest.codecs.size() || (table.numCodecs > 0 && !table.codecs))
+    return error(StatusCode::BadPlugin, "its manifest has {} codecs, its code {}", manifest.codecs.size(),
+                 table.codecs ? table.numCodecs : 0);
+  for (size_t index = 0; index < manifest.codecs.size(); ++index)
+    if (const KoloCodec &codec = table.codecs[index];
+        !codec.text || manifest.codecs[index].text != codec.text || !codec.roundTrip)
+      return error(StatusCode::BadPlugin, "codec {} is '{}' in its manifest and '{}' in its code", index,
+                   manifest.codecs[index].text, codec.text ? codec.text : "");
+  return {};
+}
+
 Status checkTable(const KoloPlugin *table, const Manifest &manifest) {
   if (!table)
     return error(StatusCode::BadPlugin, "its entry function returned null");
@@ -117,7 +131,7 @@ Status checkTable(const KoloPlugin *table, const Manifest &manifest) {
     if (!table->programs[index].publish != !table->programs[index].publishedBytes)
       return error(StatusCode::BadPlugin, "program '{}' publishes without saying how much",
                    table->programs[index].name);
-  return {};
+  return checkCodecs(*table, manifest);
 }
 
 /// Everything after the checks of the file's bytes.
@@ -193,13 +207,44 @@ const ProgramInfo *Plugin::findProgram(std::string_view name) const {
 
 const std::vector<SelectionEntry> &Plugin::selection() const { return state->manifest.selection; }
 
-std::optional<SelectedProgram> Plugin::select(CollectiveKind collective, const Mesh &mesh, int64_t numBytes,
-                                              MemoryKind memory) const {
-  const SelectionEntry *entry = runtime::select(state->manifest.selection, collective, mesh, numBytes, memory);
+std::optional<SelectedProgram> Plugin::select(const SelectionQuery &query) const {
+  const SelectionEntry *entry = runtime::select(state->manifest.selection, programs(), query);
   if (!entry)
     return std::nullopt;
   const ProgramInfo &info = programs()[static_cast<size_t>(entry->program)];
-  return SelectedProgram{&info, meshFor(*entry, info, mesh)};
+  return SelectedProgram{&info, meshFor(*entry, info, query.mesh)};
+}
+
+Status Plugin::roundTrip(std::string_view codec, DataType type, const void *in, void *out, int64_t count) const {
+  if (type != DataType::F16 && type != DataType::BF16 && type != DataType::F32)
+    return error(StatusCode::InvalidArgument, "codecs are for f16, bf16 and f32, not {}", toString(type));
+  if (count < 0)
+    return error(StatusCode::InvalidArgument, "count is {}", count);
+  if (count > 0 && (!in || !out))
+    return error(StatusCode::InvalidArgument, "a buffer is null");
+  if (codec == "none" || codec == "f32") {
+    if (count > 0)
+      std::memmove(out, in, static_cast<size_t>(count) * sizeBytes(type));
+    return {};
+  }
+  const std::vector<CodecInfo> &codecs = state->manifest.codecs;
+  auto found = std::find_if(codecs.begin(), codecs.end(),
+                            [&](const CodecInfo &info) { return info.text == codec || info.name == codec; });
+  if (found == codecs.end()) {
+    std::string names;
+    for (const CodecInfo &info : codecs)
+      names += (names.empty() ? "" : ", ") + info.name;
+    return error(StatusCode::InvalidArgument, "{}: no program has the codec '{}'; there are {}", path(), codec,
+                 names.empty() ? "none" : names);
+  }
+  KoloInvocation invocation = {};
+  invocation.type = static_cast<int64_t>(type);
+  invocation.elementBytes = static_cast<int64_t>(sizeBytes(type));
+  invocation.count = count;
+  invocation.local[KOLO_INPUT] = const_cast<void *>(in);
+  invocation.local[KOLO_OUTPUT] = out;
+  state->table->codecs[found - codecs.begin()].roundTrip(&invocation);
+  return {};
 }
 
 const std::string &Plugin::manifest() const { return *state->content.manifest; }

@@ -15,7 +15,7 @@ auto keyOf(const SelectionEntry &entry) {
   std::vector<std::pair<int64_t, std::string>> dims;
   for (const MeshDim &dim : entry.mesh.dims())
     dims.emplace_back(dim.size, dim.name);
-  return std::tuple(entry.collective, entry.ranks, std::move(dims), entry.memory);
+  return std::tuple(entry.collective, entry.ranks, std::move(dims), entry.tag, entry.memory);
 }
 
 bool hasDims(const ProgramInfo &program, const Mesh &mesh) {
@@ -86,6 +86,9 @@ SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::
   else
     reader.fail(path + "collective", "names no collective");
   readRanks(reader, object, path, entry);
+  if (object.is_object() && object.contains("tag"))
+    entry.tag = reader.text(object, "tag", path);
+  entry.allowsLoss = object.is_object() && object.contains("lossy") && reader.boolean(object, "lossy", path);
   if (auto memory = parseMemoryKind(reader.text(object, "memory", path)))
     entry.memory = *memory;
   else
@@ -148,14 +151,28 @@ std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &ro
   return selection;
 }
 
-const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, const Mesh &mesh,
-                             int64_t numBytes, MemoryKind memory,
-                             const std::function<bool(const SelectionEntry &)> &takes) {
-  for (const Mesh &wanted : {mesh, Mesh()})
-    for (const SelectionEntry &entry : selection)
-      if (entry.collective == collective && entry.mesh == wanted && entry.ranks == mesh.numRanks() &&
-          entry.memory == memory && numBytes <= entry.upToBytes && (!takes || takes(entry)))
-        return &entry;
+std::string findCodecMistake(const ProgramInfo &info, DataType type, Reduction reduction) {
+  if (info.granule == 0)
+    return "";
+  if (type != DataType::F16 && type != DataType::BF16 && type != DataType::F32)
+    return fmt::format("has codecs, which are for f16, bf16 and f32, not for {}", toString(type));
+  return info.reduces && reduction == Reduction::Product ? "has codecs, and multiplies nothing" : "";
+}
+
+const SelectionEntry *select(std::span<const SelectionEntry> selection, std::span<const ProgramInfo> programs,
+                             const SelectionQuery &query) {
+  auto takes = [&](const SelectionEntry &entry) {
+    const ProgramInfo &program = programs[static_cast<size_t>(entry.program)];
+    return findCodecMistake(program, query.type, query.reduction).empty() &&
+           (!program.isLossy() || entry.allowsLoss || query.allowsLoss);
+  };
+  for (std::string_view tag : {query.tag, std::string_view()})
+    for (const Mesh &wanted : {query.mesh, Mesh()})
+      for (const SelectionEntry &entry : selection)
+        if (entry.collective == query.collective && entry.tag == tag && entry.mesh == wanted &&
+            entry.ranks == query.mesh.numRanks() && entry.memory == query.memory && query.numBytes <= entry.upToBytes &&
+            takes(entry))
+          return &entry;
   return nullptr;
 }
 

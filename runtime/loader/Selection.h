@@ -4,7 +4,6 @@
 #include "kolo/runtime/Plugin.h"
 #include "loader/ManifestReader.h"
 
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,11 +16,13 @@ namespace kolo::runtime {
 std::vector<SelectionEntry> readSelection(ManifestReader &reader, const json &root,
                                           std::span<const ProgramInfo> programs);
 
-/// The entry for a call: one for its mesh, else one for its number of ranks. An entry that `takes` refuses leaves its
-/// sizes to the next one. Null when no entry fits.
-const SelectionEntry *select(std::span<const SelectionEntry> selection, CollectiveKind collective, const Mesh &mesh,
-                             int64_t numBytes, MemoryKind memory,
-                             const std::function<bool(const SelectionEntry &)> &takes = {});
+/// Why a program with codecs is not for calls of this type and reduction: the end of a sentence about it. Empty:
+/// nothing speaks against them.
+std::string findCodecMistake(const ProgramInfo &info, DataType type, Reduction reduction);
+
+/// As Plugin::select. An entry that is left out leaves its sizes to the next one.
+const SelectionEntry *select(std::span<const SelectionEntry> selection, std::span<const ProgramInfo> programs,
+                             const SelectionQuery &query);
 
 /// The mesh on which a call on `mesh` runs the program of its entry.
 Mesh meshFor(const SelectionEntry &entry, const ProgramInfo &program, const Mesh &mesh);

@@ -323,6 +323,8 @@ void ConversionFunctions::defineRemote(Conversion::Side side) {
   Value peer = argument(1), role = argument(2), offset = argument(3), local = argument(4), numElements = argument(5);
   std::string convert = conversion.functionName(Conversion::Side::Local);
   InvocationAccess invocation(builder, loc, argument(0));
+  call(countFunction, {argument(0), integer64(isPut ? KOLO_SENT : KOLO_FETCHED),
+                       bytesOf(isPut ? conversion.to : conversion.from, numElements)});
   Value base = invocation.peerBuffer(role, peer);
   Value isMissing =
       LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, base, LLVM::ZeroOp::create(builder, loc, pointer));
@@ -357,7 +359,52 @@ void ConversionFunctions::defineRemote(Conversion::Side side) {
   finish();
 }
 
+/// What a receiver makes of elements of the call's type, granule by granule.
+class RoundTripFunction : FunctionBuilder {
+public:
+  RoundTripFunction(ModuleOp module, const codec::Codec &codec) : FunctionBuilder(module), codec(codec) {}
+
+  void define() {
+    if (!create(roundTripName(codec), {pointer}))
+      return;
+    Value encoded = allocate(codec::bytes(codec, granule));
+    InvocationAccess invocation(builder, loc, argument(0));
+    Value from = invocation.localBuffer(KOLO_INPUT), to = invocation.localBuffer(KOLO_OUTPUT);
+    Value numElements = invocation.loadInteger(offsetof(KoloInvocation, count));
+    Value elementBytes = invocation.loadInteger(offsetof(KoloInvocation, elementBytes)), zero = integer64(0);
+    std::string encode = Conversion{dsl::none(), codec, false}.functionName(Conversion::Side::Local);
+    std::string decode = Conversion{codec, dsl::none(), false}.functionName(Conversion::Side::Local);
+    loop(zero, numElements, granule, [&](Value first) {
+      Value size = least64(sub64(numElements, first), integer64(granule));
+      Value offset = arith::MulIOp::create(builder, loc, first, elementBytes);
+      call(encode, {argument(0), encoded, at(from, offset), size, zero, zero, zero});
+      call(decode, {argument(0), at(to, offset), encoded, size, zero, zero, zero});
+    });
+    finish();
+  }
+
+private:
+  const codec::Codec &codec;
+};
+
 } // namespace
+
+SmallVector<codec::Codec> collectCodecs(ModuleOp programs) {
+  SmallVector<codec::Codec> codecs;
+  programs.walk([&](BufferOp buffer) {
+    codec::Codec codec = codecOf(buffer);
+    bool loses = !codec::isNone(codec) && codec.element() != codec::Element::F32;
+    if (loses && !codec.isStochastic() && !llvm::is_contained(codecs, codec))
+      codecs.push_back(codec);
+  });
+  return codecs;
+}
+
+void defineRoundTrip(ModuleOp module, const codec::Codec &codec) {
+  defineConversion(module, {dsl::none(), codec, false}, Conversion::Side::Local);
+  defineConversion(module, {codec, dsl::none(), false}, Conversion::Side::Local);
+  RoundTripFunction(module, codec).define();
+}
 
 void defineConversion(ModuleOp module, const Conversion &conversion, Conversion::Side side) {
   for (const codec::Codec &codec : {conversion.from, conversion.to}) {

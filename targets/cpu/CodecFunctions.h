@@ -28,6 +28,11 @@ struct Conversion {
 /// Adds what the conversion needs to the module, where it is not there yet.
 void defineConversion(mlir::ModuleOp module, const Conversion &conversion, Conversion::Side side);
 
+/// The different codecs of the programs' buffers that lose something, and give the same bits in every call.
+llvm::SmallVector<codec::Codec> collectCodecs(mlir::ModuleOp programs);
+/// Adds what KoloCodec exports of a codec.
+void defineRoundTrip(mlir::ModuleOp module, const codec::Codec &codec);
+
 /// Adds the functions of one codec that work on whole granules: `encodeName` (numbers, granule, numElements, hash,
 /// element), with absent elements 0, and `decodeName` (granule, numbers).
 void defineGranuleFunctions(mlir::ModuleOp module, const codec::Codec &codec);

@@ -2,6 +2,7 @@
 #include "targets/cpu/CpuTarget.h"
 
 #include "targets/ChannelLowering.h"
+#include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/CpuPipeline.h"
 #include "targets/cpu/Internal.h"
 #include "targets/cpu/kernels/Kernels.h"
@@ -67,7 +68,7 @@ static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const Pi
   std::vector<std::string> names;
   for (auto program : programs.getOps<ProgramOp>())
     names.push_back(program.getSymName().str());
-  addEntryTable(**code, names, isReducing(programs), options);
+  addEntryTable(**code, names, collectCodecs(programs), isReducing(programs), options);
   addTables(**code);
   return emitObject(**code, {cpu, options.schedule.isOptimized(), options.sanitizeThread, form});
 }
@@ -83,6 +84,7 @@ llvm::Expected<HostCode> compileHost(ModuleOp programs, const PipelineOptions &o
   HostCode result;
   for (auto program : programs.getOps<ProgramOp>())
     result.programs.push_back({program.getSymName().str(), collectStatements(program).locations});
+  result.codecs = collectCodecs(programs);
   result.cpu = std::move(*cpu);
   result.object = std::move(*object);
   for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))

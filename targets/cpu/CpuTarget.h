@@ -1,6 +1,7 @@
 // The cpu target: from programs in channel form to code for this host, in process.
 #pragma once
 
+#include "codec/Codec.h"
 #include "compiler/Pipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -30,6 +31,7 @@ struct HostCode {
   llvm::SmallVector<char, 0> object;          // ELF; defines KOLO_PLUGIN_SYMBOL
   llvm::SmallVector<llvm::StringRef> kernels; // more objects; static memory
   std::vector<HostProgram> programs;          // in the order of the table of entry points
+  llvm::SmallVector<codec::Codec> codecs;     // likewise
 };
 
 /// Compiles every program of a module in channel form, which stays as it is. `addTables` may add constants and exported

@@ -18,7 +18,7 @@ public:
       : module(module), context(module.getContext()), pointer(PointerType::get(context, 0)),
         i32(Type::getInt32Ty(context)) {}
 
-  void add(ArrayRef<std::string> programs, bool reduces, bool sanitizeThread);
+  void add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, bool reduces, bool sanitizeThread);
 
 private:
   Constant *function(const std::string &name) { return module.getFunction(name); }
@@ -32,6 +32,7 @@ private:
   Constant *structure(ArrayRef<Constant *> values) { return ConstantStruct::getAnon(context, values); }
   Constant *number(uint64_t value) { return ConstantInt::get(i32, value); }
   Constant *programTable(ArrayRef<std::string> programs);
+  Constant *codecTable(ArrayRef<codec::Codec> codecs);
   Constant *kernel(StringRef cpu, StringRef name);
   Constant *kernelsTable(bool sanitizeThread);
 
@@ -54,6 +55,17 @@ Constant *EntryTable::programTable(ArrayRef<std::string> programs) {
   }
   static_assert(sizeof(KoloProgram) == 6 * sizeof(void *));
   return global(pointers(entries), "programs");
+}
+
+Constant *EntryTable::codecTable(ArrayRef<codec::Codec> codecs) {
+  std::vector<Constant *> entries; // two pointers each: KoloCodec
+  for (const codec::Codec &codec : codecs) {
+    std::string text = codec::textOf(codec);
+    entries.push_back(global(ConstantDataArray::getString(context, text), "codec." + text));
+    entries.push_back(function(roundTripName(codec)));
+  }
+  static_assert(sizeof(KoloCodec) == 2 * sizeof(void *));
+  return global(pointers(entries), "codecs");
 }
 
 /// A kernel that is linked in.
@@ -83,13 +95,14 @@ Constant *EntryTable::kernelsTable(bool sanitizeThread) {
   return global(ConstantArray::get(ArrayType::get(sets.front()->getType(), sets.size()), sets), "kernels");
 }
 
-void EntryTable::add(ArrayRef<std::string> programs, bool reduces, bool sanitizeThread) {
+void EntryTable::add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, bool reduces, bool sanitizeThread) {
   static_assert(offsetof(KoloPlugin, programs) == 8 && offsetof(KoloPlugin, numKernels) == 16 &&
-                sizeof(KoloPlugin) == 32);
-  Constant *numKernels =
-      ConstantInt::get(Type::getInt64Ty(context), reduces ? kernelObjects(sanitizeThread).size() : 0);
+                offsetof(KoloPlugin, numCodecs) == 32 && sizeof(KoloPlugin) == 48);
+  auto wide = [&](uint64_t value) { return ConstantInt::get(Type::getInt64Ty(context), value); };
+  Constant *numKernels = wide(reduces ? kernelObjects(sanitizeThread).size() : 0);
   Constant *plugin = global(structure({number(KOLO_ABI_VERSION), number(programs.size()), programTable(programs),
-                                       numKernels, reduces ? kernelsTable(sanitizeThread) : null()}),
+                                       numKernels, reduces ? kernelsTable(sanitizeThread) : null(), wide(codecs.size()),
+                                       codecs.empty() ? null() : codecTable(codecs)}),
                             "plugin");
   auto *entry =
       Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_PLUGIN_SYMBOL, module);
@@ -100,8 +113,9 @@ void EntryTable::add(ArrayRef<std::string> programs, bool reduces, bool sanitize
 
 } // namespace
 
-void addEntryTable(Module &module, ArrayRef<std::string> programs, bool reduces, const PipelineOptions &options) {
-  EntryTable(module).add(programs, reduces, options.sanitizeThread);
+void addEntryTable(Module &module, ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, bool reduces,
+                   const PipelineOptions &options) {
+  EntryTable(module).add(programs, codecs, reduces, options.sanitizeThread);
 }
 
 } // namespace kolo::cpu

@@ -1,6 +1,7 @@
 // The steps from the LLVM dialect to object code. Private to this folder, and to tests that make code for the host.
 #pragma once
 
+#include "codec/Codec.h"
 #include "compiler/Pipeline.h"
 #include "targets/cpu/CpuTarget.h"
 
@@ -19,10 +20,10 @@ class OpPassManager;
 
 namespace kolo::cpu {
 
-/// Adds the table of entry points, for programs of these names, and the function that returns it. Where some program
-/// reduces, the table has all kernels.
-void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, bool reduces,
-                   const PipelineOptions &options);
+/// Adds the table of entry points, for programs of these names with these codecs, and the function that returns it.
+/// Where some program reduces, the table has all kernels.
+void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, llvm::ArrayRef<codec::Codec> codecs,
+                   bool reduces, const PipelineOptions &options);
 
 struct CodeOptions {
   std::string cpu;

@@ -18,8 +18,9 @@ namespace kolo::cpu {
 /// Lists of addresses, in this lane's tile, and how long they are.
 struct ProgramLowering::FusedLists {
   FuseOp fuse;
-  Value sources, destinations;                          // lists of pointers
-  Value numSources, numDestinations, numWithoutAddress; // variables of type i64
+  Value sources, destinations; // lists of pointers
+  // Variables of type i64; the last two of ranges to and from peers.
+  Value numSources, numDestinations, numWithoutAddress, numSent, numFetched;
 };
 
 /// In the function's entry block, where LLVM makes a register of it.
@@ -56,6 +57,8 @@ void ProgramLowering::listMove(MoveInterface move) {
                                              LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
       Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isMissing);
       store(lists->numWithoutAddress, arith::AddIOp::create(builder, loc, load(lists->numWithoutAddress), number));
+      Value moved = isInto ? lists->numFetched : lists->numSent;
+      store(moved, arith::AddIOp::create(builder, loc, load(moved), constantI64(builder, loc, 1)));
     }
     append(isInto ? lists->sources : lists->destinations, isInto ? lists->numSources : lists->numDestinations,
            advance(builder, loc, base, byteOffset(other, begin)));
@@ -75,8 +78,15 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
   Value tile = access().loadPointer(offsetof(KoloInvocation, tile));
   Value half = arith::ShRUIOp::create(builder, loc, access().loadInteger(offsetof(KoloInvocation, tileBytes)),
                                       constantI64(builder, loc, 1));
-  FusedLists made{fuse, tile, advance(builder, loc, tile, half), createVariable(), createVariable(), createVariable()};
-  for (Value number : {made.numSources, made.numDestinations, made.numWithoutAddress})
+  FusedLists made{fuse,
+                  tile,
+                  advance(builder, loc, tile, half),
+                  createVariable(),
+                  createVariable(),
+                  createVariable(),
+                  createVariable(),
+                  createVariable()};
+  for (Value number : {made.numSources, made.numDestinations, made.numWithoutAddress, made.numSent, made.numFetched})
     store(number, constantI64(builder, loc, 0));
   SmallVector<MoveInterface> moves = fuse.getMoves();
   Value address = addressOf(fuse.getBuffer(), begin);
@@ -109,6 +119,9 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
 }
 
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
+  for (auto [traffic, number] : {std::pair(KOLO_SENT, made.numSent), {KOLO_FETCHED, made.numFetched}})
+    call(countFunction, {frame.invocation, constantI64(builder, loc, traffic),
+                         arith::MulIOp::create(builder, loc, load(number), integer(bytesOf(length))).getResult()});
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
   // Elements that also go to scratch memory are read again soon.
   auto toScratch = llvm::find_if(

@@ -282,6 +282,8 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
       if (llvm::any_of(getOperation().getOps<ProgramOp>(),
                        [&](ProgramOp program) { return packetFormatOf(program) == format; }))
         definePacketFunctions(getOperation(), format);
+    for (const codec::Codec &codec : collectCodecs(getOperation()))
+      defineRoundTrip(getOperation(), codec);
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))
       if (failed(ProgramLowering(program).run()))
         return signalPassFailure();

@@ -21,6 +21,7 @@ public:
 
   void define() {
     declareCopies();
+    defineCount();
     defineRemote(putFunction, offsetof(KoloServices, put), /*isPut=*/true);
     defineRemote(getFunction, offsetof(KoloServices, get), /*isPut=*/false);
     defineReduce();
@@ -31,6 +32,7 @@ public:
 
 private:
   void declareCopies();
+  void defineCount();
   void defineRemote(StringRef name, size_t service, bool isPut);
   void defineReduce();
   void defineReduceFrom();
@@ -48,6 +50,9 @@ private:
     LLVM::ReturnOp::create(builder, loc, ValueRange{});
   }
   void call(StringRef name, ValueRange arguments) { LLVM::CallOp::create(builder, loc, TypeRange(), name, arguments); }
+  void count(KoloTraffic traffic, Value numBytes) {
+    call(countFunction, {argument(0), constantI64(builder, loc, traffic), numBytes});
+  }
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value isNull(Value address) {
     return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, address,
@@ -67,11 +72,26 @@ void MoveFunctions::declareCopies() {
   declareFunction(builder, module, multicastFunction, {pointer, i64, pointer, i64, i64});
 }
 
+/// Where the runtime asks for it.
+void MoveFunctions::defineCount() {
+  create(countFunction, Type(), {pointer, i64, i64});
+  function.setNoInline(false);
+  Value counters = InvocationAccess(builder, loc, argument(0)).loadPointer(offsetof(KoloInvocation, traffic));
+  auto conditional = scf::IfOp::create(builder, loc, isNull(counters), /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(conditional.elseBlock());
+  Value offset = arith::MulIOp::create(builder, loc, argument(1), constantI64(builder, loc, sizeof(int64_t)));
+  Value counter = advance(builder, loc, counters, offset);
+  Value before = LLVM::LoadOp::create(builder, loc, i64, counter);
+  LLVM::StoreOp::create(builder, loc, arith::AddIOp::create(builder, loc, before, argument(2)), counter);
+  finish();
+}
+
 /// Copies directly where the peer's buffer is mapped, and through the runtime where it is not.
 void MoveFunctions::defineRemote(StringRef name, size_t service, bool isPut) {
   create(name, Type(), {pointer, i64, i64, i64, pointer, i64, i64});
   Value peer = argument(1), role = argument(2), offset = argument(3), local = argument(4), size = argument(5);
   Value nonTemporal = argument(6);
+  count(isPut ? KOLO_SENT : KOLO_FETCHED, size);
   InvocationAccess invocation(builder, loc, argument(0));
   Value base = invocation.peerBuffer(role, peer);
   auto conditional = scf::IfOp::create(builder, loc, isNull(base), /*withElseRegion=*/true);
@@ -100,23 +120,25 @@ void MoveFunctions::defineReduce() {
 /// Combines directly from a mapped peer, and otherwise through this lane's tile, piece by piece.
 void MoveFunctions::defineReduceFrom() {
   create(reduceFromFunction, Type(), {pointer, i64, i64, i64, pointer, i64});
-  Value peer = argument(1), role = argument(2), offset = argument(3), destination = argument(4), count = argument(5);
+  Value peer = argument(1), role = argument(2), offset = argument(3), destination = argument(4);
+  Value numElements = argument(5);
   InvocationAccess invocation(builder, loc, argument(0));
+  Value elementBytes = invocation.loadInteger(offsetof(KoloInvocation, elementBytes));
+  count(KOLO_FETCHED, arith::MulIOp::create(builder, loc, numElements, elementBytes));
   Value base = invocation.peerBuffer(role, peer);
   auto conditional = scf::IfOp::create(builder, loc, isNull(base), /*withElseRegion=*/true);
   builder.setInsertionPointToStart(conditional.elseBlock());
-  call(reduceFunction, {argument(0), destination, advance(builder, loc, base, offset), count});
+  call(reduceFunction, {argument(0), destination, advance(builder, loc, base, offset), numElements});
 
   builder.setInsertionPointToStart(conditional.thenBlock());
-  Value elementBytes = invocation.loadInteger(offsetof(KoloInvocation, elementBytes));
   Value tile = invocation.loadPointer(offsetof(KoloInvocation, tile));
   Value tileBytes = invocation.loadInteger(offsetof(KoloInvocation, tileBytes));
   Value perTile = arith::DivUIOp::create(builder, loc, tileBytes, elementBytes);
   auto loop =
-      scf::ForOp::create(builder, loc, constant(0), toIndex(builder, loc, count), toIndex(builder, loc, perTile));
+      scf::ForOp::create(builder, loc, constant(0), toIndex(builder, loc, numElements), toIndex(builder, loc, perTile));
   builder.setInsertionPointToStart(loop.getBody());
   Value first = toInteger(builder, loc, loop.getInductionVar());
-  Value length = arith::MinSIOp::create(builder, loc, perTile, arith::SubIOp::create(builder, loc, count, first));
+  Value length = arith::MinSIOp::create(builder, loc, perTile, arith::SubIOp::create(builder, loc, numElements, first));
   Value firstByte = arith::MulIOp::create(builder, loc, first, elementBytes);
   Value lengthBytes = arith::MulIOp::create(builder, loc, length, elementBytes);
   Value role32 = arith::TruncIOp::create(builder, loc, i32, role);

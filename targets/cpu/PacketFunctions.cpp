@@ -72,6 +72,8 @@ private:
 /// Memory for packets is mapped everywhere.
 void PacketFunctions::defineSend() {
   create(names.send, Type(), {pointer, i64, i64, pointer, i64});
+  LLVM::CallOp::create(builder, loc, TypeRange(), countFunction,
+                       ValueRange{argument(0), constantI64(builder, loc, KOLO_SENT), argument(4)});
   Value base =
       InvocationAccess(builder, loc, argument(0)).peerBuffer(constantI64(builder, loc, KOLO_PACKETS), argument(1));
   LLVM::CallOp::create(builder, loc, TypeRange(), names.write,

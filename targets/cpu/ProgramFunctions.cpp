@@ -17,6 +17,7 @@ std::string packetsFunctionName(StringRef program) { return "packetBytes." + pro
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) { return reductionName(type, reduction); }
 std::string kernelSymbol(StringRef cpu, StringRef kernel) { return (cpu + "." + kernel).str(); }
+std::string roundTripName(const codec::Codec &codec) { return "kolo.roundTrip." + codec::textOf(codec); }
 std::string averageKernelName(KoloType type) { return std::string("average.") + nameOf(type); }
 
 void declareFunction(OpBuilder &builder, ModuleOp module, StringRef name, ArrayRef<Type> arguments, Type result) {

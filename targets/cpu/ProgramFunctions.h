@@ -1,6 +1,7 @@
 // Names and shapes of the functions that LowerMoves generates. Shared by the passes and by the entry table.
 #pragma once
 
+#include "codec/Codec.h"
 #include "compiler/lower/PacketFormat.h"
 #include "kolo/runtime/PluginAbi.h"
 
@@ -18,6 +19,7 @@ std::string publishedFunctionName(llvm::StringRef program); // int64_t (const Ko
 std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const KoloShape *); where there are packets
 std::string reduceKernelName(KoloType type, KoloReduction reduction); // a KoloReduceKernel
 std::string averageKernelName(KoloType type);                         // a KoloAverageKernel
+std::string roundTripName(const codec::Codec &codec);                 // void (const KoloInvocation *)
 
 /// Functions that programs call; nonTemporal: see KoloInvocation. The copies are linked in (kernels/Copies.cpp). The
 /// others are private to every module (MoveFunctions.cpp, PacketFunctions.cpp).
@@ -32,6 +34,7 @@ inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (inv, ds
 inline constexpr llvm::StringLiteral reduceFromFunction =
     "kolo.reduceFrom";                                               // (inv, peer, role, offsetBytes, dst, numElements)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (inv, dst, numElements, numRanks)
+inline constexpr llvm::StringLiteral countFunction = "kolo.count";   // (inv, KoloTraffic, numBytes)
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";     // (inv, peer, semaphore, statement) -> status
 inline constexpr llvm::StringLiteral awaitPacketFunction = "kolo.awaitPacket"; // (inv, packet, statement) -> status
 /// For packets of one format. The first two never wait: see kernels/Packets.cpp and kernels/Lines.cpp.

@@ -1,4 +1,5 @@
 // The manifest of a plugin: see runtime/README.md for the fields that a loader reads.
+#include "codec/Presets.h"
 #include "compiler/SourceLine.h"
 #include "compiler/check/ShowVerdict.h"
 #include "ir/Kolo.h"
@@ -142,10 +143,22 @@ static ordered_json describeSelection(const std::vector<Selection> &selection) {
       object["ranks"] = entry.ranks;
     for (const auto &[name, size] : entry.mesh)
       object["mesh"][name] = size;
+    if (!entry.tag.empty())
+      object["tag"] = entry.tag;
     object["memory"] = entry.memory;
     object["upToBytes"] = entry.upToBytes ? ordered_json(*entry.upToBytes) : ordered_json();
     object["program"] = entry.program;
+    if (entry.allowsLoss)
+      object["lossy"] = true;
   }
+  return result;
+}
+
+/// In the order of the table of entry points.
+static ordered_json describeCodecs(const cpu::HostCode &host) {
+  ordered_json result = ordered_json::array();
+  for (const codec::Codec &codec : host.codecs)
+    result.push_back({{"codec", codec::textOf(codec)}, {"name", codec::nameOf(codec)}});
   return result;
 }
 
@@ -160,6 +173,8 @@ std::string writeManifest(ModuleOp programs, const cpu::HostCode &host, const De
   manifest["programs"] = ordered_json::array();
   for (auto [program, lowered] : llvm::zip_equal(programs.getOps<ProgramOp>(), host.programs))
     manifest["programs"].push_back(describeProgram(program, lowered, request));
+  if (ordered_json codecs = describeCodecs(host); !codecs.empty())
+    manifest["codecs"] = std::move(codecs);
   if (!request.selection.empty())
     manifest["selection"] = describeSelection(request.selection);
   for (const auto &[field, value] : request.tuned)

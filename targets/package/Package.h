@@ -24,6 +24,8 @@ struct Selection {
   std::string memory;
   std::optional<int64_t> upToBytes; // nothing: no end
   std::string program;
+  std::string tag = {}; // empty: any communicator
+  bool allowsLoss = false;
 };
 
 struct PackRequest {

@@ -1,5 +1,6 @@
 """kolo codec, --codec, what kolo check says of codecs, and that nothing is lowered as if they were not there."""
 import json
+import os
 import re
 import unittest
 
@@ -173,6 +174,62 @@ class Checks(ToolTest):
                             "wire=i8 per 256 scale f32 fit stochastic")
         self.assertIn("the same bits in every run, but others in every call of a run", out)
         self.assertRegex(out, r"\nV11 +same bits +proved")
+
+
+def entry(algorithm, **fields):
+    return {"collective": "all_reduce", "ranks": 2, **{name: fields[name] for name in ("tag",) if name in fields},
+            "memory": fields.get("memory", "windows"), "upToBytes": None, "algorithm": algorithm,
+            **{name: fields[name] for name in ("lossy",) if name in fields}}
+
+
+class Selections(ToolTest):
+    def selected(self, *words):
+        text = self.succeeds("run", "x.so", "--collective", "all_reduce", "--mesh", "rank=2", "--count", "3000",
+                             "--iterations", "1", *words)
+        self.assertEqual("signal-to-noise" in text, "selects quantised" in text, text)
+        return re.search("the plugin selects (\\w+)", text)[1]
+
+    def compile(self, *entries):
+        self.write("table.json", json.dumps({"entries": entries}))
+        self.succeeds("compile", "--table", "./table.json", "-o", "x.so")
+
+    def test_only_communicators_with_the_tag_lose_bits(self):
+        self.compile(entry("ringAllReduce"), entry("ringAllReduce", memory="ordinary"),
+                     entry("quantisedTwoShotAllReduce", tag="dp", lossy=True))
+        self.assertEqual(self.selected(), "ringAllReduce")
+        self.assertEqual(self.selected("--lossy"), "ringAllReduce")
+        self.assertEqual(self.selected("--tag", "tp"), "ringAllReduce")
+        self.assertEqual(self.selected("--tag", "dp"), "quantisedTwoShotAllReduce")
+        self.assertEqual(self.selected("--tag", "dp", "--dtype", "bf16", "--op", "max"), "quantisedTwoShotAllReduce")
+        for words in (["--dtype", "i32"], ["--dtype", "f64"], ["--op", "product"], ["--memory", "ordinary"]):
+            self.assertEqual(self.selected("--tag", "dp", *words), "ringAllReduce", words)
+        self.assertRegex(self.succeeds("inspect", "x.so"),
+                         "no end +quantisedTwoShotAllReduce, of communicators tagged dp, may lose bits\n")
+
+    def test_nothing_is_lost_that_neither_the_entry_nor_the_call_allows(self):
+        self.compile(entry("ringAllReduce"), entry("quantisedTwoShotAllReduce", tag="dp"))
+        self.assertEqual(self.selected("--tag", "dp"), "ringAllReduce")
+        self.assertEqual(self.selected("--tag", "dp", "--lossy"), "quantisedTwoShotAllReduce")
+        self.compile(entry("quantisedTwoShotAllReduce"))
+        self.refuses(2, "run", "x.so", "--collective", "all_reduce", "--mesh", "rank=2",
+                     says=["--collective: x.so selects no program for all_reduce on 2 ranks (rank=2), for elements of f32;"])
+        self.assertEqual(self.selected("--lossy"), "quantisedTwoShotAllReduce")
+
+    def test_fields_of_a_table_are_checked(self):
+        for changes, reason in (({"tag": 5}, "entries[0].tag: is no text"), ({"tag": ""}, "entries[0].tag: is empty"),
+                                ({"lossy": "yes"}, "entries[0].lossy: is neither true nor false")):
+            self.write("table.json", json.dumps({"entries": [{**entry("ringAllReduce"), **changes}]}))
+            self.refuses(2, "compile", "--table", "./table.json", "-o", "y.so", says=["table.json: " + reason])
+
+    def test_shipped_tables_and_tuning_lose_nothing(self):
+        tables = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "algorithms", "tables")
+        for name in os.listdir(tables):
+            with open(os.path.join(tables, name), encoding="utf-8") as file:
+                table = file.read()
+            self.assertNotRegex(table, "quantised|hybrid|lossy", name)
+        self.succeeds("tune", "--mesh", "rank=2", "--collective", "all_reduce", "--max-bytes", "256", "--seconds-per-cell", "0.001", "-o", "tuned.json")
+        with open(self.file("tuned.json"), encoding="utf-8") as file:
+            self.assertNotRegex(file.read(), "quantised|hybrid|lossy")
 
 
 class Programs(ToolTest):

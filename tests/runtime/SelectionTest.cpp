@@ -275,7 +275,7 @@ TEST(Selection, IsReadAsItIsWritten) {
   EXPECT_EQ(entries[3].upToBytes, 256);
   EXPECT_EQ(entries[4].upToBytes, INT64_MAX);
   auto select = [](const char *mesh, int64_t numBytes) {
-    return selectingPlugin().select(CollectiveKind::AllReduce, *Mesh::parse(mesh), numBytes, MemoryKind::Windows);
+    return selectingPlugin().select({CollectiveKind::AllReduce, *Mesh::parse(mesh), numBytes, MemoryKind::Windows});
   };
   EXPECT_EQ(select("rank=3", 64)->info->name, "scratchAllReduce");
   EXPECT_EQ(select("rank=3", INT64_MAX)->info->name, "pullAllReduce");
@@ -295,7 +295,7 @@ TEST(Selection, GoesByTheMeshBeforeTheNumberOfRanks) {
   static const auto plugin = loadWith(selection);
   ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
   auto select = [](const char *mesh) {
-    return plugin->select(CollectiveKind::AllReduce, *Mesh::parse(mesh), 100, MemoryKind::Windows);
+    return plugin->select({CollectiveKind::AllReduce, *Mesh::parse(mesh), 100, MemoryKind::Windows});
   };
   EXPECT_EQ(select("node=3,gpu=1")->info->name, "scratchAllReduce");
   EXPECT_EQ(select("node=3,gpu=1")->mesh.toString(), "rank=3") << "a program over all ranks in one dimension";

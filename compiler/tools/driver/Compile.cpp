@@ -159,6 +159,8 @@ package::Selection selectionOf(const SelectionRequest &entry) {
                                runtime::toString(entry.memory),     entry.upToBytes, entry.program};
   for (const runtime::MeshDim &dim : entry.mesh.dims())
     selection.mesh.emplace_back(dim.name, dim.size);
+  selection.tag = entry.tag;
+  selection.allowsLoss = entry.allowsLoss;
   return selection;
 }
 

@@ -42,6 +42,8 @@ struct SelectionRequest {
   std::optional<int64_t> upToBytes; // nothing: no end
   std::string program;
   runtime::Mesh mesh = {}; // no dimension: any mesh of so many ranks
+  std::string tag = {};    // empty: any communicator
+  bool allowsLoss = false;
 };
 
 struct CompileRequest {

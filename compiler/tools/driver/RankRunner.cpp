@@ -44,6 +44,7 @@ struct RankReport {
 
   std::atomic<int> code{running}; // one of these, or a StatusCode
   std::atomic<int> sizesDone{0};
+  runtime::Traffic traffic = {}; // of the last size's last call
   char message[1000] = "";
 
   bool hasFailed() const { return code.load() != running && code.load() != int(StatusCode::Ok); }
@@ -165,6 +166,7 @@ private:
     arguments.type = job.type;
     arguments.reduction = job.reduction;
     arguments.root = job.root;
+    arguments.allowsLoss = job.allowsLoss;
     std::byte *in = input.data(), *out = job.isInPlace ? in : output.data();
     if (job.isInPlace) { // as in NCCL: this rank's block of the larger buffer is the smaller one
       BufferSizes elements = sizesOf(count);
@@ -205,6 +207,7 @@ private:
                 std::to_string(size.count) + ")";
     }
     for (int i = -size.warmUps; i < size.iterations; ++i) {
+      runtime::Traffic before = communicator.traffic();
       Status status = communicator.barrier();
       if (!status.isOk())
         return status;
@@ -213,6 +216,9 @@ private:
       interval.endNs = nowNs();
       if (!status.isOk())
         return status;
+      runtime::Traffic after = communicator.traffic();
+      reports.report(size_t(rank)).traffic = {after.sentBytes - before.sentBytes,
+                                              after.fetchedBytes - before.fetchedBytes};
       if (i >= 0)
         reports.interval(number, size_t(i), size_t(rank)) = interval;
     }
@@ -402,7 +408,7 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
 } // namespace
 
 std::optional<runtime::SelectedProgram> RankJob::selectFor(int64_t numBytes) const {
-  return plugin.select(*collective, mesh, numBytes, memoryKind());
+  return plugin.select({*collective, mesh, numBytes, memoryKind(), type, reduction, options.tag, allowsLoss});
 }
 
 const runtime::ProgramInfo *RankJob::info() const {
@@ -435,7 +441,7 @@ runtime::MemoryKind RankJob::memoryKind() const {
   return useProcesses && !useWindows ? runtime::MemoryKind::Ordinary : runtime::MemoryKind::Windows;
 }
 
-std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd) {
+std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd, Traffics *traffic) {
   if (job.device)
     return runOnDevices(job, atEnd);
   bool hasCodecs = std::ranges::any_of(job.sizes, [&](const SizeJob &size) {
@@ -445,7 +451,7 @@ std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_
   if (job.check && hasCodecs && !job.lossy) {
     RankJob checked = job;
     checked.lossy = std::make_shared<LossyCalls>(job);
-    return runRanks(checked, atEnd);
+    return runRanks(checked, atEnd, traffic);
   }
   TaggedData data(job.info()->collective, job.groupDims(), job.mesh, job.type, job.reduction);
   checkMemoryNeed(job, data.groupSize());
@@ -456,6 +462,8 @@ std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_
   else
     runThreads(job, data, reports, progress);
   checkReports(job, reports);
+  for (int rank = 0; traffic && rank < job.mesh.numRanks(); ++rank)
+    traffic->push_back(reports.report(size_t(rank)).traffic);
   std::vector<Timings> result;
   for (size_t size = 0; size < job.sizes.size(); ++size) {
     Timings &timings = result.emplace_back();

@@ -44,6 +44,8 @@ struct RankJob {
   bool wantsHugePages = false;                  // advises the kernel so for memory that is in no window
   std::shared_ptr<const LossyCalls> lossy = {}; // what the sizes are checked by whose programs have codecs
 
+  bool allowsLoss = false; // of what the plugin selects
+
   /// What the plugin selects for a call of so many bytes. Only where there is a collective.
   std::optional<runtime::SelectedProgram> selectFor(int64_t numBytes) const;
   /// The program; where the plugin selects it, the one for the smallest size. Null when there is none.
@@ -57,12 +59,17 @@ struct RankJob {
   runtime::MemoryKind memoryKind() const;
 };
 
+/// Of one call, by rank.
+using Traffics = std::vector<runtime::Traffic>;
+
 /// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices
 /// what the slowest of them takes, by its own events.
 using Timings = std::vector<double>;
 
 /// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for
 /// wrong data, Failed when ranks could not run to the end; the message names the rank.
-std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t done)> &atEnd);
+/// `traffic` gets that of the last size; the job's options ask for counting then, and not for devices.
+std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t done)> &atEnd,
+                              Traffics *traffic = nullptr);
 
 } // namespace kolo::tools

@@ -31,7 +31,7 @@ auto keyOf(const TableEntry &entry) {
   std::vector<std::pair<int64_t, std::string>> dims;
   for (const runtime::MeshDim &dim : entry.mesh.dims())
     dims.emplace_back(dim.size, dim.name);
-  return std::tuple(entry.collective, entry.ranks, std::move(dims), entry.memory);
+  return std::tuple(entry.collective, entry.ranks, std::move(dims), entry.tag, entry.memory);
 }
 
 /// The mesh on which an entry's algorithm runs: the entry's, or all of its ranks in one dimension. Nothing when the
@@ -51,8 +51,8 @@ public:
   EntryReader(const ordered_json &object, std::string where) : object(object), where(std::move(where)) {
     if (!object.is_object())
       throw ToolError(ExitCode::Usage, this->where + ": is no object");
-    static constexpr const char *known[] = {"collective", "ranks",     "mesh",    "memory",
-                                            "upToBytes",  "algorithm", "schedule"};
+    static constexpr const char *known[] = {"collective", "ranks",     "mesh",     "tag",  "memory",
+                                            "upToBytes",  "algorithm", "schedule", "lossy"};
     for (const auto &[name, value] : object.items())
       if (std::ranges::find(known, name) == std::end(known))
         fail(name.c_str(), "there is no such field");
@@ -62,6 +62,13 @@ public:
     TableEntry entry;
     entry.collective = parsed("collective", runtime::parseCollectiveKind, "names no collective");
     readRanks(entry);
+    if (object.contains("tag"))
+      entry.tag = text("tag");
+    if (object.contains("tag") && entry.tag.empty())
+      fail("tag", "is empty");
+    if (object.contains("lossy") && !object["lossy"].is_boolean())
+      fail("lossy", "is neither true nor false");
+    entry.allowsLoss = object.value("lossy", false);
     entry.memory = parsed("memory", runtime::parseMemoryKind, "is neither windows nor ordinary");
     if (!field("upToBytes").is_null())
       entry.upToBytes = integer("upToBytes", 0, INT64_MAX - 1);
@@ -161,7 +168,7 @@ void checkOrder(const std::vector<TableEntry> &entries, const std::string &path)
     bool isLast = index + 1 == entries.size() || keyOf(entries[index + 1]) != keyOf(entry);
     if (before && keyOf(entry) < keyOf(*before))
       throw ToolError(ExitCode::Usage,
-                      where + ": is out of order; entries are sorted by collective, ranks, mesh, memory and size");
+                      where + ": is out of order; entries are sorted by collective, ranks, mesh, tag, memory and size");
     if (!isFirst && (!before->upToBytes || (entry.upToBytes && *entry.upToBytes <= *before->upToBytes)))
       throw ToolError(ExitCode::Usage, where + ".upToBytes: is not above that of the entry before");
     if (isLast && entry.upToBytes)
@@ -243,11 +250,15 @@ std::string writeTable(const ordered_json &fields, const std::vector<TableEntry>
       object["ranks"] = entry.ranks;
     for (const runtime::MeshDim &dim : entry.mesh.dims())
       object["mesh"][dim.name] = dim.size;
+    if (!entry.tag.empty())
+      object["tag"] = entry.tag;
     object["memory"] = runtime::toString(entry.memory);
     object["upToBytes"] = entry.upToBytes ? ordered_json(*entry.upToBytes) : ordered_json();
     object["algorithm"] = entry.algorithm;
     if (ordered_json schedule = toJson(entry.schedule); !schedule.empty())
       object["schedule"] = schedule;
+    if (entry.allowsLoss)
+      object["lossy"] = true;
     text += "    " + object.dump() + (&entry == &entries.back() ? "\n" : ",\n");
   }
   return text + "  ]\n}\n";
@@ -267,7 +278,8 @@ CompileRequest requestFor(const std::vector<TableEntry> &entries) {
     runtime::Mesh mesh = meshFor(entry, program.definition).value();
     if (std::ranges::find(program.meshes, mesh) == program.meshes.end())
       program.meshes.push_back(mesh);
-    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh});
+    request.selection.push_back(
+        {entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh, entry.tag, entry.allowsLoss});
   }
   return request;
 }

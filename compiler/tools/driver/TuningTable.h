@@ -21,6 +21,8 @@ struct TableEntry {
   std::string algorithm;            // a shipped one, over one dimension or over those of the mesh
   Schedule schedule;
   runtime::Mesh mesh = {}; // that the entry is for; no dimension: any mesh of so many ranks
+  std::string tag = {};    // of the communicators that it is for; empty: of all
+  bool allowsLoss = false; // whether calls take it that do not ask for losses, if it has codecs
 };
 
 /// Reads a table, and checks all of it. Throws ToolError (Usage) with file and field.

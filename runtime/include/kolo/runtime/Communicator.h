@@ -33,6 +33,16 @@ struct CommunicatorOptions {
   // what the kernel adds. For libraries that must answer their peers while they wait, as MPI does. It must not throw,
   // and must not use this communicator. Ranks may differ in it.
   std::function<void()> progress = {};
+  bool countsTraffic = false; // see Communicator::traffic. Ranks may differ in it
+  // What the communicator is for, such as "dp", "tp" or "pp"; the same on every rank. A plugin's selection may have
+  // entries for a tag: so that gradients are compressed, and activations are not.
+  std::string tag = {};
+};
+
+/// Bytes that programs moved between ranks, in whatever memory. Packets count as the data in them.
+struct Traffic {
+  int64_t sentBytes = 0;    // that this rank wrote to its peers' memory
+  int64_t fetchedBytes = 0; // that it read from there
 };
 
 /// One call of a collective. All ranks pass the same values; only the pointers differ. The caller owns the buffers.
@@ -49,6 +59,9 @@ struct CallArguments {
   // the larger buffer, and whether the buffers of all ranks lie in windows. With a program name, the call is refused if
   // that program does another collective.
   std::optional<CollectiveKind> collective = {};
+  // Whether the plugin may select a program that loses bits where the table does not allow it. A named program runs in
+  // any case.
+  bool allowsLoss = false;
 };
 
 /// The caller's own all-gather: copies sizeBytes bytes of every rank to `all`, by rank, this rank's own included.
@@ -153,6 +166,9 @@ public:
   /// Allocates memory; a caller that asks for every call keeps the answers. InvalidArgument, UnsupportedMesh,
   /// BadPlugin, as for `run`.
   Status carries(const Plugin &plugin, const CallArguments &arguments) const;
+
+  /// Of all calls so far. Zeros unless the options ask for counting.
+  Traffic traffic() const;
 
 private:
   friend class DeviceMeeting;

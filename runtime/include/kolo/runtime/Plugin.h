@@ -70,6 +70,8 @@ struct ProgramInfo {
   std::vector<int> networkDims; // the mesh dimensions whose ranks may be on different hosts, by index
   std::vector<StatementInfo> statements;
 
+  /// Whether results may differ from exact ones because a buffer has a codec.
+  bool isLossy() const { return !lossy.empty() || (granule != 0 && isUnproved); }
   /// Whether the program is proved on a mesh of these sizes. On another mesh, Communicator::run refuses the call unless
   /// `isUnproved`. The runtime never prints, so a tool that runs an unproved program warns its user itself.
   bool isProved(const std::vector<int64_t> &sizes) const {
@@ -92,8 +94,22 @@ struct SelectionEntry {
   int ranks = 0; // of the mesh, if there is one
   Mesh mesh;     // for calls on this mesh; no dimension: for calls on any mesh of so many ranks
   MemoryKind memory = MemoryKind::Windows;
-  int64_t upToBytes = 0; // largest size of the largest buffer of any rank, inclusive; INT64_MAX: no end
-  int program = 0;       // index into Plugin::programs()
+  int64_t upToBytes = 0;   // largest size of the largest buffer of any rank, inclusive; INT64_MAX: no end
+  int program = 0;         // index into Plugin::programs()
+  std::string tag;         // not empty: for communicators with this tag alone
+  bool allowsLoss = false; // whether it may name a lossy program
+};
+
+/// A call that names only a collective.
+struct SelectionQuery {
+  CollectiveKind collective = CollectiveKind::AllGather;
+  Mesh mesh;
+  int64_t numBytes = 0; // of the largest buffer of any rank
+  MemoryKind memory = MemoryKind::Windows;
+  DataType type = DataType::F32;
+  Reduction reduction = Reduction::Sum;
+  std::string_view tag = {}; // CommunicatorOptions::tag
+  bool allowsLoss = false;   // CallArguments::allowsLoss
 };
 
 /// What a plugin selects for a call.
@@ -125,10 +141,15 @@ public:
   const ProgramInfo *findProgram(std::string_view name) const;
   /// In the manifest's order. Empty when the plugin's programs can only be called by name.
   const std::vector<SelectionEntry> &selection() const;
-  /// The program that the selection gives for a call on `mesh`, where the largest buffer of any rank has numBytes
-  /// bytes. An entry for this mesh goes before one for its number of ranks. Nothing when no entry fits.
-  std::optional<SelectedProgram> select(CollectiveKind collective, const Mesh &mesh, int64_t numBytes,
-                                        MemoryKind memory) const;
+  /// The program that the selection gives for a call. An entry for its tag goes before one without, and then one for
+  /// its mesh before one for its number of ranks. An entry is left out whose program is not for the type or the
+  /// reduction, or is lossy where neither the entry nor the call allows it. Nothing when no entry fits.
+  std::optional<SelectedProgram> select(const SelectionQuery &query) const;
+  /// What a receiver makes of elements that a program of this plugin encodes, bit by bit: for callers that add what was
+  /// lost to what they send next. `codec` is one that some program's buffer has, as the manifest writes it or as `kolo
+  /// codec` names it ("int8(256)"); "none" and "f32" copy. `in` has `count` elements of f16, bf16 or f32: one block of
+  /// a call. `out` has as many, and may be `in`. Allocates nothing, and any thread may call it. InvalidArgument.
+  Status roundTrip(std::string_view codec, DataType type, const void *in, void *out, int64_t count) const;
   /// The manifest's JSON text.
   const std::string &manifest() const;
   /// The path given to load.

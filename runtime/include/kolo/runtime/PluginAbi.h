@@ -155,7 +155,11 @@ struct KoloInvocation {
   int64_t type;                   /* KoloType: KOLO_F16, KOLO_BF16 or KOLO_F32 */
   int64_t call;                   /* invocations of all programs before this one: what stochastic codecs draw by */
   KoloReduceKernel reduceNumbers; /* as `reduce`, of f32 */
+  int64_t *traffic;               /* by KoloTraffic: bytes that the program adds to; null: nobody counts */
 };
+
+/* What a lane moves between ranks, wherever the memory is. Packets count as the data in them. */
+typedef enum KoloTraffic { KOLO_SENT, KOLO_FETCHED, KOLO_NUM_TRAFFIC } KoloTraffic;
 
 /* Shape of one call, enough to size its scratch memory. */
 typedef struct KoloShape {
@@ -195,12 +199,22 @@ typedef struct KoloKernels {
   const KoloAverageKernel *average;  /* [KoloType] */
 } KoloKernels;
 
+/* A codec of the plugin's programs that gives the same bits in every call. */
+typedef struct KoloCodec {
+  const char *text; /* as in the manifest */
+  /* Encodes `count` elements at local[KOLO_INPUT], a block of a call, and decodes them to local[KOLO_OUTPUT], which may
+   * be the same. Reads of the invocation these, `elementBytes` and `type`. */
+  void (*roundTrip)(const KoloInvocation *invocation);
+} KoloCodec;
+
 typedef struct KoloPlugin {
   uint32_t abiVersion;
   uint32_t numPrograms;
   const KoloProgram *programs;
   uint64_t numKernels;
   const KoloKernels *kernels; /* for one kind of processor each, the most capable last; none when no program reduces */
+  uint64_t numCodecs;
+  const KoloCodec *codecs;
 } KoloPlugin;
 
 typedef const KoloPlugin *(*KoloPluginEntry)(void);
