@@ -2,6 +2,7 @@
 // zeros, denormals, huge numbers and NaNs in it, whatever the number of lanes and the kind of memory.
 #include "Shipped.h"
 
+#include "codec/Convert.h"
 #include "codec/Presets.h"
 #include "compiler/Pipeline.h"
 #include "driver/Compile.h"
@@ -164,6 +165,28 @@ void check(CodedPlugin &plugin, size_t program, const Setup &setup, const Case &
 constexpr ElementType codedTypes[] = {ElementType::F32, ElementType::BF16, ElementType::F16};
 constexpr Reduction codedReductions[] = {Reduction::Sum, Reduction::Average, Reduction::Min, Reduction::Max};
 
+float loadElement(ElementType type, const std::byte *at) {
+  float value = 0;
+  uint16_t half = 0;
+  std::memcpy(&half, at, sizeof half);
+  if (type == ElementType::F32)
+    std::memcpy(&value, at, sizeof value);
+  return type == ElementType::F16 ? floatFromHalf(half) : type == ElementType::BF16 ? floatFromBfloat16(half) : value;
+}
+
+/// By the arithmetic of codec/.
+void roundTrip(const codec::Codec &codec, ElementType type, const Bytes &in, Bytes &out) {
+  auto size = size_t(elementBytes(type));
+  std::vector<float> values(in.size() / size), decoded(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = loadElement(type, &in[i * size]);
+  std::vector<std::byte> encoded(size_t(codec::bytes(codec, int64_t(values.size()))));
+  codec::encode(codec, values, encoded);
+  codec::decode(codec, encoded, decoded);
+  for (size_t i = 0; i < values.size(); ++i)
+    storeElement(type, decoded[i], &out[i * size]);
+}
+
 std::vector<dsl::Definition> twoShotsOf(const std::vector<codec::Codec> &codecs) {
   std::vector<dsl::Definition> definitions;
   for (size_t i = 0; i < codecs.size(); ++i)
@@ -186,6 +209,69 @@ TEST(EveryCodec, GivesTheReferencesBits) {
             {codedTypes[number % 3], count, codedReductions[number / 3 % 4], 0, lanes, number % 2 == 0, false}, number);
       ++number;
     }
+}
+
+/// What a plugin says that a receiver gets, beside the reference's arithmetic; stochastic codecs have no such answer.
+TEST(EveryCodec, HasTheReferencesRoundTrip) {
+  std::vector<codec::Codec> codecs = allCodecs();
+  CodedPlugin plugin(twoShotsOf(codecs), {{3}});
+  for (size_t i = 0; i < codecs.size() && !HasFatalFailure(); ++i)
+    for (ElementType type : codedTypes) {
+      SCOPED_TRACE(codec::textOf(codecs[i]));
+      Case choices{type, std::array{1, 1023, 1025, 3072}[i % 4], Reduction::Sum, 0, 1, false, false};
+      SimulatedCall call = prepareCoded(plugin, i, choices, {3}, i).simulated;
+      Bytes got(call.inputs[0].size());
+      auto kind = type == ElementType::F16    ? runtime::DataType::F16
+                  : type == ElementType::BF16 ? runtime::DataType::BF16
+                                              : runtime::DataType::F32;
+      runtime::Status status =
+          plugin.loaded().roundTrip(codec::textOf(codecs[i]), kind, call.inputs[0].data(), got.data(), choices.count);
+      bool isKnown = !codecs[i].isStochastic();
+      ASSERT_EQ(status.isOk(), isKnown) << status.message();
+      if (!isKnown)
+        continue;
+      Bytes wanted = codec::isNone(codecs[i]) ? call.inputs[0] : Bytes(got.size());
+      if (!codec::isNone(codecs[i]))
+        roundTrip(codecs[i], type, call.inputs[0], wanted);
+      EXPECT_EQ(got, wanted);
+      EXPECT_TRUE(
+          plugin.loaded()
+              .roundTrip(codec::nameOf(codecs[i]), kind, call.inputs[0].data(), call.inputs[0].data(), choices.count)
+              .isOk());
+      EXPECT_EQ(call.inputs[0], wanted) << "in place";
+    }
+}
+
+/// An all-gather encodes once, so that its output is the round trip of every input.
+TEST(RoundTrip, IsWhatReceiversGet) {
+  CodedPlugin plugin({definitionOf("quantisedRingAllGather")}, {{3}});
+  constexpr int64_t count = 2500;
+  PreparedCase prepared =
+      prepareCoded(plugin, 0, {ElementType::BF16, count, Reduction::Sum, 0, 2, false, false}, {3}, 1);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    Bytes got(count * 2);
+    const Bytes &input = prepared.simulated.inputs[rank];
+    ASSERT_TRUE(
+        plugin.loaded().roundTrip("int8(256)", runtime::DataType::BF16, input.data(), got.data(), count).isOk());
+    const Bytes &output = *prepared.expected[1];
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), output.begin() + int64_t(rank) * count * 2));
+  }
+}
+
+TEST(RoundTrip, RefusesWhatItIsNotFor) {
+  CodedPlugin plugin({definitionOf("quantisedRingAllGather")}, {{3}});
+  float number = 1;
+  auto refusal = [&](const char *codec, runtime::DataType type, float *in, int64_t count) {
+    runtime::Status status = plugin.loaded().roundTrip(codec, type, in, &number, count);
+    EXPECT_EQ(status.code(), runtime::StatusCode::InvalidArgument);
+    return status.message();
+  };
+  EXPECT_NE(refusal("int4(256)", runtime::DataType::F32, &number, 1).find("'int4(256)'; there are int8(256)"),
+            std::string::npos);
+  EXPECT_EQ(refusal("int8(256)", runtime::DataType::I32, &number, 1), "codecs are for f16, bf16 and f32, not i32");
+  EXPECT_EQ(refusal("int8(256)", runtime::DataType::F32, nullptr, 1), "a buffer is null");
+  EXPECT_EQ(refusal("int8(256)", runtime::DataType::F32, &number, -1), "count is -1");
+  EXPECT_TRUE(plugin.loaded().roundTrip("int8(256)", runtime::DataType::F32, nullptr, nullptr, 0).isOk());
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryCodedAlgorithm, testing::ValuesIn(test::codedAlgorithmNames()),
