@@ -80,8 +80,8 @@ kolo.chan.program @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.reduce %slots[%c0] size [%n] -> %out[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
 }
 
-// What is fused becomes two lists of addresses and one call; where an address is missing, or the lists are too long, the moves
-// come one by one after all.
+// What is fused becomes two lists of addresses and one call, after the bytes to and from peers are counted; where an address
+// is missing, or the lists are too long, the moves come one by one after all.
 // CHECK-LABEL: llvm.func internal @run.fused(%{{.*}}: !llvm.ptr) -> i32
 // CHECK: llvm.icmp "eq"
 // CHECK: llvm.icmp "eq"
@@ -90,6 +90,8 @@ kolo.chan.program @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
 // CHECK: llvm.call @kolo.reduceFrom(
 // CHECK: llvm.call @kolo.put(
 // CHECK: } else {
+// CHECK: llvm.call @kolo.count(%{{.*}}, %c0_i64
+// CHECK: llvm.call @kolo.count(%{{.*}}, %c1_i64
 // CHECK-NOT: llvm.call @kolo
 // CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, !llvm.ptr, i64, i64, i64) -> ()
 // CHECK-LABEL: llvm.func internal @run.spread(%{{.*}}: !llvm.ptr) -> i32
