@@ -124,10 +124,11 @@ Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal) 
   // A refused call is not one that peers must agree on.
   digest = refusal.isOk() ? digestOf(key, digest) : digest;
   DeviceAnnouncement &mine = boardOf(rank()).announcements[call % numAnnouncements];
-  mine.number.store(0, std::memory_order_seq_cst);
-  mine.digest = digest;
+  mine.number.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release); // a reader that sees what follows sees 0, too
+  mine.digest.store(digest, std::memory_order_relaxed);
+  mine.code.store(refusal.code(), std::memory_order_relaxed);
   mine.key = key;
-  mine.code = refusal.code();
   if (!refusal.isOk())
     setRefusal(mine, refusal);
   mine.number.store(call, std::memory_order_seq_cst);
@@ -140,23 +141,23 @@ Status DeviceMeeting::compare(int peer, const DeviceAnnouncement &mine) const {
   const DeviceAnnouncement &theirs = boardOf(peer).announcements[numCalls % numAnnouncements];
   if (theirs.number.load(std::memory_order_seq_cst) != numCalls)
     return {};
-  bool isEqual = theirs.digest == mine.digest && theirs.code == mine.code;
-  if (isEqual && theirs.number.load(std::memory_order_acquire) == numCalls)
+  const StatusCode code = theirs.code.load(std::memory_order_relaxed);
+  if (theirs.digest.load(std::memory_order_relaxed) == digest && code == mine.code.load(std::memory_order_relaxed))
     return {};
-  const StatusCode code = theirs.code;
   const DeviceCallKey key = theirs.key;
   char message[sizeof(theirs.message)];
   std::copy(std::begin(theirs.message), std::end(theirs.message), message);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (theirs.number.load(std::memory_order_relaxed) != numCalls)
     return {}; // its owner is far ahead and has begun to write a later call
-  bool isRefusedHere = mine.code != StatusCode::Ok, isRefusedThere = code != StatusCode::Ok;
+  const StatusCode ownCode = mine.code.load(std::memory_order_relaxed);
+  bool isRefusedHere = ownCode != StatusCode::Ok, isRefusedThere = code != StatusCode::Ok;
   if (isRefusedHere && isRefusedThere)
     return {};
   if (isRefusedThere)
     return rankRefused(peer, code, message);
   if (isRefusedHere)
-    return rankRefused(rank(), mine.code, mine.message);
+    return rankRefused(rank(), ownCode, mine.message);
   return peer < rank() ? nameDifference(peer, key, rank(), mine.key) : nameDifference(rank(), mine.key, peer, key);
 }
 

@@ -58,8 +58,8 @@ struct DeviceCallKey {
 /// A rank's announcement of one call.
 struct alignas(64) DeviceAnnouncement {
   std::atomic<uint64_t> number; // of the call, from 1; 0 while its owner writes the rest
-  uint64_t digest;              // of this call and all before it
-  StatusCode code;              // not Ok: this rank refused the call
+  std::atomic<uint64_t> digest; // of this call and all before it
+  std::atomic<StatusCode> code; // not Ok: this rank refused the call
   DeviceCallKey key;
   char message[320];
 };

@@ -294,7 +294,7 @@ TEST(EnqueueOneThread, RepeatedCallsAllocateNothingAndLaunchOnce) {
 }
 
 TEST(HeavyEnqueue, HostsAndStreamsMayBeLateByUpToASecond) {
-  ScopedVariable late("KOLO_STANDIN_LATE_US", "100000");
+  ScopedVariable late("KOLO_STANDIN_LATE_US", "20000");
   for (Launch kind : {Launch::Threads, Launch::Forked})
-    EXPECT_EQ(inAll(kind, [&](Communicator &host) { return runLate(host, 12, 1000); }, 30000), "");
+    EXPECT_EQ(inAll(kind, [&](Communicator &host) { return runLate(host, 8, 1000); }), "");
 }
