@@ -16,6 +16,10 @@ Status DeviceState::launch(DevicePlan &plan, std::span<const StreamHandle> strea
   }
   if (plan.isStaged)
     return launchStaged(plan, streams.front());
+  if (locals.size() == 1) {
+    LocalRank *const group[] = {&locals.front()};
+    return launchDirect(plan, group, streams.front());
+  }
   // A device's table has its ranks in the order of `locals`.
   for (size_t device = 0; device < devices.size(); ++device) {
     std::vector<LocalRank *> group;
@@ -103,8 +107,10 @@ Status DeviceState::launchKernel(const DevicePlan &plan, const DeviceTable &tabl
   launch.argument = static_cast<const KoloDeviceInvocation *>(table[number].data()) + group.front()->position;
   launch.isTogether =
       device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranksOnDevice[number]);
-  return device.status(device.driver().launch(device.ordinal(), &launch),
-                       fmt::format("launching program '{}'", plan.calls.front().info->name));
+  int32_t code = device.driver().launch(device.ordinal(), &launch);
+  if (code == KOLO_DRIVER_OK)
+    return {};
+  return device.status(code, fmt::format("launching program '{}'", plan.calls.front().info->name));
 }
 
 Status DeviceState::copyAside(const DevicePlan &plan, size_t local, StreamHandle stream) const {

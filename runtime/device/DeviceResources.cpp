@@ -54,32 +54,57 @@ std::vector<size_t> DeviceState::sizesFor(const DevicePlan &plan) const {
   return sizes;
 }
 
-/// Gives the plan its program and its shapes. False: there is no room, and nothing has changed. OutOfMemory,
-/// DeviceError: this rank lacks memory that peers do not need.
+/// Gives the plan its program and its shapes. False: there is no room. OutOfMemory, DeviceError: this rank lacks memory
+/// that peers do not need. Without success nothing has changed.
 Result<bool> DeviceState::reserve(DevicePlan &plan) {
-  std::vector<size_t> sizes = sizesFor(plan);
+  const std::vector<size_t> sizes = sizesFor(plan);
   if (shapes.size() + sizes.size() / blocksPerShape > mostShapes)
     return false;
   std::optional<std::vector<HeapBlock>> blocks = heap.take(sizes);
   if (!blocks)
     return false;
-  std::span<const HeapBlock> rest = *blocks;
-  bool isNewProgram = sizes.size() % blocksPerShape != 0;
-  if (Status status = fillProgram(plan, isNewProgram ? rest.front() : HeapBlock{}); !status.isOk())
+  const bool isNewProgram = sizes.size() % blocksPerShape != 0;
+  std::vector<ShapeKey> newShapes;
+  Status status = fill(plan, *blocks, isNewProgram, newShapes);
+  if (status.isOk())
+    return true;
+  if (isNewProgram)
+    programs.erase({plan.plugin->content, plan.calls.front().key.program});
+  for (const ShapeKey &key : newShapes)
+    shapes.erase(key);
+  for (const HeapBlock &block : *blocks)
+    heap.giveBack(block);
+  return status;
+}
+
+/// `blocks` are those for sizesFor. Adds to newShapes.
+Status DeviceState::fill(DevicePlan &plan, std::span<const HeapBlock> blocks, bool isNewProgram,
+                         std::vector<ShapeKey> &newShapes) {
+  if (Status status = fillProgram(plan, isNewProgram ? blocks.front() : HeapBlock{}); !status.isOk())
     return status;
-  rest = rest.subspan(isNewProgram ? 1 : 0);
+  blocks = blocks.subspan(isNewProgram ? 1 : 0);
   for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest}) {
     if (pieces == &plan.rest && pieces->count == 0)
       continue;
-    bool isNew = !shapes.contains(shapeKeyOf(plan, *pieces));
-    if (Status status = fillShape(plan, *pieces, rest); !status.isOk())
-      return status;
-    rest = rest.subspan(isNew ? blocksPerShape : 0);
+    const ShapeKey key = shapeKeyOf(plan, *pieces);
+    if (!shapes.contains(key)) {
+      Result<std::shared_ptr<DeviceShape>> shape = makeShape(plan, blocks.first(blocksPerShape));
+      if (!shape.isOk())
+        return shape.status();
+      shapes.emplace(key, std::move(shape).value());
+      newShapes.push_back(key);
+      blocks = blocks.subspan(blocksPerShape);
+    }
+    pieces->shape = shapes.at(key);
   }
+  return allocateAside(plan);
+}
+
+/// A staged call copies its input anyway, but piece by piece.
+Status DeviceState::allocateAside(DevicePlan &plan) const {
   plan.aside.resize(locals.size());
   for (size_t local = 0; local < locals.size(); ++local) {
     const Call &call = plan.calls[local];
-    // A staged call copies its input aside anyway, but piece by piece.
     if (!(plan.isStaged ? call.overlap() == Overlap::Other : call.mustCopyInput()))
       continue;
     Result<DeviceMemory> memory =
@@ -88,62 +113,59 @@ Result<bool> DeviceState::reserve(DevicePlan &plan) {
       return memory.status();
     plan.aside[local] = std::move(memory).value();
   }
-  return true;
+  return {};
 }
 
 Status DeviceState::fillProgram(DevicePlan &plan, HeapBlock semaphores) {
-  std::shared_ptr<DeviceProgram> &program = programs[{plan.plugin->content, plan.calls.front().key.program}];
-  if (!program) {
-    program = std::make_shared<DeviceProgram>();
-    program->plugin = plan.plugin;
-    program->info = plan.calls.front().info;
-    program->semaphores = semaphores;
-    size_t numFailures = locals.size() * static_cast<size_t>(options.lanes);
-    Result<DeviceMemory> failures =
-        DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, numFailures * sizeof(KoloDeviceFailure));
-    if (!failures.isOk())
-      return failures.status();
-    program->failures = std::move(failures).value();
-    for (const LocalRank &local : locals) {
-      DeviceProgram::OfRank &own = program->ranks.emplace_back();
-      for (DeviceMemory *memory : {&own.sent, &own.awaited}) {
-        Result<DeviceMemory> cleared = allocateCleared(devices[local.device], semaphores.sizeBytes);
-        if (!cleared.isOk())
-          return cleared.status();
-        *memory = std::move(cleared).value();
-      }
+  const ProgramKey key = {plan.plugin->content, plan.calls.front().key.program};
+  if (auto known = programs.find(key); known != programs.end()) {
+    plan.program = known->second;
+    return {};
+  }
+  auto made = std::make_shared<DeviceProgram>();
+  made->plugin = plan.plugin;
+  made->info = plan.calls.front().info;
+  made->semaphores = semaphores;
+  size_t numFailures = locals.size() * static_cast<size_t>(options.lanes);
+  Result<DeviceMemory> failures =
+      DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, numFailures * sizeof(KoloDeviceFailure));
+  if (!failures.isOk())
+    return failures.status();
+  made->failures = std::move(failures).value();
+  for (const LocalRank &local : locals) {
+    DeviceProgram::OfRank &own = made->ranks.emplace_back();
+    for (DeviceMemory *memory : {&own.sent, &own.awaited}) {
+      Result<DeviceMemory> cleared = allocateCleared(devices[local.device], semaphores.sizeBytes);
+      if (!cleared.isOk())
+        return cleared.status();
+      *memory = std::move(cleared).value();
     }
   }
-  plan.program = program;
+  programs.emplace(key, made);
+  plan.program = std::move(made);
   return {};
 }
 
-/// `blocks` begins with those of the shape, if it is new.
-Status DeviceState::fillShape(const DevicePlan &plan, DevicePlan::Pieces &pieces, std::span<const HeapBlock> blocks) {
-  std::shared_ptr<DeviceShape> &shape = shapes[shapeKeyOf(plan, pieces)];
-  if (!shape) {
-    auto isTaken = [&](size_t number) {
-      return std::ranges::any_of(shapes,
-                                 [&](const auto &entry) { return entry.second && entry.second->number == number; });
-    };
-    auto made = std::make_shared<DeviceShape>();
-    for (made->number = shapes.size() - 1; isTaken(made->number); made->number = (made->number + 1) % mostShapes)
-      ;
-    made->scratch = blocks[0], made->packets = blocks[1], made->input = blocks[2], made->output = blocks[3];
-    for (const LocalRank &local : locals) {
-      DeviceMemory &calls = made->packetCalls.emplace_back();
-      if (!plan.calls.front().hasPackets)
-        continue;
-      Result<DeviceMemory> cleared =
-          allocateCleared(devices[local.device], static_cast<size_t>(options.lanes) * sizeof(uint64_t));
-      if (!cleared.isOk())
-        return cleared.status();
-      calls = std::move(cleared).value();
-    }
-    shape = std::move(made);
+Result<std::shared_ptr<DeviceShape>> DeviceState::makeShape(const DevicePlan &plan,
+                                                            std::span<const HeapBlock> blocks) const {
+  auto isTaken = [&](size_t number) {
+    return std::ranges::any_of(shapes, [&](const auto &entry) { return entry.second->number == number; });
+  };
+  auto made = std::make_shared<DeviceShape>();
+  for (made->number = shapes.size(); isTaken(made->number); made->number = (made->number + 1) % mostShapes)
+    ;
+  made->scratch = blocks[0], made->packets = blocks[1], made->input = blocks[2], made->output = blocks[3];
+  for (const LocalRank &local : locals) {
+    DeviceMemory &calls = made->packetCalls.emplace_back();
+    if (!plan.calls.front().hasPackets)
+      continue;
+    Result<DeviceMemory> cleared =
+        allocateCleared(devices[local.device], static_cast<size_t>(options.lanes) * sizeof(uint64_t));
+    if (!cleared.isOk())
+      return cleared.status();
+    calls = std::move(cleared).value();
   }
-  pieces.shape = shape;
-  return {};
+  return made;
 }
 
 /// Whether memory of shapes must be freed before the heap grows. `numBlocks`: that a new plan needs.

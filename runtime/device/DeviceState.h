@@ -115,7 +115,9 @@ private:
   std::vector<size_t> sizesFor(const DevicePlan &plan) const;
   Result<bool> reserve(DevicePlan &plan);
   Status fillProgram(DevicePlan &plan, HeapBlock semaphores);
-  Status fillShape(const DevicePlan &plan, DevicePlan::Pieces &pieces, std::span<const HeapBlock> blocks);
+  Status fill(DevicePlan &plan, std::span<const HeapBlock> blocks, bool isNewProgram, std::vector<ShapeKey> &newShapes);
+  Result<std::shared_ptr<DeviceShape>> makeShape(const DevicePlan &plan, std::span<const HeapBlock> blocks) const;
+  Status allocateAside(DevicePlan &plan) const;
   ShapeKey shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const;
   bool isFull(size_t sizeBytes, size_t numShapes) const;
   Status drain();

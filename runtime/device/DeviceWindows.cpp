@@ -84,9 +84,10 @@ Status DeviceState::growHeap(size_t sizeBytes) {
   record.purpose = DevicePurpose::Grow;
   record.sizeBytes = sizeBytes;
   Result<MappedWindow> mapped = mapAll(record, bases, status);
-  if (mapped.isOk())
-    heap.add(std::move(mapped).value(), std::move(own));
-  return mapped.status();
+  if (!mapped.isOk())
+    return mapped.status();
+  heap.add(std::move(mapped).value(), std::move(own));
+  return {};
 }
 
 Status DeviceState::checkWindow(std::span<void *const> memory, size_t sizeBytes) const {
