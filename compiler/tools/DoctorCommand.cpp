@@ -157,7 +157,8 @@ void run(const DoctorCommand &options) {
   line("LLVM", LLVM_VERSION_STRING);
   line("CUDA", found("libcuda.so.1"));
   line("HIP", found("libamdhip64.so"));
-  line("NCCL", found("libnccl.so.2"));
+  std::optional<std::string> ncclDoor = findNcclDoor();
+  line("NCCL", found("libnccl.so.2") + (ncclDoor ? ", door: " + *ncclDoor : ", no door in this build"));
   showMpi();
   showTorch();
   runtime::Result<runtime::Door> door = runtime::Door::open("doctor");

@@ -1,4 +1,4 @@
-// kolo preload: runs an unchanged MPI program with the door for its MPI, or says what to set.
+// kolo preload: runs an unchanged program with the doors for its MPI and for NCCL, or says what to set.
 #include "Commands.h"
 #include "driver/Libraries.h"
 #include "driver/ToolError.h"
@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,37 +17,74 @@ namespace {
 
 struct PreloadCommand {
   std::vector<std::string> command;
-  bool mustPrint = false;
+  bool mustPrint = false, isNccl = false;
 };
 
-/// The first word that loads an MPI decides; a script's interpreter loads it later, so then the launcher does.
-const MpiAbi &findMpi(const std::vector<std::string> &command) {
+/// The first word that loads an MPI decides; a script's interpreter loads it later, so then the launcher does. Null: no
+/// MPI is known.
+const MpiAbi *findMpi(const std::vector<std::string> &command) {
   for (const std::string &word : command)
     if (std::optional<std::string> path = findExecutable(word))
       if (const MpiAbi *abi = mpiOf(*path))
-        return *abi;
+        return abi;
   if (std::optional<std::string> launcher = findExecutable(command.front()))
     if (const MpiAbi *abi = mpiOfLauncher(*launcher))
-      return *abi;
+      return abi;
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const std::vector<std::string> &command) {
   throw ToolError(
       ExitCode::Usage,
       fmt::format("preload: no word of '{}' loads an MPI library that Kolo knows, and '{}' is no launcher of "
-                  "one: set LD_PRELOAD to {}/libkolo_mpi_openmpi.so or libkolo_mpi_mpich.so",
+                  "one: set LD_PRELOAD to {}/libkolo_mpi_openmpi.so or libkolo_mpi_mpich.so. No word loads NCCL "
+                  "either: a program that loads it while it runs needs --nccl",
                   fmt::join(command, " "), command.front(), libraryFolder()));
 }
 
-std::string findPreload(const MpiAbi &abi) {
+std::string findNccl() {
+  std::optional<std::string> door = findNcclDoor();
+  if (!door)
+    throw ToolError(ExitCode::Usage, fmt::format("preload: the program loads NCCL, for which this Kolo was not built: "
+                                                 "there is no {}/libkolo_nccl.so",
+                                                 libraryFolder()));
+  return *door;
+}
+
+bool loadsNccl(const std::vector<std::string> &command) {
+  return std::ranges::any_of(command, [](const std::string &word) {
+    std::optional<std::string> path = findExecutable(word);
+    return path && tools::loadsNccl(*path);
+  });
+}
+
+std::string findMpiDoor(const MpiAbi &abi) {
   std::optional<std::string> door = findDoor(abi);
   if (!door)
     throw ToolError(ExitCode::Usage, fmt::format("preload: the program loads {}, for which this Kolo was not built: "
                                                  "there is no {}/libkolo_mpi_{}.so",
                                                  abi.title, libraryFolder(), abi.name));
-  const char *others = std::getenv("LD_PRELOAD");
-  return others && *others ? *door + ":" + others : *door;
+  return *door;
+}
+
+/// The doors for all libraries that the command loads, and what was to be preloaded anyway.
+std::string findPreload(const PreloadCommand &options) {
+  std::vector<std::string> doors;
+  const MpiAbi *abi = options.isNccl ? nullptr : findMpi(options.command);
+  bool hasNccl = options.isNccl || loadsNccl(options.command);
+  if (hasNccl && (!abi || findNcclDoor())) // a program of both may do without the door for NCCL
+    doors.push_back(findNccl());
+  if (abi)
+    doors.push_back(findMpiDoor(*abi));
+  if (doors.empty())
+    refuse(options.command);
+  if (const char *others = std::getenv("LD_PRELOAD"); others && *others)
+    doors.push_back(others);
+  return fmt::format("{}", fmt::join(doors, ":"));
 }
 
 void run(const PreloadCommand &options) {
-  std::string preload = findPreload(findMpi(options.command));
+  std::string preload = findPreload(options);
   if (options.mustPrint) {
     fmt::print("LD_PRELOAD={}\n", preload);
     return;
@@ -65,8 +103,10 @@ void run(const PreloadCommand &options) {
 
 void addPreloadCommand(CLI::App &app) {
   auto options = std::make_shared<PreloadCommand>();
-  CLI::App *command = app.add_subcommand("preload", "Run an unchanged MPI program with Kolo's collectives");
+  CLI::App *command = app.add_subcommand("preload", "Run an unchanged program of MPI or NCCL with Kolo's collectives");
   command->add_flag("--print", options->mustPrint, "prints the LD_PRELOAD to set, and runs nothing");
+  command->add_flag("--nccl", options->isNccl,
+                    "preloads the door for NCCL alone: for programs that load NCCL while they run");
   command->add_option("command", options->command, "after --: for example mpirun -n 4 ./app")
       ->required()
       ->type_name("COMMAND...");

@@ -88,8 +88,9 @@ void connect(Member &member, const Creation &creation) {
     return;
   }
   member.whyNot = "ranks that Kolo cannot connect";
-  print("calls on a communicator of " + std::to_string(member.size) +
-        " ranks are forwarded: " + connected.status().message());
+  if (member.rank == 0)
+    print("calls on a communicator of " + std::to_string(member.size) +
+          " ranks are forwarded: " + connected.status().message());
 }
 
 void add(const Creation &creation) {

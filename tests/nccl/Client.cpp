@@ -76,7 +76,7 @@ Rank makeRank(int number) {
 int valueOf(int rank, size_t element) { return rank * 100003 + static_cast<int>(element * 31 % 4093) + 1; }
 
 /// The ranks that this thread calls for, of `size`.
-struct World {
+struct OwnRanks {
   std::vector<Rank> ranks;
   int size;
 
@@ -128,55 +128,55 @@ struct World {
   }
 };
 
-void checkReductions(World &world, size_t count) {
+void checkReductions(OwnRanks &here, size_t count) {
   auto all = [=](int) { return static_cast<long>(count); };
-  auto sum = [&](int, size_t i) { return world.sumAt(i); };
+  auto sum = [&](int, size_t i) { return here.sumAt(i); };
   std::string size = " of " + std::to_string(count);
-  world.check(
+  here.check(
       "all-reduce" + size,
       [&](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); }, all, sum);
-  world.check(
+  here.check(
       "all-reduce in place" + size,
       [&](Rank &r) { return ncclAllReduce(r.input, r.input, count, ncclInt, ncclSum, r.comm, r.stream); }, all, sum,
       [](Rank &r) { return r.input; });
-  world.check(
+  here.check(
       "maximum" + size,
       [&](Rank &r) { return pncclAllReduce(r.input, r.output, count, ncclInt, ncclMax, r.comm, r.stream); }, all,
-      [&](int, size_t i) { return valueOf(world.size - 1, i); });
-  world.check(
+      [&](int, size_t i) { return valueOf(here.size - 1, i); });
+  here.check(
       "average" + size,
       [&](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclAvg, r.comm, r.stream); }, all,
-      [&](int, size_t i) { return world.sumAt(i) / world.size; });
-  int root = 1 % world.size;
-  world.check(
+      [&](int, size_t i) { return here.sumAt(i) / here.size; });
+  int root = 1 % here.size;
+  here.check(
       "reduce" + size,
       [&](Rank &r) { return ncclReduce(r.input, r.output, count, ncclInt, ncclSum, root, r.comm, r.stream); },
       [=](int rank) { return rank == root ? static_cast<long>(count) : -1; }, sum);
-  world.check(
+  here.check(
       "reduce-scatter" + size,
       [&](Rank &r) { return ncclReduceScatter(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); }, all,
-      [&](int rank, size_t i) { return world.sumAt(static_cast<size_t>(rank) * count + i); });
-  world.check(
+      [&](int rank, size_t i) { return here.sumAt(static_cast<size_t>(rank) * count + i); });
+  here.check(
       "reduce-scatter in place" + size,
       [&](Rank &r) {
         return ncclReduceScatter(r.input, r.input + static_cast<size_t>(r.number) * count, count, ncclInt, ncclSum,
                                  r.comm, r.stream);
       },
-      all, [&](int rank, size_t i) { return world.sumAt(static_cast<size_t>(rank) * count + i); },
+      all, [&](int rank, size_t i) { return here.sumAt(static_cast<size_t>(rank) * count + i); },
       [=](Rank &r) { return r.input + static_cast<size_t>(r.number) * count; });
 }
 
-void checkMoves(World &world, size_t count) {
+void checkMoves(OwnRanks &here, size_t count) {
   auto one = [=](int) { return static_cast<long>(count); };
-  auto whole = [&](int) { return static_cast<long>(count) * world.size; };
+  auto whole = [&](int) { return static_cast<long>(count) * here.size; };
   auto block = [=](int, size_t i) { return valueOf(static_cast<int>(i / count), i % count); };
   std::string size = " of " + std::to_string(count);
-  int root = world.size - 1;
+  int root = here.size - 1;
   auto ofRoot = [=](int, size_t i) { return valueOf(root, i); };
-  world.check(
+  here.check(
       "all-gather" + size, [&](Rank &r) { return ncclAllGather(r.input, r.output, count, ncclInt, r.comm, r.stream); },
       whole, block);
-  world.check(
+  here.check(
       "all-gather in place" + size,
       [&](Rank &r) {
         int *own = r.output + static_cast<size_t>(r.number) * count;
@@ -185,89 +185,89 @@ void checkMoves(World &world, size_t count) {
         return ncclAllGather(own, r.output, count, ncclInt, r.comm, r.stream);
       },
       whole, block);
-  world.check(
+  here.check(
       "broadcast" + size,
       [&](Rank &r) { return ncclBroadcast(r.input, r.output, count, ncclInt, root, r.comm, r.stream); }, one, ofRoot);
-  world.check(
+  here.check(
       "broadcast in place" + size, [&](Rank &r) { return ncclBcast(r.input, count, ncclInt, root, r.comm, r.stream); },
       one, ofRoot, [](Rank &r) { return r.input; });
-  world.check(
+  here.check(
       "all-to-all" + size, [&](Rank &r) { return ncclAlltoAll(r.input, r.output, count, ncclInt, r.comm, r.stream); },
       whole,
       [=](int rank, size_t i) {
         return valueOf(static_cast<int>(i / count), static_cast<size_t>(rank) * count + i % count);
       });
-  world.check(
+  here.check(
       "gather" + size, [&](Rank &r) { return ncclGather(r.input, r.output, count, ncclInt, root, r.comm, r.stream); },
       [&](int rank) { return rank == root ? whole(rank) : -1; }, block);
-  world.check(
+  here.check(
       "scatter" + size, [&](Rank &r) { return ncclScatter(r.input, r.output, count, ncclInt, root, r.comm, r.stream); },
       one, [=](int rank, size_t i) { return valueOf(root, static_cast<size_t>(rank) * count + i); });
 }
 
 /// Calls that NCCL gets: they change nothing here.
-void callForwarded(World &world) {
-  world.each([](Rank &r) { return ncclAllReduce(r.input, r.output, 0, ncclInt, ncclSum, r.comm, r.stream); });
-  std::vector<ncclRedOp_t> operations(world.ranks.size());
+void callForwarded(OwnRanks &here) {
+  here.each([](Rank &r) { return ncclAllReduce(r.input, r.output, 0, ncclInt, ncclSum, r.comm, r.stream); });
+  std::vector<ncclRedOp_t> operations(here.ranks.size());
   float scalar = 0.5f;
-  for (size_t i = 0; i < world.ranks.size(); ++i)
-    NCCL(ncclRedOpCreatePreMulSum(&operations[i], &scalar, ncclFloat, ncclScalarHostImmediate, world.ranks[i].comm));
-  world.each([&](Rank &r) {
-    return ncclAllReduce(r.input, r.output, 10, ncclFloat, operations[static_cast<size_t>(&r - &world.ranks[0])],
-                         r.comm, r.stream);
+  for (size_t i = 0; i < here.ranks.size(); ++i)
+    NCCL(ncclRedOpCreatePreMulSum(&operations[i], &scalar, ncclFloat, ncclScalarHostImmediate, here.ranks[i].comm));
+  here.each([&](Rank &r) {
+    return ncclAllReduce(r.input, r.output, 10, ncclFloat, operations[static_cast<size_t>(&r - &here.ranks[0])], r.comm,
+                         r.stream);
   });
 }
 
-void checkGroup(World &world) {
+void checkGroup(OwnRanks &here) {
   constexpr size_t count = 100;
   auto own = [](Rank &r) { return r.output + 2000; };
-  world.check(
+  here.check(
       "a group of two collectives and a send",
       [&](Rank &r) {
         NCCL(ncclGroupStart());
         NCCL(ncclAllGather(r.input, r.output, count, ncclInt, r.comm, r.stream));
-        NCCL(ncclSend(r.input, count, ncclInt, (r.number + 1) % world.size, r.comm, r.stream));
-        NCCL(ncclRecv(r.output + 8000, count, ncclInt, (r.number + world.size - 1) % world.size, r.comm, r.stream));
+        NCCL(ncclSend(r.input, count, ncclInt, (r.number + 1) % here.size, r.comm, r.stream));
+        NCCL(ncclRecv(r.output + 8000, count, ncclInt, (r.number + here.size - 1) % here.size, r.comm, r.stream));
         NCCL(ncclAllReduce(r.input, own(r), count, ncclInt, ncclSum, r.comm, r.stream));
-        if (r.output[0] != -7 && world.ranks.size() == 1)
+        if (r.output[0] != -7 && here.ranks.size() == 1)
           wrong("a call in a group has begun before its end");
         return ncclGroupEnd();
       },
-      [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return world.sumAt(i); }, own);
+      [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return here.sumAt(i); }, own);
 }
 
 /// Ranks of one parity.
-void checkSplit(World &world) {
+void checkSplit(OwnRanks &here) {
   std::vector<ncclComm_t> whole;
-  for (Rank &rank : world.ranks)
+  for (Rank &rank : here.ranks)
     whole.push_back(rank.comm);
-  std::vector<ncclComm_t> made(world.ranks.size());
-  world.each([&](Rank &r) {
-    return ncclCommSplit(r.comm, r.number % 2, r.number, &made[static_cast<size_t>(&r - &world.ranks[0])], nullptr);
+  std::vector<ncclComm_t> made(here.ranks.size());
+  here.each([&](Rank &r) {
+    return ncclCommSplit(r.comm, r.number % 2, r.number, &made[static_cast<size_t>(&r - &here.ranks[0])], nullptr);
   });
   for (size_t i = 0; i < made.size(); ++i)
-    world.ranks[i].comm = made[i];
-  world.check(
+    here.ranks[i].comm = made[i];
+  here.check(
       "all-reduce of a split communicator",
       [](Rank &r) { return ncclAllReduce(r.input, r.output, 500, ncclInt, ncclSum, r.comm, r.stream); },
       [](int) { return 500L; },
       [&](int rank, size_t i) {
         int sum = 0;
-        for (int peer = rank % 2; peer < world.size; peer += 2)
+        for (int peer = rank % 2; peer < here.size; peer += 2)
           sum += valueOf(peer, i);
         return sum;
       });
   for (size_t i = 0; i < made.size(); ++i) {
     NCCL(ncclCommDestroy(made[i]));
-    world.ranks[i].comm = whole[i];
+    here.ranks[i].comm = whole[i];
   }
 }
 
 /// All ranks but the last one.
-void checkShrink(World &world) {
-  World rest{{}, world.size - 1};
-  int excluded = world.size - 1;
-  for (Rank &rank : world.ranks)
+void checkShrink(OwnRanks &here) {
+  OwnRanks rest{{}, here.size - 1};
+  int excluded = here.size - 1;
+  for (Rank &rank : here.ranks)
     if (rank.number != excluded)
       rest.ranks.push_back(rank);
   std::vector<ncclComm_t> made(rest.ranks.size());
@@ -285,64 +285,93 @@ void checkShrink(World &world) {
     NCCL(ncclCommAbort(comm));
 }
 
-void checkCapture(World &world) {
-  if (world.ranks.size() > 1)
+void checkCapture(OwnRanks &here) {
+  if (here.ranks.size() > 1)
     return;
-  Rank &rank = world.ranks[0];
+  Rank &rank = here.ranks[0];
   auto call = [&] { return ncclAllReduce(rank.input, rank.output, 300, ncclInt, ncclSum, rank.comm, rank.stream); };
   NCCL(call());
-  world.synchronize();
+  here.synchronize();
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
   CUDA(cuStreamBeginCapture(rank.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   NCCL(call());
   CUDA(cuStreamEndCapture(rank.stream, &graph));
   CUDA(cuGraphInstantiate(&executable, graph, 0));
-  world.fill();
+  here.fill();
   CUDA(cuGraphLaunch(executable, rank.stream));
-  world.synchronize();
+  here.synchronize();
   for (size_t i = 0; i < 300; ++i)
-    if (rank.output[i] != world.sumAt(i))
+    if (rank.output[i] != here.sumAt(i))
       return wrong("a captured all-reduce has " + std::to_string(rank.output[i]) + " at " + std::to_string(i));
 }
 
-void runCollectives(World &world) {
+void runCollectives(OwnRanks &here) {
   for (size_t count : {size_t(1), size_t(77), size_t(1000)}) {
-    checkReductions(world, count);
-    checkMoves(world, count);
+    checkReductions(here, count);
+    checkMoves(here, count);
   }
-  callForwarded(world);
-  checkGroup(world);
-  if (world.size >= 4)
-    checkSplit(world);
-  if (world.size >= 3)
-    checkShrink(world);
-  for (Rank &rank : world.ranks) {
+  callForwarded(here);
+  checkGroup(here);
+  if (here.size >= 4)
+    checkSplit(here);
+  if (here.size >= 3)
+    checkShrink(here);
+  for (Rank &rank : here.ranks) {
     ncclResult_t error = ncclInternalError;
     NCCL(ncclCommGetAsyncError(rank.comm, &error));
     NCCL(error);
   }
 }
 
+/// NCCL 2.31, whose header may not be here: the layouts are those of its documentation.
+struct Extension {
+  Extension *next;
+  int vendor, option;
+  union {
+    int number;
+    const char *text;
+  };
+};
+struct CollectiveConfig {
+  size_t sizeBytes;
+  unsigned magic, version;
+  Extension *extensions;
+  char others[64];
+};
+extern "C" ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                                            cudaStream_t, const CollectiveConfig *);
+
 /// What a call ended with, and which error it left.
 void report(const Rank &rank, ncclResult_t code) {
   say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(rank.comm));
 }
 
-void runOther(World &world, const std::string &name) {
-  Rank &rank = world.ranks[0];
-  bool isLast = rank.number == world.size - 1;
+void runOther(OwnRanks &here, const std::string &name) {
+  Rank &rank = here.ranks[0];
+  bool isLast = rank.number == here.size - 1;
   auto reduce = [&](size_t count, ncclRedOp_t operation) {
     return ncclAllReduce(rank.input, rank.output, count, ncclInt, operation, rank.comm, rank.stream);
   };
   if (name == "capture")
-    return checkCapture(world);
+    return checkCapture(here);
   if (name == "count")
     return report(rank, reduce(isLast ? 11 : 10, ncclSum));
   if (name == "operation")
     return report(rank, reduce(10, isLast ? ncclMax : ncclSum));
+  constexpr int kolo = 0x4B4F4C4F;
+  auto reduceWith = [&](Extension extension) {
+    Extension other{nullptr, 99, 1, {.number = 0}}; // of another vendor
+    extension.next = &other;
+    CollectiveConfig config{sizeof(CollectiveConfig), 0xcafebeef, 23100, &extension, {}};
+    return ncclAllReduceConfig(rank.input, rank.output, 10, ncclInt, ncclSum, rank.comm, rank.stream, &config);
+  };
+  if (name == "named" || name == "unknown")
+    return report(rank, reduceWith({nullptr, kolo, 1, {.text = name == "named" ? "ringAllReduce" : "noSuchProgram"}}));
+  if (name == "refuse")
+    return report(rank, reduceWith({nullptr, kolo, 2, {.number = 0}}));
   NCCL(reduce(10, ncclSum));
-  world.synchronize();
+  here.synchronize();
   if (name == "death" && isLast)
     raise(SIGKILL);
   if (name == "late" && isLast)
@@ -357,19 +386,19 @@ void runOther(World &world, const std::string &name) {
   report(rank, reduce(10, ncclSum));
 }
 
-void run(World &world, const std::string &name) {
-  name.empty() ? runCollectives(world) : runOther(world, name);
+void run(OwnRanks &here, const std::string &name) {
+  name.empty() ? runCollectives(here) : runOther(here, name);
   if (!name.empty() && name != "capture" && name != "late")
     return; // what is left is not to be used any more
-  for (Rank &rank : world.ranks)
+  for (Rank &rank : here.ranks)
     NCCL(ncclCommDestroy(rank.comm));
 }
 
 void runRank(int number, int size, const ncclUniqueId &id, const std::string &name) {
-  World world{{makeRank(number)}, size};
-  Rank &rank = world.ranks[0];
+  OwnRanks here{{makeRank(number)}, size};
+  Rank &rank = here.ranks[0];
   NCCL(ncclCommInitRank(&rank.comm, size, id, number));
-  run(world, name);
+  run(here, name);
 }
 
 void runInProcesses(int size, const ncclUniqueId &id, const std::string &name) {
@@ -402,21 +431,21 @@ void runInThreads(int size, const ncclUniqueId &id, const std::string &name) {
 }
 
 void runInOne(int size, const ncclUniqueId &id, const std::string &name) {
-  World world{{}, size};
+  OwnRanks here{{}, size};
   for (int rank = 0; rank < size; ++rank)
-    world.ranks.push_back(makeRank(rank));
+    here.ranks.push_back(makeRank(rank));
   if (name == "all") {
     std::vector<ncclComm_t> made(static_cast<size_t>(size));
     std::vector<int> devices;
-    for (Rank &rank : world.ranks)
+    for (Rank &rank : here.ranks)
       devices.push_back(rank.device);
     NCCL(ncclCommInitAll(made.data(), size, devices.data()));
-    for (Rank &rank : world.ranks)
+    for (Rank &rank : here.ranks)
       rank.comm = made[static_cast<size_t>(rank.number)];
   } else {
-    world.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
+    here.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
   }
-  run(world, name == "all" ? "" : name);
+  run(here, name == "all" ? "" : name);
   say("forwarded " + std::to_string(standInNumCollectives()));
 }
 

@@ -79,6 +79,17 @@ class Carried(unittest.TestCase):
             done = run(CLIENT, how, "3", "capture")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_a_call_that_names_its_program_or_refuses_kolo(self):
+        for how, ranks_here in (("processes", 1), ("threads", 2)):
+            done = run(CLIENT, how, "2", "named")
+            self.assertEqual(re.findall(r"^rank \d: (\d)", done.stdout, re.M), ["0", "0"], done.stderr)
+            self.assertIn(f"{ranks_here} calls: {ranks_here} carried", done.stderr)
+            done = run(CLIENT, how, "2", "refuse")
+            self.assertEqual(re.findall(r"^rank \d: (\d)", done.stdout, re.M), ["0", "0"], done.stderr)
+            self.assertIn(f"0 carried (0 bytes), {ranks_here} forwarded ({ranks_here} refused by the program)", done.stderr)
+            done = run(CLIENT, how, "2", "unknown")
+            self.assertEqual(len(re.findall(r"^rank \d: 4 kolo: .*'noSuchProgram'", done.stdout, re.M)), 2, done.stdout)
+
     def test_a_rank_that_is_late(self):
         for how in ("processes", "threads"):
             done = run(CLIENT, how, "3", "late")
@@ -90,6 +101,27 @@ class Carried(unittest.TestCase):
         self.assertRegex(done.stderr, r"kolo nccl: intercepts collectives for .*ringAllGather.kolo.so.*; forwards all other "
                                       r"calls to .*libnccl.so.2, NCCL 2.28.9 \(the next library\)")
         self.assertIn("communicator of 2 ranks: carried where a plugin has a program", done.stderr)
+
+
+class Commands(unittest.TestCase):
+    """kolo preload and kolo doctor."""
+    KOLO = BUILD / "bin/kolo"
+
+    def test_preload_finds_programs_of_nccl(self):
+        done = run(self.KOLO, "preload", "--print", "--", CLIENT, "one", "2", LD_PRELOAD=None)
+        self.assertEqual((done.returncode, done.stdout), (0, f"LD_PRELOAD={LIB}/libkolo_nccl.so\n"), done.stderr)
+        done = run(self.KOLO, "preload", "--print", "--nccl", "--", "python3", "train.py", LD_PRELOAD="/other.so")
+        self.assertEqual(done.stdout, f"LD_PRELOAD={LIB}/libkolo_nccl.so:/other.so\n", done.stderr)
+
+    def test_preload_runs_the_program(self):
+        compile_plugins()
+        done = run(self.KOLO, "preload", "--", CLIENT, "threads", "2", "capture", LD_PRELOAD=None)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("kolo nccl: 4 calls: 4 carried", done.stderr)
+
+    def test_doctor_names_the_door(self):
+        done = run(self.KOLO, "doctor", LD_PRELOAD=None, LD_LIBRARY_PATH=os.path.dirname(STANDIN), KOLO_PLUGIN_PATH=None)
+        self.assertRegex(done.stdout, rf"(?m)^NCCL +{STANDIN}, door: {LIB}/libkolo_nccl.so$")
 
 
 class Wrong(unittest.TestCase):
@@ -163,7 +195,7 @@ class Wrong(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(DOOR, os.path.join(folder, "libnccl.so.2"))
             for binding in ("lazy", "now"):
-                program = build(folder, "newer.c", folder, binding)
+                program = build(folder, "newer.c", os.path.dirname(STANDIN), binding)
                 done = run(program, LD_PRELOAD=None, LD_LIBRARY_PATH=folder, KOLO_NCCL_LIB=needed("KOLO_NCCL_LIBRARY"))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 lines = done.stdout.splitlines()

@@ -39,6 +39,16 @@ std::optional<std::string> findDoor(const MpiAbi &abi) {
   return fs::exists(path) ? std::optional(path) : std::nullopt;
 }
 
+std::optional<std::string> findNcclDoor() {
+  std::string path = libraryFolder() + "/libkolo_nccl.so";
+  return fs::exists(path) ? std::optional(path) : std::nullopt;
+}
+
+bool loadsNccl(const std::string &executable) {
+  std::optional<std::string> libraries = outputOf({"ldd", executable});
+  return libraries && libraries->find("libnccl.so.2 ") != std::string::npos;
+}
+
 std::optional<std::string> outputOf(const std::vector<std::string> &command) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)

@@ -21,6 +21,11 @@ std::string libraryFolder();
 /// The door for an MPI. Nothing: it was not built.
 std::optional<std::string> findDoor(const MpiAbi &abi);
 
+/// The door for NCCL. Nothing: it was not built.
+std::optional<std::string> findNcclDoor();
+/// Whether an executable loads NCCL, directly or not. Runs the system's `ldd`.
+bool loadsNccl(const std::string &executable);
+
 /// The MPI that an executable loads, directly or not; null: none. Runs the system's `ldd`.
 const MpiAbi *mpiOf(const std::string &executable);
 /// The MPI that a launcher belongs to, by what it says of its version; null: unknown.
