@@ -43,9 +43,10 @@ Code create(std::vector<Creation> creations, const std::function<Code()> &call) 
     if (Code code = begin(creation); code != Code::Success)
       return code;
   Code code = call();
-  if (!isInGroup())
+  bool isBegun = code == Code::Success || code == Code::InProgress;
+  if (!isInGroup() || !isBegun)
     finish(std::move(creations), code);
-  else if (code == Code::Success || code == Code::InProgress)
+  else
     for (Creation &creation : creations)
       group.creations.push_back(std::move(creation));
   return code;
