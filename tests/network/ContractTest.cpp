@@ -129,6 +129,30 @@ TEST_P(Contract, EarlySignalsAreCountedWhenTheAgreementIsRegistered) {
   ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 2, 0).hasReached(5); }));
 }
 
+TEST_P(Contract, SmallEarlyPutsOfManyPeersArriveOnceTheAgreementIsRegistered) {
+  constexpr int numRanks = 8;
+  for (bool sleeps : {false, true}) {
+    ConnectedRanks world(GetParam(), numRanks);
+    std::vector<std::byte> data = makeData(64, 9);
+    for (int rank = 1; rank < numRanks; ++rank) {
+      ASSERT_TRUE(world[rank].put({0, 0}, {2, 0, 0}, data.data(), data.size()).isOk());
+      ASSERT_TRUE(world[rank].signal({0, 0}, {1, 0, 1}).isOk()); // of an agreement of its own
+    }
+    for (int i = 0; i < 100; ++i) // all of it is in the receiver's memory then
+      ASSERT_TRUE(world[0].progress().isOk());
+    Landing landing(data.size(), numRanks), cells(16, numRanks);
+    ASSERT_TRUE(world[0].registerMemory(cells.registration(1)).isOk());
+    ASSERT_TRUE(world[0].registerMemory(landing.registration(2)).isOk());
+    for (int rank = 1; rank < numRanks; ++rank) {
+      Cell &cell = cells.cell(0, 0, rank);
+      for (Clock::time_point end = Clock::now() + std::chrono::seconds(10); !cell.hasReached(1) && Clock::now() < end;)
+        ASSERT_TRUE((sleeps ? world[0].idle(cell, 1, end) : world[0].progress()).isOk());
+      EXPECT_TRUE(cell.hasReached(1));
+    }
+    EXPECT_EQ(std::memcmp(landing.data(), data.data(), data.size()), 0);
+  }
+}
+
 TEST_P(Contract, EarlyPutsWaitAndTheirReceiverSleepsMeanwhile) {
   ConnectedRanks world(GetParam(), 2);
   std::vector<std::byte> data = makeData(100'000, 9);

@@ -197,7 +197,7 @@ TEST(TcpStrangers, ALengthOf2To63IsAMismatch) {
 }
 
 TEST(TcpStrangers, APeerThatEndsInTheMiddleOfAMessageIsLost) {
-  Message message{MessageKind::PutAndSignal, 0, 1, 0, 256, 0, 0, 1};
+  Message message{MessageKind::PutAndSignal, 0, 1, 0, 256, 0, 0, 1, 1};
   for (size_t numBytes : {1, 47, 48, 100}) {
     Scene scene;
     std::vector<std::byte> bytes(messageBytes + 256);
@@ -216,7 +216,7 @@ TEST(TcpStrangers, AMessageMayArriveByteByByte) {
   Scene scene;
   std::vector<std::byte> data = makeData(100, 3);
   for (uint64_t round = 1; round <= 3; ++round) {
-    Message message{MessageKind::PutAndSignal, 0, 1, 4, 100, 0, 0, round};
+    Message message{MessageKind::PutAndSignal, 0, 1, 4, 100, 0, 0, round, 1};
     MessageBytes header = write(message);
     std::vector<std::byte> bytes(header.begin(), header.end());
     bytes.insert(bytes.end(), data.begin(), data.end());
@@ -244,7 +244,7 @@ TEST(TcpStrangers, ALaneOnAnotherConnectionThanItsOwnIsAMismatch) {
   }
   std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
   ASSERT_EQ((*made)->connect(endpoints).message(), "");
-  say(sockets[1], write(Message{MessageKind::Signal, 0, 1, 0, 0, 2, 0, 1}));
+  say(sockets[1], write(Message{MessageKind::Signal, 0, 0, 0, 0, 2, 0, 1, 1}));
   Status status;
   while (status.isOk())
     status = (*made)->progress();
@@ -267,7 +267,8 @@ TEST(TcpStrangers, NoStreamOfBytesWritesOutsideOfWhatIsRegistered) {
                       std::min(sizeBytes, 256 - std::min<uint64_t>(offset, 255)),
                       0,
                       0,
-                      count};
+                      count,
+                      1};
       message.offsetBytes = std::min<uint64_t>(offset, 256 - message.sizeBytes);
       MessageBytes header = write(message);
       if (random() % 8 == 0)

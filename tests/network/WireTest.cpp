@@ -18,8 +18,9 @@ Hello someHello() {
 
 std::vector<Message> someMessages() {
   return {{MessageKind::Put, 3, 0x1112131415161718, 0x2122232425262728, maxPutBytes, 63, 0, 0},
-          {MessageKind::Signal, 0, 9, 0, 0, 7, 0x31323334, endOfCounts - 1},
-          {MessageKind::PutAndSignal, UINT32_MAX, UINT64_MAX, UINT64_MAX, 1, UINT32_MAX, UINT32_MAX, 1},
+          {MessageKind::Signal, 0, 0, 0, 0, 7, 0x31323334, endOfCounts - 1, 9},
+          {MessageKind::PutAndSignal, UINT32_MAX, UINT64_MAX, UINT64_MAX, 1, UINT32_MAX, UINT32_MAX, 1, 7},
+          {MessageKind::Mail, 0, 0, 0, maxMailBytes, 0, 0, 0},
           {}};
 }
 

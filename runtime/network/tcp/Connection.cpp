@@ -29,9 +29,9 @@ void Connection::enqueue(const Message &message, const std::byte *src) {
   if (message.kind == MessageKind::Signal) {
     auto ofLane = std::find_if(queue.rbegin(), queue.rend(),
                                [&](const Outgoing &queued) { return queued.message.lane == message.lane; });
-    if (ofLane != queue.rend() && ofLane->sentBytes == 0 && ofLane->message.kind == MessageKind::Put &&
-        ofLane->message.agreement == message.agreement) {
+    if (ofLane != queue.rend() && ofLane->sentBytes == 0 && ofLane->message.kind == MessageKind::Put) {
       ofLane->message.kind = MessageKind::PutAndSignal;
+      ofLane->message.signalAgreement = message.signalAgreement;
       ofLane->message.semaphore = message.semaphore;
       ofLane->message.count = message.count;
       return;
@@ -225,6 +225,7 @@ Status Connection::receive(Registrations &registrations, bool &hasRaised) {
   std::unique_lock lock(receiving, std::try_to_lock);
   if (!lock || !isOpen() || isBlocked(registrations))
     return {};
+  blockedAt.store(notBlocked, std::memory_order_release);
   uint64_t budget = mostBytesPerCall;
   mayHaveMore = true;
   while (isOpen()) {

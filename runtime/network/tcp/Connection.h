@@ -53,6 +53,12 @@ public:
   bool isBlocked(const Registrations &registrations) const {
     return blockedAt.load(std::memory_order_acquire) == registrations.generation();
   }
+  /// Whether an early message waits no longer. It may be in the memory of this connection already, so that nothing more
+  /// arrives.
+  bool mustResume(const Registrations &registrations) const {
+    uint64_t at = blockedAt.load(std::memory_order_acquire);
+    return at != notBlocked && at != registrations.generation();
+  }
   /// Receives what has arrived, at most 4 MiB. `hasRaised`: a cell has a new count. PeerLost, Mismatch.
   Status receive(Registrations &registrations, bool &hasRaised);
   /// When it returns, no put to this agreement is being received. True: one had begun, and the connection must end.
@@ -98,7 +104,8 @@ private:
 
   // All below: of the thread that holds `receiving`.
   std::mutex receiving;
-  std::atomic<uint64_t> blockedAt = UINT64_MAX;
+  static constexpr uint64_t notBlocked = UINT64_MAX;
+  std::atomic<uint64_t> blockedAt = notBlocked; // the generation at which an early message came
   std::array<std::byte, 4096> buffer = {};
   size_t first = 0, last = 0; // of the bytes in `buffer` that are not used yet
   bool hasMessage = false;    // `current` is checked, and its data is being received

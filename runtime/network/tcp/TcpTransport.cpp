@@ -70,6 +70,7 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
   if (!met.isOk())
     return met.status();
   connections = std::move(met).value();
+  numOpened = static_cast<size_t>(std::ranges::count_if(connections, [](auto &one) { return one != nullptr; }));
   return {};
 }
 
@@ -127,7 +128,7 @@ Status TcpTransport::signal(Path path, RemoteSignal signal) {
     return error(StatusCode::InvalidArgument, "a signal with count {}", signal.count);
   Message message;
   message.kind = MessageKind::Signal;
-  message.agreement = signal.agreement;
+  message.signalAgreement = signal.agreement;
   message.lane = path.lane;
   message.semaphore = signal.semaphore;
   message.count = signal.count;
@@ -194,18 +195,22 @@ Status TcpTransport::work(Connection &one, bool &hasRaised) {
 /// Waits until a connection is ready, and works on those that are.
 Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   thread_local std::vector<pollfd> entries;
+  const timespec none = {};
   entries.assign(1, {wakeUp, POLLIN, 0});
   for (const std::unique_ptr<Connection> &one : connections) {
     short events = 0;
     if (one && one->isOpen())
       events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) | (one->hasToSend() ? POLLOUT : 0));
     entries.push_back({events ? one->descriptor() : -1, events, 0});
+    if (one && one->isOpen() && one->mustResume(registrations))
+      mostTime = &none;
   }
   int numReady = ppoll(entries.data(), entries.size(), mostTime, nullptr);
   bool hasRaised = false;
   Status first;
-  for (size_t i = 0; numReady > 0 && i < connections.size(); ++i)
-    if (entries[i + 1].revents != 0)
+  bool mayResume = mostTime && mostTime->tv_sec == 0 && mostTime->tv_nsec == 0;
+  for (size_t i = 0; (numReady > 0 || mayResume) && i < connections.size(); ++i)
+    if (entries[i + 1].revents != 0 || (entries[i + 1].fd >= 0 && connections[i]->mustResume(registrations)))
       if (Status status = work(*connections[i], hasRaised); !status.isOk() && first.isOk())
         first = fail(status);
   if (hasRaised)
@@ -214,7 +219,7 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
 }
 
 Status TcpTransport::progress() {
-  bool areFew = connections.size() <= fewConnections;
+  bool areFew = numOpened <= fewConnections;
   const timespec none = {};
   Status status = areFew ? Status() : look(&none, -1);
   bool hasRaised = false;

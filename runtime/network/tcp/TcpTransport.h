@@ -85,7 +85,8 @@ private:
   const int creatorPid;
   Socket listener; // open until all are connected
   HostAddress address;
-  std::vector<std::unique_ptr<Connection>> connections; // by peer and number; null: this rank itself
+  std::vector<std::unique_ptr<Connection>> connections; // by peer and number; null: no connection is needed
+  size_t numOpened = 0;                                 // that are not null
   Registrations registrations;
 
   std::mutex sleeping; // of the two below

@@ -22,21 +22,23 @@ Status checkFields(const Message &message) {
   if (message.isMail()) {
     bool isRight = message.sizeBytes >= 1 && message.sizeBytes <= maxMailBytes && message.role == 0 &&
                    message.agreement == 0 && message.offsetBytes == 0 && message.lane == 0 && message.semaphore == 0 &&
-                   message.count == 0;
+                   message.count == 0 && message.signalAgreement == 0;
     return isRight ? Status() : error(StatusCode::Mismatch, "a mail of {} bytes", message.sizeBytes);
   }
   bool isPutRight = message.isPut() ? message.sizeBytes >= 1 && message.sizeBytes <= maxPutBytes
-                                    : message.sizeBytes == 0 && message.role == 0 && message.offsetBytes == 0;
+                                    : message.sizeBytes == 0 && message.role == 0 && message.offsetBytes == 0 &&
+                                          message.agreement == 0;
   if (!isPutRight)
     return error(StatusCode::Mismatch, "a message of kind {} with {} bytes at offset {} of role {}",
                  static_cast<int>(message.kind), message.sizeBytes, message.offsetBytes, message.role);
-  bool isSignalRight = message.isSignal() ? message.count >= 1 && message.count < endOfCounts
-                                          : message.count == 0 && message.semaphore == 0;
+  bool isSignalRight = message.isSignal()
+                           ? message.count >= 1 && message.count < endOfCounts
+                           : message.count == 0 && message.semaphore == 0 && message.signalAgreement == 0;
   if (!isSignalRight)
     return error(StatusCode::Mismatch, "a message of kind {} with count {} of semaphore {}",
                  static_cast<int>(message.kind), message.count, message.semaphore);
-  if (message.kind == MessageKind::Goodbye && (message.agreement != 0 || message.lane != 0))
-    return error(StatusCode::Mismatch, "a goodbye with agreement {} and lane {}", message.agreement, message.lane);
+  if (message.kind == MessageKind::Goodbye && message.lane != 0)
+    return error(StatusCode::Mismatch, "a goodbye with lane {}", message.lane);
   return {};
 }
 
@@ -93,6 +95,7 @@ MessageBytes write(const Message &message) {
   cursor.put(message.lane);
   cursor.put(message.semaphore);
   cursor.put(message.count);
+  cursor.put(message.signalAgreement);
   return bytes;
 }
 
@@ -112,6 +115,7 @@ Result<Message> parseMessage(std::span<const std::byte, messageBytes> bytes) {
   message.lane = cursor.get<uint32_t>();
   message.semaphore = cursor.get<uint32_t>();
   message.count = cursor.get<uint64_t>();
+  message.signalAgreement = cursor.get<uint64_t>();
   if (Status status = checkFields(message); !status.isOk())
     return status;
   return message;

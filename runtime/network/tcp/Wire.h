@@ -20,8 +20,8 @@ using WorldNumber = std::array<std::byte, 16>;
 struct Hello {
   uint16_t numConnections = 1; // between each two ranks
   uint16_t connection = 0;
-  uint32_t rank = 0;    // of the sender
-  uint32_t peer = 0;    // of the receiver
+  uint32_t rank = 0; // of the sender
+  uint32_t peer = 0; // of the receiver
   uint32_t numRanks = 0;
   WorldNumber world = {};
   bool hasMail = false; // the last of these connections carries mail and nothing else
@@ -43,13 +43,14 @@ struct Message {
   uint32_t lane = 0;
   uint32_t semaphore = 0;
   uint64_t count = 0;
+  uint64_t signalAgreement = 0; // of the signal; `agreement` is that of the put
   bool operator==(const Message &) const = default;
 
   bool isPut() const { return kind == MessageKind::Put || kind == MessageKind::PutAndSignal; }
   bool isSignal() const { return kind == MessageKind::Signal || kind == MessageKind::PutAndSignal; }
   bool isMail() const { return kind == MessageKind::Mail; }
   RemotePlace place() const { return {agreement, role, offsetBytes}; }
-  RemoteSignal signal() const { return {agreement, semaphore, count}; }
+  RemoteSignal signal() const { return {signalAgreement, semaphore, count}; }
 };
 
 /// A numeric address of IPv4 or IPv6.
@@ -62,7 +63,7 @@ struct HostAddress {
 };
 
 inline constexpr size_t helloBytes = 48;
-inline constexpr size_t messageBytes = 48;
+inline constexpr size_t messageBytes = 56;
 using HelloBytes = std::array<std::byte, helloBytes>;
 using MessageBytes = std::array<std::byte, messageBytes>;
 
