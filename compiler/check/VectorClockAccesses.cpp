@@ -97,6 +97,21 @@ int64_t VectorClockRun::workOfApplications() const {
   return calls * numChunks;
 }
 
+/// The steps, and the chunks that they move, in all calls: without what clocks take.
+int64_t VectorClockRun::workOfSteps() const {
+  int64_t result = 0;
+  for (const Trace &trace : traced.traces)
+    for (const Event &event : trace.events) {
+      bool isMove = tracer.program().ops[event.op].isMove();
+      int64_t numChunks = isMove ? 1 : 0;
+      if (isMove)
+        for (size_t i = 0; i < tracer.grids()[event.source.buffer].extents.size(); ++i)
+          numChunks *= trace.numbers[event.source.first + 2 * i + 1];
+      result += 1 + numChunks;
+    }
+  return calls * result;
+}
+
 /// The application has written its input and spoilt its output.
 void VectorClockRun::startCall(size_t orbit, int64_t call) {
   int64_t rank = group.representatives()[orbit];

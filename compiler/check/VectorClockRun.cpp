@@ -70,7 +70,7 @@ VectorClockRun::~VectorClockRun() {
 
 VectorClockResult VectorClockRun::run() {
   if (int64_t least = workOfApplications(); least > options.maxWork && !options.prefersSmallMeshes) {
-    work = least;
+    work = least + workOfSteps();
     endEarly(0);
   }
   for (bool didAdvance = true; didAdvance && !result.ended;) {
@@ -260,9 +260,12 @@ void VectorClockRun::flush(size_t orbit) {
 bool VectorClockRun::enter(size_t orbit) {
   RankState &state = states[orbit];
   auto call = size_t(currentCall);
-  if (state.enterTimes.size() == call)
+  numEntered.resize(size_t(calls));
+  if (state.enterTimes.size() == call) {
     state.enterTimes.push_back(state.time);
-  if (llvm::any_of(states, [&](const RankState &other) { return other.enterTimes.size() <= call; }))
+    ++numEntered[call];
+  }
+  if (numEntered[call] < states.size())
     return false;
   state.clock.join(clockOfEnter(), {});
   state.shared.reset();
@@ -387,11 +390,16 @@ void VectorClockRun::access(const Access &access, int64_t chunk, Cell &cell) {
   if (cell.reads.size() >= manyReads)
     readPlaces.erase(&cell);
   cell.reads.clear();
+  cell.hasOrderedReads = true;
   cell.lastWrite = entry;
 }
 
 /// A rank's read since the last write, other than by a put.
 VectorClockRun::Entry *VectorClockRun::readOf(Cell &cell, int32_t rank) {
+  if (cell.hasOrderedReads) {
+    Entry *found = llvm::lower_bound(cell.reads, rank, [](const Entry &read, int32_t r) { return read.rank < r; });
+    return found != cell.reads.end() && found->rank == rank ? found : nullptr;
+  }
   if (cell.reads.size() < manyReads) {
     Entry *found = llvm::find_if(cell.reads, [&](const Entry &read) { return read.rank == rank && !read.isPut; });
     return found == cell.reads.end() ? nullptr : found;
@@ -411,7 +419,9 @@ void VectorClockRun::addRead(Cell &cell, const Entry &read) {
     *earlier = read;
     return;
   }
-  if (!read.isPut && cell.reads.size() >= manyReads)
+  bool hadOrderedReads = cell.hasOrderedReads; // then there are no `readPlaces` yet
+  cell.hasOrderedReads &= !read.isPut && (cell.reads.empty() || cell.reads.back().rank < read.rank);
+  if (!read.isPut && !hadOrderedReads && cell.reads.size() >= manyReads)
     readPlaces[&cell][read.rank] = uint32_t(cell.reads.size());
   cell.reads.push_back(read);
 }

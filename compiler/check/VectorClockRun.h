@@ -129,6 +129,7 @@ private:
     Entry lastWrite;
     llvm::SmallVector<Entry, 1> reads; // since the last write
     Contents::Id content = Contents::undefined;
+    bool hasOrderedReads = true; // by puts none, and by ever higher ranks
   };
   struct RankState {
     explicit RankState(const RankRows &rows) : clock(rows) {}
@@ -169,6 +170,7 @@ private:
   bool isOver(size_t orbit, int64_t rank, uint32_t time) const;
   const Clock &clockOfEnter();
   int64_t workOfApplications() const;
+  int64_t workOfSteps() const;
   bool isBeyondLimits();
   void endEarly(size_t orbit);
   double shareOfLimits() const;
@@ -218,6 +220,7 @@ private:
   const BufferCodecs codecs;
   Contents contents;
   std::vector<RankState> states;  // by orbit
+  std::vector<size_t> numEntered; // representatives that came to their `enter`, by call
   std::vector<Clock> enterClocks; // by call: when all ranks came to their `enter`
   llvm::DenseMap<const Cell *, llvm::DenseMap<int32_t, uint32_t>> readPlaces; // of cells with many reads, by rank
   std::vector<int32_t> sourceChunks, destinationChunks;                       // of the move at hand
