@@ -1,7 +1,9 @@
 #include "compiler/cost/Network.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <map>
 
 namespace kolo::cost {
 
@@ -120,7 +122,7 @@ double Network::entryLatency() const {
     for (uint32_t b : near)
       most = std::max(most, latency(a, b));
   double out = 0, in = 0, between = 0;
-  int64_t lastNode = int64_t(firstOfLevels / perNode) - 1;
+  int64_t lastNode = numNodes() - 1;
   if (lastNode == 0)
     return most;
   for (uint32_t rank : near) {
@@ -130,6 +132,73 @@ double Network::entryLatency() const {
   for (size_t level = machine.commonLevel(0, 1); level <= machine.commonLevel(0, lastNode); ++level)
     between = std::max(between, of(machine.levels()[level].latency, protocol));
   return std::max(most, out + between + in);
+}
+
+/// Of the least rotation that maps nodes to nodes, and units to units; 0 if there is none.
+int64_t Network::leastRotation() const {
+  int64_t nodes = 1;
+  for (const Level &level : machine.levels())
+    if (level.nodes < numNodes())
+      nodes = std::max(nodes, level.nodes);
+  bool isWhole = numNodes() % nodes == 0 && int64_t(positions.size()) % numNodes() == 0;
+  for (const Level &level : machine.levels())
+    isWhole &= level.nodes >= numNodes() || nodes % level.nodes == 0;
+  return isWhole && nodes < numNodes() ? nodes : 0;
+}
+
+/// Whether an exclusive or of nodes with any number maps nodes to nodes, and units to units.
+bool Network::canFlip() const {
+  auto isPower = [](int64_t nodes) { return std::has_single_bit(uint64_t(nodes)); };
+  return numNodes() > 1 && isPower(numNodes()) && int64_t(positions.size()) % numNodes() == 0 &&
+         std::ranges::all_of(machine.levels(),
+                             [&](const Level &level) { return level.nodes >= numNodes() || isPower(level.nodes); });
+}
+
+/// The nodes below `nodes` stand for all; what several nodes of a unit put on its resources, one of them does then.
+/// `nodesAfter`: where a move leads from a node.
+NetworkSymmetry Network::symmetryOf(int64_t nodes,
+                                    const std::vector<std::function<int64_t(int64_t)>> &nodesAfter) const {
+  std::map<std::pair<int64_t, int>, uint32_t> rankAt;
+  for (uint32_t rank = 0; rank < positions.size(); ++rank)
+    rankAt[{positions[rank].node, positions[rank].device}] = rank;
+  auto moved = [&](const std::function<int64_t(int64_t)> &nodeAfter) {
+    std::vector<uint32_t> ranks;
+    for (const Position &at : positions)
+      ranks.push_back(rankAt.at({nodeAfter(at.node), at.device}));
+    return ranks;
+  };
+  NetworkSymmetry symmetry{{},
+                           moved([&](int64_t node) { return node % nodes; }),
+                           {},
+                           std::vector<double>(bytesPerSecond.size(), 1),
+                           uint32_t(numNodes() / nodes)};
+  for (const auto &nodeAfter : nodesAfter)
+    symmetry.moves.push_back(moved(nodeAfter));
+  for (size_t resource = 0; resource < firstOfLevels; ++resource)
+    symmetry.resourceOf.push_back(uint32_t(resource % (size_t(nodes) * perNode)));
+  for (size_t level = 0; level < firstOfLevel.size(); ++level)
+    for (int64_t unit = 0; unit <= machine.unitOf(level, numNodes() - 1); ++unit)
+      for (bool isInto : {false, true}) {
+        int64_t inUnit = machine.levels()[level].nodes;
+        symmetry.shareOf[symmetry.resourceOf.size()] = std::max(1.0, double(inUnit) / double(nodes));
+        symmetry.resourceOf.push_back(uint32_t(unitResource(level, unit * inUnit % nodes, isInto)));
+      }
+  for (uint32_t rank : symmetry.rankOf)
+    symmetry.resourceOf.push_back(uint32_t(firstOfLanes + rank));
+  return symmetry;
+}
+
+std::vector<NetworkSymmetry> Network::symmetries() const {
+  std::vector<NetworkSymmetry> result;
+  if (int64_t nodes = leastRotation())
+    result.push_back(symmetryOf(nodes, {[=, this](int64_t node) { return (node + nodes) % numNodes(); }}));
+  if (!canFlip())
+    return result;
+  std::vector<std::function<int64_t(int64_t)>> flips;
+  for (int64_t bit = 1; bit < numNodes(); bit *= 2)
+    flips.push_back([bit](int64_t node) { return node ^ bit; });
+  result.insert(result.begin(), symmetryOf(1, flips));
+  return result;
 }
 
 std::string Network::nameOf(size_t resource) const {

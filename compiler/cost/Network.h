@@ -25,6 +25,8 @@ public:
                std::vector<ResourceUse> &uses) const override;
   double latency(uint32_t from, uint32_t to) const override;
   double entryLatency() const override;
+  /// Those that move whole nodes, and units of levels: by an exclusive or, and around.
+  std::vector<NetworkSymmetry> symmetries() const override;
 
   /// As reports name a bottleneck: "quad link GCD 0 -> GCD 1", "out of a group", "lanes of GCD 0".
   std::string nameOf(size_t resource) const;
@@ -44,6 +46,10 @@ private:
                 std::vector<ResourceUse> &uses) const;
   void addMemory(uint32_t rank, double load, bool isWritten, std::vector<ResourceUse> &uses) const;
   void add(size_t resource, double load, std::vector<ResourceUse> &uses) const;
+  int64_t numNodes() const { return int64_t(firstOfLevels / perNode); }
+  int64_t leastRotation() const;
+  bool canFlip() const;
+  NetworkSymmetry symmetryOf(int64_t nodes, const std::vector<std::function<int64_t(int64_t)>> &nodesAfter) const;
   size_t unitResource(size_t level, int64_t node, bool isInto) const;
 
   const Machine &machine;

@@ -1,6 +1,7 @@
 #include "compiler/cost/Simulator.h"
 #include "compiler/cost/EventQueue.h"
 #include "compiler/cost/History.h"
+#include "compiler/cost/Symmetry.h"
 
 #include <cmath>
 #include <unordered_map>
@@ -106,6 +107,7 @@ private:
   }
   uint32_t record(Record::Kind kind, uint32_t rank, uint32_t statement, double begin, int64_t bytes = 0);
   void recordWait(uint32_t rank, const Instruction &instruction);
+  uint32_t standInFor(uint32_t rank) const { return symmetry ? symmetry->rankOf[rank] : rank; }
   bool isGivenUp() const { return result.hasTooManyFlows || result.hasTooManyRecords; }
   void conclude();
 
@@ -113,6 +115,7 @@ private:
   const SimulatedNetwork &network;
   Timeline *timeline;
   SimulatorLimits limits;
+  std::optional<NetworkSymmetry> symmetry; // one rank stands for several: only it is simulated
   SimulationResult result;
 
   std::span<const double> bandwidths;
@@ -129,7 +132,7 @@ private:
   Pool<Arrival> arrivals;
   std::vector<FlowInfo> flows;
   std::vector<uint32_t> ready;
-  uint32_t numInMeeting = 0, lastRank = 0;
+  uint32_t numSimulated = 0, numInMeeting = 0, lastRank = 0;
   std::vector<std::vector<int64_t>> transfersOf; // by statement and rank
   std::vector<PeerLeg> legs;
   std::vector<ResourceUse> uses;
@@ -140,10 +143,17 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
                      const SimulatorLimits &limits)
     : workload(workload), network(network), timeline(timeline), limits(limits), bandwidths(network.bandwidths()),
       sharing(bandwidths) {
+  if (!timeline)
+    symmetry = findSymmetry(workload, network);
   uint32_t numRanks = uint32_t(workload.programOf.size());
   for (uint32_t number = 0; number < numRanks; ++number) {
     const RankProgram &program = workload.programs[workload.programOf[number]];
     ranks.push_back({&program, uint32_t(channels.size()), uint32_t(slots.size())});
+    if (standInFor(number) != number) {
+      ranks.back().state = State::Ended;
+      continue;
+    }
+    ++numSimulated;
     for (uint32_t channel = 0; channel < program.numChannels; ++channel) {
       uint32_t peer = workload.peerOf(number, channel);
       channels.push_back({peer, none, none, network.latency(number, peer)});
@@ -213,6 +223,8 @@ void Simulator::handle(const Event &event) {
   case Event::Kind::Meeting:
     numInMeeting = 0;
     for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].state != State::InMeeting)
+        continue;
       record(Record::Kind::Enter, rank, ranks[rank].program->code[ranks[rank].position].statement, ranks[rank].since);
       ++ranks[rank].position;
       wake(rank, history.share(event.chain));
@@ -273,7 +285,9 @@ bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
     legs.push_back({leg.kind, leg.isPackets, channels.empty() ? 0 : channels[rank.firstChannel + leg.channel].peer});
   uses.clear();
   network.addUses(number, instruction, legs, uses);
-  ++result.numTransfers;
+  if (symmetry)
+    fold(*symmetry, uses);
+  result.numTransfers += symmetry ? symmetry->numAlike : 1;
   ++transfersOf[instruction.statement][number];
   std::vector<double> &bytes = result.statements[instruction.statement].bytes;
   for (const ResourceUse &use : uses)
@@ -381,8 +395,9 @@ void Simulator::signal(uint32_t number, const Instruction &instruction) {
 void Simulator::send(uint32_t number, const Instruction &instruction, Chain chain, uint32_t announces) {
   const Channel &channel = channels[ranks[number].firstChannel + instruction.first];
   chain = history.extend(chain, instruction.statement, channel.latency, true);
-  queue.push(now + channel.latency,
-             {Event::Kind::Arrival, ranks[channel.peer].firstSlot + instruction.number, 0, chain, announces});
+  queue.push(
+      now + channel.latency,
+      {Event::Kind::Arrival, ranks[standInFor(channel.peer)].firstSlot + instruction.number, 0, chain, announces});
 }
 
 bool Simulator::wait(uint32_t number, const Instruction &instruction) {
@@ -407,7 +422,7 @@ bool Simulator::flush(uint32_t number) {
 bool Simulator::enter(uint32_t number) {
   Rank &rank = ranks[number];
   block(rank, State::InMeeting);
-  if (++numInMeeting < ranks.size())
+  if (++numInMeeting < numSimulated)
     return false;
   double latency = network.entryLatency();
   Chain chain = history.extend(history.share(rank.chain), rank.program->code[rank.position].statement, latency, true);

@@ -63,6 +63,14 @@ struct PeerLeg {
   uint32_t peer;
 };
 
+/// Moves of ranks, and of resources with them, that change no route, bandwidth or latency.
+struct NetworkSymmetry {
+  std::vector<std::vector<uint32_t>> moves; // by rank: the rank that it is moved to. All others are made of these
+  std::vector<uint32_t> rankOf, resourceOf; // by rank, and by resource: the one that stands for it
+  std::vector<double> shareOf;              // by resource: how many ranks put the same on it for each that stands in
+  uint32_t numAlike;                        // ranks for which each one stands
+};
+
 /// Where things happen, and how long messages take.
 class SimulatedNetwork {
 public:
@@ -75,6 +83,8 @@ public:
                        std::vector<ResourceUse> &uses) const = 0;
   virtual double latency(uint32_t from, uint32_t to) const = 0;
   virtual double entryLatency() const = 0;
+  /// Those that are worth a look.
+  virtual std::vector<NetworkSymmetry> symmetries() const { return {}; }
 };
 
 /// What a rank did, for timelines.
@@ -119,7 +129,9 @@ struct SimulatorLimits {
   size_t mostRecords = 1'000'000;
 };
 
-/// Deterministic. `timeline`, if any, gets everything that took time.
+/// Deterministic. `timeline`, if any, gets everything that took time. Without one, if a symmetry of the network is one
+/// of the workload, the ranks that stand for the others are simulated alone; resources that others stand for have no
+/// bytes.
 SimulationResult simulate(const Workload &workload, const SimulatedNetwork &network, Timeline *timeline = nullptr,
                           const SimulatorLimits &limits = {});
 

@@ -167,6 +167,26 @@ TEST(Simulation, GivesTheSameEveryTime) {
   EXPECT_EQ(traces[0], traces[1]);
 }
 
+/// With a timeline all ranks are simulated; without one, those that stand for others. 384 nodes are three groups, whose
+/// exits are shared; 6 nodes share a switch, and 32 nodes have two.
+TEST(Simulation, RanksThatStandForOthersTakeAsLongAsAllRanks) {
+  Machine machine = machineOf("frontier");
+  for (const Case &what : {shipped("ringAllGather", {256}), shipped("directAllToAll", {48}),
+                           shipped("directAllToAll", {256}), shipped("recursiveDoublingAllGather", {2048}),
+                           shipped("bruckAllGather", {3072}), shipped("hierarchicalAllReduce", {32, 8})})
+    withSimulation(machine, what, [&](const Simulation &simulation) {
+      Timeline timeline;
+      SimulationOutcome alone = outcomeOf(simulation, 3 * mib), all = outcomeOf(simulation, 3 * mib, &timeline);
+      SCOPED_TRACE(what.definition.name);
+      EXPECT_EQ(alone.numTransfers, all.numTransfers);
+      EXPECT_NEAR(alone.prediction.seconds, all.prediction.seconds, 1e-9 * all.prediction.seconds);
+      ASSERT_EQ(alone.prediction.loads.size(), all.prediction.loads.size());
+      for (size_t i = 0; i < all.prediction.loads.size(); ++i)
+        EXPECT_NEAR(alone.prediction.loads[i].bytes, all.prediction.loads[i].bytes,
+                    1e-9 * all.prediction.loads[i].bytes);
+    });
+}
+
 TEST(Simulation, ChunksOfUnequalLengthTakeAsLongAsEqualOnes) {
   withSimulation(alphaBeta(), shipped("ringAllReduce", {8}), [&](const Simulation &simulation) {
     double equal = outcomeOf(simulation, 8 * mib).prediction.seconds;

@@ -1,0 +1,42 @@
+#include "compiler/cost/Symmetry.h"
+
+#include <algorithm>
+
+namespace kolo::cost {
+
+static bool isSymmetric(const Workload &workload, const std::vector<uint32_t> &move) {
+  for (uint32_t rank = 0; rank < move.size(); ++rank)
+    if (workload.programOf[rank] != workload.programOf[move[rank]])
+      return false;
+  for (uint32_t rank = 0; rank < move.size(); ++rank) {
+    uint32_t numChannels = workload.programs[workload.programOf[rank]].numChannels;
+    for (uint32_t channel = 0; channel < numChannels; ++channel)
+      if (workload.peerOf(move[rank], channel) != move[workload.peerOf(rank, channel)])
+        return false;
+  }
+  return true;
+}
+
+std::optional<NetworkSymmetry> findSymmetry(const Workload &workload, const SimulatedNetwork &network) {
+  for (NetworkSymmetry &symmetry : network.symmetries())
+    if (std::ranges::all_of(symmetry.moves, [&](const auto &move) { return isSymmetric(workload, move); }))
+      return std::move(symmetry);
+  return std::nullopt;
+}
+
+void fold(const NetworkSymmetry &symmetry, std::vector<ResourceUse> &uses) {
+  size_t numFolded = 0;
+  for (const ResourceUse &use : uses) {
+    uint32_t resource = symmetry.resourceOf[use.resource];
+    double load = use.load * symmetry.shareOf[use.resource];
+    auto end = uses.begin() + std::ptrdiff_t(numFolded);
+    auto known = std::find_if(uses.begin(), end, [&](const ResourceUse &other) { return other.resource == resource; });
+    if (known == end)
+      uses[numFolded++] = {resource, load};
+    else
+      known->load += load;
+  }
+  uses.resize(numFolded);
+}
+
+} // namespace kolo::cost
