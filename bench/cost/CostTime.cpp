@@ -1,5 +1,6 @@
 // kolo-bench-cost: how long the closed form takes, by number of ranks. Prints, in markdown, the time to find a
-// program's terms on a mesh of Frontier, which is spent once for all sizes, and the time to predict one size.
+// program's terms on a mesh of Frontier, which is spent once for all sizes, and the time to predict one size. Then all
+// shipped algorithms on all nodes of Frontier.
 #include "driver/Compile.h"
 
 #include "compiler/cost/ClosedForm.h"
@@ -50,37 +51,63 @@ template <typename Function> double fastest(Function call) {
   return best;
 }
 
-void print(const Row &row, const cost::Machine &machine) {
-  const dsl::Definition &definition = findShipped(row.algorithm);
+std::string timesOf(ChoreographyOp choreography, const ResolvedSchedule &schedule, const cost::Machine &machine,
+                    const cost::Placement &placement) {
+  auto create = [&] {
+    return orThrow(
+        cost::ClosedForm::create(choreography, schedule, machine, placement, cost::Rates::Peak, /*lanes=*/0));
+  };
+  double creating = fastest([&] { (void)create(); });
+  cost::ClosedForm cost = create();
+  double seconds = 0, predicting = fastest([&] { seconds += cost.seconds(1 << 20); });
+  return fmt::format("{:.1f} | {:.2f}", creating, predicting);
+}
+
+void print(const dsl::Definition &definition, const std::vector<std::vector<int64_t>> &meshes,
+           const cost::Machine &machine) {
   std::vector<runtime::MeshDim> dims;
-  for (size_t dim = 0; dim < row.meshes.front().size(); ++dim)
-    dims.push_back({definition.mesh.dims[dim], row.meshes.front()[dim]});
+  for (size_t dim = 0; dim < meshes.front().size(); ++dim)
+    dims.push_back({definition.mesh.dims[dim], meshes.front()[dim]});
   CompileRequest request;
   request.definitions = {definition};
   request.meshes = {runtime::Mesh::create(dims).value()};
   compileForCosts(
       request, Runners::Any, [&](mlir::ModuleOp choreographies, mlir::ModuleOp, const ResolvedSchedule &schedule) {
         ChoreographyOp choreography = *choreographies.getOps<ChoreographyOp>().begin();
-        for (const std::vector<int64_t> &mesh : row.meshes) {
+        for (const std::vector<int64_t> &mesh : meshes) {
           cost::Placement placement = orThrow(cost::Placement::create(machine, {definition.mesh.dims, mesh}));
-          auto create = [&] {
-            return orThrow(
-                cost::ClosedForm::create(choreography, schedule, machine, placement, cost::Rates::Peak, /*lanes=*/0));
-          };
-          double creating = fastest([&] { (void)create(); });
-          cost::ClosedForm cost = create();
-          double seconds = 0, predicting = fastest([&] { seconds += cost.seconds(1 << 20); });
-          fmt::print("| {} | {} | {} | {:.1f} | {:.2f} |\n", row.algorithm, fmt::join(mesh, " x "),
-                     placement.numRanks(), creating, predicting);
+          fmt::print("| {} | {} | {} | {} |\n", definition.name, fmt::join(mesh, " x "), placement.numRanks(),
+                     timesOf(choreography, schedule, machine, placement));
         }
       });
+}
+
+/// On all nodes of Frontier, or on 8,192 where the algorithm takes powers of two only.
+void printWhole(const dsl::Definition &definition, const cost::Machine &machine) {
+  for (int64_t nodes : {9408, 8192}) {
+    std::vector<int64_t> mesh = {nodes, 8};
+    if (definition.mesh.dims.size() == 1)
+      mesh = {nodes * 8};
+    else if (definition.mesh.dims.size() == 3)
+      mesh = {nodes, 4, 2};
+    try {
+      print(definition, {mesh}, machine);
+      return;
+    } catch (const ToolError &) { // it takes powers of two only
+    }
+  }
 }
 
 } // namespace
 
 int main() {
   cost::Machine machine = orThrow(cost::Machine::read("frontier"));
-  fmt::print("| algorithm | mesh | ranks | terms, us | one size, us |\n|---|---|---|---|---|\n");
+  constexpr const char *heading = "| algorithm | mesh | ranks | terms, us | one size, us |\n|---|---|---|---|---|\n";
+  fmt::print("{}", heading);
   for (const Row &row : rows)
-    print(row, machine);
+    print(findShipped(row.algorithm), row.meshes, machine);
+  fmt::print("\nAll shipped algorithms on the whole of Frontier:\n\n{}", heading);
+  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+    if (definition.collective.dims.empty() && !usesCodecs(definition))
+      printWhole(definition, machine);
 }
