@@ -6,6 +6,7 @@
 #include "Environment.h"
 #include "memory/Segments.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace kolo::runtime {
@@ -47,8 +48,12 @@ struct Pieces {
 inline constexpr size_t publishedBytesPerTurn = size_t(512) << 10;
 /// Memory of one turn. Calls use one slot of it after the other. A store to a line that a peer's core still holds in
 /// its own cache takes several times as long as one to a line that it has evicted. So the slots of both turns are
-/// together larger than the second-level cache of most cores.
-inline constexpr size_t publishedTurnBytes = size_t(1) << 20;
+/// together larger than the second-level cache of most cores, but those of many ranks leave room in the last-level
+/// cache.
+constexpr size_t publishedTurnBytes(int numRanks) {
+  constexpr size_t most = size_t(2) << 20, ofAllRanks = size_t(8) << 20;
+  return std::clamp(ofAllRanks / static_cast<size_t>(numRanks), publishedBytesPerTurn, most);
+}
 
 struct Buffers {
   void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code

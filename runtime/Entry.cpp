@@ -152,7 +152,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
 
 Status CommunicatorState::reservePublished(Buffers &buffers) {
   if (!published) {
-    Result<std::unique_ptr<Segment>> created = segments->create(2 * publishedTurnBytes);
+    Result<std::unique_ptr<Segment>> created = segments->create(2 * publishedTurnBytes(ranks->size()));
     if (!created.isOk())
       return created.status();
     published = std::move(created).value();
@@ -244,7 +244,7 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
     }
     for (size_t turn : {0u, 1u}) {
       auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedTurnBytes
+      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedTurnBytes(ranks->size())
                                                                 : exchange.published(peer, turn));
       auto *packetMemory = static_cast<std::byte *>(plan.peerBuffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
       plan.packets[turn].push_back(packetMemory + turn * packetBytes);
