@@ -6,7 +6,6 @@
 #include "Environment.h"
 #include "memory/Segments.h"
 
-#include <algorithm>
 #include <memory>
 
 namespace kolo::runtime {
@@ -46,13 +45,15 @@ struct Pieces {
 
 /// Bytes that a rank can publish in one piece, in each turn, outside of the announcement.
 inline constexpr size_t publishedBytesPerTurn = size_t(512) << 10;
-/// Memory of one turn. Calls use one slot of it after the other. A store to a line that a peer's core still holds in
-/// its own cache takes several times as long as one to a line that it has evicted. So the slots of both turns are
-/// together larger than the second-level cache of most cores, but those of many ranks leave room in the last-level
-/// cache.
+/// Up to so many ranks publish in slots of a turn, one call after the other. A store to a line that a peer's core still
+/// holds in its own cache takes several times as long as one to a line that it has evicted. So the slots of both turns
+/// are together larger than the second-level cache of most cores. More ranks would fill the last-level cache with them.
+inline constexpr int mostRanksWithSlots = 4;
 constexpr size_t publishedTurnBytes(int numRanks) {
-  constexpr size_t most = size_t(2) << 20, ofAllRanks = size_t(8) << 20;
-  return std::clamp(ofAllRanks / static_cast<size_t>(numRanks), publishedBytesPerTurn, most);
+  return numRanks <= mostRanksWithSlots ? size_t(2) << 20 : publishedBytesPerTurn;
+}
+constexpr size_t numPublishedSlots(int numRanks, size_t slotBytes) {
+  return numRanks <= mostRanksWithSlots ? publishedTurnBytes(numRanks) / slotBytes : 1;
 }
 
 struct Buffers {

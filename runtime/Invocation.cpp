@@ -96,9 +96,9 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
   const std::vector<void *> &turn = plan.published[exchange.nextTurn()];
-  size_t slot = buffers.publishesMuch
-                    ? exchange.nextSlot() % (publishedTurnBytes(ranks->size()) / buffers.publishedSlotBytes)
-                    : 0;
+  size_t slot = 0;
+  if (buffers.publishesMuch)
+    slot = exchange.nextSlot() % numPublishedSlots(ranks->size(), buffers.publishedSlotBytes);
   std::transform(turn.begin(), turn.end(), plan.publishedNow.begin(),
                  [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });
   for (Lane &lane : plan.lanes) {
