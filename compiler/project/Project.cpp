@@ -3,9 +3,10 @@
 //   After:   put to (me + k); signal 0 to (me + k); flush; wait 0 from (me - k)
 //            Pulled: signal 0 to (me + k); wait 0 from (me - k); get from (me - k), or reduce from (me - k)
 // The relation says what a rank sends, the inverse relation what it receives. The receiver pulls a transfer that
-// combines, so that no two ranks combine into one chunk at a time. The schedule decides about the others. Requires
-// choreography form, staged. Guarantees what VerifyProjected states: channel form with data signals only. Nothing yet
-// keeps a peer from writing too early, except an `enter` where ranks enter together or publish inputs.
+// combines, so that no two ranks combine into one chunk at a time. The schedule decides about the others. Along the
+// dimensions of `network_dims`, nothing is read but published inputs; a transfer that combines there is refused.
+// Requires choreography form, staged. Guarantees what VerifyProjected states: channel form with data signals only.
+// Nothing yet keeps a peer from writing too early, except an `enter` where ranks enter together or publish inputs.
 #include "compiler/Passes.h"
 #include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
@@ -24,11 +25,19 @@ namespace {
 class Projector {
 public:
   Projector(ChoreographyOp choreography, Transfers transfers, bool isTogether)
-      : choreography(choreography), transfers(transfers), isTogether(isTogether), builder(choreography.getContext()) {}
+      : choreography(choreography), transfers(transfers), isTogether(isTogether), builder(choreography.getContext()) {
+    if (auto dims = choreography->getAttrOfType<DenseI64ArrayAttr>(networkAttrName))
+      networkDims = dims.asArrayRef();
+  }
 
-  void run();
+  LogicalResult run();
 
 private:
+  std::optional<StringRef> networkDimOf(TransferOp transfer);
+  LogicalResult checkNetwork(TransferOp transfer);
+  bool isPulled(TransferOp transfer) {
+    return kolo::isPulled(transfer, networkDimOf(transfer) ? Transfers::Push : transfers);
+  }
   void projectBlock(Block &block);
   void projectOp(Operation &op);
   void projectLocal(StatementInterface statement);
@@ -47,13 +56,41 @@ private:
   ChoreographyOp choreography;
   Transfers transfers;
   bool isTogether;
+  ArrayRef<int64_t> networkDims;
   OpBuilder builder;
   IRMapping mapping;
   SmallVector<Value, 4> dimSizes, me;
   int64_t nextSemaphore = 0;
 };
 
-void Projector::run() {
+/// The dimension along which the transfer may cross a network, if there is one.
+std::optional<StringRef> Projector::networkDimOf(TransferOp transfer) {
+  for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
+    if (step.getKind() != StepKind::Keep && llvm::is_contained(networkDims, int64_t(dim)))
+      return cast<StringAttr>(choreography.getMesh()[dim]).getValue();
+  return std::nullopt;
+}
+
+/// What reads from another host, or writes packets there, cannot be done.
+LogicalResult Projector::checkNetwork(TransferOp transfer) {
+  auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
+  std::optional<StringRef> dim = networkDimOf(transfer);
+  if (!dim || roleOf(transfer.getSource()) == BufferRole::Published)
+    return success();
+  if (roleOf(transfer.getDestination()) == BufferRole::Packets)
+    return transfer.emitError() << "dimension '" << *dim << "' may be a network, which carries no packets";
+  if (isPulled(transfer))
+    return transfer.emitError() << "dimension '" << *dim
+                                << "' may be a network, over which no rank combines what it reads; send to scratch "
+                                   "memory of the receiver, and combine there";
+  return success();
+}
+
+LogicalResult Projector::run() {
+  bool isWrong = false;
+  choreography.walk([&](TransferOp transfer) { isWrong |= failed(checkNetwork(transfer)); });
+  if (isWrong)
+    return failure();
   int64_t numTransfers = 0;
   choreography.walk([&](TransferOp) { ++numTransfers; });
   builder.setInsertionPoint(choreography);
@@ -76,6 +113,7 @@ void Projector::run() {
   markPhase(phase);
   placeEnter(program);
   choreography.erase();
+  return success();
 }
 
 void Projector::projectBlock(Block &block) {
@@ -112,8 +150,7 @@ void Projector::placeEnter(ProgramOp program) {
 
 void Projector::projectOp(Operation &op) {
   if (auto transfer = dyn_cast<TransferOp>(op))
-    return isPulled(transfer, transfers) ? projectPull(transfer, nextSemaphore++)
-                                         : projectPush(transfer, nextSemaphore++);
+    return isPulled(transfer) ? projectPull(transfer, nextSemaphore++) : projectPush(transfer, nextSemaphore++);
   if (auto statement = dyn_cast<StatementInterface>(op))
     return projectLocal(statement);
   auto loop = dyn_cast<scf::ForOp>(op);
@@ -236,7 +273,8 @@ struct Project : impl::ProjectBase<Project> {
 
   void runOnOperation() override {
     for (auto choreography : llvm::make_early_inc_range(getOperation().getOps<ChoreographyOp>()))
-      Projector(choreography, transfers, together).run();
+      if (failed(Projector(choreography, transfers, together).run()))
+        return signalPassFailure();
   }
 };
 

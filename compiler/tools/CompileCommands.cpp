@@ -57,6 +57,7 @@ struct CompileOptions : SourceOptions {
   std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average",
                              accumulate = "f32";
   std::optional<std::string> ptxas, stage;
+  std::vector<std::string> network;
   bool unproved = false;
 };
 } // namespace
@@ -107,10 +108,25 @@ static bool hasTarget(const CompileRequest &request, const char *kind) {
 }
 
 /// Throws ToolError (Usage).
+static void checkNetwork(const CompileRequest &request) {
+  if (request.network.empty())
+    return;
+  if (!request.irPath.empty())
+    throw ToolError(ExitCode::Usage, "--network: not with " + request.irPath + "; the mesh is needed");
+  const std::vector<runtime::MeshDim> &dims = request.meshes.front().dims();
+  for (const std::string &name : request.network)
+    if (std::ranges::find(dims, name, &runtime::MeshDim::name) == dims.end())
+      throw ToolError(ExitCode::Usage,
+                      "--network: there is no dimension '" + name + "' in mesh " + request.meshes.front().toString());
+}
+
+/// Throws ToolError (Usage).
 static CompileRequest makeFullRequest(const CompileOptions &options) {
   CompileRequest request = makeRequest(options);
   const std::string &source = options.table.empty() ? options.what : options.table;
   request.output = options.output.empty() ? std::filesystem::path(source).stem().string() + ".so" : options.output;
+  request.network = options.network;
+  checkNetwork(request);
   request.unproved = options.unproved;
   request.sanitizeThread = options.sanitizer == "thread";
   request.devices = parseTargets(options.target);
@@ -207,6 +223,13 @@ void addCompileCommand(CLI::App &app) {
       ->check(CLI::IsMember(stageNames))
       ->excludes(table)
       ->excludes("--ptxas");
+  command
+      ->add_option("--network", options->network,
+                   "dimensions whose ranks may be on different hosts, with commas: data along them is\n"
+                   "always sent, never read; without it, all ranks must be on one host")
+      ->type_name("DIM")
+      ->delimiter(',')
+      ->excludes(table);
   command->add_option("-o,--output", options->output,
                       "the plugin; without it, NAME.so. With --emit, the text; - or nothing: standard output");
   command->add_flag("--unproved", options->unproved, "also pack programs that are not proved; the plugin then says so");

@@ -55,6 +55,14 @@ std::string statementText(const Json &program) {
   return fmt::format("{}", fmt::join(places, ", "));
 }
 
+/// "hosts may differ along node".
+std::string networkText(const Json &program) {
+  std::string dims;
+  for (const Json &dim : program.at("networkDims"))
+    dims += (dims.empty() ? "" : ", ") + program.at("mesh").at(dim.get<size_t>()).get<std::string>();
+  return "ranks may be on different hosts along " + dims;
+}
+
 /// What an entry of the selection is for: "8", or "node=2,gpu=4".
 std::string ranksText(const Json &entry) {
   if (!entry.contains("mesh"))
@@ -98,6 +106,8 @@ private:
       addFact(label, meshText(program.at("mesh"), mesh) + ": " + proofText(program, mesh));
       label = "";
     }
+    if (program.contains("networkDims"))
+      addFact("network", networkText(program));
     addFact("entry", program.at("enters").get<bool>() ? "together: a call starts when all ranks have entered it"
                                                       : "credits: a rank waits for those it exchanges data with");
     if (program.at("ll128").get<bool>())

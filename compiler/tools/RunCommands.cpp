@@ -80,12 +80,16 @@ private:
 
 const char *kindOf(runtime::DeviceKind kind) { return kind == runtime::DeviceKind::Cuda ? "cuda" : "hip"; }
 
+const char *ranksAs(const RankJob &job) {
+  return job.isLaunched ? "launched ranks" : job.useProcesses ? "processes" : "threads";
+}
+
 const char *memoryOf(const RankJob &job) { return job.device ? "device" : job.useWindows ? "window" : "ordinary"; }
 
 std::string describePlace(const RankJob &job) {
   if (job.device)
     return fmt::format("{} ranks on {} devices", job.mesh.numRanks(), kindOf(*job.device));
-  return fmt::format("{} {}", job.mesh.numRanks(), job.useProcesses ? "processes" : "threads");
+  return fmt::format("{} {}", job.mesh.numRanks(), ranksAs(job));
 }
 
 std::string describe(const RankJob &job) {
@@ -134,9 +138,13 @@ void run(const RunCommand &command) {
     job.lossy = std::make_shared<LossyCalls>(job);
   if (command.countsTraffic && job.device)
     throw ToolError(ExitCode::Usage, "--traffic: devices do not count what they move");
+  if (command.countsTraffic && job.isLaunched)
+    throw ToolError(ExitCode::Usage, "--traffic: a launcher's ranks do not send each other what they counted");
   job.options.countsTraffic = command.countsTraffic;
   Traffics traffic;
   std::vector<Timings> timings = runRanks(job, [](size_t) {}, &traffic);
+  if (job.isSilent())
+    return;
   Row row = makeRow(job, 0, timings.front());
   fmt::print("{}\n", describe(job));
   if (job.collective)
@@ -157,7 +165,7 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
   nlohmann::ordered_json result;
   result[job.collective ? "collective" : "program"] = job.name();
   result["mesh"] = job.mesh.toString();
-  result["ranksAs"] = job.device ? kindOf(*job.device) : job.useProcesses ? "processes" : "threads";
+  result["ranksAs"] = job.device ? kindOf(*job.device) : ranksAs(job);
   result["memory"] = job.device ? "device" : job.useWindows ? "windows" : "ordinary";
   result["lanes"] = job.options.lanes;
   result["dtype"] = runtime::toString(job.type);
@@ -246,6 +254,8 @@ void bench(const BenchCommand &command) {
     Progress progress(job.sizes.size());
     timings = runRanks(job, [&](size_t done) { progress.draw(done); });
   }
+  if (job.isSilent())
+    return;
   std::vector<Row> rows;
   for (size_t size = 0; size < timings.size(); ++size)
     rows.push_back(makeRow(job, size, timings[size]));

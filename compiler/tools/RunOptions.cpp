@@ -48,8 +48,11 @@ void RunOptions::addTo(CLI::App &command) {
                       "cuda or hip: on devices of this kind, all ranks in one process; several may\nshare one")
           ->check(CLI::IsMember({"cuda", "hip"}))
           ->excludes(selected);
-  command.add_option("--ranks-as", ranksAs, "processes or threads")
-      ->check(CLI::IsMember({"processes", "threads"}))
+  command
+      .add_option("--ranks-as", ranksAs,
+                  "processes or threads of this host; launched: this process is one rank, by RANK, WORLD_SIZE,\n"
+                  "MASTER_ADDR and MASTER_PORT, or the variables of srun or mpirun; rank 0 prints")
+      ->check(CLI::IsMember({"processes", "threads", "launched"}))
       ->excludes(onDevices)
       ->capture_default_str();
   command.add_option("--memory", memory, "windows, which peers access directly, or ordinary, as malloc gives it")
@@ -191,13 +194,14 @@ RankJob RunOptions::makeJob() const {
               root,
               isInPlace,
               memory == "windows",
-              ranksAs == "processes",
+              ranksAs != "threads",
               true,
               {},
               {},
               deviceKind()};
   job.options.tag = tag;
   job.allowsLoss = allowsLoss;
+  job.isLaunched = ranksAs == "launched";
   chooseProgram(job);
   checkMesh(job);
   checkRoot(job);

@@ -2,6 +2,7 @@
 #include "codec/Presets.h"
 #include "compiler/SourceLine.h"
 #include "compiler/check/ShowVerdict.h"
+#include "compiler/project/Relations.h"
 #include "ir/Kolo.h"
 #include "targets/Elements.h"
 #include "targets/package/Internal.h"
@@ -102,6 +103,8 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   auto usesLL128 = [](BufferOp buffer) { return buffer.getLl128(); };
   result["ll128"] = llvm::any_of(program.getBody().getOps<BufferOp>(), usesLL128);
   result["shared"] = namesOfShared(program);
+  if (auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName))
+    result["networkDims"] = toVector(network);
   result["inPlace"] = stringifyInPlace(program.getInPlace()).str();
   result["statements"] = describeStatements(lowered);
   return result;

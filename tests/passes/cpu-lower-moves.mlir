@@ -4,7 +4,7 @@
 
 // A program becomes a function of an invocation, and one that sizes its scratch memory from a shape. A put becomes loops
 // over contiguous ranges of bytes with one call in the middle, for ranges that are not empty; a wait is a call whose result
-// is not looked at yet; a flush is nothing, since puts are complete when their call returns.
+// is not looked at yet; a flush is a call of the runtime.
 
 // CHECK: llvm.mlir.global internal constant @table.moves.0(dense<[1, 0]> : tensor<2xi64>)
 // CHECK-NOT: kolo.chan
@@ -18,6 +18,7 @@
 // CHECK: scf.if
 // CHECK: llvm.call @kolo.put([[INVOCATION:%[a-z0-9]+]], {{.*}}) : (!llvm.ptr, i64, i64, i64, !llvm.ptr, i64, i64) -> ()
 // CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, i32) -> ()
+// CHECK: llvm.call {{%.*}}([[INVOCATION]]) : !llvm.ptr, (!llvm.ptr) -> ()
 // CHECK: [[STATUS:%[0-9]+]] = llvm.call @kolo.wait([[INVOCATION]], {{.*}}) : (!llvm.ptr, i64, i32, i32) -> i32
 // CHECK-NOT: cmpi ne, [[STATUS]]
 // CHECK: llvm.call @kolo.reduce([[INVOCATION]],

@@ -179,3 +179,28 @@ kolo.choreography @fromRoot #kolo.collective<broadcast over 0> mesh ["rank"] mes
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+// Along a dimension that may be a network nothing is read, so here the root sends, whatever the schedule says. Along others
+// the schedule decides. The program keeps the attribute.
+// CHECK-LABEL: kolo.chan.program @network
+// CHECK-SAME: network_dims = array<i64: 0>
+// CHECK: kolo.chan.put
+// CHECK: kolo.chan.get
+// PULL-LABEL: kolo.chan.program @network
+// PULL: kolo.chan.put
+// PULL: kolo.chan.get
+kolo.choreography @network #kolo.collective<broadcast over 0, 1> mesh ["node", "gpu"] meshes [[2, 2]]
+    attributes {network_dims = array<i64: 0>} {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer %in -> %out to [others, keep] {
+  ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer %in -> %out to [keep, others] {
+  ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}

@@ -7,6 +7,7 @@
 #include "codec/Presets.h"
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
+#include "compiler/project/Relations.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/Recording.h"
 #include "targets/cpu/CpuTarget.h"
@@ -147,9 +148,24 @@ OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mis
   return module;
 }
 
+/// Notes along which dimensions ranks may be on different hosts.
+void markNetwork(ModuleOp module, ArrayRef<std::string> names) {
+  for (auto choreography : module.getOps<ChoreographyOp>()) {
+    SmallVector<int64_t> dims;
+    for (auto [number, dim] : llvm::enumerate(choreography.getMesh().getAsRange<StringAttr>()))
+      if (llvm::is_contained(names, dim.getValue()))
+        dims.push_back(int64_t(number));
+    if (!dims.empty())
+      choreography->setDiscardableAttr(networkAttrName, DenseI64ArrayAttr::get(module.getContext(), dims));
+  }
+}
+
 OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
-  if (request.irPath.empty())
-    return emitDefinitions(context, {request.definitions, request.meshes, request.codecs}, mistakes);
+  if (request.irPath.empty()) {
+    auto module = emitDefinitions(context, {request.definitions, request.meshes, request.codecs}, mistakes);
+    markNetwork(*module, request.network);
+    return module;
+  }
   checkChoices(request.codecs, {}); // IR has its codecs
   return parseIr(context, request.irPath, mistakes);
 }

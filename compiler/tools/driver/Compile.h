@@ -52,9 +52,10 @@ struct CompileRequest {
   std::string output;                       // path of the plugin
   bool optimize = true;                     // false: required passes only
   Schedule schedule = {};
-  bool unproved = false;              // true: what is not proved is packed all the same
-  std::optional<int64_t> budget = {}; // bytes that the check of one mesh may take; nothing: PipelineOptions' own
-  bool sanitizeThread = false;        // true: code for processes under the thread sanitizer, and only for those
+  std::vector<std::string> network = {}; // dimensions of the meshes whose ranks may be on different hosts
+  bool unproved = false;                 // true: what is not proved is packed all the same
+  std::optional<int64_t> budget = {};    // bytes that the check of one mesh may take; nothing: PipelineOptions' own
+  bool sanitizeThread = false;           // true: code for processes under the thread sanitizer, and only for those
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
   std::string ptxas = {}; // path of the program that makes cubins of PTX; empty: PTX alone is packed

@@ -42,6 +42,7 @@ struct RankJob {
       {}; // all ranks in this process then, spread over the devices of this kind
   std::optional<runtime::CollectiveKind> collective = {};
   bool wantsHugePages = false;                  // advises the kernel so for memory that is in no window
+  bool isLaunched = false;                      // this process is one rank, which a launcher's variables name
   std::shared_ptr<const LossyCalls> lossy = {}; // what the sizes are checked by whose programs have codecs
 
   bool allowsLoss = false; // of what the plugin selects
@@ -57,13 +58,16 @@ struct RankJob {
   /// The program's name, or the collective's.
   std::string name() const;
   runtime::MemoryKind memoryKind() const;
+  /// Whether another process of the launcher reports for all.
+  bool isSilent() const;
 };
 
 /// Of one call, by rank.
 using Traffics = std::vector<runtime::Traffic>;
 
 /// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices
-/// what the slowest of them takes, by its own events.
+/// what the slowest of them takes, by its own events; of a launcher's ranks likewise, by its own clock. Rank 0 alone
+/// has the times of a launcher's ranks.
 using Timings = std::vector<double>;
 
 /// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for

@@ -1,0 +1,33 @@
+// RUN: kolo-opt %s --split-input-file --kolo-project --verify-diagnostics
+
+// What combines is read by its receiver, which cannot be done over a network.
+kolo.choreography @combines #kolo.collective<all_reduce over 0, 1> mesh ["node", "gpu"] meshes [[2, 2]]
+    attributes {network_dims = array<i64: 0>} {
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.transfer reducing %in -> %out to [keep, flip %c1] {
+  ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  // expected-error@below {{dimension 'node' may be a network, over which no rank combines what it reads}}
+  kolo.transfer reducing %in -> %out to [flip %c1, keep] {
+  ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+// Packets are stored where their receiver has them mapped.
+kolo.choreography @packets #kolo.collective<all_gather over 0> mesh ["node"] meshes [[2]]
+    attributes {network_dims = array<i64: 0>} {
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error@below {{dimension 'node' may be a network, which carries no packets}}
+  kolo.transfer %in -> %packets to [flip %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
