@@ -1,0 +1,69 @@
+"""Ranks of a launcher, on several hosts, which KOLO_HOSTID makes of one."""
+import json
+import os
+import socket
+import unittest
+
+from tool import ToolTest
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+class Hosts(ToolTest):
+    def compiled(self, algorithm, *more):
+        path = os.path.join(self.directory, algorithm + ".so")
+        self.succeeds("compile", algorithm, "--mesh", "node=2,gpu=2", "-o", path, *more)
+        return path
+
+    def launch(self, *arguments):
+        """(exit code, standard output, standard error) of four ranks on two hosts."""
+        port = free_port()
+        ranks = [self.start(*arguments, "--mesh", "node=2,gpu=2", "--ranks-as", "launched", RANK=str(rank), WORLD_SIZE="4",
+                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{rank // 2}", KOLO_WAIT="yield")
+                 for rank in range(4)]
+        return [(rank.returncode, out, err) for rank in ranks for out, err in [rank.communicate(timeout=60)]]
+
+    def test_every_byte_is_checked_and_rank_0_prints(self):
+        for algorithm in ("slottedHierarchicalAllReduce", "railAllGather", "twoLevelAllToAll"):
+            plugin = self.compiled(algorithm, "--network", "node")
+            for size in ("300K",):
+                with self.subTest(algorithm=algorithm, size=size):
+                    first, *others = self.launch("run", plugin, "--bytes", size)
+                    self.assertEqual((first[0], first[2]), (0, ""))
+                    self.assertIn("4 launched ranks", first[1])
+                    self.assertIn("every byte is right", first[1])
+                    self.assertEqual(others, [(0, "", "")] * 3)
+
+    def test_bench_has_the_times_of_all_ranks(self):
+        plugin = self.compiled("railAllGather", "--network", "node")
+        first, *others = self.launch("bench", plugin, "-b", "1K", "-e", "4K", "-n", "5", "--json", "-")
+        self.assertEqual((first[0], first[2]), (0, ""))
+        self.assertEqual(others, [(0, "", "")] * 3)
+        result = json.loads(first[1])
+        self.assertEqual(result["ranksAs"], "launched ranks")
+        self.assertTrue(all(row["minUs"] > 0 for row in result["rows"]))
+
+    def test_a_plugin_for_one_host_is_refused_by_all(self):
+        for code, out, err in self.launch("run", self.compiled("railAllGather"), "--bytes", "64"):
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("are on different hosts: compile it with --network node", err)
+
+    def test_what_reads_over_a_network_is_not_compiled(self):
+        found = self.mistakes("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank")
+        self.assertIn("dimension 'rank' may be a network, over which no rank combines what it reads", found[0][2])
+        self.refuses(2, "compile", "railAllGather", "--mesh", "node=2,gpu=2", "--network", "nodes",
+                     says=("--network", "'nodes'", "node=2,gpu=2"))
+
+    def test_launched_ranks_need_their_variables(self):
+        plugin = self.compiled("railAllGather")
+        words = ("run", plugin, "--mesh", "node=2,gpu=2", "--ranks-as", "launched")
+        self.refuses(2, *words, says=("--ranks-as launched", "RANK is not set"), RANK="")
+        self.refuses(2, *words, says=("--mesh", "has 4 ranks", "started 2"), RANK="0", WORLD_SIZE="2")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+"""Several hosts on this machine, for tests and benchmarks: network namespaces joined by a bridge, links shaped by tc.
+
+Each host has its own network, host name, IPC, process and mount namespaces and its own /dev/shm, so ranks of different
+hosts see neither each other's processes nor each other's shared memory. Needs root, iproute2 and util-linux.
+
+    with Hosts("k", 2, rate="2gbit") as hosts:
+        process = hosts.start(0, ["hostname"], stdout=subprocess.PIPE)
+        hosts.link(1, "down")
+"""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+
+def missing():
+    """Why hosts cannot be made here; None: they can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    for tool in ("ip", "tc", "unshare", "nsenter"):
+        if not shutil.which(tool):
+            return f"needs {tool}"
+    probe = f"kolo-probe-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
+    if made.returncode != 0:
+        return f"cannot make a network namespace: {made.stderr.strip()}"
+    subprocess.run(["ip", "netns", "del", probe], check=True)
+    return None
+
+
+class Hosts:
+    """`number` hosts NAME0, NAME1, ... at 10.77.0.1, 10.77.0.2, ...; `rate` as tc writes it, each way; None: not shaped."""
+
+    def __init__(self, name, number, rate=None, mtu=1500):
+        self.name, self.number, self.rate, self.mtu = name, number, rate, mtu
+        self.keepers, self.inits = [], []
+
+    def __enter__(self):
+        try:
+            self._make()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._remove()
+
+    def address(self, host):
+        return f"10.77.0.{host + 1}"
+
+    def command(self, host, words):
+        """The command that runs `words` on a host, in this folder."""
+        return ["nsenter", "--target", str(self.inits[host]), "--net", "--uts", "--ipc", "--pid", "--mount",
+                f"--wdns={os.getcwd()}", *words]
+
+    def front_command(self, words):
+        """The command that runs `words` beside the hosts, as on a cluster's front end, at 10.77.0.254."""
+        return ["ip", "netns", "exec", self._switch(), "unshare", "--uts", "sh", "-c",
+                f'hostname {self.name}-front; exec "$@"', "sh", *words]
+
+    def start(self, host, words, **options):
+        return subprocess.Popen(self.command(host, words), **options)
+
+    def link(self, host, state):
+        """`state`: down or up."""
+        self._ip(self._switch(), "link", "set", f"port{host}", state)
+
+    def _space(self, host):
+        return f"{self.name}{host}"
+
+    def _switch(self):
+        return f"{self.name}-switch"
+
+    def _ip(self, space, *words):
+        subprocess.run(["ip", "-n", space, *words], check=True)
+
+    def _make(self):
+        subprocess.run(["ip", "netns", "add", self._switch()], check=True)
+        self._ip(self._switch(), "link", "add", "bridge", "mtu", str(self.mtu), "type", "bridge")
+        self._ip(self._switch(), "link", "set", "bridge", "up")
+        self._ip(self._switch(), "link", "set", "lo", "up")
+        self._ip(self._switch(), "addr", "add", "10.77.0.254/24", "dev", "bridge")
+        for host in range(self.number):
+            self._make_host(host)
+
+    def _make_host(self, host):
+        space, port = self._space(host), f"port{host}"
+        subprocess.run(["ip", "netns", "add", space], check=True)
+        self._ip(space, "link", "set", "lo", "up")
+        self._ip(space, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns", self._switch())
+        self._ip(space, "link", "set", "eth0", "mtu", str(self.mtu), "up")
+        self._ip(self._switch(), "link", "set", port, "mtu", str(self.mtu), "master", "bridge", "up")
+        self._ip(space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+        self._shape(space, "eth0")
+        if self.number > 2:  # of two hosts, neither receives more than the other can send
+            self._shape(self._switch(), port)
+        keeper = subprocess.Popen(
+            ["ip", "netns", "exec", space, "unshare", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
+             "sh", "-c", f"mount -t tmpfs shm /dev/shm; hostname {space}; sleep 86400 & wait $!"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.keepers.append(keeper)
+        self.inits.append(self._find_init(keeper.pid, space))
+
+    def _shape(self, space, device):
+        # The burst lets a sender use its whole rate; the queue holds what 16 ms of 2 Gbit/s bring, so nothing is dropped.
+        if self.rate:
+            subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf", "rate", self.rate, "burst",
+                            "256kb", "limit", "4mb"], check=True)
+
+    def _find_init(self, keeper, space):
+        for _ in range(500):
+            try:
+                with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as file:
+                    children = file.read().split()
+            except FileNotFoundError:
+                children = []
+            if children:
+                named = subprocess.run(["nsenter", "--target", children[0], "--uts", "hostname"], capture_output=True,
+                                       text=True)
+                if named.stdout.strip() == space:
+                    return int(children[0])
+            time.sleep(0.01)
+        raise RuntimeError(f"no namespaces for {space}")
+
+    def _remove(self):
+        for init in self.inits:  # with the init of a process namespace go all of its processes
+            try:
+                os.kill(init, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for keeper in self.keepers:
+            keeper.kill()
+            keeper.wait()
+        for space in [self._space(host) for host in range(self.number)] + [self._switch()]:
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+        self.inits, self.keepers = [], []
