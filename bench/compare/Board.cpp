@@ -1,5 +1,6 @@
 #include "Board.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -89,6 +90,13 @@ void Board::fail(const std::string &reason) {
 
 int createBoardFile() {
   int fd = memfd_create("kolo-bench", 0);
+  if (fd >= 0 && ftruncate(fd, sizeof(BoardMemory)) == 0)
+    return fd;
+  return -1;
+}
+
+int openBoardFile(const std::string &path) {
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd >= 0 && ftruncate(fd, sizeof(BoardMemory)) == 0)
     return fd;
   return -1;

@@ -88,6 +88,8 @@ private:
 
 /// A descriptor of memory for one board, zeroed; -1 when the system refuses. The memory ends with its last mapping.
 int createBoardFile();
+/// The same as a file, for ranks that see no common process; -1 when the system refuses. New files are zeroed.
+int openBoardFile(const std::string &path);
 /// Null when the system refuses.
 BoardMemory *mapBoard(int fd);
 

@@ -225,6 +225,8 @@ HarnessOptions parseOptions(int argc, char **argv) {
       options.isPinned = true;
     else if (name == "--ranks")
       options.numRanks = static_cast<int>(parseNumber(value()));
+    else if (name == "--board")
+      options.boardPath = value();
     else if (name == "--ordinary-memory")
       options.usesWindows = false;
     else

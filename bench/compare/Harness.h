@@ -24,6 +24,7 @@ struct HarnessOptions {
   bool isPinned = false;   // rank r to core r, wrapping
   int numRanks = 0;        // of programs that start their ranks themselves: MPI is told by its launcher
   bool usesWindows = true; // likewise
+  std::string boardPath;   // not empty: the board is this file, since ranks are on several hosts
 };
 
 /// Throws Failure for an option that does not exist.

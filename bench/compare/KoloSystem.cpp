@@ -1,4 +1,5 @@
-// Kolo as a compared system: ranks forked from this process, memory in windows or ordinary, one plugin per command.
+// Kolo as a compared system: ranks forked from this process, or one rank of several hosts; memory in windows or
+// ordinary, one plugin per command.
 #include "ForkRanks.h"
 #include "Harness.h"
 
@@ -28,7 +29,7 @@ class KoloSystem : public System {
 public:
   KoloSystem(runtime::Communicator joined, const HarnessOptions &harness)
       : communicator(std::move(joined)), options(harness) {
-    arguments.mesh = valueOf(runtime::Mesh::create({{"rank", harness.numRanks}}));
+    arguments.mesh = flat = valueOf(runtime::Mesh::create({{"rank", communicator.size()}}));
   }
 
   void *allocate(size_t sizeBytes) override {
@@ -45,8 +46,11 @@ public:
       entry = plugins.emplace(path, valueOf(runtime::Plugin::load(path))).first;
     plugin = &entry->second;
     arguments.collective.reset();
+    arguments.mesh = flat;
     if (!plugin->selection().empty())
       arguments.collective = static_cast<runtime::CollectiveKind>(command.collective);
+    else if (!options.boardPath.empty())
+      arguments.mesh = meshOf(plugin->programs().front());
   }
 
   void run(const Cell &cell, const float *input, float *output) override {
@@ -57,19 +61,45 @@ public:
   }
 
 private:
+  /// The first one that it was compiled for.
+  static runtime::Mesh meshOf(const runtime::ProgramInfo &program) {
+    std::vector<runtime::MeshDim> dims;
+    for (size_t dim = 0; dim < program.meshDims.size(); ++dim)
+      dims.push_back({program.meshDims[dim], program.meshes.front()[dim]});
+    return valueOf(runtime::Mesh::create(std::move(dims)));
+  }
+
   runtime::Communicator communicator;
   HarnessOptions options;
   runtime::CallArguments arguments; // kept, like an MPI communicator: to copy a mesh takes as long as a signal
   std::vector<runtime::Window> windows;
+  runtime::Mesh flat;
   std::map<std::string, runtime::Plugin> plugins;
   const runtime::Plugin *plugin = nullptr;
 };
+
+/// This process is one rank, by RANK and the variables beside it; the ranks' board is a file.
+int runLaunched(const HarnessOptions &options) {
+  (void)numCores();
+  runtime::Communicator communicator = valueOf(runtime::Communicator::createFromEnvironment());
+  int fd = openBoardFile(options.boardPath);
+  BoardMemory *memory = fd < 0 ? nullptr : mapBoard(fd);
+  if (!memory)
+    throw Failure("cannot map the board " + options.boardPath);
+  Board board(memory, communicator.rank(), communicator.size());
+  if (options.isPinned)
+    pinToCore(board.rank());
+  KoloSystem system(std::move(communicator), options);
+  return serve(system, board, options);
+}
 
 } // namespace
 
 int main(int argc, char **argv) {
   try {
     HarnessOptions options = parseOptions(argc, argv);
+    if (!options.boardPath.empty())
+      return runLaunched(options);
     runtime::ForkedRanks world = valueOf(runtime::ForkedRanks::create(options.numRanks));
     return forkRanks(options, [&](Board &board) {
       KoloSystem system(valueOf(runtime::Communicator::createForked(world, board.rank())), options);

@@ -46,8 +46,13 @@ private:
   Pages pages;
 };
 
-/// Rank 0 makes the board, the others open it through rank 0's descriptor.
-BoardMemory *shareBoard(int rank) {
+/// Rank 0 makes the board, the others open it through rank 0's descriptor. Ranks on several hosts open a file.
+BoardMemory *shareBoard(int rank, const std::string &file) {
+  if (!file.empty()) {
+    int fd = openBoardFile(file);
+    BoardMemory *memory = fd < 0 ? nullptr : mapBoard(fd);
+    return memory ? memory : throw Failure("cannot map the board " + file);
+  }
   int address[2] = {static_cast<int>(getpid()), rank == 0 ? createBoardFile() : -1};
   require(MPI_Bcast(address, 2, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
   std::string path = "/proc/" + std::to_string(address[0]) + "/fd/" + std::to_string(address[1]);
@@ -68,7 +73,7 @@ int runRank(int argc, char **argv) {
   require(MPI_Comm_size(MPI_COMM_WORLD, &numRanks), "MPI_Comm_size");
   if (numRanks > maxRanks)
     throw Failure("too many ranks");
-  Board board(shareBoard(rank), rank, numRanks);
+  Board board(shareBoard(rank, options.boardPath), rank, numRanks);
   if (options.isPinned)
     pinToCore(rank);
   MpiSystem system(options.pages);
