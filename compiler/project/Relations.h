@@ -11,7 +11,8 @@ namespace kolo {
 
 enum class Transfers;
 
-/// The attribute of a choreography, and of its program, with the dimensions along which ranks may be on different hosts, by index.
+/// The attribute of a choreography, and of its program, with the dimensions along which ranks may be on different
+/// hosts, by index.
 inline constexpr llvm::StringLiteral networkAttrName = "network_dims";
 
 /// Whether the receiver reads the data. What combines it reads always; packets never.

@@ -28,7 +28,7 @@ public:
         deadline(start + std::chrono::milliseconds(ownSettings.timeoutMs)), settings(ownSettings),
         pids(static_cast<size_t>(ownEnvironment.worldSize), 0), hosts(pids.size()), hostNames(pids.size()) {}
 
-  Result<World> run();
+  Result<Meeting> run();
 
 private:
   Status gather();
@@ -37,9 +37,9 @@ private:
   bool listenOnce(Clock::time_point until);
   bool readFrom(Guest &guest);
   Status admit(Guest &guest);
-  Result<World> meetHere();
-  Result<World> meetHosts(const HostMap &map);
-  Result<World> refuse(const Status &status);
+  Result<Meeting> meetHere();
+  Result<Meeting> meetHosts(const HostMap &map);
+  Result<Meeting> refuse(const Status &status);
   Status gatherPlaces(Roster &roster);
   std::string ownAddress() const;
   Status missing() const;
@@ -190,7 +190,7 @@ void Host::answerLatecomers(const Welcome &welcome) {
     answer(welcome);
 }
 
-Result<World> Host::refuse(const Status &status) {
+Result<Meeting> Host::refuse(const Status &status) {
   Welcome welcome;
   welcome.code = status.code();
   welcome.culprit = status.rank();
@@ -200,7 +200,7 @@ Result<World> Host::refuse(const Status &status) {
 }
 
 /// All ranks are on this host.
-Result<World> Host::meetHere() {
+Result<Meeting> Host::meetHere() {
   Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, environment.worldSize);
   if (!shared.isOk())
     return refuse(shared.status());
@@ -212,7 +212,7 @@ Result<World> Host::meetHere() {
   welcome.controlFd = (*shared)->memory.fd();
   welcome.controlBytes = (*shared)->memory.sizeBytes();
   answer(welcome);
-  return World{*shared, nullptr};
+  return Meeting{*shared, nullptr};
 }
 
 /// The address of this rank by which a rank of another host reached it.
@@ -246,7 +246,7 @@ Status Host::gatherPlaces(Roster &roster) {
 }
 
 /// Ranks are on several hosts.
-Result<World> Host::meetHosts(const HostMap &map) {
+Result<Meeting> Host::meetHosts(const HostMap &map) {
   Welcome welcome;
   welcome.numHosts = map.numHosts();
   welcome.world = randomWorld();
@@ -265,7 +265,7 @@ Result<World> Host::meetHosts(const HostMap &map) {
   return newcomer.connect(roster);
 }
 
-Result<World> Host::run() {
+Result<Meeting> Host::run() {
   Result<HostId> own = currentHost();
   if (!own.isOk())
     return own.status();
@@ -284,7 +284,7 @@ Result<World> Host::run() {
 
 } // namespace
 
-Result<World> hostRendezvous(const RankEnvironment &environment, const Settings &settings) {
+Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings) {
   return Host(environment, settings).run();
 }
 

@@ -65,8 +65,8 @@ Result<Roster> receiveRoster(const RankEnvironment &environment, Socket &socket,
 }
 
 /// Ranks are on several hosts.
-Result<World> meetHosts(const RankEnvironment &environment, const Settings &settings, const Welcome &welcome,
-                        Socket &socket) {
+Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &settings, const Welcome &welcome,
+                          Socket &socket) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader}, welcome.world, settings);
   PlaceBytes place = write(newcomer.listen(localAddress(socket)));
@@ -94,7 +94,7 @@ Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, in
   return shared;
 }
 
-Result<World> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
+Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
   Result<HostId> host = currentHost();
   if (!host.isOk())
     return host.status();
@@ -109,7 +109,7 @@ Result<World> joinRendezvous(const RankEnvironment &environment, const Settings 
         return meetHosts(environment, settings, *welcome, socket);
       Result<std::shared_ptr<ControlMemory>> control =
           openControl({welcome->leaderPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize);
-      return control.isOk() ? Result(World{*control, nullptr}) : control.status();
+      return control.isOk() ? Result(Meeting{*control, nullptr}) : control.status();
     }
     bool isOver = millisecondsUntil(deadline) == 0;
     if (!isOver && !isWorthRetrying(welcome.status()))
@@ -162,7 +162,7 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
     Result<RankEnvironment> environment = readRankEnvironment();
     if (!environment.isOk())
       return environment.status();
-    Result<World> world =
+    Result<Meeting> world =
         environment->rank == 0 ? hostRendezvous(*environment, *settings) : joinRendezvous(*environment, *settings);
     if (!world.isOk())
       return world.status();

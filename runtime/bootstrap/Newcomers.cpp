@@ -135,7 +135,7 @@ Place NetworkNewcomer::listen(const std::string &address) {
   return own;
 }
 
-Result<World> NetworkNewcomer::connect(const Roster &roster) {
+Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
   if (!roster.refusal.isOk())
     return roster.refusal;
   if (!control) {
@@ -155,7 +155,7 @@ Result<World> NetworkNewcomer::connect(const Roster &roster) {
     control->control.block(rank).pid.store(roster.places[static_cast<size_t>(rank)].pid);
   if (Status status = links->connect(roster.map, endpoints, control->control); !status.isOk())
     return status;
-  return World{control, links};
+  return Meeting{control, links};
 }
 
 } // namespace kolo::runtime

@@ -25,7 +25,7 @@ public:
   Place listen(const std::string &address);
   /// Blocks until this rank is connected to all ranks of other hosts. Requires a Place without failure, or returns the
   /// roster's refusal.
-  Result<World> connect(const Roster &roster);
+  Result<Meeting> connect(const Roster &roster);
 
 private:
   RankPlace place;

@@ -53,14 +53,14 @@ Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, in
 
 /// What a rank finds: its host's control segment, with the process numbers of the ranks there, and its connections to
 /// other hosts, null if there are none.
-struct World {
+struct Meeting {
   std::shared_ptr<ControlMemory> control;
   std::shared_ptr<HostLinks> links;
 };
 
 /// Rank 0: blocks until all other ranks have come. Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
-Result<World> hostRendezvous(const RankEnvironment &environment, const Settings &settings);
+Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings);
 /// Any other rank: blocks, and connects until rank 0 answers. Timeout, SystemError, or the error that rank 0 sends.
-Result<World> joinRendezvous(const RankEnvironment &environment, const Settings &settings);
+Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings);
 
 } // namespace kolo::runtime

@@ -1,4 +1,4 @@
-// Worlds of several hosts, which KOLO_HOSTID makes of processes of one: data between them takes the network.
+// Communicators of several hosts, which KOLO_HOSTID makes of processes of one: data between them takes the network.
 #include "Ranks.h"
 
 #include "kolo/runtime/Plugin.h"

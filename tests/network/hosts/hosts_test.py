@@ -13,7 +13,7 @@ KOLO = os.environ["KOLO"]
 REASON = hosts.missing()
 
 
-class World:
+class Launch:
     """The ranks of `kolo run` on hosts, `per_host` on each."""
 
     def __init__(self, made, per_host, words, environment=None):
@@ -68,7 +68,7 @@ class SeveralHosts(unittest.TestCase):
 
     def run_on(self, made, plugin, size, *more, mesh="node=2,gpu=2"):
         words = ["run", plugin, "--mesh", mesh, "--ranks-as", "launched", "--bytes", size, "--timeout-ms", "20000", *more]
-        said = World(made, 2, words).finish(60)
+        said = Launch(made, 2, words).finish(60)
         for out, err, code in said:
             self.assertEqual((code, err), (0, ""), out)
         self.assertIn("every byte is right", said[0][0])
@@ -89,7 +89,7 @@ class SeveralHosts(unittest.TestCase):
         """Ranks that exchange data for longer than any test waits."""
         words = ["bench", plugin, "--mesh", "node=2,gpu=2", "--ranks-as", "launched", "-b", "64K", "-e", "64K", "-n",
                  "1000000", "--timeout-ms", str(timeout_ms)]
-        world = World(made, 2, words)
+        world = Launch(made, 2, words)
         time.sleep(1.5)
         self.assertEqual([rank.poll() for rank in world.ranks], [None] * 4)
         return world
@@ -146,7 +146,7 @@ class SeveralHosts(unittest.TestCase):
                        stdout=subprocess.DEVNULL)
         with hosts.Hosts("kolo-g", 2) as made:
             words = ["run", plugin, "--mesh", "node=2,gpu=2", "--ranks-as", "launched", "--bytes", "64"]
-            for _, err, code in World(made, 2, words).finish(60):
+            for _, err, code in Launch(made, 2, words).finish(60):
                 self.assertEqual(code, 3, err)
                 self.assertIn("compile it with --network node", err)
 

@@ -117,7 +117,8 @@ typedef struct KoloServices {
   int32_t (*wait)(KoloInvocation *invocation, int64_t peer, int32_t semaphore, int32_t statement);
   /* Moves bytes to or from a peer's buffer that is not mapped here (its base pointer is null). `get` returns when the
    * bytes are there. The source of `put` is in use until the lane's next `flush` returns; what the lane signals to that
-   * peer afterwards arrives after the bytes. A failure is kept in the invocation and reported by the next wait or at the end. */
+   * peer afterwards arrives after the bytes. A failure is kept in the invocation and reported by the next wait or at
+   * the end. */
   void (*put)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, const void *src,
               int64_t sizeBytes);
   void (*get)(KoloInvocation *invocation, int64_t peer, int32_t role, int64_t offsetBytes, void *dst,
