@@ -40,7 +40,7 @@ private:
   Result<Meeting> meetHere();
   Result<Meeting> meetHosts(const HostMap &map);
   Result<Meeting> refuse(const Status &status);
-  Status gatherPlaces(Roster &roster);
+  Status gatherArrivals(Roster &roster);
   std::string ownAddress() const;
   Status missing() const;
   void answer(const Welcome &welcome, const HostMap &map = {});
@@ -223,14 +223,14 @@ std::string Host::ownAddress() const {
   return {};
 }
 
-Status Host::gatherPlaces(Roster &roster) {
+Status Host::gatherArrivals(Roster &roster) {
   Status first;
   for (Guest &guest : guests) {
     if (guest.rank < 0)
       continue;
-    PlaceBytes bytes = {};
+    ArrivalBytes bytes = {};
     Result<size_t> got = guest.socket.receive(bytes.data(), bytes.size(), deadline);
-    Result<Place> place = got.isOk() && *got == bytes.size() ? parsePlace(bytes) : Result<Place>(Place());
+    Result<Arrival> place = got.isOk() && *got == bytes.size() ? parseArrival(bytes) : Result<Arrival>(Arrival());
     Status status = place.isOk() ? place->refusal : place.status();
     if (!got.isOk() || *got != bytes.size())
       status = rankError(got.isOk() ? StatusCode::PeerLost : got.status().code(), guest.rank,
@@ -240,7 +240,7 @@ Status Host::gatherPlaces(Roster &roster) {
     if (!status.isOk() && first.isOk())
       first = rankError(status.code(), guest.rank, "rank {}: {}", guest.rank, status.message());
     if (status.isOk())
-      roster.places[static_cast<size_t>(guest.rank)] = *place;
+      roster.arrivals[static_cast<size_t>(guest.rank)] = *place;
   }
   return first;
 }
@@ -254,10 +254,10 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0}, welcome.world, settings);
   Roster roster;
   roster.map = map;
-  roster.places.resize(pids.size());
-  roster.places[0] = newcomer.listen(ownAddress());
-  Status status = gatherPlaces(roster);
-  roster.refusal = roster.places[0].refusal.isOk() ? status : roster.places[0].refusal;
+  roster.arrivals.resize(pids.size());
+  roster.arrivals[0] = newcomer.listen(ownAddress());
+  Status status = gatherArrivals(roster);
+  roster.refusal = roster.arrivals[0].refusal.isOk() ? status : roster.arrivals[0].refusal;
   std::vector<std::byte> bytes = write(roster);
   for (Guest &guest : guests)
     if (guest.rank >= 0)

@@ -13,7 +13,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// Says Hello, and hears the Welcome. The connection stays open for the Place and the Roster.
+/// Says Hello, and hears the Welcome. The connection stays open for the Arrival and the Roster.
 Result<Welcome> greet(const RankEnvironment &environment, const HostId &host, Clock::time_point deadline,
                       Socket &socket) {
   Result<Socket> connected = connectTo(environment.master, deadline);
@@ -69,7 +69,7 @@ Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &se
                           Socket &socket) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader}, welcome.world, settings);
-  PlaceBytes place = write(newcomer.listen(localAddress(socket)));
+  ArrivalBytes place = write(newcomer.listen(localAddress(socket)));
   if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
                      status.message());

@@ -103,8 +103,8 @@ Result<std::string> addressOfInterface(const std::string &name) {
   return numeric(best->ifa_addr);
 }
 
-Place NetworkNewcomer::listen(const std::string &address) {
-  Place own;
+Arrival NetworkNewcomer::listen(const std::string &address) {
+  Arrival own;
   own.pid = getpid();
   const char *interface = std::getenv("KOLO_NETWORK_INTERFACE");
   Result<std::string> listenAt = interface ? addressOfInterface(interface) : Result(address);
@@ -139,7 +139,7 @@ Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
   if (!roster.refusal.isOk())
     return roster.refusal;
   if (!control) {
-    const Place &leader = roster.places[static_cast<size_t>(place.leader)];
+    const Arrival &leader = roster.arrivals[static_cast<size_t>(place.leader)];
     Result<std::shared_ptr<ControlMemory>> opened =
         openControl({leader.pid, leader.controlFd, leader.controlBytes}, place.numRanks);
     if (!opened.isOk())
@@ -149,10 +149,10 @@ Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
     control = *opened;
   }
   std::vector<Endpoint> endpoints;
-  for (const Place &other : roster.places)
+  for (const Arrival &other : roster.arrivals)
     endpoints.push_back(other.endpoint);
   for (int rank : roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]))
-    control->control.block(rank).pid.store(roster.places[static_cast<size_t>(rank)].pid);
+    control->control.block(rank).pid.store(roster.arrivals[static_cast<size_t>(rank)].pid);
   if (Status status = links->connect(roster.map, endpoints, control->control); !status.isOk())
     return status;
   return Meeting{control, links};

@@ -21,10 +21,10 @@ public:
       : place(ownPlace), world(worldNumber), settings(ownSettings) {}
 
   /// Listens by KOLO_NETWORK_INTERFACE, or else at the numeric address. A leader makes its host's control segment. A
-  /// failure is in the Place.
-  Place listen(const std::string &address);
-  /// Blocks until this rank is connected to all ranks of other hosts. Requires a Place without failure, or returns the
-  /// roster's refusal.
+  /// failure is in the Arrival.
+  Arrival listen(const std::string &address);
+  /// Blocks until this rank is connected to all ranks of other hosts. Requires an Arrival without failure, or returns
+  /// the roster's refusal.
   Result<Meeting> connect(const Roster &roster);
 
 private:

@@ -5,7 +5,7 @@
 // host, nothing else uses the network.
 //
 // If they are on several hosts, the rank with the lowest number on each host makes a control segment there. Every rank
-// listens, and sends rank 0 a Place. Rank 0 sends the Roster of all Places to all ranks, and they connect.
+// listens, and sends rank 0 an Arrival. Rank 0 sends the Roster of all Arrivals to all ranks, and they connect.
 #pragma once
 
 #include "Environment.h"

@@ -9,7 +9,7 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr std::string_view helloMagic = "KOLOHELO", welcomeMagic = "KOLOWELC", placeMagic = "KOLOPLAC",
+constexpr std::string_view helloMagic = "KOLOHELO", welcomeMagic = "KOLOWELC", arrivalMagic = "KOLOARRI",
                            rosterMagic = "KOLOROST";
 constexpr uint32_t nativeOrder = std::endian::native == std::endian::little ? 1 : 2; // data is sent as it is
 constexpr size_t entryBytes = 4 * 4 + 8 + 64;
@@ -46,7 +46,7 @@ Result<StatusCode> readCode(Reader &reader) {
   return static_cast<StatusCode>(code);
 }
 
-void putEntry(Writer &writer, int host, const Place &place) {
+void putEntry(Writer &writer, int host, const Arrival &place) {
   writer.put(static_cast<int32_t>(host));
   writer.put(static_cast<int32_t>(place.pid));
   writer.put(static_cast<int32_t>(place.controlFd));
@@ -126,10 +126,10 @@ Result<Welcome> parseWelcome(std::span<const std::byte, welcomeBytes> bytes) {
   return welcome;
 }
 
-PlaceBytes write(const Place &place) {
-  PlaceBytes bytes = {};
+ArrivalBytes write(const Arrival &place) {
+  ArrivalBytes bytes = {};
   Writer writer(bytes);
-  putHead(writer, placeMagic);
+  putHead(writer, arrivalMagic);
   writer.put(static_cast<int32_t>(place.refusal.code()));
   writer.put(static_cast<int32_t>(place.pid));
   writer.put(static_cast<int32_t>(place.controlFd));
@@ -139,14 +139,14 @@ PlaceBytes write(const Place &place) {
   return bytes;
 }
 
-Result<Place> parsePlace(std::span<const std::byte, placeBytes> bytes) {
+Result<Arrival> parseArrival(std::span<const std::byte, arrivalBytes> bytes) {
   Reader reader(bytes);
-  if (Status status = readHead(reader, placeMagic); !status.isOk())
+  if (Status status = readHead(reader, arrivalMagic); !status.isOk())
     return status;
   Result<StatusCode> code = readCode(reader);
   if (!code.isOk())
     return code.status();
-  Place place;
+  Arrival place;
   place.pid = reader.get<int32_t>();
   place.controlFd = reader.get<int32_t>();
   place.controlBytes = reader.get<uint64_t>();
@@ -157,7 +157,7 @@ Result<Place> parsePlace(std::span<const std::byte, placeBytes> bytes) {
 
 std::vector<std::byte> write(const Roster &roster) {
   size_t numHosts = roster.refusal.isOk() ? roster.map.names.size() : 0;
-  size_t numRanks = roster.refusal.isOk() ? roster.places.size() : 0;
+  size_t numRanks = roster.refusal.isOk() ? roster.arrivals.size() : 0;
   std::vector<std::byte> bytes(rosterHeadBytes + numHosts * hostNameBytes + numRanks * entryBytes);
   Writer writer(bytes);
   putHead(writer, rosterMagic);
@@ -170,7 +170,7 @@ std::vector<std::byte> write(const Roster &roster) {
   for (size_t host = 0; host < numHosts; ++host)
     writer.putText(roster.map.names[host], hostNameBytes);
   for (size_t rank = 0; rank < numRanks; ++rank)
-    putEntry(writer, roster.map.hostOf[rank], roster.places[rank]);
+    putEntry(writer, roster.map.hostOf[rank], roster.arrivals[rank]);
   return bytes;
 }
 
@@ -222,7 +222,7 @@ Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks) {
     roster.map.names.push_back(reader.getText(hostNameBytes));
   for (uint32_t rank = 0; rank < head->numRanks; ++rank) {
     auto host = reader.get<int32_t>();
-    Place place;
+    Arrival place;
     place.pid = reader.get<int32_t>();
     place.controlFd = reader.get<int32_t>();
     auto zero = reader.get<uint32_t>();
@@ -232,7 +232,7 @@ Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks) {
       return error(StatusCode::Mismatch, "rank 0 sent a roster with rank {} on host {} of {}", rank, host,
                    head->numHosts);
     roster.map.hostOf.push_back(host);
-    roster.places.push_back(place);
+    roster.arrivals.push_back(place);
   }
   return roster;
 }

@@ -41,7 +41,7 @@ struct Welcome {
 };
 
 /// From every rank of several hosts to rank 0: where it listens, and where its control segment is if it is a leader.
-struct Place {
+struct Arrival {
   Status refusal; // not Ok: this rank cannot take part
   int pid = 0;
   int controlFd = -1;
@@ -53,20 +53,20 @@ struct Place {
 struct Roster {
   Status refusal; // not Ok: there is no world
   HostMap map;
-  std::vector<Place> places; // by rank
+  std::vector<Arrival> arrivals; // by rank
 };
 
 inline constexpr size_t helloBytes = magicBytes + 5 * 4 + HostId::maxBytes + hostNameBytes;
 inline constexpr size_t welcomeBytes = magicBytes + 7 * 4 + 4 + 8 + 16 + messageTextBytes;
-inline constexpr size_t placeBytes = magicBytes + 4 + 4 + 4 + 4 + 8 + 64 + messageTextBytes;
+inline constexpr size_t arrivalBytes = magicBytes + 4 + 4 + 4 + 4 + 8 + 64 + messageTextBytes;
 inline constexpr size_t rosterHeadBytes = magicBytes + 5 * 4 + 4 + messageTextBytes;
 using HelloBytes = std::array<std::byte, helloBytes>;
 using WelcomeBytes = std::array<std::byte, welcomeBytes>;
-using PlaceBytes = std::array<std::byte, placeBytes>;
+using ArrivalBytes = std::array<std::byte, arrivalBytes>;
 
 HelloBytes write(const Hello &hello);
 WelcomeBytes write(const Welcome &welcome);
-PlaceBytes write(const Place &place);
+ArrivalBytes write(const Arrival &place);
 std::vector<std::byte> write(const Roster &roster);
 
 /// Whether the first bytes may be of such a message.
@@ -76,7 +76,7 @@ bool beginsWelcome(std::span<const std::byte> bytes);
 /// Mismatch: another version or byte order, or a field out of range.
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);
 Result<Welcome> parseWelcome(std::span<const std::byte, welcomeBytes> bytes);
-Result<Place> parsePlace(std::span<const std::byte, placeBytes> bytes);
+Result<Arrival> parseArrival(std::span<const std::byte, arrivalBytes> bytes);
 /// The bytes that follow the head of the roster of a world of so many ranks. Mismatch, or the refusal in it.
 Result<size_t> rosterRestBytes(std::span<const std::byte> head, int numRanks);
 Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks);

@@ -20,11 +20,11 @@ Roster roster() {
   Roster made;
   made.map.hostOf = {0, 0, 1};
   made.map.names = {"k0", "k1"};
-  made.places.resize(3);
-  made.places[2].pid = 77;
-  made.places[2].controlFd = 5;
-  made.places[2].controlBytes = 1 << 20;
-  made.places[2].endpoint[63] = std::byte(9);
+  made.arrivals.resize(3);
+  made.arrivals[2].pid = 77;
+  made.arrivals[2].controlFd = 5;
+  made.arrivals[2].controlBytes = 1 << 20;
+  made.arrivals[2].endpoint[63] = std::byte(9);
   return made;
 }
 
@@ -53,10 +53,10 @@ TEST(RendezvousWire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(heard->numHosts, 4);
   EXPECT_EQ(heard->world, welcome.world);
 
-  Place place;
+  Arrival place;
   place.refusal = Status(StatusCode::InvalidArgument, "no interface");
   place.controlBytes = uint64_t(1) << 40;
-  Result<Place> there = parsePlace(write(place));
+  Result<Arrival> there = parseArrival(write(place));
   ASSERT_TRUE(there.isOk());
   EXPECT_EQ(there->refusal.message(), "no interface");
   EXPECT_EQ(there->controlBytes, uint64_t(1) << 40);
@@ -71,8 +71,8 @@ TEST(RendezvousWire, ARosterComesBackAsItWas) {
   ASSERT_TRUE(back.isOk());
   EXPECT_EQ(back->map.hostOf, roster().map.hostOf);
   EXPECT_EQ(back->map.names, roster().map.names);
-  EXPECT_EQ(back->places[2].pid, 77);
-  EXPECT_EQ(back->places[2].endpoint, roster().places[2].endpoint);
+  EXPECT_EQ(back->arrivals[2].pid, 77);
+  EXPECT_EQ(back->arrivals[2].endpoint, roster().arrivals[2].endpoint);
 }
 
 TEST(RendezvousWire, ARosterOfAnotherWorldIsRefused) {
@@ -119,8 +119,8 @@ TEST(RendezvousWire, RandomBytesDoNoHarm) {
     HelloBytes hi = write(hello());
     hi[random() % hi.size()] = std::byte(random());
     (void)parseHello(hi);
-    PlaceBytes place = {};
+    ArrivalBytes place = {};
     place[random() % place.size()] = std::byte(random());
-    (void)parsePlace(place);
+    (void)parseArrival(place);
   }
 }
