@@ -2,6 +2,7 @@
 // targets/cpu/CpuPipeline.cpp does. The resolved schedule says which passes run; nothing is decided here.
 #include "compiler/Pipeline.h"
 #include "compiler/Passes.h"
+#include "compiler/sync/InferenceMemory.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -62,7 +63,7 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
   } else {
     InferSynchronisationOptions infer;
     infer.budget = options.budget;
-    program.addPass(createInferSynchronisation(infer));
+    program.addPass(createInferSynchronisation(infer, options.memory));
   }
   // After synchronisation, which all lanes repeat side by side.
   program.addPass(createPlaceLanes());
@@ -81,13 +82,16 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
   }
 
   // Last, so that the target gets the program that was proved.
-  if (options.check) {
-    CheckProgramOptions check;
-    check.unproved = options.unproved;
-    check.budget = options.budget;
-    check.meshBudget = options.meshBudget;
-    manager.addNestedPass<ProgramOp>(createCheckProgram(check));
-  }
+  if (options.check)
+    buildProof(manager, options);
+}
+
+void buildProof(OpPassManager &manager, const PipelineOptions &options) {
+  CheckProgramOptions check;
+  check.unproved = options.unproved;
+  check.budget = options.budget;
+  check.meshBudget = options.meshBudget;
+  manager.addNestedPass<ProgramOp>(createCheckProgram(check));
 }
 
 void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options) {

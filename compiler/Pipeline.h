@@ -7,6 +7,8 @@
 
 namespace kolo {
 
+class InferenceMemory;
+
 struct PipelineOptions {
   ResolvedSchedule schedule = {};
   bool check = true;      // false: the caller checks the programs, and reports what is wrong with them
@@ -16,7 +18,8 @@ struct PipelineOptions {
   /// meshes predict that it suffices: some seconds, enough for 75,264 ranks where the program is symmetric. `budget` is
   /// for searches, and for the smaller mesh that represents any other one: a fraction of a second.
   int64_t budget = int64_t(1) << 16, meshBudget = int64_t(1) << 23;
-  bool sanitizeThread = false; // true: the target's code reports its accesses to its process's thread sanitizer
+  InferenceMemory *memory = nullptr; // of inferred synchronisation, for callers that compile much that is alike
+  bool sanitizeThread = false;       // true: the target's code reports its accesses to its process's thread sanitizer
 };
 
 /// From choreography form to channel form, synchronised and split over lanes, for any target. Programs in channel form
@@ -26,6 +29,9 @@ void buildChannelPipeline(mlir::OpPassManager &manager, const PipelineOptions &o
 /// Its two parts: what changes choreographies, and from there to programs. Costs are found between them.
 void buildChoreographyPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
 void buildProgramPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
+
+/// The proof at the end of buildProgramPipeline, for a caller that gave a program other meshes after it.
+void buildProof(mlir::OpPassManager &manager, const PipelineOptions &options);
 
 /// Registers the pipeline as --kolo-to-channel.
 void registerKoloPipelines();

@@ -17,6 +17,7 @@
 // channel form.
 #include "compiler/Passes.h"
 #include "compiler/check/Verdict.h"
+#include "compiler/sync/InferenceMemory.h"
 #include "compiler/sync/MoveEnds.h"
 #include "compiler/sync/PipelinePhases.h"
 
@@ -324,21 +325,52 @@ std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options) {
   return inference.hasFollowed() ? std::optional(std::move(attempt)) : std::nullopt;
 }
 
-/// Infers what the rounds of a pipeline need from few of them.
-std::optional<Attempt> inferWithFewSlices(ProgramOp program, const CheckOptions &options) {
-  std::optional<int64_t> slices = numSlices(program);
-  if (!slices || *slices <= fewSlices(program))
-    return infer(program, options);
-  setNumSlices(program, fewSlices(program));
+/// The same, unless it is remembered.
+std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options, InferenceMemory &memory) {
+  std::string text = std::to_string(options.maxBytes) + "\n";
+  llvm::raw_string_ostream stream(text);
+  program.print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
+  if (std::optional<ProgramOp> known = memory.find(text))
+    return *known ? std::optional(Attempt{known->clone(), std::nullopt}) : std::nullopt;
   std::optional<Attempt> attempt = infer(program, options);
-  setNumSlices(program, *slices);
-  if (attempt)
-    setNumSlices(*attempt->program, *slices);
+  if (!attempt || attempt->isProved())
+    memory.add(text, attempt ? attempt->program->clone() : ProgramOp());
   return attempt;
+}
+
+/// With so many slices of a pipeline.
+std::optional<Attempt> inferWithSlices(int64_t slices, ProgramOp program, const CheckOptions &options,
+                                       InferenceMemory *memory) {
+  std::optional<int64_t> all = numSlices(program);
+  if (all)
+    setNumSlices(program, slices);
+  std::optional<Attempt> attempt = memory ? infer(program, options, *memory) : infer(program, options);
+  if (all)
+    setNumSlices(program, *all);
+  if (all && attempt)
+    setNumSlices(*attempt->program, *all);
+  return attempt;
+}
+
+/// Infers what the rounds of a pipeline need from few of them: from the same number for most depths, which then share
+/// what is remembered.
+Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &quick, const CheckOptions &larger,
+                           InferenceMemory *memory) {
+  int64_t slices = numSlices(program).value_or(1);
+  if (numSlices(program) && 2 * slices > fewSlices(program))
+    slices = fewSlices(program);
+  std::optional<Attempt> attempt = inferWithSlices(slices, program, quick, memory);
+  if (!attempt)
+    attempt = inferWithSlices(slices, program, larger, memory);
+  if (attempt && (!attempt->isProved() || isProvedOnItsMeshes(*attempt->program, larger)))
+    return std::move(*attempt);
+  return Inference(program, larger).run();
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
   using InferSynchronisationBase::InferSynchronisationBase;
+  InferSynchronisation(const InferSynchronisationOptions &options, InferenceMemory *memory)
+      : InferSynchronisationBase(options), memory(memory) {}
 
   void runOnOperation() override {
     ProgramOp program = getOperation();
@@ -352,16 +384,19 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     larger.prefersSmallMeshes = true;
     CheckOptions quick = larger;
     setBudget(quick, std::min<int64_t>(budget, 1 << 13));
-    std::optional<Attempt> attempt = inferWithFewSlices(program, quick);
-    if (!attempt)
-      attempt = inferWithFewSlices(program, larger);
-    if (!attempt || (attempt->isProved() && !isProvedOnItsMeshes(*attempt->program, larger)))
-      attempt = Inference(program, larger).run();
+    Attempt attempt = inferWithFewSlices(program, quick, larger, memory);
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
-    replaceBody(program, *attempt->program);
+    replaceBody(program, *attempt.program);
     removePipelinePhases(program);
   }
+
+  InferenceMemory *memory = nullptr;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createInferSynchronisation(const InferSynchronisationOptions &options, InferenceMemory *memory) {
+  return std::make_unique<InferSynchronisation>(options, memory);
+}
+
 } // namespace kolo

@@ -77,6 +77,12 @@ class Explore(ToolTest):
         self.assertRegex(row["ranked"][0]["name"], "Trees|frontierReduceScatter") # both are along trees
         self.assertGreater(row["boundSeconds"] / row["ranked"][0]["seconds"], 0.88)
 
+    def test_leaves_out_what_gives_ranks_different_bits(self):
+        found = json.loads(self.succeeds("explore", "all_reduce", "--machine", "frontier", "--structures", "0", "--bytes", "1K",
+                                         "--json", "-"))
+        self.assertIn("its ranks may get different last bits", json.dumps(found))
+        self.assertFalse([ranked for row in found["frontier"] for ranked in row["ranked"] if "oneShot" in ranked["name"]])
+
     def test_gives_the_same_for_the_same_seed(self):
         first, second = (self.explored("all_to_all", "--nodes", "16", "--bytes", "1M", "--seed", "3", "--threads", threads)
                          for threads in ("1", "2"))

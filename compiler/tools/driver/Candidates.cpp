@@ -1,5 +1,6 @@
 #include "driver/Candidates.h"
 #include "driver/Kinds.h"
+#include "driver/LastBits.h"
 #include "driver/Schedules.h"
 #include "driver/TemporaryFile.h"
 
@@ -15,13 +16,7 @@ bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective
          !usesCodecs(definition); // nothing is rounded unasked
 }
 
-/// Each of its ranks sums in another order, so that the ranks' results may differ in the last bits. With two ranks both
-/// orders give the same bits.
-bool sumsInManyOrders(const dsl::Definition &definition, const runtime::Mesh &mesh) {
-  return definition.name == "oneShotAllReduce" && mesh.numRanks() > 2;
-}
-
-/// What the compiler has against what `attempt` compiles, without its place; empty if nothing.
+/// What `attempt` throws when the compiler refuses, without its place; empty if nothing.
 template <class Attempt> std::string refusalOf(Attempt attempt) {
   try {
     attempt();
@@ -36,10 +31,18 @@ template <class Attempt> std::string refusalOf(Attempt attempt) {
   return "";
 }
 
-std::string refusalOf(const ProgramRequest &program) {
+/// What is against a candidate: that the compiler refuses it, or that its ranks may get different bits.
+std::string objectionTo(const ProgramRequest &program) {
   CompileRequest request{{program.definition}, program.meshes, ""};
   request.schedule = program.schedule;
-  return refusalOf([&] { compileToChannel(request, [](mlir::ModuleOp) {}); });
+  bool mayDiffer = false;
+  std::string refusal = refusalOf([&] {
+    compileToChannel(request, [&](mlir::ModuleOp module) {
+      auto synchronised = *module.getOps<ProgramOp>().begin();
+      mayDiffer = mayDifferInLastBits(synchronised, mlir::cast<mlir::DenseI64ArrayAttr>(synchronised.getMeshes()[0]));
+    });
+  });
+  return mayDiffer ? differsInLastBits : refusal;
 }
 
 /// Compiles all candidates, or, as that takes longer, asks of each one whether the compiler refuses it, and leaves it
@@ -52,7 +55,7 @@ void compileWhatCompiles(CompileRequest &request, std::vector<Candidate> &all, s
   request.programs.clear();
   all.clear();
   for (size_t number = 0; number < programs.size(); ++number)
-    if (std::string reason = refusalOf(programs[number]); !reason.empty()) {
+    if (std::string reason = objectionTo(programs[number]); !reason.empty()) {
       leftOut.push_back({candidates[number].program(), reason});
     } else {
       all.push_back(candidates[number]);
@@ -78,12 +81,13 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
       Candidate candidate{definition.name, {.protocol = protocol}};
       if (!only.empty() && !only.contains(candidate.program()))
         continue;
-      if (sumsInManyOrders(definition, mesh)) {
-        leftOut.push_back({candidate.program(), "its ranks may get different last bits"});
-        continue;
-      }
       ProgramRequest program{definition, {mesh}, candidate.schedule};
       program.definition.name = candidate.program();
+      if (collective == runtime::CollectiveKind::AllReduce)
+        if (std::string reason = objectionTo(program); !reason.empty()) {
+          leftOut.push_back({candidate.program(), reason});
+          continue;
+        }
       all.push_back(candidate);
       request.programs.push_back(std::move(program));
     }

@@ -98,6 +98,7 @@ void Workshop::renew() {
   if (context && ++numUses < mostUses)
     return;
   numUses = 0;
+  inferred.clear();
   context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
   context->loadDialect<KoloDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();

@@ -2,6 +2,7 @@
 #include "driver/Assemble.h"
 #include "driver/Coster.h"
 #include "driver/Kinds.h"
+#include "driver/LastBits.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/cost/ClosedForm.h"
@@ -67,11 +68,11 @@ public:
       result.sizes.push_back({bounds.of(request.collective, bytes), {}, {}, {}});
     findNear();
     simulateNear();
+    chooseProved();
     for (size_t size = 0; size < request.sizes.size(); ++size) {
       result.sizes[size].shipped = fastest(Origin::Shipped, size);
       result.sizes[size].rings = fastest(Origin::Rings, size);
     }
-    chooseProved();
     return std::move(result);
   }
 
@@ -171,7 +172,8 @@ private:
   std::optional<Choice> fastest(Origin origin, size_t size) const {
     std::optional<Choice> best;
     for (const Choice &choice : near[size])
-      if (result.contenders[choice.contender].origin == origin && (!best || choice.seconds < best->seconds))
+      if (!refused[choice.contender] && result.contenders[choice.contender].origin == origin &&
+          (!best || choice.seconds < best->seconds))
         best = choice;
     return best;
   }
@@ -231,6 +233,24 @@ private:
     return {numbers.begin(), numbers.end()};
   }
 
+  /// Calls body(thread, i) for all contenders `numbers[i]`: for those of one structure on one thread, which remembers
+  /// the synchronisation that it found for the first of them.
+  void forEachStructure(const std::vector<size_t> &numbers, const std::function<void(unsigned, size_t)> &body) {
+    std::vector<std::vector<size_t>> groups;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      auto isSame = [&](const std::vector<size_t> &group) {
+        return areOfOneStructure(result.contenders[numbers[group.front()]], result.contenders[numbers[i]]);
+      };
+      auto group = std::ranges::find_if(groups, isSame);
+      (group == groups.end() ? groups.emplace_back() : *group).push_back(i);
+    }
+    std::ranges::stable_sort(groups, std::greater(), &std::vector<size_t>::size);
+    explore::forEach(groups.size(), request.search.numThreads, [&](unsigned thread, size_t number) {
+      for (size_t i : groups[number])
+        body(thread, i);
+    });
+  }
+
   /// Proves who is ranked, and ranks again without those that are refused, until all are proved.
   void chooseProved() {
     refused.assign(result.contenders.size(), false);
@@ -241,7 +261,7 @@ private:
       std::erase_if(open, [&](size_t number) { return !result.contenders[number].provedOn.empty(); });
       isFinal = open.empty();
       std::vector<std::string> reasons(open.size());
-      explore::forEach(open.size(), request.search.numThreads,
+      forEachStructure(open,
                        [&](unsigned thread, size_t i) { reasons[i] = prove(thread, result.contenders[open[i]]); });
       for (size_t i = 0; i < open.size(); ++i)
         if (!reasons[i].empty()) {
@@ -274,8 +294,7 @@ private:
         all.insert(choice.contender);
     std::vector<size_t> numbers(all.begin(), all.end());
     std::vector<std::string> reasons(numbers.size());
-    explore::forEach(numbers.size(), request.search.numThreads,
-                     [&](unsigned thread, size_t i) { reasons[i] = simulate(thread, numbers[i]); });
+    forEachStructure(numbers, [&](unsigned thread, size_t i) { reasons[i] = simulate(thread, numbers[i]); });
     for (const std::string &reason : reasons)
       if (!reason.empty())
         ++result.notSimulated[reason];
@@ -335,13 +354,24 @@ private:
     return share * prediction.seconds;
   }
 
-  /// Why the checker refuses it; empty: it is proved.
+  /// Why it is left out; empty: it is proved, and its ranks get the same bits of one result. What was simulated on few
+  /// nodes is looked at on all of them. Where many nodes need more synchronisation, it is inferred for these.
   std::string prove(unsigned thread, Contender &contender) {
     Compiled compiled;
-    std::string reason = compile(thread, contender, /*isProof=*/true, compiled);
-    if (reason.empty())
-      contender.provedOn = meshOfProof(*compiled.program->getOps<ProgramOp>().begin());
-    return reason;
+    std::string reason = compile(thread, contender, /*isProof=*/false, compiled);
+    if (!reason.empty())
+      return reason;
+    ProgramOp few = *compiled.program->getOps<ProgramOp>().begin();
+    setWholeMesh(few, contender);
+    if (!coster.workshop(thread).run(*compiled.program, buildProof, {}).empty())
+      reason = compile(thread, contender, /*isProof=*/true, compiled);
+    if (!reason.empty())
+      return reason;
+    ProgramOp program = *compiled.program->getOps<ProgramOp>().begin();
+    if (mayDifferInLastBits(program, fewNodes(contender).sizes))
+      return differsInLastBits;
+    contender.provedOn = meshOfProof(program);
+    return "";
   }
 
   struct Compiled {
@@ -356,7 +386,8 @@ private:
   std::string compile(unsigned thread, const Contender &contender, bool isProof, Compiled &compiled) {
     std::string reason;
     Workshop &workshop = coster.workshop(thread);
-    PipelineOptions options = {.schedule = resolved(contender.schedule), .check = isProof, .isChecked = true};
+    PipelineOptions options = {
+        .schedule = resolved(contender.schedule), .check = isProof, .isChecked = true, .memory = workshop.memory()};
     compiled.program = workshop.emit(contender.definition, fewNodes(contender).sizes, reason);
     if (compiled.program)
       reason = workshop.run(*compiled.program, buildChoreographyPipeline, options);
@@ -366,11 +397,15 @@ private:
     if (isProof) {
       // What these passes made holds for any number of nodes. The check that follows decides, on the whole mesh's kind.
       ChoreographyOp choreography = *compiled.program->getOps<ChoreographyOp>().begin();
-      Builder builder(choreography.getContext());
-      choreography.setMeshesAttr(builder.getArrayAttr(builder.getDenseI64ArrayAttr(contender.mesh.sizes)));
+      setWholeMesh(choreography, contender);
       choreography.removeCheckedAttr();
     }
     return workshop.run(*compiled.program, buildProgramPipeline, options);
+  }
+
+  template <typename Op> static void setWholeMesh(Op op, const Contender &contender) {
+    Builder builder(op.getContext());
+    op.setMeshesAttr(builder.getArrayAttr(builder.getDenseI64ArrayAttr(contender.mesh.sizes)));
   }
 
   static std::string meshOfProof(ProgramOp program) {
