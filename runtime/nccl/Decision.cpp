@@ -52,7 +52,8 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, in
     return plugin.programs().size() == 1 ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
   runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
   // Peers access memory of devices directly, as they do windows of the host.
-  return mesh.isOk() ? plugin.select(shape.kind, *mesh, largestBytes(shape, numRanks), MemoryKind::Windows)
+  return mesh.isOk() ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), MemoryKind::Windows, shape.type,
+                                      shape.reduction})
                      : std::nullopt;
 }
 

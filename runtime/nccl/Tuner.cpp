@@ -95,7 +95,7 @@ std::optional<Choice> choose(void *context, int function, size_t numBytes) {
   for (const Plugin &plugin : door()->plugins())
     for (const Mesh &mesh : static_cast<Context *>(context)->meshes)
       if (std::optional<SelectedProgram> selected =
-              plugin.select(tuned[function], mesh, static_cast<int64_t>(numBytes), MemoryKind::Windows))
+              plugin.select({tuned[function], mesh, static_cast<int64_t>(numBytes), MemoryKind::Windows}))
         return counterpart(selected->info->name);
   return std::nullopt;
 }
