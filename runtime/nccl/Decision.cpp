@@ -48,8 +48,10 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, in
     const ProgramInfo *named = plugin.findProgram(shape.program);
     return named ? fit(*named, shape, numRanks) : std::nullopt;
   }
-  if (plugin.selection().empty())
-    return plugin.programs().size() == 1 ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
+  if (plugin.selection().empty()) { // one program alone needs no table, except where it rounds: nobody asked for that
+    bool isAlone = plugin.programs().size() == 1 && !plugin.programs().front().isLossy();
+    return isAlone ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
+  }
   runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
   // Peers access memory of devices directly, as they do windows of the host.
   return mesh.isOk() ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), MemoryKind::Windows, shape.type,
