@@ -52,6 +52,8 @@ public:
   void progress();
   /// Sleeps as Transport::idle does, at most `mostUs` microseconds.
   void sleep(const Counter &counter, uint64_t target, int64_t mostUs);
+  /// Whether the peer has left, and all that it sent to this rank has come.
+  bool hasLeft(int peer) const { return transport->hasLeft(peer); }
   /// Whether this rank's own connections to the peer have ended without a goodbye.
   bool hasBroken(int peer) const;
   /// What a peer sent that may not be, or Ok.

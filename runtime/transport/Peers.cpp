@@ -88,7 +88,11 @@ bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
 
 bool Peers::hasDied(int peer) const { return hasEnded(peer) && !hasLeft(peer); } // in this order: it leaves, then ends
 
-bool Peers::hasLeft(int peer) const { return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left; }
+/// The presence of a rank of another host changes with its last mail, which its last data may follow.
+bool Peers::hasLeft(int peer) const {
+  return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left &&
+         (!isRemote(peer) || network->hasLeft(peer));
+}
 
 bool Peers::hasEnded(int peer) const {
   if (isRemote(peer))

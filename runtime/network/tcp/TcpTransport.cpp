@@ -310,6 +310,14 @@ bool TcpTransport::hasSaidGoodbye(int peer) const {
   return connections[static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer]->hasPeerLeft();
 }
 
+bool TcpTransport::hasLeft(int peer) const {
+  size_t first = static_cast<size_t>(peer) * numConnections();
+  for (size_t i = first; i < first + numConnections(); ++i)
+    if (!connections[i]->hasPeerLeft())
+      return false;
+  return true;
+}
+
 bool TcpTransport::hasFailedWith(int peer) const {
   if (!hasFailed.load(std::memory_order_acquire))
     return false;

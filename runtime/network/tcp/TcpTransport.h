@@ -50,6 +50,8 @@ public:
   Status mail(int peer, std::span<const std::byte> text);
   /// Whether the peer has said goodbye on the connection for mail: all its mails have come.
   bool hasSaidGoodbye(int peer) const;
+  /// Whether it has said so on every connection: all that it sent to this rank has come.
+  bool hasLeft(int peer) const;
   /// Whether a connection with the peer has failed.
   bool hasFailedWith(int peer) const;
   /// Whether this rank is connected to the peer.
