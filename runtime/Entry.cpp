@@ -38,8 +38,8 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
 Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
   if (plan.call.publishes)
     publish(plan, piece);
-  size_t publishedBytes = 0;
-  if (plan.call.publishes && !plan.buffers.publishesMuch)
+  size_t publishedBytes = 0; // that other hosts must be sent
+  if (ranks->links() && plan.call.publishes)
     publishedBytes =
         static_cast<size_t>(plan.call.publishedBytesFor(pieceCount(plan.call, plan.buffers.pieces, piece)));
   return exchange.propose(plan.agreement, publishedBytes, isAgreed);

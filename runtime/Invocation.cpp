@@ -95,15 +95,18 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
-  const std::vector<void *> &turn = plan.published[exchange.nextTurn()];
+  const std::vector<void *> *now = &plan.published[exchange.nextTurn()];
   size_t slot = 0;
   if (buffers.publishesMuch)
     slot = exchange.nextSlot() % numPublishedSlots(ranks->size(), buffers.publishedSlotBytes);
-  std::transform(turn.begin(), turn.end(), plan.publishedNow.begin(),
-                 [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });
+  if (slot != 0) {
+    std::transform(now->begin(), now->end(), plan.publishedNow.begin(),
+                   [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });
+    now = &plan.publishedNow;
+  }
   for (Lane &lane : plan.lanes) {
-    lane.invocation.local[KOLO_PUBLISHED] = plan.publishedNow[static_cast<size_t>(ranks->rank())];
-    lane.invocation.peers[KOLO_PUBLISHED] = plan.publishedNow.data();
+    lane.invocation.local[KOLO_PUBLISHED] = (*now)[static_cast<size_t>(ranks->rank())];
+    lane.invocation.peers[KOLO_PUBLISHED] = now->data();
     // The input is copied aside later, because slower peers may still access the runtime's memory.
     if (buffers.isInputAside && piece == 0)
       lane.invocation.local[KOLO_INPUT] = plan.call.input;
