@@ -77,7 +77,9 @@ Status Exchange::perform() {
 }
 
 Status Exchange::waitForPeer(int peer) {
-  const WaitPolicy policy = peers.policyFor(peer);
+  WaitPolicy policy = peers.policyFor(peer);
+  // What another rank of this host stores wakes whoever sleeps on the counter, and nobody who sleeps on the network.
+  policy.isRemote = policy.isRemote && peers.links()->isRepresented(peer);
   if (spinUntil(announcement(peer), sequence, policy))
     return {};
   Clock::time_point start = Clock::now();

@@ -105,7 +105,7 @@ Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
     (void)storeAbort(blocks.abort(), mail->cause);
     return {};
   }
-  if (std::ranges::find(represented, sender) == represented.end())
+  if (!isRepresented(sender))
     return rankError(StatusCode::Mismatch, sender,
                      "rank {} announces something to rank {}, which does not stand for it", sender, self);
   if (mail->kind == MailKind::Join) {

@@ -9,6 +9,7 @@
 #include "transport/Control.h"
 #include "transport/Mail.h"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ public:
   Status connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control);
 
   bool isRemote(int peer) const { return hostOf(peer) != hostOf(self); }
+  /// Whether what this peer announces comes to this rank, and not to another one of this host.
+  bool isRepresented(int peer) const { return std::ranges::find(represented, peer) != represented.end(); }
   int hostOf(int rank) const { return hosts.hostOf[static_cast<size_t>(rank)]; }
   const std::string &hostName(int rank) const { return hosts.names[static_cast<size_t>(hostOf(rank))]; }
   const HostMap &map() const { return hosts; }
