@@ -138,6 +138,11 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
 Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
   if (!roster.refusal.isOk())
     return roster.refusal;
+  std::vector<int> own = roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]);
+  if (own.front() != place.leader)
+    return rankError(StatusCode::Mismatch, 0,
+                     "rank 0 told rank {} that rank {} is the lowest of its host, then rank {}", place.rank,
+                     place.leader, own.front());
   if (!control) {
     const Arrival &leader = roster.arrivals[static_cast<size_t>(place.leader)];
     Result<std::shared_ptr<ControlMemory>> opened =
@@ -151,7 +156,7 @@ Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
   std::vector<Endpoint> endpoints;
   for (const Arrival &other : roster.arrivals)
     endpoints.push_back(other.endpoint);
-  for (int rank : roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]))
+  for (int rank : own)
     control->control.block(rank).pid.store(roster.arrivals[static_cast<size_t>(rank)].pid);
   if (Status status = links->connect(roster.map, endpoints, control->control); !status.isOk())
     return status;

@@ -234,6 +234,9 @@ Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks) {
     roster.map.hostOf.push_back(host);
     roster.arrivals.push_back(place);
   }
+  for (int host = 0; host < roster.map.numHosts(); ++host)
+    if (std::ranges::find(roster.map.hostOf, host) == roster.map.hostOf.end())
+      return error(StatusCode::Mismatch, "rank 0 sent a roster with no rank on host {} of {}", host, head->numHosts);
   return roster;
 }
 

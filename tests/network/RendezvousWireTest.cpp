@@ -86,6 +86,14 @@ TEST(RendezvousWire, ARosterOfAnotherWorldIsRefused) {
   EXPECT_EQ(rest.status().message(), "rank 1 is late");
 }
 
+TEST(RendezvousWire, ARosterNamesNoHostWithoutRanks) {
+  Roster made = roster();
+  made.map.hostOf = {0, 0, 0};
+  Status status = parseRoster(write(made), 3).status();
+  EXPECT_EQ(status.code(), StatusCode::Mismatch);
+  EXPECT_NE(status.message().find("no rank on host 1 of 2"), std::string::npos);
+}
+
 TEST(RendezvousWire, OtherVersionsByteOrdersAndTextsAreNamed) {
   HelloBytes bytes = write(hello());
   EXPECT_TRUE(beginsHello(std::span(bytes).first(3)));
