@@ -55,6 +55,14 @@ Status putOverNetwork(Peers &peers, int peer, const RemotePlace &place, Source s
   return orAbort(peers, transport.flush(0));
 }
 
+/// Flushes, because this rank may do nothing more, or leave.
+Status signalOverNetwork(Peers &peers, int peer, const RemoteSignal &signal) {
+  Transport &transport = peers.links()->data();
+  if (Status status = orAbort(peers, transport.signal({peer, 0}, signal)); !status.isOk())
+    return status;
+  return orAbort(peers, transport.flush(0));
+}
+
 } // namespace
 
 Status Channel::put(const RemoteWindow &window, size_t offsetBytes, const void *src, size_t sizeBytes) {
@@ -82,8 +90,7 @@ Status Channel::signal() {
     Peers &peers = communicator->peers();
     uint64_t count = ++communicator->channelSent[CommunicatorState::channelIndex(peer, id)];
     if (peers.isRemote(peer))
-      return orAbort(peers,
-                     peers.links()->data().signal({peer, 0}, {channelsNumber, static_cast<uint32_t>(id), count}));
+      return signalOverNetwork(peers, peer, {channelsNumber, static_cast<uint32_t>(id), count});
     peers.control().channelCell(peer, peers.rank(), id).raise(count);
     return {};
   });
