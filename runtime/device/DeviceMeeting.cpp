@@ -74,6 +74,10 @@ Status nameDifference(int first, const DeviceCallKey &left, int second, const De
 } // namespace
 
 Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
+  for (int peer = 0; peer < host.size(); ++peer)
+    if (Peers &peers = host.state->peers(); peers.isRemote(peer))
+      return rankError(StatusCode::SystemError, peer, "{} is on another host than rank {}: devices need one host",
+                       peers.describe(peer), host.rank());
   Result<Window> board = host.allocate(sizeof(Board));
   if (!board.isOk())
     return board.status();

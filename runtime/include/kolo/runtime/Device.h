@@ -126,7 +126,7 @@ public:
 
   /// One rank, that of `host`, on this device. The ranks of `host` are threads or processes, and may share devices.
   /// Fork before any function of this header is called. Collective, blocking. Errors as for createLocal, and Mismatch
-  /// (ranks disagree on options), Timeout, PeerLost, Aborted.
+  /// (ranks disagree on options), Timeout, PeerLost, Aborted, SystemError (a rank is on another host).
   static Result<DeviceCommunicator> create(Communicator host, int device, const DeviceOptions &options = {});
 
   DeviceCommunicator(DeviceCommunicator &&) noexcept;
