@@ -90,7 +90,8 @@ public:
   /// Begins to raise a cell of the peer, after all earlier puts of the lane to that peer. Never blocks. Errors as put.
   virtual Status signal(Path path, RemoteSignal signal) = 0;
   /// Blocks until the sources of the lane's puts may be overwritten, and the lane's signals are on their way: they
-  /// arrive even if this rank does nothing any more. Timeout: a peer took no byte for that long. PeerLost, Mismatch.
+  /// arrive even if this rank does nothing any more. Timeout: a peer took no byte for that long. PeerLost, Mismatch;
+  /// Aborted: a transport that can be told so was told to stop.
   virtual Status flush(uint32_t lane) = 0;
 
   /// Sends and receives what is possible now. Never blocks. PeerLost, Mismatch: the first failure of any peer, again in

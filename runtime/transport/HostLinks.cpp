@@ -31,6 +31,8 @@ Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &plac
   options.receiveMail = [own = links.get()](int sender, std::span<const std::byte> bytes) {
     return own->take(sender, bytes);
   };
+  // Who has failed takes nothing any more, and may live on.
+  options.mustStop = [own = links.get()] { return own->blocks.abort().state.load() != AbortState::None; };
   Result<std::unique_ptr<tcp::TcpTransport>> made = tcp::TcpTransport::create(options);
   if (!made.isOk())
     return made.status();

@@ -164,6 +164,9 @@ Status TcpTransport::flushPath(Path path) {
       return fail(status);
     if (to.hasSent(goal))
       return {};
+    if (options.mustStop && options.mustStop())
+      return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
+                       path.peer);
     (void)idle(none, 1, Clock::now() + flushInterval); // another peer's failure does not end this
     if (uint64_t now = to.numBytesSent(); now != numTaken) {
       numTaken = now;

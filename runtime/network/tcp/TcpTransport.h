@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,10 +20,11 @@ struct TcpOptions {
   int rank = 0;
   int numRanks = 1;
   int timeoutMs = 30'000;
-  uint16_t connectionsPerPeer = 1; // lane n uses connection n % connectionsPerPeer; the same on all ranks
-  WorldNumber world = {};          // the same on all ranks
-  std::string listenAt;            // a numeric address of this host, by which peers reach it
-  MailHandler receiveMail = {};    // not null: every two ranks have one more connection, for mail
+  uint16_t connectionsPerPeer = 1;     // lane n uses connection n % connectionsPerPeer; the same on all ranks
+  WorldNumber world = {};              // the same on all ranks
+  std::string listenAt;                // a numeric address of this host, by which peers reach it
+  MailHandler receiveMail = {};        // not null: every two ranks have one more connection, for mail
+  std::function<bool()> mustStop = {}; // not null: a flush that would block asks it; true: it returns Aborted
 };
 
 /// How it works: README.md of this folder.
