@@ -251,6 +251,7 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   welcome.numHosts = map.numHosts();
   welcome.world = randomWorld();
   answer(welcome, map);
+  deadline = Clock::now() + std::chrono::milliseconds(timeoutMs); // as for the others, however late the last one came
   NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0}, welcome.world, settings);
   Roster roster;
   roster.map = map;
