@@ -56,8 +56,11 @@ Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoint
         represented.push_back(theirs[place]);
   }
   std::vector<Endpoint> wanted(endpoints.size());
-  for (int rank : remote)
-    wanted[static_cast<size_t>(rank)] = endpoints[static_cast<size_t>(rank)];
+  for (int rank : remote) {
+    Endpoint &endpoint = wanted[static_cast<size_t>(rank)] = endpoints[static_cast<size_t>(rank)];
+    if (endpoint == Endpoint())
+      return rankError(StatusCode::Mismatch, rank, "rank {} gave no endpoint", rank);
+  }
   return transport->connect(wanted);
 }
 
