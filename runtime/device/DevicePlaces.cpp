@@ -100,7 +100,7 @@ void DeviceState::cutIntoPieces(DevicePlan &plan) const {
   int64_t perPiece = static_cast<int64_t>(stagedInput[0].sizeBytes) / (blocks * call.elementBytes);
   constexpr int64_t rounding = 64; // keeps the beginnings of pieces aligned
   perPiece -= perPiece % rounding;
-  if (plan.isWhole || count <= perPiece)
+  if (plan.isWhole || count <= perPiece || perPiece == 0) // in one piece, with staging of its own if it needs that
     return;
   plan.pieces.count = perPiece;
   plan.rest.count = count % perPiece;
