@@ -100,6 +100,12 @@ Status DeviceCommunicator::query() {
 Status DeviceCommunicator::synchronize() {
   return guarded([&] { return state->synchronize(); });
 }
+void DeviceCommunicator::abort() {
+  (void)guarded([&] {
+    state->abort();
+    return Status();
+  });
+}
 
 DeviceBuffer::DeviceBuffer(std::unique_ptr<DeviceBufferState> made) : state(std::move(made)) {}
 DeviceBuffer::DeviceBuffer(DeviceBuffer &&) noexcept = default;

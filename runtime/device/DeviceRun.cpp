@@ -8,25 +8,6 @@ namespace {
 
 constexpr size_t mostPlans = 256;
 
-/// While one lives, a capture in this or another thread neither records nor forbids allocations.
-class Relaxed {
-public:
-  explicit Relaxed(const KoloDeviceDriver &table) : driver(table) {
-    isRelaxed = driver.enterRelaxed(&mode) == KOLO_DRIVER_OK;
-  }
-  ~Relaxed() {
-    if (isRelaxed)
-      (void)driver.leaveRelaxed(mode);
-  }
-  Relaxed(const Relaxed &) = delete;
-  Relaxed &operator=(const Relaxed &) = delete;
-
-private:
-  const KoloDeviceDriver &driver;
-  int32_t mode = 0;
-  bool isRelaxed = false;
-};
-
 } // namespace
 
 Status DeviceState::run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
@@ -56,7 +37,7 @@ Status DeviceState::checkSpans(std::span<const RankBuffers> buffers, size_t numS
 
 Result<PreparedCall> DeviceState::prepare(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
                                           std::span<const RankBuffers> buffers) {
-  if (Status status = query(); !status.isOk())
+  if (Status status = checkUsable(); !status.isOk())
     return status;
   locateBuffers(buffers);
   DevicePlan *plan = findPlan({plugin->load, arguments});

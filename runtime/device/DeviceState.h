@@ -47,6 +47,7 @@ public:
              std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams);
   Status query();
   Status synchronize();
+  void abort();
 
   /// The three steps of `run`. Only the second one meets peers; it is called where `prepare` left a `fresh` plan.
   Result<PreparedCall> prepare(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
@@ -139,6 +140,7 @@ private:
   void noteCapture(DevicePlan &plan);
 
   // DeviceWatch.cpp.
+  Status checkUsable();
   bool isAborted() const;
   void abortLaunches();
   Result<bool> areLaunchesDone() const;
@@ -175,8 +177,9 @@ private:
   std::vector<std::unique_ptr<DevicePlan>> plans;
   std::vector<std::unique_ptr<DevicePlan>> retired; // no call finds them, but graphs launch them
   size_t lastPlan = 0;
-  std::vector<LocatedBuffers> called; // by local rank: of the call in progress. A member, to allocate it once
-  std::optional<Status> failure;      // why the communicator was aborted
+  std::vector<LocatedBuffers> called;           // by local rank: of the call in progress. A member, to allocate it once
+  std::optional<Status> failure;                // why the communicator was aborted
+  std::optional<Clock::time_point> noticedLoss; // by query: of a peer that a launch may wait for
 };
 
 } // namespace kolo::runtime

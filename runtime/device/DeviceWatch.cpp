@@ -47,7 +47,8 @@ Status DeviceState::fail(Status cause) {
   return cause;
 }
 
-Status DeviceState::query() {
+/// Reports what is known already. Makes no system call.
+Status DeviceState::checkUsable() {
   if (failure)
     return rankError(StatusCode::Aborted, failure->rank(), "this communicator was aborted: {}", failure->message());
   if (isAborted())
@@ -55,6 +56,28 @@ Status DeviceState::query() {
   if (meeting && meeting->peers().isAborted())
     return fail(meeting->peers().abortCause());
   return {};
+}
+
+Status DeviceState::query() {
+  if (Status status = checkUsable(); !status.isOk())
+    return status;
+  const std::optional<int> lost = lostPeer();
+  if (!lost)
+    return {};
+  Relaxed relaxed(devices.front()->driver());
+  if (Result<bool> isDone = areLaunchesDone(); !isDone.isOk() || *isDone)
+    return {};
+  if (!noticedLoss)
+    noticedLoss = Clock::now();
+  if (millisecondsSince(*noticedLoss) <= graceMs)
+    return {};
+  return fail(rankError(StatusCode::PeerLost, *lost, "rank {} has ended or left", *lost));
+}
+
+void DeviceState::abort() {
+  if (!failure)
+    (void)fail(
+        rankError(StatusCode::PeerLost, rankNumbers.front(), "rank {} aborted this communicator", rankNumbers.front()));
 }
 
 /// The first timeout that a lane has noted, or else another failure of a lane, with the code of `otherwise`. Without

@@ -1,5 +1,5 @@
 // OpenDevice, DeviceMemory, DeviceEvent: one device, its memory and its events. They call the driver and return
-// Statuses.
+// Statuses. Relaxed: for calls while a stream is captured.
 #pragma once
 
 #include "device/DeviceDriver.h"
@@ -101,6 +101,25 @@ public:
 private:
   std::shared_ptr<OpenDevice> owner;
   void *event = nullptr;
+};
+
+/// While one lives, a capture in this or another thread neither records nor forbids calls of the driver.
+class Relaxed {
+public:
+  explicit Relaxed(const KoloDeviceDriver &table) : driver(table) {
+    isRelaxed = driver.enterRelaxed(&mode) == KOLO_DRIVER_OK;
+  }
+  ~Relaxed() {
+    if (isRelaxed)
+      (void)driver.leaveRelaxed(mode);
+  }
+  Relaxed(const Relaxed &) = delete;
+  Relaxed &operator=(const Relaxed &) = delete;
+
+private:
+  const KoloDeviceDriver &driver;
+  int32_t mode = 0;
+  bool isRelaxed = false;
 };
 
 } // namespace kolo::runtime

@@ -191,11 +191,14 @@ public:
   /// InvalidArgument: a communicator is null or runs several ranks. Further errors as for `run`.
   static Status runGroup(std::span<const DeviceCall> calls);
 
-  /// Reports whether a wait on a device has failed so far. Never blocks. Timeout, PeerLost, Aborted.
+  /// Reports whether a wait on a device has failed so far. Never blocks. If a rank has died, the runtime ends the calls
+  /// that wait for it. Timeout, PeerLost, Mismatch, Aborted.
   Status query();
   /// Blocks until all calls outside of graphs are done. If a rank dies meanwhile, the runtime ends these calls. Errors
   /// as for query, and DeviceError.
   Status synchronize();
+  /// Aborts the communicator on all ranks, with PeerLost. Calls that wait on a device end soon. Never blocks.
+  void abort();
 
 private:
   explicit DeviceCommunicator(std::unique_ptr<DeviceState> state);
