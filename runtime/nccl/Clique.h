@@ -66,7 +66,8 @@ public:
 
   /// The devices of a rank are known: called once for each rank of this process, before its first call.
   virtual void attach(int rank, int device) = 0;
-  /// Hands over a call. LocalClique does not block; HostClique blocks until all ranks have called.
+  /// Hands over a call. LocalClique does not block. HostClique blocks until all ranks have called if the call needs
+  /// more internal memory, as DeviceCommunicator::run does.
   virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
   virtual void await(int rank, const Ticket &ticket) = 0;
@@ -80,9 +81,10 @@ protected:
   explicit Clique(int size) : numRanks(size) {}
   /// The decision about calls of this shape, kept. A new one is logged if `isSaid`.
   Decision &decisionOn(const Shape &shape, bool isSaid);
-  /// Enters the outcome of a run. True: the call was carried.
-  bool settle(Decision &decision, Deposit &deposit, const runtime::Status &status, bool isFirst) const;
-  /// Ends a communicator of devices. Aborted: in a thread of its own, since kernels may wait for peers that never come.
+  /// Enters the outcome of a run. A refusal that aborted the communicator is not that of all ranks, so its call is
+  /// not forwarded. True: the call was carried.
+  bool settle(Decision &decision, Deposit &deposit, const runtime::Status &status, bool isUsable, bool isFirst) const;
+  /// Ends a communicator of devices. Aborted: in a thread of its own, since peers may still use its memory.
   static void end(std::optional<runtime::DeviceCommunicator> communicator, Leave how);
 
   const int numRanks;
@@ -120,7 +122,7 @@ private:
 };
 
 /// One rank in each of several processes of this host.
-class HostClique : public Clique {
+class HostClique : public Clique, public std::enable_shared_from_this<HostClique> {
 public:
   /// Blocks until all ranks have come. All of them get the same answer.
   static runtime::Result<std::shared_ptr<HostClique>> connect(Board &board, int rank, int size, int device);
@@ -133,8 +135,7 @@ public:
 private:
   HostClique(int size, runtime::DeviceCommunicator made) : Clique(size), communicator(std::move(made)) {}
   std::mutex mutex; // held in a call, which may block until all ranks have called
-  std::optional<runtime::DeviceCommunicator> communicator;
-  std::atomic<bool> hasLeft = false;
+  std::optional<runtime::DeviceCommunicator> communicator; // none: this rank has left
 };
 
 /// How long a rank waits for another: KOLO_TIMEOUT_MS, else ten minutes, which is what PyTorch waits for NCCL.

@@ -102,7 +102,7 @@ Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
   return *lastDecision;
 }
 
-bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, bool isFirst) const {
+bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, bool isUsable, bool isFirst) const {
   if (status.isOk()) [[likely]] {
     deposit.state = Deposit::State::Carried;
     return true;
@@ -115,7 +115,7 @@ bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
     return false;
   };
   bool isNamed = !deposit.shape.program.empty();
-  switch (status.code()) {
+  switch (isUsable ? status.code() : StatusCode::Aborted) {
   case StatusCode::BadPlugin:
   case StatusCode::UnsupportedMesh:
     if (isNamed)
@@ -141,8 +141,10 @@ bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
 }
 
 void Clique::end(std::optional<runtime::DeviceCommunicator> communicator, Leave how) {
-  if (how == Leave::Aborted && communicator)
-    std::thread([last = std::move(*communicator)] {}).detach();
+  if (how != Leave::Aborted || !communicator)
+    return;
+  communicator->abort();
+  std::thread([last = std::move(*communicator)] {}).detach();
 }
 
 int timeoutMs() {

@@ -1,6 +1,9 @@
 #include "Clique.h"
 #include "Process.h"
 
+#include <thread>
+#include <utility>
+
 namespace kolo::nccl {
 
 using runtime::Communicator;
@@ -26,7 +29,7 @@ Ticket HostClique::submit(int rank, const Shape &shape, const runtime::RankBuffe
   auto ticket = std::make_shared<Deposit>();
   ticket->shape = shape;
   std::scoped_lock lock(mutex);
-  if (hasLeft || !communicator) {
+  if (!communicator) {
     ticket->state = Deposit::State::Failed;
     ticket->code = Code::RemoteError;
     ticket->message = describe(shape) + ": this communicator was aborted";
@@ -48,12 +51,9 @@ Ticket HostClique::submit(int rank, const Shape &shape, const runtime::RankBuffe
   arguments.input = buffers.input;
   arguments.output = buffers.output;
   Status status = communicator->run(*decision.plugin, arguments, stream);
-  if (settle(decision, *ticket, status, rank == 0))
+  bool isUsable = status.isOk() || communicator->query().isOk();
+  if (settle(decision, *ticket, status, isUsable, rank == 0))
     door()->countCarried(decision.sizeBytes);
-  if (hasLeft) {
-    end(std::move(communicator), Leave::Aborted);
-    communicator.reset();
-  }
   return ticket;
 }
 
@@ -65,16 +65,20 @@ std::string HostClique::failure() {
   return status.isOk() ? "" : status.message();
 }
 
-/// A thread that is in a call of this communicator ends the communicator when it returns.
+/// Another thread may be in a call of this communicator. Then the end waits for it.
 void HostClique::leave(int rank, Leave how) {
-  hasLeft = true;
-  std::unique_lock lock(mutex, std::try_to_lock);
-  if (!lock)
-    return;
-  std::optional<DeviceCommunicator> last = std::move(communicator);
-  communicator.reset();
-  lock.unlock();
-  end(std::move(last), how);
+  auto endAfterCall = [self = shared_from_this(), how] {
+    std::unique_lock lock(self->mutex);
+    std::optional<DeviceCommunicator> last = std::exchange(self->communicator, std::nullopt);
+    lock.unlock();
+    if (last && how == Leave::Aborted)
+      last->abort();
+  };
+  if (how == Leave::Destroyed)
+    return endAfterCall();
+  if (std::unique_lock lock(mutex, std::try_to_lock); lock && communicator)
+    communicator->abort();
+  std::thread(endAfterCall).detach();
 }
 
 } // namespace kolo::nccl

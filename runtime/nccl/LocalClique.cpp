@@ -79,10 +79,11 @@ void LocalClique::start() {
     status = unusable;
   else if (decision.plugin)
     status = communicator->run(*decision.plugin, decision.arguments, buffers, streams);
+  bool isUsable = status.isOk() || !communicator || communicator->query().isOk();
   for (const Ticket &each : call) {
     bool isFirst = each == call.front();
     if (communicator && (decision.plugin || !status.isOk())) {
-      if (settle(decision, *each, status, isFirst))
+      if (settle(decision, *each, status, isUsable, isFirst))
         door()->countCarried(decision.sizeBytes);
     } else if (isNamed) {
       each->code = Code::InvalidArgument;
