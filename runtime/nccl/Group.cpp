@@ -3,6 +3,7 @@
 #include "Own.h"
 #include "Process.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace kolo::nccl {
@@ -15,14 +16,19 @@ struct Group {
 };
 thread_local Group group;
 
-/// Carried calls come first, as the real library puts collectives before sends; the others go to its own group.
-Code performQueued(std::vector<QueuedCall> calls) {
-  std::vector<Ticket> tickets;
+/// Carried calls come first, as the real library puts collectives before sends; the others go to its own group. A call
+/// may wait for its peers, so all ranks go through their communicators in the same order.
+Code performQueued(const std::vector<QueuedCall> &calls) {
+  std::vector<const QueuedCall *> order;
   for (const QueuedCall &call : calls)
-    tickets.push_back(call.member->clique->submit(call.member->rank, call.shape, call.buffers, call.stream));
+    order.push_back(&call);
+  std::ranges::sort(order, {}, [](const QueuedCall *call) { return std::pair(call->member->key, call); });
+  std::vector<Ticket> tickets;
+  for (const QueuedCall *call : order)
+    tickets.push_back(call->member->clique->submit(call->member->rank, call->shape, call->buffers, call->stream));
   Code first = Code::Success;
-  for (size_t number = 0; number < calls.size(); ++number) {
-    const QueuedCall &call = calls[number];
+  for (size_t number = 0; number < order.size(); ++number) {
+    const QueuedCall &call = *order[number];
     call.member->clique->await(call.member->rank, tickets[number]);
     std::optional<Code> code = outcome(*call.member, *tickets[number]);
     if (!code)
