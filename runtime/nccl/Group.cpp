@@ -95,12 +95,19 @@ Code GroupEnd() {
 
 /// Nothing is started: the real library estimates the calls that would be carried, too.
 Code GroupSimulateEnd(void *information) {
-  if (group.depth == 1)
-    for (const QueuedCall &call : std::exchange(group.calls, {}))
-      if (Code code = call.forward(); code != Code::Success)
-        return code;
-  group.depth -= group.depth > 0;
-  return forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
+  if (group.depth != 1) {
+    group.depth -= group.depth > 0;
+    return forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
+  }
+  Code first = Code::Success;
+  for (const QueuedCall &call : std::exchange(group.calls, {}))
+    if (Code code = call.forward(); first == Code::Success)
+      first = code;
+  std::vector<Creation> creations = std::exchange(group.creations, {});
+  group.depth = 0;
+  Code code = forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
+  finish(std::move(creations), code);
+  return first == Code::Success ? code : first;
 }
 
 } // namespace own
