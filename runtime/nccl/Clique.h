@@ -52,8 +52,8 @@ struct Decision {
   int64_t sizeBytes = 0; // of the larger buffer of any rank
 };
 
-/// The program for calls of this shape, by the plugins' selections.
-Decision decide(const Shape &shape, int numRanks);
+/// The program for calls of this shape, by the plugins' selections for this memory.
+Decision decide(const Shape &shape, int numRanks, runtime::MemoryKind memory);
 
 enum class Leave : uint8_t { Destroyed, Aborted };
 
@@ -78,7 +78,8 @@ public:
   virtual void leave(int rank, Leave how) = 0;
 
 protected:
-  explicit Clique(int size) : numRanks(size) {}
+  /// Windows: peers access buffers directly. Ordinary: they are copied through internal memory.
+  Clique(int size, runtime::MemoryKind ofBuffers) : numRanks(size), memory(ofBuffers) {}
   /// The decision about calls of this shape, kept. A new one is logged if `isSaid`.
   Decision &decisionOn(const Shape &shape, bool isSaid);
   /// Enters the outcome of a run. A refusal that aborted the communicator is not that of all ranks, so its call is
@@ -88,6 +89,7 @@ protected:
   static void end(std::optional<runtime::DeviceCommunicator> communicator, Leave how);
 
   const int numRanks;
+  const runtime::MemoryKind memory;
 
 private:
   std::map<Shape, Decision> decisions;
@@ -133,7 +135,8 @@ public:
   void leave(int rank, Leave how) override;
 
 private:
-  HostClique(int size, runtime::DeviceCommunicator made) : Clique(size), communicator(std::move(made)) {}
+  HostClique(int size, runtime::DeviceCommunicator made)
+      : Clique(size, runtime::MemoryKind::Ordinary), communicator(std::move(made)) {}
   std::mutex mutex; // held in a call, which may block until all ranks have called
   std::optional<runtime::DeviceCommunicator> communicator; // none: this rank has left
 };

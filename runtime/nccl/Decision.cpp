@@ -43,7 +43,7 @@ std::optional<SelectedProgram> fit(const ProgramInfo &info, const Shape &shape, 
   return std::nullopt;
 }
 
-std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, int numRanks) {
+std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, int numRanks, MemoryKind memory) {
   if (!shape.program.empty()) {
     const ProgramInfo *named = plugin.findProgram(shape.program);
     return named ? fit(*named, shape, numRanks) : std::nullopt;
@@ -53,10 +53,9 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, in
     return isAlone ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
   }
   runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
-  // Peers access memory of devices directly, as they do windows of the host.
-  return mesh.isOk() ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), MemoryKind::Windows, shape.type,
-                                      shape.reduction})
-                     : std::nullopt;
+  return mesh.isOk()
+             ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), memory, shape.type, shape.reduction})
+             : std::nullopt;
 }
 
 } // namespace
@@ -71,11 +70,11 @@ std::string describe(const Shape &shape) {
   return shape.program.empty() ? text : text + ", program '" + shape.program + "'";
 }
 
-Decision decide(const Shape &shape, int numRanks) {
+Decision decide(const Shape &shape, int numRanks, MemoryKind memory) {
   Decision decision;
   decision.sizeBytes = largestBytes(shape, numRanks);
   for (const Plugin &plugin : door()->plugins())
-    if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks)) {
+    if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks, memory)) {
       decision.plugin = &plugin;
       decision.arguments = {found->info->name, found->mesh, shape.count, shape.type, shape.reduction, shape.root};
       decision.arguments.collective = shape.kind;
@@ -89,7 +88,7 @@ Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
     return *lastDecision;
   auto found = decisions.find(shape);
   if (found == decisions.end()) {
-    found = decisions.emplace(shape, decide(shape, numRanks)).first;
+    found = decisions.emplace(shape, decide(shape, numRanks, memory)).first;
     const Decision &decision = found->second;
     if (isSaid && door()->logLevel() != LogLevel::Off)
       print(describe(shape) + " on " + std::to_string(numRanks) + " ranks: " +

@@ -9,7 +9,8 @@ namespace kolo::nccl {
 using runtime::Status;
 
 LocalClique::LocalClique(int size)
-    : Clique(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)) {}
+    : Clique(size, runtime::MemoryKind::Windows), devices(static_cast<size_t>(size)),
+      waiting(static_cast<size_t>(size)) {}
 
 void LocalClique::attach(int rank, int device) {
   std::scoped_lock lock(mutex);
