@@ -347,6 +347,17 @@ void report(const Rank &rank, ncclResult_t code) {
   say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(rank.comm));
 }
 
+/// The error that a communicator has noted, once there is one.
+ncclResult_t awaitError(const Rank &rank) {
+  ncclResult_t code = ncclSuccess;
+  for (; code == ncclSuccess; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+    NCCL(ncclCommGetAsyncError(rank.comm, &code));
+  return code;
+}
+
+/// A call that fails at once, or after it was queued.
+void reportFailure(const Rank &rank, ncclResult_t code) { report(rank, code == ncclSuccess ? awaitError(rank) : code); }
+
 void runOther(OwnRanks &here, const std::string &name) {
   Rank &rank = here.ranks[0];
   bool isLast = rank.number == here.size - 1;
@@ -356,9 +367,9 @@ void runOther(OwnRanks &here, const std::string &name) {
   if (name == "capture")
     return checkCapture(here);
   if (name == "count")
-    return report(rank, reduce(isLast ? 11 : 10, ncclSum));
+    return reportFailure(rank, reduce(isLast ? 11 : 10, ncclSum));
   if (name == "operation")
-    return report(rank, reduce(10, isLast ? ncclMax : ncclSum));
+    return reportFailure(rank, reduce(10, isLast ? ncclMax : ncclSum));
   constexpr int kolo = 0x4B4F4C4F;
   auto reduceWith = [&](Extension extension) {
     Extension other{nullptr, 99, 1, {.number = 0}}; // of another vendor
@@ -377,13 +388,14 @@ void runOther(OwnRanks &here, const std::string &name) {
   if (name == "late" && isLast)
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
   if (name == "missing" && isLast)
-    return std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    return;
   if (name == "abort" && isLast) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     NCCL(ncclCommAbort(rank.comm));
     return;
   }
-  report(rank, reduce(10, ncclSum));
+  ncclResult_t code = reduce(10, ncclSum);
+  name == "late" ? report(rank, code) : reportFailure(rank, code);
 }
 
 void run(OwnRanks &here, const std::string &name) {
