@@ -30,7 +30,6 @@ std::vector<const DeviceCall *> takeRound(std::vector<const DeviceCall *> &calls
 
 /// Every communicator waits for its peers, which may be others of this thread; so each has a thread here.
 void makeRoomForAll(std::vector<Member> &members) {
-  std::vector<std::thread> threads;
   std::vector<Member *> waiting;
   for (Member &member : members)
     if (member.prepared.fresh)
@@ -38,12 +37,11 @@ void makeRoomForAll(std::vector<Member> &members) {
   auto makeRoom = [](Member &member) {
     member.status = guarded([&] { return member.state->makeRoom(member.prepared); });
   };
+  std::vector<std::jthread> threads; // joined at the end, and where one cannot be made
   for (size_t index = 1; index < waiting.size(); ++index)
     threads.emplace_back([&, index] { makeRoom(*waiting[index]); });
   if (!waiting.empty())
     makeRoom(*waiting.front());
-  for (std::thread &thread : threads)
-    thread.join();
 }
 
 } // namespace
