@@ -56,6 +56,16 @@ struct OtherCall {
   int turn;
 };
 
+/// What `query` reports at last, or what the call itself returned. Then the stream has nothing left to do.
+Status queryUntilFailure(Member &member, Status status) {
+  for (; status.isOk(); status = member.communicator.query())
+    std::this_thread::sleep_for(milliseconds(5));
+  for (int mark : {0, 1})
+    EXPECT_EQ(member.stream.mark(mark).message(), "");
+  EXPECT_TRUE(member.stream.elapsedMicroseconds().isOk());
+  return status;
+}
+
 /// Different calls, each after a delay of the host, on two streams; all are checked at the end.
 std::string runLate(Communicator &host, int numCalls, int mostDelayMs) {
   std::minstd_rand random(static_cast<unsigned>(host.rank() + 1));
@@ -191,6 +201,22 @@ TEST_P(Enqueue, ARankThatDoesNotComeWhenMemoryMustGrowIsNamed) {
             "");
 }
 
+TEST_P(Enqueue, ARankThatAbortsEndsTheCallsOfTheOthers) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"), small);
+                    const char *text = "rank 1 aborted this communicator";
+                    if (member.communicator.ranks().front() != 1) {
+                      member.rank.fill(0);
+                      return expectStatus(queryUntilFailure(member, member.start()), StatusCode::PeerLost, {text});
+                    }
+                    std::string wrong = member.run(1); // so all ranks have called
+                    member.communicator.abort();
+                    return wrong + expectStatus(member.start(), StatusCode::Aborted, {text});
+                  }),
+            "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Enqueue, testing::Values(Launch::Threads, Launch::Forked),
                          testing::PrintToStringParamName());
 
@@ -206,6 +232,22 @@ TEST(EnqueueProcesses, ARankThatIsKilledInACallIsLostToTheOthers) {
       raise(SIGKILL);
     Status status = member.finish();
     return wrong + expectStatus(status, StatusCode::PeerLost, {"ring.cpp:", "rank 2 has ended or left"});
+  });
+  EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9"}));
+}
+
+TEST(EnqueueProcesses, ARankThatIsKilledIsNoticedByQuery) {
+  (void)devicePlugin();
+  auto forked = kolo::runtime::ForkedRanks::create(numRanks);
+  ASSERT_TRUE(forked.isOk());
+  auto said = runProcesses(numRanks, [&](int rank) -> std::string {
+    auto host = Communicator::createForked(*forked, rank, {.timeoutMs = 15000});
+    Member member(*host, jobOf("ringAllGather"), {.lanes = 2, .timeoutMs = 15000});
+    std::string wrong = member.run(1);
+    if (rank == 2)
+      raise(SIGKILL);
+    return wrong +
+           expectStatus(queryUntilFailure(member, member.start()), StatusCode::PeerLost, {"rank 2 has ended or left"});
   });
   EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9"}));
 }
