@@ -2,9 +2,25 @@
 #include "Own.h"
 #include "Process.h"
 
+#include <exception>
+#include <type_traits>
+
 #define KOLO_NCCL_EXPORT __attribute__((visibility("default")))
 
 using namespace kolo::nccl;
+
+/// Lets no exception reach the program, which may be C: there is no memory, or no thread can be made.
+template <class Call> static auto guarded(Call call) {
+  if constexpr (std::is_same_v<decltype(call()), Code>) {
+    try {
+      return call();
+    } catch (const std::exception &problem) {
+      return fail(Code::SystemError, problem.what());
+    }
+  } else {
+    return call();
+  }
+}
 
 extern "C" {
 
@@ -21,7 +37,7 @@ KOLO_NCCL_EXPORT extern const char koloNcclDoor[] = "libkolo_nccl";
   KOLO_NCCL_EXPORT result nccl##name parameters {                                                                      \
     if (isInside()) [[unlikely]]                                                                                       \
       return forward(real().functions.name, "nccl" #name KOLO_UNPACK arguments);                                       \
-    return own::name arguments;                                                                                        \
+    return guarded([&] { return own::name arguments; });                                                               \
   }                                                                                                                    \
   KOLO_NCCL_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
 #include "Api.def"
