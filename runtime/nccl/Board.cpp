@@ -41,6 +41,15 @@ std::string nameOf(const Key &key) {
   return name;
 }
 
+/// An errno. New memory is zero. Where the file system is full, this fails, and not the first access.
+int reserve(int file, size_t sizeBytes) {
+  int code = 0;
+  do
+    code = posix_fallocate(file, 0, static_cast<off_t>(sizeBytes));
+  while (code == EINTR);
+  return code;
+}
+
 } // namespace
 
 struct BoardMemory {
@@ -72,16 +81,18 @@ Key freshKey() {
 Result<std::shared_ptr<Board>> Board::pin(const Key &key, const Note &own) {
   std::string name = nameOf(key);
   int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0 || ftruncate(file, sizeof(BoardMemory)) != 0) { // new memory is zero
-    Status status(StatusCode::SystemError, "shared memory " + name + ": " + std::strerror(errno));
-    if (file >= 0)
-      close(file);
-    return status;
+  int code = file < 0 ? errno : reserve(file, sizeof(BoardMemory));
+  void *mapped = MAP_FAILED;
+  if (code == 0) {
+    mapped = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    code = errno;
   }
-  void *mapped = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (mapped == MAP_FAILED)
-    return Status(StatusCode::SystemError, "shared memory " + name + ": " + std::strerror(errno));
+  if (file >= 0)
+    close(file);
+  if (mapped == MAP_FAILED) {
+    shm_unlink(name.c_str()); // without this rank the others forward their calls, whichever memory they find
+    return Status(StatusCode::SystemError, "shared memory " + name + ": " + std::strerror(code));
+  }
   auto *memory = static_cast<BoardMemory *>(mapped);
   uint32_t number = memory->numPinned.fetch_add(1);
   if (number < mostRanks) {
