@@ -377,8 +377,10 @@ void runOther(OwnRanks &here, const std::string &name) {
     CollectiveConfig config{sizeof(CollectiveConfig), 0xcafebeef, 23100, &extension, {}};
     return ncclAllReduceConfig(rank.input, rank.output, 10, ncclInt, ncclSum, rank.comm, rank.stream, &config);
   };
-  if (name == "named" || name == "unknown")
-    return report(rank, reduceWith({nullptr, kolo, 1, {.text = name == "named" ? "ringAllReduce" : "noSuchProgram"}}));
+  if (name == "named" || name == "unknown") {
+    report(rank, reduceWith({nullptr, kolo, 1, {.text = name == "named" ? "ringAllReduce" : "noSuchProgram"}}));
+    return here.synchronize(); // no kernel runs when the process ends
+  }
   if (name == "refuse")
     return report(rank, reduceWith({nullptr, kolo, 2, {.number = 0}}));
   NCCL(reduce(10, ncclSum));
