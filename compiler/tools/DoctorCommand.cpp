@@ -172,7 +172,7 @@ void run(const DoctorCommand &options) {
 
 void addDoctorCommand(CLI::App &app) {
   auto options = std::make_shared<DoctorCommand>();
-  CLI::App *command = app.add_subcommand("doctor", "Show what this machine has, and what would be used for a call");
+  CLI::App *command = app.add_subcommand("doctor", "shows what this machine has, and what would be used for a call");
   command->add_option("--collective", options->collective, "of the call")->capture_default_str();
   command->add_option("--bytes", options->bytes, "of the larger buffer of any rank")
       ->check(CLI::NonNegativeNumber)

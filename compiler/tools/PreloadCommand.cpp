@@ -103,7 +103,7 @@ void run(const PreloadCommand &options) {
 
 void addPreloadCommand(CLI::App &app) {
   auto options = std::make_shared<PreloadCommand>();
-  CLI::App *command = app.add_subcommand("preload", "Run an unchanged program of MPI or NCCL with Kolo's collectives");
+  CLI::App *command = app.add_subcommand("preload", "runs an unchanged program of MPI or NCCL with Kolo's collectives");
   command->add_flag("--print", options->mustPrint, "prints the LD_PRELOAD to set, and runs nothing");
   command->add_flag("--nccl", options->isNccl,
                     "preloads the door for NCCL alone: for programs that load NCCL while they run");

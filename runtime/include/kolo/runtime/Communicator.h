@@ -1,4 +1,4 @@
-// Communicator: a group of ranks on one host that run collectives from plugins together.
+// Communicator: a group of ranks, on one host or on several, that run collectives from plugins together.
 //
 // A communicator reads these environment variables when it is made. A bad value is an error that names the variable.
 //   KOLO_TIMEOUT_MS        milliseconds; replaces CommunicatorOptions::timeoutMs
