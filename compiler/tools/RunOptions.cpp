@@ -169,7 +169,7 @@ RankJob RunOptions::makeJob() const {
   runtime::Mesh parsedMesh = parseMesh(mesh);
   if (parsedMesh.numRanks() > runtime::maxRanks)
     throw ToolError(ExitCode::Usage, "--mesh: " + mesh + " has " + std::to_string(parsedMesh.numRanks()) +
-                                         " ranks; one host runs at most " + std::to_string(runtime::maxRanks));
+                                         " ranks; Kolo runs at most " + std::to_string(runtime::maxRanks));
   auto parsedType = runtime::parseDataType(type);
   if (!parsedType)
     throw ToolError(ExitCode::Usage, "--dtype: '" + type + "' is none of " + namesOfTypes());
