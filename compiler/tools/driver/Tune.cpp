@@ -164,7 +164,7 @@ private:
       if (cell.measurements[number].isMeasuredOn())
         order.emplace_back(worstRatio(cell, cell.measurements[number]), number);
     std::ranges::sort(order);
-    auto keep = [&](double limit, auto isKept) {
+    auto keep = [&](double limit, const auto &isKept) {
       auto kept = std::ranges::find_if(order, isKept);
       if (kept != order.end() && kept->first <= limit * order.front().first)
         std::rotate(order.begin(), kept, kept + 1);
