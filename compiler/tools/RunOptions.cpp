@@ -150,19 +150,19 @@ static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64
 
 void RunOptions::checkMesh(const RankJob &job) const {
   const runtime::ProgramInfo &info = *job.info();
-  runtime::Mesh mesh = job.collective ? job.selectFor(0)->mesh : job.mesh;
+  runtime::Mesh called = job.collective ? job.selectFor(0)->mesh : job.mesh;
   std::string known;
   for (const std::vector<int64_t> &sizes : info.meshes) {
     std::vector<runtime::MeshDim> dims;
     for (size_t i = 0; i < sizes.size(); ++i)
       dims.push_back({info.meshDims[i], sizes[i]});
-    if (dims == mesh.dims())
-      return checkProof(info, sizes, mesh);
+    if (dims == called.dims())
+      return checkProof(info, sizes, called);
     auto compiled = runtime::Mesh::create(std::move(dims));
     known += (known.empty() ? "" : " or ") + (compiled.isOk() ? compiled->toString() : "?");
   }
   throw ToolError(ExitCode::Usage,
-                  "--mesh: " + info.name + " was compiled for " + known + ", not for " + mesh.toString());
+                  "--mesh: " + info.name + " was compiled for " + known + ", not for " + called.toString());
 }
 
 RankJob RunOptions::makeJob() const {
