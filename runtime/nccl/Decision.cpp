@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
-#include <thread>
 
 namespace kolo::nccl {
 
@@ -143,7 +143,7 @@ void Clique::end(std::optional<runtime::DeviceCommunicator> communicator, Leave 
   if (how != Leave::Aborted || !communicator)
     return;
   communicator->abort();
-  std::thread([last = std::move(*communicator)] {}).detach();
+  runAside([last = std::make_shared<runtime::DeviceCommunicator>(std::move(*communicator))] {});
 }
 
 int timeoutMs() {

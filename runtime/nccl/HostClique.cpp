@@ -1,7 +1,6 @@
 #include "Clique.h"
 #include "Process.h"
 
-#include <thread>
 #include <utility>
 
 namespace kolo::nccl {
@@ -78,7 +77,7 @@ void HostClique::leave(int rank, Leave how) {
     return endAfterCall();
   if (std::unique_lock lock(mutex, std::try_to_lock); lock && communicator)
     communicator->abort();
-  std::thread(endAfterCall).detach();
+  runAside(endAfterCall);
 }
 
 } // namespace kolo::nccl

@@ -3,9 +3,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
 
 namespace kolo::nccl {
 
@@ -107,6 +111,42 @@ void sayLoaded(const Real &library) {
   std::string target = library.path + ", NCCL " + versionText(library.version) + " (" + library.way + ")";
   print("intercepts collectives for " + plugins + "; forwards all other calls to " +
         (library.failure.empty() ? target : "nothing: " + library.failure));
+}
+
+namespace {
+
+struct Aside {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int numRunning = 0;
+};
+
+// Not destroyed: a thread may outlive the wait for it.
+Aside &aside() {
+  static auto *only = new Aside;
+  return *only;
+}
+
+void awaitAside() {
+  std::unique_lock lock(aside().mutex);
+  (void)aside().changed.wait_for(lock, std::chrono::seconds(1), [] { return aside().numRunning == 0; });
+}
+
+} // namespace
+
+void runAside(std::function<void()> work) {
+  // Registered after what the driver has registered, and so called before it.
+  static std::once_flag once;
+  std::call_once(once, [] { (void)std::atexit(awaitAside); });
+  std::unique_lock lock(aside().mutex);
+  std::thread([work = std::move(work)]() mutable {
+    work();
+    work = nullptr; // destroys what it holds
+    std::scoped_lock ended(aside().mutex);
+    --aside().numRunning;
+    aside().changed.notify_all();
+  }).detach();
+  ++aside().numRunning;
 }
 
 void wantStatistics() { isReporter = true; }

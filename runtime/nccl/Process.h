@@ -5,6 +5,7 @@
 
 #include "kolo/runtime/Door.h"
 
+#include <functional>
 #include <string>
 #include <type_traits>
 
@@ -36,6 +37,10 @@ void print(const std::string &text);
 /// This process prints the statistics at its end, because it has rank 0 of a communicator.
 void wantStatistics();
 void countForwarded(const char *reason);
+
+/// Runs `work` on a thread of its own. At its end the process waits for it, one second at most: `work` uses the driver
+/// and plugins, which are gone afterwards.
+void runAside(std::function<void()> work);
 
 extern thread_local bool hasOwnError; // for `note`
 
