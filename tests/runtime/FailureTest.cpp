@@ -131,16 +131,23 @@ TEST(Failure, ARankThatLeavesAfterACallIsNotLostToPacketsOfThatCall) {
 TEST(Failure, ARankThatIsKilledIsLostToPackets) {
   (void)testPlugin();
   auto forked = ForkedRanks::create(3);
+  int done[2]; // rank 1 lives until rank 2 has returned, which would be told of rank 0's failure otherwise
+  ASSERT_EQ(pipe(done), 0);
   auto said = runProcesses(3, [&](int rank) -> std::string {
     auto communicator = Communicator::createForked(*forked, rank, {15000, 1});
     if (rank == 0)
       return expectStatus(runProgram(*communicator, "awaitNothing"), StatusCode::PeerLost,
                           {"for packets", "rank 1 has ended"});
     std::string wrong = expectStatus(runProgram(*communicator, "awaitNothing"), StatusCode::Ok);
-    if (rank == 1)
+    char byte = 0;
+    if (rank == 2)
+      return write(done[1], &byte, 1) == 1 ? wrong : "rank 2 cannot write";
+    if (read(done[0], &byte, 1) == 1)
       raise(SIGKILL);
     return wrong;
   });
+  close(done[0]);
+  close(done[1]);
   EXPECT_EQ(said, (std::vector<std::string>{"", "killed by signal 9", ""}));
 }
 
