@@ -9,9 +9,9 @@ namespace kolo::test {
 
 template <class... Arguments> std::string recordOf(const char *name, const Arguments &...arguments) {
   std::string text = name;
-  auto add = [&](const auto &argument) {
-    unsigned char bytes[sizeof(argument)];
-    std::memcpy(bytes, &argument, sizeof(argument));
+  auto add = [&]<class Argument>(const Argument &argument) {
+    unsigned char bytes[sizeof(Argument)];
+    std::memcpy(bytes, &argument, sizeof(Argument));
     text += ' ';
     for (unsigned char byte : bytes) {
       text += "0123456789abcdef"[byte >> 4];
