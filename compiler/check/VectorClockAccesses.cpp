@@ -107,7 +107,7 @@ int64_t VectorClockRun::workOfSteps() const {
       if (isMove)
         for (size_t i = 0; i < tracer.grids()[event.source.buffer].extents.size(); ++i)
           numChunks *= trace.numbers[event.source.first + 2 * i + 1];
-      result += 1 + numChunks;
+      result += workOfStep + numChunks;
     }
   return calls * result;
 }

@@ -123,7 +123,7 @@ bool VectorClockRun::advance(size_t orbit) {
       break;
     didStep = true;
     ++numSteps;
-    ++work;
+    work += workOfStep;
   }
   return didStep;
 }

@@ -170,6 +170,8 @@ private:
   bool isOver(size_t orbit, int64_t rank, uint32_t time) const;
   const Clock &clockOfEnter();
   int64_t workOfApplications() const;
+  /// A step takes as long as the joining of so many runs of clocks.
+  static constexpr int64_t workOfStep = 12;
   int64_t workOfSteps() const;
   bool isBeyondLimits();
   void endEarly(size_t orbit);

@@ -20,11 +20,9 @@ static constexpr bool isOptimizedBuild = true;
 /// Half a second on an idle machine; twice that where other work shares the cores' caches and execution units.
 static constexpr double mostSeconds = 2 * 0.5;
 
-/// Meshes of hundreds and thousands of ranks are proved themselves, where the budget suffices: 2.5 seconds on an idle
-/// machine, twice that on others.
-static double mostSecondsFor(int64_t numRanks) {
-  return numRanks >= 512 && numRanks <= 1 << 17 ? 2 * 2.5 : mostSeconds;
-}
+/// Meshes of thousands of ranks are proved themselves, where the budget suffices: 2.5 seconds on an idle machine, twice
+/// that on others.
+static double mostSecondsFor(int64_t numRanks) { return numRanks > 512 && numRanks <= 1 << 17 ? 2 * 2.5 : mostSeconds; }
 
 /// Processor time of this process, which does not depend on what else the machine does.
 static double cpuSeconds() {
