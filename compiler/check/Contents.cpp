@@ -48,11 +48,11 @@ Contents::Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuff
 }
 
 Contents::Id Contents::intern(const Node &node) {
-  uint64_t place = uint64_t(uint8_t(node.call)) << 40 | uint64_t(node.isDivided) << 32 | node.chunk;
-  auto [number, isNew] = nodeNumbers.add({place, uint64_t(node.ranks) << 32 | node.term});
+  uint64_t stage = uint64_t(uint8_t(node.call)) << 1 | uint64_t(node.isDivided);
+  auto [number, isNew] = nodeNumbers.add({stage, uint64_t(node.ranks) << 32 | node.term});
   if (isNew)
     nodes.push_back(node);
-  return number;
+  return Id(node.chunk) << 32 | number;
 }
 
 Contents::Id Contents::makeMistake(std::string text, Operation *op) {
@@ -82,7 +82,7 @@ Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
 Contents::Id Contents::combine(Id a, Id b, Operation *op) {
   if (isFull())
     return undefined;
-  const Node left = nodes[a], right = nodes[b];
+  const Node left = nodeOf(a), right = nodeOf(b);
   if (left.call == mistakeCall || right.call == mistakeCall)
     return left.call == mistakeCall ? a : b;
   bool fits =
@@ -99,7 +99,7 @@ Contents::Id Contents::combine(Id a, Id b, Operation *op) {
 }
 
 Contents::Id Contents::divide(Id a, Operation *op) {
-  Node node = nodes[a];
+  Node node = nodeOf(a);
   if (node.call == mistakeCall)
     return a;
   if (node.call == noCall || node.isDivided)
@@ -109,7 +109,7 @@ Contents::Id Contents::divide(Id a, Operation *op) {
 }
 
 Contents::Id Contents::store(Id a, uint32_t codec, const Terms::Origin &origin, Operation *op) {
-  Node node = nodes[a];
+  Node node = nodeOf(a);
   if (node.call < 0)
     return a;
   node.term = terms.store(node.term, codec, origin, op);
@@ -117,7 +117,7 @@ Contents::Id Contents::store(Id a, uint32_t codec, const Terms::Origin &origin, 
 }
 
 Contents::Id Contents::leaveSlot(Id a, int64_t numberInBlock, int64_t chunksPerBlock, Operation *op) {
-  const Node &node = nodes[a];
+  const Node node = nodeOf(a);
   if (node.call < 0 || node.chunk % chunksPerBlock == numberInBlock)
     return a;
   return makeMistake("moves " + describe(a) + " from a slot to chunk " + std::to_string(numberInBlock) +
@@ -130,17 +130,18 @@ static std::pair<uint64_t, uint64_t> movedKey(int64_t element, bool isBack, uint
 }
 
 Contents::Id Contents::translate(int64_t element, Id content, bool isBack) {
-  Node node = nodes[content];
+  Node node = nodeOf(content);
   if (node.call < 0)
     return content;
-  auto [known, isNew] = movedNodes.try_emplace(movedKey(element, isBack, content), 0);
-  if (!isNew)
-    return known->second;
-  node.chunk = uint32_t(isBack ? group.moveChunkBack(element, inputBuffer, node.chunk)
-                               : group.moveChunk(element, inputBuffer, node.chunk));
-  node.ranks = translateRanks(element, node.ranks, isBack);
-  node.term = terms.move(element, node.term, isBack);
-  return known->second = intern(node);
+  int64_t chunk = isBack ? group.moveChunkBack(element, inputBuffer, node.chunk)
+                         : group.moveChunk(element, inputBuffer, node.chunk);
+  auto [known, isNew] = movedNodes.try_emplace(movedKey(element, isBack, uint32_t(content)), 0);
+  if (isNew) {
+    node.ranks = translateRanks(element, node.ranks, isBack);
+    node.term = terms.move(element, node.term, isBack);
+    known->second = uint32_t(intern(node));
+  }
+  return Id(chunk) << 32 | known->second;
 }
 
 uint32_t Contents::translateRanks(int64_t element, uint32_t ranks, bool isBack) {
@@ -151,7 +152,7 @@ uint32_t Contents::translateRanks(int64_t element, uint32_t ranks, bool isBack) 
 }
 
 bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const {
-  const Node &node = nodes[content];
+  const Node node = nodeOf(content);
   if (node.call != call || node.chunk != wanted.inputChunk || node.isDivided != wanted.isDivided)
     return false;
   const RankSet &ranks = rankSets[node.ranks];
@@ -159,14 +160,14 @@ bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, c
 }
 
 Operation *Contents::mistakeOf(Id content) const {
-  const Node &node = nodes[content];
+  const Node node = nodeOf(content);
   return node.call == mistakeCall ? mistakes[node.chunk].op : nullptr;
 }
 
 std::string ordinal(int64_t call) { return call == 0 ? "first" : call == 1 ? "second" : "third"; }
 
 std::string Contents::describe(Id content) const {
-  const Node &node = nodes[content];
+  const Node node = nodeOf(content);
   if (node.call == noCall)
     return "nothing";
   if (node.call == mistakeCall)

@@ -41,7 +41,7 @@ public:
   bool isFull() const { return bytes() > maxBytes; }
   int64_t bytes() const { return numBytes + terms.numBytes(); }
 
-  using Id = uint32_t;
+  using Id = uint64_t; // the number of a node, and above it that of the input chunk
   static constexpr Id undefined = 0;
 
   Id input(int64_t call, int64_t rank, int64_t chunk);
@@ -66,9 +66,9 @@ public:
   std::string describe(Id content) const;
   /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
-  const Loss &lossOf(Id content) const { return terms.lossOf(nodes[content].term); }
+  const Loss &lossOf(Id content) const { return terms.lossOf(nodes[uint32_t(content)].term); }
   /// See Terms.
-  mlir::Operation *lastEncoding(Id content) const { return terms.lastEncoding(nodes[content].term); }
+  mlir::Operation *lastEncoding(Id content) const { return terms.lastEncoding(nodes[uint32_t(content)].term); }
 
 private:
   static constexpr int8_t noCall = -1, mistakeCall = -2;
@@ -82,6 +82,11 @@ private:
     mlir::Operation *op;
   };
   Id intern(const Node &node);
+  Node nodeOf(Id content) const {
+    Node node = nodes[uint32_t(content)];
+    node.chunk = uint32_t(content >> 32);
+    return node;
+  }
   Id makeMistake(std::string text, mlir::Operation *op);
   uint32_t internRanks(RankSet ranks);
   Id translate(int64_t element, Id content, bool isBack);
@@ -93,7 +98,7 @@ private:
   uint32_t inputBuffer;
   Terms terms;
   int64_t maxBytes, numBytes = 0;
-  std::vector<Node> nodes;
+  std::vector<Node> nodes; // for all chunks
   Numbering<Pair> nodeNumbers;
   std::vector<RankSet> rankSets;
   llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> rankSetsByHash;
