@@ -37,6 +37,7 @@ std::optional<OtherBits> VectorClockRun::findOtherBits() {
   CollectiveAttr collective = tracer.program().program.getCollective();
   if (!givesAllTheSame(collective.getKind()))
     return std::nullopt;
+  uint32_t output = *tracer.bufferOf(BufferRole::Output);
   llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
   llvm::append_range(others, group.representatives());
   for (int64_t rank : others) {
@@ -47,7 +48,7 @@ std::optional<OtherBits> VectorClockRun::findOtherBits() {
     int64_t base = 0;
     for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
       base = base * size + coordinate;
-    for (int64_t chunk = 0; chunk < tracer.grids()[*tracer.bufferOf(BufferRole::Output)].numChunks; ++chunk)
+    for (int64_t chunk = 0; chunk < tracer.grids()[output].numChunks; chunk = chunkRuns.next(output, chunk))
       if (contents.move(rank, outputCell(rank, chunk).content) != contents.move(base, outputCell(base, chunk).content))
         return describeOtherBits(rank, base, chunk);
   }

@@ -18,8 +18,8 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
     state.putTimes.push_back(state.time);
     state.putQueues[event.peer].times.push_back(state.time);
   }
-  expandBox(trace, event.source, tracer.grids()[event.source.buffer], sourceChunks);
-  expandBox(trace, event.destination, tracer.grids()[event.destination.buffer], destinationChunks);
+  chunkRuns.expand(trace, event.source, sourceChunks);
+  chunkRuns.expand(trace, event.destination, destinationChunks);
   if (sourceOwner == destinationOwner && event.source.buffer == event.destination.buffer)
     checkOverlap(orbit, event);
   work += int64_t(sourceChunks.size());
@@ -79,7 +79,7 @@ void VectorClockRun::checkOverlap(size_t orbit, const Event &event) {
 
 void VectorClockRun::divide(size_t orbit, const Event &event) {
   int64_t rank = group.representatives()[orbit];
-  expandBox(traced.traces[orbit], event.destination, tracer.grids()[event.destination.buffer], destinationChunks);
+  chunkRuns.expand(traced.traces[orbit], event.destination, destinationChunks);
   for (int32_t chunk : destinationChunks) {
     Cell &cell = cellOf(rank, event.destination.buffer, chunk, event.part);
     access({orbit, rank, event.destination.buffer, true, false}, chunk, cell);
@@ -93,7 +93,7 @@ int64_t VectorClockRun::workOfApplications() const {
   for (int64_t rank : group.representatives())
     for (BufferRole role : {BufferRole::Output, BufferRole::Input})
       if (std::optional<uint32_t> buffer = tracer.bufferOf(role); buffer && tracer.exists(rank, role))
-        numChunks += (role == BufferRole::Output ? 2 : 1) * tracer.grids()[*buffer].numChunks;
+        numChunks += (role == BufferRole::Output ? 2 : 1) * chunkRuns.count(*buffer);
   return calls * numChunks;
 }
 
@@ -107,7 +107,7 @@ int64_t VectorClockRun::workOfSteps() const {
       if (isMove)
         for (size_t i = 0; i < tracer.grids()[event.source.buffer].extents.size(); ++i)
           numChunks *= trace.numbers[event.source.first + 2 * i + 1];
-      result += workOfStep + numChunks;
+      result += workOfStep + (isMove ? std::min(numChunks, chunkRuns.count(event.source.buffer)) : 0);
     }
   return calls * result;
 }
@@ -119,8 +119,8 @@ void VectorClockRun::startCall(size_t orbit, int64_t call) {
     std::optional<uint32_t> buffer = tracer.bufferOf(role);
     if (!buffer || !tracer.exists(rank, role))
       continue;
-    work += tracer.grids()[*buffer].numChunks;
-    for (int64_t chunk = 0; chunk < tracer.grids()[*buffer].numChunks; ++chunk) {
+    work += chunkRuns.count(*buffer);
+    for (int64_t chunk = 0; chunk < tracer.grids()[*buffer].numChunks; chunk = chunkRuns.next(*buffer, chunk)) {
       auto [outer, place] = tracer.resolve(rank, *buffer, chunk);
       for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
         Cell &cell = cellOf(rank, outer, place, part);
@@ -140,8 +140,8 @@ void VectorClockRun::endCall(size_t orbit, int64_t call) {
   ArrayRef<int64_t> groupDims = tracer.program().program.getCollective().getGroupDims();
   RankSet members = RankSet::group(moves.rows, {tracer.mesh().data(), tracer.mesh().size()},
                                    {groupDims.data(), groupDims.size()}, rank);
-  work += tracer.grids()[*output].numChunks;
-  for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; ++chunk) {
+  work += chunkRuns.count(*output);
+  for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; chunk = chunkRuns.next(*output, chunk)) {
     auto [outer, place] = tracer.resolve(rank, *output, chunk);
     for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
       Cell &cell = cellOf(rank, outer, place, part);

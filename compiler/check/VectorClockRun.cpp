@@ -26,15 +26,15 @@ static int64_t numTurns(const BufferInfo &buffer) {
   return buffer.role == BufferRole::Published || buffer.role == BufferRole::Packets ? 2 : 1;
 }
 
-static int64_t numPlacesOf(const BufferInfo &buffer, const Grid &grid) {
-  return grid.numChunks * std::max(grid.numParts, 1) * numTurns(buffer);
+static int64_t numPlacesOf(const BufferInfo &buffer, const Grid &grid, int64_t numChunks) {
+  return numChunks * std::max(grid.numParts, 1) * numTurns(buffer);
 }
 
 bool VectorClockRun::isTooLarge(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options) {
   auto numOrbits = double(traced.traces.size()), numRanks = double(tracer.numRanks());
   double numPlaces = 0, numWaits = 0;
   for (auto [buffer, grid] : llvm::zip_equal(tracer.program().buffers, tracer.grids()))
-    numPlaces += double(numPlacesOf(buffer, grid));
+    numPlaces += double(numPlacesOf(buffer, grid, grid.numChunks));
   for (const Trace &trace : traced.traces)
     numWaits += double(llvm::count_if(trace.events, [](const Event &event) {
       return event.kind == EventKind::Wait || event.kind == EventKind::Enter;
@@ -46,7 +46,7 @@ bool VectorClockRun::isTooLarge(const Tracer &tracer, const TracedGroup &traced,
 
 VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
-      moves(group, tracer.mesh()), codecs(tracer.program(), options.followsCodecs),
+      moves(group, tracer.mesh()), codecs(tracer.program(), options.followsCodecs), chunkRuns(tracer, traced, codecs),
       contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), codecs, detailOfTerms(),
                options.maxChunkBytes()) {
   uint64_t mostTicks = 0, mostSteps = 0;
@@ -308,7 +308,7 @@ void VectorClockRun::sendPacket(const Event &event, size_t orbit, int32_t chunk)
 bool VectorClockRun::receivePackets(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   int64_t rank = group.representatives()[orbit];
-  expandBox(traced.traces[orbit], event.source, tracer.grids()[event.source.buffer], sourceChunks);
+  chunkRuns.expand(traced.traces[orbit], event.source, sourceChunks);
   for (int32_t chunk : sourceChunks)
     if (packetOf(rank, event.source.buffer, chunk, event.part).call != currentCall)
       return false;
@@ -328,7 +328,8 @@ bool VectorClockRun::receivePackets(size_t orbit, const Event &event) {
 
 template <typename Place> Place &VectorClockRun::placeOf(std::vector<Place> &places, uint32_t buffer, size_t number) {
   if (places.empty()) {
-    places.resize(size_t(numPlacesOf(tracer.program().buffers[buffer], tracer.grids()[buffer])));
+    places.resize(
+        size_t(numPlacesOf(tracer.program().buffers[buffer], tracer.grids()[buffer], chunkRuns.count(buffer))));
     cellBytes += int64_t(places.size() * sizeof(Place));
   }
   return places[number];
@@ -345,7 +346,8 @@ VectorClockRun::Packet &VectorClockRun::packetOf(int64_t owner, uint32_t buffer,
 size_t VectorClockRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
   const Grid &grid = tracer.grids()[buffer];
   int64_t turn = currentCall % numTurns(tracer.program().buffers[buffer]);
-  int64_t place = turn * grid.numChunks + group.moveChunkBack(owner, buffer, chunk);
+  int64_t place =
+      turn * chunkRuns.count(buffer) + chunkRuns.numberOf(buffer, group.moveChunkBack(owner, buffer, chunk));
   return size_t(place * std::max(grid.numParts, 1) + part);
 }
 

@@ -5,6 +5,7 @@
 // interleaving. The order of events is therefore the same in all of them, and one run decides about all.
 #pragma once
 
+#include "compiler/check/ChunkRuns.h"
 #include "compiler/check/Clock.h"
 #include "compiler/check/Contents.h"
 #include "compiler/check/Verdict.h"
@@ -143,7 +144,7 @@ private:
     llvm::DenseMap<uint64_t, std::vector<Signal>> signals; // by semaphore and peer
     llvm::DenseMap<uint64_t, uint32_t> numWaited;          // by semaphore and peer
     std::vector<uint32_t> enterTimes;                      // by call: when it came to its `enter`
-    // [buffer][chunk and part, in every turn]; empty until a step touches the buffer
+    // [buffer][run of chunks and part, in every turn]; empty until a step touches the buffer
     std::vector<std::vector<Cell>> cells;
     std::vector<std::vector<Packet>> packets;
   };
@@ -220,6 +221,7 @@ private:
   int64_t currentCall = 0; // that the step at hand belongs to
   GroupMoves moves;
   const BufferCodecs codecs;
+  const ChunkRuns chunkRuns;
   Contents contents;
   std::vector<RankState> states;  // by orbit
   std::vector<size_t> numEntered; // representatives that came to their `enter`, by call

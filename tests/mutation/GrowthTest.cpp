@@ -61,7 +61,8 @@ TEST(Growth, OfASymmetricProgramIsThatOfOneRanksStepsAndOfTheRanksTimesALogarith
 }
 
 TEST(Growth, OfAProgramThatIsAlikeForAllRootsIsThatOfTheStepsOfAllRanks) {
-  for (const char *algorithm : {"binomialReduce", "directBroadcast", "directGather", "directReduce", "directScatter"}) {
+  for (const char *algorithm :
+       {"balancedBroadcast", "binomialReduce", "directBroadcast", "directGather", "directReduce", "directScatter"}) {
     std::unique_ptr<mlir::MLIRContext> context = makeContext();
     const std::vector<Sizes> meshes{{64}, {512}, {4096}};
     ShippedProgram program(*context, algorithm, meshes, true);

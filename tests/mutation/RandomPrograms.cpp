@@ -76,7 +76,89 @@ std::pair<std::string, std::string> randomSignal(std::mt19937 &random, int numbe
   }
 }
 
+/// Chunks that follow each other around a buffer of so many, as one side of a move.
+struct Slice {
+  Slice(std::mt19937 &random, size_t numChunks) : Slice(random() % numChunks, 1 + random() % numChunks) {}
+  Slice(size_t offset, size_t size) : offset("%k" + std::to_string(offset)), size("%k" + std::to_string(size)) {}
+  std::string of(const std::string &buffer) const { return buffer + "[" + offset + "] size [" + size + "]"; }
+  std::string ofSlot(const std::string &rank) const {
+    return "%slots[" + rank + ", " + offset + "] size [%c1, " + size + "]";
+  }
+  std::string offset, size;
+};
+
+std::string atRoot(const std::string &body) { return "scf.if %isRoot {\n" + body + "}\n"; }
+std::string elsewhere(const std::string &body) { return "scf.if %isRoot {\n} else {\n" + body + "}\n"; }
+
+std::string randomSliceMove(std::mt19937 &random, size_t numChunks) {
+  Slice slice(random, numChunks);
+  std::string root = slice.of("%in"), mine = slice.of("%out"), ownSlot = slice.ofSlot("%me"),
+              otherSlot = slice.ofSlot("%prev");
+  const std::string moves[] = {
+      atRoot(copyMove(root, mine) + types(1, 1)),
+      atRoot(copyMove(root, ownSlot) + types(1, 2)),
+      atRoot(putMove(root, mine, "%next") + types(1, 1)),
+      atRoot(putMove(root, ownSlot, "%next") + types(1, 2)),
+      atRoot(forOthers(putMove(root, mine, "%p") + types(1, 1))),
+      elsewhere(getMove(mine, mine, "%root") + types(1, 1)),
+      elsewhere(copyMove(otherSlot, mine) + types(2, 1)),
+      putMove(mine, mine, "%next") + types(1, 1),
+      putMove(mine, ownSlot, "%next") + types(1, 2),
+      copyMove(otherSlot, ownSlot) + types(2, 2),
+      copyMove(otherSlot, mine) + types(2, 1),
+      getMove(ownSlot, mine, "%prev") + types(2, 1),
+  };
+  return moves[random() % std::size(moves)];
+}
+
+/// Proved, if it is all that a program does after all ranks have entered.
+std::vector<std::string> broadcastInTwoSlices(size_t numChunks, size_t cut) {
+  Slice whole(0, numChunks);
+  std::string body;
+  for (const auto &[offset, size] : {std::pair(cut, numChunks - cut), std::pair(size_t(0), cut)})
+    if (std::string slice = Slice(offset, size).of("%out"); size > 0)
+      body += putMove(slice, slice, "%p") + types(1, 1);
+  return {atRoot(copyMove(whole.of("%in"), whole.of("%out")) + types(1, 1)),
+          atRoot(forOthers(body + "kolo.chan.signal 4 to %p\n")), elsewhere("kolo.chan.wait 4 from %root\n"),
+          "kolo.chan.flush\n"};
+}
+
+std::string rootAndBuffers(size_t numChunks) {
+  std::string text = "%root = kolo.root\n%isRoot = arith.cmpi eq, %me, %root : index\n";
+  for (size_t value = 0; value <= numChunks; ++value)
+    text += "%k" + std::to_string(value) + " = arith.constant " + std::to_string(value) + " : index\n";
+  std::string extent = "%k" + std::to_string(numChunks);
+  return text + "%in = kolo.buffer input \"in\" grid(" + extent + ") blocks 0 : !kolo.buffer<1>\n" +
+         "%out = kolo.buffer output \"out\" grid(" + extent + ") blocks 0 : !kolo.buffer<1>\n" +
+         "%slots = kolo.buffer scratch \"slots\" grid(%n, " + extent + ") blocks 1 : !kolo.buffer<2>\n";
+}
+
 } // namespace
+
+RandomProgram randomBroadcast(std::mt19937 &random) {
+  size_t numChunks = 1 + random() % 8;
+  std::vector<std::string> statements = broadcastInTwoSlices(numChunks, random() % numChunks);
+  auto insert = [&](const std::string &text) {
+    auto place = ptrdiff_t(random() % (statements.size() + 1));
+    statements.insert(statements.begin() + place, text);
+    return place;
+  };
+  if (random() % 8 == 0)
+    statements.erase(statements.begin() + ptrdiff_t(random() % statements.size()));
+  for (auto count = random() % 4; count > 0; --count)
+    insert(randomSliceMove(random, numChunks));
+  if (random() % 2 == 0) {
+    auto [signal, wait] = randomSignal(random, 0);
+    auto place = insert(signal);
+    statements.insert(statements.begin() + place + 1, wait);
+  }
+  std::string body = rootAndBuffers(numChunks);
+  if (random() % 8 != 0)
+    body += "kolo.chan.enter\n";
+  for (const std::string &statement : statements)
+    body += statement;
+  return {program("broadcast", 5, body), {2 + int64_t(random() % 5)}};
+}
 
 RandomProgram randomProgram(std::mt19937 &random) {
   std::vector<std::string> statements;

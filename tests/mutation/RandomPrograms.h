@@ -16,4 +16,8 @@ struct RandomProgram {
 /// signals and waits that mostly balance. Some are proved, many race, some deadlock.
 RandomProgram randomProgram(std::mt19937 &random);
 
+/// A broadcast of one dimension, in slices of several chunks: the root and the other ranks do different things. As
+/// right and wrong as the others.
+RandomProgram randomBroadcast(std::mt19937 &random);
+
 } // namespace kolo::mutation
