@@ -14,8 +14,9 @@ namespace kolo::cost {
 class Calculator {
 public:
   Calculator(ChoreographyOp choreography, const ResolvedSchedule &schedule, const Machine &machine,
-             const Placement &placement, const ProgramFacts *facts)
-      : choreography(choreography), schedule(schedule), machine(machine), placement(placement), facts(facts) {}
+             const Placement &placement, const ProgramFacts *facts, int64_t elementBytes)
+      : choreography(choreography), schedule(schedule), machine(machine), placement(placement), facts(facts),
+        elementBytes(elementBytes) {}
 
   mlir::LogicalResult run(const Speeds &speeds, ClosedForm::Terms &into);
   /// Of one rank's buffers, as a share of the call's bytes. Once the terms are known.
@@ -61,6 +62,7 @@ private:
   void combine(const Group &group, Result &result, const std::vector<Loads> &loads);
   std::vector<int64_t> indexKey(const Group &group);
   std::vector<int64_t> valueKey(const Group &group, llvm::ArrayRef<Moves> moves);
+  double stored(mlir::Value buffer) const;
   MoveCost costOf(mlir::Operation *op, const Group &group);
   bool mayOverlap(const Group &group);
   void settle(const Group &group, const Result &result, double times);
@@ -76,6 +78,7 @@ private:
   const Machine &machine;
   const Placement &placement;
   const ProgramFacts *facts;
+  int64_t elementBytes; // of the call
   ClosedForm::Terms *terms = nullptr;
   Protocol protocol = Protocol::Bulk;
   std::optional<IndexEvaluator> evaluator;

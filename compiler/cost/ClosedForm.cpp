@@ -52,7 +52,8 @@ static std::set<int64_t> workingSetsOf(const Machine &machine) {
 
 std::variant<ClosedForm, CostMistake> ClosedForm::create(ChoreographyOp choreography, const ResolvedSchedule &schedule,
                                                          const Machine &machine, const Placement &placement,
-                                                         Rates rates, int64_t lanes, const ProgramFacts *facts) {
+                                                         Rates rates, int64_t lanes, const ProgramFacts *facts,
+                                                         int64_t elementBytes) {
   if (choreography.getMesh().size() != placement.mesh().sizes.size())
     return CostMistake{"mesh: " + choreography.getSymName().str() + " has " +
                        std::to_string(choreography.getMesh().size()) + " dimensions, and the mesh " +
@@ -70,7 +71,7 @@ std::variant<ClosedForm, CostMistake> ClosedForm::create(ChoreographyOp choreogr
   ClosedForm result;
   for (int64_t workingSet : workingSetsOf(machine)) {
     FailureOr<FoundTerms> found =
-        findTerms(choreography, schedule, machine, placement, facts, {rates, lanes, workingSet});
+        findTerms(choreography, schedule, machine, placement, facts, elementBytes, {rates, lanes, workingSet});
     if (failed(found))
       return mistake;
     found->terms->upToWorkingSet = workingSet;

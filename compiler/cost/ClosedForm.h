@@ -45,10 +45,11 @@ public:
   /// ranks that differ are looked at one by one; what needs more than `mostMoves` of them is refused.
   /// `lanes`: of every rank; 0: as many as it takes. The root is rank 0 of its group. Without `facts` no statements are
   /// fused, and the prediction has a row for the entry only if the schedule says that ranks enter together. The machine
-  /// must outlive the result.
+  /// must outlive the result. `elementBytes`: of the call; matters to programs with codecs only.
   static std::variant<ClosedForm, CostMistake> create(ChoreographyOp choreography, const ResolvedSchedule &schedule,
                                                       const Machine &machine, const Placement &placement, Rates rates,
-                                                      int64_t lanes, const ProgramFacts *facts = nullptr);
+                                                      int64_t lanes, const ProgramFacts *facts = nullptr,
+                                                      int64_t elementBytes = defaultElementBytes);
   ClosedForm(ClosedForm &&) noexcept;
   ClosedForm &operator=(ClosedForm &&) noexcept;
   ~ClosedForm();

@@ -162,7 +162,7 @@ double Calculator::workingSet() {
     if (buffer.getCut())
       chunksPerBlock = double(std::max<int64_t>(1, evaluator->get(buffer.getCut())));
     bool isPackets = buffer.getRole() == BufferRole::Packets;
-    all += elements / chunksPerBlock / blocks / (isPackets ? machine.payloadShare(protocol) : 1);
+    all += stored(buffer) * elements / chunksPerBlock / blocks / (isPackets ? machine.payloadShare(protocol) : 1);
   }
   return all;
 }
@@ -179,9 +179,10 @@ LogicalResult Calculator::run(const Speeds &speeds, ClosedForm::Terms &into) {
 }
 
 FailureOr<FoundTerms> findTerms(ChoreographyOp choreography, const ResolvedSchedule &schedule, const Machine &machine,
-                                const Placement &placement, const ProgramFacts *facts, const Speeds &speeds) {
+                                const Placement &placement, const ProgramFacts *facts, int64_t elementBytes,
+                                const Speeds &speeds) {
   FoundTerms found{std::make_unique<ClosedForm::Terms>()};
-  Calculator calculator(choreography, schedule, machine, placement, facts);
+  Calculator calculator(choreography, schedule, machine, placement, facts, elementBytes);
   if (failed(calculator.run(speeds, *found.terms)))
     return failure();
   found.workingSet = calculator.workingSet();

@@ -61,6 +61,6 @@ struct FoundTerms {
 /// Fails with a diagnostic at the author's line.
 mlir::FailureOr<FoundTerms> findTerms(ChoreographyOp choreography, const ResolvedSchedule &schedule,
                                       const Machine &machine, const Placement &placement, const ProgramFacts *facts,
-                                      const Speeds &speeds);
+                                      int64_t elementBytes, const Speeds &speeds);
 
 } // namespace kolo::cost

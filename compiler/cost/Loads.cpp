@@ -315,7 +315,7 @@ void LoadModel::addNode(const Moves &moves, const Node &node, const std::vector<
       };
       addRoute(machine.route(from, to), inNode);
       if (from != to)
-        loads[firstTraffic + size_t(fromPlace * placement.ranksPerNode() + toPlace)] += inNode;
+        loads[firstTraffic + size_t(fromPlace * placement.ranksPerNode() + toPlace)] += inNode * moves.cost.payload;
       if (out > 0)
         addRoute(machine.toNetwork(from), out);
       if (in > 0)

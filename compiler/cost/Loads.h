@@ -27,9 +27,10 @@ struct EnumeratedMoves {
   double share;
 };
 
-/// What moving one byte of payload costs, in bytes of each resource on its way.
+/// What moving one byte of the call's elements costs, in bytes of each resource on its way.
 struct MoveCost {
-  double wire = 0;
+  double payload = 1;                                              // as it is encoded on the way
+  double wire = 0;                                                 // payload, and what a protocol adds
   double senderMemory = 0, receiverMemory = 0, receiverWrites = 0; // written bytes count in both of the receiver's
   double senderLanes = 0, receiverLanes = 0;
   // For each sender, however many it sends to, and for each receiver, however many send to it.

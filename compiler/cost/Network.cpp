@@ -79,7 +79,7 @@ void Network::addRoute(uint32_t from, uint32_t to, double load, std::vector<Reso
 void Network::addUses(uint32_t rank, const Instruction &transfer, std::span<const PeerLeg> legs,
                       std::vector<ResourceUse> &uses) const {
   for (const PeerLeg &leg : legs) {
-    double inMemory = leg.isPackets ? wireLoad : 1;
+    double inMemory = leg.bytes * (leg.isPackets ? wireLoad : 1), onWires = leg.bytes * wireLoad;
     switch (leg.kind) {
     case Leg::Kind::ReadOwn:
     case Leg::Kind::WriteOwn:
@@ -87,15 +87,15 @@ void Network::addUses(uint32_t rank, const Instruction &transfer, std::span<cons
       break;
     case Leg::Kind::ReadPeer:
       addMemory(leg.peer, inMemory, false, uses);
-      addRoute(leg.peer, rank, wireLoad, uses);
+      addRoute(leg.peer, rank, onWires, uses);
       break;
     case Leg::Kind::WritePeer:
-      addRoute(rank, leg.peer, wireLoad, uses);
+      addRoute(rank, leg.peer, onWires, uses);
       addMemory(leg.peer, inMemory, true, uses);
     }
   }
   if (transfer.laneLoad > 0)
-    add(firstOfLanes + rank, transfer.laneLoad * (transfer.reduces ? reductionLoad : 1), uses);
+    add(firstOfLanes + rank, double(transfer.laneLoad) * (transfer.reduces ? reductionLoad : 1), uses);
   for (const ResourceUse &use : uses)
     placeOf[use.resource] = nowhere;
 }

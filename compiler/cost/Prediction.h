@@ -5,6 +5,9 @@
 
 namespace kolo::cost {
 
+/// Of f32, which calls have where nobody says otherwise.
+inline constexpr int64_t defaultElementBytes = 4;
+
 /// Of one of the author's statements, all its executions together.
 struct StatementCost {
   std::string file; // the author's
@@ -32,8 +35,8 @@ struct Prediction {
   std::string bottleneck;    // of the statement that takes most time
   std::vector<StatementCost> statements;
   std::vector<ResourceLoad> loads; // those that carry anything
-  /// Payload from device to device of a node, without what stays on a device: of the first node in a simulation; in the
-  /// closed form, the most that any node has.
+  /// Payload, as it is encoded, from device to device of a node, without what stays on a device: of the first node in a
+  /// simulation; in the closed form, the most that any node has.
   std::vector<std::vector<double>> traffic;
 };
 

@@ -1,8 +1,10 @@
 #include "compiler/cost/Simulation.h"
+#include "compiler/cost/Encoding.h"
 #include "compiler/cost/Skeleton.h"
 #include "compiler/model/ChunkSizes.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <fmt/format.h>
 
@@ -68,7 +70,7 @@ std::optional<CostMistake> Simulation::Parts::trace() {
   else
     return CostMistake{"the steps of all ranks take too much memory to be simulated: take fewer ranks, or the closed "
                        "form"};
-  skeletons = buildSkeletons(tracer, *traced, statements);
+  skeletons = buildSkeletons(tracer, *traced, statements, options.elementBytes);
   protocol = protocolOf(code);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
     numSteps += int64_t(skeletons[traced->group.orbitOf(rank)].program.code.size());
@@ -77,7 +79,7 @@ std::optional<CostMistake> Simulation::Parts::trace() {
   return std::nullopt;
 }
 
-/// Elements are bytes.
+/// Without codecs, elements are bytes.
 CallSize Simulation::Parts::callFor(int64_t bytes) const {
   int64_t numBlocks = 1;
   for (BufferRole role : {BufferRole::Input, BufferRole::Output})
@@ -85,21 +87,23 @@ CallSize Simulation::Parts::callFor(int64_t bytes) const {
       const Grid &grid = tracer.grids()[*buffer];
       numBlocks = std::max(numBlocks, grid.numChunks / grid.chunksPerBlock);
     }
-  return {(bytes + numBlocks - 1) / numBlocks, 1};
+  bool isCoded = bool(findCoded(code.program));
+  int64_t elementBytes = isCoded ? options.elementBytes : 1;
+  return {int64_t(llvm::divideCeil(uint64_t(bytes), uint64_t(numBlocks * elementBytes))), elementBytes, isCoded};
 }
 
 /// Whether all chunks of every buffer have the same size, so that ranks whose steps are alike move the same.
 bool Simulation::Parts::isUniform(const CallSize &call) const {
   return llvm::all_of(tracer.grids(), [&](const Grid &grid) {
-    return grid.isSlots || grid.chunksPerBlock == 1 || (call.count % (16 * grid.chunksPerBlock) == 0);
+    return grid.isSlots || grid.chunksPerBlock == 1 || (call.count % (call.unit() * grid.chunksPerBlock) == 0);
   });
 }
 
 int64_t Simulation::Parts::workingSet(const CallSize &call) const {
-  int64_t bytes = 0;
-  for (const Grid &grid : tracer.grids())
-    bytes += bufferElements(grid, call) * call.elementBytes;
-  return bytes;
+  double bytes = 0;
+  for (auto [grid, buffer] : llvm::zip_equal(tracer.grids(), code.buffers))
+    bytes += double(bufferElements(grid, call) * call.elementBytes) * storedBytes(buffer.op, options.elementBytes);
+  return int64_t(bytes);
 }
 
 /// As bytesMoved, of the event of a representative's trace that is moved to `rank`.
@@ -116,13 +120,13 @@ int64_t Simulation::Parts::bytesOf(int64_t rank, const Trace &trace, const Event
     llvm::ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
     for (size_t dim = 0; dim < grid.extents.size(); ++dim)
       number *= numbers[2 * dim + 1];
-    return number == 0 ? 0 : number * sizeOf(0);
+    return number == 0 ? 0 : number * sizeOf(0) * call.elementBytes;
   }
   std::vector<int32_t> chunks;
   expandBox(trace, box, grid, chunks);
   int64_t bytes = 0;
   for (int32_t chunk : chunks)
-    bytes += sizeOf(traced->group.moveChunk(rank, box.buffer, chunk));
+    bytes += sizeOf(traced->group.moveChunk(rank, box.buffer, chunk)) * call.elementBytes;
   return bytes;
 }
 
@@ -183,7 +187,7 @@ std::vector<std::vector<double>> Simulation::Parts::trafficOf(const Workload &wo
         if (placement.nodeOf(peer) != 0)
           continue;
         int64_t from = leg.kind == Leg::Kind::ReadPeer ? peer : rank, to = from == rank ? peer : rank;
-        traffic[size_t(placement.deviceOf(from))][size_t(placement.deviceOf(to))] += double(step.bytes);
+        traffic[size_t(placement.deviceOf(from))][size_t(placement.deviceOf(to))] += double(step.bytes) * leg.bytes;
       }
     }
   }

@@ -16,8 +16,9 @@ namespace kolo::cost {
 
 struct SimulationOptions {
   Rates rates = Rates::Peak;
-  int64_t lanes = 0;    // of every rank; 0: as many as it takes
-  int64_t numCalls = 1; // that follow each other at once; predictions are the mean of one
+  int64_t lanes = 0;                          // of every rank; 0: as many as it takes
+  int64_t numCalls = 1;                       // that follow each other at once; predictions are the mean of one
+  int64_t elementBytes = defaultElementBytes; // of the call; matters to programs with codecs only
 };
 
 /// Where the author wrote a statement. A building block has one for each of its calls.

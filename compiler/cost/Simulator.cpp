@@ -282,7 +282,8 @@ bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
   Rank &rank = ranks[number];
   legs.clear();
   for (const Leg &leg : std::span(rank.program->legs).subspan(instruction.first, instruction.number))
-    legs.push_back({leg.kind, leg.isPackets, channels.empty() ? 0 : channels[rank.firstChannel + leg.channel].peer});
+    legs.push_back(
+        {leg.kind, leg.isPackets, channels.empty() ? 0 : channels[rank.firstChannel + leg.channel].peer, leg.bytes});
   uses.clear();
   network.addUses(number, instruction, legs, uses);
   if (symmetry)

@@ -17,12 +17,13 @@
 
 namespace kolo::cost {
 
-/// A part of a transfer: what it reads or writes, all of the same length.
+/// A part of a transfer: what it reads or writes.
 struct Leg {
   enum class Kind : uint8_t { ReadOwn, WriteOwn, ReadPeer, WritePeer };
   Kind kind;
   bool isPackets = false; // bytes of packets, in the memory that is read or written
   uint32_t channel = 0;   // of the peer
+  double bytes = 1;       // for each byte of the transfer's payload
   bool operator==(const Leg &) const = default;
 };
 
@@ -33,11 +34,11 @@ struct Instruction {
   bool blocks = false;    // of a transfer
   bool isCredit = false;  // of a signal or wait: says that a peer may go on, not that data is there
   bool reduces = false;   // of a transfer
-  uint16_t laneLoad = 0;  // of a transfer: how often its bytes go through the lanes
+  float laneLoad = 0;     // of a transfer: how often its bytes go through the lanes
   uint32_t statement = 0; // number in Workload::numStatements
   uint32_t first = 0;     // of a transfer: leg. Of a signal: channel. Of a wait: slot
   uint32_t number = 0; // of a transfer: legs. Of a signal: slot at the peer. Of a wait: signals to this slot in a call
-  int64_t bytes = 0;   // of a transfer: payload of one leg
+  int64_t bytes = 0;   // of a transfer: payload, in elements as the call has them
 };
 
 struct RankProgram {
@@ -61,6 +62,7 @@ struct PeerLeg {
   Leg::Kind kind;
   bool isPackets;
   uint32_t peer;
+  double bytes;
 };
 
 /// Moves of ranks, and of resources with them, that change no route, bandwidth or latency.
@@ -93,7 +95,7 @@ struct Record {
   Kind kind;
   uint32_t rank, statement;
   double begin, end;
-  int64_t bytes = 0; // of one leg
+  int64_t bytes = 0; // as Instruction's
 };
 /// From the transfer that a signal announces, or from the signal itself if it announces none, to the wait for it.
 /// Numbers of records.

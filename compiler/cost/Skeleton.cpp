@@ -1,5 +1,8 @@
 #include "compiler/cost/Skeleton.h"
 #include "compiler/SourceLine.h"
+#include "compiler/cost/Encoding.h"
+
+#include "llvm/ADT/bit.h"
 
 #include <map>
 
@@ -47,9 +50,13 @@ struct PacketSource {
 
 class SkeletonBuilder {
 public:
-  SkeletonBuilder(const Tracer &tracer, const TracedGroup &traced, const StatementNumbers &statements)
+  SkeletonBuilder(const Tracer &tracer, const TracedGroup &traced, const StatementNumbers &statements,
+                  int64_t elementBytes)
       : tracer(tracer), traced(traced), statements(statements), skeletons(traced.traces.size()),
-        packets(traced.traces.size()) {}
+        packets(traced.traces.size()) {
+    for (const BufferInfo &buffer : tracer.program().buffers)
+      stored.push_back(storedBytes(buffer.op, elementBytes));
+  }
 
   std::vector<Skeleton> build() {
     for (size_t number = 0; number < skeletons.size(); ++number)
@@ -79,6 +86,7 @@ private:
   const Tracer &tracer;
   const TracedGroup &traced;
   const StatementNumbers &statements;
+  std::vector<double> stored; // by buffer: bytes for each byte of the call's elements
   std::vector<Skeleton> skeletons;
   std::vector<std::unordered_map<PacketKey, PacketSource, PacketHash>> packets; // by orbit
   std::vector<int32_t> chunks;
@@ -179,7 +187,8 @@ bool SkeletonBuilder::addSource(const Box &box, int64_t owner) {
     return false;
   read.push_back(std::move(slice));
   bool isOwn = owner == representative();
-  legs.push_back({isOwn ? Leg::Kind::ReadOwn : Leg::Kind::ReadPeer, isPackets(box), isOwn ? 0 : channelTo(owner)});
+  legs.push_back({isOwn ? Leg::Kind::ReadOwn : Leg::Kind::ReadPeer, isPackets(box), isOwn ? 0 : channelTo(owner),
+                  stored[box.buffer]});
   return true;
 }
 
@@ -190,7 +199,8 @@ bool SkeletonBuilder::addDestination(const Event &event, const Box &box, int64_t
     return false;
   written.push_back(std::move(slice));
   bool isPut = event.kind == EventKind::Put;
-  legs.push_back({isPut ? Leg::Kind::WritePeer : Leg::Kind::WriteOwn, isPackets(box), isPut ? channelTo(owner) : 0});
+  legs.push_back({isPut ? Leg::Kind::WritePeer : Leg::Kind::WriteOwn, isPackets(box), isPut ? channelTo(owner) : 0,
+                  stored[box.buffer]});
   return true;
 }
 
@@ -198,7 +208,9 @@ void SkeletonBuilder::finishTransfer(const Instruction &transfer, size_t event) 
   RankProgram &program = skeleton().program;
   uint64_t hash = 0;
   for (const Leg &leg : legs)
-    hash = (hash ^ (uint64_t(leg.kind) << 40 | uint64_t(leg.isPackets) << 48 | leg.channel)) * 0x9e3779b97f4a7c15;
+    hash = (hash ^ (uint64_t(leg.kind) << 40 | uint64_t(leg.isPackets) << 48 | leg.channel) ^
+            llvm::bit_cast<uint64_t>(leg.bytes)) *
+           0x9e3779b97f4a7c15;
   Instruction added = transfer;
   added.number = uint32_t(legs.size());
   std::vector<uint32_t> &places = knownLegs[hash];
@@ -225,7 +237,7 @@ void SkeletonBuilder::addEvents(size_t first, size_t end) {
   written.clear();
   legs.clear();
   bool hasPeer = false;
-  size_t numSources = 0, numDestinations = 0;
+  double readBytes = 0, writtenBytes = 0;
   for (const Event &event : events) {
     if (event.kind == EventKind::Divide)
       continue;
@@ -233,12 +245,13 @@ void SkeletonBuilder::addEvents(size_t first, size_t end) {
     int64_t me = representative(), source = isPut ? me : event.peer, destination = isPut ? event.peer : me;
     if (isPackets(event.source))
       waitForPackets(event);
-    numSources += addSource(event.source, source);
+    double converted = std::max(stored[event.source.buffer], stored[event.destination.buffer]);
+    readBytes += addSource(event.source, source) ? converted : 0;
     if (event.kind == EventKind::Reduce) {
       addSource(event.destination, destination); // unless an earlier move of the fuse made it
       transfer.reduces = true;
     }
-    numDestinations += addDestination(event, event.destination, destination);
+    writtenBytes += addDestination(event, event.destination, destination) ? converted : 0;
     transfer.blocks |= !isPut;
     // A fuse goes by the first statement that has to do with a peer.
     bool toPeer = event.peer != me || isPackets(event.source);
@@ -248,7 +261,7 @@ void SkeletonBuilder::addEvents(size_t first, size_t end) {
   }
   if (legs.empty())
     return;
-  transfer.laneLoad = uint16_t(transfer.reduces ? numSources : numDestinations);
+  transfer.laneLoad = float(transfer.reduces ? readBytes : writtenBytes);
   finishTransfer(transfer, first);
   for (const Event &event : events)
     if (event.kind == EventKind::Put && isPackets(event.destination))
@@ -294,8 +307,8 @@ void SkeletonBuilder::addRank() {
 } // namespace
 
 std::vector<Skeleton> buildSkeletons(const Tracer &tracer, const TracedGroup &traced,
-                                     const StatementNumbers &statements) {
-  return SkeletonBuilder(tracer, traced, statements).build();
+                                     const StatementNumbers &statements, int64_t elementBytes) {
+  return SkeletonBuilder(tracer, traced, statements, elementBytes).build();
 }
 
 } // namespace kolo::cost

@@ -24,8 +24,8 @@ struct StatementNumbers {
   explicit StatementNumbers(const Code &code);
 };
 
-/// One skeleton per orbit. Averages are not divided.
+/// One skeleton per orbit. Averages are not divided. `elementBytes`: of the call, where buffers have codecs.
 std::vector<Skeleton> buildSkeletons(const Tracer &tracer, const TracedGroup &traced,
-                                     const StatementNumbers &statements);
+                                     const StatementNumbers &statements, int64_t elementBytes);
 
 } // namespace kolo::cost

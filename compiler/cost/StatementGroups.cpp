@@ -1,5 +1,6 @@
 // What statements that run at the same time cost together, once and over all rounds of a loop.
 #include "compiler/cost/Calculator.h"
+#include "compiler/cost/Encoding.h"
 #include "compiler/project/Relations.h"
 
 using namespace mlir;
@@ -42,22 +43,28 @@ bool Calculator::isPut(Operation *op) {
   return transfer && !isPulled(transfer, schedule.transfers());
 }
 
+double Calculator::stored(Value buffer) const {
+  return storedBytes(cast<BufferOp>(buffer.getDefiningOp()), elementBytes);
+}
+
 /// See README.md, "What is counted".
 MoveCost Calculator::costOf(Operation *op, const Group &group) {
   auto statement = cast<StatementInterface>(op);
   auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
   double stretch = 1 / machine.payloadShare(protocol);
-  double read = isPackets(statement.getSource()) ? stretch : 1,
-         written = isPackets(statement.getDestination()) ? stretch : 1;
+  double source = stored(statement.getSource()), destination = stored(statement.getDestination());
+  double read = source * (isPackets(statement.getSource()) ? stretch : 1),
+         written = destination * (isPackets(statement.getDestination()) ? stretch : 1);
   MoveCost cost;
-  cost.wire = isa<TransferOp>(op) ? stretch : 0;
+  cost.payload = isPut(op) ? destination : source; // who moves it converts it
+  cost.wire = isa<TransferOp>(op) ? cost.payload * stretch : 0;
   cost.senderMemory = read;
-  cost.receiverMemory = written + (statement.isReducing() ? 1 : 0);
+  cost.receiverMemory = written + (statement.isReducing() ? destination : 0);
   cost.receiverWrites = written;
   bool isSummed =
       group.fused && group.fused->into.contains(statementKey(op)); // in registers, with what the others read
   double lane = statement.isReducing() || isSummed ? model->laneReduction() : model->laneMove();
-  (isPut(op) ? cost.senderLanes : cost.receiverLanes) = lane;
+  (isPut(op) ? cost.senderLanes : cost.receiverLanes) = lane * std::max(source, destination);
   if (!group.fused)
     return cost;
   if (isSummed) {

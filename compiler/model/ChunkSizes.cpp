@@ -6,18 +6,17 @@
 
 namespace kolo {
 
-static int64_t alignmentElements(const CallSize &call) { return 16 / call.elementBytes; }
-
-/// floor(index * total / numParts), rounded down to 16 bytes; `total` at the end. The product may exceed 64 bits.
+/// floor(index * total / numParts), rounded down to a multiple of the unit; `total` at the end. The product may exceed
+/// 64 bits.
 static int64_t cut(int64_t index, int64_t numParts, int64_t total, const CallSize &call) {
   if (index == numParts)
     return total;
   int64_t exact = index * (total / numParts) + index * (total % numParts) / numParts;
-  return exact - exact % alignmentElements(call);
+  return exact - exact % call.unit();
 }
 
 int64_t slotElements(int64_t chunksPerBlock, const CallSize &call) {
-  int64_t alignment = alignmentElements(call);
+  int64_t alignment = call.unit();
   int64_t longest = int64_t(llvm::divideCeil(uint64_t(call.count), uint64_t(chunksPerBlock)));
   return int64_t(llvm::alignTo(uint64_t(longest + alignment - 1), uint64_t(alignment)));
 }

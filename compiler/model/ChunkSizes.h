@@ -10,6 +10,10 @@ namespace kolo {
 struct CallSize {
   int64_t count = 0;        // elements of a block, as the collective counts; not negative
   int64_t elementBytes = 1; // a divisor of 16
+  bool isCoded = false;     // a buffer of the program has a codec
+
+  /// Elements at whose multiples chunks and parts are cut.
+  int64_t unit() const { return isCoded ? codec::granule : 16 / elementBytes; }
 };
 
 /// Elements [begin, begin + size) of a buffer.

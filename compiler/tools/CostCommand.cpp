@@ -33,9 +33,10 @@ CostedSchedule CostCommand::costOf(CompileRequest request, const cost::Machine &
   compileForCosts(placed.request, placed.runners,
                   [&](mlir::ModuleOp choreographies, mlir::ModuleOp channel, const ResolvedSchedule &schedule) {
                     cost::ProgramFacts facts = cost::ProgramFacts::of(*channel.getOps<ProgramOp>().begin());
-                    auto cost = orThrow(cost::ClosedForm::create(*choreographies.getOps<ChoreographyOp>().begin(),
-                                                                 schedule, machine, placed.placement,
-                                                                 options.parsedRates(), programs.lanes, &facts));
+                    auto cost = orThrow(cost::ClosedForm::create(
+                        *choreographies.getOps<ChoreographyOp>().begin(), schedule, machine, placed.placement,
+                        options.parsedRates(), programs.lanes, &facts, programs.elementBytes()));
+                    placed.keepBounds(!findCoded(choreographies));
                     for (int64_t bytes : options.sizes())
                       placed.add(bytes, cost.predict(bytes));
                   });

@@ -1,9 +1,13 @@
 #include "CostOptions.h"
+#include "SourceOptions.h"
+
+#include "dsl/Recording.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 namespace kolo::tools {
 
@@ -89,6 +93,10 @@ std::vector<int64_t> CostOptions::sizes() const { return parseSizes(bytes, "--by
 void CostedPrograms::addTo(CLI::App &command) {
   command.add_option("algorithms", what, "shipped algorithms or FILE.cpp; several are compared")->required();
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
+  command.add_option("--codec", codecs, "NAME=CODEC for a codec that a choreography names: network=int4; may repeat");
+  command.add_option("--dtype", type, "of the call's elements, f16, bf16 or f32, where a choreography has codecs")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+      ->capture_default_str();
   command
       .add_option("--lanes", lanes, "of every rank, where a lane has a bandwidth of its own; 0: as many as it takes")
       ->check(CLI::Range(int64_t(0), int64_t(65536)))
@@ -124,15 +132,33 @@ static std::vector<dsl::Definition> definitionsOf(const CostedPrograms &programs
   return all;
 }
 
+/// Of several choreographies, each one gets the choices of the codecs that it names.
+static std::map<std::string, dsl::Codec> choicesFor(const dsl::Definition &definition,
+                                                    std::map<std::string, dsl::Codec> choices) {
+  std::set<std::string> names;
+  std::unique_ptr<dsl::Recording> recording = dsl::record(definition);
+  for (const dsl::RecordedCodec &codec : recording->codecs)
+    names.insert(codec.name);
+  std::erase_if(choices, [&](const auto &choice) { return !names.contains(choice.first); });
+  return choices;
+}
+
 std::vector<CompileRequest> CostedPrograms::makeRequests(const runtime::Mesh &mesh) const {
   std::vector<CompileRequest> requests;
-  for (const dsl::Definition &definition : definitionsOf(*this)) {
+  std::vector<dsl::Definition> definitions = definitionsOf(*this);
+  std::map<std::string, dsl::Codec> choices = parseCodecs(codecs), unknown = choices;
+  for (const dsl::Definition &definition : definitions) {
     CompileRequest &request = requests.emplace_back();
     request.definitions = {definition};
     request.meshes = {mesh};
     request.optimize = !noOptimization;
     request.schedule = scheduleOptions.schedule();
+    request.codecs = definitions.size() == 1 ? choices : choicesFor(definition, choices);
+    for (const auto &[name, codec] : request.codecs)
+      unknown.erase(name);
   }
+  if (!unknown.empty())
+    throw ToolError(ExitCode::Usage, "--codec: no program has a codec named '" + unknown.begin()->first + "'");
   return requests;
 }
 

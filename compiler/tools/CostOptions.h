@@ -46,10 +46,11 @@ template <typename T> T orThrow(std::variant<T, cost::CostMistake> result, const
   return std::get<T>(std::move(result));
 }
 
-/// Algorithms by name or in files, with the schedule flags of `compile`.
+/// Algorithms by name or in files, with the codecs and the schedule flags of `compile`.
 struct CostedPrograms {
   std::vector<std::string> what; // shipped algorithms or FILE.cpp
-  std::string program;
+  std::string program, type = "f32";
+  std::vector<std::string> codecs;
   bool noOptimization = false;
   int64_t lanes = 0; // 0: as many as it takes
   ScheduleOptions scheduleOptions;
@@ -57,6 +58,7 @@ struct CostedPrograms {
   void addTo(CLI::App &command);
   /// A request for each choreography, on one mesh, in the order of the command line. Throws ToolError.
   std::vector<CompileRequest> makeRequests(const runtime::Mesh &mesh) const;
+  int64_t elementBytes() const { return type == "f32" ? 4 : 2; }
 };
 
 } // namespace kolo::tools

@@ -197,6 +197,11 @@ PlacedRequest::PlacedRequest(CompileRequest asked, const CostOptions &options, c
     bounds.emplace(machine, placement);
 }
 
+void PlacedRequest::keepBounds(bool areKept) {
+  if (!areKept)
+    bounds.reset();
+}
+
 void PlacedRequest::add(int64_t bytes, cost::Prediction prediction) {
   std::optional<cost::LowerBound> bound;
   if (bounds)

@@ -14,7 +14,7 @@ namespace kolo::tools {
 
 struct CostedSize {
   cost::Prediction prediction;
-  std::optional<cost::LowerBound> bound; // nothing: of a collective of some of the mesh's ranks
+  std::optional<cost::LowerBound> bound; // nothing: of a collective of some of the mesh's ranks, or with codecs
 };
 
 struct CostedSchedule {
@@ -46,6 +46,8 @@ struct PlacedRequest {
   /// Throws ToolError (Usage) where the mesh does not fit.
   PlacedRequest(CompileRequest request, const CostOptions &options, const cost::Machine &machine);
 
+  /// The bounds are of exact calls: a program with codecs may move less.
+  void keepBounds(bool areKept);
   void add(int64_t bytes, cost::Prediction prediction);
 
   CompileRequest request; // on the mesh that the choreography has
@@ -54,7 +56,7 @@ struct PlacedRequest {
   CostedSchedule schedule;
 
 private:
-  std::optional<cost::LowerBounds> bounds; // nothing: of a collective of some of the mesh's ranks
+  std::optional<cost::LowerBounds> bounds; // as CostedSize::bound
 };
 
 /// Where a report goes: --breakdown and --html, beside --json.

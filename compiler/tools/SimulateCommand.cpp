@@ -83,10 +83,11 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
   const std::string &name = placed.schedule.name;
   compileForCosts(
       placed.request, placed.runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
-        cost::Simulation simulation =
-            orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
-                                             {options.parsedRates(), programs.lanes, numCalls}),
-                    name + ": ");
+        cost::Simulation simulation = orThrow(
+            cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
+                                     {options.parsedRates(), programs.lanes, numCalls, programs.elementBytes()}),
+            name + ": ");
+        placed.keepBounds(!findCoded(channel));
         for (int64_t bytes : options.sizes())
           placed.add(bytes, predict(simulation, machine, placed.placement, name, bytes).prediction);
       });

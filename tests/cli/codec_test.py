@@ -261,13 +261,34 @@ class Programs(ToolTest):
     def test_what_knows_no_codecs_refuses_them(self):
         self.write("mine.cpp", MINE)
         buffer = "buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
-        for command, reason in ((["cost", "--machine", "frontier"], "costs of codecs are not known yet: "),
-                                (["compile", "-o", "x.so", "--protocol", "ll"],
+        for command, reason in ((["compile", "-o", "x.so", "--protocol", "ll"],
+                                 "protocol ll: packets hold elements of the call, and "),
+                                (["cost", "--machine", "frontier", "--protocol", "ll"],
                                  "protocol ll: packets hold elements of the call, and "),
                                 (["compile", "-o", "x.so", "--target", "cpu,cuda:sm_90"],
                                  "devices have no code for codecs: ")):
             with self.subTest(command=command):
                 self.refuses(1, command[0], "mine.cpp", "--mesh", "rank=4", *command[1:], says=["mine.cpp:8:", reason + buffer])
+
+    def test_costs_depend_on_the_codec_and_on_the_type(self):
+        def seconds(command, *words):
+            report = json.loads(self.succeeds(command, "hybridAllReduce", "--machine", "frontier", "--mesh", "node=2,gpu=8",
+                                              "--bytes", "64M", "--json", *words))
+            [size] = report["schedules"][0]["sizes"]
+            self.assertNotIn("boundSeconds", size)  # which is of exact calls
+            return size["seconds"]
+        for command in ("cost", "simulate"):
+            exact, eight, four = (seconds(command, "--codec", "network=" + codec) for codec in ("none", "int8", "int4"))
+            self.assertLess(eight, exact)
+            self.assertLess(four, eight)
+            self.assertLess(eight, seconds(command, "--codec", "network=int8", "--dtype", "bf16"))  # twice the elements
+        two = self.succeeds("cost", "hybridAllReduce", "slottedHierarchicalAllReduce", "--machine", "frontier", "--mesh",
+                            "node=2,gpu=8", "--bytes", "64M", "--codec", "network=int4")
+        self.assertIn("hybridAllReduce  slottedHierarchicalAllReduce", two)
+        self.refuses(2, "cost", "hybridAllReduce", "ringAllReduce", "--machine", "frontier", "--mesh", "node=2,gpu=8",
+                     "--codec", "wire=int4", says=["--codec: no program has a codec named 'wire'"])
+        self.refuses(2, "cost", "hybridAllReduce", "--machine", "frontier", "--mesh", "node=2,gpu=8", "--dtype", "i8",
+                     says=["--dtype"])
 
     def test_calls_that_codecs_are_not_for_are_refused_in_one_line(self):
         self.succeeds("compile", "quantisedTwoShotAllReduce", "--mesh", "rank=2", "-o", "two.so")

@@ -25,9 +25,9 @@ Grid makeGrid(int32_t blocks, int32_t chunksPerBlock, bool isSlots) {
 }
 
 reference::Layout layoutOf(const Grid &grid, const CallSize &call) {
-  reference::Layout layout{{grid.extents[0], grid.extents[1]}, 1, call.count, 16 / call.elementBytes};
+  reference::Layout layout{{grid.extents[0], grid.extents[1]}, 1, call.count, call.unit()};
   if (grid.isSlots)
-    layout = {{grid.extents[0]}, 1, call.count, 16 / call.elementBytes, grid.chunksPerBlock};
+    layout = {{grid.extents[0]}, 1, call.count, call.unit(), grid.chunksPerBlock};
   return layout;
 }
 
@@ -42,7 +42,7 @@ void expectLikeReference(const Grid &grid, const CallSize &call) {
     for (int64_t numParts : {1, 2, 3, 7})
       for (int64_t part = 0; part < numParts; ++part)
         ASSERT_EQ(partRange(chunkRange(grid, chunk, call), grid.chunksPerBlock, part, numParts, call),
-                  toElements(partOf(layout.chunk(chunk), layout.slotSize(), part, numParts, 16 / call.elementBytes)));
+                  toElements(partOf(layout.chunk(chunk), layout.slotSize(), part, numParts, call.unit())));
   }
 }
 
@@ -85,7 +85,8 @@ TEST(ChunkSizes, AreThoseOfTheReference) {
     for (int64_t elementBytes : {1, 2, 4, 8})
       for (int32_t chunksPerBlock : {1, 2, 3, 5, 8, 63})
         for (bool isSlots : {false, true})
-          expectLikeReference(makeGrid(3, chunksPerBlock, isSlots), {count, elementBytes});
+          for (bool isCoded : {false, true})
+            expectLikeReference(makeGrid(3, chunksPerBlock, isSlots), {count, elementBytes, isCoded});
 }
 
 TEST(ChunkSizes, OfAProgramAddUpToWhatItsCollectiveMoves) {

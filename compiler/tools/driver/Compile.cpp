@@ -4,7 +4,6 @@
 #include "driver/Mistakes.h"
 #include "driver/UserCode.h"
 
-#include "codec/Presets.h"
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "compiler/project/Relations.h"
@@ -353,10 +352,6 @@ void compileForCosts(const CompileRequest &request, Runners runners,
   prepare(context);
   Mistakes mistakes(context);
   OwningOpRef<ModuleOp> choreographies = readModule(context, request, mistakes);
-  if (BufferOp coded = findCoded(*choreographies))
-    throw ToolError(ExitCode::Refused, lineAt(coded.getLoc(), "error",
-                                              "costs of codecs are not known yet: buffer '" + coded.getName().str() +
-                                                  "' is " + codec::nameOf(codecOf(coded))));
   PipelineOptions options{.schedule = resolveOrThrow(request.schedule, {runners, request.optimize}), .check = false};
   options.budget = request.budget.value_or(options.budget);
   auto run = [&](auto build, ModuleOp module) {
