@@ -47,9 +47,11 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   CallArguments arguments = plan.request.arguments();
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
+  const RankBuffers buffers = {arguments.input, arguments.output};
+  const MemoryKind memory =
+      arguments.collective ? memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
   // The table is empty, so that planCall itself takes all buffers for windows.
-  Result<Call> call =
-      planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), {rank.rank, numRanks, memoryFor(arguments)});
+  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), {rank.rank, numRanks, memory});
   if (!call.isOk())
     return call.status();
   if (call->info->enters)

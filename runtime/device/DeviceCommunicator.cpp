@@ -93,6 +93,20 @@ Status DeviceCommunicator::registerWindow(std::span<void *const> memory, size_t 
 Status DeviceCommunicator::deregisterWindow(std::span<void *const> memory) {
   return guarded([&] { return state->deregisterWindow(memory); });
 }
+Status DeviceCommunicator::registerMappedWindow(std::span<void *const> addresses, size_t sizeBytes) {
+  return guarded([&]() -> Status {
+    if (ranks().size() != 1 || addresses.size() != static_cast<size_t>(size()))
+      return error(StatusCode::InvalidArgument, "{} of {} ranks are here, and there are addresses of {}",
+                   ranks().size(), size(), addresses.size());
+    return state->registerWindow(addresses.subspan(static_cast<size_t>(ranks().front()), 1), sizeBytes, addresses);
+  });
+}
+Status DeviceCommunicator::forgetWindow(std::span<void *const> memory) {
+  return guarded([&] { return state->forgetWindow(memory); });
+}
+MemoryKind DeviceCommunicator::memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
+  return state->memoryFor(collective, buffers);
+}
 
 Status DeviceCommunicator::query() {
   return guarded([&] { return state->query(); });

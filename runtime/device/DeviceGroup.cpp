@@ -11,16 +11,15 @@ namespace {
 
 /// The next call of one communicator.
 struct Member {
-  const DeviceCall *call;
+  DeviceCall *call;
   DeviceState *state;
   PreparedCall prepared;
-  Status status;
 };
 
 /// The calls that may be prepared together: the first of each communicator. Takes them from `calls`.
-std::vector<const DeviceCall *> takeRound(std::vector<const DeviceCall *> &calls) {
-  std::vector<const DeviceCall *> round, later;
-  for (const DeviceCall *call : calls) {
+std::vector<DeviceCall *> takeRound(std::vector<DeviceCall *> &calls) {
+  std::vector<DeviceCall *> round, later;
+  for (DeviceCall *call : calls) {
     auto isOfSame = [&](const DeviceCall *other) { return other->communicator == call->communicator; };
     (std::ranges::any_of(round, isOfSame) ? later : round).push_back(call);
   }
@@ -35,7 +34,7 @@ void makeRoomForAll(std::vector<Member> &members) {
     if (member.prepared.fresh)
       waiting.push_back(&member);
   auto makeRoom = [](Member &member) {
-    member.status = guarded([&] { return member.state->makeRoom(member.prepared); });
+    member.call->status = guarded([&] { return member.state->makeRoom(member.prepared); });
   };
   std::vector<std::jthread> threads; // joined at the end, and where one cannot be made
   for (size_t index = 1; index < waiting.size(); ++index)
@@ -46,10 +45,10 @@ void makeRoomForAll(std::vector<Member> &members) {
 
 } // namespace
 
-Status DeviceCommunicator::runGroup(std::span<const DeviceCall> calls) {
+Status DeviceCommunicator::runGroup(std::span<DeviceCall> calls) {
   return guarded([&]() -> Status {
-    std::vector<const DeviceCall *> left;
-    for (const DeviceCall &call : calls) {
+    std::vector<DeviceCall *> left;
+    for (DeviceCall &call : calls) {
       if (!call.communicator || !call.plugin)
         return error(StatusCode::InvalidArgument, "a call of the group has no {}",
                      call.communicator ? "plugin" : "communicator");
@@ -61,20 +60,20 @@ Status DeviceCommunicator::runGroup(std::span<const DeviceCall> calls) {
     Status first;
     while (!left.empty()) {
       std::vector<Member> members;
-      for (const DeviceCall *call : takeRound(left)) {
-        Member &member = members.emplace_back(Member{call, call->communicator->state.get(), {}, {}});
+      for (DeviceCall *call : takeRound(left)) {
+        Member &member = members.emplace_back(Member{call, call->communicator->state.get(), {}});
         RankBuffers buffers = {call->arguments.input, call->arguments.output};
         Result<PreparedCall> prepared = member.state->prepare(call->plugin->state, call->arguments, {&buffers, 1});
-        member.status = prepared.status();
+        call->status = prepared.status();
         if (prepared.isOk())
           member.prepared = std::move(prepared).value();
       }
       makeRoomForAll(members);
       for (Member &member : members) {
-        if (member.status.isOk())
-          member.status = member.state->start(*member.prepared.plan, {&member.call->stream, 1});
+        if (member.call->status.isOk())
+          member.call->status = member.state->start(*member.prepared.plan, {&member.call->stream, 1});
         if (first.isOk())
-          first = member.status;
+          first = member.call->status;
       }
     }
     return first;

@@ -85,7 +85,7 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> own
     local.rank = ownRanks[index];
     local.device = number;
     local.position = static_cast<size_t>(ranksOnDevice[number]++);
-    local.launched = std::move(event).value();
+    local.launched = std::make_shared<const DeviceEvent>(std::move(event).value());
   }
   Result<DeviceMemory> flag = DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
   if (!flag.isOk())

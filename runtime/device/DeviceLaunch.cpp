@@ -4,6 +4,7 @@
 #include "Error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kolo::runtime {
 
@@ -78,7 +79,7 @@ Status DeviceState::orderAfterEarlier(std::span<LocalRank *const> group, StreamH
   for (const LocalRank *local : group)
     if (local->hasLaunched && local->stream != stream)
       if (Status status = device.status(
-              device.driver().waitForEvent(device.ordinal(), stream, local->launched.handle()), "ordering streams");
+              device.driver().waitForEvent(device.ordinal(), stream, local->launched->handle()), "ordering streams");
           !status.isOk())
         return status;
   return {};
@@ -86,7 +87,9 @@ Status DeviceState::orderAfterEarlier(std::span<LocalRank *const> group, StreamH
 
 Status DeviceState::noteLaunch(std::span<LocalRank *const> group, StreamHandle stream) {
   for (LocalRank *local : group) {
-    if (Status status = local->launched.record(stream); !status.isOk())
+    if (local->next)
+      local->launched = std::exchange(local->next, nullptr);
+    if (Status status = local->launched->record(stream); !status.isOk())
       return status;
     local->stream = stream;
     local->hasLaunched = true;

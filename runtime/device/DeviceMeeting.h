@@ -35,6 +35,7 @@ struct DeviceRecord {
   DeviceLocation memory;            // that peers map
   uint64_t sizeBytes = 0;           // of that memory, or of a window that goes
   uint64_t window = 0;              // number of the window that goes
+  bool isMapped = false;            // this rank has the addresses of that memory at all ranks
   std::bitset<mostShapes> captured; // shapes that graphs of this rank use
   // When joining.
   int32_t pid = 0, device = -1, lanes = 0, threads = 0, kind = 0;

@@ -29,12 +29,12 @@ bool isBlockOf(KoloExtent own, KoloExtent other) { return !isPerRank(own) && isP
 
 /// The memory by which a plugin selects a program: see DeviceCommunicator::run. A buffer that only the root has counts
 /// for nothing, because other ranks do not know where it is.
-MemoryKind DeviceState::memoryFor(const CallArguments &arguments) const {
-  if (!meeting || !arguments.collective)
+MemoryKind DeviceState::memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
+  if (!meeting)
     return MemoryKind::Windows;
-  CollectiveFacts facts = factsOf(*arguments.collective);
-  bool isOutside = (!isAtRoot(facts.input) && called.front().inputWindow == 0) ||
-                   (!isAtRoot(facts.output) && called.front().outputWindow == 0);
+  CollectiveFacts facts = factsOf(collective);
+  bool isOutside = (!isAtRoot(facts.input) && windowAt(buffers.front().input) == 0) ||
+                   (!isAtRoot(facts.output) && windowAt(buffers.front().output) == 0);
   return isOutside ? MemoryKind::Ordinary : MemoryKind::Windows;
 }
 
@@ -151,7 +151,12 @@ TableAddresses DeviceState::addressesOf(const DevicePlan &plan, const DevicePlan
 /// Makes the tables of pieces, or takes those of an earlier staged call, which differs in the user's buffers alone.
 Status DeviceState::writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces) {
   auto write = [&](size_t turn) {
-    return writeTable(plan, *pieces.shape, locals, devices, addressesOf(plan, pieces, turn));
+    std::shared_ptr<DeviceTable> spare;
+    if (!spareTables.empty()) {
+      spare = std::move(spareTables.back());
+      spareTables.pop_back();
+    }
+    return writeTable(plan, *pieces.shape, locals, devices, addressesOf(plan, pieces, turn), std::move(spare));
   };
   const CallKey &key = plan.calls.front().key;
   auto known = pieces.shape->staged.find({key.type, key.reduction});
@@ -160,7 +165,7 @@ Status DeviceState::writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces) {
     return {};
   }
   for (size_t turn = 0; turn < (plan.isStaged ? 2 : 1); ++turn) {
-    Result<std::shared_ptr<const DeviceTable>> table = write(turn);
+    Result<std::shared_ptr<DeviceTable>> table = write(turn);
     if (!table.isOk())
       return table.status();
     pieces.tables[turn] = std::move(table).value();

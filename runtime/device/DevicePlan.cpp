@@ -68,18 +68,21 @@ struct TableWriter {
 
 } // namespace
 
-Result<std::shared_ptr<const DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
-                                                      std::span<const LocalRank> locals,
-                                                      std::span<const std::shared_ptr<OpenDevice>> devices,
-                                                      const TableAddresses &addresses) {
-  auto tables = std::make_shared<DeviceTable>();
+Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
+                                                std::span<const LocalRank> locals,
+                                                std::span<const std::shared_ptr<OpenDevice>> devices,
+                                                const TableAddresses &addresses, std::shared_ptr<DeviceTable> spare) {
+  auto tables = spare ? std::move(spare) : std::make_shared<DeviceTable>();
   for (size_t device = 0; device < devices.size(); ++device) {
     auto isHere = [&](const LocalRank &local) { return local.device == device; };
     TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), addresses.semaphores.size()};
-    Result<DeviceMemory> table = DeviceMemory::allocate(devices[device], KOLO_MEMORY_PRIVATE, layout.sizeBytes());
-    if (!table.isOk())
-      return table.status();
-    TableWriter writer = {plan, shape, addresses, layout, static_cast<std::byte *>(table->data())};
+    if (tables->size() == device) {
+      Result<DeviceMemory> made = DeviceMemory::allocate(devices[device], KOLO_MEMORY_PRIVATE, layout.sizeBytes());
+      if (!made.isOk())
+        return made.status();
+      tables->push_back(std::move(made).value());
+    }
+    TableWriter writer = {plan, shape, addresses, layout, static_cast<std::byte *>((*tables)[device].data())};
     for (size_t index = 0; index < locals.size(); ++index)
       if (isHere(locals[index]))
         writer.writeInvocation(index, locals[index]);
@@ -89,9 +92,8 @@ Result<std::shared_ptr<const DeviceTable>> writeTable(const DevicePlan &plan, co
     if (Status status = devices[device]->copy(writer.base, writer.content.data(), writer.content.size());
         !status.isOk())
       return status;
-    tables->push_back(std::move(table).value());
   }
-  return std::shared_ptr<const DeviceTable>(std::move(tables));
+  return tables;
 }
 
 } // namespace kolo::runtime

@@ -20,10 +20,11 @@ namespace kolo::runtime {
 /// One of the ranks of this object's process.
 struct LocalRank {
   int rank = 0;
-  size_t device = 0;      // index among the devices of this communicator
-  size_t position = 0;    // among the ranks that are on this device
-  DeviceEvent launched;   // recorded after its last launch outside of graphs
-  void *stream = nullptr; // of that launch
+  size_t device = 0;                           // index among the devices of this communicator
+  size_t position = 0;                         // among the ranks that are on this device
+  std::shared_ptr<const DeviceEvent> launched; // recorded after its last launch outside of graphs
+  std::shared_ptr<const DeviceEvent> next;     // if not null, the next launch records this one
+  void *stream = nullptr;                      // of that launch
   bool hasLaunched = false;
 };
 
@@ -59,7 +60,7 @@ struct DeviceShape {
   std::vector<DeviceMemory> packetCalls; // by local rank; see KoloDeviceInvocation
   bool isCaptured = false;               // a graph of this rank may use it at any time
   // Of staged calls, by type and reduction: a table for each turn of the staging memory.
-  std::map<std::pair<int32_t, int32_t>, std::array<std::shared_ptr<const DeviceTable>, 2>> staged;
+  std::map<std::pair<int32_t, int32_t>, std::array<std::shared_ptr<DeviceTable>, 2>> staged;
 };
 
 /// One rank's buffers. A window has another number after it was registered again.
@@ -78,7 +79,7 @@ struct DevicePlan {
   struct Pieces {
     int64_t count = 0; // of each
     std::shared_ptr<DeviceShape> shape;
-    std::array<std::shared_ptr<const DeviceTable>, 2> tables; // by turn; both are the same if the call is not staged
+    std::array<std::shared_ptr<DeviceTable>, 2> tables; // by turn; both are the same if the call is not staged
   };
 
   std::shared_ptr<const PluginState> plugin;
@@ -117,10 +118,11 @@ struct TableAddresses {
   int64_t count = 0;
 };
 
-/// Writes a table to the devices. Blocking, but waits for no launch. OutOfMemory, DeviceError.
-Result<std::shared_ptr<const DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
-                                                      std::span<const LocalRank> locals,
-                                                      std::span<const std::shared_ptr<OpenDevice>> devices,
-                                                      const TableAddresses &addresses);
+/// Writes a table to the devices, over `spare` where that is not null. Blocking, but waits for no launch. OutOfMemory,
+/// DeviceError.
+Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
+                                                std::span<const LocalRank> locals,
+                                                std::span<const std::shared_ptr<OpenDevice>> devices,
+                                                const TableAddresses &addresses, std::shared_ptr<DeviceTable> spare);
 
 } // namespace kolo::runtime

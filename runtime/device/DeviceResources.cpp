@@ -202,16 +202,52 @@ Status DeviceState::drain() {
   return exchange(record, own);
 }
 
+/// Puts all plans aside, and frees those put aside earlier whose launches are done: their tables serve new plans. Waits
+/// for nothing.
+Status DeviceState::retirePlans() {
+  std::erase_if(retired, [&](RetiredPlans &each) {
+    bool areDone = std::ranges::all_of(each.launched, [](const auto &event) {
+      Result<bool> isDone = event->isDone();
+      return isDone.isOk() && *isDone;
+    });
+    for (const std::unique_ptr<DevicePlan> &plan : each.plans)
+      if (areDone)
+        keepTables(*plan);
+    return areDone;
+  });
+  RetiredPlans &now = retired.emplace_back();
+  for (std::unique_ptr<DevicePlan> &plan : plans)
+    (plan->isCaptured ? captured : now.plans).push_back(std::move(plan));
+  plans.clear();
+  lastPlan = 0;
+  for (LocalRank &local : locals) {
+    now.launched.push_back(local.launched);
+    Result<DeviceEvent> next = DeviceEvent::create(devices[local.device]);
+    if (!next.isOk())
+      return next.status();
+    local.next = std::make_shared<const DeviceEvent>(std::move(next).value());
+  }
+  return {};
+}
+
+/// Of a plan that ends. To free memory of a device, the driver may wait for the whole device. All tables of one device
+/// have one size.
+void DeviceState::keepTables(DevicePlan &plan) {
+  if (plan.isStaged)
+    return; // its shape has them
+  for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest})
+    for (std::shared_ptr<DeviceTable> &table : pieces->tables)
+      if (std::shared_ptr<DeviceTable> last = std::move(table); last && last.use_count() == 1)
+        spareTables.push_back(std::move(last));
+}
+
 /// Frees the plans that no graph uses. Waits for all launches outside of graphs.
 Status DeviceState::freePlans() {
   if (Status status = waitForLaunches(); !status.isOk())
     return status;
-  for (std::unique_ptr<DevicePlan> &plan : plans)
-    if (plan->isCaptured)
-      retired.push_back(std::move(plan));
-  plans.clear();
-  lastPlan = 0;
-  return {};
+  Status status = retirePlans();
+  retired.clear();
+  return status;
 }
 
 /// Clears the memory that it frees, because packet buffers start zeroed.

@@ -86,7 +86,7 @@ Result<PreparedCall> DeviceState::prepareNew(std::shared_ptr<const PluginState> 
   if (!refusal.isOk())
     return refusal;
   if (plans.size() >= mostPlans)
-    if (Status status = freePlans(); !status.isOk())
+    if (Status status = retirePlans(); !status.isOk())
       return status;
   Result<bool> isReserved = guarded([&] { return reserve(*call.fresh); });
   if (!isReserved.isOk())

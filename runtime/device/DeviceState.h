@@ -8,6 +8,7 @@
 #include "kolo/runtime/Device.h"
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,8 +42,11 @@ public:
   /// Null when the rank is not one of ranks().
   std::shared_ptr<OpenDevice> deviceOf(int rank) const;
 
-  Status registerWindow(std::span<void *const> memory, size_t sizeBytes);
+  /// `addresses`: of all ranks' memory, by rank, as mapped by the caller; empty: this maps it.
+  Status registerWindow(std::span<void *const> memory, size_t sizeBytes, std::span<void *const> addresses = {});
   Status deregisterWindow(std::span<void *const> memory);
+  Status forgetWindow(std::span<void *const> memory);
+  MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const;
   Status run(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments,
              std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams);
   Status query();
@@ -71,6 +75,12 @@ private:
     size_t sizeBytes() const { return mapped.sizeBytes; }
   };
 
+  /// Plans whose launches are done when these events, one of each local rank, are.
+  struct RetiredPlans {
+    std::vector<std::unique_ptr<DevicePlan>> plans;
+    std::vector<std::shared_ptr<const DeviceEvent>> launched;
+  };
+
   DeviceState(const DeviceOptions &chosen, int size) : options(chosen), numRanks(size) {}
   Status open(std::span<const int> ordinals, std::span<const int> ownRanks);
   Status agreeOnOptions();
@@ -78,7 +88,9 @@ private:
 
   // DeviceWindows.cpp: memory that all ranks map.
   Status exchange(DeviceRecord &record, const Status &own);
-  Result<MappedWindow> mapAll(DeviceRecord &record, std::span<void *const> memory, Status own);
+  Result<MappedWindow> mapAll(DeviceRecord &record, std::span<void *const> memory, Status own,
+                              std::span<void *const> addresses = {});
+  Result<std::map<uintptr_t, Window>::iterator> findWindowAt(std::span<void *const> memory);
   Result<MappedWindow> resolveAll(size_t sizeBytes);
   Status growHeap(size_t sizeBytes);
   Status checkWindow(std::span<void *const> memory, size_t sizeBytes) const;
@@ -104,7 +116,6 @@ private:
   Status checkResidency(const DevicePlan &plan, size_t device) const;
 
   // DevicePlaces.cpp: where the buffers of a call are, for all ranks, and how it is cut into pieces.
-  MemoryKind memoryFor(const CallArguments &arguments) const;
   Status placeBuffers(DevicePlan &plan) const;
   Status placeInWindows(DevicePlan &plan) const;
   void cutIntoPieces(DevicePlan &plan) const;
@@ -122,6 +133,8 @@ private:
   ShapeKey shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const;
   bool isFull(size_t sizeBytes, size_t numShapes) const;
   Status drain();
+  Status retirePlans();
+  void keepTables(DevicePlan &plan);
   Status freePlans();
   Status freeShapes(const std::bitset<mostShapes> &kept);
 
@@ -142,6 +155,7 @@ private:
   // DeviceWatch.cpp.
   Status checkUsable();
   bool isAborted() const;
+  Status abortedHere() const;
   void abortLaunches();
   Result<bool> areLaunchesDone() const;
   Status waitForLaunches();
@@ -175,10 +189,13 @@ private:
   std::map<ProgramKey, std::shared_ptr<DeviceProgram>> programs;
   std::map<ShapeKey, std::shared_ptr<DeviceShape>> shapes;
   std::vector<std::unique_ptr<DevicePlan>> plans;
-  std::vector<std::unique_ptr<DevicePlan>> retired; // no call finds them, but graphs launch them
+  std::vector<std::unique_ptr<DevicePlan>> captured;     // no call finds them, but graphs launch them
+  std::vector<RetiredPlans> retired;                     // no call finds them, but they may still run
+  std::vector<std::shared_ptr<DeviceTable>> spareTables; // that no launch reads
   size_t lastPlan = 0;
   std::vector<LocatedBuffers> called;           // by local rank: of the call in progress. A member, to allocate it once
   std::optional<Status> failure;                // why the communicator was aborted
+  std::atomic<bool> wasAborted = false;         // by `abort`; then `failure` may not be set yet
   std::optional<Clock::time_point> noticedLoss; // by query: of a peer that a launch may wait for
 };
 

@@ -49,12 +49,14 @@ Status DeviceState::fail(Status cause) {
 
 /// Reports what is known already. Makes no system call.
 Status DeviceState::checkUsable() {
+  if (!failure && wasAborted.load(std::memory_order_acquire))
+    failure = meeting ? meeting->peers().abortCause() : abortedHere();
   if (failure)
     return rankError(StatusCode::Aborted, failure->rank(), "this communicator was aborted: {}", failure->message());
-  if (isAborted())
-    return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));
   if (meeting && meeting->peers().isAborted())
     return fail(meeting->peers().abortCause());
+  if (isAborted())
+    return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));
   return {};
 }
 
@@ -74,10 +76,16 @@ Status DeviceState::query() {
   return fail(rankError(StatusCode::PeerLost, *lost, "rank {} has ended or left", *lost));
 }
 
+Status DeviceState::abortedHere() const {
+  return rankError(StatusCode::PeerLost, rankNumbers.front(), "rank {} aborted this communicator", rankNumbers.front());
+}
+
+/// Another thread may be in a call, so this writes only what both may access.
 void DeviceState::abort() {
-  if (!failure)
-    (void)fail(
-        rankError(StatusCode::PeerLost, rankNumbers.front(), "rank {} aborted this communicator", rankNumbers.front()));
+  if (meeting)
+    (void)meeting->peers().abort(abortedHere());
+  wasAborted.store(true, std::memory_order_release);
+  abortLaunches();
 }
 
 /// The first timeout that a lane has noted, or else another failure of a lane, with the code of `otherwise`. Without
@@ -114,7 +122,7 @@ Result<bool> DeviceState::areLaunchesDone() const {
   for (const LocalRank &local : locals) {
     if (!local.hasLaunched)
       continue;
-    Result<bool> isDone = local.launched.isDone();
+    Result<bool> isDone = local.launched->isDone();
     if (!isDone.isOk() || !*isDone)
       return isDone;
   }
@@ -154,6 +162,8 @@ Status DeviceState::waitForLaunches() {
     return {};
   if (meeting && meeting->peers().isAborted())
     return fail(meeting->peers().abortCause());
+  if (wasAborted.load(std::memory_order_acquire))
+    return fail(abortedHere());
   if (lost)
     return fail(failureOnDevice(rankError(StatusCode::PeerLost, *lost, "rank {} has ended or left", *lost)));
   return fail(failureOnDevice(error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what")));

@@ -18,13 +18,15 @@ Status DeviceState::exchange(DeviceRecord &record, const Status &own) {
 }
 
 /// Every rank offers memory of record.sizeBytes bytes, or says by `own` why it cannot. On an error no rank has it.
-Result<MappedWindow> DeviceState::mapAll(DeviceRecord &record, std::span<void *const> memory, Status own) {
+Result<MappedWindow> DeviceState::mapAll(DeviceRecord &record, std::span<void *const> memory, Status own,
+                                         std::span<void *const> addresses) {
   const size_t sizeBytes = record.sizeBytes;
   if (!meeting)
     return own.isOk() ? Result<MappedWindow>(MappedWindow{{memory.begin(), memory.end()}, {}, sizeBytes})
                       : Result<MappedWindow>(own);
   const DevicePurpose purpose = record.purpose;
-  if (own.isOk()) {
+  record.isMapped = !addresses.empty();
+  if (own.isOk() && !record.isMapped) {
     Result<DeviceLocation> location = peers->describe(memory.front());
     own = location.status();
     if (location.isOk())
@@ -37,7 +39,13 @@ Result<MappedWindow> DeviceState::mapAll(DeviceRecord &record, std::span<void *c
       return rankError(StatusCode::Mismatch, peer,
                        "ranks disagree on the size of a window: rank 0 registers {} bytes, rank {} registers {}",
                        meeting->heard(0).sizeBytes, peer, meeting->heard(peer).sizeBytes);
-  Result<MappedWindow> mapped = guarded([&] { return resolveAll(sizeBytes); });
+  for (int peer = 1; peer < numRanks; ++peer)
+    if (meeting->heard(peer).isMapped != meeting->heard(0).isMapped)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on who maps a window: rank 0 or rank {}", peer);
+  Result<MappedWindow> mapped = guarded([&]() -> Result<MappedWindow> {
+    return addresses.empty() ? resolveAll(sizeBytes)
+                             : MappedWindow{{addresses.begin(), addresses.end()}, {}, sizeBytes};
+  });
   if (mapped.isOk())
     mapped->bases[static_cast<size_t>(meeting->rank())] = memory.front();
   DeviceRecord &confirmation = meeting->next();
@@ -109,7 +117,7 @@ Status DeviceState::checkWindow(std::span<void *const> memory, size_t sizeBytes)
                  : Status();
 }
 
-Status DeviceState::registerWindow(std::span<void *const> memory, size_t sizeBytes) {
+Status DeviceState::registerWindow(std::span<void *const> memory, size_t sizeBytes, std::span<void *const> addresses) {
   if (Status status = query(); !status.isOk())
     return status;
   DeviceRecord ownRecord;
@@ -117,24 +125,37 @@ Status DeviceState::registerWindow(std::span<void *const> memory, size_t sizeByt
   record.purpose = DevicePurpose::Register;
   record.sizeBytes = sizeBytes;
   Status own = guarded([&] { return checkWindow(memory, sizeBytes); });
-  Result<MappedWindow> mapped = mapAll(record, memory, own);
+  Result<MappedWindow> mapped = mapAll(record, memory, own, addresses);
   if (!mapped.isOk())
     return mapped.status();
   windows.emplace(reinterpret_cast<uintptr_t>(memory.front()), Window{++numWindows, std::move(mapped).value()});
   return {};
 }
 
+Result<std::map<uintptr_t, DeviceState::Window>::iterator> DeviceState::findWindowAt(std::span<void *const> memory) {
+  auto found =
+      memory.size() == locals.size() ? windows.find(reinterpret_cast<uintptr_t>(memory.front())) : windows.end();
+  if (found == windows.end())
+    return error(StatusCode::InvalidArgument, "no window begins at {}", memory.empty() ? nullptr : memory.front());
+  return found;
+}
+
+Status DeviceState::forgetWindow(std::span<void *const> memory) {
+  auto found = findWindowAt(memory);
+  Status status = found.isOk() ? waitForLaunches() : found.status();
+  if (status.isOk())
+    windows.erase(*found);
+  return status;
+}
+
 Status DeviceState::deregisterWindow(std::span<void *const> memory) {
   if (Status status = query(); !status.isOk())
     return status;
-  auto found =
-      memory.size() == locals.size() ? windows.find(reinterpret_cast<uintptr_t>(memory.front())) : windows.end();
-  Status own;
-  if (found == windows.end())
-    own = error(StatusCode::InvalidArgument, "no window begins at {}", memory.empty() ? nullptr : memory.front());
+  auto found = findWindowAt(memory);
+  const Status own = found.status();
   if (Status status = own.isOk() ? waitForLaunches() : own; !status.isOk() && (!meeting || failure))
     return status;
-  const uint64_t number = own.isOk() ? found->second.number : 0;
+  const uint64_t number = own.isOk() ? (*found)->second.number : 0;
   if (meeting) {
     DeviceRecord &record = meeting->next();
     record.purpose = DevicePurpose::Deregister;
@@ -147,7 +168,7 @@ Status DeviceState::deregisterWindow(std::span<void *const> memory) {
                          "ranks disagree on the window to deregister: rank 0 names window {}, rank {} window {}",
                          meeting->heard(0).window, peer, meeting->heard(peer).window);
   }
-  windows.erase(found);
+  windows.erase(*found);
   if (!meeting)
     return {};
   DeviceRecord &confirmation = meeting->next(); // that this rank has unmapped

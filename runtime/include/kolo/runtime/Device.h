@@ -110,6 +110,7 @@ struct DeviceCall {
   const Plugin *plugin = nullptr;
   CallArguments arguments;
   StreamHandle stream = nullptr;
+  Status status = {}; // what became of it: set by runGroup
 };
 
 /// Runs collectives on devices. Its ranks are either all ranks, in this process and called together, or one rank of a
@@ -155,6 +156,15 @@ public:
   /// Ends a window that begins at these addresses. Waits for all launches. Collective, blocking. InvalidArgument: no
   /// window begins there. Mismatch: ranks name different windows. Further errors as for registerWindow.
   Status deregisterWindow(std::span<void *const> memory);
+  /// The same for a window whose memory the caller has mapped already, as NCCL does: `addresses` are those of all
+  /// ranks, by rank, as this rank's device finds them. For a communicator that runs one rank. Mismatch, too: another
+  /// rank registers a window without addresses.
+  Status registerMappedWindow(std::span<void *const> addresses, size_t sizeBytes);
+  /// Ends a window for this rank alone, without meeting peers. Waits for this rank's launches. No later call of any
+  /// rank may use the window. Otherwise as deregisterWindow.
+  Status forgetWindow(std::span<void *const> memory);
+  /// By which memory a plugin selects a program for this call: Windows where peers access the buffers directly.
+  MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const;
 
   /// Starts one collective. `buffers` and `streams` have one entry for each of ranks(), in that order; the buffers in
   /// `arguments` are ignored. Ranks that share a device and a stream run in one launch. The device must hold all blocks
@@ -187,9 +197,10 @@ public:
 
   /// Starts calls of several communicators of this process, as NCCL does between ncclGroupStart and ncclGroupEnd. Calls
   /// of one communicator keep their order. Whatever needs peers happens for all communicators at once, so one thread
-  /// may run several ranks. Returns the first error; the other communicators' calls are started nevertheless.
-  /// InvalidArgument: a communicator is null or runs several ranks. Further errors as for `run`.
-  static Status runGroup(std::span<const DeviceCall> calls);
+  /// may run several ranks. Every call has its own outcome in `status`, with the errors of `run`; after an error, the
+  /// other communicators' calls are started nevertheless. Returns the first error. InvalidArgument, with nothing
+  /// started: a communicator is null or runs several ranks, or a plugin is null.
+  static Status runGroup(std::span<DeviceCall> calls);
 
   /// Reports whether a wait on a device has failed so far. Never blocks. If a rank has died, the runtime ends the calls
   /// that wait for it. Timeout, PeerLost, Mismatch, Aborted.
@@ -197,7 +208,8 @@ public:
   /// Blocks until all calls outside of graphs are done. If a rank dies meanwhile, the runtime ends these calls. Errors
   /// as for query, and DeviceError.
   Status synchronize();
-  /// Aborts the communicator on all ranks, with PeerLost. Calls that wait on a device end soon. Never blocks.
+  /// Aborts the communicator on all ranks, with PeerLost. Calls that wait end soon, on a device or on the host. Never
+  /// blocks. Any thread may call it, also while another one is in a call.
   void abort();
 
 private:
