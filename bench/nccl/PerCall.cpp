@@ -1,5 +1,5 @@
 // What the door for NCCL costs on the host, per call, over stand-ins for NCCL and for CUDA's driver: the same functions
-// of the door and of the library behind it, in turns. One rank pair in this process.
+// of the door and of the library behind it, in turns. Two ranks in this process: made by one thread, or by two.
 //   usage: kolo-bench-nccl DOOR NCCL PLUGIN, with KOLO_CUDA_DRIVER and KOLO_NCCL_LIB=NCCL
 #include "kolo/runtime/Device.h"
 
@@ -11,8 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace kolo::runtime;
@@ -163,6 +165,70 @@ void measureCarried(void *door, const std::array<Comm, 2> &comms, const Plugin &
   compare("a group of `ncclAllReduce` for two ranks, carried", 500, throughDoor, plain);
 }
 
+/// A communicator for each of two ranks, made by a thread each.
+template <class Made> std::array<Made, 2> makeInThreads(const std::function<Made(int)> &make) {
+  std::array<std::optional<Made>, 2> made;
+  std::thread first([&] { made[0].emplace(make(0)); }), second([&] { made[1].emplace(make(1)); });
+  first.join();
+  second.join();
+  return {std::move(*made[0]), std::move(*made[1])};
+}
+
+/// Each rank for itself, as in threads or processes of their own, and the same calls without the door.
+void measureEachRank(void *door, void *nccl, const Plugin &plugin) {
+  struct UniqueId {
+    char bytes[128];
+  } id;
+  expect(find<int(UniqueId *)>(door, "ncclGetUniqueId")(&id) == 0, "there is no identifier");
+  auto comms = makeInThreads<Comm>([&](int rank) {
+    find<void(int)>(nccl, "standInSetDevice")(rank);
+    Comm comm = nullptr;
+    expect(find<int(Comm *, int, UniqueId, int)>(door, "ncclCommInitRank")(&comm, 2, id, rank) == 0, "no communicator");
+    return comm;
+  });
+  auto hosts = valueOf(Communicator::createThreads(2));
+  auto beside = makeInThreads<DeviceCommunicator>(
+      [&](int rank) { return valueOf(DeviceCommunicator::create(std::move(hosts[static_cast<size_t>(rank)]), rank)); });
+  std::vector<DeviceBuffer> memory;
+  std::vector<DeviceStream> streams;
+  std::vector<StreamHandle> handles;
+  CallArguments arguments{plugin.programs().front().name, valueOf(Mesh::parse("rank=2")), 16, DataType::I32};
+  arguments.collective = CollectiveKind::AllReduce;
+  for (int rank : {0, 1}) {
+    memory.push_back(valueOf(beside[static_cast<size_t>(rank)].allocate(rank, 8192)));
+    streams.push_back(valueOf(beside[static_cast<size_t>(rank)].createStream(rank)));
+    handles.push_back(streams.back().handle());
+  }
+  auto outputOf = [&](size_t rank) { return static_cast<char *>(memory[rank].data()) + 4096; };
+  auto *reduce = find<AllReduce>(door, "ncclAllReduce");
+  auto throughDoor = [&] {
+    for (size_t rank : {0, 1})
+      expect(reduce(memory[rank].data(), outputOf(rank), 16, ncclInt, ncclSum, comms[rank], handles[rank]) == 0,
+             "a carried call fails");
+  };
+  auto plain = [&] {
+    for (size_t rank : {0, 1}) {
+      arguments.input = memory[rank].data();
+      arguments.output = outputOf(rank);
+      expect(beside[rank].run(plugin, arguments, handles[rank]).isOk(), "a call fails");
+    }
+  };
+  throughDoor();
+  plain();
+  for (DeviceStream &stream : streams)
+    if (!stream.mark(0).isOk() || !stream.mark(1).isOk() || !stream.elapsedMicroseconds().isOk())
+      expect(false, "a stream does not end");
+  {
+    Capture capture(handles);
+    compare("`ncclAllReduce` by each of two ranks, carried", 500, throughDoor, plain);
+  }
+  std::thread other([last = std::move(beside[0])]() mutable { DeviceCommunicator ended = std::move(last); });
+  {
+    DeviceCommunicator ended = std::move(beside[1]);
+  }
+  other.join();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -178,5 +244,6 @@ int main(int argc, char **argv) {
   std::printf("| call | through the door | without it | added |\n|---|---|---|---|\n");
   measureForwarded(door, nccl, comms[0]);
   measureCarried(door, comms, valueOf(Plugin::load(argv[3])));
+  measureEachRank(door, nccl, valueOf(Plugin::load(argv[3])));
   return 0;
 }

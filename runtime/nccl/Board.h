@@ -28,7 +28,7 @@ Key freshKey();
 
 /// What a rank says of itself.
 struct Note {
-  int32_t pid = 0;
+  int32_t pid = 0, thread = 0;
   int32_t refuses = 0;  // this rank will not be carried: its communicator is non-blocking
   uint64_t plugins = 0; // Door::identity
 };

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Shape {
   runtime::Reduction reduction = runtime::Reduction::Sum;
   int64_t count = 0;
   int root = 0;
-  std::string program; // empty: Kolo chooses
+  std::string program;                                       // empty: Kolo chooses
+  runtime::MemoryKind memory = runtime::MemoryKind::Windows; // Windows: peers access the buffers directly
   auto operator<=>(const Shape &) const = default;
 };
 std::string describe(const Shape &shape);
@@ -52,9 +54,10 @@ struct Decision {
   int64_t sizeBytes = 0; // of the larger buffer of any rank
 };
 
-/// The program for calls of this shape, by the plugins' selections for this memory.
-Decision decide(const Shape &shape, int numRanks, runtime::MemoryKind memory);
+/// The program for calls of this shape, by the plugins' selections.
+Decision decide(const Shape &shape, int numRanks);
 
+class HostClique;
 enum class Leave : uint8_t { Destroyed, Aborted };
 
 /// For any thread. A rank's calls are carried in the order in which it submits them.
@@ -67,19 +70,20 @@ public:
   /// The devices of a rank are known: called once for each rank of this process, before its first call.
   virtual void attach(int rank, int device) = 0;
   /// Hands over a call. LocalClique does not block. HostClique blocks until all ranks have called if the call needs
-  /// more internal memory, as DeviceCommunicator::run does.
+  /// more internal memory, as DeviceCommunicator::run does; so a thread with several ranks uses submitAll.
   virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
   virtual void await(int rank, const Ticket &ticket) = 0;
-  /// A failure that a device has noted since; "" if there is none. Never blocks.
-  virtual std::string failure() = 0;
+  /// A failure that a device has noted since, or a peer. Never blocks.
+  virtual runtime::Status failure() = 0;
   /// The rank leaves: later calls fail, and so do calls of peers that wait for it. Destroyed: blocks until its memory
   /// may be freed, as NCCL does. Aborted: never blocks.
   virtual void leave(int rank, Leave how) = 0;
+  /// The clique as one that knows one rank only; null: it is none.
+  virtual HostClique *ofOneRank() { return nullptr; }
 
 protected:
-  /// Windows: peers access buffers directly. Ordinary: they are copied through internal memory.
-  Clique(int size, runtime::MemoryKind ofBuffers) : numRanks(size), memory(ofBuffers) {}
+  explicit Clique(int size) : numRanks(size) {}
   /// The decision about calls of this shape, kept. A new one is logged if `isSaid`.
   Decision &decisionOn(const Shape &shape, bool isSaid);
   /// Enters the outcome of a run. A refusal that aborted the communicator is not that of all ranks, so its call is
@@ -88,8 +92,10 @@ protected:
   /// Ends a communicator of devices. Aborted: in a thread of its own, since peers may still use its memory.
   static void end(std::optional<runtime::DeviceCommunicator> communicator, Leave how);
 
+  /// Fails, with what is wrong with a call for which no plugin has the program that it names.
+  void failUnknown(Deposit &deposit) const;
+
   const int numRanks;
-  const runtime::MemoryKind memory;
 
 private:
   std::map<Shape, Decision> decisions;
@@ -97,14 +103,14 @@ private:
   Decision *lastDecision = nullptr;
 };
 
-/// All ranks are in this process, and called by any of its threads. The rank that calls last starts the call for all.
+/// One thread has made all ranks. The rank that is called last starts the call for all, whichever thread calls.
 class LocalClique : public Clique {
 public:
   explicit LocalClique(int size);
   void attach(int rank, int device) override;
   Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const Ticket &ticket) override;
-  std::string failure() override;
+  runtime::Status failure() override;
   void leave(int rank, Leave how) override;
 
 private:
@@ -123,23 +129,54 @@ private:
   std::string ended; // why no call is carried any more
 };
 
-/// One rank in each of several processes of this host.
+/// A call of a group.
+struct Submission {
+  Clique *clique;
+  int rank;
+  const Shape *shape;
+  runtime::RankBuffers buffers;
+  Stream stream;
+};
+/// Hands over the calls of a group, in this order for each clique. Blocks as `submit`, for all cliques at once.
+std::vector<Ticket> submitAll(std::span<const Submission> group);
+
+/// One rank of several on this host, which is called for itself: ranks in other threads or processes need not call yet.
 class HostClique : public Clique, public std::enable_shared_from_this<HostClique> {
 public:
-  /// Blocks until all ranks have come. All of them get the same answer.
-  static runtime::Result<std::shared_ptr<HostClique>> connect(Board &board, int rank, int size, int device);
+  /// Blocks until all ranks have come. All of them get the same answer. `hasPeersHere`: other ranks are in this
+  /// process.
+  static runtime::Result<std::shared_ptr<HostClique>> connect(Board &board, int rank, int size, int device,
+                                                              bool hasPeersHere);
   void attach(int rank, int device) override {}
   Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const Ticket &ticket) override {}
-  std::string failure() override;
+  runtime::Status failure() override;
   void leave(int rank, Leave how) override;
+  HostClique *ofOneRank() override { return this; }
+  /// As submitAll, where all cliques are of one rank.
+  static std::vector<Ticket> submitTogether(std::span<const Submission> group);
+
+  /// Makes this rank's memory and that of its peers a window, which they access directly. Collective, blocking.
+  /// `addresses`: of all ranks, by rank, as NCCL has mapped them; empty: Kolo maps them.
+  runtime::Status addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses);
+  /// Forgets it for this rank. Waits for this rank's calls.
+  void removeWindow(void *memory);
 
 private:
-  HostClique(int size, runtime::DeviceCommunicator made)
-      : Clique(size, runtime::MemoryKind::Ordinary), communicator(std::move(made)) {}
-  std::mutex mutex; // held in a call, which may block until all ranks have called
+  HostClique(int size, bool havePeersHere, runtime::DeviceCommunicator made)
+      : Clique(size), hasPeersHere(havePeersHere), communicator(std::move(made)) {}
+  Decision *decideOn(int rank, const runtime::RankBuffers &buffers, Deposit &deposit);
+  void conclude(int rank, Decision &decision, Deposit &deposit, const runtime::Status &status);
+
+  const bool hasPeersHere;
+  std::atomic<bool> hasLeft = false;
+  std::mutex mutex; // of this rank alone; held in a call, which may block until all ranks have called
   std::optional<runtime::DeviceCommunicator> communicator; // none: this rank has left
+  int numWindows = 0;
 };
+
+/// What NCCL calls such a failure. `isNamed`: the call named its program.
+Code codeOf(const runtime::Status &status, bool isNamed = false);
 
 /// How long a rank waits for another: KOLO_TIMEOUT_MS, else ten minutes, which is what PyTorch waits for NCCL.
 int timeoutMs();

@@ -55,7 +55,7 @@ Code CommInitAll(Comm *made, int numDevices, const int *devices) {
   std::vector<Creation> creations;
   Key key = freshKey();
   for (int rank = 0; made && rank < numDevices; ++rank)
-    creations.push_back({made + rank, key, nullptr, isNonBlocking(nullptr, false), true});
+    creations.push_back({made + rank, key, nullptr, isNonBlocking(nullptr, false)});
   return create(std::move(creations),
                 [&] { return forward(real().functions.CommInitAll, "ncclCommInitAll", made, numDevices, devices); });
 }
@@ -109,13 +109,40 @@ Code CommGetAsyncError(Comm comm, Code *code) {
   std::shared_ptr<Member> member = findMember(comm);
   if (answer != Code::Success || !code || *code != Code::Success || !member || !member->clique)
     return answer;
-  std::string failure = member->clique->failure();
-  if (failure.empty())
-    return answer;
-  *code = Code::RemoteError;
-  if (!member->hasFailed.exchange(true))
-    fail(Code::RemoteError, "rank " + std::to_string(member->rank) + ": " + failure);
+  Code earlier = member->failure;
+  if (earlier == Code::Success)
+    if (runtime::Status failure = member->clique->failure(); !failure.isOk()) {
+      Code first = Code::Success;
+      if (member->failure.compare_exchange_strong(first, codeOf(failure)))
+        fail(codeOf(failure), "rank " + std::to_string(member->rank) + ": " + failure.message());
+      earlier = member->failure;
+    }
+  *code = earlier;
   return answer;
+}
+
+Code CommWindowRegister(Comm comm, void *memory, size_t sizeBytes, Window *window, int flags) {
+  constexpr int isSymmetric = 1; // buffers of a call are at one offset on all ranks
+  Code code =
+      forward(real().functions.CommWindowRegister, "ncclCommWindowRegister", comm, memory, sizeBytes, window, flags);
+  std::shared_ptr<Member> member = findMember(comm);
+  if (!member || !member->clique || !member->clique->ofOneRank() || (flags & isSymmetric) == 0)
+    return code;
+  Registration registration{std::move(member), memory, sizeBytes, window};
+  if (isInGroup())
+    queue(std::move(registration));
+  else
+    finish(std::vector<Registration>{std::move(registration)}, code);
+  return code;
+}
+
+Code CommWindowDeregister(Comm comm, Window window) {
+  if (std::shared_ptr<Member> member = findMember(comm))
+    if (auto known = member->windows.find(window); known != member->windows.end()) {
+      member->clique->ofOneRank()->removeWindow(known->second);
+      member->windows.erase(known);
+    }
+  return forward(real().functions.CommWindowDeregister, "ncclCommWindowDeregister", comm, window);
 }
 
 const char *GetLastError(Comm comm) {

@@ -10,7 +10,6 @@
 namespace kolo::nccl {
 
 using runtime::LogLevel;
-using runtime::MemoryKind;
 using runtime::Mesh;
 using runtime::Plugin;
 using runtime::ProgramInfo;
@@ -43,7 +42,7 @@ std::optional<SelectedProgram> fit(const ProgramInfo &info, const Shape &shape, 
   return std::nullopt;
 }
 
-std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, int numRanks, MemoryKind memory) {
+std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, int numRanks) {
   if (!shape.program.empty()) {
     const ProgramInfo *named = plugin.findProgram(shape.program);
     return named ? fit(*named, shape, numRanks) : std::nullopt;
@@ -53,9 +52,9 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, in
     return isAlone ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
   }
   runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
-  return mesh.isOk()
-             ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), memory, shape.type, shape.reduction})
-             : std::nullopt;
+  return mesh.isOk() ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), shape.memory, shape.type,
+                                      shape.reduction})
+                     : std::nullopt;
 }
 
 } // namespace
@@ -70,11 +69,11 @@ std::string describe(const Shape &shape) {
   return shape.program.empty() ? text : text + ", program '" + shape.program + "'";
 }
 
-Decision decide(const Shape &shape, int numRanks, MemoryKind memory) {
+Decision decide(const Shape &shape, int numRanks) {
   Decision decision;
   decision.sizeBytes = largestBytes(shape, numRanks);
   for (const Plugin &plugin : door()->plugins())
-    if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks, memory)) {
+    if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks)) {
       decision.plugin = &plugin;
       decision.arguments = {found->info->name, found->mesh, shape.count, shape.type, shape.reduction, shape.root};
       decision.arguments.collective = shape.kind;
@@ -88,7 +87,7 @@ Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
     return *lastDecision;
   auto found = decisions.find(shape);
   if (found == decisions.end()) {
-    found = decisions.emplace(shape, decide(shape, numRanks, memory)).first;
+    found = decisions.emplace(shape, decide(shape, numRanks)).first;
     const Decision &decision = found->second;
     if (isSaid && door()->logLevel() != LogLevel::Off)
       print(describe(shape) + " on " + std::to_string(numRanks) + " ranks: " +
@@ -132,11 +131,37 @@ bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
   }
   deposit.state = Deposit::State::Failed;
   deposit.message = describe(deposit.shape) + ": " + status.message();
-  bool isMistake = status.code() == StatusCode::Mismatch || isNamed;
-  deposit.code = isMistake                                  ? Code::InvalidArgument
-                 : status.code() == StatusCode::DeviceError ? Code::UnhandledCudaError
-                                                            : Code::RemoteError;
+  deposit.code = codeOf(status, isNamed);
   return false;
+}
+
+void Clique::failUnknown(Deposit &deposit) const {
+  deposit.code = Code::InvalidArgument;
+  deposit.message = "no plugin has " + describe(deposit.shape) + " on " + std::to_string(numRanks) + " ranks";
+  deposit.state = Deposit::State::Failed;
+}
+
+Code codeOf(const Status &status, bool isNamed) {
+  if (status.code() == StatusCode::Mismatch || isNamed)
+    return Code::InvalidArgument;
+  return status.code() == StatusCode::DeviceError ? Code::UnhandledCudaError : Code::RemoteError;
+}
+
+std::vector<Ticket> submitAll(std::span<const Submission> group) {
+  std::vector<Ticket> tickets(group.size());
+  std::vector<Submission> ofOneRank;
+  for (size_t number = 0; number < group.size(); ++number) {
+    const Submission &each = group[number];
+    if (each.clique->ofOneRank())
+      ofOneRank.push_back(each);
+    else
+      tickets[number] = each.clique->submit(each.rank, *each.shape, each.buffers, each.stream);
+  }
+  auto next = HostClique::submitTogether(ofOneRank);
+  for (auto from = next.begin(); Ticket &ticket : tickets)
+    if (!ticket)
+      ticket = std::move(*from++);
+  return tickets;
 }
 
 void Clique::end(std::optional<runtime::DeviceCommunicator> communicator, Leave how) {

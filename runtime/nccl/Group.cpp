@@ -13,6 +13,7 @@ struct Group {
   int depth = 0;
   std::vector<QueuedCall> calls;
   std::vector<Creation> creations;
+  std::vector<Registration> registrations;
 };
 thread_local Group group;
 
@@ -23,9 +24,10 @@ Code performQueued(const std::vector<QueuedCall> &calls) {
   for (const QueuedCall &call : calls)
     order.push_back(&call);
   std::ranges::sort(order, {}, [](const QueuedCall *call) { return std::pair(call->member->key, call); });
-  std::vector<Ticket> tickets;
+  std::vector<Submission> submissions;
   for (const QueuedCall *call : order)
-    tickets.push_back(call->member->clique->submit(call->member->rank, call->shape, call->buffers, call->stream));
+    submissions.push_back({call->member->clique.get(), call->member->rank, &call->shape, call->buffers, call->stream});
+  std::vector<Ticket> tickets = submitAll(submissions);
   Code first = Code::Success;
   for (size_t number = 0; number < order.size(); ++number) {
     const QueuedCall &call = *order[number];
@@ -43,6 +45,7 @@ Code performQueued(const std::vector<QueuedCall> &calls) {
 
 bool isInGroup() { return group.depth != 0; }
 void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
+void queue(Registration registration) { group.registrations.push_back(std::move(registration)); }
 
 Code create(std::vector<Creation> creations, const std::function<Code()> &call) {
   for (Creation &creation : creations)
@@ -87,9 +90,11 @@ Code GroupEnd() {
   }
   Code own = performQueued(std::exchange(group.calls, {}));
   std::vector<Creation> creations = std::exchange(group.creations, {});
+  std::vector<Registration> registrations = std::exchange(group.registrations, {});
   group.depth = 0;
   Code code = forward(real().functions.GroupEnd, "ncclGroupEnd");
   finish(std::move(creations), code);
+  finish(std::move(registrations), code);
   return own == Code::Success ? code : own;
 }
 
@@ -104,6 +109,7 @@ Code GroupSimulateEnd(void *information) {
     if (Code code = call.forward(); first == Code::Success)
       first = code;
   std::vector<Creation> creations = std::exchange(group.creations, {});
+  group.registrations.clear();
   group.depth = 0;
   Code code = forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
   finish(std::move(creations), code);

@@ -18,6 +18,7 @@ struct QueuedCall {
 
 bool isInGroup();
 void queue(QueuedCall call);
+void queue(Registration registration);
 
 /// Makes a communicator: at once, or at the end of the group. `call`: the real library's function.
 Code create(Creation creation, const std::function<Code()> &call);

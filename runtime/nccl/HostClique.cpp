@@ -1,16 +1,34 @@
 #include "Clique.h"
 #include "Process.h"
 
+#include <set>
 #include <utility>
 
 namespace kolo::nccl {
 
+using runtime::CallArguments;
 using runtime::Communicator;
+using runtime::DeviceCall;
 using runtime::DeviceCommunicator;
+using runtime::MemoryKind;
+using runtime::RankBuffers;
 using runtime::Result;
 using runtime::Status;
+using runtime::StatusCode;
 
-Result<std::shared_ptr<HostClique>> HostClique::connect(Board &board, int rank, int size, int device) {
+namespace {
+
+CallArguments argumentsOf(const Decision &decision, const RankBuffers &buffers) {
+  CallArguments arguments = decision.arguments;
+  arguments.input = buffers.input;
+  arguments.output = buffers.output;
+  return arguments;
+}
+
+} // namespace
+
+Result<std::shared_ptr<HostClique>> HostClique::connect(Board &board, int rank, int size, int device,
+                                                        bool hasPeersHere) {
   auto exchange = [&](const void *own, size_t sizeBytes, void *all) {
     return board.gather(rank, size, own, sizeBytes, all);
   };
@@ -18,66 +36,123 @@ Result<std::shared_ptr<HostClique>> HostClique::connect(Board &board, int rank, 
   if (!host.isOk())
     return host.status();
   Result<DeviceCommunicator> made =
-      DeviceCommunicator::create(std::move(host).value(), device, {.timeoutMs = timeoutMs()});
+      DeviceCommunicator::create(std::move(host).value(), device, {.kind = real().kind, .timeoutMs = timeoutMs()});
   if (!made.isOk())
     return made.status();
-  return std::shared_ptr<HostClique>(new HostClique(size, std::move(made).value()));
+  return std::shared_ptr<HostClique>(new HostClique(size, hasPeersHere, std::move(made).value()));
 }
 
-Ticket HostClique::submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) {
+/// Null: the call does not run, and `deposit` says what becomes of it.
+Decision *HostClique::decideOn(int rank, const RankBuffers &buffers, Deposit &deposit) {
+  Shape &shape = deposit.shape;
+  if (!communicator) {
+    deposit.state = Deposit::State::Failed;
+    deposit.code = Code::RemoteError;
+    deposit.message = describe(shape) + ": this communicator was aborted";
+    return nullptr;
+  }
+  shape.memory = numWindows ? communicator->memoryFor(shape.kind, {&buffers, 1}) : MemoryKind::Ordinary;
+  Decision &decision = decisionOn(shape, rank == 0);
+  if (decision.plugin) [[likely]]
+    return &decision;
+  if (!shape.program.empty()) {
+    failUnknown(deposit);
+  } else {
+    deposit.reason = decision.reason;
+    deposit.state = Deposit::State::Forwarded;
+  }
+  return nullptr;
+}
+
+void HostClique::conclude(int rank, Decision &decision, Deposit &deposit, const Status &status) {
+  bool isUsable = status.isOk() || communicator->query().isOk();
+  if (settle(decision, deposit, status, isUsable, rank == 0))
+    door()->countCarried(decision.sizeBytes);
+}
+
+Ticket HostClique::submit(int rank, const Shape &shape, const RankBuffers &buffers, Stream stream) {
   auto ticket = std::make_shared<Deposit>();
   ticket->shape = shape;
   std::scoped_lock lock(mutex);
-  if (!communicator) {
-    ticket->state = Deposit::State::Failed;
-    ticket->code = Code::RemoteError;
-    ticket->message = describe(shape) + ": this communicator was aborted";
-    return ticket;
-  }
-  Decision &decision = decisionOn(shape, rank == 0);
-  if (!decision.plugin && !shape.program.empty()) {
-    ticket->code = Code::InvalidArgument;
-    ticket->message = "no plugin has " + describe(shape) + " on " + std::to_string(numRanks) + " ranks";
-    ticket->state = Deposit::State::Failed;
-    return ticket;
-  }
-  if (!decision.plugin) {
-    ticket->reason = decision.reason;
-    ticket->state = Deposit::State::Forwarded;
-    return ticket;
-  }
-  runtime::CallArguments arguments = decision.arguments;
-  arguments.input = buffers.input;
-  arguments.output = buffers.output;
-  Status status = communicator->run(*decision.plugin, arguments, stream);
-  bool isUsable = status.isOk() || communicator->query().isOk();
-  if (settle(decision, *ticket, status, isUsable, rank == 0))
-    door()->countCarried(decision.sizeBytes);
+  if (Decision *decision = decideOn(rank, buffers, *ticket))
+    conclude(rank, *decision, *ticket, communicator->run(*decision->plugin, argumentsOf(*decision, buffers), stream));
   return ticket;
 }
 
-std::string HostClique::failure() {
-  std::unique_lock lock(mutex, std::try_to_lock);
-  if (!lock || !communicator)
-    return "";
-  Status status = communicator->query();
-  return status.isOk() ? "" : status.message();
+std::vector<Ticket> HostClique::submitTogether(std::span<const Submission> group) {
+  struct Running {
+    const Submission *from;
+    Decision *decision;
+    Ticket ticket;
+  };
+  std::set<HostClique *> cliques;
+  for (const Submission &each : group)
+    cliques.insert(each.clique->ofOneRank());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (HostClique *clique : cliques)
+    locks.emplace_back(clique->mutex);
+  std::vector<Ticket> tickets;
+  std::vector<Running> running;
+  std::vector<DeviceCall> calls;
+  for (const Submission &each : group) {
+    const Ticket &ticket = tickets.emplace_back(std::make_shared<Deposit>());
+    ticket->shape = *each.shape;
+    HostClique &clique = *each.clique->ofOneRank();
+    Decision *decision = clique.decideOn(each.rank, each.buffers, *ticket);
+    if (!decision)
+      continue;
+    calls.push_back({&*clique.communicator, decision->plugin, argumentsOf(*decision, each.buffers), each.stream,
+                     Status(StatusCode::SystemError, "the group was not started")});
+    running.push_back({&each, decision, ticket});
+  }
+  (void)DeviceCommunicator::runGroup(calls); // each call has its own status
+  for (size_t number = 0; number < calls.size(); ++number) {
+    const Running &each = running[number];
+    each.from->clique->ofOneRank()->conclude(each.from->rank, *each.decision, *each.ticket, calls[number].status);
+  }
+  return tickets;
 }
 
-/// Another thread may be in a call of this communicator. Then the end waits for it.
+Status HostClique::failure() {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  return lock && communicator ? communicator->query() : Status();
+}
+
+/// Ends an aborted communicator, or one with peers in this process, aside: a peer may leave later, by this very thread.
+/// Another thread may be in a call, for which the end waits.
 void HostClique::leave(int rank, Leave how) {
-  auto endAfterCall = [self = shared_from_this(), how] {
+  if (hasLeft.exchange(true))
+    return;
+  if (how == Leave::Aborted && communicator)
+    communicator->abort();
+  auto endAfterCall = [self = shared_from_this()] {
     std::unique_lock lock(self->mutex);
     std::optional<DeviceCommunicator> last = std::exchange(self->communicator, std::nullopt);
-    lock.unlock();
-    if (last && how == Leave::Aborted)
-      last->abort();
   };
-  if (how == Leave::Destroyed)
+  if (how == Leave::Aborted)
+    return runAside(endAfterCall);
+  if (!hasPeersHere)
     return endAfterCall();
-  if (std::unique_lock lock(mutex, std::try_to_lock); lock && communicator)
-    communicator->abort();
+  std::unique_lock lock(mutex);
+  (void)communicator->synchronize();
+  lock.unlock();
   runAside(endAfterCall);
+}
+
+Status HostClique::addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses) {
+  std::scoped_lock lock(mutex);
+  if (!communicator)
+    return {StatusCode::Aborted, "this communicator was aborted"};
+  Status status = addresses.empty() ? communicator->registerWindow({&memory, 1}, sizeBytes)
+                                    : communicator->registerMappedWindow(addresses, sizeBytes);
+  numWindows += status.isOk();
+  return status;
+}
+
+void HostClique::removeWindow(void *memory) {
+  std::scoped_lock lock(mutex);
+  if (communicator && communicator->forgetWindow({&memory, 1}).isOk())
+    --numWindows;
 }
 
 } // namespace kolo::nccl

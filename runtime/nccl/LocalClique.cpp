@@ -9,8 +9,7 @@ namespace kolo::nccl {
 using runtime::Status;
 
 LocalClique::LocalClique(int size)
-    : Clique(size, runtime::MemoryKind::Windows), devices(static_cast<size_t>(size)),
-      waiting(static_cast<size_t>(size)) {}
+    : Clique(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)) {}
 
 void LocalClique::attach(int rank, int device) {
   std::scoped_lock lock(mutex);
@@ -42,7 +41,7 @@ void LocalClique::open() {
   if (isOpen)
     return;
   isOpen = true;
-  auto made = runtime::DeviceCommunicator::createLocal(devices, {.timeoutMs = timeoutMs()});
+  auto made = runtime::DeviceCommunicator::createLocal(devices, {.kind = real().kind, .timeoutMs = timeoutMs()});
   unusable = made.status();
   if (made.isOk())
     communicator.emplace(std::move(made).value());
@@ -87,9 +86,7 @@ void LocalClique::start() {
       if (settle(decision, *each, status, isUsable, isFirst))
         door()->countCarried(decision.sizeBytes);
     } else if (isNamed) {
-      each->code = Code::InvalidArgument;
-      each->message = "no plugin has " + describe(each->shape) + " on " + std::to_string(numRanks) + " ranks";
-      each->state = Deposit::State::Failed;
+      failUnknown(*each);
     } else {
       each->reason = communicator ? decision.reason : "devices that Kolo cannot use";
       each->state = Deposit::State::Forwarded;
@@ -121,12 +118,9 @@ void LocalClique::failAll(const std::string &why) {
   changed.notify_all();
 }
 
-std::string LocalClique::failure() {
+Status LocalClique::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
-  if (!lock || !communicator)
-    return "";
-  Status status = communicator->query();
-  return status.isOk() ? "" : status.message();
+  return lock && communicator ? communicator->query() : Status();
 }
 
 void LocalClique::leave(int rank, Leave how) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <shared_mutex>
+#include <thread>
 
 namespace kolo::nccl {
 
@@ -57,32 +58,24 @@ const char *compare(const std::vector<Note> &notes, int size) {
     return "non-blocking communicator";
   if (differs(&Note::plugins))
     return "ranks have other plugins";
-  std::vector<int32_t> processes;
-  for (const Note &each : notes)
-    processes.push_back(each.pid);
-  std::ranges::sort(processes);
-  bool isOne = processes.front() == processes.back();
-  if (!isOne && std::ranges::adjacent_find(processes) != processes.end())
-    return "several ranks in each of several processes";
   return "";
 }
 
-void connect(Member &member, const Creation &creation) {
-  bool isLocal = creation.isWhole;
-  if (!isLocal && creation.board) {
-    std::vector<Note> notes = creation.board->notes();
-    if (const char *why = compare(notes, member.size); *why) {
-      member.whyNot = why;
-      return;
-    }
-    isLocal = notes.front().pid == notes.back().pid;
+/// Peers do not see stores to ordinary memory of AMD devices while a kernel runs, so there each rank is for itself.
+void connect(Member &member, Board &board) {
+  std::vector<Note> notes = board.notes();
+  if (const char *why = compare(notes, member.size); *why) {
+    member.whyNot = why;
+    return;
   }
-  if (isLocal) {
+  bool isOneThread = std::ranges::all_of(notes, [&](const Note &each) { return each.thread == notes.front().thread; });
+  if (isOneThread && real().kind == runtime::DeviceKind::Cuda) {
     member.clique = localClique(member.key, member.size);
     member.clique->attach(member.rank, member.device);
     return;
   }
-  auto connected = HostClique::connect(*creation.board, member.rank, member.size, member.device);
+  bool hasPeersHere = std::ranges::count(notes, getpid(), &Note::pid) > 1;
+  auto connected = HostClique::connect(board, member.rank, member.size, member.device, hasPeersHere);
   if (connected.isOk()) {
     member.clique = std::move(connected).value();
     return;
@@ -111,10 +104,10 @@ void add(const Creation &creation) {
     member->whyNot = "communicator of unknown ranks";
   else if (member->size == 1)
     member->whyNot = "one rank";
-  else if (!creation.board && !creation.isWhole)
+  else if (!creation.board)
     member->whyNot = "ranks that Kolo cannot compare";
   else
-    connect(*member, creation);
+    connect(*member, *creation.board);
   if (member->rank == 0)
     wantStatistics();
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
@@ -155,10 +148,8 @@ Code begin(Creation &creation) {
     return answerMissing<Code>("ncclCommInitRank");
   if (!door())
     return fail(Code::InvalidUsage, doorFailure().message());
-  if (creation.isWhole)
-    return Code::Success;
   Result<std::shared_ptr<Board>> board =
-      Board::pin(creation.key, {getpid(), creation.isNonBlocking ? 1 : 0, door()->identity()});
+      Board::pin(creation.key, {getpid(), gettid(), creation.isNonBlocking ? 1 : 0, door()->identity()});
   if (board.isOk())
     creation.board = std::move(board).value();
   else
@@ -168,12 +159,63 @@ Code begin(Creation &creation) {
 
 void finish(std::vector<Creation> creations, Code code) {
   std::ranges::sort(creations, {}, &Creation::key);
-  for (Creation &creation : creations) {
+  for (const Creation &creation : creations)
     if (creation.board)
       creation.board->hide();
-    if (code == Code::Success || code == Code::InProgress)
-      add(creation);
+  if (code != Code::Success && code != Code::InProgress)
+    return;
+  for (size_t begin = 0, end = 0; begin < creations.size(); begin = end) {
+    while (end < creations.size() && creations[end].key == creations[begin].key)
+      ++end;
+    std::vector<std::jthread> others; // each waits for its peers
+    for (size_t number = begin + 1; number < end; ++number)
+      others.emplace_back([&, number] { add(creations[number]); });
+    add(creations[begin]);
   }
+}
+
+namespace {
+
+/// The addresses of a window's memory at all ranks, as NCCL has mapped them; none where it has not, or does not tell.
+std::vector<void *> addressesOf(const Member &member, void *memory, Window window) {
+  auto *addressAt = real().functions.GetPeerDevicePointer;
+  std::vector<void *> addresses;
+  for (int peer = 0; window && addressAt && peer < member.size; ++peer) {
+    void *address = memory;
+    Inside inside;
+    if (peer != member.rank && (addressAt(window, 0, peer, &address) != Code::Success || !address))
+      return {};
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+/// Where NCCL has refused on this rank, it comes to its peers nevertheless, and has them refuse, too.
+void finish(const Registration &registration, bool isDone) {
+  Member &member = *registration.member;
+  Window window = isDone && registration.made ? *registration.made : nullptr;
+  void *memory = window ? registration.memory : nullptr;
+  runtime::Status status =
+      member.clique->ofOneRank()->addWindow(memory, registration.sizeBytes, addressesOf(member, memory, window));
+  if (status.isOk())
+    member.windows[window] = memory;
+  else if (member.rank == 0 && door()->logLevel() != LogLevel::Off)
+    print("calls copy the buffers in a window of " + std::to_string(registration.sizeBytes) +
+          " bytes: " + status.message());
+}
+
+} // namespace
+
+void finish(std::vector<Registration> registrations, Code code) {
+  std::map<Member *, std::vector<Registration>> byMember;
+  for (Registration &each : registrations)
+    byMember[each.member.get()].push_back(std::move(each));
+  std::vector<std::jthread> threads; // each waits for its peers
+  for (const auto &[member, own] : byMember)
+    threads.emplace_back([&own, code] {
+      for (const Registration &each : own)
+        finish(each, code == Code::Success);
+    });
 }
 
 } // namespace kolo::nccl

@@ -17,7 +17,8 @@ struct Member {
   std::shared_ptr<Clique> clique; // null: its calls are forwarded
   const char *whyNot = nullptr;   // then
   int64_t numSplits = 0, numShrinks = 0;
-  std::atomic<bool> hasFailed = false; // it was said
+  std::atomic<Code> failure = Code::Success; // that was said
+  std::map<Window, void *> windows;          // the begin of each window that peers access directly
 };
 
 /// Null: this library did not see it made.
@@ -31,14 +32,25 @@ std::shared_ptr<Member> removeMember(Comm comm);
 struct Creation {
   Comm *made = nullptr;
   Key key = {};
-  std::shared_ptr<Board> board; // null: all ranks are made by this call, or the ranks cannot be compared
-  bool isNonBlocking = false, isWhole = false;
+  std::shared_ptr<Board> board; // null: the ranks cannot be compared
+  bool isNonBlocking = false;
 };
 
 /// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.
 Code begin(Creation &creation);
 /// Ends that, after the real library has returned. `code`: what it answered. Blocks until all ranks on this host have
-/// come here. Ends several in an order that is the same on all ranks.
+/// come here. Ends several in an order that is the same on all ranks, but ranks of one communicator together.
 void finish(std::vector<Creation> creations, Code code);
+
+/// A window that is being registered for collectives at one offset on all ranks.
+struct Registration {
+  std::shared_ptr<Member> member;
+  void *memory = nullptr;
+  size_t sizeBytes = 0;
+  Window *made = nullptr;
+};
+/// Ends that, after the real library has returned. Peers then access the memory directly, where Kolo can do that for
+/// all ranks. Blocks until all ranks have come here.
+void finish(std::vector<Registration> registrations, Code code);
 
 } // namespace kolo::nccl

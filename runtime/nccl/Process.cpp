@@ -78,8 +78,7 @@ static void describeMissing(const char *name) {
     lastError = "kolo: " + library.failure;
     std::call_once(once, [&] { print(library.failure); });
   } else {
-    lastError =
-        std::string("kolo: ") + library.path + ", which is NCCL " + versionText(library.version) + ", has no " + name;
+    lastError = std::string("kolo: ") + library.path + ", which is " + library.title() + ", has no " + name;
   }
   hasOwnError = true;
 }
@@ -108,7 +107,7 @@ void sayLoaded(const Real &library) {
   std::string plugins;
   for (const runtime::Plugin &plugin : door()->plugins())
     plugins += (plugins.empty() ? "" : ", ") + plugin.path();
-  std::string target = library.path + ", NCCL " + versionText(library.version) + " (" + library.way + ")";
+  std::string target = library.path + ", " + library.title() + " (" + library.way + ")";
   print("intercepts collectives for " + plugins + "; forwards all other calls to " +
         (library.failure.empty() ? target : "nothing: " + library.failure));
 }

@@ -129,10 +129,16 @@ std::string refuse(const Found &found, Real &real) {
   Code code = real.functions.GetVersion(&real.version);
   if (code != Code::Success || real.version < 2000 || real.version >= 30000)
     return failure("is no NCCL library of version 2: ncclGetVersion says " + std::to_string(real.version));
+  if (dlsym(found.handle, "mscclLoadAlgo")) // which only RCCL has
+    real.kind = runtime::DeviceKind::Hip;
   return "";
 }
 
 Real look() {
+  if (std::unique_ptr<Real> table = takeTable()) {
+    sayLoaded(*table);
+    return std::move(*table);
+  }
   Real made;
   Found found = find();
   made.path = found.path;
@@ -149,6 +155,10 @@ Real look() {
 const Real &real() {
   static const auto *only = new Real(look()); // not destroyed: programs call NCCL from destructors
   return *only;
+}
+
+std::string Real::title() const {
+  return (kind == runtime::DeviceKind::Hip ? "RCCL " : "NCCL ") + versionText(version);
 }
 
 std::string versionText(int version) {

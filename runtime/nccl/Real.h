@@ -3,6 +3,9 @@
 
 #include "Types.h"
 
+#include "kolo/runtime/Device.h"
+
+#include <memory>
 #include <string>
 
 namespace kolo::nccl {
@@ -19,7 +22,14 @@ struct Real {
   std::string way;     // how it was found: "the next library", "KOLO_NCCL_LIB"
   std::string failure; // if no library can be used: why, in one line. Then there are no functions
   int version = 0;     // as ncclGetVersion says it: 22809
+  runtime::DeviceKind kind = runtime::DeviceKind::Cuda;
+  /// "NCCL 2.28.9".
+  std::string title() const;
 };
+
+/// What RCCL offers by its table of functions, instead of by their names; see Rccl.cpp. Null: it offered none. Then no
+/// later table is taken, because the functions' names are.
+std::unique_ptr<Real> takeTable();
 
 /// Looks for the library when it is first called, in this order: KOLO_NCCL_LIB; the next library that defines the
 /// functions, which is so in a preloaded library; the linker's search for libnccl.so.2. Never this library itself.

@@ -28,7 +28,9 @@ int main(int argc, char **argv) {
     auto image = test::compileForStandIn(programs, test::everything());
     if (!image)
       return image.takeError();
-    return DeviceCode{test::everything(), {std::move(*image)}};
+    DeviceImage forHip = *image; // for the stand-in for HIP, which runs the same code
+    forHip.kind = "hip", forHip.architecture = "gfx90a", forHip.format = KOLO_DEVICE_HSACO;
+    return DeviceCode{test::everything(), {std::move(*image), std::move(forHip)}};
   };
   PipelineOptions pipeline{.schedule =
                                std::get<ResolvedSchedule>(resolve({.protocol = test::protocolOf(argv[2])}, {}))};

@@ -1,132 +1,6 @@
 // client HOW RANKS [CASE]: a program that knows NCCL and CUDA alone, with the stand-ins for both. HOW: "processes",
 // "threads", or "one" thread for all ranks. Prints what is wrong; the last line says how many calls came to NCCL.
-#include "StandInNccl.h"
-
-#include <cuda.h>
-#include <nccl.h>
-
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
-namespace {
-
-int numWrong = 0;
-
-void say(const std::string &text) {
-  std::string line = text + "\n";
-  if (write(STDOUT_FILENO, line.data(), line.size()) < 0)
-    std::abort();
-}
-void wrong(const std::string &text) {
-  ++numWrong;
-  say("wrong: " + text);
-}
-void expectCode(ncclResult_t code, const char *what) {
-  if (code != ncclSuccess)
-    wrong(std::string(what) + " returns " + std::to_string(code) + ": " + ncclGetLastError(nullptr));
-}
-void expectCuda(CUresult code, const char *what) {
-  if (code != CUDA_SUCCESS)
-    wrong(std::string(what) + " returns " + std::to_string(code));
-}
-#define NCCL(call) expectCode(call, #call)
-#define CUDA(call) expectCuda(call, #call)
-
-constexpr int numDevices = 2; // of the stand-in
-constexpr size_t mostElements = 4096 * 8;
-
-/// One rank: its device, its stream, its memory.
-struct Rank {
-  int number = 0, device = 0;
-  ncclComm_t comm = nullptr;
-  CUstream stream = nullptr;
-  int *input = nullptr, *output = nullptr;
-};
-
-void makeCurrent(int device) {
-  CUcontext context = nullptr;
-  CUDA(cuDevicePrimaryCtxRetain(&context, device));
-  CUDA(cuCtxPushCurrent(context));
-  standInSetDevice(device);
-}
-
-Rank makeRank(int number) {
-  Rank rank{number, number % numDevices};
-  makeCurrent(rank.device);
-  CUDA(cuStreamCreate(&rank.stream, CU_STREAM_NON_BLOCKING));
-  CUdeviceptr memory = 0;
-  CUDA(cuMemAlloc(&memory, mostElements * sizeof(int)));
-  rank.input = reinterpret_cast<int *>(memory);
-  CUDA(cuMemAlloc(&memory, mostElements * sizeof(int)));
-  rank.output = reinterpret_cast<int *>(memory);
-  return rank;
-}
-
-int valueOf(int rank, size_t element) { return rank * 100003 + static_cast<int>(element * 31 % 4093) + 1; }
-
-/// The ranks that this thread calls for, of `size`.
-struct OwnRanks {
-  std::vector<Rank> ranks;
-  int size;
-
-  /// Calls for every rank; in a group when it calls for several, as NCCL asks.
-  void each(const std::function<ncclResult_t(Rank &)> &call) {
-    if (ranks.size() > 1)
-      NCCL(ncclGroupStart());
-    for (Rank &rank : ranks) {
-      makeCurrent(rank.device);
-      expectCode(call(rank), "a call");
-    }
-    if (ranks.size() > 1)
-      NCCL(ncclGroupEnd());
-  }
-
-  void fill() {
-    for (Rank &rank : ranks)
-      for (size_t i = 0; i < mostElements; ++i)
-        rank.input[i] = valueOf(rank.number, i), rank.output[i] = -7;
-  }
-  void synchronize() {
-    for (Rank &rank : ranks) {
-      makeCurrent(rank.device);
-      CUDA(cuStreamSynchronize(rank.stream));
-    }
-  }
-  /// Runs a collective, and compares `number` elements of every rank's result; -1 elements: it has none.
-  void check(
-      const std::string &what, const std::function<ncclResult_t(Rank &)> &call,
-      const std::function<long(int rank)> &number, const std::function<int(int rank, size_t element)> &expected,
-      const std::function<int *(Rank &)> &result = [](Rank &rank) { return rank.output; }) {
-    fill();
-    each(call);
-    synchronize();
-    for (Rank &rank : ranks)
-      for (long i = 0; size > 1 && i < number(rank.number); ++i) // one rank: NCCL gets it
-        if (int found = result(rank)[i], right = expected(rank.number, static_cast<size_t>(i)); found != right) {
-          wrong(what + ": rank " + std::to_string(rank.number) + " has " + std::to_string(found) + " at " +
-                std::to_string(i) + ", not " + std::to_string(right));
-          break;
-        }
-  }
-
-  int sumAt(size_t element) const {
-    int sum = 0;
-    for (int rank = 0; rank < size; ++rank)
-      sum += valueOf(rank, element);
-    return sum;
-  }
-};
+#include "Client.h"
 
 void checkReductions(OwnRanks &here, size_t count) {
   auto all = [=](int) { return static_cast<long>(count); };
@@ -205,6 +79,34 @@ void checkMoves(OwnRanks &here, size_t count) {
       one, [=](int rank, size_t i) { return valueOf(root, static_cast<size_t>(rank) * count + i); });
 }
 
+void checkSplit(OwnRanks &here) {
+  std::vector<ncclComm_t> whole;
+  for (Rank &rank : here.ranks)
+    whole.push_back(rank.comm);
+  std::vector<ncclComm_t> made(here.ranks.size());
+  here.each([&](Rank &r) {
+    return ncclCommSplit(r.comm, r.number % 2, r.number, &made[static_cast<size_t>(&r - &here.ranks[0])], nullptr);
+  });
+  for (size_t i = 0; i < made.size(); ++i)
+    here.ranks[i].comm = made[i];
+  here.check(
+      "all-reduce of a split communicator",
+      [](Rank &r) { return ncclAllReduce(r.input, r.output, 500, ncclInt, ncclSum, r.comm, r.stream); },
+      [](int) { return 500L; },
+      [&](int rank, size_t i) {
+        int sum = 0;
+        for (int peer = rank % 2; peer < here.size; peer += 2)
+          sum += valueOf(peer, i);
+        return sum;
+      });
+  for (size_t i = 0; i < made.size(); ++i) {
+    NCCL(ncclCommDestroy(made[i]));
+    here.ranks[i].comm = whole[i];
+  }
+}
+
+namespace {
+
 /// Calls that NCCL gets: they change nothing here.
 void callForwarded(OwnRanks &here) {
   here.each([](Rank &r) { return ncclAllReduce(r.input, r.output, 0, ncclInt, ncclSum, r.comm, r.stream); });
@@ -236,33 +138,6 @@ void checkGroup(OwnRanks &here) {
       [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return here.sumAt(i); }, own);
 }
 
-/// Ranks of one parity.
-void checkSplit(OwnRanks &here) {
-  std::vector<ncclComm_t> whole;
-  for (Rank &rank : here.ranks)
-    whole.push_back(rank.comm);
-  std::vector<ncclComm_t> made(here.ranks.size());
-  here.each([&](Rank &r) {
-    return ncclCommSplit(r.comm, r.number % 2, r.number, &made[static_cast<size_t>(&r - &here.ranks[0])], nullptr);
-  });
-  for (size_t i = 0; i < made.size(); ++i)
-    here.ranks[i].comm = made[i];
-  here.check(
-      "all-reduce of a split communicator",
-      [](Rank &r) { return ncclAllReduce(r.input, r.output, 500, ncclInt, ncclSum, r.comm, r.stream); },
-      [](int) { return 500L; },
-      [&](int rank, size_t i) {
-        int sum = 0;
-        for (int peer = rank % 2; peer < here.size; peer += 2)
-          sum += valueOf(peer, i);
-        return sum;
-      });
-  for (size_t i = 0; i < made.size(); ++i) {
-    NCCL(ncclCommDestroy(made[i]));
-    here.ranks[i].comm = whole[i];
-  }
-}
-
 /// All ranks but the last one.
 void checkShrink(OwnRanks &here) {
   OwnRanks rest{{}, here.size - 1};
@@ -285,27 +160,6 @@ void checkShrink(OwnRanks &here) {
     NCCL(ncclCommAbort(comm));
 }
 
-void checkCapture(OwnRanks &here) {
-  if (here.ranks.size() > 1)
-    return;
-  Rank &rank = here.ranks[0];
-  auto call = [&] { return ncclAllReduce(rank.input, rank.output, 300, ncclInt, ncclSum, rank.comm, rank.stream); };
-  NCCL(call());
-  here.synchronize();
-  CUgraph graph = nullptr;
-  CUgraphExec executable = nullptr;
-  CUDA(cuStreamBeginCapture(rank.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  NCCL(call());
-  CUDA(cuStreamEndCapture(rank.stream, &graph));
-  CUDA(cuGraphInstantiate(&executable, graph, 0));
-  here.fill();
-  CUDA(cuGraphLaunch(executable, rank.stream));
-  here.synchronize();
-  for (size_t i = 0; i < 300; ++i)
-    if (rank.output[i] != here.sumAt(i))
-      return wrong("a captured all-reduce has " + std::to_string(rank.output[i]) + " at " + std::to_string(i));
-}
-
 void runCollectives(OwnRanks &here) {
   for (size_t count : {size_t(1), size_t(77), size_t(1000)}) {
     checkReductions(here, count);
@@ -324,86 +178,11 @@ void runCollectives(OwnRanks &here) {
   }
 }
 
-/// NCCL 2.31, whose header may not be here: the layouts are those of its documentation.
-struct Extension {
-  Extension *next;
-  int vendor, option;
-  union {
-    int number;
-    const char *text;
-  };
-};
-struct CollectiveConfig {
-  size_t sizeBytes;
-  unsigned magic, version;
-  Extension *extensions;
-  char others[64];
-};
-extern "C" ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                                            cudaStream_t, const CollectiveConfig *);
-
-/// What a call ended with, and which error it left.
-void report(const Rank &rank, ncclResult_t code) {
-  say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(rank.comm));
-}
-
-/// The error that a communicator has noted, once there is one.
-ncclResult_t awaitError(const Rank &rank) {
-  ncclResult_t code = ncclSuccess;
-  for (; code == ncclSuccess; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
-    NCCL(ncclCommGetAsyncError(rank.comm, &code));
-  return code;
-}
-
-/// A call that fails at once, or after it was queued.
-void reportFailure(const Rank &rank, ncclResult_t code) { report(rank, code == ncclSuccess ? awaitError(rank) : code); }
-
-void runOther(OwnRanks &here, const std::string &name) {
-  Rank &rank = here.ranks[0];
-  bool isLast = rank.number == here.size - 1;
-  auto reduce = [&](size_t count, ncclRedOp_t operation) {
-    return ncclAllReduce(rank.input, rank.output, count, ncclInt, operation, rank.comm, rank.stream);
-  };
-  if (name == "capture")
-    return checkCapture(here);
-  if (name == "count")
-    return reportFailure(rank, reduce(isLast ? 11 : 10, ncclSum));
-  if (name == "operation")
-    return reportFailure(rank, reduce(10, isLast ? ncclMax : ncclSum));
-  constexpr int kolo = 0x4B4F4C4F;
-  auto reduceWith = [&](Extension extension) {
-    Extension other{nullptr, 99, 1, {.number = 0}}; // of another vendor
-    extension.next = &other;
-    CollectiveConfig config{sizeof(CollectiveConfig), 0xcafebeef, 23100, &extension, {}};
-    return ncclAllReduceConfig(rank.input, rank.output, 10, ncclInt, ncclSum, rank.comm, rank.stream, &config);
-  };
-  if (name == "named" || name == "unknown") {
-    report(rank, reduceWith({nullptr, kolo, 1, {.text = name == "named" ? "ringAllReduce" : "noSuchProgram"}}));
-    return here.synchronize(); // no kernel runs when the process ends
-  }
-  if (name == "refuse")
-    return report(rank, reduceWith({nullptr, kolo, 2, {.number = 0}}));
-  NCCL(reduce(10, ncclSum));
-  here.synchronize();
-  if (name == "death" && isLast)
-    raise(SIGKILL);
-  if (name == "late" && isLast)
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-  if (name == "missing" && isLast)
-    return;
-  if (name == "abort" && isLast) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    NCCL(ncclCommAbort(rank.comm));
-    return;
-  }
-  ncclResult_t code = reduce(10, ncclSum);
-  name == "late" ? report(rank, code) : reportFailure(rank, code);
-}
-
 void run(OwnRanks &here, const std::string &name) {
-  name.empty() ? runCollectives(here) : runOther(here, name);
-  if (!name.empty() && name != "capture" && name != "late")
-    return; // what is left is not to be used any more
+  if (name.empty())
+    runCollectives(here);
+  else if (!runCase(here, name))
+    return;
   for (Rank &rank : here.ranks)
     NCCL(ncclCommDestroy(rank.comm));
 }

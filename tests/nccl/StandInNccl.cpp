@@ -29,6 +29,11 @@ struct OpaqueComm {
   int rank = 0, size = 1, device = 0, numChildren = 0;
 };
 
+/// Null addresses: of ranks in other processes.
+struct OpaqueWindow {
+  std::vector<void *> addresses;
+};
+
 } // namespace kolo::nccl
 
 namespace {
@@ -43,7 +48,8 @@ thread_local std::vector<std::function<void()>> pending; // of a group
 struct Meeting {
   static constexpr int most = 64;
   std::atomic<int> numArrived;
-  int colors[most], keys[most];
+  int colors[most], keys[most]; // or process numbers
+  void *addresses[most];        // of a window
 };
 
 Meeting *openMeeting(const std::string &name) {
@@ -152,6 +158,24 @@ KOLO_DOES(CommShrink, Comm comm, int *excluded, int numExcluded, Comm *made, Con
   for (int i = 0; i < numExcluded; ++i)
     position -= excluded[i] < comm->rank;
   return divide(comm, "r", 0, 0, comm->size - numExcluded, position, made);
+}
+KOLO_DOES(CommWindowRegister, Comm comm, void *memory, size_t, Window *made, int) {
+  std::string name = comm->name + "w" + std::to_string(comm->numChildren++);
+  auto *window = *made = new OpaqueWindow;
+  Meeting *meeting = openMeeting(name);
+  meeting->addresses[comm->rank] = memory;
+  munmap(meeting, sizeof(Meeting));
+  meet(name, comm->rank, comm->size, getpid(), 0, [=, size = comm->size](Meeting &all) {
+    for (int peer = 0; peer < size; ++peer)
+      window->addresses.push_back(all.colors[peer] == getpid() ? all.addresses[peer] : nullptr);
+  });
+  return Code::Success;
+}
+KOLO_DOES(CommWindowDeregister, Comm, Window window) { return delete window, Code::Success; }
+KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **address) {
+  void *base = window->addresses[static_cast<size_t>(peer)];
+  *address = base ? static_cast<char *>(base) + offset : nullptr;
+  return Code::Success;
 }
 KOLO_DOES(CommDestroy, Comm comm) { return delete comm, Code::Success; }
 KOLO_DOES(CommAbort, Comm comm) { return delete comm, Code::Success; }

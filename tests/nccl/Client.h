@@ -1,0 +1,139 @@
+// A program that knows NCCL and CUDA alone: its ranks, and what it checks.
+#pragma once
+
+#include "StandInNccl.h"
+
+#include <cuda.h>
+#include <nccl.h>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+inline int numWrong = 0;
+
+inline void say(const std::string &text) {
+  std::string line = text + "\n";
+  if (write(STDOUT_FILENO, line.data(), line.size()) < 0)
+    std::abort();
+}
+inline void wrong(const std::string &text) {
+  ++numWrong;
+  say("wrong: " + text);
+}
+inline void expectCode(ncclResult_t code, const char *what) {
+  if (code != ncclSuccess)
+    wrong(std::string(what) + " returns " + std::to_string(code) + ": " + ncclGetLastError(nullptr));
+}
+inline void expectCuda(CUresult code, const char *what) {
+  if (code != CUDA_SUCCESS)
+    wrong(std::string(what) + " returns " + std::to_string(code));
+}
+#define NCCL(call) expectCode(call, #call)
+#define CUDA(call) expectCuda(call, #call)
+
+inline constexpr int numDevices = 2; // of the stand-in
+inline constexpr size_t mostElements = 4096 * 8;
+
+/// One rank: its device, its stream, its memory.
+struct Rank {
+  int number = 0, device = 0;
+  ncclComm_t comm = nullptr;
+  CUstream stream = nullptr;
+  int *input = nullptr, *output = nullptr;
+};
+
+inline void makeCurrent(int device) {
+  CUcontext context = nullptr;
+  CUDA(cuDevicePrimaryCtxRetain(&context, device));
+  CUDA(cuCtxPushCurrent(context));
+  standInSetDevice(device);
+}
+
+inline Rank makeRank(int number) {
+  Rank rank{number, number % numDevices};
+  makeCurrent(rank.device);
+  CUDA(cuStreamCreate(&rank.stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr memory = 0;
+  CUDA(cuMemAlloc(&memory, mostElements * sizeof(int)));
+  rank.input = reinterpret_cast<int *>(memory);
+  CUDA(cuMemAlloc(&memory, mostElements * sizeof(int)));
+  rank.output = reinterpret_cast<int *>(memory);
+  return rank;
+}
+
+inline int valueOf(int rank, size_t element) { return rank * 100003 + static_cast<int>(element * 31 % 4093) + 1; }
+
+/// The ranks that this thread calls for, of `size`.
+struct OwnRanks {
+  std::vector<Rank> ranks;
+  int size;
+
+  /// Calls for every rank; in a group when it calls for several, as NCCL asks.
+  void each(const std::function<ncclResult_t(Rank &)> &call) {
+    if (ranks.size() > 1)
+      NCCL(ncclGroupStart());
+    for (Rank &rank : ranks) {
+      makeCurrent(rank.device);
+      expectCode(call(rank), "a call");
+    }
+    if (ranks.size() > 1)
+      NCCL(ncclGroupEnd());
+  }
+
+  void fill() {
+    for (Rank &rank : ranks)
+      for (size_t i = 0; i < mostElements; ++i)
+        rank.input[i] = valueOf(rank.number, i), rank.output[i] = -7;
+  }
+  void synchronize() {
+    for (Rank &rank : ranks) {
+      makeCurrent(rank.device);
+      CUDA(cuStreamSynchronize(rank.stream));
+    }
+  }
+  /// Runs a collective, and compares `number` elements of every rank's result; -1 elements: it has none.
+  void check(
+      const std::string &what, const std::function<ncclResult_t(Rank &)> &call,
+      const std::function<long(int rank)> &number, const std::function<int(int rank, size_t element)> &expected,
+      const std::function<int *(Rank &)> &result = [](Rank &rank) { return rank.output; }) {
+    fill();
+    each(call);
+    synchronize();
+    for (Rank &rank : ranks)
+      for (long i = 0; size > 1 && i < number(rank.number); ++i) // one rank: NCCL gets it
+        if (int found = result(rank)[i], right = expected(rank.number, static_cast<size_t>(i)); found != right) {
+          wrong(what + ": rank " + std::to_string(rank.number) + " has " + std::to_string(found) + " at " +
+                std::to_string(i) + ", not " + std::to_string(right));
+          break;
+        }
+  }
+
+  int sumAt(size_t element) const {
+    int sum = 0;
+    for (int rank = 0; rank < size; ++rank)
+      sum += valueOf(rank, element);
+    return sum;
+  }
+};
+
+void checkReductions(OwnRanks &here, size_t count);
+void checkMoves(OwnRanks &here, size_t count);
+/// Ranks of one parity.
+void checkSplit(OwnRanks &here);
+/// One of the other cases, by its name. False: the communicators are not to be used any more.
+bool runCase(OwnRanks &here, const std::string &name);

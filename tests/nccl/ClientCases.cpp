@@ -1,0 +1,213 @@
+// What the client can do besides its collectives: graphs, windows, late hosts, mistakes, ranks that end.
+#include "Client.h"
+
+extern "C" int64_t standInCopies();
+
+namespace {
+
+/// A number that all ranks see, be they threads or processes.
+std::atomic<int> *const hasReturned = static_cast<std::atomic<int> *>(
+    mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+
+void checkCapture(OwnRanks &here) {
+  if (here.ranks.size() > 1)
+    return;
+  Rank &rank = here.ranks[0];
+  auto call = [&] { return ncclAllReduce(rank.input, rank.output, 300, ncclInt, ncclSum, rank.comm, rank.stream); };
+  NCCL(call());
+  here.synchronize();
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  CUDA(cuStreamBeginCapture(rank.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  NCCL(call());
+  CUDA(cuStreamEndCapture(rank.stream, &graph));
+  CUDA(cuGraphInstantiate(&executable, graph, 0));
+  here.fill();
+  CUDA(cuGraphLaunch(executable, rank.stream));
+  here.synchronize();
+  for (size_t i = 0; i < 300; ++i)
+    if (rank.output[i] != here.sumAt(i))
+      return wrong("a captured all-reduce has " + std::to_string(rank.output[i]) + " at " + std::to_string(i));
+}
+
+/// Buffers in windows of all ranks, and then the same buffers outside of windows. Says how many copies a call makes.
+void checkWindows(OwnRanks &here) {
+  constexpr size_t count = 700;
+  auto reduce = [](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); };
+  auto check = [&](const std::string &what) {
+    here.check(
+        what, reduce, [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return here.sumAt(i); });
+  };
+  std::vector<std::array<ncclWindow_t, 2>> windows(here.ranks.size());
+  auto windowOf = [&](Rank &r, size_t role) { return &windows[static_cast<size_t>(&r - &here.ranks[0])][role]; };
+  for (size_t role : {size_t(0), size_t(1)})
+    here.each([&](Rank &r) {
+      return ncclCommWindowRegister(r.comm, role ? r.output : r.input, mostElements * sizeof(int), windowOf(r, role),
+                                    NCCL_WIN_COLL_SYMMETRIC);
+    });
+  check("all-reduce in windows");
+  int64_t before = standInCopies(); // the first call of a kind writes its table
+  check("all-reduce in windows, again");
+  say("copies in windows: " + std::to_string(standInCopies() - before));
+  checkReductions(here, 333);
+  checkMoves(here, 333);
+  for (size_t role : {size_t(0), size_t(1)})
+    here.each([&](Rank &r) { return ncclCommWindowDeregister(r.comm, *windowOf(r, role)); });
+  check("all-reduce after the windows");
+  before = standInCopies();
+  check("all-reduce after the windows, again");
+  say("copies after the windows: " + std::to_string(standInCopies() - before));
+}
+
+/// Calls of hosts that come late by up to a second, in groups where the thread has several ranks.
+void checkLate(OwnRanks &here) {
+  std::minstd_rand random(static_cast<unsigned>(here.ranks[0].number + 1));
+  for (size_t call = 0; call < 4; ++call) {
+    int most = call == 2 ? 1000 : 100;
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, most)(random)));
+    size_t count = 100 + call;
+    here.fill();
+    here.each([&](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); });
+    here.each([&](Rank &r) { return ncclAllGather(r.input, r.output + 8192, count, ncclInt, r.comm, r.stream); });
+    here.synchronize();
+    for (Rank &rank : here.ranks)
+      for (size_t i = 0; i < count * static_cast<size_t>(here.size); ++i)
+        if ((i < count && rank.output[i] != here.sumAt(i)) ||
+            rank.output[8192 + i] != valueOf(static_cast<int>(i / count), i % count))
+          return wrong("call " + std::to_string(call) + " of rank " + std::to_string(rank.number));
+  }
+}
+
+/// Rank 0 calls, and says so; the others call when they have heard it.
+void checkEnqueued(OwnRanks &here) {
+  Rank &rank = here.ranks[0];
+  auto call = [&] { return ncclAllReduce(rank.input, rank.output, 500, ncclInt, ncclSum, rank.comm, rank.stream); };
+  if (rank.number != 0)
+    while (*hasReturned == 0)
+      std::this_thread::yield();
+  here.fill();
+  NCCL(call());
+  *hasReturned = 1;
+  here.synchronize();
+  for (size_t i = 0; i < 500; ++i)
+    if (rank.output[i] != here.sumAt(i))
+      return wrong("a call that returned before its peers called");
+}
+
+/// NCCL 2.31, whose header may not be here: the layouts are those of its documentation.
+struct Extension {
+  Extension *next;
+  int vendor, option;
+  union {
+    int number;
+    const char *text;
+  };
+};
+struct CollectiveConfig {
+  size_t sizeBytes;
+  unsigned magic, version;
+  Extension *extensions;
+  char others[64];
+};
+extern "C" ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                                            cudaStream_t, const CollectiveConfig *);
+
+/// What a call ended with, and which error it left.
+void report(const Rank &rank, ncclResult_t code) {
+  say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(rank.comm));
+}
+
+/// The error that a communicator has noted, once there is one.
+ncclResult_t awaitError(const Rank &rank) {
+  ncclResult_t code = ncclSuccess;
+  for (; code == ncclSuccess; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+    NCCL(ncclCommGetAsyncError(rank.comm, &code));
+  return code;
+}
+
+/// A call that fails at once, or after it was queued.
+void reportFailure(const Rank &rank, ncclResult_t code) { report(rank, code == ncclSuccess ? awaitError(rank) : code); }
+
+/// A call with options of vendors.
+void callWithConfig(OwnRanks &here, const std::string &name) {
+  Rank &rank = here.ranks[0];
+  constexpr int kolo = 0x4B4F4C4F;
+  Extension other{nullptr, 99, 1, {.number = 0}}; // of another vendor
+  Extension own{&other, kolo, 2, {.number = 0}};
+  if (name != "refuse")
+    own = {&other, kolo, 1, {.text = name == "named" ? "ringAllReduce" : "noSuchProgram"}};
+  CollectiveConfig config{sizeof(CollectiveConfig), 0xcafebeef, 23100, &own, {}};
+  report(rank, ncclAllReduceConfig(rank.input, rank.output, 10, ncclInt, ncclSum, rank.comm, rank.stream, &config));
+  here.synchronize(); // no kernel runs when the process ends
+}
+
+/// The last rank does something else than the others.
+void callApart(OwnRanks &here, const std::string &name) {
+  Rank &rank = here.ranks[0];
+  bool isLast = rank.number == here.size - 1;
+  auto reduce = [&](size_t count, ncclRedOp_t operation) {
+    return ncclAllReduce(rank.input, rank.output, count, ncclInt, operation, rank.comm, rank.stream);
+  };
+  if (name == "count")
+    return reportFailure(rank, reduce(isLast ? 11 : 10, ncclSum));
+  if (name == "operation")
+    return reportFailure(rank, reduce(10, isLast ? ncclMax : ncclSum));
+  NCCL(reduce(10, ncclSum));
+  here.synchronize();
+  if (name == "death" && isLast)
+    raise(SIGKILL);
+  if (name == "late" && isLast)
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  if (name == "missing" && isLast)
+    return;
+  if (name == "abort" && isLast) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    NCCL(ncclCommAbort(rank.comm));
+    return;
+  }
+  ncclResult_t code = reduce(10, ncclSum);
+  name == "late" ? report(rank, code) : reportFailure(rank, code);
+}
+
+/// A call that waits on the host for peers that do not come, because it needs more internal memory than there is.
+/// Another thread aborts the communicator meanwhile.
+void abortWaitingCall(OwnRanks &here) {
+  Rank &rank = here.ranks[0];
+  NCCL(ncclAllReduce(rank.input, rank.output, 10, ncclInt, ncclSum, rank.comm, rank.stream));
+  here.synchronize();
+  if (rank.number != 0)
+    return;
+  std::thread aborter([comm = rank.comm] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    NCCL(ncclCommAbort(comm));
+  });
+  ncclResult_t code = ncclSuccess;
+  for (size_t count = 1; code == ncclSuccess && count < 20000; ++count)
+    code = ncclAllReduce(rank.input, rank.output, count, ncclInt, ncclSum, rank.comm, rank.stream);
+  say("rank 0: " + std::to_string(code) + " " + ncclGetLastError(nullptr));
+  aborter.join();
+}
+
+constexpr struct {
+  const char *name;
+  void (*run)(OwnRanks &);
+} checks[] = {{"capture", checkCapture},
+              {"windows", checkWindows},
+              {"delayed", checkLate},
+              {"enqueued", checkEnqueued},
+              {"split", checkSplit}};
+
+} // namespace
+
+bool runCase(OwnRanks &here, const std::string &name) {
+  for (const auto &each : checks)
+    if (name == each.name)
+      return each.run(here), true;
+  if (name == "named" || name == "unknown" || name == "refuse")
+    callWithConfig(here, name);
+  else if (name == "waiting")
+    abortWaitingCall(here);
+  else
+    callApart(here, name);
+  return name == "late";
+}

@@ -1,0 +1,144 @@
+// A stand-in for RCCL: the stand-in for NCCL behind a table of functions, which it offers in its first call as RCCL
+// does through librocprofiler-register. Layout and protocol: see runtime/nccl/Rccl.cpp.
+#include "nccl/Types.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+using namespace kolo::nccl;
+
+namespace {
+
+constexpr std::string_view order[] = {"ncclAllGather",
+                                      "ncclAllReduce",
+                                      "ncclAllToAll",
+                                      "ncclAllToAllv",
+                                      "ncclBroadcast",
+                                      "ncclGather",
+                                      "ncclReduce",
+                                      "ncclReduceScatter",
+                                      "ncclScatter",
+                                      "ncclSend",
+                                      "ncclRecv",
+                                      "ncclRedOpCreatePreMulSum",
+                                      "ncclRedOpDestroy",
+                                      "ncclGroupStart",
+                                      "ncclGroupEnd",
+                                      "ncclGetVersion",
+                                      "ncclGetUniqueId",
+                                      "ncclCommInitRank",
+                                      "ncclCommInitAll",
+                                      "ncclCommInitRankConfig",
+                                      "ncclCommFinalize",
+                                      "ncclCommDestroy",
+                                      "ncclCommAbort",
+                                      "ncclCommSplit",
+                                      "ncclGetErrorString",
+                                      "ncclGetLastError",
+                                      "ncclCommGetAsyncError",
+                                      "ncclCommCount",
+                                      "ncclCommCuDevice",
+                                      "ncclCommUserRank",
+                                      "ncclMemAlloc",
+                                      "ncclMemFree",
+                                      "mscclLoadAlgo",
+                                      "mscclRunAlgo",
+                                      "mscclUnloadAlgo",
+                                      "ncclCommRegister",
+                                      "ncclCommDeregister"};
+constexpr size_t numKnown = std::size(order), numLater = 3; // of a release after the first one
+static_assert(numKnown == 37);
+
+struct Table {
+  uint64_t sizeBytes = sizeof(Table);
+  void *entries[numKnown + numLater] = {};
+};
+
+std::string_view nameInTable(std::string_view name) { return name == "ncclAlltoAll" ? "ncclAllToAll" : name; }
+
+void *standIn(std::string_view name) {
+  static void *library = dlopen(KOLO_TEST_NCCL, RTLD_NOW | RTLD_LOCAL);
+  void *found = dlsym(library, std::string(name == "ncclAllToAll" ? "ncclAlltoAll" : name).c_str());
+  return found ? found : dlsym(library, "standInLastRecord"); // of RCCL alone; nobody calls it
+}
+
+uint64_t setting(const char *name, uint64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+/// What rocprofiler-register does: it asks nobody, unless a variable names a library.
+void offer(Table &table) {
+  const char *path = std::getenv("ROCPROFILER_REGISTER_LIBRARY");
+  if (!path)
+    return;
+  using SetTable = int(const char *, uint64_t, uint64_t, void **, uint64_t);
+  auto *set = reinterpret_cast<SetTable *>(dlsym(RTLD_DEFAULT, "rocprofiler_set_api_table"));
+  if (!set)
+    set = reinterpret_cast<SetTable *>(dlsym(dlopen(path, RTLD_GLOBAL | RTLD_LAZY), "rocprofiler_set_api_table"));
+  void *tables[] = {&table};
+  void *const last = table.entries[numKnown + numLater - 1];
+  Table other = table;
+  void *others[] = {&other};
+  if (!set || set("hip", 60200, 0, others, 1) != 0 ||
+      !std::equal(std::begin(other.entries), std::end(other.entries), std::begin(table.entries)))
+    std::abort(); // a table of another library was changed
+  table.sizeBytes = setting("KOLO_STANDIN_RCCL_BYTES", sizeof(Table));
+  if (set("rccl", setting("KOLO_STANDIN_RCCL_VERSION", 22809), 0, tables, 1) != 0 ||
+      table.entries[numKnown + numLater - 1] != last)
+    std::abort();
+}
+
+Table make() {
+  Table made;
+  for (size_t number = 0; number < numKnown + numLater; ++number)
+    made.entries[number] = number < numKnown ? standIn(order[number]) : standIn("ncclCommShrink");
+  return made;
+}
+
+Table &table() {
+  static Table only = make();
+  static const bool isOffered = (offer(only), true);
+  return isOffered ? only : only;
+}
+
+void *find(std::string_view name);
+
+/// RCCL's ncclBcast calls ncclBroadcast.
+Code bcast(void *memory, size_t count, int type, int root, Comm comm, Stream stream) {
+  using Broadcast = Code(const void *, void *, size_t, int, int, Comm, Stream);
+  return reinterpret_cast<Broadcast *>(find("ncclBroadcast"))(memory, memory, count, type, root, comm, stream);
+}
+
+void *find(std::string_view name) {
+  if (name == "ncclBcast")
+    return reinterpret_cast<void *>(&bcast);
+  auto known = std::ranges::find(order, nameInTable(name));
+  return known != std::end(order) ? table().entries[known - std::begin(order)] : standIn(name);
+}
+
+} // namespace
+
+#define KOLO_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+KOLO_EXPORT void standInSetDevice(int number) { reinterpret_cast<void (*)(int)>(standIn("standInSetDevice"))(number); }
+KOLO_EXPORT int64_t standInNumCollectives() {
+  return reinterpret_cast<int64_t (*)()>(standIn("standInNumCollectives"))();
+}
+KOLO_EXPORT void mscclLoadAlgo() { std::abort(); }
+
+#define KOLO_UNPACK(...) __VA_ARGS__
+#define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments)                                                \
+  KOLO_EXPORT result nccl##name parameters {                                                                           \
+    return reinterpret_cast<result(*) parameters>(find("nccl" #name))(KOLO_UNPACK arguments);                          \
+  }                                                                                                                    \
+  KOLO_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
+#include "nccl/Api.def"
+}
