@@ -158,7 +158,9 @@ void run(const DoctorCommand &options) {
   line("CUDA", found("libcuda.so.1"));
   line("HIP", found("libamdhip64.so"));
   std::optional<std::string> ncclDoor = findNcclDoor();
-  line("NCCL", found("libnccl.so.2") + (ncclDoor ? ", door: " + *ncclDoor : ", no door in this build"));
+  const std::string its = ncclDoor ? ", door: " + *ncclDoor : ", no door in this build";
+  line("NCCL", found("libnccl.so.2") + its);
+  line("RCCL", found("librccl.so.1") + its);
   showMpi();
   showTorch();
   runtime::Result<runtime::Door> door = runtime::Door::open("doctor");

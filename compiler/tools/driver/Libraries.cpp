@@ -46,7 +46,8 @@ std::optional<std::string> findNcclDoor() {
 
 bool loadsNccl(const std::string &executable) {
   std::optional<std::string> libraries = outputOf({"ldd", executable});
-  return libraries && libraries->find("libnccl.so.2 ") != std::string::npos;
+  return libraries && (libraries->find("libnccl.so.2 ") != std::string::npos ||
+                       libraries->find("librccl.so.1 ") != std::string::npos);
 }
 
 std::optional<std::string> outputOf(const std::vector<std::string> &command) {
