@@ -1,5 +1,6 @@
 // client HOW RANKS [CASE]: a program that knows NCCL and CUDA alone, with the stand-ins for both. HOW: "processes",
-// "threads", or "one" thread for all ranks. Prints what is wrong; the last line says how many calls came to NCCL.
+// processes with "pairs" of ranks, "threads", or "one" thread for all ranks. Prints what is wrong; the last line says
+// how many calls came to NCCL.
 #include "Client.h"
 
 void checkReductions(OwnRanks &here, size_t count) {
@@ -187,19 +188,21 @@ void run(OwnRanks &here, const std::string &name) {
     NCCL(ncclCommDestroy(rank.comm));
 }
 
-void runRank(int number, int size, const ncclUniqueId &id, const std::string &name) {
-  OwnRanks here{{makeRank(number)}, size};
-  Rank &rank = here.ranks[0];
-  NCCL(ncclCommInitRank(&rank.comm, size, id, number));
+/// The ranks from `first` on, all by this thread.
+void runRanks(int first, int number, int size, const ncclUniqueId &id, const std::string &name) {
+  OwnRanks here{{}, size};
+  for (int rank = first; rank < std::min(first + number, size); ++rank)
+    here.ranks.push_back(makeRank(rank));
+  here.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
   run(here, name);
 }
 
-void runInProcesses(int size, const ncclUniqueId &id, const std::string &name) {
+void runInProcesses(int perProcess, int size, const ncclUniqueId &id, const std::string &name) {
   std::vector<pid_t> children;
-  for (int rank = 0; rank < size; ++rank) {
+  for (int rank = 0; rank < size; rank += perProcess) {
     children.push_back(fork());
     if (children.back() == 0) {
-      runRank(rank, size, id, name);
+      runRanks(rank, perProcess, size, id, name);
       say("forwarded " + std::to_string(standInNumCollectives()));
       std::exit(numWrong != 0);
     }
@@ -217,17 +220,17 @@ void runInProcesses(int size, const ncclUniqueId &id, const std::string &name) {
 void runInThreads(int size, const ncclUniqueId &id, const std::string &name) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([=] { runRank(rank, size, id, name); });
+    threads.emplace_back([=] { runRanks(rank, 1, size, id, name); });
   for (std::thread &thread : threads)
     thread.join();
   say("forwarded " + std::to_string(standInNumCollectives()));
 }
 
 void runInOne(int size, const ncclUniqueId &id, const std::string &name) {
-  OwnRanks here{{}, size};
-  for (int rank = 0; rank < size; ++rank)
-    here.ranks.push_back(makeRank(rank));
   if (name == "all") {
+    OwnRanks here{{}, size};
+    for (int rank = 0; rank < size; ++rank)
+      here.ranks.push_back(makeRank(rank));
     std::vector<ncclComm_t> made(static_cast<size_t>(size));
     std::vector<int> devices;
     for (Rank &rank : here.ranks)
@@ -235,10 +238,10 @@ void runInOne(int size, const ncclUniqueId &id, const std::string &name) {
     NCCL(ncclCommInitAll(made.data(), size, devices.data()));
     for (Rank &rank : here.ranks)
       rank.comm = made[static_cast<size_t>(rank.number)];
+    run(here, "");
   } else {
-    here.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
+    runRanks(0, size, size, id, name);
   }
-  run(here, name == "all" ? "" : name);
   say("forwarded " + std::to_string(standInNumCollectives()));
 }
 
@@ -246,11 +249,14 @@ void runInOne(int size, const ncclUniqueId &id, const std::string &name) {
 
 int main(int argc, char **argv) {
   if (argc < 3)
-    return std::fprintf(stderr, "usage: client processes|threads|one RANKS [CASE]\n"), 2;
+    return std::fprintf(stderr, "usage: client processes|pairs|threads|one RANKS [CASE]\n"), 2;
   std::string how = argv[1], name = argc > 3 ? argv[3] : "";
   int size = std::atoi(argv[2]);
   ncclUniqueId id;
   NCCL(ncclGetUniqueId(&id));
-  (how == "processes" ? runInProcesses : how == "threads" ? runInThreads : runInOne)(size, id, name);
+  if (how == "processes" || how == "pairs")
+    runInProcesses(how == "pairs" ? 2 : 1, size, id, name);
+  else
+    (how == "threads" ? runInThreads : runInOne)(size, id, name);
   return numWrong != 0;
 }

@@ -8,6 +8,9 @@
 
 #include <cstring>
 
+#undef cuEventElapsedTime // the stand-in has the older one
+extern "C" CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
+
 namespace {
 
 thread_local int currentDevice = 0;
