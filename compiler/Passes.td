@@ -17,6 +17,11 @@ def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"
   let options = [Option<"result", "result", "bool", "true", "check the result too, not only the statements">];
 }
 
+def PlaceSlots : Pass<"kolo-place-slots", "::kolo::ChoreographyOp"> {
+  let summary = "sends what combines over a network to slots of its receiver, which combines it";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def FuseStripes : Pass<"kolo-fuse-stripes", "::kolo::ChoreographyOp"> {
   let summary = "runs the variants of a stripe side by side";
 }

@@ -26,6 +26,10 @@ void buildChoreographyPipeline(OpPassManager &manager, const PipelineOptions &op
   OpPassManager &choreography = manager.nest<ChoreographyOp>();
   if (!options.isChecked)
     choreography.addPass(createCheckChoreography());
+  // Before FuseStripes, so that the variants of a stripe take turns with slots too. Published inputs may be read over a
+  // network, and packets are refused there.
+  if (!schedule.publishesInputs() && !schedule.usesPackets())
+    choreography.addPass(createPlaceSlots());
   // Before any pass looks at the order of statements, which this one changes.
   if (schedule.isOptimized())
     choreography.addPass(createFuseStripes());

@@ -3,6 +3,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 using namespace mlir;
 
 namespace kolo {
@@ -40,6 +42,19 @@ Value createLinear(OpBuilder &builder, Location loc, ValueRange coordinates, Val
   for (auto [coordinate, size] : llvm::drop_begin(llvm::zip_equal(coordinates, sizes)))
     linear = createAdd(builder, loc, createMul(builder, loc, linear, size), coordinate);
   return linear;
+}
+
+bool dependsOn(ValueRange values, Value value) {
+  SmallVector<Value> pending(values);
+  llvm::DenseSet<Value> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (next == value)
+      return true;
+    if (Operation *definition = next.getDefiningOp(); definition && seen.insert(next).second)
+      llvm::append_range(pending, definition->getOperands());
+  }
+  return false;
 }
 
 } // namespace kolo

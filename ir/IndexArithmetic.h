@@ -16,5 +16,7 @@ mlir::Value createAnd(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
 /// Row-major number of the coordinates in a grid of these sizes.
 mlir::Value createLinear(mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange coordinates,
                          mlir::ValueRange sizes);
+/// Whether what is computed of `values` depends on `value`.
+bool dependsOn(mlir::ValueRange values, mlir::Value value);
 
 } // namespace kolo

@@ -4,7 +4,7 @@
 //            Pulled: signal 0 to (me + k); wait 0 from (me - k); get from (me - k), or reduce from (me - k)
 // The relation says what a rank sends, the inverse relation what it receives. The receiver pulls a transfer that
 // combines, so that no two ranks combine into one chunk at a time. The schedule decides about the others. Along the
-// dimensions of `network_dims`, nothing is read but published inputs; a transfer that combines there is refused.
+// dimensions of `network_dims`, nothing is read but published inputs: PlaceSlots has rewritten what combines there.
 // Requires choreography form, staged. Guarantees what VerifyProjected states: channel form with data signals only.
 // Nothing yet keeps a peer from writing too early, except an `enter` where ranks enter together or publish inputs.
 #include "compiler/Passes.h"
@@ -25,15 +25,11 @@ namespace {
 class Projector {
 public:
   Projector(ChoreographyOp choreography, Transfers transfers, bool isTogether)
-      : choreography(choreography), transfers(transfers), isTogether(isTogether), builder(choreography.getContext()) {
-    if (auto dims = choreography->getAttrOfType<DenseI64ArrayAttr>(networkAttrName))
-      networkDims = dims.asArrayRef();
-  }
+      : choreography(choreography), transfers(transfers), isTogether(isTogether), builder(choreography.getContext()) {}
 
   LogicalResult run();
 
 private:
-  std::optional<StringRef> networkDimOf(TransferOp transfer);
   LogicalResult checkNetwork(TransferOp transfer);
   bool isPulled(TransferOp transfer) {
     return kolo::isPulled(transfer, networkDimOf(transfer) ? Transfers::Push : transfers);
@@ -56,20 +52,11 @@ private:
   ChoreographyOp choreography;
   Transfers transfers;
   bool isTogether;
-  ArrayRef<int64_t> networkDims;
   OpBuilder builder;
   IRMapping mapping;
   SmallVector<Value, 4> dimSizes, me;
   int64_t nextSemaphore = 0;
 };
-
-/// The dimension along which the transfer may cross a network, if there is one.
-std::optional<StringRef> Projector::networkDimOf(TransferOp transfer) {
-  for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
-    if (step.getKind() != StepKind::Keep && llvm::is_contained(networkDims, int64_t(dim)))
-      return cast<StringAttr>(choreography.getMesh()[dim]).getValue();
-  return std::nullopt;
-}
 
 /// What reads from another host, or writes packets there, cannot be done.
 LogicalResult Projector::checkNetwork(TransferOp transfer) {
@@ -81,8 +68,7 @@ LogicalResult Projector::checkNetwork(TransferOp transfer) {
     return transfer.emitError() << "dimension '" << *dim << "' may be a network, which carries no packets";
   if (isPulled(transfer))
     return transfer.emitError() << "dimension '" << *dim
-                                << "' may be a network, over which no rank combines what it reads; send to scratch "
-                                   "memory of the receiver, and combine there";
+                                << "' may be a network, over which ranks read nothing but published inputs";
   return success();
 }
 

@@ -11,6 +11,22 @@ using namespace mlir;
 
 namespace kolo {
 
+std::optional<StringRef> networkDimOf(TransferOp transfer) {
+  auto choreography = transfer->getParentOfType<ChoreographyOp>();
+  auto dims = choreography->getAttrOfType<DenseI64ArrayAttr>(networkAttrName);
+  for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>()))
+    if (dims && step.getKind() != StepKind::Keep && llvm::is_contained(dims.asArrayRef(), int64_t(dim)))
+      return cast<StringAttr>(choreography.getMesh()[dim]).getValue();
+  return std::nullopt;
+}
+
+SmallVector<scf::ForOp> loopsAround(Operation *statement) {
+  SmallVector<scf::ForOp> loops;
+  for (auto loop = statement->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
+    loops.insert(loops.begin(), loop);
+  return loops;
+}
+
 /// Data that only the root has is pulled: otherwise the root alone would move all of it.
 bool isPulled(TransferOp transfer, Transfers transfers) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };

@@ -5,7 +5,10 @@
 
 #include "ir/Kolo.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+
+#include <optional>
 
 namespace kolo {
 
@@ -14,6 +17,12 @@ enum class Transfers;
 /// The attribute of a choreography, and of its program, with the dimensions along which ranks may be on different
 /// hosts, by index.
 inline constexpr llvm::StringLiteral networkAttrName = "network_dims";
+
+/// The dimension along which a transfer may cross a network, if there is one.
+std::optional<llvm::StringRef> networkDimOf(TransferOp transfer);
+
+/// The loops around a statement, the outermost first.
+llvm::SmallVector<mlir::scf::ForOp> loopsAround(mlir::Operation *statement);
 
 /// Whether the receiver reads the data. What combines it reads always; packets never.
 bool isPulled(TransferOp transfer, Transfers transfers);

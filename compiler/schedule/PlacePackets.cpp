@@ -22,14 +22,6 @@ namespace kolo {
 
 namespace {
 
-/// The loops around a statement, the outermost first.
-SmallVector<scf::ForOp> loopsAround(Operation *statement) {
-  SmallVector<scf::ForOp> loops;
-  for (auto loop = statement->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
-    loops.insert(loops.begin(), loop);
-  return loops;
-}
-
 /// What has to be kept apart, so that no transfer puts two chunks in one place.
 struct Apart {
   llvm::SetVector<Operation *> senders;    // transfers of which two senders would, in one execution

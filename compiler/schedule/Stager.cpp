@@ -3,6 +3,7 @@
 #include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 
@@ -12,8 +13,41 @@ void Stager::run(const std::string &name) {
   createStaging(name);
   builder.setInsertionPoint(statement);
   createMoveIn();
+  keepStripe();
   createMoveOut();
+  keepStripe();
   statement->erase();
+}
+
+/// Slots come before FuseStripes, so what was made last is of the same variant as the statement.
+void Stager::keepStripe() {
+  KoloDialect::StripeAttrHelper mark(builder.getContext());
+  if (IntegerAttr variant = mark.getAttr(statement); variant && memory.isOfSlots)
+    mark.setAttr(statement->getPrevNode(), variant);
+}
+
+/// Of a slot, those along which the statement moves more than one chunk, or a constant part.
+void Stager::findKeptDims(BufferOp destination) {
+  SlicesOp slices = slicesOf(statement);
+  for (size_t dim = 0; dim < destination.getGrid().size(); ++dim) {
+    bool isPart =
+        getConstantIntValue(destination.getGrid()[dim]) && getConstantIntValue(slices.getDestinationOffsets()[dim]);
+    if (!memory.isOfSlots || isRanged(slices.getDestinationSizes()[dim]) || isPart)
+      keptDims.push_back(dim);
+  }
+}
+
+void Stager::appendKept(ArrayRef<Value> ofDestination, SmallVector<Value> &values) {
+  for (size_t dim : keptDims)
+    values.push_back(ofDestination[dim]);
+}
+
+/// How many chunks every block of a buffer is cut into.
+static Value createCut(OpBuilder &builder, Location loc, BufferOp buffer) {
+  Value product = createConstant(builder, loc, 1);
+  for (Value extent : buffer.getGrid().drop_front(buffer.getBlocks()))
+    product = createMul(builder, loc, product, extent);
+  return product;
 }
 
 void Stager::createStaging(const std::string &name) {
@@ -40,28 +74,39 @@ void Stager::createStaging(const std::string &name) {
     slotDims.push_back(dim);
     grid.push_back(dimSizes[dim]);
   }
-  llvm::append_range(grid, buffer.getGrid());
+  if (memory.turns)
+    grid.push_back(createConstant(builder, loc, 2));
+  findKeptDims(buffer);
+  size_t numSets = grid.size();
+  appendKept(llvm::to_vector(buffer.getGrid()), grid);
   auto type = BufferType::get(builder.getContext(), unsigned(grid.size()));
   // What is combined is moved as it is first; anything else is converted on its way here, and copied as it is.
   auto stored = statement.isReducing() ? statement.getSource().getDefiningOp<BufferOp>() : buffer;
-  staging = BufferOp::create(builder, loc, type, memory.role, name, grid,
-                             memory.loops.size() + slotDims.size() + buffer.getBlocks(), Value(), stored.getCodecAttr(),
+  size_t blocks = memory.isOfSlots ? grid.size() : numSets + buffer.getBlocks();
+  Value cut = memory.isOfSlots ? createCut(builder, loc, buffer) : Value();
+  staging = BufferOp::create(builder, loc, type, memory.role, name, grid, blocks, cut, stored.getCodecAttr(),
                              memory.isOfLines);
+}
+
+Value Stager::iterationOf(scf::ForOp loop) {
+  Value distance = createSub(builder, loc, loop.getInductionVar(), loop.getLowerBound());
+  return arith::FloorDivSIOp::create(builder, loc, distance, loop.getStep());
 }
 
 SmallVector<Value> Stager::registersOf(ValueRange sender) {
   SmallVector<Value> result;
-  for (scf::ForOp loop : memory.loops) {
-    Value distance = createSub(builder, loc, loop.getInductionVar(), loop.getLowerBound());
-    result.push_back(arith::FloorDivSIOp::create(builder, loc, distance, loop.getStep()));
-  }
+  for (scf::ForOp loop : memory.loops)
+    result.push_back(iterationOf(loop));
   for (size_t dim : slotDims)
     result.push_back(sender[dim]);
+  if (memory.turns)
+    result.push_back(iterationOf(memory.turns)); // wraps around
   return result;
 }
 
 SmallVector<Value> Stager::ones() {
-  return SmallVector<Value>(memory.loops.size() + slotDims.size(), createConstant(builder, loc, 1));
+  return SmallVector<Value>(memory.loops.size() + slotDims.size() + size_t(bool(memory.turns)),
+                            createConstant(builder, loc, 1));
 }
 
 /// The statement as it was, but into the staging buffer.
@@ -81,8 +126,8 @@ void Stager::createMoveIn() {
        receiver = body.getArguments().drop_front(dimSizes.size());
   InlinedSlices slices = inlineBody(builder, statement, sender, receiver, {});
   SmallVector<Value> offsets = registersOf(sender), sizes = ones();
-  llvm::append_range(offsets, slices.destinationOffsets);
-  llvm::append_range(sizes, slices.destinationSizes);
+  appendKept(slices.destinationOffsets, offsets);
+  appendKept(slices.destinationSizes, sizes);
   SlicesOp::create(builder, loc, slices.sourceOffsets, slices.sourceSizes, offsets, sizes, slices.condition);
 }
 
@@ -107,8 +152,8 @@ void Stager::createMoveOut() {
     sender = createPeer(builder, transfer, me, dimSizes, fan, Direction::ToSenders);
   InlinedSlices slices = inlineBody(builder, statement, sender.coordinates, me, {});
   SmallVector<Value> offsets = registersOf(sender.coordinates), sizes = ones();
-  llvm::append_range(offsets, slices.destinationOffsets);
-  llvm::append_range(sizes, slices.destinationSizes);
+  appendKept(slices.destinationOffsets, offsets);
+  appendKept(slices.destinationSizes, sizes);
   SlicesOp::create(builder, loc, offsets, sizes, slices.destinationOffsets, slices.destinationSizes,
                    createAnd(builder, loc, sender.condition, slices.condition));
 }

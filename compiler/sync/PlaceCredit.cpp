@@ -125,20 +125,6 @@ private:
   IRMapping mapping;
 };
 
-/// Whether what is computed of `values` depends on a loop's index.
-bool dependsOn(ArrayRef<Value> values, Value index) {
-  SmallVector<Value> pending(values);
-  llvm::DenseSet<Value> seen;
-  while (!pending.empty()) {
-    Value value = pending.pop_back_val();
-    if (value == index)
-      return true;
-    if (Operation *definition = value.getDefiningOp(); definition && seen.insert(value).second)
-      llvm::append_range(pending, definition->getOperands());
-  }
-  return false;
-}
-
 /// Whether an op is a phase of a pipeline: in its rounds it does the same for one slice after the other.
 bool isPipelinePhase(Operation *op) { return KoloDialect::PipelinePhaseAttrHelper(op->getContext()).isAttrPresent(op); }
 

@@ -14,15 +14,15 @@ def free_port():
 
 
 class Hosts(ToolTest):
-    def compiled(self, algorithm, *more):
+    def compiled(self, algorithm, *more, mesh="node=2,gpu=2"):
         path = os.path.join(self.directory, algorithm + ".so")
-        self.succeeds("compile", algorithm, "--mesh", "node=2,gpu=2", "-o", path, *more)
+        self.succeeds("compile", algorithm, "--mesh", mesh, "-o", path, *more)
         return path
 
-    def launch(self, *arguments):
+    def launch(self, *arguments, mesh="node=2,gpu=2"):
         """(exit code, standard output, standard error) of four ranks on two hosts."""
         port = free_port()
-        ranks = [self.start(*arguments, "--mesh", "node=2,gpu=2", "--ranks-as", "launched", RANK=str(rank), WORLD_SIZE="4",
+        ranks = [self.start(*arguments, "--mesh", mesh, "--ranks-as", "launched", RANK=str(rank), WORLD_SIZE="4",
                             MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{rank // 2}", KOLO_WAIT="yield")
                  for rank in range(4)]
         return [(rank.returncode, out, err) for rank in ranks for out, err in [rank.communicate(timeout=60)]]
@@ -37,6 +37,27 @@ class Hosts(ToolTest):
                     self.assertIn("4 launched ranks", first[1])
                     self.assertIn("every byte is right", first[1])
                     self.assertEqual(others, [(0, "", "")] * 3)
+
+    def test_what_combines_goes_to_slots_of_its_receiver(self):
+        reductions = {"rank=4": ("ringAllReduce", "twoWayRingAllReduce", "ringReduceScatter", "recursiveHalvingReduceScatter",
+                                 "oneShotAllReduce", "twoShotAllReduce"),
+                      "node=2,gpu=2": ("hierarchicalAllReduce", "hierarchicalReduceScatter")}
+        for mesh, algorithms in reductions.items():
+            for algorithm in algorithms:
+                with self.subTest(algorithm=algorithm):
+                    plugin = self.compiled(algorithm, "--network", mesh.partition("=")[0], mesh=mesh)
+                    first, *others = self.launch("run", plugin, "--count", "30011", "--op", "average", mesh=mesh)
+                    self.assertEqual((first[0], first[2]), (0, ""))
+                    self.assertIn("every byte is right", first[1])
+                    self.assertEqual(others, [(0, "", "")] * 3)
+
+    def test_slots_serve_a_pipeline_and_ranks_that_do_not_enter_together(self):
+        for schedule in (("--pipeline", "8"), ("--entry", "credits"), ("--no-optimization",)):
+            with self.subTest(schedule=schedule):
+                plugin = self.compiled("hierarchicalAllReduce", "--network", "node", *schedule)
+                first, *others = self.launch("run", plugin, "--bytes", "200K")
+                self.assertEqual((first[0], first[2], others), (0, "", [(0, "", "")] * 3))
+                self.assertIn("every byte is right", first[1])
 
     def test_bench_has_the_times_of_all_ranks(self):
         plugin = self.compiled("railAllGather", "--network", "node")
@@ -53,8 +74,10 @@ class Hosts(ToolTest):
             self.assertIn("are on different hosts: compile it with --network node", err)
 
     def test_what_reads_over_a_network_is_not_compiled(self):
-        found = self.mistakes("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank")
-        self.assertIn("dimension 'rank' may be a network, over which no rank combines what it reads", found[0][2])
+        found = self.mistakes("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank", "--protocol", "published")
+        self.assertIn("dimension 'rank' may be a network, over which ranks read nothing but published inputs", found[0][2])
+        found = self.mistakes("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank", "--protocol", "ll")
+        self.assertIn("dimension 'rank' may be a network, which carries no packets", found[0][2])
         self.refuses(2, "compile", "railAllGather", "--mesh", "node=2,gpu=2", "--network", "nodes",
                      says=("--network", "'nodes'", "node=2,gpu=2"))
 

@@ -1,6 +1,7 @@
 // RUN: kolo-opt %s --split-input-file --kolo-project --verify-diagnostics
 
-// What combines is read by its receiver, which cannot be done over a network.
+// What combines is read by its receiver, which cannot be done over a network. Without published inputs, kolo-place-slots
+// comes before.
 kolo.choreography @combines #kolo.collective<all_reduce over 0, 1> mesh ["node", "gpu"] meshes [[2, 2]]
     attributes {network_dims = array<i64: 0>} {
   %c1 = arith.constant 1 : index
@@ -10,7 +11,7 @@ kolo.choreography @combines #kolo.collective<all_reduce over 0, 1> mesh ["node",
   ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
-  // expected-error@below {{dimension 'node' may be a network, over which no rank combines what it reads}}
+  // expected-error@below {{dimension 'node' may be a network, over which ranks read nothing but published inputs}}
   kolo.transfer reducing %in -> %out to [flip %c1, keep] {
   ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
     kolo.slices from [] size [] to [] size []
