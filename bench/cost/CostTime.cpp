@@ -82,9 +82,10 @@ void print(const dsl::Definition &definition, const std::vector<std::vector<int6
       });
 }
 
-/// On all nodes of Frontier, or on 8,192 where the algorithm takes powers of two only.
+/// On all nodes of Frontier; or on 8,192, or one, where the algorithm does not take that many, with the reason.
 void printWhole(const dsl::Definition &definition, const cost::Machine &machine) {
-  for (int64_t nodes : {9408, 8192}) {
+  std::string refusal;
+  for (int64_t nodes : {9408, 8192, 1}) {
     std::vector<int64_t> mesh = {nodes, 8};
     if (definition.mesh.dims.size() == 1)
       mesh = {nodes * 8};
@@ -92,10 +93,14 @@ void printWhole(const dsl::Definition &definition, const cost::Machine &machine)
       mesh = {nodes, 4, 2};
     try {
       print(definition, {mesh}, machine);
+      if (nodes == 1)
+        fmt::print("| | not on more nodes: {} | | | |\n", refusal);
       return;
-    } catch (const ToolError &) { // it takes powers of two only
+    } catch (const ToolError &error) {
+      refusal = error.what();
     }
   }
+  fmt::print("| {} | refused: {} | | | |\n", definition.name, refusal);
 }
 
 } // namespace
@@ -108,6 +113,10 @@ int main() {
     print(findShipped(row.algorithm), row.meshes, machine);
   fmt::print("\nAll shipped algorithms on the whole of Frontier:\n\n{}", heading);
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    if (definition.collective.dims.empty() && !usesCodecs(definition))
+    if (usesCodecs(definition))
+      fmt::print("| {} | has a codec, which costs do not know | | | |\n", definition.name);
+    else if (!definition.collective.dims.empty())
+      fmt::print("| {} | is no collective of all ranks | | | |\n", definition.name);
+    else
       printWhole(definition, machine);
 }

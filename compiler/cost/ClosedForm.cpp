@@ -89,12 +89,29 @@ const ClosedForm::Terms &ClosedForm::termsFor(int64_t bytes) const {
   return *terms.back();
 }
 
-/// Seconds that one slice of the bytes adds to a pipeline that is full.
-static double steadySeconds(const ClosedForm::Terms &terms, double bytes) {
-  double blocking = 0; // a rank does one phase after the other; only what it put last flows meanwhile
+/// Seconds that all slices but the first add to a pipeline, for this many bytes of each. Ranks wait for what a phase
+/// put when they come to the next phase, one round later. PlacePipeline.cpp says how rounds look; where no phase
+/// waits inside or reads from peers, a rank puts the next slice before it waits, so that two of them are under way.
+static double followingSeconds(const ClosedForm::Terms &terms, double bytes) {
+  double busy = 0; // a rank does one phase after the other; only what it put last flows meanwhile
+  auto holds = [&](const Phase &phase) {
+    return phase.latency - phase.lastLatency + (phase.perByte - phase.lastPerByte) * bytes;
+  };
   for (const Phase &phase : terms.phases)
-    blocking += phase.latency - phase.lastLatency + (phase.perByte - phase.lastPerByte) * bytes;
-  return std::max(terms.steadyPerByte * bytes, blocking);
+    busy += holds(phase);
+  bool putsAhead = !terms.hasPulls && std::ranges::none_of(terms.phases, &Phase::waitsInside);
+  double arrival = 0; // of the slowest last put, after the round began in which it is put
+  for (size_t i = 0; i < terms.phases.size(); ++i) {
+    const Phase &phase = terms.phases[i];
+    double next = i + 1 < terms.phases.size() ? holds(terms.phases[i + 1]) : 0;
+    arrival =
+        std::max(arrival, phase.lastLatency + phase.lastPerByte * bytes + (putsAhead ? busy : holds(phase) + next));
+  }
+  double round = std::max(terms.steadyPerByte * bytes, busy);
+  auto slices = terms.depth - 1;
+  if (!putsAhead)
+    return double(slices) * std::max(round, arrival);
+  return double(slices / 2) * std::max(2 * round, arrival) + double(slices % 2) * round;
 }
 
 /// Seconds of all phases, for this many bytes of each slice.
@@ -108,8 +125,7 @@ static double onceThrough(const ClosedForm::Terms &terms, double bytes) {
 double ClosedForm::seconds(int64_t bytes) const {
   const Terms &known = termsFor(bytes);
   double slice = double(bytes) / double(known.depth);
-  return known.launch + known.entry.value_or(0) + onceThrough(known, slice) +
-         double(known.depth - 1) * steadySeconds(known, slice);
+  return known.launch + known.entry.value_or(0) + onceThrough(known, slice) + followingSeconds(known, slice);
 }
 
 static std::vector<StatementCost> statementsOf(const ClosedForm::Terms &terms, double bytes) {
@@ -120,7 +136,7 @@ static std::vector<StatementCost> statementsOf(const ClosedForm::Terms &terms, d
     statements.push_back({"entry", 0, 1, *terms.entry, *terms.entry, 0, ""});
   double slice = bytes / double(terms.depth), once = onceThrough(terms, slice);
   // What follows the first slice, in proportion to what the first slice takes.
-  double stretch = once > 0 ? 1 + double(terms.depth - 1) * steadySeconds(terms, slice) / once : 1;
+  double stretch = once > 0 ? 1 + followingSeconds(terms, slice) / once : 1;
   size_t first = statements.size();
   std::vector<std::map<size_t, double>> perByteOf(terms.rows.size());
   for (const Row &row : terms.rows)

@@ -6,7 +6,8 @@
 // times its executions. Variants of a stripe run at the same time: their latencies count once, and their loads add up
 // on each resource. In a pipeline of D slices, one slice goes through all phases. Then D - 1 slices follow, and each
 // takes
-//   the larger of (largest total load of all phases / bandwidth) and (time in which ranks only wait, or read).
+//   the largest of (largest total load of all phases / bandwidth), (time in which ranks only wait, or read) and (time
+//   until what a phase puts last has arrived: a rank waits for it one round later).
 // In a pipeline, rounds of a loop may overlap: those in which no device of a node sends what an earlier round brought.
 // Together they take
 //   the worst of their latencies + largest over resources of (total load / bandwidth).

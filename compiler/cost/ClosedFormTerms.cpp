@@ -141,10 +141,11 @@ void Calculator::finish() {
                             isLink ? vertex(inNode->to) : "", share, bandwidth});
   }
   terms->traffic = model->trafficOf(most);
-  terms->steadyPerByte = model->bottleneckOf(total).seconds;
+  terms->steadyPerByte = model->bottleneckOf(most).seconds;
   // As PlacePipeline decides; the division that ends an average is a phase too.
   size_t numPhases = terms->phases.size() + (isReduction(choreography.getCollective().getKind()) ? 1 : 0);
   terms->depth = numPhases > 1 ? schedule.pipelineDepth() : 1;
+  choreography.walk([&](TransferOp transfer) { terms->hasPulls |= !isPut(transfer); });
   terms->launch = machine.device().launch;
   bool isTogether = schedule.entersTogether() || schedule.publishesInputs() || (facts && facts->entersTogether);
   if (isTogether || (facts && !facts->waitsAtEntry.empty()))

@@ -19,7 +19,8 @@ struct Part {
 
 struct Phase {
   double latency = 0, perByte = 0;
-  double lastLatency = 0, lastPerByte = 0; // of its last execution: what the next phase need not wait for
+  double lastLatency = 0, lastPerByte = 0;       // of its last execution: what the next phase need not wait for
+  bool hasTransfer = false, waitsInside = false; // for peers, after it has moved something
 };
 
 struct Row {
@@ -36,6 +37,7 @@ struct TotalLoad {
 struct ClosedForm::Terms {
   int64_t upToWorkingSet = beyondCaches; // bytes
   int64_t depth = 1;                     // of a pipeline; 1: none
+  bool hasPulls = false;
   double launch = 0;
   std::optional<double> entry;
   std::vector<Row> rows;

@@ -22,6 +22,11 @@ void Loads::add(const Loads &other, double times) {
     byUnit.resize(other.byUnit.size());
   for (size_t i = 0; i < other.byUnit.size(); ++i)
     addAll(byUnit[i], other.byUnit[i]);
+  for (const OnNodes &some : other.onNodes) {
+    onNodes.push_back(some);
+    for (auto &[resource, load] : onNodes.back().loads)
+      load *= times;
+  }
   moves |= other.moves;
 }
 
@@ -397,6 +402,11 @@ void LoadModel::addUnits(const Moves &moves, Loads &loads) const {
 Loads LoadModel::loadsOf(const Moves &moves) const {
   Loads loads;
   loads.alike.resize(resources.size());
+  if (!moves.alike.empty()) {
+    loads.moves = true;
+    addAlike(moves, loads);
+    return loads;
+  }
   std::vector<Pair> pairs = countedPairs(moves);
   if (pairs.empty() || (moves.isEnumerated && moves.enumerated.empty()))
     return loads;
@@ -408,7 +418,9 @@ Loads LoadModel::loadsOf(const Moves &moves) const {
 
 std::vector<double> LoadModel::largest(const Loads &loads) const {
   std::vector<double> most(resources.size());
-  for (size_t first = 0; first < loads.byNode.size(); first += numNodeResources)
+  if (!loads.onNodes.empty())
+    takeLargestOnNodes(loads, most);
+  for (size_t first = 0; loads.onNodes.empty() && first < loads.byNode.size(); first += numNodeResources)
     for (size_t resource = 0; resource < numNodeResources; ++resource)
       most[resource] = std::max(most[resource], loads.byNode[first + resource]);
   for (size_t resource = 0; resource < loads.byUnit.size(); ++resource)
@@ -429,9 +441,8 @@ std::vector<std::vector<double>> LoadModel::trafficOf(const std::vector<double> 
   return traffic;
 }
 
-Bottleneck LoadModel::bottleneckOf(const Loads &loads) const {
+Bottleneck LoadModel::bottleneckOf(const std::vector<double> &most) const {
   Bottleneck result;
-  std::vector<double> most = largest(loads);
   for (size_t resource = 0; resource < resources.size(); ++resource) {
     if (resources[resource].bandwidth <= 0)
       continue;

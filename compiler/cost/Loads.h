@@ -3,7 +3,7 @@
 // Ranks that a dimension does not tell apart are counted, not looked at: along it, a relation is a rotation, an
 // exclusive or, or "all others", and the borders of nodes and of the network's units cut it into equal intervals. The
 // other dimensions are enumerated, all their coordinates, or all dimensions where borders do not fall between
-// coordinates.
+// coordinates. On a mesh of one dimension, ranks that are alike may be told instead, as progressions of coordinates.
 #pragma once
 
 #include "compiler/cost/Placement.h"
@@ -27,6 +27,25 @@ struct EnumeratedMoves {
   double share;
 };
 
+/// Ranks or nodes: `count` of them, each `stride` after the one before.
+struct Progression {
+  int64_t first = 0, stride = 1, count = 1;
+
+  int64_t operator[](int64_t number) const { return first + number * stride; }
+  bool contains(int64_t number) const {
+    return number >= first && number <= (*this)[count - 1] && (number - first) % stride == 0;
+  }
+  /// How many are at least `least` and less than `end`.
+  int64_t numBetween(int64_t least, int64_t end) const;
+  auto operator<=>(const Progression &) const = default;
+};
+
+/// Moves of the same size: of the k-th rank to the k-th; where one side is one rank, to all, or from all, of the other.
+struct AlikeMoves {
+  Progression from, to;
+  double share;
+};
+
 /// What moving one byte of the call's elements costs, in bytes of each resource on its way.
 struct MoveCost {
   double payload = 1;                                              // as it is encoded on the way
@@ -42,14 +61,20 @@ struct Moves {
   std::vector<DimStep> steps;
   bool isEnumerated = false;               // along the dimensions that the model enumerates
   double share = 0;                        // of each move, if not
-  std::vector<EnumeratedMoves> enumerated; // if so
+  std::vector<EnumeratedMoves> enumerated; // if so,
+  std::vector<AlikeMoves> alike;           // or these
   MoveCost cost;
 };
 
 /// Bytes on resources, as shares of the call's bytes. On a node's resources: of each class of nodes.
 struct Loads {
-  std::vector<double> alike;               // by resource: on every node, or unit
-  std::vector<double> byNode;              // [class of nodes][resource of a node]: in addition; empty: none
+  std::vector<double> alike;  // by resource: on every node, or unit
+  std::vector<double> byNode; // [class of nodes][resource of a node]: in addition; empty: none
+  struct OnNodes {
+    Progression nodes;
+    std::vector<std::pair<size_t, double>> loads; // by resource of a node
+  };
+  std::vector<OnNodes> onNodes;            // on each of some nodes: in addition
   std::vector<std::vector<double>> byUnit; // [resource of the network][class of units]: in addition; may be empty
   double latency = 0;                      // of the worst message; 0 without moves
   bool moves = false;                      // whether there are any
@@ -91,10 +116,14 @@ public:
   /// Whether borders fall between coordinates. If not, all dimensions must be enumerated.
   bool isAligned() const { return aligned; }
 
+  /// Whether moves may be told as AlikeMoves.
+  bool takesAlikeMoves() const { return placement.mesh().sizes.size() == 1 && aligned && placement.numNodes() > 1; }
+
   /// Moves that are not enumerated have no step that must be, and the model is aligned.
   Loads loadsOf(const Moves &moves) const;
   /// The resource that takes longest.
-  Bottleneck bottleneckOf(const Loads &loads) const;
+  Bottleneck bottleneckOf(const Loads &loads) const { return bottleneckOf(largest(loads)); }
+  Bottleneck bottleneckOf(const std::vector<double> &largest) const;
   /// By resource: the largest load over all nodes or units.
   std::vector<double> largest(const Loads &loads) const;
   /// The latency of a message between the two ranks that are furthest from each other.
@@ -151,6 +180,13 @@ private:
   void addNode(const Moves &moves, const Node &node, const std::vector<Pair> &pairs, double *loads) const;
   void addNodes(const Moves &moves, const std::vector<Pair> &pairs, Loads &loads) const;
   void addUnits(const Moves &moves, Loads &loads) const;
+  // Of ranks that are alike: AlikeLoads.cpp.
+  struct AlikePart;
+  void addAlike(const Moves &moves, Loads &loads) const;
+  void addAlikePart(const MoveCost &cost, const AlikePart &part, Loads &loads) const;
+  uint32_t addAlikeUnits(double wire, const AlikePart &part, Loads &loads) const;
+  void addOnce(const Moves &moves, Loads &loads) const;
+  void takeLargestOnNodes(const Loads &loads, std::vector<double> &most) const;
   int deviceAt(int64_t place) const { return placement.usedDevices()[size_t(place)]; }
 
   const Machine &machine;

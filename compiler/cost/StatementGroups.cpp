@@ -237,18 +237,24 @@ void Calculator::endRounds() {
     sumPerByte += result.perByte;
   }
   double perByte = model->bottleneckOf(together).seconds;
+  bool waitsInside = terms->phases.back().waitsInside || (terms->phases.back().hasTransfer && ended.arePuts);
   for (auto &[group, result] : ended.groups) {
     result.latency *= sumOfLatencies > 0 ? latency / sumOfLatencies : 0;
     result.perByte *= sumPerByte > 0 ? perByte / sumPerByte : 0;
     commit(group, result, ended.times);
   }
   Phase &phase = terms->phases.back();
+  phase.waitsInside = waitsInside;
   phase.lastLatency = latency;
   phase.lastPerByte = ended.arePuts ? perByte : 0;
 }
 
 void Calculator::commit(const Group &group, const Result &result, double times) {
   Phase &phase = terms->phases.back();
+  if (result.total.moves && llvm::any_of(group.members, [](Operation *op) { return isa<TransferOp>(op); })) {
+    phase.waitsInside |= times > 1 || phase.hasTransfer;
+    phase.hasTransfer = true;
+  }
   phase.latency += result.latency * times;
   phase.perByte += result.perByte * times;
   phase.lastLatency = result.latency;

@@ -1,4 +1,5 @@
 #include "compiler/cost/StatementMoves.h"
+#include "compiler/cost/AlikeRanks.h"
 #include "compiler/cost/ClosedForm.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -58,6 +59,15 @@ StatementMoves::StatementMoves(StatementInterface statement, size_t numDims)
     for (Value amount : transfer.getAmounts())
       collectArguments(amount, arguments);
   }
+  llvm::SmallPtrSet<Operation *, 16> users;
+  for (Operation &op : *body)
+    if (llvm::any_of(op.getOperands(), [&](Value operand) {
+          auto argument = dyn_cast<BlockArgument>(operand);
+          return argument ? argument.getOwner() == body : users.contains(operand.getDefiningOp());
+        })) {
+      users.insert(&op);
+      ofArguments.push_back(&op);
+    }
   for (Value argument : arguments) {
     auto place = cast<BlockArgument>(argument);
     if (place.getOwner() != body)
@@ -302,6 +312,14 @@ FailureOr<Moves> StatementMoves::evaluate(IndexEvaluator &evaluator, const LoadM
   if (failed(readSteps(evaluator, moves.steps)))
     return failure();
   bool isTold = isEnumerated(model);
+  if (isTold && model.takesAlikeMoves()) {
+    FailureOr<bool> areAlike = AlikeRanks(*this, evaluator, moves).find(chunkShare(evaluator, blocks), budget);
+    if (failed(areAlike))
+      return failure();
+    moves.isEnumerated = true;
+    if (*areAlike)
+      return moves;
+  }
   std::vector<bool> dims = isTold ? model.enumerated() : std::vector<bool>(stepKinds.size(), false);
   if (failed(Enumeration(*this, evaluator, placement, dims, budget, moves).run(chunkShare(evaluator, blocks))))
     return failure();

@@ -55,6 +55,7 @@ public:
 
 private:
   class Enumeration;
+  class AlikeRanks; // AlikeRanks.cpp
   mlir::LogicalResult readSteps(IndexEvaluator &evaluator, std::vector<DimStep> &steps);
   double chunkShare(IndexEvaluator &evaluator, double blocks);
   bool executeBody(IndexEvaluator &evaluator, bool &isFailed, double &chunks);
@@ -66,6 +67,7 @@ private:
   mlir::Value condition;
   std::vector<DimStep> stepKinds;
   std::vector<bool> ofSender, ofReceiver;
+  std::vector<mlir::Operation *> ofArguments; // ops of the body that use its arguments
   llvm::SetVector<mlir::Value> loopIndices;
 };
 

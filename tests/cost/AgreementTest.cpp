@@ -45,10 +45,11 @@ struct Both {
 
 /// By bytes.
 std::map<int64_t, Both> costsOf(const std::string &name, const Machine &machine, const Sizes &mesh,
-                                const std::vector<int64_t> &sizes, int64_t lanes = 0) {
+                                const std::vector<int64_t> &sizes, int64_t lanes = 0, int64_t pipelineDepth = 1) {
   std::unique_ptr<mlir::MLIRContext> context = test::makeContext();
   mlir::OwningOpRef<mlir::ModuleOp> module = test::emit(*context, name, {mesh});
   PipelineOptions options{.check = false};
+  options.schedule = std::get<ResolvedSchedule>(resolve({.pipelineDepth = pipelineDepth}, {}));
   mlir::PassManager toChoreography(context.get()), toProgram(context.get());
   buildChoreographyPipeline(toChoreography, options);
   buildProgramPipeline(toProgram, options);
@@ -148,6 +149,19 @@ TEST_P(Agreement, WithinFivePercentOrForAReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, Agreement, testing::ValuesIn(test::algorithmNames()));
+
+/// What a phase puts is waited for a round later: of small slices, that latency is all that takes time.
+TEST(Pipelines, OfManySmallSlicesWaitForTheirMessagesInBothModels) {
+  Machine machine = get(Machine::read("frontier"));
+  constexpr int64_t bytes = 456522; // chunks as of 1 GiB on all nodes
+  for (const char *name : {"frontierAllGather", "railAllGather"})
+    for (int64_t depth : {2, 8, 32}) {
+      Both both = costsOf(name, machine, {4, 8}, {bytes}, 0, depth)[bytes];
+      std::printf("%-34s --pipeline %-2lld: closed form %10.2f us, simulation %10.2f us\n", name,
+                  static_cast<long long>(depth), both.closedForm * 1e6, both.simulation * 1e6);
+      EXPECT_NEAR(both.closedForm / both.simulation, 1, 0.06) << name << " " << depth;
+    }
+}
 
 /// Two cores on which nothing takes time but what `device` says.
 Machine twoCores(const std::string &device) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -39,14 +40,7 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
       bool isAlike = definition.mesh.dims == dims || (definition.mesh.dims.size() == 1 && dims.size() == 1);
       if (KoloCollective(int(kindOf(definition.collective))) == request.collective &&
           definition.collective.dims.empty() && isAlike && !usesCodecs(definition)) // nothing is rounded unasked
-        result.push_back({Origin::Shipped,
-                          definition,
-                          "",
-                          {definition.mesh.dims, sizes},
-                          mesh.placement,
-                          {},
-                          {},
-                          usesTables(definition)});
+        result.push_back({Origin::Shipped, definition, "", {definition.mesh.dims, sizes}, mesh.placement, {}, {}});
     }
   return result;
 }
@@ -67,8 +61,12 @@ public:
     for (int64_t bytes : request.sizes)
       result.sizes.push_back({bounds.of(request.collective, bytes), {}, {}, {}});
     findNear();
-    simulateNear();
-    chooseProved();
+    refused.assign(result.contenders.size(), false);
+    notSimulated.assign(result.contenders.size(), false);
+    do {
+      simulateNear();
+      chooseProved();
+    } while (widenNear());
     for (size_t size = 0; size < request.sizes.size(); ++size) {
       result.sizes[size].shipped = fastest(Origin::Shipped, size);
       result.sizes[size].rings = fastest(Origin::Rings, size);
@@ -141,28 +139,14 @@ private:
     for (size_t size = 0; size < request.sizes.size(); ++size)
       for (const explore::Ranked &ranked : explore::rank(found, size, 2 * numNear()))
         isNear.insert(ranked.structure);
-    for (size_t size = 0; size < request.sizes.size(); ++size)
-      if (std::optional<size_t> trees = bestTrees(found, size))
-        isNear.insert(*trees);
     for (size_t number : isNear) {
       const explore::Structure &structure = found.structures[number];
       for (size_t schedule = 0; schedule < coster.tried().size(); ++schedule)
         if (found.costs[number].refusals[schedule].empty())
           result.contenders.push_back({Origin::Explored, assemble(structure), structure.describe(), structure.mesh(),
                                        structure.placement, coster.tried()[schedule],
-                                       found.costs[number].seconds[schedule], structure.usesTrees()});
+                                       found.costs[number].seconds[schedule]});
     }
-  }
-
-  /// The structure with trees that is the fastest at a size, in closed form.
-  static std::optional<size_t> bestTrees(const explore::SearchResult &found, size_t size) {
-    std::optional<std::pair<double, size_t>> best;
-    for (size_t number = 0; number < found.structures.size(); ++number)
-      if (found.structures[number].usesTrees())
-        for (const std::vector<double> &seconds : found.costs[number].seconds)
-          if (!seconds.empty() && (!best || seconds[size] < best->first))
-            best = {seconds[size], number};
-    return best ? std::optional(best->second) : std::nullopt;
   }
 
   size_t numWanted() const { return request.numRunnersUp + 1; }
@@ -184,10 +168,10 @@ private:
 
   /// The fastest of a kind at a size, in closed form: so many structures, each with the schedules that take at most
   /// twice as long as the best does with any.
-  void addNear(size_t size, bool (*isWanted)(const Contender &), size_t numStructures) {
+  void addNear(size_t size, llvm::function_ref<bool(size_t contender)> isWanted, size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.contenders.size(); ++i)
-      if (isWanted(result.contenders[i]))
+      if (isWanted(i))
         order.push_back({i, result.contenders[i].seconds[size]});
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.contender); });
     std::vector<size_t> structures; // by their best contender
@@ -253,7 +237,6 @@ private:
 
   /// Proves who is ranked, and ranks again without those that are refused, until all are proved.
   void chooseProved() {
-    refused.assign(result.contenders.size(), false);
     for (bool isFinal = false; !isFinal;) {
       for (size_t size = 0; size < request.sizes.size(); ++size)
         result.sizes[size].best = ranking(size);
@@ -273,16 +256,40 @@ private:
 
   void findNear() {
     near.resize(request.sizes.size());
+    auto isOf = [&](Origin origin) {
+      return [this, origin](size_t number) { return result.contenders[number].origin == origin; };
+    };
     for (size_t size = 0; size < near.size(); ++size) {
-      addNear(size, [](const Contender &contender) { return contender.origin != Origin::Rings; }, numNear());
-      addNear(size, [](const Contender &contender) { return contender.origin == Origin::Shipped; }, 1);
-      addNear(size, [](const Contender &contender) { return contender.origin == Origin::Rings; }, 1);
-      // Trees: in closed form, each of their levels waits for all links of the level before.
-      addNear(size, [](const Contender &contender) { return contender.usesTrees; }, 2);
-      addNear(
-          size, [](const Contender &contender) { return contender.usesTrees && contender.origin != Origin::Shipped; },
-          2);
+      addNear(size, [&](size_t number) { return result.contenders[number].origin != Origin::Rings; }, numNear());
+      addNear(size, isOf(Origin::Shipped), 1);
+      addNear(size, isOf(Origin::Rings), 1);
     }
+  }
+
+  /// Lets those join who take less in closed form than the best does by simulation, and shipped ones that take less
+  /// than the best of these: the next structures of a size, and their schedules. False if there are none.
+  bool widenNear() {
+    bool hasMore = false;
+    for (size_t size = 0; size < near.size(); ++size) {
+      const std::vector<Choice> &best = result.sizes[size].best;
+      std::optional<Choice> shipped = fastest(Origin::Shipped, size);
+      constexpr double any = std::numeric_limits<double>::infinity();
+      double most = best.empty() ? any : best.front().seconds, mostOfShipped = shipped ? shipped->seconds : any;
+      std::vector<bool> isNear(result.contenders.size());
+      for (const Choice &choice : near[size])
+        isNear[choice.contender] = true;
+      size_t before = near[size].size();
+      addNear(
+          size,
+          [&](size_t number) {
+            const Contender &contender = result.contenders[number];
+            return !isNear[number] && contender.origin != Origin::Rings &&
+                   contender.seconds[size] < (contender.origin == Origin::Shipped ? mostOfShipped : most);
+          },
+          numNear());
+      hasMore |= near[size].size() > before;
+    }
+    return hasMore;
   }
 
   /// Corrects the times of who is near the best at some size.
@@ -291,13 +298,16 @@ private:
     std::set<size_t> all;
     for (const std::vector<Choice> &choices : near)
       for (const Choice &choice : choices)
-        all.insert(choice.contender);
+        if (!choice.correction && !notSimulated[choice.contender])
+          all.insert(choice.contender);
     std::vector<size_t> numbers(all.begin(), all.end());
     std::vector<std::string> reasons(numbers.size());
     forEachStructure(numbers, [&](unsigned thread, size_t i) { reasons[i] = simulate(thread, numbers[i]); });
-    for (const std::string &reason : reasons)
-      if (!reason.empty())
-        ++result.notSimulated[reason];
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (!reasons[i].empty()) {
+        notSimulated[numbers[i]] = true;
+        ++result.notSimulated[reasons[i]];
+      }
   }
 
   /// Why it is not simulated; empty: it is, at all sizes where it is near the best.
@@ -327,7 +337,7 @@ private:
           0));
     for (size_t size = 0; size < request.sizes.size(); ++size)
       for (Choice &choice : near[size])
-        if (choice.contender == number) {
+        if (choice.contender == number && !choice.correction) {
           int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(), mesh);
           auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
           if (auto *mistake = std::get_if<CostMistake>(&outcome))
@@ -419,8 +429,8 @@ private:
   const ExploreRequest &request;
   Coster coster, ringsCoster;
   Exploration result;
-  std::vector<std::vector<Choice>> near; // by size: who is simulated
-  std::vector<bool> refused;             // by contender
+  std::vector<std::vector<Choice>> near;   // by size: who is simulated
+  std::vector<bool> refused, notSimulated; // by contender
 };
 
 } // namespace

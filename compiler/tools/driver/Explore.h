@@ -32,7 +32,6 @@ struct Contender {
   std::string placement;
   Schedule schedule;
   std::vector<double> seconds; // by size, in closed form
-  bool usesTrees = false;      // sends along packings of trees
   bool isScaled = false;       // `seconds` are in proportion to those on `mesh`, which has fewer nodes
   std::string provedOn = {};   // a mesh; empty: not looked at by the checker
 };
@@ -63,7 +62,8 @@ struct Exploration {
 
 /// Costs candidates in closed form, and simulates those that are near the best at some size, on few nodes. What the
 /// simulation takes longer than the closed form there corrects the closed form on all nodes. Proves those that are
-/// ranked then; who is not proved is left out. Throws ToolError (Usage) where nothing does the collective.
+/// ranked then; who is not proved is left out. Goes on until nobody takes less in closed form than the best by
+/// simulation without having been simulated. Throws ToolError (Usage) where nothing does the collective.
 Exploration explore(const ExploreRequest &request);
 
 /// The contender in the language, and under `comment`.
