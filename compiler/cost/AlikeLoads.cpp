@@ -78,7 +78,8 @@ void LoadModel::addAlikePart(const MoveCost &cost, const AlikePart &part, Loads 
   if (part.isInNode()) {
     addRoute(sending, machine.route(from, to), sent);
     if (from != to)
-      sending.loads.emplace_back(firstTraffic + size_t(part.fromPlace * placement.ranksPerNode() + part.toPlace), sent);
+      sending.loads.emplace_back(firstTraffic + size_t(part.fromPlace * placement.ranksPerNode() + part.toPlace),
+                                 sent * cost.payload);
   } else {
     addRoute(sending, machine.toNetwork(from), sent);
     addRoute(receiving, machine.fromNetwork(to), received);
