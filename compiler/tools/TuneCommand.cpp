@@ -228,7 +228,7 @@ void addTuneCommand(CLI::App &app) {
       "are\n"
       "the programs of the shipped table, up to 16 MiB, checked up to 256 KiB; the table's choice stays unless "
       "another\n"
-      "is more than 10 % faster.");
+      "is no slower in any round and more than 10 % faster in most.");
   command->callback([options] { tuneCommand(*options); });
 }
 

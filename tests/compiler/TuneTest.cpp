@@ -43,6 +43,43 @@ TEST(Predictions, ThatCannotBeAreRefused) {
     EXPECT_NE(refusalOf({{"a", seconds}}).find(" s for a"), std::string::npos) << seconds;
 }
 
+namespace {
+
+/// One first round, which does not count, then those given.
+Measurement measured(std::vector<double> roundsUs) {
+  roundsUs.insert(roundsUs.begin(), 1);
+  return {roundsUs, roundsUs};
+}
+
+size_t chosen(const std::vector<Measurement> &measurements, std::optional<size_t> before,
+              std::optional<size_t> incumbent) {
+  return choose(measurements, 1, before, incumbent).chosen;
+}
+
+} // namespace
+
+TEST(Choices, AreTheBestInTheirWorstRound) {
+  const std::vector<Measurement> all = {measured({10, 10, 40}), measured({15, 15, 20}), measured({15.2, 15.2, 20})};
+  EXPECT_EQ(chosen(all, {}, {}), 1u) << "not the fastest in two rounds of three";
+  EXPECT_EQ(choose(all, 1, {}, {}).next, 2u);
+  EXPECT_EQ(chosen(all, 2, {}), 2u) << "as good as the best, and chosen at the size below";
+  EXPECT_EQ(chosen(all, 0, {}), 1u);
+  Measurement gone = measured({1, 1, 1});
+  gone.isLeftBehind = true;
+  EXPECT_EQ(chosen({all[0], gone}, 1, 1), 0u);
+}
+
+TEST(Choices, TheIncumbentLeavesOnlyForAnotherThatBeatsItClearly) {
+  const Measurement incumbent = measured({20, 20, 20, 20});
+  const Measurement disturbed = measured({20, 20, 20, 80});
+  EXPECT_EQ(chosen({measured({10, 10, 10, 10}), incumbent}, {}, 1), 0u);
+  EXPECT_EQ(chosen({measured({19, 19, 19, 19}), incumbent}, {}, 1), 1u) << "by 5 %";
+  EXPECT_EQ(chosen({measured({10, 10, 10, 21}), incumbent}, {}, 1), 1u) << "slower in a round";
+  EXPECT_EQ(chosen({measured({19, 19, 19, 19}), disturbed}, {}, 1), 1u) << "one disturbed round";
+  EXPECT_EQ(chosen({measured({10, 10, 10, 10}), disturbed}, {}, 1), 0u);
+  EXPECT_EQ(chosen({measured({10, 10, 10, 21}), incumbent}, 0, 1), 1u) << "whatever is chosen at the size below";
+}
+
 TEST(Tuner, MeasuresOnlyWhatTheModelExpectsToBeFast) {
   Mesh mesh = *Mesh::parse("rank=2");
   Candidates candidates = compileCandidates(CollectiveKind::AllGather, mesh);

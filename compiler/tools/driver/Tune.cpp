@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <ranges>
+#include <span>
 
 namespace kolo::tools {
 
@@ -13,7 +15,7 @@ namespace {
 constexpr int64_t leastBytes = 16, checkedQuickly = int64_t(256) << 10;
 constexpr double farBehind = 2;       // times the fastest
 constexpr double asFast = 1.03;       // times the fastest: noise, for which the choice does not change
-constexpr double clearlyFaster = 1.1; // by what another has to beat the incumbent in few rounds
+constexpr double clearlyFaster = 1.1; // by what another has to beat the incumbent in most rounds
 constexpr int mostIterations = 1000;
 constexpr int timeoutMs = 120'000; // ranks share cores
 
@@ -36,6 +38,48 @@ int64_t blockBytesOf(runtime::CollectiveKind collective, const runtime::Mesh &me
   BufferSizes unit = bufferSizes(collective, 1, mesh.numRanks());
   return std::max(unit.inputElements, unit.outputElements) * int64_t(sizeof(float));
 }
+
+/// What counts of a cell: the rounds, of which all candidates that are measured on have the same, after the first ones.
+class CountedRounds {
+public:
+  CountedRounds(const std::vector<Measurement> &measurements, size_t numFirstRounds)
+      : measurements(measurements), numFirstRounds(numFirstRounds) {}
+
+  /// How many times the fastest a candidate takes in its worst round.
+  double worstRatio(size_t candidate) const {
+    std::span<const double> times = of(candidate);
+    double worst = 1;
+    for (size_t round = 0; round < times.size(); ++round)
+      worst = std::max(worst, times[round] / std::max(fastestIn(round), leastUs));
+    return worst;
+  }
+
+  bool clearlyBeats(size_t candidate, size_t incumbent) const {
+    std::vector<double> gains;
+    for (auto round : std::views::iota(size_t(0), of(candidate).size()))
+      gains.push_back(of(incumbent)[round] / std::max(of(candidate)[round], leastUs));
+    return !gains.empty() && std::ranges::min(gains) * asFast >= 1 && medianOf(gains) > clearlyFaster;
+  }
+
+private:
+  static constexpr double leastUs = 1e-3;
+
+  std::span<const double> of(size_t candidate) const {
+    std::span<const double> all = measurements[candidate].roundsUs;
+    return all.size() > numFirstRounds ? all.subspan(numFirstRounds) : all;
+  }
+
+  double fastestIn(size_t round) const {
+    double fastest = std::numeric_limits<double>::infinity();
+    for (size_t number = 0; number < measurements.size(); ++number)
+      if (measurements[number].isMeasuredOn())
+        fastest = std::min(fastest, of(number)[round]);
+    return fastest;
+  }
+
+  const std::vector<Measurement> &measurements;
+  size_t numFirstRounds;
+};
 
 class Tuner {
 public:
@@ -143,41 +187,17 @@ private:
     return int(std::clamp(leftUs / roundsLeft / onceUs, 1.0, double(mostIterations)));
   }
 
-  /// How many times the fastest a candidate takes in its worst round. The first rounds, of few calls, count only where
-  /// there are no others. All candidates that are measured on have the same rounds.
-  double worstRatio(const Cell &cell, const Measurement &measurement) const {
-    size_t numRounds = measurement.roundsUs.size(), numFirst = size_t(plan.firstRounds);
-    double worst = 1;
-    for (size_t round = numRounds > numFirst ? numFirst : 0; round < numRounds; ++round) {
-      double fastest = measurement.roundsUs[round];
-      for (const Measurement &other : cell.measurements)
-        if (other.isMeasuredOn())
-          fastest = std::min(fastest, other.roundsUs[round]);
-      worst = std::max(worst, measurement.roundsUs[round] / std::max(fastest, 1e-3));
-    }
-    return worst;
-  }
-
   void choose(Cell &cell, const Cell *before) const {
-    std::vector<std::pair<double, size_t>> order; // the best first
-    for (size_t number = 0; number < cell.measurements.size(); ++number)
-      if (cell.measurements[number].isMeasuredOn())
-        order.emplace_back(worstRatio(cell, cell.measurements[number]), number);
-    std::ranges::sort(order);
-    auto keep = [&](double limit, const auto &isKept) {
-      auto kept = std::ranges::find_if(order, isKept);
-      if (kept != order.end() && kept->first <= limit * order.front().first)
-        std::rotate(order.begin(), kept, kept + 1);
-    };
-    if (before)
-      keep(asFast, [&](const auto &entry) { return entry.second == before->chosen; });
-    if (options.incumbent)
-      keep(clearlyFaster, [&, program = options.incumbent(cell.bytes)](const auto &entry) {
-        return candidates.all[entry.second].program() == program;
-      });
-    cell.chosen = order.front().second;
-    if (order.size() > 1)
-      cell.next = order[1].second;
+    std::optional<size_t> incumbent;
+    if (options.incumbent) {
+      auto found = std::ranges::find(candidates.all, options.incumbent(cell.bytes), &Candidate::program);
+      if (found != candidates.all.end())
+        incumbent = size_t(found - candidates.all.begin());
+    }
+    Choice choice = tools::choose(cell.measurements, size_t(plan.firstRounds),
+                                  before ? std::optional(before->chosen) : std::nullopt, incumbent);
+    cell.chosen = choice.chosen;
+    cell.next = choice.next;
   }
 
   const Candidates &candidates;
@@ -196,6 +216,26 @@ double Measurement::typicalUs() const {
   if (sorted.size() > 1)
     sorted.pop_back();
   return sorted.empty() ? 0 : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
+}
+
+Choice choose(const std::vector<Measurement> &measurements, size_t numFirstRounds, std::optional<size_t> before,
+              std::optional<size_t> incumbent) {
+  CountedRounds rounds(measurements, numFirstRounds);
+  std::vector<std::pair<double, size_t>> order; // the best first
+  for (size_t number = 0; number < measurements.size(); ++number)
+    if (measurements[number].isMeasuredOn())
+      order.emplace_back(rounds.worstRatio(number), number);
+  std::ranges::sort(order);
+  auto moveToFront = [&](auto entry) { std::rotate(order.begin(), entry, entry + 1); };
+  auto find = [&](std::optional<size_t> number) {
+    return std::ranges::find_if(order, [&](const auto &entry) { return entry.second == number; });
+  };
+  if (auto kept = find(before); kept != order.end() && kept->first <= asFast * order.front().first)
+    moveToFront(kept);
+  if (auto kept = find(incumbent); kept != order.end())
+    moveToFront(std::find_if(order.begin(), kept,
+                             [&](const auto &entry) { return rounds.clearlyBeats(entry.second, kept->second); }));
+  return {order.front().second, order.size() > 1 ? std::optional(order[1].second) : std::nullopt};
 }
 
 std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes,

@@ -36,7 +36,7 @@ struct TuneOptions {
   Predictor predict = {}; // says which candidates to measure; empty: all
   PredictionLimits limits = {};
   bool isQuick = false; // sizes by factors of 8; fewer calls and rounds; results checked up to 256 KiB
-  /// The program, by size, that stays chosen unless another one is clearly faster. Empty: none.
+  /// The program, by size, that stays chosen unless another one clearly beats it, as `choose` says. Empty: none.
   std::function<std::string(int64_t bytes)> incumbent = {};
 };
 
@@ -49,11 +49,23 @@ std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runti
 /// both is not measured again. The rounds that follow alternate among the others, as many as fit into the time of a
 /// cell, but at least one. Memory that is in no window is on huge pages, if the kernel gives them, in every round but
 /// the last ones, which use small pages, as malloc gives them.
-/// Each cell chooses the candidate that is nearest to the fastest in its own worst round after the first two. A virtual
-/// machine whose cores move is in one of two states for seconds, and a candidate that is good in both is better than
-/// the fastest in one. Throws as runRanks does, Refused where results are wrong, and as choosePredicted.
+/// A virtual machine whose cores move is in one of two states for seconds. A candidate that is good in both is better
+/// than the fastest in one, so each cell chooses by its worst round (`choose`). Throws as runRanks does, Refused where
+/// results are wrong, and as choosePredicted.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
+
+struct Choice {
+  size_t chosen = 0;
+  std::optional<size_t> next; // the best of the others
+};
+
+/// Chooses among the candidates of one cell that were measured to the end, of which there is one at least. The first
+/// rounds, of few calls, count only where there are no others. The best is nearest to the fastest in its own worst
+/// round; `before`, the choice at the size below, stays if it is as good within 3 %. The incumbent stays unless another
+/// is no slower in any round, within 3 %, and more than 10 % faster in most: one disturbed round moves nobody.
+Choice choose(const std::vector<Measurement> &measurements, size_t numFirstRounds, std::optional<size_t> before,
+              std::optional<size_t> incumbent);
 
 /// How many pairs of a size and a candidate there are, and how many of them were measured.
 struct Effort {
