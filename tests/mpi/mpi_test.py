@@ -4,6 +4,7 @@ usage: mpi_test.py CLASS...; the environment gives KOLO_BUILD, KOLO_MPI_ABI, KOL
 """
 import glob
 import gzip
+import json
 import os
 import re
 import shutil
@@ -94,6 +95,29 @@ class Cases(MpiTest):
 
     def test_a_number_of_ranks_without_a_program_is_forwarded(self):
         self.assertIn("no program", self.expectCarried(1, 3, self.program, "in-place"))
+
+    def lossy_plugin(self, **fields):
+        """Of a table whose only program rounds, or of that program alone."""
+        tool, plugin = os.path.join(BUILD, "bin", "kolo"), os.path.join(self.directory, "lossy.so")
+        if not os.path.exists(tool):
+            self.skipTest("this build has no kolo, which compiles the plugin")
+        what = ["quantisedTwoShotAllReduce", "--mesh", "rank=2"]
+        if fields:
+            entries = [{"collective": "all_reduce", "ranks": 2, "memory": memory, "upToBytes": None,
+                        "algorithm": what[0], **fields} for memory in ("windows", "ordinary")]
+            what = ["--table", os.path.join(self.directory, "table.json")]
+            with open(what[1], "w") as file:
+                json.dump({"entries": entries}, file)
+        subprocess.run([tool, "compile", *what, "-o", plugin], check=True, stdout=subprocess.DEVNULL)
+        return plugin
+
+    def test_only_what_a_table_allows_loses_bits(self):
+        self.expectCarried(10, 2, self.program, "alike", KOLO_PLUGIN_PATH=self.lossy_plugin(lossy=True))
+        for fields in ({}, {"lossy": False}, {"lossy": True, "tag": "dp"}):
+            code, output = self.mpirun(2, self.program, "alike", KOLO_PLUGIN_PATH=self.lossy_plugin(**fields))
+            self.assertEqual(code, 0, output)
+            self.assertIn("carried (0 bytes)", output, fields)  # barriers alone
+            self.assertIn("no program", output)
 
     def test_communicators_leave_nothing_behind(self):
         self.expectCarried(300, 2, self.program, "communicators")
