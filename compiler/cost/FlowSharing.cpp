@@ -40,16 +40,16 @@ void FlowSharing::markDirty(uint32_t number) {
 
 /// A use in the range that sets its flow's cap: of several the nearest, which most flows of the resource share.
 uint32_t FlowSharing::narrowestNear(uint32_t number, uint32_t end) const {
-  const Flow &flow = flows[uses[number].flow];
-  auto setsCap = [&](const Use &use) { return resources[use.resource].bandwidth <= use.load * flow.cap * (1 + 1e-9); };
-  uint32_t before = number - flow.firstUse, after = end - 1 - number;
+  const Group &group = groups[uses[number].group];
+  auto setsCap = [&](const Use &use) { return resources[use.resource].bandwidth <= use.load * group.cap * (1 + 1e-9); };
+  uint32_t before = number - group.firstUse, after = end - 1 - number;
   for (uint32_t distance = 0; distance <= farthestBound; ++distance) {
     if (distance <= before && setsCap(uses[number - distance]))
       return number - distance;
     if (distance <= after && setsCap(uses[number + distance]))
       return number + distance;
   }
-  return flow.narrowest;
+  return group.narrowest;
 }
 
 /// Nothing where the use sets its flow's cap itself.
@@ -73,7 +73,7 @@ uint32_t FlowSharing::boundFor(uint32_t number, uint32_t end) {
 /// Adds what the use demands of its resource, or takes it away.
 void FlowSharing::addDemand(const Use &use, double sign) {
   Members &at = members[use.resource];
-  double demand = sign * use.load * flows[use.flow].cap;
+  double demand = sign * use.load * groups[use.group].cap;
   if (use.bound == none) {
     at.demand += demand;
     return;
@@ -95,47 +95,80 @@ void FlowSharing::setContended(uint32_t number, bool isContended) {
   resource.isContended = isContended;
   resource.load = 0;
   for (const Member &member : members[number].all) {
-    Flow &flow = flows[member.flow];
+    Group &group = groups[member.group];
     uint32_t use = member.use;
-    resource.load += uses[use].load * flow.rate;
-    swapUses(use, flow.firstUse + (isContended ? flow.numContended++ : --flow.numContended));
+    resource.load += uses[use].load * group.charged;
+    swapUses(use, group.firstUse + (isContended ? group.numContended++ : --group.numContended));
   }
   markDirty(number);
 }
 
-uint32_t FlowSharing::start(double bytes, std::span<const ResourceUse> wanted) {
-  if (freeFlows.empty()) {
-    freeFlows.push_back(uint32_t(flows.size()));
-    flows.emplace_back();
+/// The group with exactly these uses; none.
+uint32_t FlowSharing::findGroup(std::span<const ResourceUse> wanted, uint64_t hash) const {
+  auto [first, end] = groupsByHash.equal_range(hash);
+  for (auto entry = first; entry != end; ++entry) {
+    const Group &group = groups[entry->second];
+    auto has = [&](const Use &use) {
+      return std::ranges::any_of(
+          wanted, [&](const ResourceUse &other) { return other.resource == use.resource && other.load == use.load; });
+    };
+    if (group.numUses == wanted.size() &&
+        std::ranges::all_of(std::span(uses).subspan(group.firstUse, group.numUses), has))
+      return entry->second;
   }
-  uint32_t number = freeFlows.back();
-  freeFlows.pop_back();
-  Flow &flow = flows[number];
-  flow = {};
-  flow.remaining = bytes;
-  flow.cap = std::numeric_limits<double>::infinity();
-  flow.firstUse = allocateUses(wanted.size());
-  flow.numUses = uint16_t(wanted.size());
-  flow.bottleneck = none;
-  uint32_t end = flow.firstUse;
+  return none;
+}
+
+uint32_t FlowSharing::makeGroup(std::span<const ResourceUse> wanted, uint64_t hash) {
+  if (freeGroups.empty()) {
+    freeGroups.push_back(uint32_t(groups.size()));
+    groups.emplace_back();
+  }
+  uint32_t number = freeGroups.back();
+  freeGroups.pop_back();
+  Group &group = groups[number];
+  std::vector<Ending> endings = std::move(group.endings);
+  endings.clear();
+  group = {};
+  group.endings = std::move(endings);
+  group.hash = hash;
+  group.cap = std::numeric_limits<double>::infinity();
+  group.firstUse = allocateUses(wanted.size());
+  group.numUses = uint32_t(wanted.size());
+  group.bottleneck = none;
+  uint32_t end = group.firstUse;
   for (const ResourceUse &use : wanted) {
     uses[end++] = {use.load, number, use.resource, 0, none};
-    if (double alone = resources[use.resource].bandwidth / use.load; alone < flow.cap) {
-      flow.cap = alone;
-      flow.narrowest = end - 1;
+    if (double alone = resources[use.resource].bandwidth / use.load; alone < group.cap) {
+      group.cap = alone;
+      group.narrowest = end - 1;
     }
   }
-  for (uint32_t use = flow.firstUse; use < end; ++use) {
+  for (uint32_t use = group.firstUse; use < end; ++use) {
     std::vector<Member> &all = members[uses[use].resource].all;
     uses[use].bound = boundFor(use, end);
     uses[use].position = uint32_t(all.size());
     all.push_back({use, number});
-    addDemand(uses[use], 1);
   }
-  flow.narrowest = uses[flow.narrowest].resource; // uses change their places from here on
-  for (uint32_t use = flow.firstUse; use < end; ++use)
+  group.narrowest = uses[group.narrowest].resource; // uses change their places from here on
+  for (uint32_t use = group.firstUse; use < end; ++use)
     if (resources[uses[use].resource].isContended)
-      swapUses(use, flow.firstUse + flow.numContended++);
+      swapUses(use, group.firstUse + group.numContended++);
+  groupsByHash.emplace(hash, number);
+  return number;
+}
+
+uint32_t FlowSharing::start(double bytes, std::span<const ResourceUse> wanted) {
+  uint64_t hash = 0;
+  for (const ResourceUse &use : wanted) // in any order
+    hash += (std::bit_cast<uint64_t>(use.load) ^ (use.resource + 1) * 0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd;
+  uint32_t number = findGroup(wanted, hash);
+  if (number == none)
+    number = makeGroup(wanted, hash);
+  Group &group = groups[number];
+  ++group.numFlows;
+  for (uint32_t use = group.firstUse; use < group.firstUse + group.numUses; ++use)
+    addDemand(uses[use], 1);
   for (const ResourceUse &use : wanted) {
     const Resource &resource = resources[use.resource];
     if (!resource.isContended && members[use.resource].demand > resource.bandwidth * (1 + 1e-9))
@@ -143,64 +176,89 @@ uint32_t FlowSharing::start(double bytes, std::span<const ResourceUse> wanted) {
     else if (resource.isContended && isFull(resource, resource.load))
       markDirty(use.resource);
   }
-  started.push_back(number);
-  return number;
+  if (freeFlows.empty()) {
+    freeFlows.push_back(uint32_t(flows.size()));
+    flows.emplace_back();
+  }
+  uint32_t flow = freeFlows.back();
+  freeFlows.pop_back();
+  flows[flow] = {number, bytes, true};
+  started.push_back(flow);
+  return flow;
 }
 
-void FlowSharing::end(uint32_t number) {
-  Flow &flow = flows[number];
-  for (uint32_t i = flow.firstUse; i < flow.firstUse + flow.numUses; ++i) {
+void FlowSharing::removeGroup(uint32_t number) {
+  Group &group = groups[number];
+  for (uint32_t i = group.firstUse; i < group.firstUse + group.numUses; ++i) {
     const Use &use = uses[i];
-    Resource &resource = resources[use.resource];
     Members &at = members[use.resource];
-    if (resource.isContended && isFull(resource, resource.load))
-      markDirty(use.resource);
     Member last = at.all.back();
     at.all[use.position] = last;
     uses[last.use].position = use.position;
     at.all.pop_back();
-    addDemand(use, -1);
-    resource.load -= use.load * flow.rate;
     if (at.all.empty()) { // no rounding error is carried along
-      at.demand = resource.load = 0;
+      at.demand = resources[use.resource].load = 0;
       at.bounds.clear();
-      resource.isContended = false;
+      resources[use.resource].isContended = false;
     }
   }
-  for (uint32_t i = flow.firstUse; i < flow.firstUse + flow.numUses; ++i)
+  auto [first, end] = groupsByHash.equal_range(group.hash);
+  groupsByHash.erase(std::find_if(first, end, [&](const auto &entry) { return entry.second == number; }));
+  freeUses[size_t(std::countr_zero(std::bit_ceil(size_t(group.numUses))))].push_back(group.firstUse);
+  freeGroups.push_back(number);
+}
+
+void FlowSharing::end(uint32_t flow) {
+  uint32_t number = groupOf(flow);
+  Group &group = groups[number];
+  flows[flow].isOpen = false;
+  --group.numFlows;
+  group.charged -= group.rate;
+  for (uint32_t i = group.firstUse; i < group.firstUse + group.numUses; ++i) {
+    const Use &use = uses[i];
+    Resource &resource = resources[use.resource];
+    if (resource.isContended && isFull(resource, resource.load))
+      markDirty(use.resource);
+    addDemand(use, -1);
+    resource.load -= use.load * group.rate;
+  }
+  if (group.numFlows == 0)
+    removeGroup(number);
+  else
+    shrunk.push_back(number);
+  for (uint32_t i = group.firstUse; i < group.firstUse + group.numUses; ++i)
     if (uint32_t use = uses[i].resource;
         resources[use].isContended && members[use].demand < resources[use].bandwidth * farFromFull)
       setContended(use, false);
-  freeUses[size_t(std::countr_zero(std::bit_ceil(size_t(flow.numUses))))].push_back(flow.firstUse);
-  freeFlows.push_back(number);
+  freeFlows.push_back(flow);
 }
 
 void FlowSharing::join(uint32_t number) {
-  Flow &flow = flows[number];
-  if (isFilled(flow))
+  Group &group = groups[number];
+  if (isFilled(group))
     return;
-  flow.round = round;
-  flow.index = uint32_t(filled.size());
+  group.round = round;
+  group.index = uint32_t(filled.size());
   filled.push_back({number, 0, none});
 }
 
 void FlowSharing::joinLimitedBy(uint32_t number) {
   for (const Member &member : members[number].all)
-    if (flows[member.flow].bottleneck == number)
-      join(member.flow);
+    if (groups[member.group].bottleneck == number)
+      join(member.group);
 }
 
 /// All that resources connect with the flows so far: enough in any case.
 void FlowSharing::joinAllConnected() {
   ++pass;
   for (size_t next = 0; next < filled.size(); ++next) {
-    for (const Use &use : contendedUses(flows[filled[next].flow])) {
+    for (const Use &use : contendedUses(groups[filled[next].group])) {
       Resource &resource = resources[use.resource];
       if (resource.round == pass)
         continue;
       resource.round = pass;
       for (const Member &member : members[use.resource].all)
-        join(member.flow);
+        join(member.group);
     }
   }
 }
@@ -210,9 +268,9 @@ void FlowSharing::prepare() {
   ++pass;
   reached.clear();
   for (const Filled &member : filled) {
-    Flow &flow = flows[member.flow];
-    flow.isFixed = false;
-    for (const Use &use : contendedUses(flow)) {
+    Group &group = groups[member.group];
+    group.isFixed = false;
+    for (const Use &use : contendedUses(group)) {
       Resource &resource = resources[use.resource];
       if (resource.round != pass) {
         resource.round = pass;
@@ -222,8 +280,8 @@ void FlowSharing::prepare() {
         resource.isLimit = false;
         reached.push_back(use.resource);
       }
-      resource.left += use.load * flow.rate;
-      resource.weight += use.load;
+      resource.left += use.load * group.charged;
+      resource.weight += use.load * group.numFlows;
       ++resource.numOpen;
     }
   }
@@ -237,14 +295,14 @@ void FlowSharing::prepare() {
 }
 
 void FlowSharing::fix(uint32_t number, double rate, uint32_t bottleneck) {
-  Flow &flow = flows[number];
-  flow.isFixed = true;
-  filled[flow.index].rate = rate;
-  filled[flow.index].bottleneck = bottleneck;
-  for (const Use &use : contendedUses(flow)) {
+  Group &group = groups[number];
+  group.isFixed = true;
+  filled[group.index].rate = rate;
+  filled[group.index].bottleneck = bottleneck;
+  for (const Use &use : contendedUses(group)) {
     Resource &resource = resources[use.resource];
-    resource.left -= use.load * rate;
-    resource.weight -= use.load;
+    resource.left -= use.load * rate * group.numFlows;
+    resource.weight -= use.load * group.numFlows;
     --resource.numOpen;
   }
 }
@@ -256,15 +314,15 @@ void FlowSharing::fill() {
   std::ranges::make_heap(levels, isLater);
   byCap.clear();
   for (const Filled &member : filled)
-    if (!resources[flows[member.flow].narrowest].isContended) // else that resource's level is no more than the cap
-      byCap.push_back(member.flow);
+    if (!resources[groups[member.group].narrowest].isContended) // else that resource's level is no more than the cap
+      byCap.push_back(member.group);
   if (byCap.size() > 1)
-    std::ranges::sort(byCap, {}, [&](uint32_t flow) { return std::pair(flows[flow].cap, flow); });
+    std::ranges::sort(byCap, {}, [&](uint32_t group) { return std::pair(groups[group].cap, group); });
   for (uint32_t narrowest : byCap) {
-    while (!flows[narrowest].isFixed && !levels.empty() && levels.front().rate < flows[narrowest].cap)
+    while (!groups[narrowest].isFixed && !levels.empty() && levels.front().rate < groups[narrowest].cap)
       fillNextLevel();
-    if (!flows[narrowest].isFixed)
-      fix(narrowest, flows[narrowest].cap, none);
+    if (!groups[narrowest].isFixed)
+      fix(narrowest, groups[narrowest].cap, none);
   }
   while (!levels.empty())
     fillNextLevel();
@@ -288,8 +346,8 @@ void FlowSharing::fillNextLevel() {
   resource.isLimit = true;
   resource.level = level.rate;
   for (const Member &member : members[level.resource].all)
-    if (const Flow &flow = flows[member.flow]; isFilled(flow) && !flow.isFixed)
-      fix(member.flow, level.rate, level.resource);
+    if (const Group &group = groups[member.group]; isFilled(group) && !group.isFixed)
+      fix(member.group, level.rate, level.resource);
 }
 
 /// Lets the flows join that are not filled, but get more at the resource than those that it limits, or are limited by
@@ -299,17 +357,17 @@ void FlowSharing::checkResource(uint32_t number) {
   double most = 0;
   const std::vector<Member> &all = members[number].all;
   for (const Member &member : all) {
-    const Flow &flow = flows[member.flow];
-    most = std::max(most, isFilled(flow) ? filled[flow.index].rate : flow.rate);
+    const Group &group = groups[member.group];
+    most = std::max(most, isFilled(group) ? filled[group.index].rate : group.rate);
   }
   bool isStillFull = isFull(resource, resource.bandwidth - resource.left);
   for (const Member &member : all) {
-    const Flow &flow = flows[member.flow];
-    if (isFilled(flow))
+    const Group &group = groups[member.group];
+    if (isFilled(group))
       continue;
-    bool losesBottleneck = flow.bottleneck == number && (!isStillFull || flow.rate < most * (1 - 1e-9));
-    if (losesBottleneck || (resource.isLimit && flow.rate > resource.level * (1 + 1e-9)))
-      join(member.flow);
+    bool losesBottleneck = group.bottleneck == number && (!isStillFull || group.rate < most * (1 - 1e-9));
+    if (losesBottleneck || (resource.isLimit && group.rate > resource.level * (1 + 1e-9)))
+      join(member.group);
   }
 }
 
@@ -323,35 +381,88 @@ bool FlowSharing::joinThoseWithoutBottleneck() {
   return filled.size() > before;
 }
 
+void FlowSharing::findFirst(uint32_t number, std::vector<uint32_t> &ending) {
+  Group &group = groups[number];
+  ending.clear();
+  while (!group.endings.empty()) {
+    Ending next = group.endings.front();
+    bool isStale = !flows[next.flow].isOpen || flows[next.flow].group != number || flows[next.flow].end != next.end;
+    if (!isStale && !ending.empty() && next.end > flows[ending.front()].end * (1 + 1e-12))
+      break;
+    if (!isStale)
+      ending.push_back(next.flow);
+    std::ranges::pop_heap(group.endings, endsLater);
+    group.endings.pop_back();
+  }
+}
+
+/// Adds when the group's first flow ends to the changes.
+void FlowSharing::announce(uint32_t number, double now) {
+  Group &group = groups[number];
+  if (group.announced == round)
+    return;
+  group.announced = round;
+  auto isStale = [&](const Ending &ending) {
+    const Flow &flow = flows[ending.flow];
+    return !flow.isOpen || flow.group != number || flow.end != ending.end;
+  };
+  while (isStale(group.endings.front())) {
+    std::ranges::pop_heap(group.endings, endsLater);
+    group.endings.pop_back();
+  }
+  changes.push_back({number, now + std::max(group.endings.front().end - movedAt(group, now), 0.0) / group.rate});
+}
+
+/// What started ends when its group has moved as much more as it has bytes.
+void FlowSharing::placeStarted(double now) {
+  for (uint32_t number : started) {
+    Flow &flow = flows[number];
+    Group &group = groups[flow.group];
+    if (group.endings.empty() && group.rate == 0)
+      group.since = now;
+    flow.end += movedAt(group, now);
+    group.endings.push_back({flow.end, number});
+    std::ranges::push_heap(group.endings, endsLater);
+    join(flow.group);
+  }
+}
+
 void FlowSharing::apply(double now) {
   for (const Filled &member : filled) {
-    Flow &flow = flows[member.flow];
-    flow.bottleneck = member.bottleneck;
-    if (std::abs(member.rate - flow.rate) <= 1e-12 * member.rate)
+    Group &group = groups[member.group];
+    group.bottleneck = member.bottleneck;
+    bool isSame = std::abs(member.rate - group.rate) <= 1e-12 * member.rate;
+    double rate = isSame ? group.rate : member.rate, charged = rate * group.numFlows;
+    if (charged != group.charged)
+      for (const Use &use : contendedUses(group))
+        resources[use.resource].load += use.load * (charged - group.charged);
+    group.charged = charged;
+    if (isSame)
       continue;
-    for (const Use &use : contendedUses(flow))
-      resources[use.resource].load += use.load * (member.rate - flow.rate);
-    flow.remaining = std::max(flow.remaining - flow.rate * (now - flow.since), 0.0);
-    flow.since = now;
-    flow.rate = member.rate;
-    changes.push_back({member.flow, now + flow.remaining / flow.rate});
+    group.moved = movedAt(group, now);
+    group.since = now;
+    group.rate = rate;
+    announce(member.group, now);
   }
+  for (uint32_t number : started)
+    announce(groupOf(number), now);
+  for (uint32_t number : shrunk)
+    if (groups[number].numFlows > 0)
+      announce(number, now);
 }
 
 std::span<const FlowSharing::Change> FlowSharing::settle(double now) {
   constexpr int mostWaves = 12;
   changes.clear();
-  if (started.empty() && dirty.empty())
+  if (started.empty() && dirty.empty() && shrunk.empty())
     return changes;
   ++round;
   filled.clear();
-  for (uint32_t number : started)
-    join(number);
+  placeStarted(now);
   for (uint32_t number : dirty) {
     resources[number].isDirty = false;
     joinLimitedBy(number);
   }
-  started.clear();
   dirty.clear();
   for (int wave = 0; !filled.empty(); ++wave) {
     if (wave == mostWaves)
@@ -362,6 +473,8 @@ std::span<const FlowSharing::Change> FlowSharing::settle(double now) {
       break;
   }
   apply(now);
+  started.clear();
+  shrunk.clear();
   return changes;
 }
 

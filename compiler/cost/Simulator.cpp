@@ -57,15 +57,14 @@ private:
     const Instruction *instruction = nullptr;
     uint32_t rank = 0;
     uint32_t firstArrival = none;
-    uint32_t version = 0; // of its end
     Chain chain = History::empty;
     double begin = 0;
   };
   struct Event {
     enum class Kind : uint8_t { FlowEnd, Arrival, Meeting };
     Kind kind;
-    uint32_t number;  // flow, or slot
-    uint32_t version; // of a flow's end
+    uint32_t number;  // group of flows, or slot
+    uint32_t version; // of the end of a group's first flow
     Chain chain;      // of an arrival or a meeting: up to it
     uint32_t record;  // of an arrival: what it announces
   };
@@ -91,6 +90,7 @@ private:
   bool step(uint32_t rank, const Instruction &instruction);
   bool startTransfer(uint32_t rank, const Instruction &instruction);
   void addArrivals(uint32_t rank, const Instruction &instruction, FlowInfo &flow);
+  void endFlows(uint32_t group);
   void endFlow(uint32_t flow);
   void endArrival(const Arrival &arrival, uint32_t rank, Chain chain, uint32_t record);
   void signal(uint32_t rank, const Instruction &instruction);
@@ -131,6 +131,8 @@ private:
   Pool<PendingSignal> pending;
   Pool<Arrival> arrivals;
   std::vector<FlowInfo> flows;
+  std::vector<uint32_t> versions; // of groups of flows: of the events that say when their first flow ends
+  std::vector<uint32_t> ending;
   std::vector<uint32_t> ready;
   uint32_t numSimulated = 0, numInMeeting = 0, lastRank = 0;
   std::vector<std::vector<int64_t>> transfersOf; // by statement and rank
@@ -200,8 +202,8 @@ void Simulator::recordWait(uint32_t number, const Instruction &instruction) {
 void Simulator::handle(const Event &event) {
   switch (event.kind) {
   case Event::Kind::FlowEnd:
-    if (flows[event.number].version == event.version)
-      endFlow(event.number);
+    if (versions[event.number] == event.version)
+      endFlows(event.number);
     break;
   case Event::Kind::Arrival: {
     uint64_t number = ++slots[event.number];
@@ -304,7 +306,7 @@ bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
   if (flow >= flows.size())
     flows.resize(flow + 1);
   FlowInfo &info = flows[flow];
-  info = {&instruction, number, none, info.version, history.share(rank.chain), now};
+  info = {&instruction, number, none, history.share(rank.chain), now};
   if (instruction.blocks) {
     block(rank, State::InTransfer);
     return false;
@@ -330,10 +332,17 @@ void Simulator::addArrivals(uint32_t number, const Instruction &instruction, Flo
   }
 }
 
+/// Those of the group that end now.
+void Simulator::endFlows(uint32_t group) {
+  ++versions[group];
+  sharing.findFirst(group, ending);
+  for (uint32_t flow : ending)
+    endFlow(flow);
+}
+
 void Simulator::endFlow(uint32_t flow) {
   sharing.end(flow);
   FlowInfo &info = flows[flow];
-  ++info.version;
   const Instruction &instruction = *info.instruction;
   Rank &rank = ranks[info.rank];
   Chain chain = history.extend(info.chain, instruction.statement, now - info.begin, false);
@@ -432,8 +441,11 @@ bool Simulator::enter(uint32_t number) {
 }
 
 void Simulator::settle() {
-  for (const FlowSharing::Change &change : sharing.settle(now))
-    queue.push(change.end, {Event::Kind::FlowEnd, change.flow, ++flows[change.flow].version, History::empty, none});
+  for (const FlowSharing::Change &change : sharing.settle(now)) {
+    if (change.group >= versions.size())
+      versions.resize(change.group + 1);
+    queue.push(change.end, {Event::Kind::FlowEnd, change.group, ++versions[change.group], History::empty, none});
+  }
 }
 
 SimulationResult Simulator::run() {

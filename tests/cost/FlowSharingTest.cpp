@@ -16,17 +16,21 @@ using Uses = std::vector<ResourceUse>;
 
 /// When every flow ends, in the order in which they end. All start at time 0.
 std::vector<std::pair<uint32_t, double>> runToEnd(FlowSharing &sharing) {
-  std::map<uint32_t, double> ends;
+  std::map<uint32_t, double> ends; // of the first flows of groups
   std::vector<std::pair<uint32_t, double>> result;
   for (double now = 0;;) {
     for (const FlowSharing::Change &change : sharing.settle(now))
-      ends[change.flow] = change.end;
+      ends[change.group] = change.end;
     if (ends.empty())
       return result;
     auto next = std::ranges::min_element(ends, {}, [](const auto &end) { return end.second; });
     now = next->second;
-    result.push_back(*next);
-    sharing.end(next->first);
+    std::vector<uint32_t> ending;
+    sharing.findFirst(next->first, ending);
+    for (uint32_t flow : ending) {
+      result.emplace_back(flow, now);
+      sharing.end(flow);
+    }
     ends.erase(next);
   }
 }
@@ -55,13 +59,30 @@ TEST(FlowSharing, ALateFlowTakesItsPartAtOnce) {
   FlowSharing sharing(std::vector<double>{10});
   uint32_t early = sharing.start(100, Uses{{0, 1}});
   (void)sharing.settle(0);
-  (void)sharing.start(100, Uses{{0, 1}});
+  uint32_t late = sharing.start(100, Uses{{0, 1}});
   std::vector<FlowSharing::Change> changes;
   for (const FlowSharing::Change &change : sharing.settle(4))
     changes.push_back(change);
-  ASSERT_EQ(changes.size(), 2u);
-  for (const FlowSharing::Change &change : changes)
-    EXPECT_DOUBLE_EQ(change.end, change.flow == early ? 4 + 60 / 5.0 : 4 + 100 / 5.0);
+  ASSERT_EQ(changes.size(), 1u); // they have the same uses
+  EXPECT_EQ(changes.front().group, sharing.groupOf(late));
+  EXPECT_DOUBLE_EQ(changes.front().end, 4 + 60 / 5.0);
+  std::vector<uint32_t> ending;
+  sharing.findFirst(changes.front().group, ending);
+  EXPECT_EQ(ending, std::vector<uint32_t>{early});
+  sharing.end(early);
+  for (const FlowSharing::Change &change : sharing.settle(16))
+    EXPECT_DOUBLE_EQ(change.end, 16 + 40 / 10.0);
+}
+
+TEST(FlowSharing, FlowsOfOneGroupEndAsTheirBytesSay) {
+  FlowSharing sharing(std::vector<double>{12});
+  uint32_t longest = sharing.start(30, Uses{{0, 1}}), shorter = sharing.start(10, Uses{{0, 1}});
+  uint32_t alike = sharing.start(10, Uses{{0, 1}});
+  auto ends = runToEnd(sharing);
+  ASSERT_EQ(ends.size(), 3u);
+  EXPECT_EQ(ends[0], std::pair(shorter, 2.5)); // a third of the link each
+  EXPECT_EQ(ends[1], std::pair(alike, 2.5));
+  EXPECT_EQ(ends[2], std::pair(longest, 2.5 + 20 / 12.0));
 }
 
 TEST(FlowSharing, LoadsCountHowOftenAByteIsTaken) {
@@ -80,7 +101,7 @@ TEST(FlowSharing, FlowsThatNothingConnectsKeepTheirRates) {
   uint32_t other = sharing.start(1, Uses{{1, 1}, {2, 1}}); // resource 2 has room for both
   std::span<const FlowSharing::Change> changes = sharing.settle(0.01);
   ASSERT_EQ(changes.size(), 1u);
-  EXPECT_EQ(changes.front().flow, other);
+  EXPECT_EQ(changes.front().group, sharing.groupOf(other));
 }
 
 /// All rates by progressive filling, from scratch.
