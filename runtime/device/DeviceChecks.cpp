@@ -66,11 +66,10 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
 Status DeviceState::checkBuffers(const DevicePlan &plan) const {
   for (size_t local = 0; local < locals.size(); ++local) {
     const Call &call = plan.calls[local];
-    bool isDirect = !plan.isStaged;
-    Status status =
-        checkBuffer(locals[local], call.input, call.inputBytes, "input", isDirect && call.info->sharesInput);
+    auto accessTo = [&](bool isShared) { return isShared && !plan.isStaged ? Access::ByPeers : Access::ByOwnRank; };
+    Status status = checkBuffer(locals[local], call.input, call.inputBytes, "input", accessTo(call.info->sharesInput));
     if (status.isOk())
-      status = checkBuffer(locals[local], call.output, call.outputBytes, "output", isDirect && call.info->sharesOutput);
+      status = checkBuffer(locals[local], call.output, call.outputBytes, "output", accessTo(call.info->sharesOutput));
     if (!status.isOk())
       return meeting
                  ? status
@@ -80,18 +79,20 @@ Status DeviceState::checkBuffers(const DevicePlan &plan) const {
 }
 
 Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name,
-                                bool havePeersAccess) const {
+                                Access access) const {
   if (sizeBytes == 0)
     return {};
   const OpenDevice &device = *devices[local.device];
   KoloDriverRange range = {};
   int32_t code = device.driver().locate(device.ordinal(), memory, &range);
-  if (code == KOLO_DRIVER_BAD_ARGUMENT)
+  if (code == KOLO_DRIVER_ELSEWHERE && access == Access::ByOwnRank)
+    return {};
+  if (code == KOLO_DRIVER_BAD_ARGUMENT || code == KOLO_DRIVER_ELSEWHERE)
     return error(StatusCode::InvalidArgument, "{} {} is not memory of device {}: {}", name, memory, device.ordinal(),
                  device.driver().lastError());
   if (Status status = device.status(code, fmt::format("looking {} up", name)); !status.isOk())
     return status;
-  if (havePeersAccess && !device.driver().acceptsForeignMemory && !device.isOwn(memory))
+  if (access == Access::ByPeers && !device.driver().acceptsForeignMemory && !device.isOwn(memory))
     return error(
         StatusCode::InvalidArgument,
         "{} {} was not allocated by DeviceCommunicator::allocate: peers may not see stores to other memory while a "

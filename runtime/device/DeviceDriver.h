@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KOLO_DEVICE_DRIVER_VERSION 2u
+#define KOLO_DEVICE_DRIVER_VERSION 3u
 #define KOLO_DEVICE_DRIVER_SYMBOL "kolo_device_driver"
 
 typedef enum KoloDriverCode {
@@ -22,7 +22,8 @@ typedef enum KoloDriverCode {
   KOLO_DRIVER_NOT_READY, /* queryEvent: the work is not done yet */
   KOLO_DRIVER_OUT_OF_MEMORY,
   KOLO_DRIVER_BAD_IMAGE,    /* the driver does not accept this code */
-  KOLO_DRIVER_BAD_ARGUMENT, /* the device does not exist, or an address is not memory of it */
+  KOLO_DRIVER_BAD_ARGUMENT, /* the device does not exist, or the driver does not know an address */
+  KOLO_DRIVER_ELSEWHERE,    /* an address is memory of the host that the driver knows, or of another device */
   KOLO_DRIVER_FAILED        /* anything else */
 } KoloDriverCode;
 
@@ -90,7 +91,7 @@ typedef struct KoloDeviceDriver {
   int32_t (*allocate)(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
   /* May wait for the device. */
   int32_t (*release)(int32_t device, int32_t kind, void *memory);
-  /* KOLO_DRIVER_BAD_ARGUMENT: not memory of this device. */
+  /* KOLO_DRIVER_BAD_ARGUMENT, KOLO_DRIVER_ELSEWHERE: not memory of this device. */
   int32_t (*locate)(int32_t device, const void *address, KoloDriverRange *range);
   int32_t (*share)(int32_t device, void *base, KoloDriverHandle *handle);
   /* Maps memory that another process shared; closeShared with the same handle unmaps it. */

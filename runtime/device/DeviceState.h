@@ -110,8 +110,9 @@ private:
   Status check(DevicePlan &plan) const;
   Status checkRank(DevicePlan &plan, size_t local) const;
   Status checkBuffers(const DevicePlan &plan) const;
+  enum class Access : uint8_t { ByOwnRank, ByPeers };
   Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name,
-                     bool havePeersAccess) const;
+                     Access access) const;
   Status checkLL128(const DevicePlan &plan, size_t device) const;
   Status checkResidency(const DevicePlan &plan, size_t device) const;
 

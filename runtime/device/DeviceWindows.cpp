@@ -107,7 +107,7 @@ Status DeviceState::checkWindow(std::span<void *const> memory, size_t sizeBytes)
   if (sizeBytes >> placeOffsetBits)
     return error(StatusCode::InvalidArgument, "a window cannot have {} bytes", sizeBytes);
   for (size_t local = 0; local < locals.size(); ++local)
-    if (Status status = checkBuffer(locals[local], memory[local], sizeBytes, "window", true); !status.isOk())
+    if (Status status = checkBuffer(locals[local], memory[local], sizeBytes, "window", Access::ByPeers); !status.isOk())
       return status;
   auto begin = reinterpret_cast<uintptr_t>(memory.front());
   auto next = windows.lower_bound(begin);

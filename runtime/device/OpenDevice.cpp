@@ -93,6 +93,7 @@ Status OpenDevice::status(int32_t code, std::string_view what) const {
   case KOLO_DRIVER_BAD_IMAGE:
     return error(StatusCode::BadPlugin, "{} device {}: {}: {}", table->kind, number, what, table->lastError());
   case KOLO_DRIVER_BAD_ARGUMENT:
+  case KOLO_DRIVER_ELSEWHERE:
     return error(StatusCode::InvalidArgument, "{} device {}: {}: {}", table->kind, number, what, table->lastError());
   default:
     return error(StatusCode::DeviceError, "{} device {}: {}: {}", table->kind, number, what, table->lastError());

@@ -132,45 +132,31 @@ Code tuneV4(void *context, int function, size_t numBytes, int, float **table, in
   return tune(context, function, numBytes, table, numAlgorithms, numProtocols);
 }
 
-struct TunerV2 {
-  const char *name;
-  decltype(&initByNumbers) init;
-  decltype(&chooseV2) getCollInfo;
-  decltype(&close) destroy;
+template <auto *init, auto *getCollInfo> struct Layout {
+  const char *name = "Kolo";
+  decltype(init) initialize = init;
+  decltype(getCollInfo) get = getCollInfo;
+  decltype(&close) finalize = close; // called destroy before version 5
 };
-struct TunerV3 {
-  const char *name;
-  decltype(&initByNumbers) init;
-  decltype(&tuneV3) getCollInfo;
-  decltype(&close) destroy;
-};
-struct TunerV4 {
-  const char *name;
-  decltype(&initByNumbers) init;
-  decltype(&tuneV4) getCollInfo;
-  decltype(&close) destroy;
-};
-struct TunerV5 {
-  const char *name;
-  decltype(&initById) init;
-  decltype(&tuneV4) getCollInfo;
-  decltype(&close) finalize;
-};
+using TunerV2 = Layout<&initByNumbers, &chooseV2>;
+using TunerV3 = Layout<&initByNumbers, &tuneV3>;
+using TunerV4 = Layout<&initByNumbers, &tuneV4>;
+using TunerV5 = Layout<&initById, &tuneV4>;
 struct TunerV6 {
   TunerV5 asBefore;
-  void *getChunkSize; // null: NCCL's own chunks
+  void *getChunkSize = nullptr; // NCCL's own chunks
 };
 
 } // namespace
 } // namespace kolo::nccl
 
 #define KOLO_TUNER(version)                                                                                            \
-  __attribute__((visibility("default"))) extern const kolo::nccl::TunerV##version ncclTunerPlugin_v##version
+  __attribute__((visibility("default"))) extern constexpr kolo::nccl::TunerV##version ncclTunerPlugin_v##version = {}
 
 extern "C" {
-KOLO_TUNER(2) = {"Kolo", kolo::nccl::initByNumbers, kolo::nccl::chooseV2, kolo::nccl::close};
-KOLO_TUNER(3) = {"Kolo", kolo::nccl::initByNumbers, kolo::nccl::tuneV3, kolo::nccl::close};
-KOLO_TUNER(4) = {"Kolo", kolo::nccl::initByNumbers, kolo::nccl::tuneV4, kolo::nccl::close};
-KOLO_TUNER(5) = {"Kolo", kolo::nccl::initById, kolo::nccl::tuneV4, kolo::nccl::close};
-KOLO_TUNER(6) = {{"Kolo", kolo::nccl::initById, kolo::nccl::tuneV4, kolo::nccl::close}, nullptr};
+KOLO_TUNER(2);
+KOLO_TUNER(3);
+KOLO_TUNER(4);
+KOLO_TUNER(5);
+KOLO_TUNER(6);
 }

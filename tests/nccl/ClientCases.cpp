@@ -59,6 +59,17 @@ void checkWindows(OwnRanks &here) {
   say("copies after the windows: " + std::to_string(standInCopies() - before));
 }
 
+/// The last rank's input is memory of the host, which CUDA's driver knows.
+void checkHostMemory(OwnRanks &here) {
+  Rank &last = here.ranks.back();
+  void *memory = nullptr;
+  makeCurrent(last.device);
+  CUDA(cuMemHostAlloc(&memory, mostElements * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
+  if (last.number == here.size - 1)
+    last.input = static_cast<int *>(memory);
+  checkReductions(here, 300);
+}
+
 /// Calls of hosts that come late by up to a second, in groups where the thread has several ranks.
 void checkLate(OwnRanks &here) {
   std::minstd_rand random(static_cast<unsigned>(here.ranks[0].number + 1));
@@ -191,11 +202,8 @@ void abortWaitingCall(OwnRanks &here) {
 constexpr struct {
   const char *name;
   void (*run)(OwnRanks &);
-} checks[] = {{"capture", checkCapture},
-              {"windows", checkWindows},
-              {"delayed", checkLate},
-              {"enqueued", checkEnqueued},
-              {"split", checkSplit}};
+} checks[] = {{"capture", checkCapture},   {"windows", checkWindows}, {"delayed", checkLate},
+              {"enqueued", checkEnqueued}, {"host", checkHostMemory}, {"split", checkSplit}};
 
 } // namespace
 

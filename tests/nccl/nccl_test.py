@@ -107,6 +107,11 @@ class Carried(unittest.TestCase):
         for how in ("processes", "threads"):
             self.expect_right(how, "3", "enqueued")
 
+    def test_one_rank_has_its_input_in_memory_of_the_host(self):
+        for how in ("processes", "threads"):
+            done = self.expect_right(how, "3", "host")
+            self.assertRegex(done.stderr, r"kolo nccl: [1-9]\d* calls: [1-9]\d* carried \(\d+ bytes\), 0 forwarded")
+
     def test_hosts_and_streams_that_are_late_by_up_to_a_second(self):
         for how in ("processes", "pairs", "threads", "one"):
             self.expect_right(how, "4", "delayed", KOLO_STANDIN_LATE_US="20000")

@@ -39,12 +39,13 @@ int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
   CUdeviceptr base = 0;
   size_t sizeBytes = 0;
   // The driver does not know ordinary memory, and returns that the value is invalid.
-  if (cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, toDevice(address)) != CUDA_SUCCESS ||
-      type != CU_MEMORYTYPE_DEVICE)
+  if (cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, toDevice(address)) != CUDA_SUCCESS)
     return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", "is no memory of a device");
+  if (type != CU_MEMORYTYPE_DEVICE)
+    return fail(KOLO_DRIVER_ELSEWHERE, "it", "is memory of the host");
   KOLO_CUDA(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, toDevice(address));
   if (ordinal != device)
-    return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", ("is memory of device " + std::to_string(ordinal)).c_str());
+    return fail(KOLO_DRIVER_ELSEWHERE, "it", ("is memory of device " + std::to_string(ordinal)).c_str());
   KOLO_CUDA(cuPointerGetAttribute, &id, CU_POINTER_ATTRIBUTE_BUFFER_ID, toDevice(address));
   KOLO_CUDA(cuMemGetAddressRange, &base, &sizeBytes, toDevice(address));
   *range = {fromDevice(base), sizeBytes, id};

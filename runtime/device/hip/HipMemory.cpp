@@ -53,7 +53,7 @@ int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
   if (hip.hipPointerGetAttribute(&ordinal, HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer) != hipSuccess)
     return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", "is no memory of a device");
   if (ordinal != device)
-    return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", ("is memory of device " + std::to_string(ordinal)).c_str());
+    return fail(KOLO_DRIVER_ELSEWHERE, "it", ("is memory of device " + std::to_string(ordinal)).c_str());
   KOLO_HIP(hipPointerGetAttribute, &id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, pointer);
   KOLO_HIP(hipMemGetAddressRange, &base, &sizeBytes, pointer);
   *range = {base, sizeBytes, id};

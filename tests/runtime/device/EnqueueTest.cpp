@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -252,36 +253,36 @@ TEST_P(Enqueue, ARankThatAbortsEndsTheCallsOfTheOthers) {
 INSTANTIATE_TEST_SUITE_P(Kinds, Enqueue, testing::Values(Launch::Threads, Launch::Forked),
                          testing::PrintToStringParamName());
 
-TEST(EnqueueProcesses, ARankThatIsKilledInACallIsLostToTheOthers) {
+namespace {
+
+/// Rank 2 is killed after a call; the others do `then`.
+void expectLoss(int64_t count, const std::function<std::string(Member &)> &then) {
   (void)devicePlugin();
   auto forked = kolo::runtime::ForkedRanks::create(numRanks);
   ASSERT_TRUE(forked.isOk());
   auto said = runProcesses(numRanks, [&](int rank) -> std::string {
     auto host = Communicator::createForked(*forked, rank, {.timeoutMs = 15000});
-    Member member(*host, jobOf("ringAllGather", 300000), {.lanes = 2, .timeoutMs = 15000});
+    Member member(*host, jobOf("ringAllGather", count), {.lanes = 2, .timeoutMs = 15000});
     std::string wrong = member.run(1);
     if (rank == 2)
       raise(SIGKILL);
-    Status status = member.finish();
-    return wrong + expectStatus(status, StatusCode::PeerLost, {"ring.cpp:", "rank 2 has ended or left"});
+    return wrong + then(member);
   });
   EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9"}));
 }
 
-TEST(EnqueueProcesses, ARankThatIsKilledIsNoticedByQuery) {
-  (void)devicePlugin();
-  auto forked = kolo::runtime::ForkedRanks::create(numRanks);
-  ASSERT_TRUE(forked.isOk());
-  auto said = runProcesses(numRanks, [&](int rank) -> std::string {
-    auto host = Communicator::createForked(*forked, rank, {.timeoutMs = 15000});
-    Member member(*host, jobOf("ringAllGather"), {.lanes = 2, .timeoutMs = 15000});
-    std::string wrong = member.run(1);
-    if (rank == 2)
-      raise(SIGKILL);
-    return wrong +
-           expectStatus(queryUntilFailure(member, member.start()), StatusCode::PeerLost, {"rank 2 has ended or left"});
+} // namespace
+
+TEST(EnqueueProcesses, ARankThatIsKilledInACallIsLostToTheOthers) {
+  expectLoss(300000, [](Member &member) {
+    return expectStatus(member.finish(), StatusCode::PeerLost, {"ring.cpp:", "rank 2 has ended or left"});
   });
-  EXPECT_EQ(said, (std::vector<std::string>{"", "", "killed by signal 9"}));
+}
+
+TEST(EnqueueProcesses, ARankThatIsKilledIsNoticedByQuery) {
+  expectLoss(1000, [](Member &member) {
+    return expectStatus(queryUntilFailure(member, member.start()), StatusCode::PeerLost, {"rank 2 has ended or left"});
+  });
 }
 
 namespace {
