@@ -2,6 +2,7 @@
 #include "compiler/model/Trace.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -114,9 +115,45 @@ bool Tracer::startGrids(int64_t rank) {
       grid.isSlots = true;
       grid.chunksPerBlock = std::max<int64_t>(code.evaluator.valueIn(*buffer.cutRegister), 1);
     }
+    if (isOfCaller(buffer.role) && !hasBlocksOfCall(buffer, grid))
+      return false;
     bufferGrids.push_back(std::move(grid));
   }
   return true;
+}
+
+/// Of the caller's buffers; the others have one block.
+static bool hasBlockPerMember(CollectiveKind collective, BufferRole role) {
+  switch (collective) {
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::Scatter:
+    return role == BufferRole::Input;
+  case CollectiveKind::AllGather:
+  case CollectiveKind::Gather:
+    return role == BufferRole::Output;
+  case CollectiveKind::AllToAll:
+    return true;
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    return false;
+  }
+  llvm_unreachable("every collective is handled");
+}
+
+/// The table of blocks in ir/README.md. Chunks of blocks beyond it lie outside of the caller's buffer.
+bool Tracer::hasBlocksOfCall(const BufferInfo &buffer, const Grid &grid) {
+  int64_t groupSize = 1, numBlocks = grid.numChunks / grid.chunksPerBlock;
+  CollectiveAttr collective = code.program.getCollective();
+  for (int64_t dim : collective.getGroupDims())
+    groupSize *= sizes[size_t(dim)];
+  int64_t wanted = hasBlockPerMember(collective.getKind(), buffer.role) ? groupSize : 1;
+  return numBlocks == wanted ||
+         refuse(UINT32_MAX, llvm::formatv("'{0}' has {1} blocks of the call's count; the {2} of "
+                                          "{3} has {4} on this mesh",
+                                          buffer.name, numBlocks, stringifyBufferRole(buffer.role),
+                                          stringifyCollectiveKind(collective.getKind()), wanted)
+                                .str());
 }
 
 bool Tracer::findAlias() {

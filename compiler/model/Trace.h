@@ -106,6 +106,7 @@ private:
   bool findAlias();
   bool liesInside(int64_t rank, uint32_t buffer) const;
   bool startGrids(int64_t rank);
+  bool hasBlocksOfCall(const BufferInfo &buffer, const Grid &grid);
   bool addEvent(const OpInfo &info, uint32_t op, int64_t rank, Trace &trace);
   bool addMove(const OpInfo &info, uint32_t op, int64_t rank, Event &event, Trace &trace);
   bool addBox(const SliceRegisters &slice, uint32_t op, int64_t owner, Box &box, Trace &trace);

@@ -21,7 +21,8 @@ namespace kolo {
 
 namespace {
 
-bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && isMemoryEffectFree(&op); }
+/// Arithmetic, or the buffer of a variant's slots.
+bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
 KoloDialect::StripeAttrHelper stripeMark(Operation &op) { return KoloDialect::StripeAttrHelper(op.getContext()); }
 

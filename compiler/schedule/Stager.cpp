@@ -1,5 +1,6 @@
 // Splits a statement into two.
 #include "compiler/schedule/Stager.h"
+#include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -56,7 +57,7 @@ void Stager::createStaging(const std::string &name) {
   if (memory.loops.empty())
     builder.setInsertionPointAfter(buffer);
   else
-    builder.setInsertionPoint(memory.loops.front());
+    builder.setInsertionPoint(loopsAround(statement).front());
   size_t numDims = enclosingProgram(statement).mesh.size();
   for (size_t dim = 0; dim < numDims; ++dim)
     dimSizes.push_back(DimSizeOp::create(builder, loc, int64_t(dim)));

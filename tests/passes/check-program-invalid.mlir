@@ -140,3 +140,28 @@ kolo.chan.program @unsent #kolo.collective<all_gather over 0> mesh ["rank"] mesh
   kolo.chan.copy %packets[] size [] -> %out[%peer] size [%c1] : !kolo.buffer<0> -> !kolo.buffer<1>
   kolo.chan.put %in[] size [] -> %packets[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+// More blocks than the caller's buffers have.
+// expected-error-re@below {{'in' has 2 blocks of the call's count; the input of broadcast has 1{{.*}}}}
+kolo.chan.program @beyond #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %me = kolo.chan.coord 0
+  %root = kolo.root
+  %isRoot = arith.cmpi eq, %me, %root : index
+  %peer = arith.subi %c1, %me : index
+  %in = kolo.buffer input "in" grid(%c2) blocks 1 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%c2) blocks 1 : !kolo.buffer<1>
+  kolo.chan.enter
+  scf.if %isRoot {
+    kolo.chan.copy %in[%c0] size [%c2] -> %out[%c0] size [%c2] : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.put %in[%c0] size [%c2] -> %out[%c0] size [%c2] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 0 to %peer
+  } else {
+    kolo.chan.wait 0 from %peer
+  }
+  kolo.chan.flush
+}

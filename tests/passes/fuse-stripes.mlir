@@ -255,3 +255,37 @@ kolo.choreography @apart #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
     } : !kolo.buffer<1> -> !kolo.buffer<1>
   } {kolo.stripe = 1}
 }
+
+// -----
+
+// The slots of a variant, which lie before its loop, do not keep the loops apart.
+// CHECK-LABEL: @slots
+// CHECK: "slots0"
+// CHECK: "slots1"
+// CHECK: scf.for
+// CHECK: kolo.copy
+// CHECK: {kolo.stripe = 0 : i64}
+// CHECK: kolo.copy
+// CHECK: {kolo.stripe = 1 : i64}
+// CHECK-NOT: scf.for
+kolo.choreography @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = kolo.dim_size 0
+  %work = kolo.buffer scratch "work" grid(%n, %c2) blocks 0 : !kolo.buffer<2>
+  %slots0 = kolo.buffer scratch "slots0" grid(%n, %c2) blocks 2 cut %n : !kolo.buffer<2>
+  scf.for %s = %c0 to %n step %c1 {
+    kolo.copy %work -> %slots0 {
+    ^bb0(%me: index):
+      kolo.slices from [%s, %c0] size [%c1, %c1] to [%s, %c0] size [%c1, %c1]
+    } {kolo.stripe = 0} : !kolo.buffer<2> -> !kolo.buffer<2>
+  } {kolo.stripe = 0}
+  %slots1 = kolo.buffer scratch "slots1" grid(%n, %c2) blocks 2 cut %n : !kolo.buffer<2>
+  scf.for %s = %c0 to %n step %c1 {
+    kolo.copy %work -> %slots1 {
+    ^bb0(%me: index):
+      kolo.slices from [%s, %c1] size [%c1, %c1] to [%s, %c1] size [%c1, %c1]
+    } {kolo.stripe = 1} : !kolo.buffer<2> -> !kolo.buffer<2>
+  } {kolo.stripe = 1}
+}

@@ -122,3 +122,29 @@ kolo.choreography @one_host #kolo.collective<all_reduce over 0> mesh ["rank"] me
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+// Buffers are at the top level, however deep the loop is in which the sender changes.
+// CHECK-LABEL: @nested
+// CHECK: kolo.buffer scratch "arriving0"
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: kolo.reduce
+kolo.choreography @nested #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]]
+    attributes {network_dims = array<i64: 0>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = kolo.dim_size 0
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  scf.for %k = %c0 to %n step %c1 {
+    scf.for %s = %c0 to %c2 step %c1 {
+      %mask = arith.shli %c1, %s : index
+      kolo.transfer reducing %out -> %out to [flip %mask] {
+      ^bb0(%me: index, %peer: index):
+        kolo.slices from [%k] size [%c1] to [%k] size [%c1]
+      } : !kolo.buffer<1> -> !kolo.buffer<1>
+    }
+  }
+}
