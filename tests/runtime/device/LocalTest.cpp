@@ -85,6 +85,34 @@ TEST(LocalDevices, MoreDifferentCallsThanAreKeptAreRightToo) {
   EXPECT_EQ(local.run(2), "");
 }
 
+TEST(LocalDevices, CallsOnEverNewBuffersUseTheMemoryOfEarlierOnes) {
+  constexpr size_t numCalls = 1400, stride = 64; // bytes of one output
+  LocalRanks local(onOneDevice(2), {"ringAllGather", 4, 2}, {.lanes = 1});
+  local.fill(0);
+  DeviceBuffer outputs = std::move(*local.communicator->allocate(0, 2 * numCalls * stride));
+  const kolo::runtime::StreamHandle streams[] = {local.streams[0].handle(), local.streams[0].handle()};
+  int64_t alive = 0;
+  for (size_t call = 0; call < numCalls; ++call) {
+    std::vector<RankBuffers> buffers;
+    for (size_t rank : {0, 1})
+      buffers.push_back({local.ranks[rank].buffers().input,
+                         static_cast<std::byte *>(outputs.data()) + (call + rank * numCalls) * stride});
+    ASSERT_EQ(local.communicator->run(devicePlugin(), local.job.arguments(), buffers, streams).message(), "");
+    if (call % 100 == 0)
+      ASSERT_EQ(local.communicator->synchronize().message(), "");
+    if (call == numCalls / 2)
+      alive = liveHandles();
+  }
+  EXPECT_EQ(local.communicator->synchronize().message(), "");
+  EXPECT_EQ(liveHandles(), alive);
+  for (size_t output = 0; output < 2 * numCalls; ++output)
+    for (int64_t index = 0; index < 8; ++index) {
+      int32_t found = 0;
+      ASSERT_EQ(outputs.read(output * stride + size_t(index) * 4, &found, 4).message(), "");
+      ASSERT_EQ(found, elementOf(int(index / 4), index % 4, 0)) << "call " << output % numCalls;
+    }
+}
+
 TEST(LocalDevices, AStreamTellsTheTimeBetweenItsMarks) {
   LocalRanks local(onOneDevice(2), {"ringAllGather", 1000});
   EXPECT_EQ(local.run(1), "");

@@ -183,7 +183,7 @@ public:
   /// into a graph, by all ranks. Launches of that graph must not overlap with each other or with other calls of this
   /// communicator.
   ///
-  ///   InvalidArgument  a buffer is null, too small, or no memory of the rank's device; or the blocks do not fit
+  ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; or the blocks do not fit
   ///   UnsupportedMesh  as for Communicator::run
   ///   BadPlugin        the plugin has no image for the device, or no code for the type and reduction
   ///   Mismatch         ranks disagree; the message says on what. Ranks that call earlier return Ok and learn of it by
