@@ -176,7 +176,7 @@ private:
 /// By name: the largest load on any of the resources of that name.
 using Largest = std::map<std::string, double>;
 
-constexpr MoveCost cost = {1, 0.5, 0.25, 32, 2, 4, 0.125, 0.0625, 64};
+constexpr MoveCost cost = {3, 1, 0.5, 0.25, 32, 2, 4, 0.125, 0.0625, 64};
 
 /// Every rank's moves, one by one.
 class BruteForce {
@@ -199,7 +199,7 @@ public:
       addRoute(nodeA, machine.route(a, b));
       if (a != b)
         loads["traffic " + machine.vertices()[size_t(a)].name + " -> " + machine.vertices()[size_t(b)].name][nodeA] +=
-            share;
+            share * cost.payload;
     } else {
       addRoute(nodeA, machine.toNetwork(a));
       addRoute(nodeB, machine.fromNetwork(b));
