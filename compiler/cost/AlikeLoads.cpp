@@ -22,8 +22,8 @@ struct LoadModel::AlikePart {
   bool isInNode() const { return fromNodes.first == toNodes.first; }
   int64_t count() const { return std::max(fromNodes.count, toNodes.count); }
   /// Moves of each node that sends, and that receives.
-  double numSent() const { return double(count() / fromNodes.count); }
-  double numReceived() const { return double(count() / toNodes.count); }
+  int64_t numSent() const { return count() / fromNodes.count; }
+  int64_t numReceived() const { return count() / toNodes.count; }
 };
 
 /// Cuts what fans out of one rank, or into one, so that each piece stays in the rank's node, or leads out of it.
@@ -69,7 +69,7 @@ void LoadModel::addAlike(const Moves &moves, Loads &loads) const {
 
 void LoadModel::addAlikePart(const MoveCost &cost, const AlikePart &part, Loads &loads) const {
   int from = deviceAt(part.fromPlace), to = deviceAt(part.toPlace);
-  double sent = part.share * part.numSent(), received = part.share * part.numReceived();
+  double sent = part.share * double(part.numSent()), received = part.share * double(part.numReceived());
   Loads::OnNodes sending{part.fromNodes, {}}, receiving{part.toNodes, {}};
   auto addRoute = [&](Loads::OnNodes &nodes, const Route &route, double share) {
     for (int resource : route.resources)

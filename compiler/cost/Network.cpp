@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <map>
 
 namespace kolo::cost {
 
@@ -158,13 +157,14 @@ bool Network::canFlip() const {
 /// `nodesAfter`: where a move leads from a node.
 NetworkSymmetry Network::symmetryOf(int64_t nodes,
                                     const std::vector<std::function<int64_t(int64_t)>> &nodesAfter) const {
-  std::map<std::pair<int64_t, int>, uint32_t> rankAt;
+  size_t numVertices = machine.vertices().size();
+  std::vector<uint32_t> rankAt(size_t(numNodes()) * numVertices); // by node and device
   for (uint32_t rank = 0; rank < positions.size(); ++rank)
-    rankAt[{positions[rank].node, positions[rank].device}] = rank;
+    rankAt[size_t(positions[rank].node) * numVertices + size_t(positions[rank].device)] = rank;
   auto moved = [&](const std::function<int64_t(int64_t)> &nodeAfter) {
     std::vector<uint32_t> ranks;
     for (const Position &at : positions)
-      ranks.push_back(rankAt.at({nodeAfter(at.node), at.device}));
+      ranks.push_back(rankAt[size_t(nodeAfter(at.node)) * numVertices + size_t(at.device)]);
     return ranks;
   };
   NetworkSymmetry symmetry{{},
