@@ -152,7 +152,7 @@ Status DeviceState::deregisterWindow(std::span<void *const> memory) {
   if (Status status = query(); !status.isOk())
     return status;
   auto found = findWindowAt(memory);
-  const Status own = found.status();
+  const Status &own = found.status();
   if (Status status = own.isOk() ? waitForLaunches() : own; !status.isOk() && (!meeting || failure))
     return status;
   const uint64_t number = own.isOk() ? (*found)->second.number : 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -103,8 +104,9 @@ Table make() {
 
 Table &table() {
   static Table only = make();
-  static const bool isOffered = (offer(only), true);
-  return isOffered ? only : only;
+  static std::once_flag once;
+  std::call_once(once, [] { offer(only); });
+  return only;
 }
 
 void *find(std::string_view name);
