@@ -94,6 +94,8 @@ typedef struct KoloDeviceDriver {
   /* KOLO_DRIVER_BAD_ARGUMENT, KOLO_DRIVER_ELSEWHERE: not memory of this device. */
   int32_t (*locate)(int32_t device, const void *address, KoloDriverRange *range);
   int32_t (*share)(int32_t device, void *base, KoloDriverHandle *handle);
+  /* Called when peers have opened what `share` gave, or will not. They keep it. */
+  int32_t (*unshare)(int32_t device, const KoloDriverHandle *handle);
   /* Maps memory that another process shared; closeShared with the same handle unmaps it. */
   int32_t (*openShared)(int32_t device, const KoloDriverHandle *handle, void **memory);
   int32_t (*closeShared)(int32_t device, const KoloDriverHandle *handle, void *memory);

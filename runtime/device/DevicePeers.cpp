@@ -29,6 +29,11 @@ Result<DeviceLocation> DevicePeers::describe(void *memory) const {
   return location;
 }
 
+void DevicePeers::forget(const DeviceLocation &location) const {
+  if (location.id != 0)
+    (void)device->driver().unshare(device->ordinal(), &location.handle);
+}
+
 Result<void *> DevicePeers::resolve(int peer, const DeviceLocation &location,
                                     std::shared_ptr<const DeviceImport> &import) {
   if (pids[static_cast<size_t>(peer)] < 0)

@@ -36,6 +36,8 @@ public:
 
   /// Null memory gives an empty location. DeviceError: the memory cannot be shared.
   Result<DeviceLocation> describe(void *memory) const;
+  /// Called when peers have resolved a location that this rank described, or will not.
+  void forget(const DeviceLocation &location) const;
   /// The address of a peer's memory in this process. `import` is null for ranks of this process. DeviceError.
   Result<void *> resolve(int peer, const DeviceLocation &location, std::shared_ptr<const DeviceImport> &import);
 

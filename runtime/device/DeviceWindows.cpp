@@ -26,11 +26,16 @@ Result<MappedWindow> DeviceState::mapAll(DeviceRecord &record, std::span<void *c
                       : Result<MappedWindow>(own);
   const DevicePurpose purpose = record.purpose;
   record.isMapped = !addresses.empty();
+  struct Offer { // until all ranks have mapped the memory, or none will
+    const DevicePeers &peers;
+    DeviceLocation location;
+    ~Offer() { peers.forget(location); }
+  } offer = {*peers, {}};
   if (own.isOk() && !record.isMapped) {
     Result<DeviceLocation> location = peers->describe(memory.front());
     own = location.status();
     if (location.isOk())
-      record.memory = *location;
+      record.memory = offer.location = *location;
   }
   if (Status status = exchange(record, own); !status.isOk())
     return status;

@@ -30,6 +30,25 @@ void checkCapture(OwnRanks &here) {
       return wrong("a captured all-reduce has " + std::to_string(rank.output[i]) + " at " + std::to_string(i));
 }
 
+/// Memory as ncclMemAlloc makes it.
+int *allocateVirtual(int device, size_t sizeBytes) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle physical = 0;
+  CUdeviceptr memory = 0;
+  std::array<CUmemAccessDesc, numDevices> access = {};
+  for (int each = 0; each < numDevices; ++each)
+    access[static_cast<size_t>(each)] = {{CU_MEM_LOCATION_TYPE_DEVICE, each}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUDA(cuMemCreate(&physical, sizeBytes, &properties, 0));
+  CUDA(cuMemAddressReserve(&memory, sizeBytes, 0, 0, 0));
+  CUDA(cuMemMap(memory, sizeBytes, 0, physical, 0));
+  CUDA(cuMemSetAccess(memory, sizeBytes, access.data(), access.size()));
+  CUDA(cuMemRelease(physical));
+  return reinterpret_cast<int *>(memory);
+}
+
 /// Buffers in windows of all ranks, and then the same buffers outside of windows. Says how many copies a call makes.
 void checkWindows(OwnRanks &here) {
   constexpr size_t count = 700;
@@ -38,6 +57,10 @@ void checkWindows(OwnRanks &here) {
     here.check(
         what, reduce, [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return here.sumAt(i); });
   };
+  for (Rank &rank : here.ranks) {
+    makeCurrent(rank.device);
+    rank.output = allocateVirtual(rank.device, mostElements * sizeof(int));
+  }
   std::vector<std::array<ncclWindow_t, 2>> windows(here.ranks.size());
   auto windowOf = [&](Rank &r, size_t role) { return &windows[static_cast<size_t>(&r - &here.ranks[0])][role]; };
   for (size_t role : {size_t(0), size_t(1)})

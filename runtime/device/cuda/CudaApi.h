@@ -43,6 +43,7 @@ namespace kolo::device {
   X(cuMemMap, "cuMemMap")                                                                                              \
   X(cuMemUnmap, "cuMemUnmap")                                                                                          \
   X(cuMemSetAccess, "cuMemSetAccess")                                                                                  \
+  X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle")                                                        \
   X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle")                                                      \
   X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle")                                                  \
   X(cuStreamCreate, "cuStreamCreate")                                                                                  \
@@ -110,6 +111,7 @@ int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory
 int32_t release(int32_t device, int32_t kind, void *memory);
 int32_t locate(int32_t device, const void *address, KoloDriverRange *range);
 int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
+int32_t unshare(int32_t device, const KoloDriverHandle *handle);
 int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
 int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
 
@@ -118,6 +120,7 @@ int32_t allocateVirtual(int32_t device, uint64_t sizeBytes, void **memory);
 int32_t releaseVirtual(void *memory);
 /// Whether `base` is such memory; if so, it also makes the handle.
 bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code);
+void unshareVirtual(const KoloDriverHandle *handle);
 int32_t openVirtual(int32_t device, const KoloDriverHandle *handle, void **memory);
 
 } // namespace kolo::device

@@ -248,6 +248,7 @@ constexpr KoloDeviceDriver driver = {
     .release = release,
     .locate = locate,
     .share = share,
+    .unshare = unshare,
     .openShared = openShared,
     .closeShared = closeShared,
     .copy = copy,

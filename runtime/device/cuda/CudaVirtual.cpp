@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -124,11 +125,37 @@ int32_t releaseVirtual(void *memory) {
   return KOLO_DRIVER_OK;
 }
 
+/// Virtual memory that others have allocated, such as ncclMemAlloc. False: it is none.
+static bool shareForeign(void *base, KoloDriverHandle *handle, int32_t *code) {
+  CUmemGenericAllocationHandle physical = 0;
+  if (cuda.cuMemRetainAllocationHandle(&physical, base) != CUDA_SUCCESS)
+    return false;
+  *handle = {};
+  handle->fd = -1;
+  size_t sizeBytes = 0;
+  CUdeviceptr begin = 0;
+  *code = check(cuda.cuMemGetAddressRange(&begin, &sizeBytes, toDevice(base)), "cuMemGetAddressRange");
+  if (*code == KOLO_DRIVER_OK)
+    *code = check(cuda.cuMemExportToShareableHandle(&handle->fd, physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                  "cuMemExportToShareableHandle");
+  (void)cuda.cuMemRelease(physical);
+  handle->pid = getpid();
+  handle->sizeBytes = sizeBytes;
+  return true;
+}
+
+void unshareVirtual(const KoloDriverHandle *handle) {
+  std::scoped_lock lock(mutex);
+  auto isOf = [&](const auto &entry) { return entry.second.fd == handle->fd; };
+  if (handle->fd >= 0 && std::ranges::none_of(mappings, isOf)) // a descriptor would keep the memory
+    close(handle->fd);
+}
+
 bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code) {
   std::scoped_lock lock(mutex);
   auto found = mappings.find(base);
   if (found == mappings.end())
-    return false;
+    return shareForeign(base, handle, code);
   Mapping &mapping = found->second;
   *code = KOLO_DRIVER_OK;
   if (mapping.fd < 0)

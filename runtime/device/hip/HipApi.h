@@ -96,6 +96,7 @@ int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory
 int32_t release(int32_t device, int32_t kind, void *memory);
 int32_t locate(int32_t device, const void *address, KoloDriverRange *range);
 int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
+int32_t unshare(int32_t device, const KoloDriverHandle *handle);
 int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
 int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
 

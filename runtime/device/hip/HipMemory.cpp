@@ -71,6 +71,8 @@ int32_t share(int32_t device, void *base, KoloDriverHandle *handle) {
   return KOLO_DRIVER_OK;
 }
 
+int32_t unshare(int32_t, const KoloDriverHandle *) { return KOLO_DRIVER_OK; }
+
 int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory) {
   KOLO_CURRENT(device);
   hipIpcMemHandle_t opaque = {};

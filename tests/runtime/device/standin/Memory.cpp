@@ -217,7 +217,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t sizeBytes, size_t, CUmemGenericAll
   if (memory == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
   std::scoped_lock lock(mutex);
-  allocations[address] = {sizeBytes, current()->device, MemoryKind::Virtual, nextId(), -1, false};
+  int fd = fcntl(static_cast<int>(handle), F_DUPFD_CLOEXEC, 3); // the handle may be released before
+  allocations[address] = {sizeBytes, current()->device, MemoryKind::Virtual, nextId(), fd, false};
   return CUDA_SUCCESS;
 }
 
@@ -235,7 +236,17 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t sizeBytes) {
   auto found = allocations.find(address);
   if (found == allocations.end() || found->second.kind != MemoryKind::Virtual || found->second.sizeBytes != sizeBytes)
     return CUDA_ERROR_INVALID_VALUE;
+  close(found->second.fd);
   allocations.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address) {
+  CUdeviceptr base;
+  Allocation found;
+  if (!findAllocation(reinterpret_cast<CUdeviceptr>(address), &base, &found) || found.kind != MemoryKind::Virtual)
+    return CUDA_ERROR_INVALID_VALUE;
+  *handle = static_cast<CUmemGenericAllocationHandle>(fcntl(found.fd, F_DUPFD_CLOEXEC, 3));
   return CUDA_SUCCESS;
 }
 
