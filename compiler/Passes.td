@@ -112,7 +112,8 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   }];
   let options = [
     Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and mark the program `unproved`">,
-    Option<"transport", "transport", "std::string", "\"shared\"", "shared, peer, network or network:nics=K">,
+    Option<"transport", "transport", "std::string", "\"\"",
+                        "shared, peer, network or network:nics=K; empty: network along network_dims, else shared">,
     Option<"budget", "budget", "int64_t", "1 << 16", "bytes that one mesh may take; a smaller mesh replaces a larger one">,
     Option<"meshBudget", "mesh-budget", "int64_t", "0",
            "bytes, if more, that a mesh may take itself where small meshes predict that they suffice">

@@ -21,7 +21,7 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
     CheckOptions options;
-    std::optional<Transport> chosen = parseTransport(transport);
+    std::optional<Transport> chosen = transport.empty() ? transportOf(program) : parseTransport(transport);
     if (!chosen) {
       program.emitError() << "there is no transport '" << transport << "'";
       return signalPassFailure();

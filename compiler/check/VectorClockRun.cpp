@@ -244,9 +244,10 @@ void VectorClockRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts
   auto queue = sender.putQueues.find(int32_t(target));
   if (queue == sender.putQueues.end())
     return;
+  bool isOrdered = options.transport.orders(tracer.mesh(), group.representatives()[senderOrbit], target);
   for (; queue->second.numArrived < numPuts; ++queue->second.numArrived) {
     PutState &put = putAt(sender, queue->second.times[queue->second.numArrived]);
-    (options.transport.ordersPutBeforeSignal ? put.waitTime : put.hiddenWaitTime) = time;
+    (isOrdered ? put.waitTime : put.hiddenWaitTime) = time;
   }
 }
 

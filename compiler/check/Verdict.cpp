@@ -3,6 +3,7 @@
 #include "compiler/check/MeshChoice.h"
 #include "compiler/check/ProgramCheck.h"
 #include "compiler/model/Unfold.h"
+#include "compiler/project/Relations.h"
 
 #include <algorithm>
 #include <map>
@@ -53,6 +54,41 @@ std::optional<Transport> parseTransport(StringRef text) {
     return Transport{("network:nics=" + Twine(nics)).str(), false,
                      "a put is striped over " + std::to_string(nics) + " NICs, a signal takes one"};
   return std::nullopt;
+}
+
+bool Transport::orders(ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const {
+  if (!unorderedDims)
+    return ordersPutBeforeSignal;
+  for (size_t dim = mesh.size(); dim-- > 0; sender /= mesh[dim], receiver /= mesh[dim])
+    if (sender % mesh[dim] != receiver % mesh[dim] && llvm::is_contained(*unorderedDims, dim))
+      return false;
+  return true;
+}
+
+Transport combineTransports(ArrayRef<StringRef> names, ArrayRef<Transport> transports) {
+  Transport all{"", true, "", llvm::SmallVector<size_t, 4>()};
+  for (auto [dim, name, transport] : llvm::enumerate(names, transports)) {
+    all.name += (dim ? "," : "") + name.str() + "=" + transport.name;
+    all.reason += (dim ? "; along " : "along ") + name.str() + ", " + transport.reason;
+    all.ordersPutBeforeSignal &= transport.ordersPutBeforeSignal;
+    if (!transport.ordersPutBeforeSignal)
+      all.unorderedDims->push_back(dim);
+  }
+  return all;
+}
+
+Transport transportOf(ProgramOp program) {
+  auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName);
+  if (!network)
+    return *parseTransport("shared");
+  SmallVector<StringRef> names;
+  SmallVector<Transport> transports;
+  for (auto [dim, name] : llvm::enumerate(program.getMesh().getAsRange<StringAttr>())) {
+    names.push_back(name.getValue());
+    bool mayBeRemote = llvm::is_contained(network.asArrayRef(), int64_t(dim));
+    transports.push_back(*parseTransport(mayBeRemote ? "network" : "shared"));
+  }
+  return combineTransports(names, transports);
 }
 
 void setBudget(CheckOptions &options, int64_t numBytes) {

@@ -35,17 +35,29 @@ std::string shortName(Property property);
 /// "no data race".
 llvm::StringRef title(Property property);
 
-/// What a transport promises about the order of what one lane sends to one peer.
+/// What a transport promises about the order of what one lane sends to one peer: for all peers, or for each dimension
+/// of the mesh.
 struct Transport {
   std::string name;
   /// A put arrives before the signals that follow it. False where a put is striped over NICs and a signal takes one:
   /// then only a flush in between orders them.
   bool ordersPutBeforeSignal;
   std::string reason; // why, for messages: "release and acquire", "a put is striped over 4 NICs, a signal takes one"
+  /// The dimensions whose transport does not promise it, if each has its own.
+  std::optional<llvm::SmallVector<size_t, 4>> unorderedDims = {};
+
+  /// Whether a put arrives before the signals that follow it, between these ranks of a mesh of these sizes. They may
+  /// differ in several dimensions, and then take the transport of any.
+  bool orders(llvm::ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const;
 };
 /// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K). Nothing when it is
 /// none of these.
 std::optional<Transport> parseTransport(llvm::StringRef text);
+
+/// One transport for every dimension of a mesh. `names` are those of the dimensions, in the order of the mesh.
+Transport combineTransports(llvm::ArrayRef<llvm::StringRef> names, llvm::ArrayRef<Transport> transports);
+/// What a program is compiled for: a network along its `network_dims`, shared memory along the others.
+Transport transportOf(ProgramOp program);
 
 struct CheckOptions {
   Transport transport = *parseTransport("shared");

@@ -7,6 +7,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -23,51 +25,109 @@ struct CheckCommand : SourceOptions {
   CheckOptions makeOptions() const;
 };
 
+/// What --transport says: one transport for all dimensions, or for some dimensions one each.
+struct TransportChoice {
+  std::optional<Transport> all;
+  std::vector<std::pair<std::string, Transport>> ofDims = {}; // the others have shared memory
+
+  /// Of the dimensions that are a network.
+  std::vector<std::string> network() const;
+  /// Throws ToolError (Usage) if the program's mesh does not have these dimensions.
+  Transport of(ProgramOp program) const;
+};
+
 /// One program on one mesh.
 struct Report {
   ProgramOp program;
+  Transport transport;
   Verdict verdict;
   std::optional<SyncCounts> counts;
 };
 
 std::string nameOf(ProgramOp program) { return program.getSymName().str(); }
 
+std::vector<std::string> TransportChoice::network() const {
+  std::vector<std::string> names;
+  for (const auto &[name, transport] : ofDims)
+    if (transport.name.starts_with("network"))
+      names.push_back(name);
+  return names;
+}
+
+Transport TransportChoice::of(ProgramOp program) const {
+  if (all)
+    return *all;
+  std::vector<llvm::StringRef> names;
+  for (auto name : program.getMesh().getAsRange<mlir::StringAttr>())
+    names.push_back(name.getValue());
+  std::vector<Transport> transports(names.size(), *parseTransport("shared"));
+  for (const auto &[name, transport] : ofDims) {
+    auto found = std::ranges::find(names, llvm::StringRef(name));
+    if (found == names.end())
+      throw ToolError(ExitCode::Usage,
+                      fmt::format("--transport: the mesh of {} has no dimension '{}'", nameOf(program), name));
+    transports[size_t(found - names.begin())] = transport;
+  }
+  return combineTransports(names, transports);
+}
+
+/// Throws ToolError (Usage).
+Transport parseOne(const std::string &text) {
+  std::optional<Transport> parsed = parseTransport(text);
+  if (!parsed)
+    throw ToolError(ExitCode::Usage, "--transport: '" + text + "' is none of shared, peer, network, network:nics=4");
+  return *parsed;
+}
+
+/// "network:nics=4", or "node=network,gpu=shared". Throws ToolError (Usage).
+TransportChoice parseTransports(const std::string &text) {
+  if (text.starts_with("network") || text.find_first_of("=,") == std::string::npos)
+    return {parseOne(text)};
+  TransportChoice choice;
+  for (llvm::StringRef item : llvm::split(text, ',')) {
+    auto [name, transport] = item.split('=');
+    if (llvm::is_contained(llvm::make_first_range(choice.ofDims), name.str()))
+      throw ToolError(ExitCode::Usage, "--transport: dimension '" + name.str() + "' has two transports");
+    choice.ofDims.emplace_back(name.str(), parseOne(transport.str()));
+  }
+  return choice;
+}
+
 CheckOptions CheckCommand::makeOptions() const {
   CheckOptions options;
-  std::optional<Transport> parsed = parseTransport(transport);
-  if (!parsed)
-    throw ToolError(ExitCode::Usage,
-                    "--transport: '" + transport + "' is none of shared, peer, network, network:nics=4");
-  options.transport = *parsed;
   options.mayReplaceMesh = !noSampling;
   if (std::optional<int64_t> numBytes = parseBudget())
     setBudget(options, *numBytes);
   return options;
 }
 
-std::vector<Report> checkAll(mlir::ModuleOp module, const CheckOptions &options, bool wantCounts) {
+std::vector<Report> checkAll(mlir::ModuleOp module, CheckOptions options, const TransportChoice &transports,
+                             bool wantCounts) {
   std::vector<Report> reports;
-  for (ProgramOp program : module.getOps<ProgramOp>())
+  for (ProgramOp program : module.getOps<ProgramOp>()) {
+    options.transport = transports.of(program);
     for (auto mesh : program.getMeshes().getAsRange<mlir::DenseI64ArrayAttr>()) {
-      Report &report = reports.emplace_back(Report{program, checkProgram(program, mesh, options), std::nullopt});
+      Report &report =
+          reports.emplace_back(Report{program, options.transport, checkProgram(program, mesh, options), std::nullopt});
       if (wantCounts && !report.verdict.tooLarge)
         report.counts = countSynchronisation(program, report.verdict.checkedOn);
     }
+  }
   return reports;
 }
 
-std::string stateText(const Report &report, Property property, const Transport &transport) {
+std::string stateText(const Report &report, Property property) {
   const Verdict &verdict = report.verdict;
   std::string text(toString(stateOf(verdict, property)));
   if (stateOf(verdict, property) == PropertyState::Refuted)
     return text + ": " + verdict.refutation->message;
   if (stateOf(verdict, property) == PropertyState::Proved && verdict.checkedOn != verdict.mesh)
     text += " on " + describeMesh(report.program, verdict.checkedOn);
-  std::string note = noteOn(report.program, verdict, property, transport);
+  std::string note = noteOn(report.program, verdict, property, report.transport);
   return note.empty() ? text : text + "; " + note;
 }
 
-void print(const Report &report, const Transport &transport) {
+void print(const Report &report) {
   ProgramOp program = report.program;
   const Verdict &verdict = report.verdict;
   fmt::print("{} on {}\n", nameOf(program), describeMesh(program, verdict.mesh));
@@ -78,7 +138,7 @@ void print(const Report &report, const Transport &transport) {
     width = std::max(width, title(Property(number)).size());
   for (int number = 0; number < numProperties; ++number)
     fmt::print("{:<4} {:<{}}  {}\n", shortName(Property(number)), title(Property(number)).str(), width,
-               stateText(report, Property(number), transport));
+               stateText(report, Property(number)));
   fmt::print("{:<4} {:<{}}  {}\n", "", "lossy", width, describeLosses(verdict));
   if (!verdict.refutation)
     return;
@@ -142,7 +202,7 @@ void printSynchronisation(llvm::ArrayRef<Report> reports) {
   printTable(rows);
 }
 
-void printAll(llvm::ArrayRef<Report> reports, const Transport &transport, bool isVerbose) {
+void printAll(llvm::ArrayRef<Report> reports, bool isVerbose) {
   const char *separator = "";
   while (!reports.empty()) {
     ProgramOp program = reports.front().program;
@@ -151,7 +211,7 @@ void printAll(llvm::ArrayRef<Report> reports, const Transport &transport, bool i
       if (report.verdict.tooLarge)
         continue;
       fmt::print("{}", separator);
-      print(report, transport);
+      print(report);
       separator = "\n";
     }
     if (isVerbose)
@@ -160,10 +220,10 @@ void printAll(llvm::ArrayRef<Report> reports, const Transport &transport, bool i
   }
 }
 
-void printJson(llvm::ArrayRef<Report> reports, const Transport &transport) {
+void printJson(llvm::ArrayRef<Report> reports) {
   auto objects = nlohmann::ordered_json::array();
   for (const Report &report : reports)
-    objects.push_back(toJson(report.program, report.verdict, report.counts, transport));
+    objects.push_back(toJson(report.program, report.verdict, report.counts, report.transport));
   fmt::print("{}\n", objects.dump(2));
 }
 
@@ -182,12 +242,15 @@ void judge(llvm::ArrayRef<Report> reports) {
 
 void check(const CheckCommand &command) {
   CheckOptions options = command.makeOptions();
-  compileToChannel(command.makeRequest(), [&](mlir::ModuleOp module) {
-    std::vector<Report> reports = checkAll(module, options, command.asJson || command.isVerbose);
+  TransportChoice transports = parseTransports(command.transport);
+  CompileRequest request = command.makeRequest();
+  request.network = transports.network();
+  compileToChannel(request, [&](mlir::ModuleOp module) {
+    std::vector<Report> reports = checkAll(module, options, transports, command.asJson || command.isVerbose);
     if (command.asJson)
-      printJson(reports, options.transport);
+      printJson(reports);
     else
-      printAll(reports, options.transport, command.isVerbose);
+      printAll(reports, command.isVerbose);
     judge(reports);
   });
 }
@@ -202,7 +265,8 @@ void addCheckCommand(CLI::App &app) {
   command->add_flag("-v,--verbose", options->isVerbose, "also the synchronisation of a rank in one call");
   command
       ->add_option("--transport", options->transport,
-                   "the transport of puts and signals: shared, peer, network or network:nics=4")
+                   "the transport of puts and signals: shared, peer, network or network:nics=4; or one for each\n"
+                   "dimension, node=network,gpu=shared, for the program that compile --network node makes")
       ->capture_default_str();
   command->add_flag("--no-sampling", options->noSampling,
                     "refuse a mesh beyond the budget instead of checking a smaller one");

@@ -164,6 +164,23 @@ class Refutations(CheckTest):
         out = self.refuted("channel.mlir", "--transport", "network:nics=4")
         self.assertRegex(self.states(out)["V3"], r"\Arefuted: .*4 NICs")
 
+    def test_each_dimension_has_its_transport(self):
+        rail = ("check", "railAllGather", "--mesh", "node=2,gpu=2")
+        states = self.states(self.succeeds(*rail, "--transport", "node=network"))
+        self.assertIn("proved; node=network,gpu=shared: along node, a lane's puts", states["V3"])
+        self.assertIn("; along gpu, stores are ordered", states["V3"])
+        for transport, where in (("node=network:nics=4", "node"), ("gpu=network:nics=2,node=peer", "gpu")):
+            refuted = self.states(self.refuted(*rail[1:], "--transport", transport))
+            self.assertRegex(refuted["V3"], rf"\Arefuted: .*along {where}, a put is striped over")
+        # Within a node no put crosses the network that stripes.
+        self.succeeds("check", "nodeLocalAllGather", *rail[2:], "--transport", "node=network:nics=4")
+
+    def test_nothing_is_pulled_along_a_network(self):
+        words = ("check", "hierarchicalAllReduce", "--mesh", "node=2,gpu=2", "-v")
+        self.assertIn("V1   right result                      proved", self.succeeds(*words, "--transport", "node=network"))
+        found = self.mistakes(*words, "--transport", "node=network", "--protocol", "published")
+        self.assertIn("dimension 'node' may be a network", found[0][2])
+
     def test_one_missing_credit(self):
         """Without it a peer may write while the application still does."""
         out = self.refuted(self.copy("eager.mlir"))
@@ -219,6 +236,10 @@ class Arguments(CheckTest):
         for arguments, says in [(["ringAllGather"], "--mesh is needed"), (["ringAllGathr", *ring[1:]], "did you mean"),
                                 ([*ring, "--transport", "pigeon"], ["--transport", "'pigeon'", "network"]),
                                 ([*ring, "--transport", "network:nics=0"], "--transport"),
+                                ([*ring, "--transport", "rank=pigeon"], ["--transport", "'pigeon'"]),
+                                ([*ring, "--transport", "rank=peer,"], ["--transport", "''"]),
+                                ([*ring, "--transport", "node=network"], ["--transport", "ringAllGather", "'node'"]),
+                                ([*ring, "--transport", "rank=peer,rank=shared"], ["'rank'", "two transports"]),
                                 ([*ring, "--budget", "0"], "--budget"), ([*ring, "--budget", "lots"], "--budget"),
                                 ([*ring, "--budget", "17T"], "--budget"), (["missing.mlir"], "no file"),
                                 ([self.copy("channel.mlir"), "--mesh", "rank=4"], ["--mesh", "channel.mlir"])]:

@@ -178,9 +178,10 @@ void DenseRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint
   auto queue = sender.putQueues.find(int32_t(target));
   if (queue == sender.putQueues.end())
     return;
+  bool isOrdered = options.transport.orders(tracer.mesh(), group.representatives()[senderOrbit], target);
   for (; queue->second.numArrived < numPuts; ++queue->second.numArrived) {
     PutState &put = sender.puts[queue->second.times[queue->second.numArrived]];
-    (options.transport.ordersPutBeforeSignal ? put.waitTime : put.hiddenWaitTime) = time;
+    (isOrdered ? put.waitTime : put.hiddenWaitTime) = time;
   }
 }
 
