@@ -6,7 +6,8 @@
 //
 // If the fuse divides and the call asks for an average, the reduction divides the sum.
 //
-// Where a peer's memory is not mapped here, the program makes the moves one after the other instead.
+// The pass writes what has an address. Puts to peers whose memory is not mapped here, as on another host, come after it
+// and send the result. Where a source has no address, the program makes the moves one after the other instead.
 #include "targets/cpu/ProgramLowering.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,8 +20,9 @@ namespace kolo::cpu {
 struct ProgramLowering::FusedLists {
   FuseOp fuse;
   Value sources, destinations; // lists of pointers
-  // Variables of type i64; the last two of ranges to and from peers.
-  Value numSources, numDestinations, numWithoutAddress, numSent, numFetched;
+  // Variables of type i64; the last three of ranges to and from peers that have an address, and of puts without.
+  Value numSources, numDestinations, numWithoutAddress, numSent, numFetched, numLeft;
+  bool isListed = false; // then the puts that are left are being made
 };
 
 /// In the function's entry block, where LLVM makes a register of it.
@@ -43,22 +45,54 @@ void ProgramLowering::append(Value list, Value number, Value address) {
   store(number, arith::AddIOp::create(builder, loc, count, constantI64(builder, loc, 1)));
 }
 
+void ProgramLowering::increment(Value variable) {
+  store(variable, arith::AddIOp::create(builder, loc, load(variable), constantI64(builder, loc, 1)));
+}
+
+static Value isNull(OpBuilder &builder, Location loc, Value address) {
+  return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, address,
+                              LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
+}
+
+/// A put whose destination has no address is left for later.
+void ProgramLowering::listPut(MoveInterface move) {
+  const PlacedBuffer &destination = bufferOf(move.getDestination());
+  Value rank = integer(mapped(move.getDestinationRank())), role = constantI64(builder, loc, int64_t(destination.role));
+  buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+    OpBuilder::InsertionGuard guard(builder);
+    Value base = access().peerBuffer(role, rank);
+    auto isMissing = scf::IfOp::create(builder, loc, isNull(builder, loc, base), /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(isMissing.thenBlock());
+    if (lists->isListed) {
+      Value size = integer(createChunkBytes(builder, loc, frame.call, destination.shape, length));
+      return call(putFunction, {frame.invocation, rank, role, byteOffset(destination, destinationBegin),
+                                addressOf(move.getSource(), sourceBegin), size, constantI64(builder, loc, 0)});
+    }
+    increment(lists->numLeft);
+    builder.setInsertionPointToStart(isMissing.elseBlock());
+    increment(lists->numSent);
+    append(lists->destinations, lists->numDestinations,
+           advance(builder, loc, base, byteOffset(destination, destinationBegin)));
+  });
+}
+
 /// Appends the side of a move that is not the common chunk.
 void ProgramLowering::listMove(MoveInterface move) {
+  if (move.getDestinationRank())
+    return listPut(move);
+  if (lists->isListed)
+    return;
   bool isInto = lists->fuse.isInto(move);
   Value buffer = isInto ? move.getSource() : move.getDestination();
   const PlacedBuffer &other = bufferOf(buffer);
-  Value rank = mapped(isInto ? move.getSourceRank() : move.getDestinationRank());
+  Value rank = mapped(move.getSourceRank());
   buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
     Value begin = isInto ? sourceBegin : destinationBegin, base = bases.lookup(buffer);
     if (rank) {
       base = access().peerBuffer(constantI64(builder, loc, int64_t(other.role)), integer(rank));
-      Value isMissing = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, base,
-                                             LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
-      Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isMissing);
+      Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isNull(builder, loc, base));
       store(lists->numWithoutAddress, arith::AddIOp::create(builder, loc, load(lists->numWithoutAddress), number));
-      Value moved = isInto ? lists->numFetched : lists->numSent;
-      store(moved, arith::AddIOp::create(builder, loc, load(moved), constantI64(builder, loc, 1)));
+      increment(lists->numFetched);
     }
     append(isInto ? lists->sources : lists->destinations, isInto ? lists->numSources : lists->numDestinations,
            advance(builder, loc, base, byteOffset(other, begin)));
@@ -85,8 +119,10 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
                   createVariable(),
                   createVariable(),
                   createVariable(),
+                  createVariable(),
                   createVariable()};
-  for (Value number : {made.numSources, made.numDestinations, made.numWithoutAddress, made.numSent, made.numFetched})
+  for (Value number :
+       {made.numSources, made.numDestinations, made.numWithoutAddress, made.numSent, made.numFetched, made.numLeft})
     store(number, constantI64(builder, loc, 0));
   SmallVector<MoveInterface> moves = fuse.getMoves();
   Value address = addressOf(fuse.getBuffer(), begin);
@@ -116,6 +152,12 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
   lowerBlock(fuse.getBody().front());
   builder.setInsertionPointToStart(conditional.elseBlock());
   moveListed(made, length);
+  made.isListed = true;
+  builder.setInsertionPointToStart(
+      scf::IfOp::create(builder, loc, isNotZero(builder, loc, load(made.numLeft))).thenBlock());
+  lists = &made;
+  lowerBlock(fuse.getBody().front());
+  lists = nullptr;
 }
 
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
@@ -123,16 +165,23 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
     call(countFunction, {frame.invocation, constantI64(builder, loc, traffic),
                          arith::MulIOp::create(builder, loc, load(number), integer(bytesOf(length))).getResult()});
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
-  // Elements that also go to scratch memory are read again soon.
+  // Elements that also go to scratch memory, or to a peer afterwards, are read again soon.
   auto toScratch = llvm::find_if(
       moves, [&](MoveInterface move) { return bufferOf(move.getDestination()).role != BufferRole::Output; });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
-  Value nonTemporal = storesNonTemporal(bufferOf(deciding.getDestination()));
+  Value nonTemporal =
+      arith::SelectOp::create(builder, loc, isNotZero(builder, loc, load(made.numLeft)), constantI64(builder, loc, 0),
+                              storesNonTemporal(bufferOf(deciding.getDestination())));
   FuseOp fuse = made.fuse;
-  if (!fuse.isReducing())
+  OpBuilder::InsertionGuard guard(builder);
+  if (!fuse.isReducing()) {
+    // All destinations may be on other hosts.
+    builder.setInsertionPointToStart(
+        scf::IfOp::create(builder, loc, isNotZero(builder, loc, load(made.numDestinations))).thenBlock());
     return call(multicastFunction,
                 {made.destinations, load(made.numDestinations), loadEntry(builder, loc, made.sources, constant(0)),
                  integer(bytesOf(length)), nonTemporal});
+  }
   SmallVector<Value> arguments = {
       made.destinations, load(made.numDestinations), made.sources, load(made.numSources), integer(length), nonTemporal};
   auto combine = [&] {
@@ -140,7 +189,6 @@ void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   };
   if (!fuse.getDivision())
     return combine();
-  OpBuilder::InsertionGuard guard(builder);
   Value average = access().loadPointer(offsetof(KoloInvocation, average));
   Value isAverage = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, average,
                                          LLVM::ZeroOp::create(builder, loc, pointerType(builder)));

@@ -58,6 +58,8 @@ private:
   void lowerFusedRange(FuseOp fuse, mlir::Value begin, mlir::Value length);
   void moveListed(const FusedLists &made, mlir::Value length);
   void listMove(MoveInterface move);
+  void listPut(MoveInterface move);
+  void increment(mlir::Value variable);
   mlir::Value createVariable();
   mlir::Value load(mlir::Value variable);
   void store(mlir::Value variable, mlir::Value value);

@@ -81,8 +81,9 @@ kolo.chan.program @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.reduce %slots[%c0] size [%n] -> %out[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
 }
 
-// What is fused becomes two lists of addresses and one call, after the bytes to and from peers are counted; where an address
-// is missing, or the lists are too long, the moves come one by one after all.
+// What is fused becomes two lists of addresses and one call, after the bytes to and from peers are counted; where a source's
+// address is missing, or the lists are too long, the moves come one by one after all. Puts without an address come after the
+// call: they send the result.
 // CHECK-LABEL: llvm.func internal @run.fused(%{{.*}}: !llvm.ptr) -> i32
 // CHECK: llvm.icmp "eq"
 // CHECK: llvm.icmp "eq"
@@ -95,10 +96,16 @@ kolo.chan.program @slots #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
 // CHECK: llvm.call @kolo.count(%{{.*}}, %c1_i64
 // CHECK-NOT: llvm.call @kolo
 // CHECK: llvm.call {{%.*}}({{.*}}) : !llvm.ptr, (!llvm.ptr, i64, !llvm.ptr, i64, i64, i64) -> ()
+// CHECK-NOT: llvm.call @kolo
+// CHECK: scf.if
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.put(
+// CHECK-NOT: llvm.call
 // CHECK-LABEL: llvm.func internal @run.spread(%{{.*}}: !llvm.ptr) -> i32
 // CHECK: llvm.call @kolo.put(
 // CHECK: } else {
 // CHECK: llvm.call @kolo.multicast(
+// CHECK: llvm.call @kolo.put(
 kolo.chan.program @fused #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
   %c1 = arith.constant 1 : index
   %n = kolo.dim_size 0
