@@ -5,6 +5,7 @@
 #include "transport/Peers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace kolo::runtime {
@@ -41,14 +42,21 @@ bool mustShareHost(const Call &call, int first, int second) {
   return true;
 }
 
+std::string namesOf(const std::vector<int> &dims, const Call &call) {
+  std::string names;
+  for (int dim : dims)
+    names += (names.empty() ? "" : ",") + call.info->meshDims[static_cast<size_t>(dim)];
+  return names;
+}
+
 Status refuse(const Call &call, const Peers &peers, int first, int second) {
-  std::string dims;
-  for (int dim : differences(call, first, second))
-    dims += (dims.empty() ? "" : ",") + call.info->meshDims[static_cast<size_t>(dim)];
+  std::vector<int> dims = differences(call, first, second), network;
+  std::ranges::set_union(dims, call.info->networkDims, std::back_inserter(network));
   return rankError(StatusCode::UnsupportedMesh, second,
                    "program '{}' needs shared memory along dimension {}, but {} and {} are on different hosts: compile "
                    "it with --network {}",
-                   call.info->name, dims, peers.describe(first), peers.describe(second), dims);
+                   call.info->name, namesOf(dims, call), peers.describe(first), peers.describe(second),
+                   namesOf(network, call));
 }
 
 } // namespace
