@@ -91,26 +91,35 @@ Value CodecLanes::inSteps(const FloatFormat &format, Value number, Value exponen
   return mul(mul(number, numberOf(shiftLeft(half, 23))), numberOf(shiftLeft(rest, 23)));
 }
 
+/// Without the sign. A magnitude plus 2^23 steps of its binade's codes is rounded to a whole step.
+Value CodecLanes::nearestCodes(const FloatFormat &format, Value size, bool saturates) {
+  int64_t least = 128 - format.bias, unused = 23 - format.mantissaBits;
+  float most = saturates ? codec::decodeFloat(format, format.largest)
+                         : powerOfTwo((1 << format.exponentBits) - 1 - format.bias); // what infinity's code stands for
+  size = smaller(size, std::bit_cast<uint32_t>(most));
+  Value binade = arith::MaxUIOp::create(builder, loc, bitAnd(size, infinityBits), integer(size, least << 23));
+  Value steps = add(binade, integer(size, unused << 23));
+  Value rounded = sub(bitsOf(sum(numberOf(size), numberOf(steps))), steps);
+  return sub(add(rounded, shiftRight(binade, unused)), integer(size, least << format.mantissaBits));
+}
+
 Value CodecLanes::floatCodes(const FloatFormat &format, Value numbers, Value draws, bool isScaled, bool saturates) {
   Value bits = bitsOf(numbers), size = magnitude(bits), code;
   if (format.bias == 127 && !draws) { // bf16: the upper half
     Value odd = bitAnd(shiftRight(size, 16), 1);
     code = shiftRight(add(size, add(odd, integer(size, 0x7fff))), 16);
-  } else {
+    code = smaller(code, saturates ? format.largest : format.infinity());
+  } else if (draws) {
     int64_t least = 128 - format.bias;
     Value exponent = arith::MaxUIOp::create(builder, loc, shiftRight(size, 23), integer(size, least));
-    Value steps;
-    if (draws) {
-      Value drawn = math::FloorOp::create(builder, loc, sum(inSteps(format, numbers, exponent), draws));
-      steps = arith::FPToSIOp::create(builder, loc, size.getType(), drawn);
-      steps = arith::MaxSIOp::create(builder, loc, steps, sub(integer(steps, 0), steps));
-    } else { // below 2^23, a sum with 2^23 is rounded to an integer
-      Value rounded = sum(inSteps(format, numberOf(size), exponent), number(numbers, 0x1p23f));
-      steps = sub(bitsOf(rounded), integer(size, std::bit_cast<uint32_t>(0x1p23f)));
-    }
+    Value drawn = math::FloorOp::create(builder, loc, sum(inSteps(format, numbers, exponent), draws));
+    Value steps = arith::FPToSIOp::create(builder, loc, size.getType(), drawn);
+    steps = arith::MaxSIOp::create(builder, loc, steps, sub(integer(steps, 0), steps));
     code = add(shiftLeft(sub(exponent, integer(exponent, least)), format.mantissaBits), steps);
+    code = smaller(code, saturates ? format.largest : format.infinity());
+  } else {
+    code = nearestCodes(format, size, saturates);
   }
-  code = smaller(code, saturates ? format.largest : format.infinity());
   bool hasInfinity = format.special == FloatFormat::Special::InfinityAndNan;
   if (!isScaled && hasInfinity)
     code = select(isAbove(size, infinityBits - 1), integer(code, format.infinity()), code);

@@ -60,6 +60,7 @@ public:
 private:
   mlir::Value floatCodes(const codec::FloatFormat &format, mlir::Value numbers, mlir::Value draws, bool isScaled,
                          bool saturates);
+  mlir::Value nearestCodes(const codec::FloatFormat &format, mlir::Value size, bool saturates);
   mlir::Value floatValues(const codec::FloatFormat &format, mlir::Value codes, bool isFinite);
   mlir::Value integerCodes(mlir::Value scaled, mlir::Value draws);
   mlir::Value levelCodes(mlir::Value scaled, mlir::Value draws);

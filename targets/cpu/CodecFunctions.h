@@ -16,17 +16,14 @@ struct Conversion {
 
   /// False where bytes move as they are, or elements of the call's type combine.
   bool isNeeded() const { return from != to || (isCombining && !codec::isNone(to)); }
-  enum class Side { Local, Put, Get };
-  /// Of a function. Elements begin at a multiple of the granule on both sides. `rank` holds the source; `element` is
-  /// the first one's number in the call: what stochastic codecs draw by.
-  ///   Local: (inv, dst, src, numElements, rank, element, nonTemporal)
-  ///   Put:   (inv, peer, role, offsetBytes, src, numElements, rank, element, nonTemporal)
-  ///   Get:   (inv, peer, role, offsetBytes, dst, numElements, rank, element, nonTemporal)
-  std::string functionName(Side side) const;
 };
 
-/// Adds what the conversion needs to the module, where it is not there yet.
-void defineConversion(mlir::ModuleOp module, const Conversion &conversion, Conversion::Side side);
+/// The address of the codec's CodecDescription, null for none, at the builder's place. Adds what the description needs
+/// to the module, where it is not there yet.
+mlir::Value createDescription(mlir::OpBuilder &builder, mlir::Location loc, mlir::ModuleOp module,
+                              const codec::Codec &codec);
+/// Declares the functions that move between codecs.
+void declareCodedMoves(mlir::ModuleOp module);
 
 /// The different codecs of the programs' buffers that lose something, and give the same bits in every call.
 llvm::SmallVector<codec::Codec> collectCodecs(mlir::ModuleOp programs);
@@ -38,5 +35,7 @@ void defineRoundTrip(mlir::ModuleOp module, const codec::Codec &codec);
 void defineGranuleFunctions(mlir::ModuleOp module, const codec::Codec &codec);
 std::string encodeName(const codec::Codec &codec);
 std::string decodeName(const codec::Codec &codec);
+/// Whether it is one of these and computes something: f32 is only copied.
+bool isGranuleFunction(llvm::StringRef name);
 
 } // namespace kolo::cpu

@@ -70,6 +70,8 @@ static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const Pi
     names.push_back(program.getSymName().str());
   addEntryTable(**code, names, collectCodecs(programs), isReducing(programs), options);
   addTables(**code);
+  if (options.schedule.isOptimized() && !options.sanitizeThread)
+    makeForEachProcessor(**code, isGranuleFunction);
   return emitObject(**code, {cpu, options.schedule.isOptimized(), options.sanitizeThread, form});
 }
 

@@ -25,6 +25,7 @@ namespace kolo::cpu {
 static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CodeOptions &options) {
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();
+  InitializeNativeTargetAsmParser(); // of what makeForEachProcessor writes
   Triple triple(sys::getDefaultTargetTriple());
   std::string problem;
   const Target *target = TargetRegistry::lookupTarget(triple, problem);
@@ -102,7 +103,8 @@ Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &opt
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setDataLayout((*machine)->createDataLayout());
   for (Function &function : module) {
-    function.addFnAttr("target-cpu", (*machine)->getTargetCPU());
+    if (!function.hasFnAttribute("target-cpu")) // for another kind of processor
+      function.addFnAttr("target-cpu", (*machine)->getTargetCPU());
     if (options.sanitizeThread)
       function.addFnAttr(Attribute::SanitizeThread); // before the optimizer, which then adds no races
   }

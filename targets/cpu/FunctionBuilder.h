@@ -68,15 +68,22 @@ protected:
     body(toInteger(builder, loc, made.getInductionVar()));
   }
   void loop(int64_t end, int64_t step, Body body) { loop(integer64(0), integer64(end), step, body); }
-  /// The value after a loop that changes it: value = body(i, value).
-  mlir::Value fold(int64_t end, int64_t step, mlir::Value start,
-                   llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body) {
-    auto made = mlir::scf::ForOp::create(builder, loc, index(0), index(end), index(step), mlir::ValueRange{start});
+  using Values = llvm::SmallVector<mlir::Value, 2>;
+  /// The values after a loop that changes them: values = body(i, values).
+  Values foldAll(int64_t end, int64_t step, mlir::ValueRange starts,
+                 llvm::function_ref<Values(mlir::Value, mlir::ValueRange)> body) {
+    auto made = mlir::scf::ForOp::create(builder, loc, index(0), index(end), index(step), starts);
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(made.getBody());
-    mlir::Value next = body(toInteger(builder, loc, made.getInductionVar()), made.getRegionIterArg(0));
+    Values next = body(toInteger(builder, loc, made.getInductionVar()), made.getRegionIterArgs());
     mlir::scf::YieldOp::create(builder, loc, next);
-    return made.getResult(0);
+    return Values(made.getResults());
+  }
+  mlir::Value fold(int64_t end, int64_t step, mlir::Value start,
+                   llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body) {
+    return foldAll(end, step, start,
+                   [&](mlir::Value i, mlir::ValueRange values) { return Values{body(i, values.front())}; })
+        .front();
   }
   void fillZero(mlir::Value address, mlir::Value numBytes) { // a multiple of 8
     loop(integer64(0), numBytes, 8, [&](mlir::Value offset) { store(integer64(0), at(address, offset)); });

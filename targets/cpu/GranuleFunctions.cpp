@@ -13,8 +13,14 @@ using kolo::codec::granule;
 
 namespace kolo::cpu {
 
-std::string encodeName(const codec::Codec &codec) { return "kolo.encode." + codec::textOf(codec); }
-std::string decodeName(const codec::Codec &codec) { return "kolo.decode." + codec::textOf(codec); }
+static constexpr llvm::StringLiteral encodePrefix = "kolo.encode.", decodePrefix = "kolo.decode.";
+
+std::string encodeName(const codec::Codec &codec) { return encodePrefix.str() + codec::textOf(codec); }
+std::string decodeName(const codec::Codec &codec) { return decodePrefix.str() + codec::textOf(codec); }
+bool isGranuleFunction(llvm::StringRef name) {
+  bool isCodec = name.starts_with(encodePrefix) || name.starts_with(decodePrefix);
+  return isCodec && name != encodeName(dsl::f32()) && name != decodeName(dsl::f32());
+}
 
 namespace {
 
@@ -22,8 +28,9 @@ class GranuleFunctions : FunctionBuilder {
 public:
   GranuleFunctions(ModuleOp module, const codec::Codec &codec)
       : FunctionBuilder(module), codec(codec), lanes(builder, loc, codec), bits(codec::bitsOf(codec.element())),
-        block(codec::isScaled(codec) ? codec.block() : granule), width(std::min<int64_t>(block, 32)),
-        totalBytes(codec::bytes(codec, granule)), scales(granule * bits / 8), granuleScale(totalBytes - 16) {}
+        block(codec::isScaled(codec) ? codec.block() : granule), width(16),
+        group(std::min<int64_t>(granule / block, 16)), totalBytes(codec::bytes(codec, granule)),
+        scales(granule * bits / 8), granuleScale(totalBytes - 16) {}
 
   void defineEncode();
   void defineDecode();
@@ -51,26 +58,46 @@ private:
   Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
 
   Value numbersAt(Value tile, Value element) { return load(vectorOf(width, f32), at(tile, mul64(element, 4))); }
-  Value foldInBlock(Value first, Value start, llvm::function_ref<Value(Value, Value)> body) {
-    return fold(block, width, start, [&](Value place, Value value) { return body(add64(first, place), value); });
-  }
   void pack(Value codes, Value granule, Value element);
   Value unpack(Value granule, Value element);
   Value nibbles(Value bytes);
   Value bytesOfNibbles(Value packed);
-  void findLargest(Value tile, Value largest);
+  /// Of the scales of neighbouring blocks.
+  Type groupOf(Type element) { return group == 1 ? element : vectorOf(group, element); }
+  Value inGroup(Value scalar) {
+    return group == 1 ? scalar
+                      : vector::BroadcastOp::create(builder, loc, groupOf(scalar.getType()), scalar).getResult();
+  }
+  /// Numbers that every block of a granule has one of, of 4 bytes each.
+  Value allocateForBlocks() { return allocate(granule / block * 4); }
+  Value ofBlock(Value numbers, Value number, Type type) { return load(type, at(numbers, mul64(number, 4))); }
+  void setOfBlock(Value numbers, Value number, Value value) { store(value, at(numbers, mul64(number, 4))); }
+  void forEachGroup(Body body) { loop(granule / block, group, body); }
+
+  Value largestIn(Value tile, Value first);
+  Value largestWithSign(Value tile, Value first);
   Value createGranuleScale(Value largest);
-  Value createExactScale(Value tile, Value first, Value largestBits, Value numElements);
+  Value createExactScale(Value largestBits, Value found);
   Value createFirstLargest(Value tile, Value first, Value largestBits);
   Value createMean(Value tile, Value first, Value numElements);
-  void encodeBlock(Value tile, Value granule, Value number, Value unit, Value largest);
+  /// What the encoding of a granule knows of its blocks.
+  struct BlockNumbers {
+    Value largest; // bits of the largest magnitudes
+    Value found;   // what rules signed and mean divide; null for others
+    Value reciprocals, masks;
+  };
+  void findLargest(Value tile, const BlockNumbers &blocks);
+  void encodeScales(Value to, const BlockNumbers &blocks, Value unit, Value first);
+  void encodeBlock(Value tile, Value to, const BlockNumbers &blocks, Value number);
+  void decodeScales(Value from, Value factors);
   Value createDraws(Value place);
-  void storeScale(Value scaleBits, Value granule, Value number);
+  void prefetchNext(Value tile, Value element);
 
   const codec::Codec &codec;
   CodecLanes lanes;
-  int64_t bits, block, width, totalBytes, scales, granuleScale; // bytes to the scales, to the granule's own
-  Value sums;                                                   // room for the means
+  int64_t bits, block, width, group, totalBytes;
+  int64_t scales, granuleScale; // bytes to the scales, to the granule's own
+  Value sums;                   // room for the means
 };
 
 /// Bytes of which the low 4 bits count, two to a byte.
@@ -130,15 +157,54 @@ Value GranuleFunctions::unpack(Value from, Value element) {
   return extend(either(low, bitcast(spread, vectorOf(width, i8))), codes);
 }
 
-/// The bits of every block's largest magnitude.
-void GranuleFunctions::findLargest(Value tile, Value largest) {
+/// The bits of the largest magnitude of a block.
+Value GranuleFunctions::largestIn(Value tile, Value first) {
+  Value start = broadcast(constantI32(builder, loc, 0), i32);
+  Value most = fold(block, width, start, [&](Value place, Value value) -> Value {
+    Value size = lanes.magnitude(lanes.bitsOf(numbersAt(tile, add64(first, place))));
+    return arith::MaxUIOp::create(builder, loc, value, size);
+  });
+  return vector::ReductionOp::create(builder, loc, vector::CombiningKind::MAXUI, most);
+}
+
+/// The first number that has the largest magnitude. As integers, the largest positive number has the largest signed
+/// bits, and the negative number of the largest magnitude has the largest unsigned bits.
+Value GranuleFunctions::largestWithSign(Value tile, Value first) {
+  Value zero = constantI32(builder, loc, 0), least = constantI32(builder, loc, std::numeric_limits<int32_t>::min());
+  Values most =
+      foldAll(block, width, {broadcast(least, i32), broadcast(zero, i32)}, [&](Value place, ValueRange found) {
+        Value number = lanes.bitsOf(numbersAt(tile, add64(first, place)));
+        return Values{arith::MaxSIOp::create(builder, loc, found[0], number),
+                      arith::MaxUIOp::create(builder, loc, found[1], number)};
+      });
+  Value above = vector::ReductionOp::create(builder, loc, vector::CombiningKind::MAXSI, most[0]);
+  Value below = vector::ReductionOp::create(builder, loc, vector::CombiningKind::MAXUI, most[1]);
+  above = arith::MaxSIOp::create(builder, loc, above, zero);
+  below = lanes.select(lanes.isAbove(below, 0x7fffffff), lanes.magnitude(below), zero);
+  Value isTie = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, above, below);
+  auto found = scf::IfOp::create(builder, loc, TypeRange(i32), isTie, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(found.thenBlock());
+  scf::YieldOp::create(builder, loc, lanes.bitsOf(createFirstLargest(tile, first, above)));
+  builder.setInsertionPointToStart(found.elseBlock());
+  Value isAbove = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, above, below);
+  Value negative = lanes.bitOr(below, lanes.integer(below, 0x80000000));
+  scf::YieldOp::create(builder, loc, lanes.select(isAbove, above, negative));
+  return found.getResult(0);
+}
+
+void GranuleFunctions::findLargest(Value tile, const BlockNumbers &blocks) {
   loop(granule / block, 1, [&](Value number) {
-    Value first = mul64(number, block), start = broadcast(lanes.integer(constantI32(builder, loc, 0), 0), i32);
-    Value most = foldInBlock(first, start, [&](Value element, Value value) -> Value {
-      return arith::MaxUIOp::create(builder, loc, value, lanes.magnitude(lanes.bitsOf(numbersAt(tile, element))));
-    });
-    store(vector::ReductionOp::create(builder, loc, vector::CombiningKind::MAXUI, most).getResult(),
-          at(largest, mul64(number, 4)));
+    Value first = mul64(number, block);
+    if (codec.rule() != codec::Rule::Signed) {
+      setOfBlock(blocks.largest, number, largestIn(tile, first));
+      if (codec.rule() == codec::Rule::Mean)
+        setOfBlock(blocks.found, number, createMean(tile, first, argument(2)));
+      return;
+    }
+    Value found = largestWithSign(tile, first);
+    setOfBlock(blocks.found, number, found);
+    setOfBlock(blocks.largest, number, lanes.magnitude(found));
   });
 }
 
@@ -202,8 +268,8 @@ Value GranuleFunctions::createMean(Value tile, Value first, Value numElements) {
   return arith::DivFOp::create(builder, loc, total, arith::SIToFPOp::create(builder, loc, f32, present));
 }
 
-/// Before it is rounded to its type; null for e8m0.
-Value GranuleFunctions::createExactScale(Value tile, Value first, Value largestBits, Value numElements) {
+/// Of a group of blocks, before it is rounded to its type; null for e8m0.
+Value GranuleFunctions::createExactScale(Value largestBits, Value found) {
   auto over = [&](Value value, float divisor) -> Value {
     return arith::DivFOp::create(builder, loc, value, lanes.number(value, divisor));
   };
@@ -214,19 +280,32 @@ Value GranuleFunctions::createExactScale(Value tile, Value first, Value largestB
   case codec::Rule::Full:
     return over(lanes.numberOf(largestBits), half);
   case codec::Rule::Signed:
-    return over(createFirstLargest(tile, first, largestBits), -half);
+    return over(found, -half);
   case codec::Rule::Mean:
-    return createMean(tile, first, numElements);
+    return found;
   case codec::Rule::Power:
     return {};
   }
   return {};
 }
 
-void GranuleFunctions::storeScale(Value scaleBits, Value to, Value number) {
+/// Of the group of blocks from this one on.
+void GranuleFunctions::encodeScales(Value to, const BlockNumbers &blocks, Value unit, Value first) {
+  Value largestBits = ofBlock(blocks.largest, first, groupOf(i32));
+  Value found = blocks.found ? ofBlock(blocks.found, first, groupOf(f32)) : Value();
+  Value isFinite = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, largestBits,
+                                         lanes.integer(largestBits, 0x7f800000));
+  CodecLanes::StoredScale scale = lanes.scaleOf(largestBits, createExactScale(largestBits, found), unit);
+  Value stored = lanes.select(isFinite, scale.bits, lanes.integer(scale.bits, lanes.nanScale()));
   int64_t size = codec::bytesOf(codec.scale());
-  Value stored = size == 4 ? scaleBits : truncate(scaleBits, builder.getIntegerType(unsigned(8 * size)));
-  store(stored, at(at(to, scales), mul64(number, size)));
+  if (size < 4)
+    stored = truncate(stored, groupOf(builder.getIntegerType(unsigned(8 * size))));
+  store(stored, at(at(to, scales), mul64(first, size)));
+  Value isPlain =
+      arith::AndIOp::create(builder, loc, isFinite, lanes.isAbove(lanes.magnitude(lanes.bitsOf(scale.value)), 0));
+  Value one = lanes.number(scale.value, 1), safe = lanes.select(isPlain, scale.value, one);
+  setOfBlock(blocks.reciprocals, first, arith::DivFOp::create(builder, loc, one, safe));
+  setOfBlock(blocks.masks, first, arith::ExtSIOp::create(builder, loc, groupOf(i32), isPlain));
 }
 
 /// What the elements from `place` in the granule on draw; null if the codec does not.
@@ -251,20 +330,19 @@ Value GranuleFunctions::createDraws(Value place) {
   return lanes.mul(number, lanes.number(number, 0x1p-24f));
 }
 
-void GranuleFunctions::encodeBlock(Value tile, Value to, Value number, Value unit, Value largest) {
-  Value first = mul64(number, block), largestBits = load(i32, at(largest, mul64(number, 4)));
-  Value isFinite = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, largestBits,
-                                         lanes.integer(largestBits, 0x7f800000));
-  Value exact = createExactScale(tile, first, largestBits, argument(2));
-  CodecLanes::StoredScale scale = lanes.scaleOf(largestBits, exact, unit);
-  storeScale(lanes.select(isFinite, scale.bits, lanes.integer(scale.bits, lanes.nanScale())), to, number);
-  Value isPlain =
-      arith::AndIOp::create(builder, loc, isFinite, lanes.isAbove(lanes.magnitude(lanes.bitsOf(scale.value)), 0));
-  Value one = lanes.number(scale.value, 1), safe = lanes.select(isPlain, scale.value, one);
-  Value reciprocal = broadcast(arith::DivFOp::create(builder, loc, one, safe), f32);
-  Value mask = broadcast(arith::ExtSIOp::create(builder, loc, i32, isPlain), i32);
+/// Moves are long: the granule that follows is probably next. A prefetch from where there is no memory does nothing.
+void GranuleFunctions::prefetchNext(Value tile, Value element) {
+  LLVM::Prefetch::create(builder, loc, at(tile, mul64(add64(element, integer64(granule)), 4)), /*rw=*/0, /*hint=*/3,
+                         /*cache=*/1);
+}
+
+void GranuleFunctions::encodeBlock(Value tile, Value to, const BlockNumbers &blocks, Value number) {
+  Value first = mul64(number, block);
+  Value reciprocal = broadcast(ofBlock(blocks.reciprocals, number, f32), f32);
+  Value mask = broadcast(ofBlock(blocks.masks, number, i32), i32);
   loop(block, width, [&](Value place) {
     Value element = add64(first, place);
+    prefetchNext(tile, element);
     // Where the scale says zeros or NaN, the codes are those of zero.
     Value kept = arith::AndIOp::create(builder, loc, lanes.bitsOf(numbersAt(tile, element)), mask);
     pack(lanes.codesOf(lanes.mul(lanes.numberOf(kept), reciprocal), createDraws(element)), to, element);
@@ -280,15 +358,32 @@ void GranuleFunctions::defineEncode() {
          [&](Value element) { pack(lanes.codesOf(numbersAt(tile, element), createDraws(element)), to, element); });
     return finish();
   }
-  Value largest = allocate(granule / block * 4);
+  bool isFound = codec.rule() == codec::Rule::Signed || codec.rule() == codec::Rule::Mean;
+  BlockNumbers blocks{allocateForBlocks(), isFound ? allocateForBlocks() : Value(), allocateForBlocks(),
+                      allocateForBlocks()};
   sums = codec.rule() == codec::Rule::Mean ? allocate(granule / 2 * 4) : Value();
-  fillZero(at(to, scales), integer64(totalBytes - scales));
-  findLargest(tile, largest);
+  if (int64_t used = scales + granule / block * codec::bytesOf(codec.scale()); used < totalBytes)
+    fillZero(at(to, scales), integer64(totalBytes - scales));
+  findLargest(tile, blocks);
   Value unit;
-  if (codec.scale() == codec::Scale::E4M3)
-    store(unit = createGranuleScale(largest), at(to, granuleScale));
-  loop(granule / block, 1, [&](Value number) { encodeBlock(tile, to, number, unit, largest); });
+  if (codec.scale() == codec::Scale::E4M3) {
+    Value scale = createGranuleScale(blocks.largest);
+    store(scale, at(to, granuleScale));
+    unit = inGroup(scale);
+  }
+  forEachGroup([&](Value first) { encodeScales(to, blocks, unit, first); });
+  loop(granule / block, 1, [&](Value number) { encodeBlock(tile, to, blocks, number); });
   finish();
+}
+
+void GranuleFunctions::decodeScales(Value from, Value factors) {
+  Value unit = codec.scale() == codec::Scale::E4M3 ? inGroup(load(f32, at(from, granuleScale))) : Value();
+  int64_t size = codec::bytesOf(codec.scale());
+  forEachGroup([&](Value first) {
+    Type stored = groupOf(builder.getIntegerType(unsigned(8 * size)));
+    Value scale = load(stored, at(at(from, scales), mul64(first, size)));
+    setOfBlock(factors, first, lanes.scaleValue(size == 4 ? scale : extend(scale, groupOf(i32)), unit));
+  });
 }
 
 void GranuleFunctions::defineDecode() {
@@ -300,14 +395,10 @@ void GranuleFunctions::defineDecode() {
     loop(granule, width, [&](Value element) { storeNumbers(lanes.valuesOf(unpack(from, element)), element); });
     return finish();
   }
-  Value unit;
-  if (codec.scale() == codec::Scale::E4M3)
-    unit = load(f32, at(from, granuleScale));
-  int64_t size = codec::bytesOf(codec.scale());
+  Value factors = allocateForBlocks();
+  decodeScales(from, factors);
   loop(granule / block, 1, [&](Value number) {
-    Value stored = load(builder.getIntegerType(unsigned(8 * size)), at(at(from, scales), mul64(number, size)));
-    Value scale = lanes.scaleValue(size == 4 ? stored : extend(stored, i32), unit), first = mul64(number, block);
-    Value factor = broadcast(scale, f32);
+    Value factor = broadcast(ofBlock(factors, number, f32), f32), first = mul64(number, block);
     loop(block, width, [&](Value place) {
       Value element = add64(first, place);
       storeNumbers(lanes.mul(lanes.valuesOf(unpack(from, element)), factor), element);

@@ -25,6 +25,9 @@ namespace kolo::cpu {
 void addEntryTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, llvm::ArrayRef<codec::Codec> codecs,
                    bool reduces, const PipelineOptions &options);
 
+/// Makes the functions with such names, which are the module's own, for x86-64-v3 and for x86-64-v4.
+void makeForEachProcessor(llvm::Module &module, llvm::function_ref<bool(llvm::StringRef)> isWanted);
+
 struct CodeOptions {
   std::string cpu;
   bool optimize = true, sanitizeThread = false;

@@ -220,9 +220,6 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
   Conversion conversion{source.shape.codec, destination.shape.codec, isReducing};
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
-  using Side = Conversion::Side;
-  Side side = destinationRank ? Side::Put : sourceRank ? Side::Get : Side::Local;
-  defineConversion(module, conversion, side);
   Value rank = constant(0), element = constant(0);
   if (conversion.to.isStochastic()) {
     SmallVector<Value> coordinates;
@@ -236,18 +233,23 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
     element = createAdd(builder, loc, createMul(builder, loc, at.block, frame.call.count), at.element);
   }
   SmallVector<Value> arguments{frame.invocation};
-  if (side != Side::Local) {
-    const PlacedBuffer &remote = side == Side::Put ? destination : source;
-    arguments.append({integer(side == Side::Put ? destinationRank : sourceRank),
-                      constantI64(builder, loc, int64_t(remote.role)),
-                      byteOffset(remote, side == Side::Put ? destinationBegin : sourceBegin)});
+  bool isPut = bool(destinationRank), isRemote = isPut || sourceRank;
+  if (isRemote) {
+    const PlacedBuffer &remote = isPut ? destination : source;
+    Value bytes = createChunkBytes(builder, loc, frame.call, remote.shape, length);
+    call(countFunction,
+         {frame.invocation, constantI64(builder, loc, isPut ? KOLO_SENT : KOLO_FETCHED), integer(bytes)});
+    arguments.append({integer(isPut ? destinationRank : sourceRank), constantI64(builder, loc, int64_t(remote.role)),
+                      byteOffset(remote, isPut ? destinationBegin : sourceBegin)});
   }
-  if (side != Side::Put)
+  if (!isPut)
     arguments.push_back(addressOf(move.getDestination(), destinationBegin));
-  if (side != Side::Get)
+  if (isPut || !isRemote)
     arguments.push_back(addressOf(move.getSource(), sourceBegin));
-  arguments.append({integer(length), integer(rank), integer(element), storesNonTemporal(destination)});
-  call(conversion.functionName(side), arguments);
+  arguments.append({integer(length), integer(rank), integer(element), storesNonTemporal(destination),
+                    createDescription(builder, loc, module, conversion.to),
+                    createDescription(builder, loc, module, conversion.from), constantI64(builder, loc, isReducing)});
+  call(isPut ? convertPutFunction : isRemote ? convertGetFunction : convertFunction, arguments);
 }
 
 void ProgramLowering::lowerDivide(DivideOp divide) {
@@ -282,6 +284,7 @@ struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
       if (llvm::any_of(getOperation().getOps<ProgramOp>(),
                        [&](ProgramOp program) { return packetFormatOf(program) == format; }))
         definePacketFunctions(getOperation(), format);
+    declareCodedMoves(getOperation());
     for (const codec::Codec &codec : collectCodecs(getOperation()))
       defineRoundTrip(getOperation(), codec);
     for (auto program : llvm::make_early_inc_range(getOperation().getOps<ProgramOp>()))

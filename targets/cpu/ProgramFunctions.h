@@ -26,6 +26,19 @@ std::string roundTripName(const codec::Codec &codec);                 // void (c
 inline constexpr llvm::StringLiteral copyFunction = "kolo.copy"; // (dst, src, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral multicastFunction =
     "kolo.multicast"; // (dsts, numDsts, src, sizeBytes, nonTemporal)
+/// Moves between buffers of different codecs, linked in too (kernels/CodedMoves.cpp). `to` and `from` are addresses of
+/// CodecDescriptions, null for elements of the call's type. Elements begin at a multiple of the granule on both sides.
+/// `rank` holds the source; `element` is the first one's number in the call: what stochastic codecs draw by. The
+/// remote ones count nothing.
+inline constexpr llvm::StringLiteral convertFunction =
+    "kolo.convert"; // (inv, dst, src, numElements, rank, element, nonTemporal, to, from, combines)
+inline constexpr llvm::StringLiteral convertPutFunction =
+    "kolo.convertPut"; // (inv, peer, role, offsetBytes, src, numElements, rank, element, nonTemporal, to, from,
+                       // combines)
+inline constexpr llvm::StringLiteral convertGetFunction =
+    "kolo.convertGet"; // (inv, peer, role, offsetBytes, dst, numElements, rank, element, nonTemporal, to, from,
+                       // combines)
+inline constexpr llvm::StringLiteral roundTripFunction = "kolo.roundTrip"; // (inv, codec)
 inline constexpr llvm::StringLiteral putFunction =
     "kolo.put"; // (inv, peer, role, offsetBytes, src, sizeBytes, nonTemporal)
 inline constexpr llvm::StringLiteral getFunction =
@@ -52,6 +65,18 @@ inline constexpr PacketFunctionNames ll128Functions = {"kolo.writeLines", "kolo.
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == ll128Packets ? ll128Functions : llFunctions;
 }
+
+/// What the functions above know of a codec: a constant of the module that they are called from.
+struct CodecDescription {
+  void (*encode)(const float *numbers, void *granule, int64_t numElements, int32_t hash, int64_t element);
+  void (*decode)(const void *granule, float *numbers);
+  int64_t codeBits, block, scaleBytes; // scaleBytes: 0 where there are none
+  int64_t unitBytes;                   // of the f32 that e4m3 scales are in units of
+  int64_t granuleBytes;
+  int64_t isNumbers; // not 0: f32 in a row
+
+  static constexpr int64_t mostBytes = 4096 + 256 + 64; // of a granule, whatever the codec, rounded up
+};
 
 /// Adds the private ones to the module, and declares the others. Unused ones are dropped later.
 void defineMoveFunctions(mlir::ModuleOp module);

@@ -1,5 +1,6 @@
 """kolo compile --emit: the stages of a compilation as text, and that kolo-opt and kolo compile read IR back."""
 import os
+import re
 import subprocess
 import unittest
 
@@ -84,6 +85,29 @@ class Code(EmitTest):
         self.assertRegex(assembly, r'\.amdgcn_target "amdgcn-amd-amdhsa-[^"]*-gfx90a"')
         first = self.emit("ptx", *self.CASE[:3], "--target", "cpu,cuda:sm_80,cuda:sm_90")
         self.assertIn(".target sm_80", first)
+
+
+class CodeOfCodecs(EmitTest):
+    def functions(self, *arguments):
+        """Instructions of every function of the host's code."""
+        text = self.emit("llvm", "quantisedRingAllReduce", *arguments)
+        bodies = re.findall(r'(?m)^define [^@]*@"?([^"(]*)"?\([^\n]*\{\n(.*?)^\}', text, re.DOTALL)
+        return {name: sum(line.startswith("  ") for line in body.splitlines()) for name, body in bodies}
+
+    def test_a_codec_adds_its_conversions_and_nothing_else(self):
+        exact = self.functions("--mesh", "rank=4", "--codec", "wire=none")
+        for codec, text in [("int8(256)", "i8 per 256 scale f32 fit"), ("nvfp4", "e2m1 per 16 scale e4m3 fit"),
+                            ("quick6", "i6 per 32 scale f16 signed"), ("sign(1024)", "sign per 1024 scale f32 mean")]:
+            with self.subTest(codec=codec):
+                coded = self.functions("--mesh", "rank=4", "--codec", "wire=" + codec)
+                conversions = [f"kolo.{way}.{text}" for way in ("encode", "decode")]
+                versions = [f"{name}.x86-64-{level}" for name in conversions for level in ("v3", "v4")]
+                rest = [f"kolo.resolve.{name}" for name in conversions] + [f"kolo.roundTrip.{text}"]
+                self.assertEqual(set(coded) - set(exact), {*versions, *rest})
+                self.assertLess(sum(coded.values()) - sum(exact.values()), 900)
+
+    def test_the_code_is_the_same_for_any_number_of_ranks(self):
+        self.assertEqual(self.functions("--mesh", "rank=4"), self.functions("--mesh", "rank=4096"))
 
 
 class Outputs(EmitTest):

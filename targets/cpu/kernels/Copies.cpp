@@ -18,6 +18,7 @@ public:
       : module(module), builder(module.getContext()), loc(module.getLoc()), vectorBytes(vectorBytes) {}
 
   void define(StringRef name, bool isMulticast);
+  void defineStream();
 
 private:
   /// What a copy goes to: one place, or each of a list of places.
@@ -64,7 +65,8 @@ void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value 
                           /*isVolatile=*/false, /*isNonTemporal=*/isNonTemporal);
 }
 
-/// Vectors of the destination, which must be aligned for such stores, and what is left on both sides byte by byte.
+/// Vectors of the destination, which must be aligned for such stores, and what is left on both sides byte by byte. A
+/// fence must follow.
 void Copies::copyNonTemporal(const Destinations &to, Value from, Value size) {
   Value first = to.number ? loadEntry(builder, loc, to.base, constant(0)) : to.base;
   Value head = toIndex(builder, loc, createMisalignment(builder, loc, first, vectorBytes));
@@ -73,7 +75,15 @@ void Copies::copyNonTemporal(const Destinations &to, Value from, Value size) {
   copyVectors(to, from, constant(0), head, 1, 1);
   copyVectors(to, from, head, end, vectorBytes, vectorsPerIteration, /*isNonTemporal=*/true);
   copyVectors(to, from, end, size, 1, 1);
-  createStoreFence(builder, loc);
+}
+
+void Copies::defineStream() {
+  Type pointer = pointerType(builder);
+  auto function = createFunction(builder, module, streamFunction, Type(), {pointer, pointer, builder.getI64Type()},
+                                 /*isExported=*/false);
+  copyNonTemporal({function.getArgument(0), {}}, function.getArgument(1),
+                  toIndex(builder, loc, function.getArgument(2)));
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
 void Copies::define(StringRef name, bool isMulticast) {
@@ -97,6 +107,7 @@ void Copies::define(StringRef name, bool isMulticast) {
   auto conditional = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(conditional.thenBlock());
   copyNonTemporal(to, from, size);
+  createStoreFence(builder, loc);
   builder.setInsertionPointToStart(conditional.elseBlock());
   Value endOfBlocks = roundDown(size, vectorBytes * vectorsPerIteration), endOfWords = roundDown(size, 8);
   copyVectors(to, from, constant(0), endOfBlocks, vectorBytes, vectorsPerIteration);
@@ -112,6 +123,7 @@ void defineCopies(ModuleOp module, int64_t vectorBytes) {
   Copies copies(module, vectorBytes);
   copies.define(copyFunction, /*isMulticast=*/false);
   copies.define(multicastFunction, /*isMulticast=*/true);
+  copies.defineStream();
 }
 
 } // namespace kolo::cpu

@@ -22,6 +22,7 @@ namespace kolo::cpu {
 static OwningOpRef<ModuleOp> makeKernels(MLIRContext &context, int64_t vectorBytes) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   defineCopies(*module, vectorBytes);
+  defineCodedMoves(*module);
   definePackets(*module);
   defineLines(*module, vectorBytes);
   defineReductions(*module, vectorBytes);
@@ -51,8 +52,9 @@ static void exportKernels(llvm::Module &code, const CodeOptions &options, bool i
     std::string name = averageKernelName(KoloType(type));
     exportFunction(code, name, kernelSymbol(options.cpu, name));
   }
-  for (llvm::StringRef name : {copyFunction, multicastFunction, llFunctions.write, llFunctions.read,
-                               ll128Functions.write, ll128Functions.read})
+  for (llvm::StringRef name :
+       {copyFunction, multicastFunction, convertFunction, convertPutFunction, convertGetFunction, roundTripFunction,
+        llFunctions.write, llFunctions.read, ll128Functions.write, ll128Functions.read})
     if (isFirst)
       exportFunction(code, name.str(), name.str());
 }
