@@ -113,11 +113,17 @@ static void checkNetwork(const CompileRequest &request) {
     return;
   if (!request.irPath.empty())
     throw ToolError(ExitCode::Usage, "--network: not with " + request.irPath + "; the mesh is needed");
-  const std::vector<runtime::MeshDim> &dims = request.meshes.front().dims();
-  for (const std::string &name : request.network)
-    if (std::ranges::find(dims, name, &runtime::MeshDim::name) == dims.end())
+  auto hasDim = [](const runtime::Mesh &mesh, const std::string &name) {
+    return std::ranges::find(mesh.dims(), name, &runtime::MeshDim::name) != mesh.dims().end();
+  };
+  for (const std::string &name : request.network) {
+    auto isKnown = [&](const ProgramRequest &program) { return hasDim(program.meshes.front(), name); };
+    if (request.programs.empty() && !hasDim(request.meshes.front(), name))
       throw ToolError(ExitCode::Usage,
                       "--network: there is no dimension '" + name + "' in mesh " + request.meshes.front().toString());
+    if (!request.programs.empty() && std::ranges::none_of(request.programs, isKnown))
+      throw ToolError(ExitCode::Usage, "--network: no program of the table has a dimension '" + name + "'");
+  }
 }
 
 /// Throws ToolError (Usage).
@@ -228,8 +234,7 @@ void addCompileCommand(CLI::App &app) {
                    "dimensions whose ranks may be on different hosts, with commas: data along them is\n"
                    "always sent, never read; without it, all ranks must be on one host")
       ->type_name("DIM")
-      ->delimiter(',')
-      ->excludes(table);
+      ->delimiter(',');
   command->add_option("-o,--output", options->output,
                       "the plugin; without it, NAME.so. With --emit, the text; - or nothing: standard output");
   command->add_flag("--unproved", options->unproved, "also pack programs that are not proved; the plugin then says so");

@@ -5,6 +5,8 @@
 #include "driver/CandidateCosts.h"
 #include "driver/Tune.h"
 
+#include "kolo/runtime/Door.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,13 +21,16 @@ constexpr size_t shareMeasured = 4;    // one candidate of so many in windows, w
 constexpr double withinInOrdinary = 3; // times the prediction for the fastest
 
 struct TuneCommand {
-  std::vector<std::string> meshes, collectives;
-  std::string output, maxBytes = "64M", machine;
+  std::vector<std::string> meshes, collectives, network;
+  std::string output, maxBytes = "64M", machine, ranksAs = "processes";
   double secondsPerCell = 1, seconds = FirstTuneOptions().seconds;
 
   bool isFirst() const { return output.empty(); }
+  bool isLaunched() const { return ranksAs == "launched"; }
+  bool isSilent() const;
+  void checkNetwork(const std::vector<runtime::Mesh> &meshes) const;
   std::vector<runtime::Mesh> parseMeshes() const;
-  std::vector<runtime::CollectiveKind> parseCollectives() const;
+  std::vector<runtime::CollectiveKind> parseCollectives(const std::vector<runtime::Mesh> &meshes) const;
   TuneOptions parseOptions(int mostRanks) const;
   std::optional<cost::Machine> readMachine(const std::vector<runtime::Mesh> &meshes) const;
   std::string text() const;
@@ -36,9 +41,10 @@ std::vector<runtime::Mesh> TuneCommand::parseMeshes() const {
   std::map<int, runtime::Mesh> parsed;
   for (const std::string &text : meshes.empty() ? defaultMeshes() : meshes) {
     runtime::Mesh mesh = parseMesh(text);
-    if (mesh.dims().size() != 1)
-      throw ToolError(ExitCode::Usage,
-                      "--mesh: " + text + " has more than one dimension; tables are about meshes like rank=4");
+    if (mesh.dims().size() != 1 && !isLaunched())
+      throw ToolError(ExitCode::Usage, "--mesh: " + text +
+                                           " has more than one dimension; on one host, tables are about meshes like "
+                                           "rank=4");
     if (mesh.numRanks() > runtime::maxRanks)
       throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} has {} ranks; one host runs at most {}", text,
                                                    mesh.numRanks(), runtime::maxRanks));
@@ -50,8 +56,28 @@ std::vector<runtime::Mesh> TuneCommand::parseMeshes() const {
   return result;
 }
 
-/// In the order of tables; all of them where none is named.
-std::vector<runtime::CollectiveKind> TuneCommand::parseCollectives() const {
+/// Whether another process of the launcher prints and writes.
+bool TuneCommand::isSilent() const {
+  if (!isLaunched())
+    return false;
+  auto place = runtime::readLaunchedRank();
+  if (!place.isOk())
+    throw ToolError(ExitCode::Usage, "--ranks-as launched: " + place.status().message());
+  return place->rank != 0;
+}
+
+/// Throws ToolError (Usage).
+void TuneCommand::checkNetwork(const std::vector<runtime::Mesh> &parsed) const {
+  if (isLaunched() && (meshes.empty() || parsed.size() != 1))
+    throw ToolError(ExitCode::Usage, "--ranks-as launched: needs one --mesh, of all ranks of the launcher");
+  for (const std::string &name : network)
+    if (std::ranges::find(parsed.front().dims(), name, &runtime::MeshDim::name) == parsed.front().dims().end())
+      throw ToolError(ExitCode::Usage,
+                      "--network: there is no dimension '" + name + "' in mesh " + parsed.front().toString());
+}
+
+/// In the order of tables. Where none is named, all of them, or on several dimensions those that algorithms do there.
+std::vector<runtime::CollectiveKind> TuneCommand::parseCollectives(const std::vector<runtime::Mesh> &parsed) const {
   std::vector<runtime::CollectiveKind> result;
   for (const std::string &name : collectives) {
     auto kind = runtime::parseCollectiveKind(name);
@@ -60,7 +86,8 @@ std::vector<runtime::CollectiveKind> TuneCommand::parseCollectives() const {
     result.push_back(*kind);
   }
   for (int kind = 0; collectives.empty() && kind < KOLO_NUM_COLLECTIVES; ++kind)
-    result.push_back(runtime::CollectiveKind(kind));
+    if (parsed.front().dims().size() == 1 || hasCandidates(runtime::CollectiveKind(kind), parsed.front()))
+      result.push_back(runtime::CollectiveKind(kind));
   std::ranges::sort(result);
   result.erase(std::ranges::unique(result).begin(), result.end());
   return result;
@@ -102,6 +129,10 @@ std::string TuneCommand::text() const {
     text += " --collective " + collective;
   if (isFirst())
     return text + fmt::format(" --seconds {}", seconds);
+  if (isLaunched())
+    text += " --ranks-as launched";
+  if (!network.empty())
+    text += fmt::format(" --network {}", fmt::join(network, ","));
   if (!machine.empty())
     text += " --machine " + std::filesystem::path(machine).filename().string();
   return text + fmt::format(" --max-bytes {} --seconds-per-cell {} -o {}", maxBytes, secondsPerCell,
@@ -143,7 +174,7 @@ PredictionLimits limitsFor(runtime::MemoryKind memory, size_t numCandidates) {
 void firstTuneCommand(const TuneCommand &command) {
   FirstTuneOptions options;
   options.meshes = command.parseMeshes();
-  options.collectives = command.parseCollectives();
+  options.collectives = command.parseCollectives(options.meshes);
   options.maxBytes = std::min(options.maxBytes, command.parseOptions(options.meshes.back().numRanks()).maxBytes);
   options.seconds = command.seconds;
   tuneForDoors(options, command.text());
@@ -153,7 +184,10 @@ void tuneCommand(const TuneCommand &command) {
   if (command.isFirst())
     return firstTuneCommand(command);
   std::vector<runtime::Mesh> meshes = command.parseMeshes();
+  command.checkNetwork(meshes);
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
+  options.isLaunched = command.isLaunched();
+  const bool isSilent = command.isSilent();
   checkWritable(command.output, "--output");
   if (command.output == "-") // standard output gets what was measured
     throw ToolError(ExitCode::Usage, "--output: cannot write -: it is not a regular file");
@@ -161,10 +195,11 @@ void tuneCommand(const TuneCommand &command) {
   std::optional<cost::Machine> machine = command.readMachine(meshes);
   std::vector<TableEntry> entries;
   Effort effort;
-  for (runtime::CollectiveKind collective : command.parseCollectives())
+  for (runtime::CollectiveKind collective : command.parseCollectives(meshes))
     for (const runtime::Mesh &mesh : meshes) {
-      Candidates candidates = compileCandidates(collective, mesh);
-      printLeftOut(candidates, mesh);
+      Candidates candidates = compileCandidates(collective, mesh, {}, command.network);
+      if (!isSilent)
+        printLeftOut(candidates, mesh);
       if (machine)
         options.predict = predictorFor(*machine, candidates, mesh, sizesToTune(collective, mesh, options.maxBytes));
       for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
@@ -172,12 +207,14 @@ void tuneCommand(const TuneCommand &command) {
         std::vector<Cell> cells = tune(candidates, mesh, memory, options);
         effort.measured += effortOf(cells).measured;
         effort.all += effortOf(cells).all;
-        print(candidates, cells,
-              fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
-        std::ranges::copy(entriesFor(candidates, cells, collective, mesh.numRanks(), memory),
-                          std::back_inserter(entries));
+        if (!isSilent)
+          print(candidates, cells,
+                fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
+        std::ranges::copy(entriesFor(candidates, cells, collective, mesh, memory), std::back_inserter(entries));
       }
     }
+  if (isSilent)
+    return;
   writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries), "--output");
   fmt::print("\nmeasured {} of {} pairs of a size and a candidate\n{}: {} entries\n", effort.measured, effort.all,
              command.output, entries.size());
@@ -192,9 +229,25 @@ void addTuneCommand(CLI::App &app) {
   auto options = std::make_shared<TuneCommand>();
   command->add_option("--mesh", options->meshes,
                       "ranks, as rank=4; may repeat; without it, 2, 4, 8 and as many as there are cores");
+  auto *ranksAs =
+      command
+          ->add_option("--ranks-as", options->ranksAs,
+                       "processes of this host; launched: this process is one rank, by RANK, WORLD_SIZE,\n"
+                       "MASTER_ADDR and MASTER_PORT, or the variables of srun or mpirun, and --mesh may be\n"
+                       "node=2,gpu=2, which measures hierarchical algorithms with pipelines; rank 0 prints\n"
+                       "and writes")
+          ->check(CLI::IsMember({"processes", "launched"}))
+          ->capture_default_str();
   auto *output = command->add_option("-o,--output", options->output,
                                      "the table, for kolo compile --table; without it, the user's cache directory,\n"
                                      "where the doors of PyTorch and MPI find it");
+  ranksAs->needs(output);
+  command
+      ->add_option("--network", options->network,
+                   "with --ranks-as launched: the dimensions whose ranks may be on different hosts, with commas")
+      ->type_name("DIM")
+      ->delimiter(',')
+      ->needs(ranksAs);
   command->add_option("--collective", options->collectives, "all_reduce and so on; may repeat; without it, all");
   command->add_option("-e,--max-bytes", options->maxBytes, "largest size; the others are 8 bytes, 64, 512, ...")
       ->capture_default_str();
@@ -204,7 +257,8 @@ void addTuneCommand(CLI::App &app) {
                    "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
                    "the best of every way in which ranks reach each other's data, but for ways that are expected to\n"
                    "take more than three times as long as the fastest")
-      ->needs(output);
+      ->needs(output)
+      ->excludes(ranksAs);
   command
       ->add_option("--seconds", options->seconds,
                    "time to compile and measure without -o; what is not measured by then is as in the\n"

@@ -19,11 +19,11 @@ class Hosts(ToolTest):
         self.succeeds("compile", algorithm, "--mesh", mesh, "-o", path, *more)
         return path
 
-    def launch(self, *arguments, mesh="node=2,gpu=2"):
+    def launch(self, *arguments, mesh="node=2,gpu=2", hosts=(0, 0, 1, 1)):
         """(exit code, standard output, standard error) of four ranks on two hosts."""
         port = free_port()
         ranks = [self.start(*arguments, "--mesh", mesh, "--ranks-as", "launched", RANK=str(rank), WORLD_SIZE="4",
-                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{rank // 2}", KOLO_WAIT="yield")
+                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{hosts[rank]}", KOLO_WAIT="yield")
                  for rank in range(4)]
         return [(rank.returncode, out, err) for rank in ranks for out, err in [rank.communicate(timeout=60)]]
 
@@ -68,14 +68,49 @@ class Hosts(ToolTest):
         self.assertEqual(result["ranksAs"], "launched ranks")
         self.assertTrue(all(row["minUs"] > 0 for row in result["rows"]))
 
+    def test_tune_measures_pipelines_and_its_table_selects(self):
+        words = ("--collective", "all_to_all", "--max-bytes", "1K", "--seconds-per-cell", "0.01", "-o", "table.json")
+        first, *others = self.launch("tune", "--network", "node", *words)
+        self.assertEqual((first[0], first[2], others), (0, "", [(0, "", "")] * 3))
+        self.assertIn("all_to_all on node=2,gpu=2, windows", first[1])
+        with open(self.file("table.json")) as text:
+            table = json.load(text)
+        self.assertEqual(table["command"], "kolo tune --mesh node=2,gpu=2 --collective all_to_all --ranks-as launched "
+                                           "--network node --max-bytes 1K --seconds-per-cell 0.01 -o table.json")
+        self.assertEqual([row["mesh"] for row in table["entries"]], [{"node": 2, "gpu": 2}] * len(table["entries"]))
+        self.assertEqual({row["memory"] for row in table["entries"]}, {"windows", "ordinary"})
+        self.assertEqual({row["algorithm"] for row in table["entries"]}, {"twoLevelAllToAll"})
+        self.succeeds("compile", "--table", "table.json", "--network", "node", "-o", "table.so")
+        first, *others = self.launch("run", "table.so", "--collective", "all_to_all", "--bytes", "4K")
+        self.assertEqual((first[0], first[2], others), (0, "", [(0, "", "")] * 3))
+        self.assertIn("every byte is right", first[1])
+        self.refuses(2, "compile", "--table", "table.json", "--network", "rank", says=("--network", "no program", "'rank'"))
+
+    def test_what_tune_cannot_do(self):
+        words = ("tune", "--mesh", "node=2,gpu=2", "--seconds-per-cell", "0.01", "-o", "table.json")
+        self.refuses(2, *words, says=("--mesh", "more than one dimension"))
+        self.refuses(2, *words, "--ranks-as", "launched", "--network", "nod", says=("--network", "'nod'"))
+        self.refuses(2, *words, "--ranks-as", "launched", "--mesh", "rank=2", says=("--ranks-as launched", "one --mesh"))
+        self.refuses(2, *words, "--ranks-as", "launched", says=("--ranks-as launched", "RANK is not set"), RANK="")
+
     def test_a_plugin_for_one_host_is_refused_by_all(self):
         for code, out, err in self.launch("run", self.compiled("railAllGather"), "--bytes", "64"):
             self.assertEqual((code, out), (3, ""))
             self.assertIn("are on different hosts: compile it with --network node", err)
 
+    def test_ranks_on_different_hosts_along_another_dimension_are_refused_by_all(self):
+        plugin = self.compiled("hierarchicalAllReduce", "--network", "node")
+        for code, out, err in self.launch("run", plugin, "--bytes", "4K", hosts=(0, 1, 0, 1)):
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("needs shared memory along dimension gpu", err)
+            self.assertIn("are on different hosts: compile it with --network node,gpu", err)
+        [program] = json.loads(self.succeeds("inspect", plugin, "--json"))["programs"]
+        self.assertEqual(program["networkDims"], [0])
+
     def test_what_reads_over_a_network_is_not_compiled(self):
-        found = self.mistakes("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank", "--protocol", "published")
-        self.assertIn("dimension 'rank' may be a network, over which ranks read nothing but published inputs", found[0][2])
+        found = self.mistakes("compile", "hierarchicalAllReduce", "--mesh", "node=2,gpu=2", "--network", "node", "--protocol",
+                              "published")
+        self.assertIn("dimension 'node' may be a network, over which ranks read nothing but published inputs", found[0][2])
         found = self.mistakes("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank", "--protocol", "ll")
         self.assertIn("dimension 'rank' may be a network, which carries no packets", found[0][2])
         self.refuses(2, "compile", "railAllGather", "--mesh", "node=2,gpu=2", "--network", "nodes",

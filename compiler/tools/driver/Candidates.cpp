@@ -6,14 +6,26 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <algorithm>
+
 namespace kolo::tools {
 
 namespace {
 
+constexpr int64_t depths[] = {4, 16}; // of pipelines through the phases of a hierarchy
+
 bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
-  return kindOf(definition.collective) == collective && definition.collective.dims.empty() && mesh.dims().size() == 1 &&
-         definition.mesh.dims == std::vector{mesh.dims().front().name} &&
+  return kindOf(definition.collective) == collective && definition.collective.dims.empty() &&
+         std::ranges::equal(definition.mesh.dims, mesh.dims(), {}, {}, &runtime::MeshDim::name) &&
          !usesCodecs(definition); // nothing is rounded unasked
+}
+
+std::vector<Schedule> schedulesFor(const runtime::Mesh &mesh) {
+  std::vector<Schedule> schedules{{}, {.protocol = Protocol::Published}};
+  for (int64_t depth : depths)
+    if (mesh.dims().size() > 1)
+      schedules.push_back({.pipelineDepth = depth});
+  return schedules;
 }
 
 /// What `attempt` throws when the compiler refuses, without its place; empty if nothing.
@@ -32,8 +44,9 @@ template <class Attempt> std::string refusalOf(Attempt attempt) {
 }
 
 /// What is against a candidate: that the compiler refuses it, or that its ranks may get different bits.
-std::string objectionTo(const ProgramRequest &program) {
+std::string objectionTo(const ProgramRequest &program, const std::vector<std::string> &network) {
   CompileRequest request{{program.definition}, program.meshes, ""};
+  request.network = network;
   request.schedule = program.schedule;
   bool mayDiffer = false;
   std::string refusal = refusalOf([&] {
@@ -55,7 +68,7 @@ void compileWhatCompiles(CompileRequest &request, std::vector<Candidate> &all, s
   request.programs.clear();
   all.clear();
   for (size_t number = 0; number < programs.size(); ++number)
-    if (std::string reason = objectionTo(programs[number]); !reason.empty()) {
+    if (std::string reason = objectionTo(programs[number], request.network); !reason.empty()) {
       leftOut.push_back({candidates[number].program(), reason});
     } else {
       all.push_back(candidates[number]);
@@ -69,22 +82,28 @@ void compileWhatCompiles(CompileRequest &request, std::vector<Candidate> &all, s
 
 std::string Candidate::program() const { return algorithm + suffixFor(schedule); }
 
+bool hasCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
+  return std::ranges::any_of(dsl::registeredChoreographies(),
+                             [&](const dsl::Definition &definition) { return isFor(definition, collective, mesh); });
+}
+
 Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh,
-                             const std::set<std::string> &only) {
+                             const std::set<std::string> &only, const std::vector<std::string> &network) {
   std::vector<Candidate> all;
   std::vector<LeftOut> leftOut;
   CompileRequest request;
+  request.network = network;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    for (Protocol protocol : {Protocol::Bulk, Protocol::Published}) {
+    for (const Schedule &schedule : schedulesFor(mesh)) {
       if (!isFor(definition, collective, mesh))
         continue;
-      Candidate candidate{definition.name, {.protocol = protocol}};
+      Candidate candidate{definition.name, schedule};
       if (!only.empty() && !only.contains(candidate.program()))
         continue;
       ProgramRequest program{definition, {mesh}, candidate.schedule};
       program.definition.name = candidate.program();
       if (collective == runtime::CollectiveKind::AllReduce)
-        if (std::string reason = objectionTo(program); !reason.empty()) {
+        if (std::string reason = objectionTo(program, network); !reason.empty()) {
           leftOut.push_back({candidate.program(), reason});
           continue;
         }

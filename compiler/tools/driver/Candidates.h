@@ -27,10 +27,14 @@ struct Candidates {
   std::vector<LeftOut> leftOut; // what the compiler refuses on this mesh, and its words
 };
 
-/// All shipped algorithms for the collective over all ranks of a mesh of one dimension: in bulk, and with published
-/// inputs where they send from their input. `only`: those of these programs; empty: all. Compiled, proved and loaded.
+/// Whether compileCandidates finds an algorithm to try.
+bool hasCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh);
+
+/// All shipped algorithms for the collective over all ranks and the dimensions of a mesh: in bulk, over several
+/// dimensions also with pipelines, and with published inputs where they send from their input. `only`: those of these
+/// programs; empty: all. `network`: the dimensions whose ranks may be on different hosts. Compiled, proved and loaded.
 /// Throws ToolError (Usage) when there is none.
 Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh,
-                             const std::set<std::string> &only = {});
+                             const std::set<std::string> &only = {}, const std::vector<std::string> &network = {});
 
 } // namespace kolo::tools

@@ -166,7 +166,9 @@ OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &req
     return module;
   }
   checkChoices(request.codecs, {}); // IR has its codecs
-  return parseIr(context, request.irPath, mistakes);
+  auto module = parseIr(context, request.irPath, mistakes);
+  markNetwork(*module, request.network);
+  return module;
 }
 
 package::Selection selectionOf(const SelectionRequest &entry) {
@@ -205,6 +207,7 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {{program.definition}, program.meshes}, mistakes);
+    markNetwork(*module, request.network);
     keepCoded(*module, choreographies);
     options.schedule = resolveOrThrow(program.schedule, setting);
     PassManager manager(&context, ModuleOp::getOperationName());

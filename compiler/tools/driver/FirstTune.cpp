@@ -46,7 +46,7 @@ private:
         if (!candidates)
           candidates = compileCandidates(collective, mesh, programsFor(collective));
         std::vector<Cell> cells = tune(*candidates, mesh, memory, optionsFor(collective, mesh, group.entries));
-        group.entries = entriesFor(*candidates, cells, collective, group.ranks, memory);
+        group.entries = entriesFor(*candidates, cells, collective, mesh, memory);
       }
       groups.push_back(std::move(group));
       atEnd(double(groups.size()) / double(numGroups));

@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void fail(const Status &status) { throw ToolError(ExitCode::Failed, status.message()); }
 
-/// Every rank puts what its iterations took into a window of rank 0, behind each other by size.
+/// Every rank puts what its iterations took into a window of every other one, behind each other by size.
 void gatherTimes(const RankJob &job, const SharedReports &reports, Communicator &communicator) {
   size_t numTimes = 0;
   for (const SizeJob &size : job.sizes)
@@ -28,19 +28,19 @@ void gatherTimes(const RankJob &job, const SharedReports &reports, Communicator 
       const Interval &interval = reports.interval(size, i, rank);
       own.push_back(interval.endNs - interval.startNs);
     }
-  if (rank != 0) {
-    runtime::Channel channel = communicator.channel(0, 0);
-    Status status = channel.put(windows->front(), rank * rowBytes, own.data(), rowBytes);
-    if (status.isOk())
-      status = channel.signal();
+  auto check = [](const Status &status) {
     if (!status.isOk())
       fail(status);
-    return;
+  };
+  std::memcpy(static_cast<std::byte *>(window->data()) + rank * rowBytes, own.data(), rowBytes);
+  for (int distance = 1; distance < communicator.size(); ++distance) {
+    int peer = (communicator.rank() + distance) % communicator.size();
+    runtime::Channel channel = communicator.channel(peer, 0);
+    check(channel.put((*windows)[size_t(peer)], rank * rowBytes, own.data(), rowBytes));
+    check(channel.signal());
   }
-  std::memcpy(window->data(), own.data(), rowBytes);
-  for (int peer = 1; peer < communicator.size(); ++peer)
-    if (Status status = communicator.channel(peer, 0).wait(); !status.isOk())
-      fail(status);
+  for (int distance = 1; distance < communicator.size(); ++distance)
+    check(communicator.channel((communicator.rank() + distance) % communicator.size(), 0).wait());
   const auto *times = static_cast<const int64_t *>(window->data());
   for (size_t peer = 0; peer < size_t(communicator.size()); ++peer)
     for (size_t size = 0; size < job.sizes.size(); ++size)

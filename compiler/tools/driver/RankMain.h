@@ -224,9 +224,8 @@ private:
   RankMemory input, output;
 };
 
-/// Runs one rank of a launcher, which variables of the environment name, and gives rank 0 the times of all: see
-/// runRanks. Fills the reports. Throws ToolError (Usage): the launcher started another number of ranks than the mesh
-/// has.
+/// Runs one rank of a launcher, which variables of the environment name, and gives it the times of all: see runRanks.
+/// Fills the reports. Throws ToolError (Usage): the launcher started another number of ranks than the mesh has.
 void runLaunched(const RankJob &job, const TaggedData &data, const SharedReports &reports);
 
 } // namespace kolo::tools

@@ -66,8 +66,8 @@ struct RankJob {
 using Traffics = std::vector<runtime::Traffic>;
 
 /// Microseconds of every iteration: from the first rank's start, after a barrier, to the last rank's end. On devices
-/// what the slowest of them takes, by its own events; of a launcher's ranks likewise, by its own clock. Rank 0 alone
-/// has the times of a launcher's ranks.
+/// what the slowest of them takes, by its own events; of a launcher's ranks likewise, by its own clock. Each of them
+/// has the times of all.
 using Timings = std::vector<double>;
 
 /// Runs all sizes, in order; `atEnd` is called in this process whenever a size is done. Throws ToolError: Refused for

@@ -97,6 +97,7 @@ public:
                                                       {timeoutMs, 1},
                                                       {}} {
     job.wantsHugePages = true;
+    job.isLaunched = options.isLaunched;
     blockBytes = blockBytesOf(job.info()->collective, mesh);
     for (int64_t bytes : sizesToTune(job.info()->collective, mesh, options.maxBytes, options.isQuick))
       cells.push_back({bytes, std::vector<Measurement>(candidates.all.size())});
@@ -266,7 +267,8 @@ Effort effortOf(const std::vector<Cell> &cells) {
 }
 
 std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,
-                                   runtime::CollectiveKind collective, int ranks, runtime::MemoryKind memory) {
+                                   runtime::CollectiveKind collective, const runtime::Mesh &mesh,
+                                   runtime::MemoryKind memory) {
   std::vector<TableEntry> entries;
   for (size_t number = 0; number < cells.size(); ++number) {
     bool isLast = number + 1 == cells.size();
@@ -276,7 +278,9 @@ std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vect
     std::optional<int64_t> end;
     if (!isLast)
       end = int64_t(std::sqrt(double(cells[number].bytes) * double(cells[number + 1].bytes)));
-    entries.push_back({collective, ranks, memory, end, chosen.algorithm, chosen.schedule});
+    entries.push_back({collective, mesh.numRanks(), memory, end, chosen.algorithm, chosen.schedule});
+    if (mesh.dims().size() > 1)
+      entries.back().mesh = mesh;
   }
   return entries;
 }

@@ -35,7 +35,8 @@ struct TuneOptions {
   double secondsPerCell = 1;
   Predictor predict = {}; // says which candidates to measure; empty: all
   PredictionLimits limits = {};
-  bool isQuick = false; // sizes by factors of 8; fewer calls and rounds; results checked up to 256 KiB
+  bool isLaunched = false; // this process is one rank of a launcher's: see RankJob
+  bool isQuick = false;    // sizes by factors of 8; fewer calls and rounds; results checked up to 256 KiB
   /// The program, by size, that stays chosen unless another one clearly beats it, as `choose` says. Empty: none.
   std::function<std::string(int64_t bytes)> incumbent = {};
 };
@@ -44,7 +45,8 @@ struct TuneOptions {
 std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes,
                                  bool isQuick = false);
 
-/// One cell per size. Calls are f32, sum, with ranks as processes. In the first round every candidate's result is
+/// One cell per size. Calls are f32, sum, with ranks as processes. The ranks of a launcher all come to the same cells.
+/// In the first round every candidate's result is
 /// checked byte by byte, then a few calls are timed. The second round times the same; a candidate that is far behind in
 /// both is not measured again. The rounds that follow alternate among the others, as many as fit into the time of a
 /// cell, but at least one. Memory that is in no window is on huge pages, if the kernel gives them, in every round but
@@ -73,8 +75,10 @@ struct Effort {
 };
 Effort effortOf(const std::vector<Cell> &cells);
 
-/// The entries of a table. A size between two measured ones goes by the nearer, by ratio.
+/// The entries of a table: for any mesh of so many ranks, if this one has one dimension, else for this mesh. A size
+/// between two measured ones goes by the nearer, by ratio.
 std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,
-                                   runtime::CollectiveKind collective, int ranks, runtime::MemoryKind memory);
+                                   runtime::CollectiveKind collective, const runtime::Mesh &mesh,
+                                   runtime::MemoryKind memory);
 
 } // namespace kolo::tools
