@@ -20,8 +20,11 @@ bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective
          !usesCodecs(definition); // nothing is rounded unasked
 }
 
-std::vector<Schedule> schedulesFor(const runtime::Mesh &mesh) {
-  std::vector<Schedule> schedules{{}, {.protocol = Protocol::Published}};
+/// Over a network only small inputs can be published, and a table's last entry is for all larger ones.
+std::vector<Schedule> schedulesFor(const runtime::Mesh &mesh, bool hasNetwork) {
+  std::vector<Schedule> schedules{{}};
+  if (!hasNetwork)
+    schedules.push_back({.protocol = Protocol::Published});
   for (int64_t depth : depths)
     if (mesh.dims().size() > 1)
       schedules.push_back({.pipelineDepth = depth});
@@ -94,7 +97,7 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
   CompileRequest request;
   request.network = network;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    for (const Schedule &schedule : schedulesFor(mesh)) {
+    for (const Schedule &schedule : schedulesFor(mesh, !network.empty())) {
       if (!isFor(definition, collective, mesh))
         continue;
       Candidate candidate{definition.name, schedule};
