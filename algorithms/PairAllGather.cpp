@@ -8,7 +8,16 @@ using namespace kolo::algorithms;
 
 KOLO_COLLECTIVE(pairAllGather, AllGather.over("die"), Mesh("node", "module", "die")) {
   Rank me = c.rank();
+  Codec weights = c.codec("weights", none());
   Buffer in = c.input(), out = c.output();
-  c.copy(in, out[me]);
-  c.send(in).to(me.others(c.dim("die"))).at(out[me]);
+  if (weights == none()) {
+    c.copy(in, out[me]);
+    c.send(in).to(me.others(c.dim("die"))).at(out[me]);
+    return;
+  }
+  // Encoded once.
+  Buffer packed = c.scratch("packed", out).as(weights);
+  c.copy(in, packed[me]);
+  allPairsAllGather(c, c.dim("die"), packed);
+  c.copy(packed, out);
 }

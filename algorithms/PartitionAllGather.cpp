@@ -10,8 +10,11 @@ using namespace kolo::algorithms;
 KOLO_COLLECTIVE(partitionAllGather, AllGather.over("module", "node"), Mesh("node", "module", "die")) {
   Rank me = c.rank();
   Dim node = c.dim("node"), module = c.dim("module");
-  Buffer out = c.output();
-  c.copy(c.input(), out[me]);
-  ringAllGather(c, node, [&](Selector i) { return out[{me[module], i}]; });
-  allPairsAllGather(c, module, [&](Selector i) { return out[{i, all}]; });
+  Codec weights = c.codec("weights", none());
+  Buffer out = c.output(), packed = weights == none() ? out : c.scratch("packed", out).as(weights);
+  c.copy(c.input(), packed[me]);
+  ringAllGather(c, node, [&](Selector i) { return packed[{me[module], i}]; });
+  allPairsAllGather(c, module, [&](Selector i) { return packed[{i, all}]; });
+  if (weights != none())
+    c.copy(packed, out);
 }

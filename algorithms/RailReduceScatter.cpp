@@ -7,7 +7,18 @@
 using namespace kolo::algorithms;
 
 KOLO_COLLECTIVE(railReduceScatter, ReduceScatter.over("node"), Mesh("node", "module", "die")) {
+  Dim node = c.dim("node");
+  Rank me = c.rank();
+  Codec network = c.codec("network", none());
   Buffer in = c.input(), out = c.output();
-  c.copy(in[c.rank()], out);
-  allPairsReduceScatter(c, c.dim("node"), in, [&](Selector) { return Slice(out); });
+  if (network == none()) {
+    c.copy(in[me], out);
+    allPairsReduceScatter(c, node, in, [&](Selector) { return Slice(out); });
+    return;
+  }
+  // Encoded into slots, and summed in f32.
+  Buffer sum = c.scratch("sum", out).as(f32()), fromRail = c.slots("fromRail", in, node.size()).as(network);
+  c.copy(in[me], sum);
+  slottedAllPairsReduceScatter(c, node, in, [&](Selector) { return Slice(sum); }, fromRail);
+  c.copy(sum, out);
 }

@@ -193,7 +193,7 @@ TEST_P(CodedAlgorithm, NeedsEveryOneOfItsStatements) {
 }
 
 TEST_P(CodedAlgorithm, RefusesWhatHasNoCodec) {
-  Coded algorithm(GetParam(), {});
+  Coded algorithm(GetParam(), chooseAll(GetParam(), dsl::int8()));
   Sizes mesh = test::smallMesh(definitionOf(GetParam()));
   SimulatedCall call = algorithm.callOn(mesh, 16, ElementType::I32);
   EXPECT_NE(textOf(interpretChoreography(algorithm.choreography(), call)).find("f16, bf16 or f32, not i32"),
@@ -201,6 +201,11 @@ TEST_P(CodedAlgorithm, RefusesWhatHasNoCodec) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, CodedAlgorithm, testing::ValuesIn(test::codedAlgorithmNames()),
+                         [](const auto &info) { return info.param; });
+// Exact where nobody chooses a codec.
+INSTANTIATE_TEST_SUITE_P(Partitions, CodedAlgorithm,
+                         testing::Values("pairAllGather", "nodeReduceScatter", "railReduceScatter",
+                                         "partitionAllGather"),
                          [](const auto &info) { return info.param; });
 
 namespace {

@@ -6,6 +6,7 @@ import unittest
 
 from tool import ToolTest
 
+PARTITION = "node=2,module=4,die=2"
 MINE = """#include <kolo/dsl/Language.h>
 using namespace kolo::dsl;
 
@@ -104,9 +105,16 @@ class Checks(ToolTest):
                 ("quantisedRingAllReduce", "rank=100", "100 encodings; |error| <= 5050 u A, u = 0.00394 of int8(256)"),
                 ("quantisedReduceScatter", "node=2,gpu=4",
                  "2 encodings; |error| <= 6 u A + 4 u2 A, u = 0.00394 of int8(256), u2 = 0.125 of int4(256)"),
-                ("hybridAllReduce", "node=2,gpu=4", "2 encodings; |error| <= 12 u A, u = 0.00394 of int8(256)")):
+                ("hybridAllReduce", "node=2,gpu=4", "2 encodings; |error| <= 12 u A, u = 0.00394 of int8(256)"),
+                ("pairAllGather --codec weights=int8", PARTITION, "1 encoding; |error| <= 1 u A, u = 0.00394 of int8(256)"),
+                ("nodeReduceScatter --codec die=int8 --codec module=int8", PARTITION,
+                 "2 encodings; |error| <= 10 u A, u = 0.00394 of int8(256)"),
+                ("railReduceScatter --codec network=int4", PARTITION, "1 encoding; |error| <= 1 u A, u = 0.125 of int4(256)"),
+                ("partitionAllGather --codec weights=int8", PARTITION,
+                 "1 encoding; |error| <= 1 u A, u = 0.00394 of int8(256)"),
+                ("nodeReduceScatter", PARTITION, "exact")):
             with self.subTest(algorithm=algorithm):
-                [line] = self.lossy(algorithm, "--mesh", mesh)
+                [line] = self.lossy(*algorithm.split(), "--mesh", mesh)
                 self.assertEqual(line.split("; in f16")[0], said)
         self.assertEqual(self.lossy("ringAllReduce", "--mesh", "rank=4"), ["exact"])
         self.assertEqual(self.lossy("quantisedRingAllGather", "--mesh", "rank=4", "--codec", "weights=none"), ["exact"])
@@ -246,12 +254,19 @@ class Programs(ToolTest):
                                      "--count", "20000", "--lanes", "2")
                 self.assertRegex(text, quality)
 
+    def test_partitions_are_exact_unless_a_codec_is_chosen(self):
+        for words, said in (([], "right"), (["--codec", "weights=mxfp8"], "what the reference interpreter gives")):
+            text = self.succeeds("run", "partitionAllGather", "--mesh", "node=2,module=2,die=1", "--count", "9000", *words)
+            self.assertIn("every byte is " + said, text)
+
     def test_errors_reach_a_quarter_of_the_bound_and_stay_within_it(self):
         for algorithm, mesh, words in (("quantisedTwoShotAllReduce", "rank=4", ["--op", "average", "--dtype", "f16"]),
                                        ("quantisedTwoShotAllReduce", "rank=2", ["--codec", "wire=mxfp4", "--dtype", "bf16"]),
                                        ("quantisedRingAllReduce", "rank=4", ["--codec", "wire=e4m3"]),
                                        ("quantisedReduceScatter", "node=2,gpu=2", []),
-                                       ("hybridAllReduce", "node=2,gpu=2", ["--codec", "network=bf16"])):
+                                       ("hybridAllReduce", "node=2,gpu=2", ["--codec", "network=bf16"]),
+                                       ("nodeReduceScatter", "node=1,module=2,die=2", ["--codec", "die=int8", "--codec", "module=int4"]),
+                                       ("railReduceScatter", "node=3,module=1,die=1", ["--codec", "network=int4"])):
             with self.subTest(algorithm=algorithm, words=words):
                 text = self.succeeds("run", algorithm, "--mesh", mesh, "--count", "9000", "--iterations", "1", *words)
                 found = re.search(r"within the bound: worst error (\S+) A, bound (\S+) A;", text)
