@@ -152,7 +152,7 @@ class Manifests(PluginTest):
                              ("groupDims", [0, 0]), ("mesh", []), ("mesh", ["a", "b", "c", "d", "e"]), ("meshes", [[0]]),
                              ("meshes", [[2, 2]]), ("meshes", [[-2]]), ("meshes", [[2**40]]), ("meshes", [[2.5]]),
                              ("semaphores", -1), ("semaphores", 2**31), ("semaphores", 2**64), ("semaphores", 1e99),
-                             ("inPlace", "perhaps"), ("reduces", 1), ("unproved", 0), ("unproved", "true"), ("proved", [[2]]),
+                             ("inPlace", "perhaps"), ("granule", 512), ("reduces", 1), ("unproved", 0), ("unproved", "true"), ("proved", [[2]]),
                              ("proved", [{"mesh": [2]}]), ("proved", [{"on": [2]}]), ("proved", [{"mesh": [3], "on": [3]}]),
                              ("proved", [{"mesh": [2], "on": [0]}]), ("proved", [{"mesh": [2, 2], "on": [2]}])]:
             with self.subTest(field=field, value=value):

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 import unittest
 
 from tool import ToolTest
@@ -314,6 +315,20 @@ class Programs(ToolTest):
                 self.refuses(2, "run", "two.so", "--mesh", "rank=2", "--count", "100", *words, says=[reason])
         self.refuses(2, "run", "two.so", "--mesh", "rank=2", "--codec", "wire=mxfp8",
                      says=["--codec: two.so is compiled already, by kolo compile --codec"])
+
+    def test_ranks_with_plugins_of_different_codecs_are_told(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        ranks = []
+        for rank, codec in enumerate(("int8", "mxfp8")):
+            self.succeeds("compile", "quantisedTwoShotAllReduce", "--mesh", "rank=2", "--codec", "wire=" + codec, "-o", codec + ".so")
+            ranks.append(self.start("run", codec + ".so", "--mesh", "rank=2", "--count", "5000", "--ranks-as", "launched",
+                                    RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
+        for rank in ranks:
+            out, err = rank.communicate(timeout=60)
+            self.assertEqual((rank.returncode, out), (3, ""), err)
+            self.assertRegex(err, r"\Akolo: ranks disagree on plugin: rank 0 called with \w{16}, rank 1 with \w{16}\n\Z")
 
     def test_a_program_whose_codecs_are_none_is(self):
         self.write("mine.cpp", MINE)
