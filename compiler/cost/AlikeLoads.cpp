@@ -170,35 +170,45 @@ void LoadModel::addOnce(const Moves &moves, Loads &loads) const {
 
 /// One node of each class of those that are in the same sets.
 static std::vector<int64_t> representativesOf(const std::vector<Progression> &sets, int64_t numNodes) {
-  std::set<int64_t> cuts = {0, numNodes};
+  auto isInterval = [](const Progression &set) { return set.stride == 1 || set.count == 1; };
+  std::set<int64_t> cuts = {numNodes};
   for (const Progression &set : sets)
-    if (set.stride == 1 || set.count == 1) {
+    if (isInterval(set)) {
       cuts.insert(set.first);
       cuts.insert(set[set.count - 1] + 1);
     }
+  std::vector<int64_t> nodeOf; // of each class, its last node
   std::vector<uint32_t> classOf(static_cast<size_t>(numNodes));
-  uint32_t numClasses = 0;
-  for (auto cut = cuts.begin(); *cut < numNodes; ++numClasses) {
-    int64_t first = *cut++;
-    std::fill(classOf.begin() + first, classOf.begin() + *cut, numClasses);
+  for (int64_t first = 0; int64_t cut : cuts) {
+    if (cut == first)
+      continue;
+    std::fill(classOf.begin() + first, classOf.begin() + cut, uint32_t(nodeOf.size()));
+    nodeOf.push_back(cut - 1);
+    first = cut;
   }
   constexpr uint32_t none = UINT32_MAX;
+  bool isStale = false;
   for (const Progression &set : sets) {
-    if (set.stride == 1 || set.count == 1)
+    if (isInterval(set))
       continue;
-    std::vector<uint32_t> inside(numClasses, none);
+    std::vector<uint32_t> inside(nodeOf.size(), none);
     for (int64_t k = 0; k < set.count; ++k) {
-      uint32_t &number = classOf[size_t(set[k])];
-      uint32_t &split = inside[number];
-      if (split == none)
-        split = numClasses++;
+      uint32_t &number = classOf[size_t(set[k])], &split = inside[number];
+      isStale |= nodeOf[number] == set[k];
+      if (split == none) {
+        split = uint32_t(nodeOf.size());
+        nodeOf.push_back(0);
+      }
+      nodeOf[split] = set[k];
       number = split;
     }
   }
-  std::vector<int64_t> nodeOf(numClasses, -1);
-  for (int64_t node = 0; node < numNodes; ++node)
-    nodeOf[classOf[size_t(node)]] = node;
-  std::erase(nodeOf, -1);
+  if (isStale) {
+    std::ranges::fill(nodeOf, -1);
+    for (int64_t node = 0; node < numNodes; ++node)
+      nodeOf[classOf[size_t(node)]] = node;
+    std::erase(nodeOf, -1);
+  }
   return nodeOf;
 }
 
