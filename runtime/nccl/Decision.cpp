@@ -157,6 +157,8 @@ std::vector<Ticket> submitAll(std::span<const Submission> group) {
     else
       tickets[number] = each.clique->submit(each.rank, *each.shape, each.buffers, each.stream);
   }
+  if (ofOneRank.empty())
+    return tickets;
   auto next = HostClique::submitTogether(ofOneRank);
   for (auto from = next.begin(); Ticket &ticket : tickets)
     if (!ticket)
