@@ -324,6 +324,13 @@ class Stock(unittest.TestCase):
         self.assertGreater(len(stock), 100)
         self.assertEqual(stock - names(DOOR), set())
 
+    def test_the_tuner_has_every_structure_that_nccl_looks_for(self):
+        def structures(path):
+            return set(re.findall(rb"ncclTunerPlugin_v\d+", pathlib.Path(path).read_bytes()))
+        wanted = structures(needed("KOLO_NCCL_LIBRARY"))
+        self.assertGreaterEqual(len(wanted), 4)
+        self.assertEqual(wanted - structures(DOOR), set())
+
 
 def tuner_struct(*functions):
     """A layout of NCCL's, from its public headers."""
