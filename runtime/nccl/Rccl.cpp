@@ -86,6 +86,8 @@ template <class Function> Function ownFunction(const char *name) {
 
 /// "" when the table is one that this library knows.
 std::string refuse(const RcclTable *table, uint64_t version, uint64_t instance, uint64_t numTables) {
+  if (!ownFunction<void *>("ncclAllReduce"))
+    return "this library is not where it was loaded from";
   if (version / 10000 != 2)
     return "version " + std::to_string(version) + " is not 2.x";
   if (instance != 0)
