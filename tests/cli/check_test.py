@@ -78,9 +78,10 @@ class Proofs(CheckTest):
                   r"all steps would take (?:at most )?about --budget (\d+)\n")
         early = (r"took all of its budget for 0 of \d+ steps, and ended where the application of rank 0 writes .*; "
                  r"all steps would take about --budget (\d+)\n")
-        for algorithm, budget, pattern in [("ringAllReduce", "300", listed), ("scatterAllGatherBroadcast", "2K", listed),
-                                           ("balancedBroadcast", "3K", early)]:
-            arguments = [algorithm, "--mesh", "rank=64", "--no-sampling", "--budget"]
+        for algorithm, ranks, budget, pattern in [("ringAllReduce", 64, "300", listed),
+                                                  ("scatterAllGatherBroadcast", 64, "2K", listed),
+                                                  ("recursiveDoublingAllGather", 4096, "1000", early)]:
+            arguments = [algorithm, "--mesh", f"rank={ranks}", "--no-sampling", "--budget"]
             said = self.kolo("check", *arguments, budget).err
             found = re.search(pattern, said)
             self.assertTrue(found, said)
