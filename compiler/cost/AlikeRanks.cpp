@@ -29,7 +29,8 @@ FailureOr<std::optional<StatementMoves::AlikeRanks::Known>> StatementMoves::Alik
     FailureOr<Known> known = execute(ranks.first);
     if (failed(known))
       return failure();
-    return std::optional(*known);
+    Known looked = *known;
+    return std::optional<Known>(looked);
   }
   IndexRanges ranges(evaluator, of.body->getArgument(0), {ranks.first, ranks[ranks.count - 1], ranks.stride});
   for (Operation *op : of.ofArguments)
