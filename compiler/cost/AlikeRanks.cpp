@@ -36,10 +36,10 @@ FailureOr<std::optional<StatementMoves::AlikeRanks::Known>> StatementMoves::Alik
   for (Operation *op : of.ofArguments)
     ranges.execute(op);
   cut = ranges.helpfulCut();
-  IndexRanges::Range condition{1, 1};
+  IndexRanges::Range moving{1, 1};
   if (of.condition)
-    condition = ranges.of(of.condition);
-  if (condition.isOne() && condition.least == 0)
+    moving = ranges.of(of.condition);
+  if (moving.isOne() && moving.least == 0)
     return std::optional(Known{false, 0});
   Known known{true, 1};
   for (Value number : of.sizes) {
@@ -48,7 +48,7 @@ FailureOr<std::optional<StatementMoves::AlikeRanks::Known>> StatementMoves::Alik
       return std::optional<Known>();
     known.chunks *= double(std::max<int64_t>(0, range.least));
   }
-  return condition.isOne() ? std::optional(known) : std::nullopt;
+  return moving.isOne() ? std::optional(known) : std::nullopt;
 }
 
 /// False where these senders and receivers are no progressions.
