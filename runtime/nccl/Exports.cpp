@@ -41,4 +41,8 @@ KOLO_NCCL_EXPORT extern const char koloNcclDoor[] = "libkolo_nccl";
   }                                                                                                                    \
   KOLO_NCCL_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
 #include "Api.def"
+
+/// RCCL's older name of ncclAlltoAll.
+KOLO_NCCL_EXPORT Code ncclAllToAll(const void *input, void *output, size_t count, int type, Comm comm, Stream stream)
+    __attribute__((alias("ncclAlltoAll")));
 }

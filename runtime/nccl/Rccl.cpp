@@ -1,13 +1,17 @@
 // RCCL's table of functions. RCCL hands it to the library that ROCPROFILER_REGISTER_LIBRARY names, through
 // librocprofiler-register, in its own first call. All functions that it exports then go through that table.
 //
-// Layout: rcclApiFuncTable of rocprofiler-sdk's rccl/details/api_trace.h, version 0.0 (ROCm 6.3), to which later
-// releases append. The entry point: rocprofiler_set_api_table of rocprofiler-register's rocprofiler_register.cpp.
+// Layout: rcclApiFuncTable of rocprofiler-sdk's rccl/details/api_trace.h, version 0.0 (ROCm 6.3) with 37 functions and
+// 0.1 with 38. Some builds of RCCL before 2.27.3 have more, in another order, and so rocprofiler-sdk refuses them, too
+// (registration.cpp). The entry point: rocprofiler_set_api_table of rocprofiler-register's rocprofiler_register.cpp.
 #include "Process.h"
 
 #include <dlfcn.h>
+#include <strings.h>
 
+#include <iterator>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 extern "C" const char koloNcclDoor[];
@@ -84,10 +88,46 @@ template <class Function> Function ownFunction(const char *name) {
   return reinterpret_cast<Function>(self ? dlsym(self, name) : nullptr);
 }
 
+constexpr struct {
+  const char *theirs, *ours; // null: not handled here
+} entries[] = {
+#define KOLO_KNOWN(theirs, ours) {"nccl" #theirs, "nccl" #ours},
+#define KOLO_OTHER(theirs) {"nccl" #theirs, nullptr},
+    KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
+#undef KOLO_KNOWN
+#undef KOLO_OTHER
+};
+constexpr size_t numEntries = std::size(entries);
+
+/// Whether a symbol is of this function: "ncclAllReduce", "pncclAllReduce", "ncclAllReduce_impl", or such a C++ name.
+bool isNameOf(std::string_view symbol, std::string_view function) {
+  for (size_t begin = 0; begin + function.size() <= symbol.size(); ++begin)
+    if (strncasecmp(symbol.data() + begin, function.data(), function.size()) == 0) {
+      std::string_view rest = symbol.substr(begin + function.size());
+      return rest.empty() || rest.starts_with("_impl");
+    }
+  return false;
+}
+
+/// The first function that is not where it is expected, as far as its library has symbols; "" when there is none.
+std::string findMisplaced(const RcclTable &table) {
+  auto *functions = reinterpret_cast<void *const *>(&table.sizeBytes + 1);
+  for (size_t number = 0; number < numEntries; ++number) {
+    Dl_info info = {};
+    if (!entries[number].ours || !dladdr(functions[number], &info) || !info.dli_sname ||
+        info.dli_saddr != functions[number])
+      continue;
+    if (!isNameOf(info.dli_sname, entries[number].theirs))
+      return std::string(info.dli_sname) + " is in the place of " + entries[number].theirs;
+  }
+  return "";
+}
+
 /// "" when the table is one that this library knows.
 std::string refuse(const RcclTable *table, uint64_t version, uint64_t instance, uint64_t numTables) {
-  if (!ownFunction<void *>("ncclAllReduce"))
-    return "this library is not where it was loaded from";
+  for (const auto &entry : entries)
+    if (entry.ours && !ownFunction<void *>(entry.ours))
+      return std::string("this library is not where it was loaded from: it cannot find its own ") + entry.ours;
   if (version / 10000 != 2)
     return "version " + std::to_string(version) + " is not 2.x";
   if (instance != 0)
@@ -97,6 +137,9 @@ std::string refuse(const RcclTable *table, uint64_t version, uint64_t instance, 
   if (table->sizeBytes < sizeof(RcclTable) || table->sizeBytes % sizeof(void *) != 0)
     return "the table has " + std::to_string(table->sizeBytes) + " bytes, not " + std::to_string(sizeof(RcclTable)) +
            " or a multiple of 8 above";
+  if (version < 22703 && table->sizeBytes > sizeof(RcclTable) + sizeof(void *))
+    return "the table of version " + std::to_string(version) + " has " + std::to_string(table->sizeBytes) +
+           " bytes, so its order is not known";
 #define KOLO_KNOWN(theirs, ours)                                                                                       \
   if (!table->theirs)                                                                                                  \
     return "it has no nccl" #theirs;
@@ -104,18 +147,33 @@ std::string refuse(const RcclTable *table, uint64_t version, uint64_t instance, 
   KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
 #undef KOLO_KNOWN
 #undef KOLO_OTHER
-  return "";
+  return findMisplaced(*table);
+}
+
+/// The file that has RCCL's functions, before a profiler puts its own in their places.
+std::string pathOf(const RcclTable &table) {
+  Dl_info info = {};
+  return dladdr(reinterpret_cast<const void *>(table.AllReduce), &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+/// Functions that the table does not have, by their names.
+void findOthers(RealFunctions &functions, const std::string &path) {
+  void *library = path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (!library)
+    return;
+#define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments)                                                \
+  if (!functions.name)                                                                                                 \
+    functions.name = reinterpret_cast<result(*) parameters>(dlsym(library, "nccl" #name));
+#include "Api.def"
 }
 
 /// Keeps the functions of the table, and puts this library's in their places. What follows them stays as it is.
-std::unique_ptr<Real> replace(RcclTable &table, uint64_t version) {
+std::unique_ptr<Real> replace(RcclTable &table, uint64_t version, std::string path) {
   auto kept = std::make_unique<Real>();
   kept->version = static_cast<int>(version);
   kept->kind = runtime::DeviceKind::Hip;
   kept->way = "its table of functions";
-  Dl_info info = {};
-  if (dladdr(reinterpret_cast<const void *>(table.AllReduce), &info) && info.dli_fname)
-    kept->path = info.dli_fname;
+  kept->path = std::move(path);
 #define KOLO_KNOWN(theirs, ours)                                                                                       \
   kept->functions.ours = table.theirs;                                                                                 \
   table.theirs = ownFunction<decltype(table.theirs)>("nccl" #ours);
@@ -123,6 +181,7 @@ std::unique_ptr<Real> replace(RcclTable &table, uint64_t version) {
   KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
 #undef KOLO_KNOWN
 #undef KOLO_OTHER
+  findOthers(kept->functions, kept->path);
   return kept;
 }
 
@@ -141,16 +200,18 @@ extern "C" __attribute__((visibility("default"))) int
 rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance, void **tables, uint64_t numTables) {
   using namespace kolo::nccl;
   auto *next = reinterpret_cast<decltype(&rocprofiler_set_api_table)>(dlsym(RTLD_NEXT, "rocprofiler_set_api_table"));
+  const bool isRccl = name && std::string_view(name) == "rccl";
+  auto *table = isRccl && tables && numTables != 0 ? static_cast<RcclTable *>(tables[0]) : nullptr;
+  const std::string why = isRccl ? refuse(table, version, instance, numTables) : "";
+  std::string path = table && why.empty() ? pathOf(*table) : "";
   int code = next ? next(name, version, instance, tables, numTables) : 0;
-  if (!name || std::string(name) != "rccl")
+  if (!isRccl)
     return code;
   std::scoped_lock lock(state().mutex);
   if (state().isLate)
     return code;
-  auto *table = tables ? static_cast<RcclTable *>(tables[0]) : nullptr;
-  std::string why = refuse(table, version, instance, numTables);
   if (why.empty()) {
-    state().offered = replace(*table, version);
+    state().offered = replace(*table, version, std::move(path));
     state().isLate = true;
   } else {
     print("nothing of RCCL is intercepted: " + why);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 extern "C" const char koloNcclDoor[];
@@ -98,11 +99,30 @@ std::string pathOf(const void *function) {
   return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
+/// RCCL as another library has loaded it, maybe for itself alone, as PyTorch's do. Null: it is not loaded.
+void *openLoadedRccl() {
+  if (void *handle = dlopen("librccl.so.1", RTLD_LAZY | RTLD_NOLOAD))
+    return handle;
+  std::string path;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *found) {
+        std::string_view name = info->dlpi_name ? info->dlpi_name : "";
+        if (!name.substr(name.rfind('/') + 1).starts_with("librccl.so"))
+          return 0;
+        *static_cast<std::string *>(found) = name;
+        return 1;
+      },
+      &path);
+  return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+}
+
 Found find() {
   if (const char *path = std::getenv(variable))
     return open(path, variable);
   if (void *next = dlsym(RTLD_NEXT, required[0]))
     return {RTLD_NEXT, pathOf(next), "the next library", ""};
+  if (void *handle = openLoadedRccl())
+    return {handle, pathOf(dlsym(handle, required[0])), "the RCCL that is loaded", ""};
   if (void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL)) {
     std::string path = pathOf(dlsym(handle, required[0]));
     if (!isSameFile(path, ownPath()))
@@ -125,11 +145,14 @@ std::string refuse(const Found &found, Real &real) {
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments)                                                \
   real.functions.name = reinterpret_cast<result(*) parameters>(dlsym(found.handle, "nccl" #name));
 #include "Api.def"
+  if (!real.functions.AlltoAll) // RCCL's older name
+    real.functions.AlltoAll = reinterpret_cast<decltype(RealFunctions::AlltoAll)>(dlsym(found.handle, "ncclAllToAll"));
   Inside inside;
   Code code = real.functions.GetVersion(&real.version);
   if (code != Code::Success || real.version < 2000 || real.version >= 30000)
     return failure("is no NCCL library of version 2: ncclGetVersion says " + std::to_string(real.version));
-  if (dlsym(found.handle, "mscclLoadAlgo")) // which only RCCL has
+  // MSCCL is also part of libraries for CUDA, which need no HIP.
+  if (dlsym(found.handle, "mscclLoadAlgo") && dlsym(found.handle, "hipGetDevice"))
     real.kind = runtime::DeviceKind::Hip;
   return "";
 }

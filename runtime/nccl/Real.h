@@ -32,7 +32,8 @@ struct Real {
 std::unique_ptr<Real> takeTable();
 
 /// Looks for the library when it is first called, in this order: KOLO_NCCL_LIB; the next library that defines the
-/// functions, which is so in a preloaded library; the linker's search for libnccl.so.2. Never this library itself.
+/// functions, which is so in a preloaded library; RCCL, where it is loaded; the linker's search for libnccl.so.2. Never
+/// this library itself.
 const Real &real();
 
 /// "2.28.9".

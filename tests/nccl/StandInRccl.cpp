@@ -99,6 +99,8 @@ Table make() {
   Table made;
   for (size_t number = 0; number < numKnown + numLater; ++number)
     made.entries[number] = number < numKnown ? standIn(order[number]) : standIn("ncclCommShrink");
+  if (setting("KOLO_STANDIN_RCCL_INSERTED", 0)) // as builds before 2.27.3 do with ncclCommShrink
+    std::rotate(made.entries + 23, made.entries + numKnown, made.entries + numKnown + 1);
   return made;
 }
 
@@ -135,6 +137,7 @@ KOLO_EXPORT int64_t standInNumCollectives() {
   return reinterpret_cast<int64_t (*)()>(standIn("standInNumCollectives"))();
 }
 KOLO_EXPORT void mscclLoadAlgo() { std::abort(); }
+KOLO_EXPORT void hipGetDevice() { std::abort(); } // RCCL is linked with HIP
 
 #define KOLO_UNPACK(...) __VA_ARGS__
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments)                                                \

@@ -138,6 +138,8 @@ class Rccl(unittest.TestCase):
     def setUpClass(cls):
         compile_plugins(*ALGORITHMS)
 
+    RCCL = BUILD / "tests/nccl/standin-rccl"
+
     def run_client(self, *arguments, **environment):
         return run(CLIENT, *arguments, **{"LD_PRELOAD": None, "LD_LIBRARY_PATH": str(BUILD / "tests/nccl/standin-rccl"),
                                           "ROCPROFILER_REGISTER_LIBRARY": DOOR, "KOLO_CUDA_DRIVER": "/nowhere",
@@ -172,11 +174,39 @@ class Rccl(unittest.TestCase):
     def test_other_tables_are_left_alone(self):
         for variable, value, text in (("KOLO_STANDIN_RCCL_VERSION", "30100", "version 30100 is not 2.x"),
                                       ("KOLO_STANDIN_RCCL_BYTES", "296", "the table has 296 bytes, not 304 or a multiple of 8 above"),
-                                      ("KOLO_STANDIN_RCCL_BYTES", "305", "the table has 305 bytes, not 304 or a multiple of 8 above")):
+                                      ("KOLO_STANDIN_RCCL_BYTES", "305", "the table has 305 bytes, not 304 or a multiple of 8 above"),
+                                      ("KOLO_STANDIN_RCCL_VERSION", "22606", "the table of version 22606 has 328 bytes, so its order is not known"),
+                                      ("KOLO_STANDIN_RCCL_INSERTED", "1", "p?ncclCommShrink is in the place of ncclCommSplit")):
             with self.subTest(text):
-                done = self.run_client("one", "2", "capture", **{variable: value})
-                self.assertEqual(done.stderr, f"kolo nccl: nothing of RCCL is intercepted: {text}\n")
-                self.assertEqual(done.returncode, 0)
+                done = self.run_client("processes", "2", "capture", **{variable: value})
+                self.assertRegex(done.stderr, rf"^kolo nccl: nothing of RCCL is intercepted: {text}\n$")
+                self.assertEqual(re.findall(r"^forwarded (\d+)$", done.stdout, re.M), ["2", "2"])
+
+    def test_older_tables_with_one_function_more(self):
+        done = self.check("processes", "2", "capture", environment={"KOLO_STANDIN_RCCL_VERSION": "22606",
+                                                                     "KOLO_STANDIN_RCCL_BYTES": "312"})
+        self.assertIn("calls: 2 carried", done.stderr)
+
+    def test_functions_that_the_table_lacks_are_called_by_name(self):
+        test = ("import ctypes, sys; v = ctypes.c_int(); ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); "
+                "d = ctypes.CDLL(sys.argv[2]); print(d.ncclBcast(None, ctypes.c_size_t(0), 0, 0, None, None), "
+                "d.ncclGroupStart(), d.ncclGroupSimulateEnd(None))")
+        done = run(sys.executable, "-c", test, str(self.RCCL / "librccl.so.1"), DOOR, LD_PRELOAD=None,
+                   ROCPROFILER_REGISTER_LIBRARY=DOOR, KOLO_DEBUG="info")
+        self.assertEqual(done.stdout, "0 0 0\n", done.stderr)
+        self.assertIn("RCCL 2.28.9 (its table of functions)", done.stderr)
+
+    def test_preloaded_it_finds_the_rccl_that_a_library_loads_for_itself(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, user = (os.path.join(folder, name) for name in ("user.c", "libuser.so"))
+            pathlib.Path(source).write_text("int ncclGetVersion(int *);\nint versionOf(void) { int v = 0; return ncclGetVersion(&v) ? -1 : v; }\n")
+            subprocess.run(["cc", "-shared", "-fPIC", source, "-o", user, str(self.RCCL / "librccl.so.1"), f"-Wl,-rpath,{self.RCCL}"],
+                           check=True)
+            test = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).versionOf())"
+            for register in (None, DOOR):
+                done = run(sys.executable, "-c", test, user, ROCPROFILER_REGISTER_LIBRARY=register, KOLO_DEBUG="info")
+                self.assertEqual(done.stdout, "22809\n", done.stderr)
+                self.assertRegex(done.stderr, r"to .*/librccl.so.1, RCCL 2.28.9 \(the RCCL that is loaded\)")
 
 
 class Commands(unittest.TestCase):
