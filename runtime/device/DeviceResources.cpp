@@ -220,8 +220,9 @@ Status DeviceState::retirePlans() {
     (plan->isCaptured ? captured : now.plans).push_back(std::move(plan));
   plans.clear();
   lastPlan = 0;
-  for (LocalRank &local : locals) {
+  for (const LocalRank &local : locals)
     now.launched.push_back(local.launched);
+  for (LocalRank &local : locals) {
     Result<DeviceEvent> next = DeviceEvent::create(devices[local.device]);
     if (!next.isOk())
       return next.status();

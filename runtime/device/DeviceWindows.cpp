@@ -46,7 +46,9 @@ Result<MappedWindow> DeviceState::mapAll(DeviceRecord &record, std::span<void *c
                        meeting->heard(0).sizeBytes, peer, meeting->heard(peer).sizeBytes);
   for (int peer = 1; peer < numRanks; ++peer)
     if (meeting->heard(peer).isMapped != meeting->heard(0).isMapped)
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on who maps a window: rank 0 or rank {}", peer);
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on a window: rank {} has its addresses at all ranks, rank {} has not",
+                       meeting->heard(0).isMapped ? 0 : peer, meeting->heard(0).isMapped ? peer : 0);
   Result<MappedWindow> mapped = guarded([&]() -> Result<MappedWindow> {
     return addresses.empty() ? resolveAll(sizeBytes)
                              : MappedWindow{{addresses.begin(), addresses.end()}, {}, sizeBytes};
