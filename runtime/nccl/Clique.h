@@ -76,8 +76,9 @@ public:
   virtual void await(int rank, const Ticket &ticket) = 0;
   /// A failure that a device has noted since, or a peer. Never blocks.
   virtual runtime::Status failure() = 0;
-  /// The rank leaves: later calls fail, and so do calls of peers that wait for it. Destroyed: blocks until its memory
-  /// may be freed, as NCCL does. Aborted: never blocks.
+  /// The rank leaves: later calls fail, and so do calls of peers that wait for it. A second time changes nothing.
+  /// Destroyed: blocks until this rank's calls are done, and, where its peers are in other processes only, until its
+  /// memory may be freed. Aborted: never blocks.
   virtual void leave(int rank, Leave how) = 0;
   /// The clique as one that knows one rank only; null: it is none.
   virtual HostClique *ofOneRank() { return nullptr; }
@@ -125,8 +126,8 @@ private:
   std::optional<runtime::DeviceCommunicator> communicator;
   runtime::Status unusable; // why there is none
   bool isOpen = false;
-  int numLeft = 0;
-  std::string ended; // why no call is carried any more
+  std::vector<uint8_t> hasLeft; // by rank; an aborted one is destroyed, too
+  std::string ended;            // why no call is carried any more
 };
 
 /// A call of a group.
@@ -180,5 +181,8 @@ Code codeOf(const runtime::Status &status, bool isNamed = false);
 
 /// How long a rank waits for another: KOLO_TIMEOUT_MS, else ten minutes, which is what PyTorch waits for NCCL.
 int timeoutMs();
+
+/// How long the process waits at its end for an aborted communicator.
+inline constexpr int abortedMs = 1000;
 
 } // namespace kolo::nccl

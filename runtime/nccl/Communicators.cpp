@@ -128,7 +128,8 @@ Code CommWindowRegister(Comm comm, void *memory, size_t sizeBytes, Window *windo
   std::shared_ptr<Member> member = findMember(comm);
   if (!member || !member->clique || !member->clique->ofOneRank() || (flags & isSymmetric) == 0)
     return code;
-  Registration registration{std::move(member), memory, sizeBytes, window};
+  const bool isBegun = code == Code::Success || code == Code::InProgress;
+  Registration registration{std::move(member), memory, sizeBytes, isBegun ? window : nullptr};
   if (isInGroup())
     queue(std::move(registration));
   else

@@ -170,7 +170,7 @@ void Clique::end(std::optional<runtime::DeviceCommunicator> communicator, Leave 
   if (how != Leave::Aborted || !communicator)
     return;
   communicator->abort();
-  runAside([last = std::make_shared<runtime::DeviceCommunicator>(std::move(*communicator))] {});
+  runAside([last = std::make_shared<runtime::DeviceCommunicator>(std::move(*communicator))] {}, abortedMs);
 }
 
 int timeoutMs() {

@@ -126,17 +126,18 @@ void HostClique::leave(int rank, Leave how) {
   if (how == Leave::Aborted && communicator)
     communicator->abort();
   auto endAfterCall = [self = shared_from_this()] {
-    std::unique_lock lock(self->mutex);
-    std::optional<DeviceCommunicator> last = std::exchange(self->communicator, std::nullopt);
+    std::optional<DeviceCommunicator> last; // ends without the mutex: later calls fail, and do not wait for peers
+    std::scoped_lock lock(self->mutex);
+    last = std::exchange(self->communicator, std::nullopt);
   };
   if (how == Leave::Aborted)
-    return runAside(endAfterCall);
+    return runAside(endAfterCall, abortedMs);
   if (!hasPeersHere)
     return endAfterCall();
   std::unique_lock lock(mutex);
   (void)communicator->synchronize();
   lock.unlock();
-  runAside(endAfterCall);
+  runAside(endAfterCall, timeoutMs());
 }
 
 Status HostClique::addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses) {

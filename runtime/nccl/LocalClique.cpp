@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace kolo::nccl {
 
 using runtime::Status;
 
 LocalClique::LocalClique(int size)
-    : Clique(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)) {}
+    : Clique(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)),
+      hasLeft(static_cast<size_t>(size)) {}
 
 void LocalClique::attach(int rank, int device) {
   std::scoped_lock lock(mutex);
@@ -125,8 +127,10 @@ Status LocalClique::failure() {
 
 void LocalClique::leave(int rank, Leave how) {
   std::unique_lock lock(mutex);
+  if (std::exchange(hasLeft[static_cast<size_t>(rank)], uint8_t(1)))
+    return;
   failAll("rank " + std::to_string(rank) + (how == Leave::Aborted ? " aborted this communicator" : " left"));
-  if (++numLeft < numRanks)
+  if (std::ranges::count(hasLeft, 1) < numRanks)
     return;
   std::optional<runtime::DeviceCommunicator> last = std::move(communicator);
   communicator.reset();

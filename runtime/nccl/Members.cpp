@@ -201,7 +201,7 @@ void finish(const Registration &registration, bool isDone) {
     member.windows[window] = memory;
   else if (member.rank == 0 && door()->logLevel() != LogLevel::Off)
     print("calls copy the buffers in a window of " + std::to_string(registration.sizeBytes) +
-          " bytes: " + status.message());
+          " bytes: " + (window ? status.message() : real().title() + " made no window"));
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -117,7 +118,7 @@ namespace {
 struct Aside {
   std::mutex mutex;
   std::condition_variable changed;
-  int numRunning = 0;
+  std::multiset<int> running; // how long to wait for each
 };
 
 // Not destroyed: a thread may outlive the wait for it.
@@ -127,25 +128,28 @@ Aside &aside() {
 }
 
 void awaitAside() {
+  auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(aside().mutex);
-  (void)aside().changed.wait_for(lock, std::chrono::seconds(1), [] { return aside().numRunning == 0; });
+  std::cv_status status = std::cv_status::no_timeout;
+  while (!aside().running.empty() && status == std::cv_status::no_timeout)
+    status = aside().changed.wait_until(lock, begin + std::chrono::milliseconds(*aside().running.rbegin()));
 }
 
 } // namespace
 
-void runAside(std::function<void()> work) {
+void runAside(std::function<void()> work, int mostMs) {
   // Registered after what the driver has registered, and so called before it.
   static std::once_flag once;
   std::call_once(once, [] { (void)std::atexit(awaitAside); });
   std::unique_lock lock(aside().mutex);
-  std::thread([work = std::move(work)]() mutable {
+  std::thread([work = std::move(work), mostMs]() mutable {
     work();
     work = nullptr; // destroys what it holds
     std::scoped_lock ended(aside().mutex);
-    --aside().numRunning;
+    aside().running.extract(mostMs);
     aside().changed.notify_all();
   }).detach();
-  ++aside().numRunning;
+  aside().running.insert(mostMs);
 }
 
 void wantStatistics() { isReporter = true; }

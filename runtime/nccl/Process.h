@@ -38,9 +38,9 @@ void print(const std::string &text);
 void wantStatistics();
 void countForwarded(const char *reason);
 
-/// Runs `work` on a thread of its own. At its end the process waits for it, one second at most: `work` uses the driver
+/// Runs `work` on a thread of its own. At its end the process waits for it, `mostMs` at most: `work` uses the driver
 /// and plugins, which are gone afterwards.
-void runAside(std::function<void()> work);
+void runAside(std::function<void()> work, int mostMs);
 
 extern thread_local bool hasOwnError; // for `note`
 

@@ -1,6 +1,6 @@
 // client HOW RANKS [CASE]: a program that knows NCCL and CUDA alone, with the stand-ins for both. HOW: "processes",
-// processes with "pairs" of ranks, "threads", or "one" thread for all ranks. Prints what is wrong; the last line says
-// how many calls came to NCCL.
+// processes with "pairs" of ranks, "threads", "one" thread for all ranks, or "hands": one thread makes all ranks, and
+// each then calls in a thread of its own. Prints what is wrong; the last line says how many calls came to NCCL.
 #include "Client.h"
 
 void checkReductions(OwnRanks &here, size_t count) {
@@ -226,6 +226,23 @@ void runInThreads(int size, const ncclUniqueId &id, const std::string &name) {
   say("forwarded " + std::to_string(standInNumCollectives()));
 }
 
+void runInHands(int size, const ncclUniqueId &id, const std::string &name) {
+  OwnRanks all{{}, size};
+  for (int rank = 0; rank < size; ++rank)
+    all.ranks.push_back(makeRank(rank));
+  all.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
+  std::vector<std::thread> threads;
+  for (const Rank &rank : all.ranks)
+    threads.emplace_back([&] {
+      makeCurrent(rank.device);
+      OwnRanks here{{rank}, size};
+      run(here, name);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  say("forwarded " + std::to_string(standInNumCollectives()));
+}
+
 void runInOne(int size, const ncclUniqueId &id, const std::string &name) {
   if (name == "all") {
     OwnRanks here{{}, size};
@@ -249,7 +266,7 @@ void runInOne(int size, const ncclUniqueId &id, const std::string &name) {
 
 int main(int argc, char **argv) {
   if (argc < 3)
-    return std::fprintf(stderr, "usage: client processes|pairs|threads|one RANKS [CASE]\n"), 2;
+    return std::fprintf(stderr, "usage: client processes|pairs|threads|hands|one RANKS [CASE]\n"), 2;
   std::string how = argv[1], name = argc > 3 ? argv[3] : "";
   int size = std::atoi(argv[2]);
   ncclUniqueId id;
@@ -257,6 +274,6 @@ int main(int argc, char **argv) {
   if (how == "processes" || how == "pairs")
     runInProcesses(how == "pairs" ? 2 : 1, size, id, name);
   else
-    (how == "threads" ? runInThreads : runInOne)(size, id, name);
+    (how == "threads" ? runInThreads : how == "hands" ? runInHands : runInOne)(size, id, name);
   return numWrong != 0;
 }

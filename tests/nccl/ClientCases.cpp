@@ -209,24 +209,45 @@ void abortWaitingCall(OwnRanks &here) {
   Rank &rank = here.ranks[0];
   NCCL(ncclAllReduce(rank.input, rank.output, 10, ncclInt, ncclSum, rank.comm, rank.stream));
   here.synchronize();
+  while (rank.number != 0 && *hasReturned == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (rank.number != 0)
     return;
-  std::thread aborter([comm = rank.comm] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    NCCL(ncclCommAbort(comm));
+  std::atomic<size_t> numCalls = 1;
+  std::thread aborter([&] {
+    for (size_t seen = 0; seen != numCalls;) { // until a call takes long
+      seen = numCalls;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    NCCL(ncclCommAbort(rank.comm));
   });
   ncclResult_t code = ncclSuccess;
-  for (size_t count = 1; code == ncclSuccess && count < 20000; ++count)
+  for (size_t count = 3000; code == ncclSuccess && count < 20000; ++count, ++numCalls)
     code = ncclAllReduce(rank.input, rank.output, count, ncclInt, ncclSum, rank.comm, rank.stream);
   say("rank 0: " + std::to_string(code) + " " + ncclGetLastError(nullptr));
   aborter.join();
+  *hasReturned = 1;
+}
+
+/// The process of rank 0 ends long before the others do, whose communicators stay well.
+void checkEarlyEnd(OwnRanks &here) {
+  here.each([](Rank &r) { return ncclAllReduce(r.input, r.output, 10, ncclInt, ncclSum, r.comm, r.stream); });
+  here.synchronize();
+  if (here.ranks[0].number == 0)
+    return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  for (Rank &rank : here.ranks) {
+    ncclResult_t error = ncclInternalError;
+    NCCL(ncclCommGetAsyncError(rank.comm, &error));
+    NCCL(error);
+  }
 }
 
 constexpr struct {
   const char *name;
   void (*run)(OwnRanks &);
-} checks[] = {{"capture", checkCapture},   {"windows", checkWindows}, {"delayed", checkLate},
-              {"enqueued", checkEnqueued}, {"host", checkHostMemory}, {"split", checkSplit}};
+} checks[] = {{"capture", checkCapture}, {"windows", checkWindows}, {"delayed", checkLate}, {"enqueued", checkEnqueued},
+              {"host", checkHostMemory}, {"split", checkSplit},     {"ends", checkEarlyEnd}};
 
 } // namespace
 

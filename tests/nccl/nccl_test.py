@@ -64,6 +64,14 @@ class Carried(unittest.TestCase):
             with self.subTest(ranks):
                 self.check(run(CLIENT, "threads", str(ranks)), ranks)
 
+    def test_one_thread_makes_all_ranks_and_each_calls_in_its_own(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks):
+                self.check(run(CLIENT, "hands", str(ranks)), ranks)
+
+    def test_a_process_that_ends_long_before_its_peers(self):
+        self.expect_right("pairs", "4", "ends")
+
     def test_processes(self):
         for ranks in (2, 5, 8):
             with self.subTest(ranks):
@@ -118,7 +126,8 @@ class Carried(unittest.TestCase):
 
     def test_buffers_in_windows_are_used_in_place(self):
         for how in ("processes", "threads", "one"):
-            done = self.expect_right(how, "3", "windows")
+            done = self.expect_right(how, "3", "windows", KOLO_DEBUG="info")
+            self.assertNotIn("calls copy the buffers", done.stderr)
             copies = set(re.findall(r"^copies (?:in|after the) windows: \d+$", done.stdout, re.M))
             if how == "processes": # threads would count those of each other
                 self.assertEqual(copies, {"copies in windows: 0", "copies after the windows: 2"})
@@ -249,6 +258,10 @@ class Wrong(unittest.TestCase):
     def test_counts_that_differ(self):
         self.expect("count", 4, "ranks disagree on count: rank [01] called with 10, rank 2 with 11")
 
+    def test_a_rank_that_never_calls(self):
+        self.expect("missing", 6, "rank [01] waited 5000 ms for rank 2, which did not call", hows=("hands",), ranks=2,
+                    KOLO_TIMEOUT_MS="5000")
+
     def test_operations_that_differ(self):
         self.expect("operation", 4, "ranks disagree on reduction: rank [01] called with sum, rank 2 with max")
 
@@ -256,9 +269,8 @@ class Wrong(unittest.TestCase):
         self.expect("death", 6, "rank 2 has ended or left", hows=("processes",), ranks=2)
 
     def test_a_communicator_that_another_thread_aborts(self):
-        for how in ("processes", "threads"):
-            done = run(CLIENT, how, "2", "waiting")
-            self.assertRegex(done.stdout, r"rank 0: 6 kolo: rank 0: .*rank 0 aborted this communicator")
+        done = run(CLIENT, "processes", "2", "waiting", timeout=200) # until thousands of calls need more memory
+        self.assertRegex(done.stdout, r"rank 0: 6 kolo: rank 0: .*rank 0 aborted this communicator")
 
     def test_a_rank_that_aborts(self):
         self.expect("abort", 6, "rank 2 aborted this communicator", ranks=2)

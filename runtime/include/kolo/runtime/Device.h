@@ -199,7 +199,7 @@ public:
   /// of one communicator keep their order. Whatever needs peers happens for all communicators at once, so one thread
   /// may run several ranks. Every call has its own outcome in `status`, with the errors of `run`; after an error, the
   /// other communicators' calls are started nevertheless. Returns the first error. InvalidArgument, with nothing
-  /// started: a communicator is null or runs several ranks, or a plugin is null.
+  /// started and no `status` set: a communicator is null or runs several ranks, or a plugin is null.
   static Status runGroup(std::span<DeviceCall> calls);
 
   /// Reports whether a wait on a device has failed so far. Never blocks. If a rank has died, the runtime ends the calls
