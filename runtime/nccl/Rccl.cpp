@@ -63,7 +63,7 @@ struct RcclTable {
   uint64_t sizeBytes; // of the table, with this field
 #define KOLO_KNOWN(theirs, ours) decltype(RealFunctions::ours) theirs;
 #define KOLO_OTHER(theirs) void *theirs;
-  KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
+  KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER) // NOLINT(readability-identifier-naming): RCCL's names
 #undef KOLO_KNOWN
 #undef KOLO_OTHER
 };
