@@ -1,5 +1,5 @@
 // Node reduce-scatter: in the node, between dies, then between modules; the blocks of a die are one range.
-// Steps 2.  Bytes sent per rank S (P-1)/P between dies, S/P (M-1)/M between modules.  Scratch S.
+// Steps 2.  Bytes sent per rank S (P-1)/P between dies, S/P (M-1)/M between modules.  Scratch S without codecs.
 // (M modules of P dies, S bytes of input)
 // Use when gradients are spread over a node, as part of the share of a die.  Not over all nodes: see RailReduceScatter.
 // Source: Xu et al., three-level partitions on Frontier, 2025 (gradients).

@@ -1,5 +1,6 @@
 // Pair all-gather: one all-gather per module, among its dies only.
-// Steps 1.  Bytes sent per rank S (P-1)/P.  Scratch 0.   (any number of modules of P dies, S bytes of output)
+// Steps 1.  Bytes sent per rank S (P-1)/P.  Scratch 0 without codecs.
+// (any number of modules of P dies, S bytes of output)
 // Use when weights are spread over the dies of a module.  Not when they are spread further: see PartitionAllGather.
 // Source: Xu et al., three-level partitions on Frontier, 2025 (weights).
 #include "algorithms/Blocks.h"

@@ -1,5 +1,5 @@
 // Partition all-gather: what a die's optimizer updated, over modules and nodes: rings on rails, then inside nodes.
-// Steps N.  Bytes sent per rank S/M (N-1)/N by network, S (M-1)/M in node.  Scratch 0.
+// Steps N.  Bytes sent per rank S/M (N-1)/N by network, S (M-1)/M in node.  Scratch 0 without codecs.
 // (N nodes of M modules, S bytes of output)
 // Use when the optimizer's state is spread over modules and nodes.  Not inside a module: see PairAllGather.
 // Source: Xu et al., three-level partitions on Frontier, 2025 (optimizer state).

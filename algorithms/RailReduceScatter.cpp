@@ -1,5 +1,5 @@
 // Rail reduce-scatter: among the ranks at the same place of every node, all pairs at once.
-// Steps 1.  Bytes sent per rank S (N-1)/N by network.  Scratch 0.   (N nodes, S bytes of input)
+// Steps 1.  Bytes sent per rank S (N-1)/N by network.  Scratch 0 without codecs.   (N nodes, S bytes of input)
 // Use when gradients are summed in every node already.  Not before that: see NodeReduceScatter.
 // Source: Xu et al., three-level partitions on Frontier, 2025 (optimizer state).
 #include "algorithms/Blocks.h"

@@ -81,7 +81,7 @@ Transport parseOne(const std::string &text) {
 
 /// "network:nics=4", or "node=network,gpu=shared". Throws ToolError (Usage).
 TransportChoice parseTransports(const std::string &text) {
-  if (text.starts_with("network") || text.find_first_of("=,") == std::string::npos)
+  if (text.starts_with("network:") || text.find_first_of("=,") == std::string::npos)
     return {parseOne(text)};
   TransportChoice choice;
   for (llvm::StringRef item : llvm::split(text, ',')) {

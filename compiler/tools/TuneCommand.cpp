@@ -68,7 +68,9 @@ bool TuneCommand::isSilent() const {
 
 /// Throws ToolError (Usage).
 void TuneCommand::checkNetwork(const std::vector<runtime::Mesh> &parsed) const {
-  if (isLaunched() && (meshes.empty() || parsed.size() != 1))
+  if (!isLaunched() && !network.empty())
+    throw ToolError(ExitCode::Usage, "--network: needs --ranks-as launched; the processes of one host have no network");
+  if (isLaunched() && meshes.size() != 1)
     throw ToolError(ExitCode::Usage, "--ranks-as launched: needs one --mesh, of all ranks of the launcher");
   for (const std::string &name : network)
     if (std::ranges::find(parsed.front().dims(), name, &runtime::MeshDim::name) == parsed.front().dims().end())
@@ -188,10 +190,12 @@ void tuneCommand(const TuneCommand &command) {
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
   options.isLaunched = command.isLaunched();
   const bool isSilent = command.isSilent();
-  checkWritable(command.output, "--output");
+  if (!isSilent)
+    checkWritable(command.output, "--output");
   if (command.output == "-") // standard output gets what was measured
     throw ToolError(ExitCode::Usage, "--output: cannot write -: it is not a regular file");
-  checkRegular(command.output, "--output");
+  if (!isSilent)
+    checkRegular(command.output, "--output");
   std::optional<cost::Machine> machine = command.readMachine(meshes);
   std::vector<TableEntry> entries;
   Effort effort;

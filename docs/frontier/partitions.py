@@ -47,7 +47,7 @@ def main():
         total = {scheme: perMicroBatch[scheme] + perStep[scheme] / number for scheme in SCHEMES}
         text = ", ".join(f"{scheme} {total[scheme]:.2f} s" for scheme in SCHEMES)
         gain = total["ZeRO++"] / total["three levels"]
-        print(f"{number} micro-batch{'es' if number > 1 else ''} per step: {text}; ZeRO++ takes {gain:.2f} times as long as three levels")
+        print(f"{number} micro-batch{'es' if number > 1 else ''} per step, each takes: {text}; ZeRO++ takes {gain:.2f} times as long as three levels")
     print("published: 1.71 times as many TFLOPS per GCD as ZeRO++ (20B, 384 GCDs); that figure contains compute, these do not")
 
 

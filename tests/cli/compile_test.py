@@ -77,6 +77,18 @@ class Output(ToolTest):
             if other:
                 self.assertNotIn(other, text, "a host without AVX-512 runs this")
 
+    def test_conversions_for_two_kinds_of_processors(self):
+        self.succeeds("compile", "quantisedRingAllReduce", "--mesh", "rank=4", "-o", "x.so")
+        objdump = os.path.join(os.environ["LLVM_TOOLS"], "llvm-objdump")
+        codec = "i8 per 256 scale f32 fit"
+        for symbol, has in ((f"kolo.encode.{codec}.x86-64-v3", False), (f"kolo.decode.{codec}.x86-64-v3", False),
+                            (f"kolo.encode.{codec}.x86-64-v4", True), (f"kolo.decode.{codec}.x86-64-v4", True),
+                            ("kolo.convert", False), ("kolo.convertPut", False), ("kolo.convertGet", False)):
+            text = subprocess.run([objdump, "-d", f"--disassemble-symbols={symbol}", self.file("x.so")],
+                                  capture_output=True, text=True, check=True).stdout
+            self.assertIn("retq", text, symbol)
+            self.assertEqual("%zmm" in text, has, f"{symbol}: a host without AVX-512 runs what has no v4 in its name")
+
     def test_earlier_names_of_protocols_mean_the_same(self):
         for earlier, current in (("slots", "published"), ("packets", "ll"), ("lines", "ll128")):
             plugins = []

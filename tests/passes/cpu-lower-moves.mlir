@@ -249,17 +249,20 @@ kolo.chan.program @lines #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.copy %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
 }
 
-// Between unlike codecs a move is a conversion by their descriptions; between equal ones the encoded bytes move. Of 1024
+// Between unlike codecs a move is a conversion by their descriptions, to and
+// from, which the last argument may combine; between equal ones the encoded bytes move. Of 1024
 // elements, i8 per 256 has 1024 bytes of codes and 16 of scales.
 // CODEC-LABEL: llvm.func internal @scratchBytes.coded(%{{.*}}: !llvm.ptr) -> i64
 // CODEC: arith.divui %{{.*}}, %c1024
 // CODEC: arith.muli %{{.*}}, %c1040
 // CODEC-LABEL: llvm.func internal @run.coded(%{{.*}}: !llvm.ptr) -> i32
-// CODEC: llvm.call @kolo.convert(
+// CODEC: [[PLAIN:%.*]] = llvm.mlir.zero
+// CODEC: [[CODED:%.*]] = llvm.mlir.addressof @"kolo.codec.i8 per 256 scale f32 fit"
+// CODEC: llvm.call @kolo.convert({{.*}}, [[CODED]], [[PLAIN]], %c0_i64)
 // CODEC: llvm.call @kolo.put(
-// CODEC: llvm.call @kolo.convert(
+// CODEC: llvm.call @kolo.convert({{.*}}, [[PLAIN]], [[CODED]], %c1_i64)
 // CODEC: llvm.call @kolo.count(
-// CODEC: llvm.call @kolo.convertGet(
+// CODEC: llvm.call @kolo.convertGet({{.*}}, [[PLAIN]], [[CODED]], %c0_i64)
 kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
   %me = kolo.chan.coord 0
   %n = kolo.dim_size 0

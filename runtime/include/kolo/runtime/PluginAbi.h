@@ -204,7 +204,8 @@ typedef struct KoloKernels {
 typedef struct KoloCodec {
   const char *text; /* as in the manifest */
   /* Encodes `count` elements at local[KOLO_INPUT], a block of a call, and decodes them to local[KOLO_OUTPUT], which may
-   * be the same. Reads of the invocation these, `elementBytes` and `type`. */
+   * be the same. Reads of the invocation these, `call`, `elementBytes` and
+   * `type`. */
   void (*roundTrip)(const KoloInvocation *invocation);
 } KoloCodec;
 
