@@ -73,11 +73,12 @@ const std::string &ownError() {
 }
 
 static void describeMissing(const char *name) {
-  static std::once_flag once;
+  static std::atomic<bool> isSaid = false;
   const Real &library = real();
   if (!library.failure.empty()) {
     lastError = "kolo: " + library.failure;
-    std::call_once(once, [&] { print(library.failure); });
+    if (!isSaid.exchange(true))
+      print(library.failure);
   } else {
     lastError = std::string("kolo: ") + library.path + ", which is " + library.title() + ", has no " + name;
   }
@@ -139,8 +140,7 @@ void awaitAside() {
 
 void runAside(std::function<void()> work, int mostMs) {
   // Registered after what the driver has registered, and so called before it.
-  static std::once_flag once;
-  std::call_once(once, [] { (void)std::atexit(awaitAside); });
+  [[maybe_unused]] static const int registered = std::atexit(awaitAside);
   std::unique_lock lock(aside().mutex);
   std::thread([work = std::move(work), mostMs]() mutable {
     work();
