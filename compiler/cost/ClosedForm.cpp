@@ -108,10 +108,10 @@ static double followingSeconds(const ClosedForm::Terms &terms, double bytes) {
         std::max(arrival, phase.lastLatency + phase.lastPerByte * bytes + (putsAhead ? busy : holds(phase) + next));
   }
   double round = std::max(terms.steadyPerByte * bytes, busy);
-  auto slices = terms.depth - 1;
+  auto slices = terms.depth - 1, pairs = slices / 2;
   if (!putsAhead)
     return double(slices) * std::max(round, arrival);
-  return double(slices / 2) * std::max(2 * round, arrival) + double(slices % 2) * round;
+  return double(pairs) * std::max(2 * round, arrival) + double(slices - 2 * pairs) * round;
 }
 
 /// Seconds of all phases, for this many bytes of each slice.
