@@ -4,10 +4,13 @@
 // Every load is a share of the call's bytes, so it is found once and holds for all sizes. The time of a statement is
 //   latency of its worst message + largest over resources of (load / bandwidth)
 // times its executions. Variants of a stripe run at the same time: their latencies count once, and their loads add up
-// on each resource. In a pipeline of D slices, one slice goes through all phases. Then D - 1 slices follow, and each
-// takes
-//   the largest of (largest total load of all phases / bandwidth), (time in which ranks only wait, or read) and (time
-//   until what a phase puts last has arrived: a rank waits for it one round later).
+// on each resource.
+//
+// In a pipeline of D slices, one slice goes through all phases. Then D - 1 slices follow. Each takes the largest of:
+// - the largest total load of all phases / bandwidth;
+// - the time in which ranks only wait, or read;
+// - the time until what a phase puts last has arrived. A rank waits for it one round later.
+//
 // In a pipeline, rounds of a loop may overlap: those in which no device of a node sends what an earlier round brought.
 // Together they take
 //   the worst of their latencies + largest over resources of (total load / bandwidth).
