@@ -177,14 +177,23 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
   int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
   call.memory = sized.memoryKind(segments);
   MemoryKind memory = std::max(planner.least, call.memory);
-  auto entryFor = [&](MemoryKind kind) {
-    return select(plugin.manifest.selection, plugin.manifest.programs,
-                  {*arguments.collective, arguments.mesh, numBytes, kind, arguments.type, arguments.reduction,
-                   planner.tag, arguments.allowsLoss});
+  auto entryFor = [&](bool allowsLoss) {
+    auto inMemory = [&](MemoryKind kind) {
+      return select(plugin.manifest.selection, plugin.manifest.programs,
+                    {*arguments.collective, arguments.mesh, numBytes, kind, arguments.type, arguments.reduction,
+                     planner.tag, allowsLoss});
+    };
+    const SelectionEntry *entry = inMemory(memory);
+    return !entry && memory == MemoryKind::Windows ? inMemory(MemoryKind::Ordinary) : entry;
   };
-  const SelectionEntry *entry = entryFor(memory);
-  if (!entry && memory == MemoryKind::Windows)
-    entry = entryFor(MemoryKind::Ordinary);
+  const SelectionEntry *entry = entryFor(arguments.allowsLoss);
+  if (const SelectionEntry *lossy = entry ? nullptr : entryFor(true))
+    return error(
+        StatusCode::InvalidArgument,
+        "{}: selects only '{}' for {} of {} bytes on {} ranks, which loses bits, and neither its entry nor the "
+        "call allows that",
+        plugin.path, plugin.manifest.programs[static_cast<size_t>(lossy->program)].name,
+        toString(*arguments.collective), numBytes, planner.size);
   if (!entry)
     return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks ({}), memory '{}'",
                  plugin.path, toString(*arguments.collective), numBytes, planner.size, arguments.mesh.toString(),

@@ -101,6 +101,19 @@ Status Carrier::agreeOnPlugins() const {
                                     std::to_string(other - all.begin()) + " differ"};
 }
 
+/// The name that the program gave the communicator, where all ranks gave it the same one; else nothing.
+std::string Carrier::agreeOnTag() const {
+  char name[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  PMPI_Comm_get_name(owner, name, &length);
+  std::vector<char> all(sizeof(name) * static_cast<size_t>(numRanks));
+  PMPI_Allgather(name, sizeof(name), MPI_BYTE, all.data(), sizeof(name), MPI_BYTE, owner);
+  for (size_t at = 0; at < all.size(); at += sizeof(name))
+    if (std::strncmp(&all[at], name, sizeof(name)) != 0)
+      return {};
+  return {name, strnlen(name, sizeof(name))};
+}
+
 void Carrier::connect() {
   OwnCalls own;
   CommunicatorOptions options;
@@ -114,6 +127,7 @@ void Carrier::connect() {
   };
   Status status = agreeOnPlugins();
   if (status.isOk()) {
+    options.tag = agreeOnTag();
     Result<Communicator> created = Communicator::create(ownRank, numRanks, exchange, options);
     status = created.status();
     if (created.isOk()) {

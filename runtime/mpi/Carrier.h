@@ -84,6 +84,7 @@ private:
 
   void connect();
   runtime::Status agreeOnPlugins() const;
+  std::string agreeOnTag() const;
   Decision &decide(const Request &request);
   int fail(const char *function, const runtime::Status &status) const;
   int pack(const Side &side, std::byte *to) const;

@@ -337,6 +337,19 @@ static void forwarded(void) {
   MPI_Comm_free(&half);
 }
 
+/* A communicator that the program has given the name "dp". */
+static void named(void) {
+  MPI_Comm group;
+  MPI_Comm_dup(MPI_COMM_WORLD, &group);
+  MPI_Comm_set_name(group, "dp");
+  warmUp(group);
+  float third = 1.0f / 3, sum = 0;
+  for (int i = 0; i < 10; ++i)
+    MPI_Allreduce(&third, &sum, 1, MPI_FLOAT, MPI_SUM, group);
+  check(sum > 0.3f * (float)size && sum < 0.4f * (float)size, "sum in a group with a name");
+  MPI_Comm_free(&group);
+}
+
 /* Rounded results of reductions to all: every rank has the bits that rank 0 has. */
 static void alike(void) {
   enum { most = 100000 };
@@ -405,7 +418,7 @@ int main(int argc, char **argv) {
   } cases[] = {
       {"deadlock", deadlock},   {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
       {"random", randomCalls},  {"forwarded", forwarded}, {"counts", counts},    {"death", death},
-      {"allocated", allocated}, {"alike", alike},         {"speed", speed}};
+      {"allocated", allocated}, {"alike", alike},         {"speed", speed},      {"named", named}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

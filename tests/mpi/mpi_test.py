@@ -112,12 +112,34 @@ class Cases(MpiTest):
         return plugin
 
     def test_only_what_a_table_allows_loses_bits(self):
-        self.expectCarried(10, 2, self.program, "alike", KOLO_PLUGIN_PATH=self.lossy_plugin(lossy=True))
-        for fields in ({}, {"lossy": False}, {"lossy": True, "tag": "dp"}):
-            code, output = self.mpirun(2, self.program, "alike", KOLO_PLUGIN_PATH=self.lossy_plugin(**fields))
+        lossy = self.lossy_plugin(lossy=True)
+        output = self.expectCarried(10, 2, self.program, "alike", KOLO_PLUGIN_PATH=lossy, KOLO_DEBUG="info")
+        self.assertIn(f"of f32: carried, {lossy}", output)
+        for fields, why in (({}, "selects no program for all_reduce: name one"),
+                            ({"lossy": False}, "'quantisedTwoShotAllReduce' for all_reduce of 4 bytes on 2 ranks, which loses bits"),
+                            ({"lossy": True, "tag": "dp"}, "selects no program for all_reduce of 4 bytes")):
+            code, output = self.mpirun(2, self.program, "alike", KOLO_PLUGIN_PATH=self.lossy_plugin(**fields),
+                                       KOLO_DEBUG="info")
             self.assertEqual(code, 0, output)
             self.assertIn("carried (0 bytes)", output, fields)  # barriers alone
             self.assertIn("no program", output)
+            self.assertIn(why, output)
+
+    def test_beside_an_exact_program_a_lossy_one_is_not_taken(self):
+        exact = os.path.join(BUILD, "lib", "kolo", "default.kolo.so")
+        for fields in ({}, {"lossy": False}, {"lossy": True, "tag": "dp"}):
+            lossy = self.lossy_plugin(**fields)
+            output = self.expectCarried(10, 2, self.program, "alike", KOLO_PLUGIN_PATH=f"{lossy}:{exact}",
+                                        KOLO_DEBUG="info")
+            self.assertIn(f"of f32: carried, {exact}", output)
+            self.assertNotIn(f"carried, {lossy}", output)
+
+    def test_the_name_of_a_communicator_is_its_tag(self):
+        for tag, taken in (("dp", True), ("tp", False)):
+            lossy = self.lossy_plugin(lossy=True, tag=tag)
+            code, output = self.mpirun(2, self.program, "named", KOLO_PLUGIN_PATH=lossy, KOLO_DEBUG="info")
+            self.assertEqual(code, 0, output)
+            self.assertEqual(f"MPI_Allreduce of 4 bytes, sum of f32: carried, {lossy}" in output, taken, output)
 
     def test_communicators_leave_nothing_behind(self):
         self.expectCarried(300, 2, self.program, "communicators")

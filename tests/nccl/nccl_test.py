@@ -134,6 +134,28 @@ class Carried(unittest.TestCase):
             if how == "one": # which knows the buffers of all ranks
                 self.assertEqual(copies, {"copies in windows: 0", "copies after the windows: 0"})
 
+    def test_only_what_a_table_allows_loses_bits(self):
+        """No plugin loses bits on devices, so that what a table allows is forwarded, too: for another reason."""
+        exact = os.path.join(PLUGINS.name, "ringAllReduce.kolo.so")
+        with tempfile.TemporaryDirectory(prefix="kolo-nccl-lossy-") as folder:
+            lossy, table = os.path.join(folder, "lossy.kolo.so"), os.path.join(folder, "table.json")
+            for fields, reason in (({}, "no program"), ({"lossy": False}, "no program"), ({"lossy": True, "tag": "dp"}, "no program"),
+                                   ({"lossy": True}, "no code for these devices")):
+                what = ["quantisedTwoShotAllReduce", "--mesh", "rank=2"]
+                if fields:
+                    pathlib.Path(table).write_text(json.dumps({"entries": [
+                        {"collective": "all_reduce", "ranks": 2, "memory": memory, "upToBytes": None, "algorithm": what[0],
+                         **fields} for memory in ("windows", "ordinary")]}))
+                    what = ["--table", table]
+                done = run(BUILD / "bin/kolo", "compile", *what, "-o", lossy, LD_PRELOAD=None)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                done = self.expect_right("one", "2", "floats", KOLO_PLUGIN_PATH=lossy)
+                self.assertRegex(done.stderr, rf"0 carried \(0 bytes\), 2 forwarded \(2 {reason}\)")
+                if reason == "no program":
+                    done = self.expect_right("one", "2", "floats", KOLO_PLUGIN_PATH=f"{lossy}:{exact}", KOLO_DEBUG="info")
+                    self.assertIn("kolo nccl: 2 calls: 2 carried", done.stderr)
+                    self.assertIn(f"carried by ringAllReduce of {exact}", done.stderr)
+
     def test_the_first_call_says_what_is_intercepted(self):
         done = run(CLIENT, "one", "2", "capture", KOLO_DEBUG="info")
         self.assertRegex(done.stderr, r"kolo nccl: intercepts collectives for .*ringAllGather.kolo.so.*; forwards all other "

@@ -1,7 +1,14 @@
 """Every collective of torch on Kolo: results, who carries what, and asynchronous calls."""
+import functools
 import itertools
+import json
+import os
+import pathlib
 import random
+import subprocess
+import tempfile
 import unittest
+from unittest import mock
 
 from ranks import counts, dist, kolo_torch, run, torch
 
@@ -208,6 +215,44 @@ def coalesced(rank, size):
         for found, count in zip(lists[peer], (2, 3)):
             equal(found, block(peer, count, size, torch.float32), "all_gather_coalesced")
     assert counts() == (2, 0), kolo_torch.statistics()
+
+
+def rounding(rank, size, isCarried, isLossy):
+    """Who carries a sum, and whether all of its bits are there."""
+    inputs = [torch.randn(5000, generator=torch.Generator().manual_seed(peer)) for peer in range(size)]
+    tensor, exact = inputs[rank].clone(), sum(inputs)
+    dist.all_reduce(tensor)
+    assert counts() == ((1, 0) if isCarried else (0, 1)), kolo_torch.statistics()
+    assert isCarried or "1 no program" in kolo_torch.statistics(), kolo_torch.statistics()
+    assert torch.equal(tensor, exact) != isLossy
+    assert torch.allclose(tensor, exact, atol=0.1)
+
+
+class Lossy(unittest.TestCase):
+    """Plugins that lose bits are taken where their table says so, and nowhere else."""
+    shipped = os.environ["KOLO_PLUGIN_PATH"].split(":")[0]
+
+    def compile(self, folder, **fields):
+        """Of a table whose only program rounds, or of that program alone."""
+        plugin, table = os.path.join(folder, "lossy.kolo.so"), os.path.join(folder, "table.json")
+        what = ["quantisedTwoShotAllReduce", "--mesh", "rank=2"]
+        if fields:
+            entries = [{"collective": "all_reduce", "ranks": 2, "memory": memory, "upToBytes": None,
+                        "algorithm": what[0], **fields} for memory in ("windows", "ordinary")]
+            pathlib.Path(table).write_text(json.dumps({"entries": entries}))
+            what = ["--table", table]
+        tool = pathlib.Path(self.shipped).parents[2] / "bin" / "kolo"
+        subprocess.run([tool, "compile", *what, "-o", plugin], check=True, stdout=subprocess.DEVNULL)
+        return plugin
+
+    def test_only_what_a_table_allows_loses_bits(self):
+        for fields, is_lossy in (({}, False), ({"lossy": False}, False), ({"lossy": True, "tag": "dp"}, False),
+                                 ({"lossy": True}, True)):
+            for others in ([], [self.shipped]):
+                with self.subTest(fields=fields, others=others), tempfile.TemporaryDirectory() as folder:
+                    path = ":".join([self.compile(folder, **fields), *others])
+                    with mock.patch.dict(os.environ, KOLO_PLUGIN_PATH=path):
+                        run(functools.partial(rounding, isCarried=is_lossy or bool(others), isLossy=is_lossy), 2)
 
 
 class Collectives(unittest.TestCase):
