@@ -17,10 +17,19 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.ERROR)
 
-# Pass with Gloo and cannot pass with Kolo, by the start of the name, with the reason.
-EXCEPTIONS = {
-    "test_monitored_barrier": "torch's monitored_barrier refuses every backend that is not named gloo",
-}
+# Pass with Gloo and cannot pass with Kolo: the start of the name, what torch must say, and the reason.
+EXCEPTIONS = (
+    ("test_monitored_barrier", "monitored_barrier is only implemented for GLOO backend",
+     "torch's monitored_barrier refuses every backend that is not named gloo"),
+    ("test_accumulate_gradients_no_sync", "variable 'ddp_model'",
+     "the test makes its model only for backends named gloo, mpi or nccl"),
+    ("test_ddp_logging_data_cpu", "'custom' != 'kolo'", "from torch 2 DDP logs every backend that torch does not know as custom"),
+)
+
+
+def reason_to_fail(name, text):
+    """Why this test cannot pass with Kolo, if it failed in the way that EXCEPTIONS says; else nothing."""
+    return next((reason for start, said, reason in EXCEPTIONS if name.startswith(start) and said in text), None)
 
 
 def provide_expecttest():
@@ -76,7 +85,7 @@ def run(suite, names):
         if result.skipped:
             outcomes[name] = ("skip", result.skipped[0][1])
         elif result.errors or result.failures:
-            outcomes[name] = ("fail", (result.errors + result.failures)[0][1].strip().splitlines()[-1])
+            outcomes[name] = ("fail", (result.errors + result.failures)[0][1].strip())
         else:
             outcomes[name] = ("pass", "")
         print(f"{outcomes[name][0]} {name} {outcomes[name][1]}", flush=True)
@@ -115,7 +124,8 @@ def main():
     by_kind = collections.defaultdict(dict)
     for name, (kind, why) in outcomes.items():
         by_kind[kind][name] = why
-    failed = [name for name in by_kind["fail"] if not any(map(name.startswith, EXCEPTIONS))]
+    excused = {name: reason_to_fail(name, text) for name, text in by_kind["fail"].items()}
+    failed = [name for name, reason in excused.items() if not reason]
     worse = []
     if failed and arguments.backend != "gloo":
         print("with Gloo:")
@@ -123,8 +133,8 @@ def main():
         worse = [name for name in failed if gloo[name][0] == "pass"]
     for why, number in collections.Counter(by_kind["skip"].values()).most_common():
         print(f"skipped {number}: {why}")
-    for start, why in EXCEPTIONS.items():
-        print(f"cannot pass {sum(name.startswith(start) for name in by_kind['fail'])}: {start}*: {why}")
+    for why, number in collections.Counter(filter(None, excused.values())).items():
+        print(f"cannot pass {number}: {why}")
     print(f"{len(outcomes)} tests: {len(by_kind['pass'])} pass, {len(by_kind['fail'])} fail, "
           f"{len(by_kind['skip'])} skipped; fail with Kolo alone: {' '.join(worse) or 'none'}")
     return 1 if worse or len(by_kind["pass"]) < max(arguments.floor, 1) else 0
