@@ -1,15 +1,15 @@
 // RCCL's table of functions. RCCL hands it to the library that ROCPROFILER_REGISTER_LIBRARY names, through
 // librocprofiler-register, in its own first call. All functions that it exports then go through that table.
 //
-// Layout: rcclApiFuncTable of rocprofiler-sdk's rccl/details/api_trace.h, version 0.0 (ROCm 6.3) with 37 functions and
-// 0.1 with 38. Some builds of RCCL before 2.27.3 have more, in another order, and so rocprofiler-sdk refuses them, too
+// Layout: rcclApiFuncTable of RCCL's api_trace.h, from version 0.0 (ROCm 6.3) with 37 functions to 0.5 with 50. Some
+// builds of RCCL before 2.27.3 have more than 38 in another order, and so rocprofiler-sdk refuses them, too
 // (registration.cpp). The entry point: rocprofiler_set_api_table of rocprofiler-register's rocprofiler_register.cpp.
 #include "Process.h"
 
 #include <dlfcn.h>
 #include <strings.h>
 
-#include <iterator>
+#include <cstddef>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -19,8 +19,9 @@ extern "C" const char koloNcclDoor[];
 namespace kolo::nccl {
 namespace {
 
-// In RCCL's order: X(its name, the name in Api.def) for what Api.def has, Y(its name) for the rest.
-#define KOLO_RCCL_TABLE(X, Y)                                                                                          \
+// In RCCL's order: X(its name, the name in Api.def) for what Api.def has, Y(its name) for the rest. Every table has the
+// functions of the first list. Later ones leave AllToAll and AllToAllv empty: AlltoAll and AlltoAllv take their places.
+#define KOLO_RCCL_FIRST(X, Y)                                                                                          \
   X(AllGather, AllGather)                                                                                              \
   X(AllReduce, AllReduce)                                                                                              \
   X(AllToAll, AlltoAll)                                                                                                \
@@ -58,16 +59,34 @@ namespace {
   Y(mscclUnloadAlgo)                                                                                                   \
   X(CommRegister, CommRegister)                                                                                        \
   X(CommDeregister, CommDeregister)
+// These are there as far as the table's size says.
+#define KOLO_RCCL_LATER(X, Y)                                                                                          \
+  Y(AllReduceWithBias)                                                                                                 \
+  X(CommShrink, CommShrink)                                                                                            \
+  X(CommWindowRegister, CommWindowRegister)                                                                            \
+  X(CommWindowDeregister, CommWindowDeregister)                                                                        \
+  X(AlltoAll, AlltoAll)                                                                                                \
+  Y(AlltoAllv)                                                                                                         \
+  X(CommRevoke, CommRevoke)                                                                                            \
+  X(CommSuspend, CommSuspend)                                                                                          \
+  X(CommResume, CommResume)                                                                                            \
+  X(CommMemStats, CommMemStats)                                                                                        \
+  X(PutSignal, PutSignal)                                                                                              \
+  X(Signal, Signal)                                                                                                    \
+  X(WaitSignal, WaitSignal)
+#define KOLO_RCCL_TABLE(X, Y) KOLO_RCCL_FIRST(X, Y) KOLO_RCCL_LATER(X, Y)
 
 struct RcclTable {
-  uint64_t sizeBytes; // of the table, with this field
+  uint64_t sizeBytes; // of the table, with this field: what is after that is not there
 #define KOLO_KNOWN(theirs, ours) decltype(RealFunctions::ours) theirs;
 #define KOLO_OTHER(theirs) void *theirs;
   KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER) // NOLINT(readability-identifier-naming): RCCL's names
 #undef KOLO_KNOWN
 #undef KOLO_OTHER
 };
-static_assert(sizeof(RcclTable) == sizeof(uint64_t) + 37 * sizeof(void *));
+constexpr size_t firstBytes = offsetof(RcclTable, AllReduceWithBias);
+static_assert(firstBytes == sizeof(uint64_t) + 37 * sizeof(void *));
+static_assert(sizeof(RcclTable) == sizeof(uint64_t) + 50 * sizeof(void *));
 
 struct State {
   std::mutex mutex;
@@ -90,14 +109,20 @@ template <class Function> Function ownFunction(const char *name) {
 
 constexpr struct {
   const char *theirs, *ours; // null: not handled here
+  size_t offset;
 } entries[] = {
-#define KOLO_KNOWN(theirs, ours) {"nccl" #theirs, "nccl" #ours},
-#define KOLO_OTHER(theirs) {"nccl" #theirs, nullptr},
+#define KOLO_KNOWN(theirs, ours) {"nccl" #theirs, "nccl" #ours, offsetof(RcclTable, theirs)},
+#define KOLO_OTHER(theirs) {"nccl" #theirs, nullptr, offsetof(RcclTable, theirs)},
     KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
 #undef KOLO_KNOWN
 #undef KOLO_OTHER
 };
-constexpr size_t numEntries = std::size(entries);
+
+/// A function of the table; null: it has none.
+void *functionAt(const RcclTable &table, size_t offset) {
+  return offset < table.sizeBytes ? *reinterpret_cast<void *const *>(reinterpret_cast<const char *>(&table) + offset)
+                                  : nullptr;
+}
 
 /// Whether a symbol is of this function: "ncclAllReduce", "pncclAllReduce", "ncclAllReduce_impl", or such a C++ name.
 bool isNameOf(std::string_view symbol, std::string_view function) {
@@ -111,14 +136,13 @@ bool isNameOf(std::string_view symbol, std::string_view function) {
 
 /// The first function that is not where it is expected, as far as its library has symbols; "" when there is none.
 std::string findMisplaced(const RcclTable &table) {
-  auto *functions = reinterpret_cast<void *const *>(&table.sizeBytes + 1);
-  for (size_t number = 0; number < numEntries; ++number) {
+  for (const auto &entry : entries) {
+    void *function = functionAt(table, entry.offset);
     Dl_info info = {};
-    if (!entries[number].ours || !dladdr(functions[number], &info) || !info.dli_sname ||
-        info.dli_saddr != functions[number])
+    if (!entry.ours || !function || !dladdr(function, &info) || !info.dli_sname || info.dli_saddr != function)
       continue;
-    if (!isNameOf(info.dli_sname, entries[number].theirs))
-      return std::string(info.dli_sname) + " is in the place of " + entries[number].theirs;
+    if (!isNameOf(info.dli_sname, entry.theirs))
+      return std::string(info.dli_sname) + " is in the place of " + entry.theirs;
   }
   return "";
 }
@@ -134,19 +158,17 @@ std::string refuse(const RcclTable *table, uint64_t version, uint64_t instance, 
     return "another RCCL is in this process already";
   if (numTables != 1 || !table)
     return "there are " + std::to_string(numTables) + " tables, not one";
-  if (table->sizeBytes < sizeof(RcclTable) || table->sizeBytes % sizeof(void *) != 0)
-    return "the table has " + std::to_string(table->sizeBytes) + " bytes, not " + std::to_string(sizeof(RcclTable)) +
+  if (table->sizeBytes < firstBytes || table->sizeBytes % sizeof(void *) != 0)
+    return "the table has " + std::to_string(table->sizeBytes) + " bytes, not " + std::to_string(firstBytes) +
            " or a multiple of 8 above";
-  if (version < 22703 && table->sizeBytes > sizeof(RcclTable) + sizeof(void *))
+  if (version < 22703 && table->sizeBytes > firstBytes + sizeof(void *))
     return "the table of version " + std::to_string(version) + " has " + std::to_string(table->sizeBytes) +
            " bytes, so its order is not known";
-#define KOLO_KNOWN(theirs, ours)                                                                                       \
-  if (!table->theirs)                                                                                                  \
-    return "it has no nccl" #theirs;
-#define KOLO_OTHER(theirs)
-  KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
-#undef KOLO_KNOWN
-#undef KOLO_OTHER
+  const bool hasNewName = functionAt(*table, offsetof(RcclTable, AlltoAll));
+  for (const auto &entry : entries)
+    if (entry.ours && entry.offset < table->sizeBytes && !functionAt(*table, entry.offset) &&
+        !(hasNewName && entry.offset == offsetof(RcclTable, AllToAll)))
+      return std::string("it has no ") + entry.theirs;
   return findMisplaced(*table);
 }
 
@@ -175,8 +197,10 @@ std::unique_ptr<Real> replace(RcclTable &table, uint64_t version, std::string pa
   kept->way = "its table of functions";
   kept->path = std::move(path);
 #define KOLO_KNOWN(theirs, ours)                                                                                       \
-  kept->functions.ours = table.theirs;                                                                                 \
-  table.theirs = ownFunction<decltype(table.theirs)>("nccl" #ours);
+  if (functionAt(table, offsetof(RcclTable, theirs))) {                                                                \
+    kept->functions.ours = table.theirs;                                                                               \
+    table.theirs = ownFunction<decltype(table.theirs)>("nccl" #ours);                                                  \
+  }
 #define KOLO_OTHER(theirs)
   KOLO_RCCL_TABLE(KOLO_KNOWN, KOLO_OTHER)
 #undef KOLO_KNOWN

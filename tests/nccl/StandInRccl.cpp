@@ -51,16 +51,29 @@ constexpr std::string_view order[] = {"ncclAllGather",
                                       "mscclRunAlgo",
                                       "mscclUnloadAlgo",
                                       "ncclCommRegister",
-                                      "ncclCommDeregister"};
-constexpr size_t numKnown = std::size(order), numLater = 3; // of a release after the first one
-static_assert(numKnown == 37);
+                                      "ncclCommDeregister",
+                                      "ncclAllReduceWithBias",
+                                      "ncclCommShrink",
+                                      "ncclCommWindowRegister",
+                                      "ncclCommWindowDeregister",
+                                      "ncclAlltoAll",
+                                      "ncclAlltoAllv",
+                                      "ncclCommRevoke",
+                                      "ncclCommSuspend",
+                                      "ncclCommResume",
+                                      "ncclCommMemStats",
+                                      "ncclPutSignal",
+                                      "ncclSignal",
+                                      "ncclWaitSignal"};
+constexpr size_t numKnown = std::size(order); // and one of a later release
+static_assert(numKnown == 50);
+constexpr size_t oldAllToAll = 2, oldAllToAllv = 3, newAllToAll = 41;
 
 struct Table {
   uint64_t sizeBytes = sizeof(Table);
-  void *entries[numKnown + numLater] = {};
+  void *entries[numKnown + 1] = {};
+  bool has(size_t number) const { return (number + 1) * sizeof(void *) < sizeBytes && entries[number]; }
 };
-
-std::string_view nameInTable(std::string_view name) { return name == "ncclAlltoAll" ? "ncclAllToAll" : name; }
 
 void *standIn(std::string_view name) {
   static void *library = dlopen(KOLO_TEST_NCCL, RTLD_NOW | RTLD_LOCAL);
@@ -83,24 +96,25 @@ void offer(Table &table) {
   if (!set)
     set = reinterpret_cast<SetTable *>(dlsym(dlopen(path, RTLD_GLOBAL | RTLD_LAZY), "rocprofiler_set_api_table"));
   void *tables[] = {&table};
-  void *const last = table.entries[numKnown + numLater - 1];
+  void *const last = table.entries[numKnown];
   Table other = table;
   void *others[] = {&other};
   if (!set || set("hip", 60200, 0, others, 1) != 0 ||
       !std::equal(std::begin(other.entries), std::end(other.entries), std::begin(table.entries)))
     std::abort(); // a table of another library was changed
-  table.sizeBytes = setting("KOLO_STANDIN_RCCL_BYTES", sizeof(Table));
-  if (set("rccl", setting("KOLO_STANDIN_RCCL_VERSION", 22809), 0, tables, 1) != 0 ||
-      table.entries[numKnown + numLater - 1] != last)
+  if (set("rccl", setting("KOLO_STANDIN_RCCL_VERSION", 22809), 0, tables, 1) != 0 || table.entries[numKnown] != last)
     std::abort();
 }
 
 Table make() {
   Table made;
-  for (size_t number = 0; number < numKnown + numLater; ++number)
-    made.entries[number] = number < numKnown ? standIn(order[number]) : standIn("ncclCommShrink");
+  made.sizeBytes = setting("KOLO_STANDIN_RCCL_BYTES", sizeof(Table));
+  for (size_t number = 0; number <= numKnown; ++number)
+    made.entries[number] = standIn(number < numKnown ? order[number] : "ncclCommGrow");
+  if (made.has(newAllToAll))
+    made.entries[oldAllToAll] = made.entries[oldAllToAllv] = nullptr;
   if (setting("KOLO_STANDIN_RCCL_INSERTED", 0)) // as builds before 2.27.3 do with ncclCommShrink
-    std::rotate(made.entries + 23, made.entries + numKnown, made.entries + numKnown + 1);
+    std::rotate(made.entries + 23, made.entries + 38, made.entries + 39);
   return made;
 }
 
@@ -122,8 +136,11 @@ Code bcast(void *memory, size_t count, int type, int root, Comm comm, Stream str
 void *find(std::string_view name) {
   if (name == "ncclBcast")
     return reinterpret_cast<void *>(&bcast);
-  auto known = std::ranges::find(order, nameInTable(name));
-  return known != std::end(order) ? table().entries[known - std::begin(order)] : standIn(name);
+  auto known = std::ranges::find(order, name);
+  auto number = static_cast<size_t>(known - std::begin(order));
+  if (number == newAllToAll && !table().has(number))
+    number = oldAllToAll;
+  return number < numKnown && table().has(number) ? table().entries[number] : standIn(name);
 }
 
 } // namespace
@@ -136,6 +153,7 @@ KOLO_EXPORT void standInSetDevice(int number) { reinterpret_cast<void (*)(int)>(
 KOLO_EXPORT int64_t standInNumCollectives() {
   return reinterpret_cast<int64_t (*)()>(standIn("standInNumCollectives"))();
 }
+KOLO_EXPORT int64_t standInNumTooEarly() { return reinterpret_cast<int64_t (*)()>(standIn("standInNumTooEarly"))(); }
 KOLO_EXPORT void mscclLoadAlgo() { std::abort(); }
 KOLO_EXPORT void hipGetDevice() { std::abort(); } // RCCL is linked with HIP
 

@@ -190,6 +190,14 @@ class Rccl(unittest.TestCase):
                 self.assertEqual(set(re.findall(r"^forwarded (\d+)$", done.stdout, re.M)), {str(4 * ranks_here)})
         self.check("processes", "4", "split")
         self.check("processes", "3", "capture")
+        self.check("processes", "3", "windows")
+
+    def test_tables_of_all_sizes(self):
+        for functions in (37, 38, 39, 42, 50): # from ROCm 6.3 on; ncclCommShrink is the 39th, ncclAlltoAll the 42nd
+            with self.subTest(functions):
+                ranks = "3" if functions > 38 else "2" # three ranks shrink their communicator, too
+                done = self.check("processes", ranks, environment={"KOLO_STANDIN_RCCL_BYTES": str(8 + 8 * functions)})
+                self.assertRegex(done.stderr, r"[1-9]\d* carried \(\d+ bytes\), 2 forwarded \(1 no data, 1 operation")
 
     def test_it_is_said(self):
         done = self.check("processes", "2", "capture", environment={"KOLO_DEBUG": "info"})
@@ -206,7 +214,7 @@ class Rccl(unittest.TestCase):
         for variable, value, text in (("KOLO_STANDIN_RCCL_VERSION", "30100", "version 30100 is not 2.x"),
                                       ("KOLO_STANDIN_RCCL_BYTES", "296", "the table has 296 bytes, not 304 or a multiple of 8 above"),
                                       ("KOLO_STANDIN_RCCL_BYTES", "305", "the table has 305 bytes, not 304 or a multiple of 8 above"),
-                                      ("KOLO_STANDIN_RCCL_VERSION", "22606", "the table of version 22606 has 328 bytes, so its order is not known"),
+                                      ("KOLO_STANDIN_RCCL_VERSION", "22606", "the table of version 22606 has 416 bytes, so its order is not known"),
                                       ("KOLO_STANDIN_RCCL_INSERTED", "1", "p?ncclCommShrink is in the place of ncclCommSplit")):
             with self.subTest(text):
                 done = self.run_client("processes", "2", "capture", **{variable: value})
