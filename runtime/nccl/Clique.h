@@ -74,6 +74,8 @@ public:
   virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
   virtual void await(int rank, const Ticket &ticket) = 0;
+  /// Blocks until the calls that were started are done, or have failed.
+  virtual void flush() = 0;
   /// A failure that a device has noted since, or a peer. Never blocks.
   virtual runtime::Status failure() = 0;
   /// The rank leaves: later calls fail, and so do calls of peers that wait for it. A second time changes nothing.
@@ -111,6 +113,7 @@ public:
   void attach(int rank, int device) override;
   Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const Ticket &ticket) override;
+  void flush() override;
   runtime::Status failure() override;
   void leave(int rank, Leave how) override;
 
@@ -151,6 +154,7 @@ public:
   void attach(int rank, int device) override {}
   Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const Ticket &ticket) override {}
+  void flush() override;
   runtime::Status failure() override;
   void leave(int rank, Leave how) override;
   HostClique *ofOneRank() override { return this; }

@@ -10,11 +10,17 @@ namespace {
 
 constexpr uint32_t configMagic = 0xcafebeef;
 
-bool isNonBlocking(const Config *config, bool otherwise) {
-  if (config && config->magic == configMagic && config->blocking >= 0)
-    return config->blocking == 0;
+/// NCCL's variable goes before the program's configuration.
+bool isNonBlocking(const Config *config) {
   const char *text = std::getenv("NCCL_COMM_BLOCKING");
-  return text ? std::atoi(text) == 0 : otherwise;
+  if (int value = text ? std::atoi(text) : -1; value == 0 || value == 1)
+    return value == 0;
+  return config && config->magic == configMagic && config->blocking == 0;
+}
+
+/// The real library makes the child of a non-blocking communicator in the background, whatever the child's kind is.
+Creation creationOf(const Member &parent, const Key &key, Comm *made, const Config *config) {
+  return {made, key, nullptr, parent.isNonBlocking || isNonBlocking(config), parent.rank};
 }
 
 /// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows.
@@ -29,13 +35,13 @@ void leave(Comm comm, Leave how) {
 namespace own {
 
 Code CommInitRank(Comm *made, int numRanks, UniqueId id, int rank) {
-  Creation creation{made, keyOf(id), nullptr, isNonBlocking(nullptr, false)};
+  Creation creation{made, keyOf(id), nullptr, isNonBlocking(nullptr), rank};
   return create(std::move(creation),
                 [&] { return forward(real().functions.CommInitRank, "ncclCommInitRank", made, numRanks, id, rank); });
 }
 
 Code CommInitRankConfig(Comm *made, int numRanks, UniqueId id, int rank, Config *config) {
-  Creation creation{made, keyOf(id), nullptr, isNonBlocking(config, false)};
+  Creation creation{made, keyOf(id), nullptr, isNonBlocking(config), rank};
   return create(std::move(creation), [&] {
     return forward(real().functions.CommInitRankConfig, "ncclCommInitRankConfig", made, numRanks, id, rank, config);
   });
@@ -48,14 +54,14 @@ Code CommInitRankScalable(Comm *made, int numRanks, int rank, int numIds, Unique
   };
   if (!ids || numIds < 1)
     return call();
-  return create({made, keyOf(ids[0]), nullptr, isNonBlocking(config, false)}, call);
+  return create({made, keyOf(ids[0]), nullptr, isNonBlocking(config), rank}, call);
 }
 
 Code CommInitAll(Comm *made, int numDevices, const int *devices) {
   std::vector<Creation> creations;
   Key key = freshKey();
   for (int rank = 0; made && rank < numDevices; ++rank)
-    creations.push_back({made + rank, key, nullptr, isNonBlocking(nullptr, false)});
+    creations.push_back({made + rank, key, nullptr, isNonBlocking(nullptr), rank});
   return create(std::move(creations),
                 [&] { return forward(real().functions.CommInitAll, "ncclCommInitAll", made, numDevices, devices); });
 }
@@ -65,9 +71,8 @@ Code CommSplit(Comm comm, int color, int key, Comm *made, Config *config) {
   std::shared_ptr<Member> parent = findMember(comm);
   if (!parent)
     return call();
-  Creation creation{made, childOf(parent->key, 1, parent->numSplits++, color), nullptr,
-                    isNonBlocking(config, parent->isNonBlocking)};
-  return color < 0 ? call() : create(std::move(creation), call);
+  Key childKey = childOf(parent->key, 1, parent->numSplits++, color);
+  return color < 0 ? call() : create(creationOf(*parent, childKey, made, config), call);
 }
 
 Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *config, int flags) {
@@ -80,12 +85,15 @@ Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *c
   constexpr int abortsParent = 1;
   if ((flags & abortsParent) != 0 && parent->clique)
     parent->clique->leave(parent->rank, Leave::Aborted);
-  return create(
-      {made, childOf(parent->key, 2, parent->numShrinks++, 0), nullptr, isNonBlocking(config, parent->isNonBlocking)},
-      call);
+  return create(creationOf(*parent, childOf(parent->key, 2, parent->numShrinks++, 0), made, config), call);
 }
 
-Code CommFinalize(Comm comm) { return forward(real().functions.CommFinalize, "ncclCommFinalize", comm); }
+/// Ends when the carried calls are done, as the real library's own calls are then.
+Code CommFinalize(Comm comm) {
+  if (std::shared_ptr<Member> member = findMember(comm); member && member->clique)
+    flush(std::move(member));
+  return forward(real().functions.CommFinalize, "ncclCommFinalize", comm);
+}
 
 Code CommDestroy(Comm comm) {
   leave(comm, Leave::Destroyed);

@@ -4,6 +4,7 @@
 #include "Process.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace kolo::nccl {
@@ -14,6 +15,7 @@ struct Group {
   std::vector<QueuedCall> calls;
   std::vector<Creation> creations;
   std::vector<Registration> registrations;
+  std::vector<std::shared_ptr<Member>> flushed;
 };
 thread_local Group group;
 
@@ -41,11 +43,29 @@ Code performQueued(const std::vector<QueuedCall> &calls) {
   return first;
 }
 
+/// Lets no exception keep the real library's group from being ended.
+Code perform(const Group &ended) {
+  try {
+    Code code = performQueued(ended.calls);
+    for (const std::shared_ptr<Member> &member : ended.flushed)
+      member->clique->flush();
+    return code;
+  } catch (const std::exception &problem) {
+    return fail(Code::SystemError, problem.what());
+  }
+}
+
 } // namespace
 
 bool isInGroup() { return group.depth != 0; }
 void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
 void queue(Registration registration) { group.registrations.push_back(std::move(registration)); }
+void flush(std::shared_ptr<Member> member) {
+  if (isInGroup())
+    group.flushed.push_back(std::move(member));
+  else
+    member->clique->flush();
+}
 
 Code create(std::vector<Creation> creations, const std::function<Code()> &call) {
   for (Creation &creation : creations)
@@ -88,13 +108,11 @@ Code GroupEnd() {
     group.depth -= group.depth > 1;
     return forward(real().functions.GroupEnd, "ncclGroupEnd");
   }
-  Code own = performQueued(std::exchange(group.calls, {}));
-  std::vector<Creation> creations = std::exchange(group.creations, {});
-  std::vector<Registration> registrations = std::exchange(group.registrations, {});
-  group.depth = 0;
+  Group ended = std::exchange(group, {});
+  Code own = perform(ended);
   Code code = forward(real().functions.GroupEnd, "ncclGroupEnd");
-  finish(std::move(creations), code);
-  finish(std::move(registrations), code);
+  finish(std::move(ended.creations), code);
+  finish(std::move(ended.registrations), code);
   return own == Code::Success ? code : own;
 }
 
@@ -104,15 +122,13 @@ Code GroupSimulateEnd(void *information) {
     group.depth -= group.depth > 0;
     return forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
   }
+  Group ended = std::exchange(group, {});
   Code first = Code::Success;
-  for (const QueuedCall &call : std::exchange(group.calls, {}))
+  for (const QueuedCall &call : ended.calls)
     if (Code code = call.forward(); first == Code::Success)
       first = code;
-  std::vector<Creation> creations = std::exchange(group.creations, {});
-  group.registrations.clear();
-  group.depth = 0;
   Code code = forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
-  finish(std::move(creations), code);
+  finish(std::move(ended.creations), code);
   return first == Code::Success ? code : first;
 }
 

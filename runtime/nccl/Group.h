@@ -19,6 +19,8 @@ struct QueuedCall {
 bool isInGroup();
 void queue(QueuedCall call);
 void queue(Registration registration);
+/// Waits for the calls of a communicator that is carried: at once, or at the end of the group.
+void flush(std::shared_ptr<Member> member);
 
 /// Makes a communicator: at once, or at the end of the group. `call`: the real library's function.
 Code create(Creation creation, const std::function<Code()> &call);

@@ -113,6 +113,12 @@ std::vector<Ticket> HostClique::submitTogether(std::span<const Submission> group
   return tickets;
 }
 
+void HostClique::flush() {
+  std::scoped_lock lock(mutex); // an abort by another thread needs none
+  if (communicator)
+    (void)communicator->synchronize();
+}
+
 Status HostClique::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
   return lock && communicator ? communicator->query() : Status();
@@ -134,9 +140,7 @@ void HostClique::leave(int rank, Leave how) {
     return runAside(endAfterCall, abortedMs);
   if (!hasPeersHere)
     return endAfterCall();
-  std::unique_lock lock(mutex);
-  (void)communicator->synchronize();
-  lock.unlock();
+  flush();
   runAside(endAfterCall, timeoutMs());
 }
 

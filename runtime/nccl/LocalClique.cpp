@@ -120,12 +120,21 @@ void LocalClique::failAll(const std::string &why) {
   changed.notify_all();
 }
 
+/// All ranks' kernels are in their streams, so none of them waits for another call.
+void LocalClique::flush() {
+  std::scoped_lock lock(mutex);
+  if (communicator)
+    (void)communicator->synchronize();
+}
+
 Status LocalClique::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
   return lock && communicator ? communicator->query() : Status();
 }
 
 void LocalClique::leave(int rank, Leave how) {
+  if (how == Leave::Destroyed)
+    flush();
   std::unique_lock lock(mutex);
   if (std::exchange(hasLeft[static_cast<size_t>(rank)], uint8_t(1)))
     return;

@@ -86,6 +86,13 @@ void connect(Member &member, Board &board) {
           " ranks are forwarded: " + connected.status().message());
 }
 
+bool askForRanks(Member &member) {
+  const RealFunctions &functions = real().functions;
+  return forward(functions.CommCount, "ncclCommCount", member.comm, &member.size) == Code::Success &&
+         forward(functions.CommUserRank, "ncclCommUserRank", member.comm, &member.rank) == Code::Success &&
+         forward(functions.CommCuDevice, "ncclCommCuDevice", member.comm, &member.device) == Code::Success;
+}
+
 void add(const Creation &creation) {
   Comm comm = creation.made ? *creation.made : nullptr;
   if (!comm)
@@ -93,14 +100,11 @@ void add(const Creation &creation) {
   auto member = std::make_shared<Member>();
   member->comm = comm;
   member->key = creation.key;
+  member->rank = creation.rank;
   member->isNonBlocking = creation.isNonBlocking;
-  const RealFunctions &functions = real().functions;
-  bool isKnown = forward(functions.CommCount, "ncclCommCount", comm, &member->size) == Code::Success &&
-                 forward(functions.CommUserRank, "ncclCommUserRank", comm, &member->rank) == Code::Success &&
-                 forward(functions.CommCuDevice, "ncclCommCuDevice", comm, &member->device) == Code::Success;
-  if (creation.isNonBlocking)
+  if (creation.isNonBlocking) // it may still be in the making, so the real library is asked nothing
     member->whyNot = "non-blocking communicator";
-  else if (!isKnown)
+  else if (!askForRanks(*member))
     member->whyNot = "communicator of unknown ranks";
   else if (member->size == 1)
     member->whyNot = "one rank";
@@ -111,7 +115,7 @@ void add(const Creation &creation) {
   if (member->rank == 0)
     wantStatistics();
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
-    print("communicator of " + std::to_string(member->size) + " ranks: " +
+    print((member->isNonBlocking ? "communicator: " : "communicator of " + std::to_string(member->size) + " ranks: ") +
           (member->clique ? "carried where a plugin has a program" : std::string("forwarded: ") + member->whyNot));
   std::unique_lock lock(state().mutex);
   state().members[comm] = std::move(member);
@@ -159,9 +163,11 @@ Code begin(Creation &creation) {
 
 void finish(std::vector<Creation> creations, Code code) {
   std::ranges::sort(creations, {}, &Creation::key);
-  for (const Creation &creation : creations)
+  for (Creation &creation : creations) {
+    creation.isNonBlocking |= code == Code::InProgress; // as a file with NCCL's settings may have it
     if (creation.board)
       creation.board->hide();
+  }
   if (code != Code::Success && code != Code::InProgress)
     return;
   for (size_t begin = 0, end = 0; begin < creations.size(); begin = end) {

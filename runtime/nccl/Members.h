@@ -34,6 +34,7 @@ struct Creation {
   Key key = {};
   std::shared_ptr<Board> board; // null: the ranks cannot be compared
   bool isNonBlocking = false;
+  int rank = 0; // of its parent, where it has one
 };
 
 /// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.

@@ -193,6 +193,8 @@ void runRanks(int first, int number, int size, const ncclUniqueId &id, const std
   OwnRanks here{{}, size};
   for (int rank = first; rank < std::min(first + number, size); ++rank)
     here.ranks.push_back(makeRank(rank));
+  if (name == "nonblocking" || name == "blocking")
+    return runNonBlocking(here, id, name == "blocking");
   here.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
   run(here, name);
 }

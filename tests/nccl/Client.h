@@ -135,5 +135,7 @@ void checkReductions(OwnRanks &here, size_t count);
 void checkMoves(OwnRanks &here, size_t count);
 /// Ranks of one parity.
 void checkSplit(OwnRanks &here);
+/// Makes communicators with a configuration, polls them as a program of non-blocking communicators does, and ends them.
+void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking);
 /// One of the other cases, by its name. False: the communicators are not to be used any more.
 bool runCase(OwnRanks &here, const std::string &name);

@@ -8,10 +8,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -27,6 +30,8 @@ namespace kolo::nccl {
 struct OpaqueComm {
   std::string name;
   int rank = 0, size = 1, device = 0, numChildren = 0;
+  bool isNonBlocking = false;
+  std::shared_ptr<std::atomic<int>> numInProgress = std::make_shared<std::atomic<int>>(0);
 };
 
 /// Null addresses: of ranks in other processes.
@@ -39,10 +44,55 @@ struct OpaqueWindow {
 namespace {
 
 std::atomic<bool> isRecording = false;
-std::atomic<int64_t> numCollectives = 0;
+std::atomic<int64_t> numCollectives = 0, numTooEarly = 0;
 thread_local std::string lastRecord;
 thread_local int currentDevice = 0, depth = 0;
-thread_local std::vector<std::function<void()>> pending; // of a group
+
+/// What happens at the end of a group.
+struct Pending {
+  Comm owner;
+  std::function<void()> run;
+};
+thread_local std::vector<Pending> pending;
+
+/// As NCCL: its variable goes before the configuration. KOLO_STANDIN_NONBLOCKING is like a file with NCCL's settings,
+/// which programs do not see.
+bool isNonBlocking(const Config *config, bool otherwise) {
+  const char *text = std::getenv("NCCL_COMM_BLOCKING");
+  if (text || std::getenv("KOLO_STANDIN_NONBLOCKING"))
+    return !text || std::atoi(text) == 0;
+  return config ? config->blocking == 0 : otherwise;
+}
+
+/// At the end of a group: in the background where a communicator is non-blocking, and not at once.
+Code runPending() {
+  if (depth != 0)
+    return Code::Success;
+  auto now = std::exchange(pending, {});
+  if (std::ranges::none_of(now, [](const Pending &each) { return each.owner->isNonBlocking; })) {
+    for (const Pending &each : now)
+      each.run();
+    return Code::Success;
+  }
+  std::vector<std::shared_ptr<std::atomic<int>>> owners;
+  for (const Pending &each : now)
+    ++*owners.emplace_back(each.owner->numInProgress);
+  std::thread([now = std::move(now), owners = std::move(owners)] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (const Pending &each : now)
+      each.run();
+    for (const auto &numInProgress : owners)
+      --*numInProgress;
+  }).detach();
+  return Code::InProgress;
+}
+
+Code checkReady(Comm comm) {
+  if (*comm->numInProgress == 0)
+    return Code::Success;
+  ++numTooEarly;
+  return Code::InvalidArgument;
+}
 
 /// What the ranks of a new communicator share.
 struct Meeting {
@@ -62,47 +112,50 @@ Meeting *openMeeting(const std::string &name) {
 }
 
 /// Comes to the meeting now; `then` happens when all have come, which is awaited at the end of a group.
-void meet(const std::string &name, int rank, int size, int color, int key, std::function<void(Meeting &)> then) {
+Code meet(Comm owner, const std::string &name, int rank, int size, int color, int key,
+          std::function<void(Meeting &)> then) {
   Meeting *meeting = openMeeting(name);
   meeting->colors[rank] = color;
   meeting->keys[rank] = key;
   meeting->numArrived.fetch_add(1);
-  pending.push_back([=, then = std::move(then)] {
+  auto run = [=, then = std::move(then)] {
     while (meeting->numArrived.load() < size)
       std::this_thread::yield();
     then(*meeting);
     shm_unlink(name.c_str());
     munmap(meeting, sizeof(Meeting));
-  });
-  if (depth == 0)
-    for (auto &each : std::exchange(pending, {}))
-      each();
+  };
+  pending.push_back({owner, std::move(run)});
+  return runPending();
 }
 
-Code initialize(Comm *made, int numRanks, const UniqueId &id, int rank) {
+Code initialize(Comm *made, int numRanks, const UniqueId &id, int rank, const Config *config) {
   if (numRanks < 1 || rank < 0 || rank >= numRanks)
     return Code::InvalidArgument;
   std::string name = std::string("/kolo-standin-") + id.bytes;
-  *made = new OpaqueComm{name, rank, numRanks, currentDevice};
-  meet(name, rank, numRanks, 0, 0, [](Meeting &) {});
-  return Code::Success;
+  *made = new OpaqueComm{name, rank, numRanks, currentDevice, 0, isNonBlocking(config, false)};
+  return meet(*made, name, rank, numRanks, 0, 0, [](Meeting &) {});
 }
 
-/// Ranks of one color, by their keys.
-Code divide(Comm comm, const std::string &how, int color, int key, int size, int position, Comm *made) {
+/// Ranks of one color, by their keys. As with NCCL, there is no communicator before it is ready.
+Code divide(Comm comm, const std::string &how, int color, int key, int size, int position, Comm *made,
+            const Config *config) {
+  if (Code code = checkReady(comm); code != Code::Success)
+    return code;
   std::string name = comm->name + how + std::to_string(comm->numChildren++);
-  *made = color < 0 ? nullptr : new OpaqueComm;
-  meet(name, position, size, color, key, [=, child = *made, parent = *comm](Meeting &meeting) {
-    if (!child)
+  *made = nullptr;
+  bool isChildNonBlocking = isNonBlocking(config, comm->isNonBlocking);
+  return meet(comm, name, position, size, color, key, [=, parent = *comm](Meeting &meeting) {
+    if (color < 0)
       return;
-    *child = {name + "c" + std::to_string(color), 0, 0, parent.device};
+    auto *child = new OpaqueComm{name + "c" + std::to_string(color), 0, 0, parent.device, 0, isChildNonBlocking};
     for (int peer = 0; peer < size; ++peer) {
       child->size += meeting.colors[peer] == color;
       child->rank += meeting.colors[peer] == color &&
                      std::pair(meeting.keys[peer], peer) < std::pair(meeting.keys[position], position);
     }
+    *made = child;
   });
-  return Code::Success;
 }
 
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments) struct Of##name;
@@ -139,10 +192,10 @@ KOLO_DOES(GetUniqueId, UniqueId *id) {
   return Code::Success;
 }
 KOLO_DOES(CommInitRank, Comm *made, int numRanks, UniqueId id, int rank) {
-  return initialize(made, numRanks, id, rank);
+  return initialize(made, numRanks, id, rank, nullptr);
 }
-KOLO_DOES(CommInitRankConfig, Comm *made, int numRanks, UniqueId id, int rank, Config *) {
-  return initialize(made, numRanks, id, rank);
+KOLO_DOES(CommInitRankConfig, Comm *made, int numRanks, UniqueId id, int rank, Config *config) {
+  return initialize(made, numRanks, id, rank, config);
 }
 KOLO_DOES(CommInitAll, Comm *made, int numDevices, const int *devices) {
   for (int rank = 0; rank < numDevices; ++rank)
@@ -150,14 +203,14 @@ KOLO_DOES(CommInitAll, Comm *made, int numDevices, const int *devices) {
                                 devices ? devices[rank] : rank};
   return Code::Success;
 }
-KOLO_DOES(CommSplit, Comm comm, int color, int key, Comm *made, Config *) {
-  return divide(comm, "s", color, key, comm->size, comm->rank, made);
+KOLO_DOES(CommSplit, Comm comm, int color, int key, Comm *made, Config *config) {
+  return divide(comm, "s", color, key, comm->size, comm->rank, made, config);
 }
-KOLO_DOES(CommShrink, Comm comm, int *excluded, int numExcluded, Comm *made, Config *, int) {
+KOLO_DOES(CommShrink, Comm comm, int *excluded, int numExcluded, Comm *made, Config *config, int) {
   int position = comm->rank;
   for (int i = 0; i < numExcluded; ++i)
     position -= excluded[i] < comm->rank;
-  return divide(comm, "r", 0, 0, comm->size - numExcluded, position, made);
+  return divide(comm, "r", 0, 0, comm->size - numExcluded, position, made, config);
 }
 KOLO_DOES(CommWindowRegister, Comm comm, void *memory, size_t, Window *made, int) {
   std::string name = comm->name + "w" + std::to_string(comm->numChildren++);
@@ -165,11 +218,10 @@ KOLO_DOES(CommWindowRegister, Comm comm, void *memory, size_t, Window *made, int
   Meeting *meeting = openMeeting(name);
   meeting->addresses[comm->rank] = memory;
   munmap(meeting, sizeof(Meeting));
-  meet(name, comm->rank, comm->size, getpid(), 0, [=, size = comm->size](Meeting &all) {
+  return meet(comm, name, comm->rank, comm->size, getpid(), 0, [=, size = comm->size](Meeting &all) {
     for (int peer = 0; peer < size; ++peer)
       window->addresses.push_back(all.colors[peer] == getpid() ? all.addresses[peer] : nullptr);
   });
-  return Code::Success;
 }
 KOLO_DOES(CommWindowDeregister, Comm, Window window) { return delete window, Code::Success; }
 KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **address) {
@@ -177,21 +229,31 @@ KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **a
   *address = base ? static_cast<char *>(base) + offset : nullptr;
   return Code::Success;
 }
+KOLO_DOES(CommFinalize, Comm comm) {
+  pending.push_back({comm, [] {}});
+  return runPending();
+}
 KOLO_DOES(CommDestroy, Comm comm) { return delete comm, Code::Success; }
 KOLO_DOES(CommAbort, Comm comm) { return delete comm, Code::Success; }
-KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size, Code::Success; }
-KOLO_DOES(CommUserRank, Comm comm, int *rank) { return *rank = comm->rank, Code::Success; }
-KOLO_DOES(CommCuDevice, Comm comm, int *number) { return *number = comm->device, Code::Success; }
-KOLO_DOES(CommGetAsyncError, Comm, Code *code) { return *code = Code::Success, Code::Success; }
+KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size, checkReady(comm); }
+KOLO_DOES(CommUserRank, Comm comm, int *rank) { return *rank = comm->rank, checkReady(comm); }
+KOLO_DOES(CommCuDevice, Comm comm, int *number) { return *number = comm->device, checkReady(comm); }
+KOLO_DOES(CommGetAsyncError, Comm comm, Code *code) {
+  return *code = *comm->numInProgress ? Code::InProgress : Code::Success, Code::Success;
+}
+KOLO_DOES(AllReduce, const void *, void *, size_t, int, int, Comm comm, Stream) {
+  if (Code code = checkReady(comm); code != Code::Success || !comm->isNonBlocking)
+    return code;
+  pending.push_back({comm, [] {}});
+  return depth == 0 ? runPending() : Code::InProgress;
+}
 KOLO_DOES(RedOpCreatePreMulSum, int *operation, void *, int, int, Comm) { return *operation = 5, Code::Success; }
 KOLO_DOES(GroupStart, ) { return ++depth, Code::Success; }
 KOLO_DOES(GroupEnd, ) {
   if (depth == 0)
     return Code::InvalidUsage;
-  if (--depth == 0)
-    for (auto &each : std::exchange(pending, {}))
-      each();
-  return Code::Success;
+  --depth;
+  return runPending();
 }
 
 template <class Function>
@@ -221,6 +283,7 @@ extern "C" {
 
 KOLO_EXPORT void standInSetDevice(int number) { currentDevice = number; }
 KOLO_EXPORT int64_t standInNumCollectives() { return numCollectives; }
+KOLO_EXPORT int64_t standInNumTooEarly() { return numTooEarly; }
 KOLO_EXPORT void standInRecord(int number) { isRecording = number != 0; }
 KOLO_EXPORT const char *standInLastRecord() { return lastRecord.c_str(); }
 
