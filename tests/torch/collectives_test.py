@@ -232,7 +232,7 @@ SHIPPED = os.environ["KOLO_PLUGIN_PATH"].split(":")[0]
 TOOL = pathlib.Path(SHIPPED).parents[2] / "bin" / "kolo"
 
 
-@unittest.skipUnless(TOOL.exists(), f"{TOOL} is not built, and compiles the plugins")
+@unittest.skipIf("KOLO_WITHOUT_COMPILER" in os.environ, "the compiler, which makes the plugins, is not built here")
 class Lossy(unittest.TestCase):
     """Plugins that lose bits are taken where their table says so, and nowhere else."""
 

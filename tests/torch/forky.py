@@ -11,7 +11,8 @@ ROOT = os.environ.get("KOLO_FORKY_ROOT", BUILD + "/forky")
 PACKAGES = ["cmake", "g++", "libfmt-dev", "libtorch-dev", "ninja-build", "nlohmann-json3-dev", "pybind11-dev", "python3-dev",
             "python3-expecttest", "python3-numpy", "python3-torch"]
 PLUGINS = os.environ["KOLO_PLUGIN_PATH"].split(":")
-ENVIRONMENT = ["PATH=/usr/bin:/bin", "HOME=/root", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "PYTHONPATH=/kolo/build/lib/kolo/python",
+ENVIRONMENT = ["PATH=/usr/bin:/bin", "HOME=/root", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "KOLO_WITHOUT_COMPILER=1",
+               "PYTHONPATH=/kolo/build/lib/kolo/python",
                "KOLO_PLUGIN_PATH=" + ":".join("/kolo/plugins/" + os.path.basename(path) for path in PLUGINS)]
 WITHOUT_IMPORT = """
 import os, sys, tempfile, torch, torch.distributed as dist
