@@ -143,6 +143,10 @@ TEST_P(Contract, SmallEarlyPutsOfManyPeersArriveOnceTheAgreementIsRegistered) {
     Landing landing(data.size(), numRanks), cells(16, numRanks);
     ASSERT_TRUE(world[0].registerMemory(cells.registration(1)).isOk());
     ASSERT_TRUE(world[0].registerMemory(landing.registration(2)).isOk());
+    std::jthread senders([&] {
+      for (int rank = 1; rank < numRanks; ++rank)
+        EXPECT_EQ(world[rank].flush(0).message(), "");
+    });
     for (int rank = 1; rank < numRanks; ++rank) {
       Cell &cell = cells.cell(0, 0, rank);
       for (Clock::time_point end = Clock::now() + std::chrono::seconds(10); !cell.hasReached(1) && Clock::now() < end;)
@@ -210,8 +214,10 @@ TEST_P(Contract, EverySleeperWakesAlthoughAnotherThreadReceives) {
   for (uint64_t round = 1; round <= rounds; ++round) {
     for (uint32_t lane = 0; lane < 3; ++lane)
       ASSERT_TRUE(world[0].signal({1, lane}, {1, 0, round}).isOk());
-    while (numSeen < 3 * round)
+    while (numSeen < 3 * round) {
+      ASSERT_TRUE(world[0].progress().isOk());
       std::this_thread::yield();
+    }
   }
   for (std::thread &sleeper : sleepers)
     sleeper.join();
@@ -369,9 +375,17 @@ TEST_P(Contract, APeerThatLeavesHasSaidEverythingBefore) {
   ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
   ASSERT_TRUE(world[1].put({0, 0}, {1, 0, 0}, data.data(), data.size()).isOk());
   ASSERT_TRUE(world[1].signal({0, 0}, {1, 0, 1}).isOk());
-  ASSERT_TRUE(world[1].flush(0).isOk());
+  std::atomic<bool> hasLeft = false;
+  std::thread receiver([&] {
+    for (Clock::time_point end = Clock::now() + std::chrono::seconds(20);
+         Clock::now() < end && !(hasLeft && landing.cell(0, 0, 1).hasReached(1));)
+      (void)world[0].progress();
+  });
+  EXPECT_EQ(world[1].flush(0).message(), "");
   world.leave(1);
-  ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 0, 1).hasReached(1); }));
+  hasLeft = true;
+  receiver.join();
+  ASSERT_TRUE(landing.cell(0, 0, 1).hasReached(1));
   EXPECT_EQ(std::memcmp(landing.data(), data.data(), data.size()), 0);
   ASSERT_TRUE(world.runUntil([&] { return !world[0].stateOf(1).isOk(); }));
   EXPECT_EQ(world[0].progress().message(), "");
