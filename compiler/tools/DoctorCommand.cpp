@@ -4,6 +4,7 @@
 #include "driver/ToolError.h"
 #include "driver/TuningTable.h"
 
+#include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Door.h"
 #include "kolo/runtime/Tuned.h"
 
@@ -150,6 +151,14 @@ void showSettings(const runtime::Result<runtime::Door> &door) {
   line("to see", "KOLO_STATS=1 (what was carried), KOLO_DEBUG=info or trace (why)");
 }
 
+/// Who may join a world of several processes.
+void showSecret() {
+  runtime::Result<bool> isSet = runtime::isSecretSet();
+  line("rendezvous", !isSet.isOk() ? "none can start: " + isSet.status().message()
+                     : *isSet      ? "closed: every rank proves the secret of KOLO_SECRET or KOLO_SECRET_FILE"
+                                   : "open: whoever reaches rank 0's port may join, as KOLO_SECRET is not set");
+}
+
 void run(const DoctorCommand &options) {
   readCollective(options.collective);
   readMemory(options.memory);
@@ -167,6 +176,7 @@ void run(const DoctorCommand &options) {
   showTables(door);
   showPlugins(door);
   showCall(options, door);
+  showSecret();
   showSettings(door);
 }
 

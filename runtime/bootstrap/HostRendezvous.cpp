@@ -1,30 +1,21 @@
 // Rank 0's side of the rendezvous.
 #include "Error.h"
+#include "bootstrap/Guests.h"
 #include "bootstrap/Newcomers.h"
 
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace kolo::runtime {
 namespace {
 
-/// A connection that is sending its Hello, or has sent it and waits for the answer.
-struct Guest {
-  Socket socket;
-  HelloBytes bytes = {};
-  size_t received = 0;
-  int rank = -1; // once it is admitted
-  bool hasSaidHello() const { return received == bytes.size(); }
-};
-
 class Host {
 public:
-  Host(const RankEnvironment &ownEnvironment, const Settings &ownSettings)
-      : environment(ownEnvironment), timeoutMs(ownSettings.timeoutMs), start(Clock::now()),
+  Host(const RankEnvironment &ownEnvironment, const Settings &ownSettings, const OptionalKey &worldSecret)
+      : environment(ownEnvironment), secret(worldSecret), timeoutMs(ownSettings.timeoutMs), start(Clock::now()),
         deadline(start + std::chrono::milliseconds(ownSettings.timeoutMs)), settings(ownSettings),
         pids(static_cast<size_t>(ownEnvironment.worldSize), 0), hosts(pids.size()), hostNames(pids.size()) {}
 
@@ -33,10 +24,8 @@ public:
 private:
   Status gather();
   void answerLatecomers(const Welcome &refusal);
-  void acceptAll();
   bool listenOnce(Clock::time_point until);
-  bool readFrom(Guest &guest);
-  Status admit(Guest &guest);
+  Status admit(Guest &guest, const Result<Hello> &said);
   Result<Meeting> meetHere();
   Result<Meeting> meetHosts(const HostMap &map);
   Result<Meeting> refuse(const Status &status);
@@ -49,39 +38,24 @@ private:
     return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
   }
 
+  std::vector<int> missingRanks() const;
+
   const RankEnvironment &environment;
+  const OptionalKey &secret;
   int timeoutMs;
   Clock::time_point start, deadline;
   const Settings &settings;
-  Socket listener;
-  std::vector<Guest> guests;
-  std::vector<int> pids; // by rank; 0: not here yet
+  std::optional<Guests> guests; // once this rank listens
+  std::vector<int> pids;        // by rank; 0: not here yet
   std::vector<HostId> hosts;
   std::vector<std::string> hostNames;
-  int numStrangers = 0;
   Status refusal;
 };
 
-/// Receives what has arrived. False: the connection was closed, or does not speak Kolo's protocol.
-bool Host::readFrom(Guest &guest) {
-  while (!guest.hasSaidHello()) {
-    ssize_t got = recv(guest.socket.descriptor(), &guest.bytes[guest.received], guest.bytes.size() - guest.received, 0);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      break;
-    if (got <= 0)
-      return false;
-    guest.received += static_cast<size_t>(got);
-  }
-  return beginsHello({guest.bytes.data(), guest.received});
-}
-
-Status Host::admit(Guest &guest) {
-  Result<Hello> parsed = parseHello(guest.bytes);
-  if (!parsed.isOk())
-    return parsed.status();
-  const Hello &hello = *parsed;
+Status Host::admit(Guest &guest, const Result<Hello> &said) {
+  if (!said.isOk())
+    return said.status();
+  const Hello &hello = *said;
   if (hello.worldSize != environment.worldSize)
     return rankError(StatusCode::Mismatch, hello.rank, "ranks disagree on WORLD_SIZE: rank 0 has {}, rank {} has {}",
                      environment.worldSize, hello.rank, hello.worldSize);
@@ -98,66 +72,45 @@ Status Host::admit(Guest &guest) {
   return {};
 }
 
-void Host::acceptAll() {
-  while (true) {
-    Socket accepted(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!accepted.isOpen())
-      return;
-    guests.push_back({std::move(accepted)});
-  }
-}
-
 /// Waits until something arrives, and receives it. The first error becomes `refusal`. False when the time is over.
 bool Host::listenOnce(Clock::time_point until) {
-  std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
-  for (const Guest &guest : guests)
-    entries.push_back({guest.hasSaidHello() ? -1 : guest.socket.descriptor(), POLLIN, 0});
-  if (poll(entries.data(), entries.size(), millisecondsUntil(until)) == 0)
-    return false;
-  for (size_t index = guests.size(); index-- > 0;) { // backwards, because of the erasure
-    if (entries[index + 1].revents == 0)
-      continue;
-    Guest &guest = guests[index];
-    if (!readFrom(guest)) {
-      ++numStrangers;
-      guests.erase(guests.begin() + static_cast<std::ptrdiff_t>(index));
-      continue;
-    }
-    if (!guest.hasSaidHello())
-      continue;
-    if (Status status = admit(guest); !status.isOk() && refusal.isOk())
+  return guests->listen(until, [this](Guest &guest, const Result<Hello> &hello) {
+    if (Status status = admit(guest, hello); !status.isOk() && refusal.isOk())
       refusal = status;
-  }
-  acceptAll();
-  return Clock::now() < until;
+  });
+}
+
+std::vector<int> Host::missingRanks() const {
+  std::vector<int> missing;
+  for (size_t rank = 0; rank < pids.size(); ++rank)
+    if (pids[rank] == 0)
+      missing.push_back(static_cast<int>(rank));
+  return missing;
 }
 
 Status Host::missing() const {
-  std::string ranks;
-  int first = -1;
-  for (size_t rank = 0; rank < pids.size(); ++rank)
-    if (pids[rank] == 0) {
-      ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
-      first = first < 0 ? static_cast<int>(rank) : first;
-    }
-  std::string strangers =
-      numStrangers ? fmt::format("; connections that did not speak Kolo's protocol: {}", numStrangers) : std::string();
-  return rankError(StatusCode::Timeout, first, "rank 0 waited {} ms at {}:{} for rank {}: timed out{}", timeoutMs,
-                   environment.master.host, environment.master.port, ranks, strangers);
+  std::vector<int> missing = missingRanks();
+  std::string known = guests->describe(missing);
+  if (size_t number = guests->numStrangers())
+    known += fmt::format("{}connections that did not speak Kolo's protocol: {}", known.empty() ? "" : "; ", number);
+  return rankError(StatusCode::Timeout, missing.front(), "rank 0 waited {} ms at {}:{} for rank {}: timed out{}{}",
+                   timeoutMs, environment.master.host, environment.master.port, fmt::join(missing, ", "),
+                   known.empty() ? "" : "; ", known);
 }
 
 Status Host::gather() {
-  while (!isComplete() && refusal.isOk())
+  while (!isComplete() && refusal.isOk()) {
     if (!listenOnce(deadline) && !isComplete() && refusal.isOk())
       return missing();
+    if (Status status = guests->disagreement(missingRanks()); !status.isOk() && refusal.isOk())
+      refusal = status;
+  }
   return refusal;
 }
 
 /// Answers everybody who has said Hello. Who gets an error gets nothing else.
 void Host::answer(const Welcome &welcome, const HostMap &map) {
-  for (Guest &guest : guests) {
-    if (!guest.hasSaidHello()) // the join notices a rank that ended meanwhile
-      continue;
+  for (Guest &guest : guests->admitted()) { // the join notices a rank that ended meanwhile
     Welcome own = welcome;
     if (guest.rank >= 0 && map.numHosts() > 1)
       own.leader = map.ranksOf(map.hostOf[static_cast<size_t>(guest.rank)]).front();
@@ -165,7 +118,7 @@ void Host::answer(const Welcome &welcome, const HostMap &map) {
     (void)guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now() + std::chrono::seconds(1));
   }
   if (map.numHosts() <= 1)
-    std::erase_if(guests, [](const Guest &guest) { return guest.hasSaidHello(); });
+    guests->admitted().clear();
 }
 
 HostMap Host::mapOfHosts() const {
@@ -217,7 +170,7 @@ Result<Meeting> Host::meetHere() {
 
 /// The address of this rank by which a rank of another host reached it.
 std::string Host::ownAddress() const {
-  for (const Guest &guest : guests)
+  for (const Guest &guest : guests->admitted())
     if (guest.rank >= 0 && hosts[static_cast<size_t>(guest.rank)] != hosts[0])
       return localAddress(guest.socket);
   return {};
@@ -225,7 +178,7 @@ std::string Host::ownAddress() const {
 
 Status Host::gatherArrivals(Roster &roster) {
   Status first;
-  for (Guest &guest : guests) {
+  for (Guest &guest : guests->admitted()) {
     if (guest.rank < 0)
       continue;
     ArrivalBytes bytes = {};
@@ -252,7 +205,7 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   welcome.world = randomWorld();
   answer(welcome, map);
   deadline = Clock::now() + std::chrono::milliseconds(timeoutMs); // as for the others, however late the last one came
-  NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0}, welcome.world, settings);
+  NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0}, {welcome.world, secret}, settings);
   Roster roster;
   roster.map = map;
   roster.arrivals.resize(pids.size());
@@ -260,7 +213,7 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   Status status = gatherArrivals(roster);
   roster.refusal = roster.arrivals[0].refusal.isOk() ? status : roster.arrivals[0].refusal;
   std::vector<std::byte> bytes = write(roster);
-  for (Guest &guest : guests)
+  for (Guest &guest : guests->admitted())
     if (guest.rank >= 0)
       (void)guest.socket.sendAll(bytes.data(), bytes.size(), deadline);
   return newcomer.connect(roster);
@@ -276,7 +229,7 @@ Result<Meeting> Host::run() {
   Result<Socket> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
-  listener = std::move(listening).value();
+  guests.emplace(std::move(listening).value(), secret, environment.worldSize);
   if (Status status = gather(); !status.isOk())
     return refuse(status);
   HostMap map = mapOfHosts();
@@ -285,8 +238,9 @@ Result<Meeting> Host::run() {
 
 } // namespace
 
-Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings) {
-  return Host(environment, settings).run();
+Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings,
+                               const OptionalKey &secret) {
+  return Host(environment, settings, secret).run();
 }
 
 } // namespace kolo::runtime

@@ -8,29 +8,38 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <span>
 #include <thread>
 
 namespace kolo::runtime {
 namespace {
 
-/// Says Hello, and hears the Welcome. The connection stays open for the Arrival and the Roster.
-Result<Welcome> greet(const RankEnvironment &environment, const HostId &host, Clock::time_point deadline,
-                      Socket &socket) {
-  Result<Socket> connected = connectTo(environment.master, deadline);
-  if (!connected.isOk())
-    return connected.status();
-  socket = std::move(connected).value();
-  HelloBytes hello = write(Hello{environment.rank, environment.worldSize, getpid(), host, hostName()});
-  if (Status status = socket.sendAll(hello.data(), hello.size(), deadline); !status.isOk())
-    return status;
-  WelcomeBytes bytes = {};
-  // Receive the magic alone first: another program may send a few bytes and then wait for an answer.
+/// A rank's side of the rendezvous until it hears the Welcome.
+class Visit {
+public:
+  Visit(const RankEnvironment &ownEnvironment, const OptionalKey &worldSecret, Clock::time_point latest)
+      : environment(ownEnvironment), secret(worldSecret), deadline(latest) {}
+
+  /// The connection stays open for the Arrival and the Roster.
+  Result<Welcome> greet(const HostId &host, Socket &socket);
+
+private:
+  Status believe(const OpeningBytes &opening, const Challenge &challenge) const;
+  Status receive(Socket &socket, std::span<std::byte> bytes, bool isFirst) const;
+
+  const RankEnvironment &environment;
+  const OptionalKey &secret;
+  Clock::time_point deadline;
+};
+
+/// Receives the magic alone first: another program may send a few bytes and then wait for an answer.
+Status Visit::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst) const {
   Result<size_t> magic = socket.receive(bytes.data(), magicBytes, deadline);
   if (!magic.isOk())
     return magic.status();
   if (*magic == 0)
     return error(StatusCode::SystemError, "the other side closed the connection without an answer");
-  if (!beginsWelcome({bytes.data(), *magic}))
+  if (isFirst && !beginsChallenge(bytes.first(*magic)))
     return error(StatusCode::Mismatch,
                  "the process that answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
                  environment.master.host, environment.master.port);
@@ -39,6 +48,48 @@ Result<Welcome> greet(const RankEnvironment &environment, const HostId &host, Cl
     return rest.status();
   if (*magic != magicBytes || *rest != bytes.size() - magicBytes)
     return error(StatusCode::SystemError, "rank 0 ended in the middle of its answer");
+  return {};
+}
+
+/// Whether the process that answers is rank 0 of this world.
+Status Visit::believe(const OpeningBytes &opening, const Challenge &challenge) const {
+  if (challenge.version != rendezvousVersion)
+    return rankError(StatusCode::Mismatch, 0, "rank {} speaks version {} of the rendezvous, rank 0 version {}",
+                     environment.rank, rendezvousVersion, challenge.version);
+  if (challenge.hasSecret != secret.has_value())
+    return rankError(StatusCode::Mismatch, 0, "ranks disagree on KOLO_SECRET: rank 0 has {}, rank {} has {}",
+                     challenge.hasSecret ? "one" : "none", environment.rank, secret ? "one" : "none");
+  if (!isRight(challenge.proof, secret, challengeLabel, {opening, challenge.nonce}))
+    return rankError(StatusCode::Mismatch, 0, "ranks disagree on KOLO_SECRET: rank {} has another one than rank 0",
+                     environment.rank);
+  return {};
+}
+
+Result<Welcome> Visit::greet(const HostId &host, Socket &socket) {
+  Result<Socket> connected = connectTo(environment.master, deadline);
+  if (!connected.isOk())
+    return connected.status();
+  socket = std::move(connected).value();
+  OpeningBytes opening = write(Opening{rendezvousVersion, environment.rank, secret.has_value(), makeNonce(secret)});
+  ChallengeBytes challengeText = {};
+  if (Status status = socket.sendAll(opening.data(), opening.size(), deadline); !status.isOk())
+    return status;
+  if (Status status = receive(socket, challengeText, true); !status.isOk())
+    return status;
+  Result<Challenge> challenge = parseChallenge(challengeText);
+  if (!challenge.isOk())
+    return challenge.status();
+  if (Status status = believe(opening, *challenge); !status.isOk())
+    return status;
+  HelloBytes hello = write(Hello{environment.rank, environment.worldSize, getpid(), host, hostName()});
+  SecretProof proof = prove(secret, helloLabel, {opening, challenge->nonce, hello});
+  std::vector<std::byte> both(hello.begin(), hello.end());
+  both.insert(both.end(), proof.begin(), proof.end());
+  if (Status status = socket.sendAll(both.data(), both.size(), deadline); !status.isOk())
+    return status;
+  WelcomeBytes bytes = {};
+  if (Status status = receive(socket, bytes, false); !status.isOk())
+    return status;
   return parseWelcome(bytes);
 }
 
@@ -65,10 +116,10 @@ Result<Roster> receiveRoster(const RankEnvironment &environment, Socket &socket,
 }
 
 /// Ranks are on several hosts.
-Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &settings, const Welcome &welcome,
-                          Socket &socket) {
+Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &settings, const WorldKey &world,
+                          int leader, Socket &socket) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
-  NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader}, welcome.world, settings);
+  NetworkNewcomer newcomer({environment.rank, environment.worldSize, leader}, world, settings);
   ArrivalBytes place = write(newcomer.listen(localAddress(socket)));
   if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
@@ -94,19 +145,20 @@ Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, in
   return shared;
 }
 
-Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings) {
+Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings,
+                               const OptionalKey &secret) {
   Result<HostId> host = currentHost();
   if (!host.isOk())
     return host.status();
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   while (true) {
     Socket socket;
-    Result<Welcome> welcome = greet(environment, *host, deadline, socket);
+    Result<Welcome> welcome = Visit(environment, secret, deadline).greet(*host, socket);
     if (welcome.isOk()) {
       if (welcome->code != StatusCode::Ok)
         return Status(welcome->code, welcome->message, welcome->culprit);
       if (welcome->numHosts > 1)
-        return meetHosts(environment, settings, *welcome, socket);
+        return meetHosts(environment, settings, {welcome->world, secret}, welcome->leader, socket);
       Result<std::shared_ptr<ControlMemory>> control =
           openControl({welcome->leaderPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize);
       return control.isOk() ? Result(Meeting{*control, nullptr}) : control.status();
@@ -162,8 +214,11 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
     Result<RankEnvironment> environment = readRankEnvironment();
     if (!environment.isOk())
       return environment.status();
-    Result<Meeting> world =
-        environment->rank == 0 ? hostRendezvous(*environment, *settings) : joinRendezvous(*environment, *settings);
+    Result<OptionalKey> secret = readSecret();
+    if (!secret.isOk())
+      return secret.status();
+    Result<Meeting> world = environment->rank == 0 ? hostRendezvous(*environment, *settings, *secret)
+                                                   : joinRendezvous(*environment, *settings, *secret);
     if (!world.isOk())
       return world.status();
     Result<std::unique_ptr<CommunicatorState>> joined =

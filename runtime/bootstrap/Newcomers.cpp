@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,8 +64,7 @@ std::string hostName() {
 
 tcp::WorldNumber randomWorld() {
   tcp::WorldNumber world = {};
-  while (getrandom(world.data(), world.size(), 0) != static_cast<ssize_t>(world.size()))
-    continue;
+  fillRandomly(world);
   return world;
 }
 
@@ -115,7 +113,8 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   options.rank = place.rank;
   options.numRanks = place.numRanks;
   options.timeoutMs = settings.timeoutMs;
-  options.world = world;
+  options.world = world.number;
+  options.key = world.key;
   options.listenAt = *listenAt;
   Result<std::unique_ptr<HostLinks>> made = HostLinks::create(options);
   own.refusal = made.status();

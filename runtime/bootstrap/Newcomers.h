@@ -15,10 +15,18 @@ struct RankPlace {
   int leader = 0;
 };
 
+/// A world of several hosts. Without a secret, its number is all that keeps others out.
+struct WorldKey {
+  WorldKey(const tcp::WorldNumber &worldNumber, const OptionalKey &secret)
+      : number(worldNumber), key(secret ? OptionalKey(secret->derive(worldLabel, number)) : OptionalKey()) {}
+  tcp::WorldNumber number;
+  OptionalKey key; // of this world alone
+};
+
 class NetworkNewcomer {
 public:
-  NetworkNewcomer(const RankPlace &ownPlace, const tcp::WorldNumber &worldNumber, const Settings &ownSettings)
-      : place(ownPlace), world(worldNumber), settings(ownSettings) {}
+  NetworkNewcomer(const RankPlace &ownPlace, const WorldKey &itsWorld, const Settings &ownSettings)
+      : place(ownPlace), world(itsWorld), settings(ownSettings) {}
 
   /// Listens by KOLO_NETWORK_INTERFACE, or else at the numeric address. A leader makes its host's control segment. A
   /// failure is in the Arrival.
@@ -29,7 +37,7 @@ public:
 
 private:
   RankPlace place;
-  tcp::WorldNumber world;
+  WorldKey world;
   const Settings &settings;
   std::shared_ptr<ControlMemory> control;
   std::shared_ptr<HostLinks> links;

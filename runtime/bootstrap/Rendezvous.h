@@ -1,14 +1,16 @@
 // Rendezvous: processes that know only their rank, MASTER_ADDR and MASTER_PORT find rank 0's control segment.
 //
-// Every other rank connects to rank 0 and sends a Hello. When all ranks have come, or after the first error, rank 0
-// sends a Welcome to all of them. It says where the control segment is, or why there is none. If all ranks are on one
-// host, nothing else uses the network.
+// Every other rank connects to rank 0 and sends an Opening. Rank 0 answers with a Challenge, and the rank sends a
+// Hello. If there is a secret, Challenge and Hello prove that their senders have it. When all ranks have come, or after
+// the first error, rank 0 sends a Welcome to all of them. It says where the control segment is, or why there is none.
+// If all ranks are on one host, nothing else uses the network.
 //
 // If they are on several hosts, the rank with the lowest number on each host makes a control segment there. Every rank
 // listens, and sends rank 0 an Arrival. Rank 0 sends the Roster of all Arrivals to all ranks, and they connect.
 #pragma once
 
 #include "Environment.h"
+#include "bootstrap/Secret.h"
 #include "bootstrap/Socket.h"
 #include "transport/Peers.h"
 
@@ -59,8 +61,8 @@ struct Meeting {
 };
 
 /// Rank 0: blocks until all other ranks have come. Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
-Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings);
+Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings, const OptionalKey &secret);
 /// Any other rank: blocks, and connects until rank 0 answers. Timeout, SystemError, or the error that rank 0 sends.
-Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings);
+Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings, const OptionalKey &secret);
 
 } // namespace kolo::runtime

@@ -9,8 +9,8 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr std::string_view helloMagic = "KOLOHELO", welcomeMagic = "KOLOWELC", arrivalMagic = "KOLOARRI",
-                           rosterMagic = "KOLOROST";
+constexpr std::string_view openingMagic = "KOLOOPEN", challengeMagic = "KOLOCHAL", helloMagic = "KOLOHELO",
+                           welcomeMagic = "KOLOWELC", arrivalMagic = "KOLOARRI", rosterMagic = "KOLOROST";
 constexpr uint32_t nativeOrder = std::endian::native == std::endian::little ? 1 : 2; // data is sent as it is
 constexpr size_t entryBytes = 4 * 4 + 8 + 64;
 
@@ -70,8 +70,59 @@ HelloBytes write(const Hello &hello) {
   return bytes;
 }
 
-bool beginsHello(std::span<const std::byte> bytes) { return begins(bytes, helloMagic); }
-bool beginsWelcome(std::span<const std::byte> bytes) { return begins(bytes, welcomeMagic); }
+bool beginsOpening(std::span<const std::byte> bytes) { return begins(bytes, openingMagic); }
+bool beginsChallenge(std::span<const std::byte> bytes) { return begins(bytes, challengeMagic); }
+
+OpeningBytes write(const Opening &opening) {
+  OpeningBytes bytes = {};
+  Writer writer(bytes);
+  putHead(writer, openingMagic);
+  writer.put(static_cast<int32_t>(opening.rank));
+  writer.put(uint32_t(opening.hasSecret ? 1 : 0));
+  writer.put(uint32_t(0));
+  std::ranges::copy(opening.nonce, writer.next(opening.nonce.size()).begin());
+  return bytes;
+}
+
+Result<Opening> parseOpening(std::span<const std::byte, openingBytes> bytes) {
+  Reader reader(bytes);
+  Opening opening;
+  bool isOpening = begins(reader.next(magicBytes), openingMagic);
+  opening.version = reader.get<uint32_t>();
+  opening.rank = reader.get<int32_t>();
+  auto hasSecret = reader.get<uint32_t>(), zero = reader.get<uint32_t>();
+  bool isOfThisVersion = opening.version == rendezvousVersion;
+  if (!isOpening || opening.rank < 0 || (isOfThisVersion && (hasSecret > 1 || zero != 0)))
+    return error(StatusCode::Mismatch, "an opening of rank {} that no rank sends", opening.rank);
+  opening.hasSecret = isOfThisVersion && hasSecret == 1;
+  std::ranges::copy(reader.next(opening.nonce.size()), opening.nonce.begin());
+  return opening;
+}
+
+ChallengeBytes write(const Challenge &challenge) {
+  ChallengeBytes bytes = {};
+  Writer writer(bytes);
+  putHead(writer, challengeMagic);
+  writer.put(uint32_t(challenge.hasSecret ? 1 : 0));
+  std::ranges::copy(challenge.nonce, writer.next(challenge.nonce.size()).begin());
+  std::ranges::copy(challenge.proof, writer.next(challenge.proof.size()).begin());
+  return bytes;
+}
+
+Result<Challenge> parseChallenge(std::span<const std::byte, challengeBytes> bytes) {
+  Reader reader(bytes);
+  Challenge challenge;
+  bool isChallenge = begins(reader.next(magicBytes), challengeMagic);
+  challenge.version = reader.get<uint32_t>();
+  auto hasSecret = reader.get<uint32_t>();
+  bool isOfThisVersion = challenge.version == rendezvousVersion;
+  if (!isChallenge || (isOfThisVersion && hasSecret > 1))
+    return error(StatusCode::Mismatch, "rank 0 sent a challenge that no rank 0 sends");
+  challenge.hasSecret = isOfThisVersion && hasSecret == 1;
+  std::ranges::copy(reader.next(challenge.nonce.size()), challenge.nonce.begin());
+  std::ranges::copy(reader.next(challenge.proof.size()), challenge.proof.begin());
+  return challenge;
+}
 
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes) {
   Reader reader(bytes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bootstrap/Rendezvous.h"
+#include "network/SecretProof.h"
 #include "network/tcp/Wire.h"
 
 #include <array>
@@ -13,11 +14,30 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint32_t rendezvousVersion = 2;
+inline constexpr uint32_t rendezvousVersion = 3;
 inline constexpr size_t magicBytes = 8;
 inline constexpr size_t hostNameBytes = 64, messageTextBytes = 256; // texts, with the zero at the end
 
-/// From every rank to rank 0.
+/// The first message of a rank to rank 0. Nobody has proved anything yet.
+struct Opening {
+  uint32_t version = rendezvousVersion;
+  int rank = 0;
+  bool hasSecret = false;
+  Nonce nonce = {};
+};
+
+/// The answer to it. The proof is of the Opening and this nonce, under the label challengeLabel.
+struct Challenge {
+  uint32_t version = rendezvousVersion;
+  bool hasSecret = false;
+  Nonce nonce = {};
+  SecretProof proof = {};
+};
+
+inline constexpr std::string_view challengeLabel = "rank 0", helloLabel = "rank", worldLabel = "world";
+
+/// From every rank to rank 0. A proof follows it: of the Opening, the nonce of the Challenge, and the Hello, under
+/// helloLabel.
 struct Hello {
   int rank = 0;
   int worldSize = 0;
@@ -56,22 +76,33 @@ struct Roster {
   std::vector<Arrival> arrivals; // by rank
 };
 
+inline constexpr size_t openingBytes = magicBytes + 4 * 4 + sizeof(Nonce);
+inline constexpr size_t challengeBytes = magicBytes + 2 * 4 + sizeof(Nonce) + sizeof(SecretProof);
 inline constexpr size_t helloBytes = magicBytes + 5 * 4 + HostId::maxBytes + hostNameBytes;
 inline constexpr size_t welcomeBytes = magicBytes + 7 * 4 + 4 + 8 + 16 + messageTextBytes;
 inline constexpr size_t arrivalBytes = magicBytes + 4 + 4 + 4 + 4 + 8 + 64 + messageTextBytes;
 inline constexpr size_t rosterHeadBytes = magicBytes + 5 * 4 + 4 + messageTextBytes;
+using OpeningBytes = std::array<std::byte, openingBytes>;
+using ChallengeBytes = std::array<std::byte, challengeBytes>;
 using HelloBytes = std::array<std::byte, helloBytes>;
 using WelcomeBytes = std::array<std::byte, welcomeBytes>;
 using ArrivalBytes = std::array<std::byte, arrivalBytes>;
 
+OpeningBytes write(const Opening &opening);
+ChallengeBytes write(const Challenge &challenge);
 HelloBytes write(const Hello &hello);
 WelcomeBytes write(const Welcome &welcome);
 ArrivalBytes write(const Arrival &place);
 std::vector<std::byte> write(const Roster &roster);
 
 /// Whether the first bytes may be of such a message.
-bool beginsHello(std::span<const std::byte> bytes);
-bool beginsWelcome(std::span<const std::byte> bytes);
+bool beginsOpening(std::span<const std::byte> bytes);
+bool beginsChallenge(std::span<const std::byte> bytes);
+
+/// Of any version; of another one than this, the fields after `rank` are not read. Mismatch: something else.
+Result<Opening> parseOpening(std::span<const std::byte, openingBytes> bytes);
+/// The same; of another version, no field after it is read.
+Result<Challenge> parseChallenge(std::span<const std::byte, challengeBytes> bytes);
 
 /// Mismatch: another version or byte order, or a field out of range.
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);

@@ -127,7 +127,8 @@ Result<Socket> listenAt(const Address &address) {
     Socket opened = openSocket(*entry);
     int yes = 1;
     if (opened.isOpen() && setsockopt(opened.descriptor(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
-        bind(opened.descriptor(), entry->ai_addr, entry->ai_addrlen) == 0 && listen(opened.descriptor(), 1024) == 0)
+        bind(opened.descriptor(), entry->ai_addr, entry->ai_addrlen) == 0 &&
+        listen(opened.descriptor(), SOMAXCONN) == 0)
       return opened;
     code = errno;
   }

@@ -42,6 +42,13 @@ class Doctor(ToolTest):
             self.assertIn(word, text)
         self.assertLess(len(text.splitlines()), 25)
 
+    def test_says_who_may_join_a_world(self):
+        self.assertRegex(self.succeeds("doctor"), "rendezvous +open: whoever reaches rank 0's port may join")
+        self.assertRegex(self.succeeds("doctor", KOLO_SECRET="short"), "rendezvous +none can start: .*KOLO_SECRET")
+        said = self.succeeds("doctor", KOLO_SECRET="a secret of the tests")
+        self.assertRegex(said, "rendezvous +(closed: every rank proves|none can start: .* without libsodium)")
+        self.assertNotIn("of the tests", said)
+
     def test_shows_what_a_call_would_use(self):
         call = ("doctor", "--collective", "broadcast", "--bytes", "65536", "--ranks")
         self.assertRegex(self.succeeds(*call, "4"), r"broadcast of 65536 bytes on 4 ranks, ordinary memory: \S*Broadcast")

@@ -96,7 +96,8 @@ TEST(RendezvousWire, ARosterNamesNoHostWithoutRanks) {
 
 TEST(RendezvousWire, OtherVersionsByteOrdersAndTextsAreNamed) {
   HelloBytes bytes = write(hello());
-  EXPECT_TRUE(beginsHello(std::span(bytes).first(3)));
+  OpeningBytes opening = write(Opening{});
+  EXPECT_TRUE(beginsOpening(std::span(opening).first(3)));
   bytes[8] = std::byte(77);
   EXPECT_NE(parseHello(bytes).status().message().find("version 77 of the rendezvous"), std::string::npos);
   bytes = write(hello());
@@ -104,7 +105,7 @@ TEST(RendezvousWire, OtherVersionsByteOrdersAndTextsAreNamed) {
   EXPECT_NE(parseHello(bytes).status().message().find("rank 3 (host k1) has another byte order"), std::string::npos);
   bytes = write(hello());
   bytes[0] = std::byte('G');
-  EXPECT_FALSE(beginsHello(bytes));
+  EXPECT_FALSE(beginsOpening(bytes));
   EXPECT_FALSE(parseHello(bytes).isOk());
 }
 

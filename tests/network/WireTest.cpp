@@ -40,11 +40,11 @@ TEST(Wire, WhatIsWrittenIsReadAgain) {
 }
 
 TEST(Wire, TheLayoutIsLittleEndianAndHasAVersion) {
-  const unsigned char hello[helloBytes] = {'K', 'O', 'L', 'O', 'D', 'A', 'T', 'A', 2,  0,  4,  0,  3,  0,  0,  0,
+  const unsigned char hello[helloBytes] = {'K', 'O', 'L', 'O', 'D', 'A', 'T', 'A', 3,  0,  4,  0,  3,  0,  0,  0,
                                            4,   3,   2,   1,   5,   0,   0,   0,   13, 12, 11, 10, 0,  0,  0,  0,
                                            1,   2,   3,   4,   5,   6,   7,   8,   9,  10, 11, 12, 13, 14, 15, 16};
   EXPECT_EQ(std::memcmp(write(someHello()).data(), hello, helloBytes), 0);
-  const unsigned char message[messageBytes] = {2,    0,    1,    0,    3,    0,    0,    0,    0x18, 0x17, 0x16, 0x15,
+  const unsigned char message[messageBytes] = {3,    0,    1,    0,    3,    0,    0,    0,    0x18, 0x17, 0x16, 0x15,
                                                0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,
                                                0,    0,    0,    0,    0,    1,    0,    0,    63,   0,    0,    0};
   EXPECT_EQ(std::memcmp(write(someMessages()[0]).data(), message, messageBytes), 0);
@@ -68,8 +68,8 @@ TEST(Wire, RefusalsNameTheField) {
   signal.kind = static_cast<MessageKind>(6);
   expectRefusal(signal, "unknown kind 6");
   MessageBytes bytes = write(someMessages()[1]);
-  bytes[0] = std::byte(3);
-  EXPECT_NE(parseMessage(bytes).status().message().find("version 3"), std::string::npos);
+  bytes[0] = std::byte(77);
+  EXPECT_NE(parseMessage(bytes).status().message().find("version 77"), std::string::npos);
 }
 
 /// Changes a few bits, bytes or runs of bytes.

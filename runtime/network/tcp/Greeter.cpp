@@ -60,10 +60,22 @@ Status connectError(int peer, int errnoValue) {
                    "connecting to rank {}: {}", peer, strerrordesc_np(errnoValue));
 }
 
-/// The few bytes of a Hello always fit into the buffer of a new connection.
-bool sendHello(const Socket &socket, const Hello &hello) {
-  HelloBytes bytes = write(hello);
+/// The few bytes of a greeting always fit into the buffer of a new connection.
+bool sendAll(const Socket &socket, std::span<const std::byte> bytes) {
   return send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+/// The parts of a greeting.
+std::span<const std::byte, helloBytes> helloOf(std::span<const std::byte> greeting) {
+  return greeting.subspan<0, helloBytes>();
+}
+std::span<const std::byte> nonceOf(std::span<const std::byte> greeting) {
+  return greeting.subspan(helloBytes, sizeof(Nonce));
+}
+SecretProof proofAt(std::span<const std::byte> bytes, size_t offset) {
+  SecretProof proof = {};
+  std::ranges::copy(bytes.subspan(offset, proof.size()), proof.begin());
+  return proof;
 }
 
 } // namespace
@@ -78,7 +90,7 @@ Result<Socket> listenAtHost(const std::string &host, HostAddress &address) {
   Socket opened(socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   SocketAddress own;
   if (!opened.isOpen() || bind(opened.descriptor(), entry->ai_addr, entry->ai_addrlen) != 0 ||
-      listen(opened.descriptor(), 1024) != 0 || getsockname(opened.descriptor(), own.get(), &own.sizeBytes) != 0)
+      listen(opened.descriptor(), SOMAXCONN) != 0 || getsockname(opened.descriptor(), own.get(), &own.sizeBytes) != 0)
     return systemError(fmt::format("listening at {}", host), errno);
   address = fromSocketAddress(own);
   return opened;
@@ -121,10 +133,11 @@ Status Greeter::open(int peer, uint16_t number) {
   if (::connect(guest.socket.descriptor(), target.get(), target.sizeBytes) != 0 && errno != EINPROGRESS)
     return connectError(peer, errno);
   guest.isOpenedHere = guest.isConnecting = true;
-  guest.expected = self;
-  guest.expected.rank = static_cast<uint32_t>(peer);
-  guest.expected.peer = self.rank;
-  guest.expected.connection = number;
+  guest.nonce = makeNonce(key);
+  guest.hello = self;
+  guest.hello.rank = static_cast<uint32_t>(peer);
+  guest.hello.peer = self.rank;
+  guest.hello.connection = number;
   guest.until = deadline;
   guests.push_back(std::move(guest));
   return {};
@@ -158,21 +171,35 @@ Status Greeter::finishConnecting(Guest &guest) {
   int code = 0;
   socklen_t bytes = sizeof(code);
   getsockopt(guest.socket.descriptor(), SOL_SOCKET, SO_ERROR, &code, &bytes);
-  auto peer = static_cast<int>(guest.expected.rank);
+  auto peer = static_cast<int>(guest.hello.rank);
   if (code != 0)
     return connectError(peer, code);
   guest.isConnecting = false;
-  if (!sendHello(guest.socket, helloTo(guest.expected.rank, guest.expected.connection)))
-    return connectError(peer, errno);
-  return {};
+  return sendGreeting(guest, {}) ? Status() : connectError(peer, errno);
+}
+
+/// `theirNonce`: of the opener's greeting, which this one answers; empty: this one opens.
+bool Greeter::sendGreeting(const Guest &guest, std::span<const std::byte> theirNonce) const {
+  GreetingBytes bytes = {};
+  HelloBytes hello = write(helloTo(guest.hello.rank, guest.hello.connection));
+  SecretProof proof = prove(key, guest.isOpenedHere ? openingLabel : answerLabel, {hello, guest.nonce, theirNonce});
+  std::ranges::copy(hello, bytes.begin());
+  std::ranges::copy(guest.nonce, bytes.begin() + helloBytes);
+  std::ranges::copy(proof, bytes.begin() + helloBytes + sizeof(Nonce));
+  return sendAll(guest.socket, bytes);
 }
 
 /// Judges the Hello of a connection that another process opened, and answers it.
-Greeter::Fate Greeter::admit(Guest &guest, const Result<Hello> &hello) {
+Greeter::Fate Greeter::answer(Guest &guest) {
   auto turnAway = [&](std::string reason) {
     lastStranger = std::move(reason);
     return Fate::Stranger;
   };
+  auto bytes = helloOf(guest.bytes);
+  if (key &&
+      !isRight(proofAt(guest.bytes, helloBytes + sizeof(Nonce)), key, openingLabel, {bytes, nonceOf(guest.bytes)}))
+    return turnAway("a connection that does not know the secret");
+  Result<Hello> hello = parseHello(bytes);
   if (!hello.isOk())
     return turnAway(hello.status().message());
   if (hello->world != self.world)
@@ -181,11 +208,50 @@ Greeter::Fate Greeter::admit(Guest &guest, const Result<Hello> &hello) {
       hello->hasMail != self.hasMail || !isWanted(hello->rank) || hello->peer != self.rank || hello->rank <= self.rank)
     return turnAway(fmt::format("a hello from rank {} to rank {} of {}, with {} connections", hello->rank, hello->peer,
                                 hello->numRanks, hello->numConnections));
-  if (place(*hello))
-    return turnAway(fmt::format("a second connection {} of rank {}", hello->connection, hello->rank));
-  if (!sendHello(guest.socket, helloTo(hello->rank, hello->connection)))
+  guest.hello = *hello;
+  guest.hasGreeted = true;
+  guest.nonce = makeNonce(key);
+  if (!sendGreeting(guest, nonceOf(guest.bytes)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
+  return Fate::Waits;
+}
+
+/// Judges the last proof of a connection that another process opened. Who repeats a greeting that he has seen cannot
+/// prove this rank's new nonce.
+Greeter::Fate Greeter::confirm(Guest &guest) {
+  if (!isRight(proofAt(guest.bytes, greetingBytes), key, confirmLabel,
+               {helloOf(guest.bytes), nonceOf(guest.bytes), guest.nonce})) {
+    lastStranger = "a connection that repeated what another one said";
+    return Fate::Stranger;
+  }
+  if (place(guest.hello)) {
+    lastStranger = fmt::format("a second connection {} of rank {}", guest.hello.connection, guest.hello.rank);
+    return Fate::Stranger;
+  }
+  take(guest);
   return Fate::Met;
+}
+
+/// Judges the answer to a connection that was opened here, and proves this rank's side.
+Status Greeter::believe(Guest &guest) const {
+  auto bytes = helloOf(guest.bytes);
+  auto peer = static_cast<int>(guest.hello.rank);
+  if (key && !isRight(proofAt(guest.bytes, helloBytes + sizeof(Nonce)), key, answerLabel,
+                      {bytes, nonceOf(guest.bytes), guest.nonce}))
+    return rankError(StatusCode::Mismatch, peer,
+                     "the process that answers for rank {} is not that rank: it does not know the secret", peer);
+  Result<Hello> hello = parseHello(bytes);
+  if (!hello.isOk() || *hello != guest.hello)
+    return rankError(StatusCode::Mismatch, peer, "the process that answers for rank {} is not that rank: {}", peer,
+                     hello.isOk() ? "another rank or world" : hello.status().message());
+  HelloBytes own = write(helloTo(guest.hello.rank, guest.hello.connection));
+  SecretProof proof = prove(key, confirmLabel, {own, guest.nonce, nonceOf(guest.bytes)});
+  return sendAll(guest.socket, proof) ? Status() : connectError(peer, errno);
+}
+
+void Greeter::take(Guest &guest) {
+  prepare(guest, guest.hello.connection);
+  place(guest.hello) = std::make_unique<Connection>(std::move(guest.socket), guest.hello, handler);
 }
 
 /// Sets what a connection needs. A connection for mail also notices within about 3 s that the peer's host is cut off.
@@ -204,38 +270,59 @@ void Greeter::prepare(const Guest &guest, uint16_t number) const {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
 }
 
-/// Receives what a guest has sent.
+/// Receives what is wanted of a guest now. `fate`: Met if all of it is here.
+Status Greeter::receive(Guest &guest, Fate &fate) {
+  size_t wanted = guest.numWanted();
+  fate = Fate::Waits;
+  while (guest.received < wanted) {
+    ssize_t got = recv(guest.socket.descriptor(), &guest.bytes[guest.received], wanted - guest.received, 0);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      return {};
+    if (got <= 0 && guest.isOpenedHere)
+      return rankError(StatusCode::PeerLost, static_cast<int>(guest.hello.rank),
+                       "rank {} closed the connection without an answer", guest.hello.rank);
+    if (got <= 0) {
+      lastStranger = fmt::format("a connection that ended after {} bytes", guest.received);
+      fate = Fate::Stranger;
+      return {};
+    }
+    guest.received += static_cast<size_t>(got);
+    if (!guest.isOpenedHere && !beginsHello(std::span(guest.bytes).first(guest.received))) {
+      lastStranger = "a connection that does not speak Kolo's protocol";
+      fate = Fate::Stranger;
+      return {};
+    }
+  }
+  fate = Fate::Met;
+  return {};
+}
+
+/// Receives what a guest has sent, and judges it.
 Result<Greeter::Fate> Greeter::hear(Guest &guest) {
   if (guest.isConnecting) {
     Status status = finishConnecting(guest);
     return status.isOk() ? Result(Fate::Waits) : Result<Fate>(status);
   }
-  while (guest.received < helloBytes) {
-    ssize_t got = recv(guest.socket.descriptor(), &guest.bytes[guest.received], helloBytes - guest.received, 0);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      return Fate::Waits;
-    if (got <= 0 && guest.isOpenedHere)
-      return rankError(StatusCode::PeerLost, static_cast<int>(guest.expected.rank),
-                       "rank {} closed the connection without an answer", guest.expected.rank);
-    if (got <= 0) {
-      lastStranger = fmt::format("a connection that ended after {} bytes", guest.received);
-      return Fate::Stranger;
+  while (true) {
+    Fate fate = Fate::Waits;
+    if (Status status = receive(guest, fate); !status.isOk())
+      return status;
+    if (fate != Fate::Met)
+      return fate;
+    if (!guest.isOpenedHere && guest.hasGreeted)
+      return confirm(guest);
+    if (!guest.isOpenedHere) {
+      if (answer(guest) == Fate::Stranger)
+        return Fate::Stranger;
+      continue; // its last proof may be here already
     }
-    guest.received += static_cast<size_t>(got);
+    if (Status status = believe(guest); !status.isOk())
+      return status;
+    take(guest);
+    return Fate::Met;
   }
-  Result<Hello> hello = parseHello(guest.bytes);
-  if (guest.isOpenedHere && (!hello.isOk() || *hello != guest.expected))
-    return rankError(StatusCode::Mismatch, static_cast<int>(guest.expected.rank),
-                     "the process that answers for rank {} is not that rank: {}", guest.expected.rank,
-                     hello.isOk() ? "another rank or world" : hello.status().message());
-  Fate fate = guest.isOpenedHere ? Fate::Met : admit(guest, hello);
-  if (fate == Fate::Met) {
-    prepare(guest, hello->connection);
-    place(*hello) = std::make_unique<Connection>(std::move(guest.socket), *hello, handler);
-  }
-  return fate;
 }
 
 /// Waits until something happens, at most until a guest has been silent for too long.

@@ -16,34 +16,46 @@ namespace kolo::runtime::tcp {
 /// address. SystemError: not an address of this host, or no port is left.
 Result<Socket> listenAtHost(const std::string &host, HostAddress &address);
 
+/// Who greets, and how.
+struct GreeterOptions {
+  Hello self; // its peer and connection are ignored
+  OptionalKey key;
+  int timeoutMs = 30'000;
+  const MailHandler *mailHandler = nullptr;
+};
+
 /// Every two ranks have `numConnections` connections. The rank with the larger number opens them, and both sides send a
-/// Hello. A connection to this rank's listener is a stranger if its first bytes are no Hello of this world that is
-/// still missing; the greeter closes it and goes on.
+/// Hello with a proof; then the opener sends another one, over the nonces of both. A connection to this rank's listener
+/// is a stranger if it does not do so for a place that is still missing; the greeter closes it and goes on.
 class Greeter {
 public:
-  /// So many connections may owe their Hello at the same time. One more ends the one that has owed it for longest.
+  /// So many connections may owe their Hello or proof at the same time. One more ends the one that has owed it for
+  /// longest.
   static constexpr size_t maxSilent = 256;
   /// So long a stranger may say nothing.
   static constexpr std::chrono::milliseconds maxSilence{5000};
 
-  /// `own`: the Hello of this rank; its peer and connection are ignored. `endpointsByRank`: see Transport::connect.
-  Greeter(const Hello &own, Socket &listeningSocket, std::span<const Endpoint> endpointsByRank, int mostMs,
-          const MailHandler *mailHandler)
-      : self(own), listener(listeningSocket), endpoints(endpointsByRank), timeoutMs(mostMs), handler(mailHandler) {}
+  /// `endpointsByRank`: see Transport::connect.
+  Greeter(const GreeterOptions &options, Socket &listeningSocket, std::span<const Endpoint> endpointsByRank)
+      : self(options.self), key(options.key), listener(listeningSocket), endpoints(endpointsByRank),
+        timeoutMs(options.timeoutMs), handler(options.mailHandler) {}
 
   /// Blocks. By peer and number; those of this rank itself, and of ranks without endpoint, are null. Timeout, PeerLost,
   /// Mismatch, SystemError, InvalidArgument: with the rank.
   Result<std::vector<std::unique_ptr<Connection>>> meetAll();
 
 private:
-  /// A connection that has not said its Hello.
+  /// A connection that has not proved that it belongs to the world.
   struct Guest {
     Socket socket;
     bool isOpenedHere = false;
     bool isConnecting = false;
-    Hello expected; // opened here
-    HelloBytes bytes = {};
+    bool hasGreeted = false; // opened by a peer: its Hello was answered
+    Hello hello;             // expected of a connection that was opened here; received by one that was not
+    Nonce nonce = {};        // of this rank
+    std::array<std::byte, greetingBytes + sizeof(SecretProof)> bytes = {};
     size_t received = 0;
+    size_t numWanted() const { return greetingBytes + (hasGreeted ? sizeof(SecretProof) : 0); }
     Clock::time_point until;
   };
   /// What became of a guest after it was heard.
@@ -54,8 +66,13 @@ private:
   Status step();
   void accept();
   Result<Fate> hear(Guest &guest);
+  Status receive(Guest &guest, Fate &fate);
   Status finishConnecting(Guest &guest);
-  Fate admit(Guest &guest, const Result<Hello> &hello);
+  Status believe(Guest &guest) const;
+  Fate answer(Guest &guest);
+  Fate confirm(Guest &guest);
+  bool sendGreeting(const Guest &guest, std::span<const std::byte> theirNonce) const;
+  void take(Guest &guest);
   Status missing() const;
   std::unique_ptr<Connection> &place(const Hello &hello) {
     return met[static_cast<size_t>(hello.rank) * self.numConnections + hello.connection];
@@ -67,6 +84,7 @@ private:
   void makeRoom();
 
   const Hello self;
+  const OptionalKey key;
   Socket &listener;
   std::span<const Endpoint> endpoints;
   const int timeoutMs;

@@ -65,7 +65,7 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
   own.numRanks = static_cast<uint32_t>(options.numRanks);
   own.world = options.world;
   Result<std::vector<std::unique_ptr<Connection>>> met =
-      Greeter(own, listener, endpoints, options.timeoutMs, &options.receiveMail).meetAll();
+      Greeter({own, options.key, options.timeoutMs, &options.receiveMail}, listener, endpoints).meetAll();
   listener = {};
   if (!met.isOk())
     return met.status();

@@ -22,6 +22,7 @@ struct TcpOptions {
   int timeoutMs = 30'000;
   uint16_t connectionsPerPeer = 1;     // lane n uses connection n % connectionsPerPeer; the same on all ranks
   WorldNumber world = {};              // the same on all ranks
+  OptionalKey key = {};                // likewise; set: every connection begins with a proof of it
   std::string listenAt;                // a numeric address of this host, by which peers reach it
   MailHandler receiveMail = {};        // not null: every two ranks have one more connection, for mail
   std::function<bool()> mustStop = {}; // not null: a flush that would block asks it; true: it returns Aborted

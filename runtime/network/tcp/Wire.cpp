@@ -60,6 +60,13 @@ HelloBytes write(const Hello &hello) {
   return bytes;
 }
 
+bool beginsHello(std::span<const std::byte> bytes) {
+  for (size_t i = 0; i < std::min(bytes.size(), sizeof(helloMagic)); ++i)
+    if (bytes[i] != static_cast<std::byte>(helloMagic >> (8 * i)))
+      return false;
+  return true;
+}
+
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes) {
   Cursor<const std::byte> cursor(bytes);
   if (cursor.get<uint64_t>() != helloMagic)

@@ -1,6 +1,7 @@
 // Wire: the messages of the TCP transport as bytes. All are of fixed size and little-endian.
 #pragma once
 
+#include "network/SecretProof.h"
 #include "network/Transport.h"
 
 #include <array>
@@ -8,15 +9,16 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace kolo::runtime::tcp {
 
-inline constexpr uint16_t wireVersion = 2;
+inline constexpr uint16_t wireVersion = 3;
 
 /// A random number by which the connections of one world know each other.
 using WorldNumber = std::array<std::byte, 16>;
 
-/// The first message of both sides of every connection.
+/// The first message of both sides of every connection. A nonce and a proof follow: see greetingBytes.
 struct Hello {
   uint16_t numConnections = 1; // between each two ranks
   uint16_t connection = 0;
@@ -63,14 +65,21 @@ struct HostAddress {
 };
 
 inline constexpr size_t helloBytes = 48;
+/// A Hello, a nonce, and a proof of both under openingLabel. The answer's proof is under answerLabel, and of the
+/// opener's nonce too. Then the opener sends one more proof, under confirmLabel: of its Hello and both nonces.
+inline constexpr size_t greetingBytes = helloBytes + sizeof(Nonce) + sizeof(SecretProof);
+inline constexpr std::string_view openingLabel = "open", answerLabel = "answer", confirmLabel = "confirm";
 inline constexpr size_t messageBytes = 56;
 using HelloBytes = std::array<std::byte, helloBytes>;
+using GreetingBytes = std::array<std::byte, greetingBytes>;
 using MessageBytes = std::array<std::byte, messageBytes>;
 
 HelloBytes write(const Hello &hello);
 MessageBytes write(const Message &message);
 Endpoint write(const HostAddress &address);
 
+/// Whether the first bytes may be of a Hello.
+bool beginsHello(std::span<const std::byte> bytes);
 /// The parsers accept only what `write` makes. Mismatch: the message says what is wrong.
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);
 Result<Message> parseMessage(std::span<const std::byte, messageBytes> bytes);

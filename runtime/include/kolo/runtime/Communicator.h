@@ -68,6 +68,10 @@ struct CallArguments {
 /// Blocking. Another status than Ok ends the join on this rank with that status.
 using AllGather = std::function<Status(const void *own, size_t sizeBytes, void *all)>;
 
+/// Whether createFromEnvironment will ask all ranks to prove a secret: KOLO_SECRET or KOLO_SECRET_FILE is set.
+/// InvalidArgument, SystemError: the secret cannot be used; the message says why, and holds no part of it.
+KOLO_RUNTIME_API Result<bool> isSecretSet();
+
 struct ForkedRanksState;
 
 /// What ranks that are forked from one parent share. The parent creates it before it forks; each child then calls
@@ -110,7 +114,8 @@ public:
   /// listens at MASTER_ADDR and MASTER_PORT, and the others connect until they reach it. Blocks until all ranks have
   /// joined. Ignores connections that do not speak Kolo's protocol. The ranks may be on several hosts, which then
   /// connect over TCP: see docs/several-hosts.md. Errors as for createForked, and:
-  ///   InvalidArgument  variables are missing or bad; the message names all of them
+  ///   InvalidArgument  variables are missing or bad; the message names all of them. Or isSecretSet fails
+  ///   Mismatch         some ranks have no secret or another one; the message names them
   ///   SystemError      MASTER_PORT is taken, or an address cannot be used
   static Result<Communicator> createFromEnvironment(const CommunicatorOptions &options = {});
 

@@ -1,0 +1,81 @@
+// Guests: the connections to rank 0's port. Finds the ranks among them, and drops all others.
+#pragma once
+
+#include "bootstrap/RendezvousWire.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime {
+
+/// A connection to rank 0's port.
+struct Guest {
+  Socket socket;
+  Nonce nonce = {}; // of rank 0
+  std::vector<std::byte> received;
+  bool hasOpened = false;
+  int claimedRank = -1;
+  Clock::time_point until; // when it is dropped
+  bool isAdmitted = false; // it has proved that it belongs to the world, and said Hello
+  int rank = -1;           // for the user of Guests
+};
+
+/// Both sides prove that they have the same secret before rank 0 reads a Hello. Without a secret the proofs are zeros.
+/// A stranger costs a descriptor and less than 300 bytes. It is dropped when it says something that no rank says, after
+/// 5 s, or when too many others have not proved anything either.
+class Guests {
+public:
+  static constexpr std::chrono::milliseconds maxSilence{5000};
+  static constexpr size_t minWaiting = 64;
+  /// So long a closed world waits for ranks in whose name somebody came who could not join.
+  static constexpr std::chrono::milliseconds patience{1000};
+
+  using Visitor = std::function<void(Guest &, const Result<Hello> &)>;
+
+  Guests(Socket listening, const OptionalKey &worldSecret, int ranks)
+      : listener(std::move(listening)), secret(worldSecret), numRanks(ranks) {}
+
+  /// Waits until something arrives, at most until `until`, and calls `visit` for everybody who says Hello. False when
+  /// the time is over.
+  bool listen(Clock::time_point until, const Visitor &visit);
+
+  /// All that have said Hello.
+  std::vector<Guest> &admitted() { return inside; }
+  const std::vector<Guest> &admitted() const { return inside; }
+  size_t numStrangers() const { return strangers; }
+  /// Mismatch: who came in the name of the missing ranks cannot join, for the same reason on all of them; says why. Ok
+  /// if a rank may still come.
+  Status disagreement(const std::vector<int> &missing) const;
+  /// For a message: what is known of the missing ranks, or "".
+  std::string describe(const std::vector<int> &missing) const;
+
+private:
+  enum class Fate : uint8_t { Waits, Admitted, Stranger };
+  enum class Trouble : uint8_t { HasNoSecret, HasSecret, OtherSecret, OtherVersion };
+  struct Claim {
+    Trouble trouble = Trouble::OtherSecret;
+    uint32_t version = 0;
+    Clock::time_point at;
+  };
+
+  void acceptAll(const Visitor &visit);
+  void makeRoom();
+  bool receive(Guest &guest, size_t sizeBytes, bool &hasEnded);
+  Fate hear(Guest &guest, const Visitor &visit);
+  Fate answer(Guest &guest);
+  Fate admit(Guest &guest, const Visitor &visit);
+  void note(int rank, Trouble trouble, uint32_t version = rendezvousVersion);
+  size_t maxWaiting() const { return std::max(minWaiting, 4 * static_cast<size_t>(numRanks)); }
+
+  Socket listener;
+  const OptionalKey secret;
+  const int numRanks;
+  std::vector<Guest> waiting; // in the order in which they came
+  std::vector<Guest> inside;
+  std::map<int, Claim> claims; // by rank
+  size_t strangers = 0;
+};
+
+} // namespace kolo::runtime

@@ -1,0 +1,70 @@
+#include "bootstrap/Secret.h"
+
+#include "Error.h"
+#include "bootstrap/Socket.h"
+#include "kolo/runtime/Communicator.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace kolo::runtime {
+namespace {
+
+Result<std::string> readSecretFile(const char *path) {
+  Socket file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // not blocked by a pipe that nobody writes
+  struct stat info = {};
+  if (!file.isOpen() || fstat(file.descriptor(), &info) != 0)
+    return systemError(fmt::format("KOLO_SECRET_FILE='{}'", path), errno);
+  if (!S_ISREG(info.st_mode))
+    return error(StatusCode::InvalidArgument, "KOLO_SECRET_FILE='{}' is no file", path);
+  if ((info.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH)) != 0)
+    return error(StatusCode::InvalidArgument,
+                 "KOLO_SECRET_FILE='{}' is open to others than its owner (mode {:04o}): chmod 600 it", path,
+                 info.st_mode & 07777);
+  if (info.st_uid != geteuid() && info.st_uid != 0)
+    return error(StatusCode::InvalidArgument, "KOLO_SECRET_FILE='{}' belongs to user {}, not to user {}", path,
+                 info.st_uid, geteuid());
+  std::string text(maxSecretBytes + 2, '\0'); // more than may be, and than a line end
+  ssize_t got = read(file.descriptor(), text.data(), text.size());
+  if (got < 0)
+    return systemError(fmt::format("KOLO_SECRET_FILE='{}'", path), errno);
+  text.resize(static_cast<size_t>(got));
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r'))
+    text.pop_back();
+  return text;
+}
+
+} // namespace
+
+Result<OptionalKey> readSecret() {
+  const char *secret = std::getenv("KOLO_SECRET"), *path = std::getenv("KOLO_SECRET_FILE");
+  if (!secret && !path)
+    return OptionalKey();
+  if (secret && path)
+    return error(StatusCode::InvalidArgument, "KOLO_SECRET and KOLO_SECRET_FILE are both set");
+  const char *name = secret ? "KOLO_SECRET" : "KOLO_SECRET_FILE";
+  if (!Key::isSupported())
+    return error(StatusCode::InvalidArgument, "{} is set, but Kolo was built without libsodium, which it needs", name);
+  Result<std::string> text = secret ? Result(std::string(secret)) : readSecretFile(path);
+  if (!text.isOk())
+    return text.status();
+  if (text->size() < minSecretBytes || text->size() > maxSecretBytes)
+    return error(StatusCode::InvalidArgument, "the secret of {} has {} bytes, not between {} and {}", name,
+                 text->size(), minSecretBytes, maxSecretBytes);
+  Key key = Key::ofSecret(*text);
+  explicit_bzero(text->data(), text->size());
+  return OptionalKey(key);
+}
+
+Result<bool> isSecretSet() {
+  return guarded([]() -> Result<bool> {
+    Result<OptionalKey> key = readSecret();
+    return key.isOk() ? Result(key->has_value()) : key.status();
+  });
+}
+
+} // namespace kolo::runtime
