@@ -140,7 +140,8 @@ void Carrier::connect() {
   if (!status.isOk() && (isMistake(status) || door().logLevel() != LogLevel::Off))
     print("calls on a communicator of " + std::to_string(numRanks) + " ranks are forwarded: " + status.message());
   else if (door().logLevel() != LogLevel::Off)
-    print("connected as rank " + std::to_string(ownRank) + " of " + std::to_string(numRanks));
+    print("connected as rank " + std::to_string(ownRank) + " of " + std::to_string(numRanks) +
+          (options.tag.empty() ? ", without a tag: ranks gave other names" : ", tag '" + options.tag + "'"));
 }
 
 std::nullopt_t Carrier::forward(const char *function, const char *reason) const {

@@ -337,11 +337,11 @@ static void forwarded(void) {
   MPI_Comm_free(&half);
 }
 
-/* A communicator that the program has given the name "dp". */
-static void named(void) {
+/* Sums in a communicator to which this rank gives a name. */
+static void sumInNamed(const char *name) {
   MPI_Comm group;
   MPI_Comm_dup(MPI_COMM_WORLD, &group);
-  MPI_Comm_set_name(group, "dp");
+  MPI_Comm_set_name(group, name);
   warmUp(group);
   float third = 1.0f / 3, sum = 0;
   for (int i = 0; i < 10; ++i)
@@ -349,6 +349,10 @@ static void named(void) {
   check(sum > 0.3f * (float)size && sum < 0.4f * (float)size, "sum in a group with a name");
   MPI_Comm_free(&group);
 }
+
+static void named(void) { sumInNamed("dp"); }
+
+static void namedApart(void) { sumInNamed(rank == 0 ? "tp" : "dp"); }
 
 /* Rounded results of reductions to all: every rank has the bits that rank 0 has. */
 static void alike(void) {
@@ -418,7 +422,8 @@ int main(int argc, char **argv) {
   } cases[] = {
       {"deadlock", deadlock},   {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
       {"random", randomCalls},  {"forwarded", forwarded}, {"counts", counts},    {"death", death},
-      {"allocated", allocated}, {"alike", alike},         {"speed", speed},      {"named", named}};
+      {"allocated", allocated}, {"alike", alike},         {"speed", speed},      {"named", named},
+      {"named-apart", namedApart}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

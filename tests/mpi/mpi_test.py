@@ -140,6 +140,15 @@ class Cases(MpiTest):
             code, output = self.mpirun(2, self.program, "named", KOLO_PLUGIN_PATH=lossy, KOLO_DEBUG="info")
             self.assertEqual(code, 0, output)
             self.assertEqual(f"MPI_Allreduce of 4 bytes, sum of f32: carried, {lossy}" in output, taken, output)
+            self.assertIn("connected as rank 1 of 2, tag 'dp'", output)
+
+    def test_ranks_that_name_a_communicator_otherwise_have_no_tag(self):
+        for tag in ("dp", "tp"):
+            code, output = self.mpirun(2, self.program, "named-apart", KOLO_PLUGIN_PATH=self.lossy_plugin(lossy=True, tag=tag),
+                                       KOLO_DEBUG="info")
+            self.assertEqual(code, 0, output)
+            self.assertIn("connected as rank 1 of 2, without a tag: ranks gave other names", output)
+            self.assertNotIn("of f32: carried", output)
 
     def test_communicators_leave_nothing_behind(self):
         self.expectCarried(300, 2, self.program, "communicators")
