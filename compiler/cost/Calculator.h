@@ -32,12 +32,14 @@ private:
   struct Member {
     double latency = 0;
     Bottleneck own;
+    MessageTime messages;
   };
   struct Result {
     double latency = 0, perByte = 0;
+    double messageSeconds = 0; // beside those: MessageTime's
     bool isPutLast = false;
     llvm::SmallVector<Member, 4> members;
-    Loads total;
+    Loads total, messages;
     std::optional<Accesses> accesses; // where rounds of a loop may overlap
   };
   /// Rounds of a loop that are under way at once: no put sends what another one brings.
@@ -89,7 +91,7 @@ private:
   std::map<std::vector<int64_t>, Result> memo;
   double blocks = 0, entryLatency = 0;
   int64_t budget = ClosedForm::mostMoves;
-  Loads total;
+  Loads total, totalMessages;
   bool isInRounds = false; // of a loop without loops in it
   Rounds rounds;
 };

@@ -107,7 +107,7 @@ static double followingSeconds(const ClosedForm::Terms &terms, double bytes) {
     arrival =
         std::max(arrival, phase.lastLatency + phase.lastPerByte * bytes + (putsAhead ? busy : holds(phase) + next));
   }
-  double round = std::max(terms.steadyPerByte * bytes, busy);
+  double round = std::max(terms.steadyPerByte * bytes + terms.steadyMessages, busy);
   auto slices = terms.depth - 1, pairs = slices / 2;
   if (!putsAhead)
     return double(slices) * std::max(round, arrival);
@@ -138,21 +138,21 @@ static std::vector<StatementCost> statementsOf(const ClosedForm::Terms &terms, d
   // What follows the first slice, in proportion to what the first slice takes.
   double stretch = once > 0 ? 1 + followingSeconds(terms, slice) / once : 1;
   size_t first = statements.size();
-  std::vector<std::map<size_t, double>> perByteOf(terms.rows.size());
+  std::vector<std::map<size_t, double>> times(terms.rows.size()); // by resource
   for (const Row &row : terms.rows)
     statements.push_back({row.place.file, row.place.line, 0, 0, 0, 0, ""});
   for (const Part &part : terms.parts) {
     StatementCost &statement = statements[first + part.row];
     statement.executions += int64_t(part.executions) * terms.depth;
-    statement.seconds += (part.latency + part.perByte * slice) * stretch;
+    statement.seconds += (part.latency + part.messageSeconds + part.perByte * slice) * stretch;
     statement.latencySeconds += part.latency;
     statement.bytes += part.share * bytes;
-    for (auto [resource, perByte] : part.perByteOf)
-      perByteOf[part.row][resource] += perByte;
+    for (const Part::Time &time : part.times)
+      times[part.row][time.resource] += time.messageSeconds + time.perByte * std::max(slice, 1.0);
   }
   for (size_t row = 0; row < terms.rows.size(); ++row) {
-    auto most = std::ranges::max_element(perByteOf[row], {}, [](const auto &entry) { return entry.second; });
-    if (most != perByteOf[row].end())
+    auto most = std::ranges::max_element(times[row], {}, [](const auto &entry) { return entry.second; });
+    if (most != times[row].end())
       statements[first + row].bottleneck = terms.resourceNames[most->first];
   }
   return statements;
@@ -180,7 +180,8 @@ Prediction ClosedForm::predict(int64_t bytes) const {
       share *= double(bytes);
   for (const TotalLoad &load : known.loads) {
     double carried = load.share * double(bytes);
-    double busy = load.bandwidth > 0 && prediction.seconds > 0 ? carried / load.bandwidth / prediction.seconds : 0;
+    double taken = (load.bandwidth > 0 ? carried / load.bandwidth : 0) + load.messageSeconds * double(known.depth);
+    double busy = prediction.seconds > 0 ? taken / prediction.seconds : 0;
     prediction.loads.push_back({load.resource, load.from, load.to, carried, busy});
   }
   return prediction;

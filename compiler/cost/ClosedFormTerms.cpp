@@ -128,7 +128,7 @@ LogicalResult Calculator::walkBlock(Block &block, double times) {
 
 void Calculator::finish() {
   terms->phases.pop_back(); // none begins after the last
-  std::vector<double> most = model->largest(total);
+  std::vector<double> most = model->largest(total), messages = model->largest(totalMessages);
   for (size_t resource = 0; resource < model->numResources(); ++resource) {
     terms->resourceNames.push_back(model->nameOf(resource));
     double share = most[resource], bandwidth = model->bandwidthOf(resource);
@@ -138,10 +138,12 @@ void Calculator::finish() {
     auto vertex = [&](int number) { return number < 0 ? "network" : machine.vertices()[size_t(number)].name; };
     bool isLink = inNode && inNode->kind == Resource::Kind::Link;
     terms->loads.push_back({inNode ? inNode->name : model->nameOf(resource), isLink ? vertex(inNode->from) : "",
-                            isLink ? vertex(inNode->to) : "", share, bandwidth});
+                            isLink ? vertex(inNode->to) : "", share, bandwidth,
+                            model->messageSeconds(resource, messages[resource])});
   }
   terms->traffic = model->trafficOf(most);
   terms->steadyPerByte = model->bottleneckOf(most).seconds;
+  terms->steadyMessages = model->messageTimeOf(totalMessages).seconds;
   // As PlacePipeline decides; the division that ends an average is a phase too.
   size_t numPhases = terms->phases.size() + (isReduction(choreography.getCollective().getKind()) ? 1 : 0);
   terms->depth = numPhases > 1 ? schedule.pipelineDepth() : 1;

@@ -11,14 +11,19 @@ namespace kolo::cost {
 
 /// What an author's statement costs in one phase: a + b x bytes.
 struct Part {
+  struct Time {
+    size_t resource;
+    double perByte = 0, messageSeconds = 0;
+  };
   size_t row = 0, phase = 0;
   double executions = 0, latency = 0, perByte = 0;
-  double share = 0;                                 // of the call's bytes, over its most loaded resources
-  std::vector<std::pair<size_t, double>> perByteOf; // by resource, where it is the bottleneck
+  double messageSeconds = 0; // MessageTime's
+  double share = 0;          // of the call's bytes, over its most loaded resources
+  std::vector<Time> times;   // of the last two, by the resource that is the bottleneck
 };
 
 struct Phase {
-  double latency = 0, perByte = 0;
+  double latency = 0, perByte = 0;               // latency: and what messages take
   double lastLatency = 0, lastPerByte = 0;       // of its last execution: what the next phase need not wait for
   bool hasTransfer = false, waitsInside = false; // for peers, after it has moved something
 };
@@ -30,7 +35,7 @@ struct Row {
 
 struct TotalLoad {
   std::string resource, from, to;
-  double share = 0, bandwidth = 0;
+  double share = 0, bandwidth = 0, messageSeconds = 0;
 };
 
 /// For working sets of one step of the bandwidths.
@@ -43,7 +48,8 @@ struct ClosedForm::Terms {
   std::vector<Row> rows;
   std::vector<Part> parts;
   std::vector<Phase> phases;
-  double steadyPerByte = 0; // of the resource that all phases together load most
+  double steadyPerByte = 0;  // of the resource that all phases together load most
+  double steadyMessages = 0; // seconds of each slice
   std::vector<TotalLoad> loads;
   std::vector<std::vector<double>> traffic; // as Prediction's, for each byte
   std::vector<std::string> resourceNames;

@@ -19,7 +19,8 @@ namespace kolo::cost {
 /// What one byte of a flow takes of a resource.
 struct ResourceUse {
   uint32_t resource;
-  double load; // bytes; more than 0
+  double load;         // bytes; more than 0
+  double messages = 0; // of the whole flow; for those who make flows: only the load is shared
 };
 
 class FlowSharing {

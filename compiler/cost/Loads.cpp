@@ -98,7 +98,8 @@ void LoadModel::addResources(const Speeds &speeds) {
   for (const Resource &resource : machine.resources()) {
     std::string prefix =
         resource.linkClass >= 0 ? machine.linkClasses()[size_t(resource.linkClass)].name + " link " : std::string();
-    resources.push_back({prefix + resource.name, resource.bandwidth(speeds.rates, speeds.workingSetBytes)});
+    resources.push_back(
+        {prefix + resource.name, resource.bandwidth(speeds.rates, speeds.workingSetBytes), resource.secondsPerMessage});
   }
   firstLane = resources.size();
   double moving = machine.device().laneBandwidth.at(speeds.workingSetBytes),
@@ -414,6 +415,30 @@ Loads LoadModel::loadsOf(const Moves &moves) const {
   addNodes(moves, pairs, loads);
   addUnits(moves, loads);
   return loads;
+}
+
+Loads LoadModel::messagesOf(Moves moves) const {
+  if (!machine.limitsMessages() || moves.cost.wire == 0)
+    return {};
+  auto countOne = [](double &share) { share = share > 0 ? 1 : 0; };
+  countOne(moves.share);
+  for (EnumeratedMoves &move : moves.enumerated)
+    countOne(move.share);
+  for (AlikeMoves &some : moves.alike)
+    countOne(some.share);
+  moves.cost = {.payload = 0, .wire = 1};
+  return loadsOf(moves);
+}
+
+MessageTime LoadModel::messageTimeOf(const Loads &messages) const {
+  MessageTime worst;
+  if (!messages.moves)
+    return worst;
+  std::vector<double> most = largest(messages);
+  for (size_t resource = 0; resource < firstLane; ++resource)
+    if (double seconds = messageSeconds(resource, most[resource]); seconds > worst.seconds)
+      worst = {seconds, resource};
+  return worst;
 }
 
 std::vector<double> LoadModel::largest(const Loads &loads) const {

@@ -40,7 +40,8 @@ struct Progression {
   auto operator<=>(const Progression &) const = default;
 };
 
-/// Moves of the same size: of the k-th rank to the k-th; where one side is one rank, to all, or from all, of the other.
+/// Moves of the same size: of the k-th rank to the k-th, with the same stride; where one side is one rank, to all, or
+/// from all, of the other.
 struct AlikeMoves {
   Progression from, to;
   double share;
@@ -90,6 +91,12 @@ struct Bottleneck {
   size_t resource = 0;
 };
 
+/// What messages take beside their bytes, at the resource that they take longest.
+struct MessageTime {
+  double seconds = 0;
+  size_t resource = 0;
+};
+
 /// Which of a machine's bandwidths count.
 struct Speeds {
   Rates rates = Rates::Peak;
@@ -126,6 +133,13 @@ public:
   Bottleneck bottleneckOf(const std::vector<double> &largest) const;
   /// By resource: the largest load over all nodes or units.
   std::vector<double> largest(const Loads &loads) const;
+  /// Loads that count messages: one for each move on each link of its way. Empty where they take no time.
+  Loads messagesOf(Moves moves) const;
+  MessageTime messageTimeOf(const Loads &messages) const;
+  /// Seconds that so many messages take a resource.
+  double messageSeconds(size_t resource, double messages) const {
+    return messages * resources[resource].secondsPerMessage;
+  }
   /// The latency of a message between the two ranks that are furthest from each other.
   double worstLatency() const;
 
@@ -144,6 +158,7 @@ private:
   struct NamedResource {
     std::string name;
     double bandwidth;
+    double secondsPerMessage = 0;
   };
   /// Of a border between nodes, or between units of a level.
   struct Border {

@@ -15,6 +15,10 @@ std::optional<CostMistake> Machine::refuse(Protocol protocol) const {
   return CostMistake{"protocol ll128: " + machineName + " has none (payloadShare.ll128 of its file)"};
 }
 
+bool Machine::limitsMessages() const {
+  return std::ranges::any_of(nodeResources, [](const Resource &resource) { return resource.secondsPerMessage > 0; });
+}
+
 double Machine::injection() const {
   double sum = 0;
   for (const Vertex &vertex : nodeVertices)

@@ -77,7 +77,8 @@ struct LinkClass {
   std::string name;
   Bandwidth bandwidth; // of one link
   double kernelShare = 1, copyShare = 1;
-  PerProtocol latency = {}; // of a message that crosses one such link
+  double messagesPerSecond = 0; // that one such link starts in one direction; 0: no limit
+  PerProtocol latency = {};     // of a message that crosses one such link
 };
 
 /// Links between two vertices of a node, each of both directions.
@@ -106,6 +107,7 @@ struct Resource {
   int from = -1, to = -1; // vertices of a link; -1: the network
   Bandwidth peak;
   double kernelShare = 1, copyShare = 1;
+  double secondsPerMessage = 0; // of a link or wire, beside the time of the message's bytes: LogGP's g
   /// 0: no limit.
   double bandwidth(Rates rates, int64_t workingSetBytes = beyondCaches) const {
     return peak.at(workingSetBytes) * (rates == Rates::Peak ? 1 : rates == Rates::Kernel ? kernelShare : copyShare);
@@ -179,6 +181,8 @@ public:
   /// Number, in levels(), of the innermost level that has a unit with both nodes in it; they differ.
   size_t commonLevel(int64_t nodeA, int64_t nodeB) const;
   int64_t unitOf(size_t level, int64_t node) const { return node / networkLevels[level].nodes; }
+  /// Whether messages take time on some resource, beside that of their bytes.
+  bool limitsMessages() const;
   /// Bytes per second that all NICs of a node inject, peak.
   double injection() const;
 

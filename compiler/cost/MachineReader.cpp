@@ -22,10 +22,11 @@ constexpr int fileVersion = 1;
 constexpr int64_t maxNodes = 1 << 20;
 constexpr size_t maxVertices = 256; // of each kind, in a node
 constexpr size_t maxLinks = 1 << 16, maxClasses = 64, maxLevels = 16, maxSteps = 64;
-constexpr double giga = 1e9, micro = 1e-6;
+constexpr double giga = 1e9, mega = 1e6, micro = 1e-6;
 constexpr JsonObject::Range bandwidthRange = {1e-6, 1e9}; // GB/s
 constexpr JsonObject::Range shareRange = {1e-3, 1};
-constexpr JsonObject::Range timeRange = {0, 1e6}; // microseconds
+constexpr JsonObject::Range messageRange = {1e-6, 1e6}; // millions a second
+constexpr JsonObject::Range timeRange = {0, 1e6};       // microseconds
 
 Bandwidth readBandwidth(const JsonObject &object) {
   Bandwidth result;
@@ -106,11 +107,14 @@ private:
   }
 
   void readClasses() {
-    for (const JsonObject &object :
-         root.objects("linkClasses", maxClasses,
-                      {"name", "gigabytesPerSecond", "bySize", "kernelShare", "copyShare", "latencyMicroseconds"})) {
+    for (const JsonObject &object : root.objects("linkClasses", maxClasses,
+                                                 {"name", "gigabytesPerSecond", "bySize", "kernelShare", "copyShare",
+                                                  "millionMessagesPerSecond", "latencyMicroseconds"})) {
       LinkClass linkClass{object.name(), readBandwidth(object), readShare(object, "kernelShare"),
-                          readShare(object, "copyShare"), readLatency(object)};
+                          readShare(object, "copyShare")};
+      linkClass.latency = readLatency(object);
+      if (object.has("millionMessagesPerSecond"))
+        linkClass.messagesPerSecond = object.number("millionMessagesPerSecond", messageRange) * mega;
       addName(object, classNames, linkClass.name);
       machine.classes.push_back(std::move(linkClass));
     }
@@ -235,6 +239,8 @@ private:
     wire.peak.peak *= count;
     for (Bandwidth::Step &step : wire.peak.bySize)
       step.peak *= count;
+    if (kind.messagesPerSecond > 0)
+      wire.secondsPerMessage = 1 / (kind.messagesPerSecond * count);
     machine.nodeResources.push_back(std::move(wire));
   }
 

@@ -33,21 +33,29 @@ Network::Network(const Machine &machine, const Placement &placement, const Netwo
   reductionLoad = lane > 0 && reduction > 0 ? lane / reduction : 1;
   bytesPerSecond.resize(firstOfLanes + positions.size(), orUnlimited(double(options.lanes) * lane));
   placeOf.assign(bytesPerSecond.size(), nowhere);
+  if (!machine.limitsMessages())
+    return;
+  messageBytes.resize(bytesPerSecond.size());
+  for (size_t number = 0; number < firstOfLevels; ++number)
+    if (double seconds = machine.resources()[number % perNode].secondsPerMessage; seconds > 0)
+      messageBytes[number] = seconds * bytesPerSecond[number];
 }
 
-void Network::add(size_t resource, double load, std::vector<ResourceUse> &uses) const {
+void Network::add(size_t resource, double load, std::vector<ResourceUse> &uses, double messages) const {
   uint32_t &place = placeOf[resource];
   if (place == nowhere) {
     place = uint32_t(uses.size());
     uses.push_back({uint32_t(resource), 0});
   }
   uses[place].load += load;
+  uses[place].messages += messages;
 }
 
+/// Along the links of a route: a message crosses all of them.
 void Network::addLocal(const Position &at, const std::vector<int> &resources, double load,
                        std::vector<ResourceUse> &uses) const {
   for (int resource : resources)
-    add(size_t(at.node) * perNode + size_t(resource), load, uses);
+    add(size_t(at.node) * perNode + size_t(resource), load, uses, /*messages=*/1);
 }
 
 void Network::addMemory(uint32_t rank, double load, bool isWritten, std::vector<ResourceUse> &uses) const {
@@ -213,18 +221,24 @@ std::string Network::nameOf(size_t resource) const {
   return (isInto ? "into a " : "out of a ") + machine.levels()[level].name;
 }
 
-std::optional<size_t> Network::slowest(std::span<const double> bytes) const {
+double Network::busySeconds(size_t resource, std::span<const double> bytes, std::span<const double> messages) const {
+  double more = messages.empty() ? 0 : messages[resource] * messageBytes[resource];
+  return (bytes[resource] + more) / bytesPerSecond[resource];
+}
+
+std::optional<size_t> Network::slowest(std::span<const double> bytes, std::span<const double> messages) const {
   std::optional<size_t> worst;
   double most = 0;
   for (size_t resource = 0; resource < bytes.size(); ++resource)
-    if (double seconds = bytes[resource] / bytesPerSecond[resource]; seconds > most * (1 + 1e-9)) {
+    if (double seconds = busySeconds(resource, bytes, messages); seconds > most * (1 + 1e-9)) {
       most = seconds;
       worst = resource;
     }
   return worst;
 }
 
-std::vector<ResourceLoad> Network::loads(std::span<const double> bytes, double seconds) const {
+std::vector<ResourceLoad> Network::loads(std::span<const double> bytes, std::span<const double> messages,
+                                         double seconds) const {
   std::vector<ResourceLoad> result;
   auto addMost = [&](size_t first, size_t stride, size_t end, ResourceLoad load) {
     size_t most = first;
@@ -234,7 +248,7 @@ std::vector<ResourceLoad> Network::loads(std::span<const double> bytes, double s
     if (bytes[most] == 0 || bytesPerSecond[most] == unlimited)
       return;
     load.bytes = bytes[most];
-    load.share = seconds > 0 ? bytes[most] / bytesPerSecond[most] / seconds : 0;
+    load.share = seconds > 0 ? busySeconds(most, bytes, messages) / seconds : 0;
     result.push_back(std::move(load));
   };
   auto vertexName = [&](int vertex) { return vertex < 0 ? "network" : machine.vertices()[size_t(vertex)].name; };

@@ -23,6 +23,7 @@ public:
   std::span<const double> bandwidths() const override { return bytesPerSecond; }
   void addUses(uint32_t rank, const Instruction &transfer, std::span<const PeerLeg> legs,
                std::vector<ResourceUse> &uses) const override;
+  std::span<const double> bytesPerMessage() const override { return messageBytes; }
   double latency(uint32_t from, uint32_t to) const override;
   double entryLatency() const override;
   /// Those that move whole nodes, and units of levels: by an exclusive or, and around.
@@ -30,11 +31,13 @@ public:
 
   /// As reports name a bottleneck: "quad link GCD 0 -> GCD 1", "out of a group", "lanes of GCD 0".
   std::string nameOf(size_t resource) const;
-  /// The resource that takes longest for so many bytes each; nothing if none takes any time.
-  std::optional<size_t> slowest(std::span<const double> bytes) const;
+  /// The resource that takes longest for so many bytes, and messages, each; nothing if none takes any time. Messages
+  /// may be empty.
+  std::optional<size_t> slowest(std::span<const double> bytes, std::span<const double> messages) const;
   /// What each resource of a node carries in the node where it carries most, and each level in its most loaded unit;
   /// without those that carry nothing or have no limit.
-  std::vector<ResourceLoad> loads(std::span<const double> bytes, double seconds) const;
+  std::vector<ResourceLoad> loads(std::span<const double> bytes, std::span<const double> messages,
+                                  double seconds) const;
 
 private:
   struct Position {
@@ -45,7 +48,8 @@ private:
   void addLocal(const Position &at, const std::vector<int> &resources, double load,
                 std::vector<ResourceUse> &uses) const;
   void addMemory(uint32_t rank, double load, bool isWritten, std::vector<ResourceUse> &uses) const;
-  void add(size_t resource, double load, std::vector<ResourceUse> &uses) const;
+  void add(size_t resource, double load, std::vector<ResourceUse> &uses, double messages = 0) const;
+  double busySeconds(size_t resource, std::span<const double> bytes, std::span<const double> messages) const;
   int64_t numNodes() const { return int64_t(firstOfLevels / perNode); }
   int64_t leastRotation() const;
   bool canFlip() const;
@@ -61,6 +65,7 @@ private:
   std::vector<size_t> firstOfLevel;
   std::vector<std::string> names; // of a node's resources, of levels' directions, of a node's lanes
   std::vector<double> bytesPerSecond;
+  std::vector<double> messageBytes;      // as bytesPerMessage
   mutable std::vector<uint32_t> placeOf; // in the uses that are being made
 };
 

@@ -219,12 +219,14 @@ Prediction Simulation::Parts::summarise(const SimulationResult &result, const Ne
   if (launch > 0)
     prediction.statements.push_back({"launch", 0, 1, launch, launch, 0, ""});
   prediction.latencySeconds = launch;
-  std::vector<double> all(network.bandwidths().size());
+  std::vector<double> all(network.bandwidths().size()), allMessages(network.bytesPerMessage().size());
   for (size_t number = 0; number < result.statements.size(); ++number) {
     const SimulatedStatement &statement = result.statements[number];
     for (size_t resource = 0; resource < all.size(); ++resource)
       all[resource] += statement.bytes[resource] / calls;
-    std::optional<size_t> worst = network.slowest(statement.bytes);
+    for (size_t resource = 0; resource < allMessages.size(); ++resource)
+      allMessages[resource] += statement.messages[resource] / calls;
+    std::optional<size_t> worst = network.slowest(statement.bytes, statement.messages);
     if (statement.executions == 0 && statement.seconds == 0)
       continue;
     StatementCost &row = prediction.statements.emplace_back();
@@ -242,7 +244,7 @@ Prediction Simulation::Parts::summarise(const SimulationResult &result, const Ne
     }
   }
   prediction.seconds = result.seconds / calls + launch;
-  prediction.loads = network.loads(all, prediction.seconds);
+  prediction.loads = network.loads(all, allMessages, prediction.seconds);
   return prediction;
 }
 

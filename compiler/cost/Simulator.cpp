@@ -89,6 +89,7 @@ private:
   void runRank(uint32_t rank);
   bool step(uint32_t rank, const Instruction &instruction);
   bool startTransfer(uint32_t rank, const Instruction &instruction);
+  void findUses(uint32_t rank, const Instruction &instruction);
   void addArrivals(uint32_t rank, const Instruction &instruction, FlowInfo &flow);
   void endFlows(uint32_t group);
   void endFlow(uint32_t flow);
@@ -165,8 +166,10 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
     ready.push_back(number);
   }
   result.statements.resize(workload.numStatements);
-  for (SimulatedStatement &statement : result.statements)
+  for (SimulatedStatement &statement : result.statements) {
     statement.bytes.resize(bandwidths.size());
+    statement.messages.resize(network.bytesPerMessage().size());
+  }
   transfersOf.assign(workload.numStatements, std::vector<int64_t>(numRanks));
 }
 
@@ -280,8 +283,9 @@ bool Simulator::step(uint32_t rank, const Instruction &instruction) {
   return true;
 }
 
-bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
-  Rank &rank = ranks[number];
+/// What the transfer takes of resources that have a limit; counts what it takes of all.
+void Simulator::findUses(uint32_t number, const Instruction &instruction) {
+  const Rank &rank = ranks[number];
   legs.clear();
   for (const Leg &leg : std::span(rank.program->legs).subspan(instruction.first, instruction.number))
     legs.push_back(
@@ -290,12 +294,23 @@ bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
   network.addUses(number, instruction, legs, uses);
   if (symmetry)
     fold(*symmetry, uses);
+  SimulatedStatement &statement = result.statements[instruction.statement];
+  std::span<const double> bytesPerMessage = network.bytesPerMessage();
+  for (ResourceUse &use : uses) {
+    statement.bytes[use.resource] += use.load * double(instruction.bytes);
+    if (bytesPerMessage.empty() || instruction.bytes == 0)
+      continue;
+    statement.messages[use.resource] += use.messages;
+    use.load += use.messages * bytesPerMessage[use.resource] / double(instruction.bytes);
+  }
+  std::erase_if(uses, [&](const ResourceUse &use) { return std::isinf(bandwidths[use.resource]); });
+}
+
+bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
+  Rank &rank = ranks[number];
+  findUses(number, instruction);
   result.numTransfers += symmetry ? symmetry->numAlike : 1;
   ++transfersOf[instruction.statement][number];
-  std::vector<double> &bytes = result.statements[instruction.statement].bytes;
-  for (const ResourceUse &use : uses)
-    bytes[use.resource] += use.load * double(instruction.bytes);
-  std::erase_if(uses, [&](const ResourceUse &use) { return std::isinf(bandwidths[use.resource]); });
   if (instruction.bytes == 0 || uses.empty())
     return true;
   if (sharing.numFlows() >= limits.mostFlows) {

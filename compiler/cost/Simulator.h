@@ -83,6 +83,8 @@ public:
   /// before. The bytes go through the rank's lanes as the instruction says.
   virtual void addUses(uint32_t rank, const Instruction &transfer, std::span<const PeerLeg> legs,
                        std::vector<ResourceUse> &uses) const = 0;
+  /// By resource: bytes that take as long as a message does beside its own. Empty: messages take no time.
+  virtual std::span<const double> bytesPerMessage() const { return {}; }
   virtual double latency(uint32_t from, uint32_t to) const = 0;
   virtual double entryLatency() const = 0;
   /// Those that are worth a look.
@@ -111,6 +113,7 @@ struct SimulatedStatement {
   double seconds = 0, latencySeconds = 0; // on the chain of events that ends last
   int64_t executions = 0;                 // its transfers, of the rank that has most
   std::vector<double> bytes;              // by resource
+  std::vector<double> messages;           // by resource; empty if they take no time
 };
 
 struct SimulationResult {

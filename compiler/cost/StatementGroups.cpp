@@ -104,7 +104,10 @@ Calculator::Result Calculator::evaluate(const Group &group, ArrayRef<Moves> move
     // What a rank published before it entered is there already.
     auto source = cast<StatementInterface>(op).getSource().getDefiningOp<BufferOp>();
     bool waits = isa<TransferOp>(op) && source.getRole() != BufferRole::Published;
-    result.members.push_back({waits ? loads.back().latency : 0, model->bottleneckOf(loads.back())});
+    Loads messages = model->messagesOf(of);
+    result.members.push_back(
+        {waits ? loads.back().latency : 0, model->bottleneckOf(loads.back()), model->messageTimeOf(messages)});
+    result.messages.add(messages);
     if (facts && facts->waitsAtEntry.contains(statementKey(op)))
       entryLatency = std::max(entryLatency, loads.back().latency);
   }
@@ -123,6 +126,7 @@ void Calculator::combine(const Group &group, Result &result, const std::vector<L
   result.perByte = std::max(group.members.size() == 1 ? result.members.front().own.seconds
                                                       : model->bottleneckOf(result.total).seconds,
                             inTurn);
+  result.messageSeconds = model->messageTimeOf(result.messages).seconds;
   result.isPutLast = isPut(group.members.back());
 }
 
@@ -228,24 +232,27 @@ void Calculator::endRounds() {
   Rounds ended = std::exchange(rounds, {});
   if (ended.groups.empty())
     return;
-  Loads together;
-  double latency = 0, sumOfLatencies = 0, sumPerByte = 0;
+  Loads together, messages;
+  double latency = 0, sumOfLatencies = 0, sumPerByte = 0, sumOfMessages = 0;
   for (const auto &[group, result] : ended.groups) {
     together.add(result.total);
+    messages.add(result.messages);
     latency = std::max(latency, result.latency);
     sumOfLatencies += result.latency;
     sumPerByte += result.perByte;
+    sumOfMessages += result.messageSeconds;
   }
-  double perByte = model->bottleneckOf(together).seconds;
+  double perByte = model->bottleneckOf(together).seconds, messageSeconds = model->messageTimeOf(messages).seconds;
   bool waitsInside = terms->phases.back().waitsInside || (terms->phases.back().hasTransfer && ended.arePuts);
   for (auto &[group, result] : ended.groups) {
     result.latency *= sumOfLatencies > 0 ? latency / sumOfLatencies : 0;
     result.perByte *= sumPerByte > 0 ? perByte / sumPerByte : 0;
+    result.messageSeconds *= sumOfMessages > 0 ? messageSeconds / sumOfMessages : 0;
     commit(group, result, ended.times);
   }
   Phase &phase = terms->phases.back();
   phase.waitsInside = waitsInside;
-  phase.lastLatency = latency;
+  phase.lastLatency = latency + messageSeconds;
   phase.lastPerByte = ended.arePuts ? perByte : 0;
 }
 
@@ -255,30 +262,37 @@ void Calculator::commit(const Group &group, const Result &result, double times) 
     phase.waitsInside |= times > 1 || phase.hasTransfer;
     phase.hasTransfer = true;
   }
-  phase.latency += result.latency * times;
+  phase.latency += (result.latency + result.messageSeconds) * times;
   phase.perByte += result.perByte * times;
-  phase.lastLatency = result.latency;
+  phase.lastLatency = result.latency + result.messageSeconds;
   phase.lastPerByte = result.isPutLast ? result.perByte : 0;
   total.add(result.total, times);
-  double sum = 0, latencies = 0;
+  totalMessages.add(result.messages, times);
+  double sum = 0, latencies = 0, messages = 0;
   for (const Member &member : result.members) {
     sum += member.own.seconds;
     latencies += member.latency;
+    messages += member.messages.seconds;
   }
   for (auto [op, member] : llvm::zip_equal(group.members, result.members)) {
     Part &part = partOf(op);
+    auto timeAt = [&part](size_t resource) -> Part::Time & {
+      auto known = llvm::find_if(part.times, [&](const Part::Time &time) { return time.resource == resource; });
+      return known == part.times.end() ? part.times.emplace_back(Part::Time{resource}) : *known;
+    };
     part.executions += times;
     part.latency += latencies > 0 ? result.latency * member.latency / latencies * times : 0;
     part.share += member.own.share * times;
-    if (sum == 0)
-      continue;
-    double perByte = result.perByte * member.own.seconds / sum * times;
-    part.perByte += perByte;
-    auto known = llvm::find_if(part.perByteOf, [&](const auto &entry) { return entry.first == member.own.resource; });
-    if (known == part.perByteOf.end())
-      part.perByteOf.emplace_back(member.own.resource, perByte);
-    else
-      known->second += perByte;
+    if (sum > 0) {
+      double perByte = result.perByte * member.own.seconds / sum * times;
+      part.perByte += perByte;
+      timeAt(member.own.resource).perByte += perByte;
+    }
+    if (messages > 0) {
+      double seconds = result.messageSeconds * member.messages.seconds / messages * times;
+      part.messageSeconds += seconds;
+      timeAt(member.messages.resource).messageSeconds += seconds;
+    }
   }
 }
 

@@ -28,13 +28,13 @@ void fold(const NetworkSymmetry &symmetry, std::vector<ResourceUse> &uses) {
   size_t numFolded = 0;
   for (const ResourceUse &use : uses) {
     uint32_t resource = symmetry.resourceOf[use.resource];
-    double load = use.load * symmetry.shareOf[use.resource];
+    double share = symmetry.shareOf[use.resource], load = use.load * share, messages = use.messages * share;
     auto end = uses.begin() + std::ptrdiff_t(numFolded);
     auto known = std::find_if(uses.begin(), end, [&](const ResourceUse &other) { return other.resource == resource; });
     if (known == end)
-      uses[numFolded++] = {resource, load};
+      uses[numFolded++] = {resource, load, messages};
     else
-      known->load += load;
+      known->load += load, known->messages += messages;
   }
   uses.resize(numFolded);
 }

@@ -110,6 +110,9 @@ private:
       add("{:<14} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", kind.name, gigabytes(kind.bandwidth.peak),
           percent(kind.kernelShare), percent(kind.copyShare), microseconds(of(kind.latency, Protocol::Bulk)),
           microseconds(of(kind.latency, Protocol::LL)), latencyWithLL128(kind.latency));
+    for (const LinkClass &kind : machine.linkClasses())
+      if (kind.messagesPerSecond > 0)
+        add("  a {} link starts {:.4g} million messages per second\n", kind.name, kind.messagesPerSecond / 1e6);
   }
 
   void addLinks() {
@@ -219,6 +222,7 @@ Json toJson(const Machine &machine) {
                                    {"bandwidth", toJson(kind.bandwidth)},
                                    {"kernelShare", kind.kernelShare},
                                    {"copyShare", kind.copyShare},
+                                   {"messagesPerSecond", kind.messagesPerSecond},
                                    {"latencySeconds", toJson(kind.latency)}});
   for (const Link &link : machine.links())
     json["links"].push_back({{"from", machine.vertices()[size_t(link.from)].name},

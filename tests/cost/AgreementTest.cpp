@@ -7,7 +7,10 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
+#include <fstream>
 #include <map>
 
 namespace kolo::cost {
@@ -204,6 +207,58 @@ TEST(Agreement, WritesToMemoryMayHaveALimitOfTheirOwn) {
     Both both = costsOf(name, machine, {2}, {int64_t(bytes)}).begin()->second;
     EXPECT_NEAR(both.simulation * 1e9, written / 4, 1e-3 * written) << name;
     EXPECT_NEAR(both.closedForm * 1e9, written / 4, 1e-3 * written) << name;
+  }
+}
+
+/// Frontier, where a NIC starts so many million messages per second.
+Machine frontierWithMessages(double millions) {
+  std::ifstream file(KOLO_MACHINES "/frontier.json");
+  nlohmann::json json = nlohmann::json::parse(file);
+  json["linkClasses"].back()["millionMessagesPerSecond"] = millions;
+  return get(Machine::parse(json.dump(), "frontier.json"));
+}
+
+TEST(Agreement, AMessageTakesTheNicBesideItsBytes) {
+  // Two GCDs share a NIC, which takes 10 microseconds for each of their messages to 24 ranks of other nodes.
+  constexpr int64_t bytes = 32 * 8;
+  Both without = costsOf("directAllToAll", get(Machine::read("frontier")), {32}, {bytes})[bytes];
+  Both with = costsOf("directAllToAll", frontierWithMessages(0.1), {32}, {bytes})[bytes];
+  EXPECT_NEAR((with.closedForm - without.closedForm) * 1e6, 480, 0.5);
+  EXPECT_NEAR((with.simulation - without.simulation) * 1e6, 480, 5); // messages leave before the slowest credit comes
+}
+
+/// What messages add to the time, in both models.
+TEST(Agreement, MessagesTakeAsLongInBothModels) {
+  struct Case {
+    const char *algorithm;
+    Sizes mesh;
+    double least = 0.95, most = 1.05; // closed form / simulation
+  };
+  // In rings over nodes, the GCDs that share a NIC send at different times: see `neighbours`.
+  const Case cases[] = {{"directAllToAll", {64}},
+                        {"allPairsAllGather", {64}},
+                        {"twoLevelAllToAll", {8, 8}},
+                        {"oneShotAllReduce", {64}},
+                        {"pushTwoShotAllReduce", {64}},
+                        {"railAllGather", {8, 8}, 0.95, 1.2},
+                        {"hierarchicalAllReduce", {8, 8}, 0.95, 1.2}};
+  for (double millions : {0.1, 1.0}) {
+    Machine machine = frontierWithMessages(millions), plain = get(Machine::read("frontier"));
+    for (const Case &of : cases) {
+      const std::vector<int64_t> sizes = {1 << 12, 1 << 20};
+      std::map<int64_t, Both> with = costsOf(of.algorithm, machine, of.mesh, sizes),
+                              without = costsOf(of.algorithm, plain, of.mesh, sizes);
+      for (int64_t bytes : sizes) {
+        double inClosedForm = with[bytes].closedForm - without[bytes].closedForm,
+               inSimulation = with[bytes].simulation - without[bytes].simulation;
+        double ratio = (without[bytes].simulation + inClosedForm) / (without[bytes].simulation + inSimulation);
+        std::printf("%-24s %4g M/s %8lld bytes: closed form %+9.2f us, simulation %+9.2f us of %.2f\n", of.algorithm,
+                    millions, static_cast<long long>(bytes), inClosedForm * 1e6, inSimulation * 1e6,
+                    with[bytes].simulation * 1e6);
+        EXPECT_GE(ratio, of.least) << of.algorithm << " " << bytes << " " << millions;
+        EXPECT_LE(ratio, of.most) << of.algorithm << " " << bytes << " " << millions;
+      }
+    }
   }
 }
 

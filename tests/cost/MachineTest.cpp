@@ -95,6 +95,16 @@ TEST(Machine, BandwidthsDependOnRatesAndOnTheWorkingSet) {
   EXPECT_EQ(machine.device().laneReduction.at(1), 4e9);
 }
 
+TEST(Machine, MessagesTakeEveryLinkOfTheirClass) {
+  Json file = machineOf(2, {{0, 1, 4}});
+  EXPECT_FALSE(parsed(file).limitsMessages());
+  file["linkClasses"][0]["millionMessagesPerSecond"] = 2.5;
+  Machine machine = parsed(file);
+  EXPECT_TRUE(machine.limitsMessages());
+  EXPECT_DOUBLE_EQ(machine.resources()[size_t(machine.route(0, 1).resources[0])].secondsPerMessage, 1e-7);
+  EXPECT_EQ(machine.resources()[size_t(machine.memoryOf(0))].secondsPerMessage, 0);
+}
+
 TEST(Machine, ShippedMachinesAreReadAndNamedAsTheirFiles) {
   std::vector<std::string> names = Machine::shippedNames();
   EXPECT_EQ(names, (Names{"dgx-h100", "frontier", "perlmutter", "ring8"}));
@@ -173,6 +183,10 @@ const BadFile badFiles[] = {
      "linkClasses[1].name: 'link' is the name of an earlier one too"},
     {[](Json &file) { file["linkClasses"][0]["kernelShare"] = 1.5; },
      "linkClasses[0].kernelShare: 1.5 is no number from 0.001 to 1"},
+    {[](Json &file) { file["linkClasses"][0]["millionMessagesPerSecond"] = 0; },
+     "linkClasses[0].millionMessagesPerSecond: 0 is no number from 1e-06 to 1000000"},
+    {[](Json &file) { file["linkClasses"][0]["millionMessagesPerSecond"] = "many"; },
+     "linkClasses[0].millionMessagesPerSecond: \"many\" is no number from 1e-06 to 1000000"},
     {[](Json &file) { file["linkClasses"][0]["latencyMicroseconds"].erase("ll"); },
      "linkClasses[0].latencyMicroseconds.ll: is missing"},
     {[](Json &file) {

@@ -44,7 +44,7 @@ WHOLE = {
         "nics": [{"name": "nic", "class": "link", "source": "s"}],
         "links": [{"from": end, "to": "hub", "class": "link", "count": 1, "source": "s"} for end in ("d 0", "d 1", "nic")]},
     "linkClasses": [{"name": "link", "gigabytesPerSecond": 1, "bySize": STEPS, "kernelShare": 1, "copyShare": 1,
-                     "latencyMicroseconds": LATENCY, "source": "s"}],
+                     "millionMessagesPerSecond": 1, "latencyMicroseconds": LATENCY, "source": "s"}],
     "payloadShare": {"ll": 0.5, "ll128": 0.9, "source": "s"},
     "levels": [{"name": "pair", "nodes": 1, "gigabytesPerSecond": 1, "latencyMicroseconds": LATENCY, "source": "s"},
                {"name": "all", "nodes": 2, "latencyMicroseconds": LATENCY}]}
