@@ -341,5 +341,58 @@ TEST(Loads, OfRanksThatAreCountedAreThoseOfAllRanksLookedAtOneByOne) {
   EXPECT_GT(numAlike, 100);
 }
 
+/// Each of its moves told by itself.
+Moves enumerated(const Moves &moves) {
+  Moves result = moves;
+  result.alike.clear();
+  for (const AlikeMoves &some : moves.alike)
+    for (int64_t k = 0; k < std::max(some.from.count, some.to.count); ++k)
+      result.enumerated.push_back(
+          {some.from[std::min(k, some.from.count - 1)], some.to[std::min(k, some.to.count - 1)], some.share});
+  return result;
+}
+
+TEST(Loads, AddUpInWhateverWayTheyAreTold) {
+  Machine machine = makeMachine(6);
+  auto created = Placement::create(machine, {{"rank"}, {104}}, "devices=2,0,1,3");
+  ASSERT_TRUE(std::holds_alternative<Placement>(created));
+  const auto &placement = std::get<Placement>(created);
+  LoadModel model(machine, placement, {}, Protocol::Bulk, {true});
+  for (uint64_t seed = 0; seed < 300 && !testing::Test::HasFailure(); ++seed) {
+    std::mt19937_64 random(seed);
+    auto pick = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    auto progression = [&](int64_t count) {
+      int64_t stride = count == 1 ? 1 : pick(1, 103 / (count - 1));
+      return Progression{pick(0, 103 - stride * (count - 1)), stride, count};
+    };
+    Loads sum, expected;
+    for (int64_t k = 0, numStatements = pick(1, 4); k < numStatements; ++k) {
+      Moves moves;
+      moves.steps = {{DimStep::Along::Next, pick(0, 103)}};
+      moves.cost = cost;
+      moves.isEnumerated = pick(0, 3) > 0;
+      double share = 1 / double(pick(1, 9));
+      if (moves.isEnumerated) {
+        int64_t count = pick(1, 40), fan = pick(0, 2); // to many, from many, or from each to one
+        Progression ranks = progression(count), peers = ranks;
+        peers.first = pick(0, 103 - ranks.stride * (count - 1));
+        moves.alike = {{fan == 0 ? progression(1) : ranks, fan == 1 ? progression(1) : peers, share}};
+      } else {
+        moves.share = share;
+      }
+      auto times = double(pick(1, 5));
+      sum.add(model.loadsOf(moves), times);
+      expected.add(model.loadsOf(enumerated(moves)), times);
+    }
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::vector<double> found = model.largest(sum), wanted = model.largest(expected);
+    for (size_t resource = 0; resource < model.numResources(); ++resource)
+      EXPECT_NEAR(found[resource], wanted[resource], 1e-9 * wanted[resource]) << model.nameOf(resource);
+    EXPECT_EQ(sum.moves, expected.moves);
+  }
+}
+
 } // namespace
 } // namespace kolo::cost
