@@ -1,6 +1,7 @@
 #include "compiler/cost/Simulator.h"
 #include "compiler/cost/EventQueue.h"
 #include "compiler/cost/History.h"
+#include "compiler/cost/Pool.h"
 #include "compiler/cost/Symmetry.h"
 
 #include <cmath>
@@ -68,23 +69,6 @@ private:
     Chain chain;      // of an arrival or a meeting: up to it
     uint32_t record;  // of an arrival: what it announces
   };
-  /// Elements that are used again, by number.
-  template <typename T> struct Pool {
-    std::vector<T> all;
-    std::vector<uint32_t> free;
-    uint32_t add(const T &element) {
-      if (free.empty()) {
-        all.push_back(element);
-        return uint32_t(all.size() - 1);
-      }
-      uint32_t number = free.back();
-      free.pop_back();
-      all[number] = element;
-      return number;
-    }
-    T &operator[](uint32_t number) { return all[number]; }
-  };
-
   void handle(const Event &event);
   void runRank(uint32_t rank);
   bool step(uint32_t rank, const Instruction &instruction);

@@ -234,10 +234,10 @@ TEST(Agreement, MessagesTakeAsLongInBothModels) {
     Sizes mesh;
     double least = 0.95, most = 1.05; // closed form / simulation
   };
-  // In rings over nodes, the GCDs that share a NIC send at different times: see `neighbours`.
+  // The GCDs that share a NIC are not equally near to it. The few messages of a step do not meet there: `neighbours`.
   const Case cases[] = {{"directAllToAll", {64}},
                         {"allPairsAllGather", {64}},
-                        {"twoLevelAllToAll", {8, 8}},
+                        {"twoLevelAllToAll", {8, 8}, 0.95, 1.1},
                         {"oneShotAllReduce", {64}},
                         {"pushTwoShotAllReduce", {64}},
                         {"railAllGather", {8, 8}, 0.95, 1.2},
