@@ -24,6 +24,8 @@ struct RankPlace {
 struct Kind {
   std::string name;
   std::function<Result<std::unique_ptr<Transport>>(const RankPlace &)> make;
+  bool isOneSided = false;     // what fits is written without a look by the receiver
+  bool isOfOneProcess = false; // its ranks cannot be in different processes
 };
 std::vector<Kind> allKinds();
 inline std::ostream &operator<<(std::ostream &out, const Kind &kind) { return out << kind.name; }

@@ -1,0 +1,65 @@
+// Fabric: what the runtime knows of libkolo_fabric.so, the transport by libfabric. The library is built with the
+// runtime and lies beside it.
+#pragma once
+
+#include "network/Transport.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace kolo::runtime {
+
+/// What carries mails between the ranks of a fabric, and notices that peers end. The fabric makes progress here too.
+class MailPath {
+public:
+  virtual ~MailPath() = default;
+  /// See TcpTransport::mail. What arrives goes to Fabric::take.
+  virtual Status mail(int peer, std::span<const std::byte> text) = 0;
+  /// As the functions of Transport.
+  virtual Status progress() = 0;
+  virtual Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) = 0;
+  virtual Status stateOf(int peer) const = 0;
+};
+
+struct FabricOptions {
+  int rank = 0;
+  int numRanks = 1;
+  int timeoutMs = 30'000;
+  std::string provider;                // by its name in the rules
+  std::string address;                 // of this host, numeric: for providers that choose devices so
+  std::function<bool()> mustStop = {}; // see TcpOptions
+};
+
+/// A Transport whose mails are carried by somebody else. `endpoint` is empty. `connect` looks only at which endpoints
+/// are empty, and must be called when mails to the others are possible.
+class Fabric : public Transport {
+public:
+  /// Takes a mail of a peer. Mismatch: the connection with it must end. Any thread, also while another function runs.
+  virtual Status take(int sender, std::span<const std::byte> mail) = 0;
+};
+
+/// A fabric's mails begin with this number, so that they can share a connection with others.
+inline constexpr uint16_t fabricMailMark = 0xfab1;
+inline bool isFabricMail(std::span<const std::byte> mail) {
+  return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
+}
+
+inline constexpr uint32_t fabricModuleVersion = 1;
+/// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
+inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
+
+/// What the library exports.
+struct FabricModule {
+  uint32_t version = fabricModuleVersion;
+  /// Which of autoProviders this host has. SystemError: there is no libfabric.
+  Result<uint32_t> (*present)() = nullptr;
+  /// Whether this host has the provider, with what its rules need. InvalidArgument, SystemError.
+  Status (*check)(const std::string &provider, const std::string &address) = nullptr;
+  /// Opens the device. `mails` must outlive the fabric. InvalidArgument, SystemError, OutOfMemory.
+  Result<std::unique_ptr<Fabric>> (*create)(const FabricOptions &options, MailPath &mails) = nullptr;
+};
+using FabricModuleEntry = const FabricModule *(*)();
+inline constexpr const char *fabricModuleSymbol = "koloFabricModule";
+
+} // namespace kolo::runtime

@@ -1,0 +1,346 @@
+#include "network/fabric/FabricTransport.h"
+
+#include "Error.h"
+#include "network/fabric/Providers.h"
+#include "wait/Clock.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace kolo::runtime::fabric {
+namespace {
+
+/// A device wakes nobody, so a sleep is never longer than this.
+constexpr std::chrono::microseconds firstSleep{10}, longestSleep{100};
+/// A wait looks so often before it sleeps.
+constexpr int looksBeforeSleep = 16;
+/// Receives for messages that are under way at a time.
+constexpr int numReceives = 64;
+/// So long after a failed write the end of the peer may still be noticed by mail, which is the truer cause.
+constexpr std::chrono::milliseconds graceTime{300};
+
+} // namespace
+
+FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules &providerRules, MailPath &mailPath)
+    : options(given), rules(providerRules), mails(mailPath), creatorPid(getpid()), registrations(given.numRanks),
+      peers(static_cast<size_t>(given.numRanks)), arrivals(static_cast<size_t>(given.numRanks)) {}
+
+FabricTransport::~FabricTransport() {
+  if (getpid() == creatorPid)
+    return;
+  // The device belongs to the parent: closing it here would end the parent's connections.
+  for (auto &[number, own] : exposed) {
+    for (std::unique_ptr<Memory> &region : own.regions)
+      (void)region.release();
+    (void)own.cells.release();
+  }
+  (void)nic.release();
+}
+
+Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOptions &options, MailPath &mails) {
+  Result<const Library *> library = Library::open();
+  if (!library.isOk())
+    return library.status();
+  Result<const ProviderRules *> rules = rulesFor(**library, options.provider);
+  if (!rules.isOk())
+    return rules.status();
+  return create(options, **rules, mails);
+}
+
+Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOptions &options,
+                                                                 const ProviderRules &rules, MailPath &mails) {
+  if (options.numRanks < 1 || options.rank < 0 || options.rank >= options.numRanks ||
+      options.numRanks > static_cast<int>(maxCountedRanks))
+    return error(StatusCode::InvalidArgument, "rank {} of {}", options.rank, options.numRanks);
+  Result<const Library *> library = Library::open();
+  if (!library.isOk())
+    return library.status();
+  Result<Info> info = findProvider(**library, rules, options.address);
+  if (!info.isOk())
+    return info.status();
+  std::unique_ptr<FabricTransport> made(new FabricTransport(options, rules, mails));
+  Result<std::unique_ptr<Nic>> opened = Nic::open(**library, made->rules, std::move(info).value(), options.rank);
+  if (!opened.isOk())
+    return opened.status();
+  made->nic = std::move(opened).value();
+  if (rules.order == SignalOrder::Counted)
+    if (Status status = made->nic->startReceives(numReceives); !status.isOk())
+      return status;
+  return made;
+}
+
+/// Registers memory and keeps it; returns what the senders must know.
+Result<Letter> FabricTransport::expose(const Registration &registration) {
+  Exposed own;
+  own.registration = registration;
+  Letter letter;
+  letter.kind = LetterKind::Registered;
+  letter.agreement = registration.agreement;
+  letter.registered.numLanes = registration.numLanes;
+  letter.registered.numSemaphores = registration.numSemaphores;
+  letter.registered.isBySender = registration.isBySender;
+  if (!nic)
+    return error(StatusCode::Aborted, "provider {} was closed after a failure", rules.name);
+  auto describe = [&](std::byte *memory, uint64_t sizeBytes, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
+    Result<std::unique_ptr<Memory>> made = nic->expose(memory, sizeBytes);
+    if (!made.isOk())
+      return made.status();
+    kept = std::move(made).value();
+    return RemoteRegion{kept->key(), kept->remoteBase(), sizeBytes};
+  };
+  for (const Region &region : registration.regions) {
+    own.regions.emplace_back();
+    letter.registered.regions.emplace_back();
+    if (region.sizeBytes == 0)
+      continue;
+    Result<RemoteRegion> made = describe(region.memory, region.sizeBytes, own.regions.back());
+    if (!made.isOk())
+      return made.status();
+    letter.registered.regions.back() = *made;
+  }
+  uint64_t numCells =
+      uint64_t(registration.numLanes) * registration.numSemaphores * static_cast<uint64_t>(options.numRanks);
+  if (rules.order != SignalOrder::Counted && numCells > 0) {
+    Result<RemoteRegion> made =
+        describe(reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell), own.cells);
+    if (!made.isOk())
+      return made.status();
+    letter.registered.cells = *made;
+  }
+  exposed[registration.agreement] = std::move(own);
+  return letter;
+}
+
+/// Tells the senders of the registration, and tells all others that it has nothing for them.
+void FabricTransport::tell(const Letter &letter, const std::vector<bool> &senders) {
+  Letter forOthers;
+  forOthers.kind = letter.kind;
+  forOthers.agreement = letter.agreement;
+  std::vector<std::byte> bytes = write(letter), bytesForOthers = write(forOthers);
+  for (int rank = 0; rank < options.numRanks; ++rank)
+    if (peers[static_cast<size_t>(rank)].isWanted) // who is lost is noticed by those who wait for it
+      (void)mails.mail(rank, senders[static_cast<size_t>(rank)] ? bytes : bytesForOthers);
+}
+
+Status FabricTransport::registerMemory(const Registration &registration) {
+  if (registration.regions.size() > maxRegions)
+    return error(StatusCode::InvalidArgument, "{} regions in one registration, more than {}",
+                 registration.regions.size(), maxRegions);
+  if (Status status = registrations.add(registration); !status.isOk())
+    return status;
+  std::scoped_lock lock(mutex);
+  Result<Letter> letter = expose(registration);
+  if (!letter.isOk()) {
+    registrations.remove(registration.agreement);
+    return letter.status();
+  }
+  tell(*letter, registration.senders);
+  return {};
+}
+
+void FabricTransport::release(uint64_t agreement) {
+  registrations.remove(agreement);
+  std::scoped_lock lock(mutex);
+  auto found = exposed.find(agreement);
+  if (found == exposed.end())
+    return;
+  Letter letter;
+  letter.kind = LetterKind::Released;
+  letter.agreement = agreement;
+  Registration registration = found->second.registration;
+  // A peer may be in the middle of a write to memory of a call that failed.
+  bool mayWrite = hasFailed.load() || (options.mustStop && options.mustStop());
+  bool mustClose = !rules.closeStopsWrites && mayWrite && nic;
+  if (mustClose)
+    for (auto &[number, own] : exposed) {
+      own.regions.clear();
+      own.cells.reset();
+    }
+  exposed.erase(found);
+  if (mustClose)
+    nic.reset();
+  tell(letter, registration.senders);
+}
+
+Status FabricTransport::checkPath(Path path) const {
+  if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
+    return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
+                 options.numRanks);
+  if (!isConnected.load(std::memory_order_acquire) || !peers[static_cast<size_t>(path.peer)].isWanted)
+    return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
+  if (rules.order == SignalOrder::Counted && path.lane >= maxCountedLanes)
+    return error(StatusCode::InvalidArgument, "lane {} is not below {}", path.lane, maxCountedLanes);
+  return stateOf(path.peer);
+}
+
+Status FabricTransport::enqueue(Path path, const Request &request) {
+  std::scoped_lock lock(mutex);
+  SendPath &from = peers[static_cast<size_t>(path.peer)].paths[path.lane];
+  from.requests.push_back(request);
+  busy.insert({path.peer, path.lane});
+  advance(path.peer, path.lane, from);
+  return {};
+}
+
+Status FabricTransport::put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) {
+  Status status = checkPath(path);
+  if (!status.isOk() || sizeBytes == 0)
+    return status;
+  if (sizeBytes > kolo::runtime::maxPutBytes)
+    return error(StatusCode::InvalidArgument, "a put of {} bytes, more than {}", sizeBytes, kolo::runtime::maxPutBytes);
+  Request request;
+  request.place = place;
+  request.src = static_cast<const std::byte *>(src);
+  request.sizeBytes = sizeBytes;
+  return enqueue(path, request);
+}
+
+Status FabricTransport::signal(Path path, RemoteSignal signal) {
+  if (Status status = checkPath(path); !status.isOk())
+    return status;
+  if (signal.count == 0 || signal.count >= endOfCounts)
+    return error(StatusCode::InvalidArgument, "a signal with count {}", signal.count);
+  Request request;
+  request.isSignal = true;
+  request.signal = signal;
+  return enqueue(path, request);
+}
+
+bool FabricTransport::isDone(Path path, uint64_t &numMoved) {
+  std::scoped_lock lock(mutex);
+  Peer &peer = peers[static_cast<size_t>(path.peer)];
+  auto found = peer.paths.find(path.lane);
+  if (found == peer.paths.end())
+    return true;
+  numMoved = found->second.numMoved;
+  return found->second.isDone() && peer.failure.isOk();
+}
+
+/// Blocks until all that the lane wrote to the peer is complete.
+Status FabricTransport::flushPath(Path path) {
+  const Counter none = {};
+  uint64_t numMoved = 0, lastMoved = 0;
+  Clock::time_point lastTime = Clock::now();
+  for (int look = 0; !isDone(path, numMoved); ++look) {
+    if (Status status = stateOf(path.peer); !status.isOk())
+      return status;
+    if (options.mustStop && options.mustStop())
+      return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
+                       path.peer);
+    (void)progress(); // another peer's failure does not end this
+    if (numMoved != lastMoved) {
+      lastMoved = numMoved;
+      lastTime = Clock::now();
+      look = 0;
+    }
+    if (Clock::now() - lastTime >= std::chrono::milliseconds(options.timeoutMs))
+      return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out",
+                       options.rank, options.timeoutMs, path.peer);
+    if (look >= looksBeforeSleep)
+      (void)mails.idle(none, 1, Clock::now() + longestSleep);
+  }
+  return {};
+}
+
+Status FabricTransport::flush(uint32_t lane) {
+  Status first;
+  for (int peer = 0; peer < options.numRanks; ++peer)
+    if (peers[static_cast<size_t>(peer)].isWanted)
+      if (Status status = flushPath({peer, lane}); !status.isOk() && first.isOk())
+        first = status;
+  return first;
+}
+
+Status FabricTransport::progress() {
+  Status ofMails = mails.progress();
+  {
+    std::scoped_lock lock(mutex);
+    work();
+  }
+  Status own = firstFailure();
+  return own.isOk() ? ofMails : own;
+}
+
+Status FabricTransport::idle(const Counter &counter, uint64_t target, Clock::time_point until) {
+  auto sleep = firstSleep;
+  for (int look = 0;; ++look) {
+    Status status = progress();
+    if (counter.hasReached(target) || Clock::now() >= until)
+      return status;
+    if (look < looksBeforeSleep && status.isOk()) {
+      sched_yield();
+      continue;
+    }
+    (void)mails.idle(counter, target, std::min(until, Clock::now() + sleep));
+    if (!status.isOk())
+      return status;
+    sleep = std::min(2 * sleep, longestSleep);
+  }
+}
+
+/// A failed write to a peer that is neither lost nor has left. Requires `mutex`.
+Status FabricTransport::failureOf(int number) const {
+  const Peer &peer = peers[static_cast<size_t>(number)];
+  bool isOld = !peer.failure.isOk() && Clock::now() - peer.failedAt >= graceTime;
+  return isOld && mails.stateOf(number).isOk() ? peer.failure : Status();
+}
+
+Status FabricTransport::firstFailure() const {
+  if (!hasFailed.load(std::memory_order_acquire))
+    return {};
+  std::scoped_lock lock(mutex);
+  for (int rank = 0; rank < options.numRanks; ++rank)
+    if (Status status = failureOf(rank); !status.isOk())
+      return status;
+  return {};
+}
+
+Status FabricTransport::stateOf(int peer) const {
+  if (Status status = mails.stateOf(peer); !status.isOk() || !hasFailed.load(std::memory_order_acquire))
+    return status;
+  std::scoped_lock lock(mutex);
+  return failureOf(peer);
+}
+
+/// What a peer cannot place, this rank judges by its own registrations.
+Status FabricTransport::answer(int sender, const Question &question) {
+  Check check = question.isSignal ? registrations.checkSignal(sender, question.lane, question.signal)
+                                  : registrations.checkPut(sender, question.place, question.sizeBytes);
+  if (check.verdict == Verdict::Refused)
+    return check.refusal;
+  if (question.isOld)
+    return rankError(StatusCode::Mismatch, sender,
+                     "rank {} sets semaphore {} of lane {} in agreement {} to {}, which is not a larger count", sender,
+                     question.signal.semaphore, question.lane, question.signal.agreement, question.signal.count);
+  return {}; // it was asked before the news of this rank's registration came there
+}
+
+Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
+  Result<Letter> letter = parseLetter(mail);
+  if (!letter.isOk())
+    return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, letter.status().message());
+  if (letter->kind == LetterKind::Question)
+    return answer(sender, letter->question);
+  std::scoped_lock lock(mutex);
+  Peer &peer = peers[static_cast<size_t>(sender)];
+  if (letter->kind == LetterKind::Address) {
+    if (letter->provider != rules.name || letter->order != rules.order)
+      return rankError(StatusCode::Mismatch, sender, "rank {} uses provider {} ({}), this rank {} ({})", sender,
+                       letter->provider, toString(letter->order), rules.name, toString(rules.order));
+    peer.address = letter->address;
+  } else if (letter->kind == LetterKind::Ready) {
+    peer.isReady = true;
+  } else if (letter->kind == LetterKind::Registered) {
+    peer.newest = std::max(peer.newest, letter->agreement);
+    peer.agreements[letter->agreement] = letter->registered;
+  } else {
+    peer.agreements.erase(letter->agreement);
+    for (auto &[lane, path] : peer.paths)
+      std::erase_if(path.counts, [&](const auto &one) { return one.first.first == letter->agreement; });
+  }
+  return {};
+}
+
+} // namespace kolo::runtime::fabric

@@ -1,0 +1,126 @@
+// FabricTransport: the Transport by libfabric. README.md of this folder says how it works.
+#pragma once
+
+#include "network/Registrations.h"
+#include "network/fabric/Arrivals.h"
+#include "network/fabric/Fabric.h"
+#include "network/fabric/Letter.h"
+#include "network/fabric/Nic.h"
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace kolo::runtime::fabric {
+
+class SelfTest;
+
+class FabricTransport : public Fabric {
+public:
+  /// Opens a device of the provider. InvalidArgument, SystemError, OutOfMemory.
+  static Result<std::unique_ptr<FabricTransport>> create(const FabricOptions &options, MailPath &mails);
+  /// The same with other rules, for tests.
+  static Result<std::unique_ptr<FabricTransport>> create(const FabricOptions &options, const ProviderRules &rules,
+                                                         MailPath &mails);
+  ~FabricTransport() override;
+
+  Endpoint endpoint() const override { return {}; }
+  Status connect(std::span<const Endpoint> endpoints) override;
+  Status registerMemory(const Registration &registration) override;
+  void release(uint64_t agreement) override;
+  Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
+  Status signal(Path path, RemoteSignal signal) override;
+  Status flush(uint32_t lane) override;
+  Status progress() override;
+  Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) override;
+  Status stateOf(int peer) const override;
+  Status take(int sender, std::span<const std::byte> mail) override;
+
+private:
+  /// Memory of this rank that peers may write.
+  struct Exposed {
+    Registration registration;
+    std::vector<std::unique_ptr<Memory>> regions; // by role; null where nothing may be put
+    std::unique_ptr<Memory> cells;
+  };
+  struct Request {
+    bool isSignal = false, wasAsked = false;
+    RemotePlace place;
+    const std::byte *src = nullptr;
+    uint64_t sizeBytes = 0, doneBytes = 0;
+    RemoteSignal signal;
+  };
+  /// What one lane writes to one peer.
+  struct SendPath {
+    std::deque<Request> requests;          // that have not begun, or are in the middle
+    std::map<uint64_t, uint64_t> underWay; // by interval: operations
+    uint64_t numUnderWay = 0, numMoved = 0;
+    uint64_t interval = 0, numPutsOfInterval = 0;             // an interval ends with a signal
+    std::map<std::pair<uint64_t, uint32_t>, uint64_t> counts; // by agreement and semaphore: the last that was signalled
+    bool isDone() const { return requests.empty() && numUnderWay == 0; }
+  };
+  struct Peer {
+    bool isWanted = false, isReady = false;
+    std::vector<std::byte> address;
+    std::map<uint64_t, RemoteAgreement> agreements;
+    uint64_t newest = 0; // of its registrations
+    std::map<uint32_t, SendPath> paths;
+    Status failure;                                 // of a write to it
+    std::chrono::steady_clock::time_point failedAt; // if there was one
+  };
+  enum class Step : uint8_t { Done, Wait };
+
+  FabricTransport(const FabricOptions &given, const ProviderRules &providerRules, MailPath &mailPath);
+
+  Status checkPath(Path path) const;
+  Status enqueue(Path path, const Request &request);
+  Status waitForAll(const std::function<bool(const Peer &)> &isThere, const char *what);
+  Status meet(SelfTest &test);
+  Status runTest(SelfTest &test);
+
+  Result<Letter> expose(const Registration &registration);
+  void tell(const Letter &letter, const std::vector<bool> &senders);
+
+  // With `mutex` held:
+  void work();
+  void note(Event &event);
+  void finish(Operation &operation);
+  void advance(int number, uint32_t lane, SendPath &path);
+  Step postPut(int number, uint32_t lane, SendPath &path, Request &request);
+  Step postSignal(int number, uint32_t lane, SendPath &path, Request &request);
+  Step postFlag(Path path, SendPath &from, const RemoteSignal &signal, const RemoteAgreement &there);
+  Step postMessage(Path path, SendPath &from, const RemoteSignal &signal);
+  Step begin(Posted posted, Path path, SendPath &from, Operation &operation);
+  const RemoteAgreement *findThere(int number, uint64_t agreement, uint32_t lane, SendPath &path, Request &request);
+  Step ask(int number, uint32_t lane, SendPath &path, Request &request, bool isOld = false);
+  void receiveMessage(Operation &operation);
+  void raise(int sender, uint32_t lane, const RemoteSignal &signal);
+  Cell *ownCell(int sender, uint32_t lane, const RemoteSignal &signal);
+  void fail(int peer, const std::string &reason);
+  Status failureOf(int peer) const;
+  Status firstFailure() const;
+  Status answer(int sender, const Question &question);
+  Status flushPath(Path path);
+  bool isDone(Path path, uint64_t &numMoved);
+
+  const FabricOptions options;
+  const ProviderRules rules;
+  MailPath &mails;
+  const int creatorPid;
+  Registrations registrations;
+
+  mutable std::mutex mutex; // of all below; never held while a mail arrives
+  std::unique_ptr<Nic> nic; // null: it was closed
+  std::vector<Peer> peers;
+  std::map<uint64_t, Exposed> exposed;
+  std::set<std::pair<int, uint32_t>> busy; // peers and lanes that have requests
+  std::vector<Operation *> idleReceives;
+  std::vector<Arrivals> arrivals; // by rank, where signals are counted
+  std::atomic<bool> hasFailed = false;
+  std::atomic<bool> isConnected = false;
+};
+
+} // namespace kolo::runtime::fabric

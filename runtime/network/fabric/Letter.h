@@ -1,0 +1,59 @@
+// Letter: what two ends of the fabric transport tell each other by mail, as bytes of fixed layout, little-endian, with
+// a version.
+#pragma once
+
+#include "network/Transport.h"
+#include "network/fabric/ProviderRules.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime::fabric {
+
+inline constexpr uint16_t letterVersion = 1;
+inline constexpr uint32_t maxRegions = 64;
+inline constexpr size_t maxAddressBytes = 256;
+
+enum class LetterKind : uint16_t { Address = 1, Ready = 2, Registered = 3, Released = 4, Question = 5 };
+
+/// Memory as a peer names it in its writes. Nothing may be written where `sizeBytes` is 0.
+struct RemoteRegion {
+  uint64_t key = 0, address = 0, sizeBytes = 0;
+};
+
+/// What a peer lets this rank write in one agreement.
+struct RemoteAgreement {
+  std::vector<RemoteRegion> regions; // by role
+  RemoteRegion cells;
+  uint32_t numLanes = 0, numSemaphores = 0;
+  bool isBySender = false;
+};
+
+/// A put or signal that its sender cannot place.
+struct Question {
+  bool isSignal = false;
+  bool isOld = false; // a signal whose count is not larger than the one before
+  uint32_t lane = 0;
+  RemotePlace place;
+  uint64_t sizeBytes = 0;
+  RemoteSignal signal;
+};
+
+/// A kind uses the fields that its name says.
+struct Letter {
+  LetterKind kind = LetterKind::Ready;
+  std::string provider;                          // Address
+  SignalOrder order = SignalOrder::Acknowledged; // Address
+  std::vector<std::byte> address;                // Address
+  uint64_t agreement = 0;                        // Registered, Released
+  RemoteAgreement registered;                    // Registered
+  Question question;                             // Question
+};
+
+std::vector<std::byte> write(const Letter &letter);
+/// Mismatch: says what is wrong.
+Result<Letter> parseLetter(std::span<const std::byte> bytes);
+
+} // namespace kolo::runtime::fabric

@@ -1,0 +1,343 @@
+#include "network/fabric/Nic.h"
+
+#include "Error.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kolo::runtime::fabric {
+namespace {
+
+/// So many operations may be under way, if the device allows it.
+constexpr size_t manyOperations = 512;
+/// So many own keys are remembered at most.
+constexpr uint64_t manyKeys = 1 << 16;
+
+/// Makes every page exist, without changing a byte. Memory that is only read may be read-only.
+void backWithPages(const void *memory, uint64_t sizeBytes, bool isWritten) {
+  auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  uintptr_t begin = reinterpret_cast<uintptr_t>(memory), end = begin + sizeBytes;
+  uintptr_t first = begin & ~(page - 1);
+  if (madvise(reinterpret_cast<void *>(first), end - first, isWritten ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return;
+  for (uintptr_t at = begin; at < end; at = (at & ~(page - 1)) + page) // a kernel older than Linux 5.14
+    if (auto *byte = reinterpret_cast<uint8_t *>(at); isWritten)
+      __atomic_fetch_add(byte, 0, __ATOMIC_RELAXED);
+    else
+      (void)__atomic_load_n(byte, __ATOMIC_RELAXED);
+}
+
+} // namespace
+
+Memory::~Memory() {
+  region.reset();
+  std::erase(nic.exposed, this);
+  if (ownKey < nic.usedKeys.size())
+    nic.usedKeys[ownKey] = false;
+}
+
+bool Memory::contains(const void *begin, uint64_t numBytes) const {
+  const auto *first = static_cast<const std::byte *>(begin);
+  return first >= memory && numBytes <= sizeBytes &&
+         first - memory <= static_cast<std::ptrdiff_t>(sizeBytes - numBytes);
+}
+
+Status Nic::failure(const char *what, int64_t code) const {
+  return error(code == -FI_ENOMEM ? StatusCode::OutOfMemory : StatusCode::SystemError, "provider {}: {}: {}",
+               rules.name, what, library.errorText(static_cast<int>(code < 0 ? -code : code)));
+}
+
+Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info, int number) {
+  int numDevices = 0;
+  for (const fi_info *one = info.get(); one; one = one->next)
+    ++numDevices;
+  const fi_info *chosen = info.get();
+  for (int i = 0; i < number % numDevices; ++i)
+    chosen = chosen->next;
+  Info own(library.copyInfo(chosen), InfoDeleter{&library});
+  if (!own)
+    return error(StatusCode::OutOfMemory, "out of memory");
+  std::unique_ptr<Nic> nic(new Nic(library, rules, std::move(own)));
+  if (Status status = nic->openAll(); !status.isOk())
+    return status;
+  return nic;
+}
+
+Status Nic::openAll() {
+  auto own = [](auto &owner, auto *opened) { owner.reset(opened); };
+  fid_fabric *newFabric = nullptr;
+  if (int code = library.openFabric(info->fabric_attr, &newFabric, nullptr))
+    return failure("opening it", code);
+  own(fabric, newFabric);
+  fid_domain *newDomain = nullptr;
+  if (int code = fi_domain(fabric.get(), info.get(), &newDomain, nullptr))
+    return failure("opening its device", code);
+  own(domain, newDomain);
+  fi_cq_attr cqAttributes = {};
+  cqAttributes.format = FI_CQ_FORMAT_DATA;
+  cqAttributes.size = 2 * (info->tx_attr->size + info->rx_attr->size);
+  fid_cq *newQueue = nullptr;
+  if (int code = fi_cq_open(domain.get(), &cqAttributes, &newQueue, nullptr))
+    return failure("making a completion queue", code);
+  own(completions, newQueue);
+  fi_av_attr avAttributes = {};
+  avAttributes.type = info->domain_attr->av_type;
+  fid_av *newTable = nullptr;
+  if (int code = fi_av_open(domain.get(), &avAttributes, &newTable, nullptr))
+    return failure("making a table of addresses", code);
+  own(peersTable, newTable);
+  fid_ep *newEndpoint = nullptr;
+  if (int code = fi_endpoint(domain.get(), info.get(), &newEndpoint, nullptr))
+    return failure("making an endpoint", code);
+  own(endpoint, newEndpoint);
+  if (int code = fi_ep_bind(endpoint.get(), &peersTable->fid, 0))
+    return failure("binding the table of addresses", code);
+  if (int code = fi_ep_bind(endpoint.get(), &completions->fid, FI_TRANSMIT | FI_RECV))
+    return failure("binding the completion queue", code);
+  if (int code = fi_enable(endpoint.get()))
+    return failure("enabling the endpoint", code);
+  largestPut = std::min<uint64_t>(rules.maxPutBytes, info->ep_attr->max_msg_size);
+  if (rules.order == SignalOrder::Ordered)
+    largestPut = std::min<uint64_t>(largestPut, info->ep_attr->max_order_waw_size);
+  largestInject = std::min<uint64_t>(rules.injectBytes, info->tx_attr->inject_size);
+  mostOperations = std::min(manyOperations, info->tx_attr->size);
+  usedKeys.resize(std::min(rules.numKeys, manyKeys), false);
+  return readAddress();
+}
+
+Status Nic::readAddress() {
+  size_t sizeBytes = 256;
+  ownAddress.resize(sizeBytes);
+  if (int code = fi_getname(&endpoint->fid, ownAddress.data(), &sizeBytes))
+    return failure("reading its address", code);
+  ownAddress.resize(sizeBytes);
+  return {};
+}
+
+Nic::~Nic() {
+  endpoint.reset(); // before what it is bound to; nothing is under way then
+  for (auto &group : operations)
+    for (Operation &operation : *group)
+      operation.source.reset();
+  bodies.clear();
+  peersTable.reset();
+  completions.reset();
+  domain.reset();
+  fabric.reset();
+}
+
+Status Nic::addPeer(int rank, std::span<const std::byte> address) {
+  if (static_cast<size_t>(rank) >= peers.size())
+    peers.resize(static_cast<size_t>(rank) + 1, FI_ADDR_UNSPEC);
+  fi_addr_t &place = peers[static_cast<size_t>(rank)];
+  if (int added = fi_av_insert(peersTable.get(), address.data(), 1, &place, 0, nullptr); added != 1)
+    return failure("taking a peer's address", added < 0 ? added : -FI_EINVAL);
+  return {};
+}
+
+/// The key after the last one, so that a key is used again as late as possible.
+Result<uint64_t> Nic::nextKey() {
+  for (size_t i = 0; i < usedKeys.size(); ++i) {
+    uint64_t key = (lastKey + 1 + i) % usedKeys.size();
+    if (usedKeys[key])
+      continue;
+    usedKeys[key] = true;
+    lastKey = key;
+    return key;
+  }
+  return error(StatusCode::OutOfMemory, "provider {}: all {} keys for memory of this rank are in use", rules.name,
+               usedKeys.size());
+}
+
+Result<std::unique_ptr<Memory>> Nic::registerRegion(const void *memory, uint64_t sizeBytes, uint64_t access) {
+  std::unique_ptr<Memory> made(new Memory(*this, memory, sizeBytes));
+  made->ownKey = UINT64_MAX;
+  if (!hasMode(FI_MR_PROV_KEY)) {
+    Result<uint64_t> key = nextKey();
+    if (!key.isOk())
+      return key.status();
+    made->ownKey = *key;
+  }
+  if (rules.memoryModes & FI_MR_ALLOCATED)
+    backWithPages(memory, sizeBytes, access & FI_REMOTE_WRITE);
+  fid_mr *region = nullptr;
+  uint64_t asked = made->ownKey == UINT64_MAX ? 0 : made->ownKey;
+  if (int code = fi_mr_reg(domain.get(), memory, sizeBytes, access, 0, asked, 0, &region, nullptr))
+    return failure("registering memory", code);
+  made->region.reset(region);
+  if (hasMode(FI_MR_ENDPOINT)) {
+    if (int code = fi_mr_bind(region, &endpoint->fid, 0))
+      return failure("binding memory", code);
+    if (int code = fi_mr_enable(region))
+      return failure("enabling memory", code);
+  }
+  made->remoteKey = fi_mr_key(region);
+  made->base = hasMode(FI_MR_VIRT_ADDR) ? reinterpret_cast<uintptr_t>(memory) : 0;
+  return made;
+}
+
+Result<std::unique_ptr<Memory>> Nic::expose(std::byte *memory, uint64_t sizeBytes) {
+  Result<std::unique_ptr<Memory>> made = registerRegion(memory, sizeBytes, FI_REMOTE_WRITE | FI_WRITE);
+  if (made.isOk())
+    exposed.push_back(made->get());
+  return made;
+}
+
+Status Nic::addOperations() {
+  operations.push_back(std::make_unique<std::array<Operation, 64>>());
+  std::array<Operation, 64> &group = *operations.back();
+  Memory *memory = nullptr;
+  if (rules.memoryModes & FI_MR_LOCAL) {
+    Result<std::unique_ptr<Memory>> made = registerRegion(group.data(), sizeof(group), FI_WRITE | FI_SEND | FI_RECV);
+    if (!made.isOk()) {
+      operations.pop_back();
+      return made.status();
+    }
+    bodies.push_back(std::move(made).value());
+    memory = bodies.back().get();
+  }
+  for (Operation &operation : group) {
+    operation.bodyMemory = memory;
+    freeOperations.push_back(&operation);
+  }
+  return {};
+}
+
+Operation *Nic::take() {
+  if (numOperations >= mostOperations)
+    return nullptr;
+  if (freeOperations.empty())
+    if (Status status = addOperations(); !status.isOk()) {
+      why = status.message();
+      return nullptr;
+    }
+  Operation *operation = freeOperations.back();
+  freeOperations.pop_back();
+  ++numOperations;
+  return operation;
+}
+
+void Nic::giveBack(Operation *operation) {
+  operation->source.reset();
+  numOperations -= operation->isReceive ? 0 : 1;
+  operation->isReceive = false;
+  freeOperations.push_back(operation);
+}
+
+bool Nic::describe(const void *src, uint64_t sizeBytes, Operation &operation, void *&descriptor) {
+  descriptor = nullptr;
+  if (!(rules.memoryModes & FI_MR_LOCAL))
+    return true;
+  if (src == operation.body) {
+    descriptor = operation.bodyMemory->descriptor();
+    return true;
+  }
+  for (Memory *memory : exposed)
+    if (memory->contains(src, sizeBytes)) {
+      descriptor = memory->descriptor();
+      return true;
+    }
+  Result<std::unique_ptr<Memory>> made = registerRegion(src, sizeBytes, FI_WRITE);
+  if (!made.isOk()) {
+    why = made.status().message();
+    return false;
+  }
+  operation.source = std::move(made).value();
+  descriptor = operation.source->descriptor();
+  return true;
+}
+
+Posted Nic::judge(int64_t code, const char *what) {
+  if (code == 0)
+    return Posted::Yes;
+  if (code == -FI_EAGAIN)
+    return Posted::Later;
+  why = failure(what, code).message();
+  return Posted::Failed;
+}
+
+Posted Nic::write(const Write &write, Operation &operation) {
+  bool isInjected = write.sizeBytes <= largestInject;
+  void *descriptor = nullptr;
+  if (!isInjected && !describe(write.src, write.sizeBytes, operation, descriptor))
+    return Posted::Failed;
+  iovec part = {const_cast<void *>(write.src), static_cast<size_t>(write.sizeBytes)};
+  fi_rma_iov place = {write.address, static_cast<size_t>(write.sizeBytes), write.key};
+  fi_msg_rma message = {};
+  message.msg_iov = &part;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = peers[static_cast<size_t>(write.peer)];
+  message.rma_iov = &place;
+  message.rma_iov_count = 1;
+  message.context = &operation;
+  message.data = write.data;
+  // Behind ordered puts a flag is complete after them, so they need not tell more than that their source is free.
+  bool isBehind = rules.order == SignalOrder::Ordered && !write.isSignal;
+  uint64_t flags = FI_COMPLETION | (isBehind ? FI_TRANSMIT_COMPLETE : rules.completion) |
+                   (write.hasData ? FI_REMOTE_CQ_DATA : 0) | (isInjected ? FI_INJECT : 0);
+  return judge(fi_writemsg(endpoint.get(), &message, flags), "writing to a peer");
+}
+
+Posted Nic::send(int peer, uint64_t sizeBytes, Operation &operation) {
+  void *descriptor = nullptr;
+  (void)describe(operation.body, sizeBytes, operation, descriptor);
+  iovec part = {operation.body, static_cast<size_t>(sizeBytes)};
+  fi_msg message = {};
+  message.msg_iov = &part;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = peers[static_cast<size_t>(peer)];
+  message.context = &operation;
+  return judge(fi_sendmsg(endpoint.get(), &message, FI_COMPLETION | rules.completion), "sending to a peer");
+}
+
+Posted Nic::receive(Operation &operation) {
+  void *descriptor = nullptr;
+  (void)describe(operation.body, sizeof(operation.body), operation, descriptor);
+  operation.isReceive = true;
+  return judge(fi_recv(endpoint.get(), operation.body, sizeof(operation.body), descriptor, FI_ADDR_UNSPEC, &operation),
+               "waiting for messages");
+}
+
+Status Nic::startReceives(int count) {
+  for (int i = 0; i < std::min(count, static_cast<int>(info->rx_attr->size)); ++i) {
+    Operation *operation = take();
+    if (!operation)
+      return error(StatusCode::SystemError, "provider {}: no room for messages", rules.name);
+    --numOperations; // receives stay under way
+    if (receive(*operation) == Posted::Failed)
+      return error(StatusCode::SystemError, "{}", why);
+  }
+  return {};
+}
+
+bool Nic::poll(Event &event) {
+  fi_cq_data_entry entry = {};
+  ssize_t count = fi_cq_read(completions.get(), &entry, 1);
+  if (count == 1) {
+    bool isRemote = entry.flags & FI_REMOTE_CQ_DATA && entry.flags & FI_REMOTE_WRITE;
+    event.kind = isRemote ? Event::Kind::Arrived : Event::Kind::Done;
+    event.operation = isRemote ? nullptr : static_cast<Operation *>(entry.op_context);
+    event.data = static_cast<uint32_t>(entry.data);
+    return true;
+  }
+  if (count != -FI_EAVAIL)
+    return false;
+  fi_cq_err_entry failed = {};
+  if (fi_cq_readerr(completions.get(), &failed, 0) != 1)
+    return false;
+  event.kind = Event::Kind::Failed;
+  event.operation = static_cast<Operation *>(failed.op_context);
+  event.reason = library.errorText(failed.err);
+  return true;
+}
+
+} // namespace kolo::runtime::fabric

@@ -1,0 +1,158 @@
+// Nic: one device of libfabric as this rank uses it: its endpoint, its peers, its memory regions and its writes. It
+// follows the provider's rules, and knows nothing of agreements.
+#pragma once
+
+#include "network/Transport.h"
+#include "network/fabric/Library.h"
+#include "network/fabric/ProviderRules.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime::fabric {
+
+/// Closes what libfabric opened.
+struct FidCloser {
+  template <class Opened> void operator()(Opened *opened) const { (void)opened->fid.ops->close(&opened->fid); }
+};
+template <class Opened> using Owned = std::unique_ptr<Opened, FidCloser>;
+
+class Nic;
+
+/// Memory that the device may read, or that peers may write. Closed by the destructor: nothing writes there any more.
+class Memory {
+public:
+  ~Memory();
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
+
+  uint64_t key() const { return remoteKey; }
+  /// What a peer adds offsets to.
+  uint64_t remoteBase() const { return base; }
+  bool contains(const void *begin, uint64_t numBytes) const;
+  void *descriptor() const { return fi_mr_desc(region.get()); }
+
+private:
+  friend class Nic;
+  Memory(Nic &owner, const void *begin, uint64_t numBytes)
+      : nic(owner), memory(static_cast<const std::byte *>(begin)), sizeBytes(numBytes) {}
+
+  Nic &nic;
+  const std::byte *memory;
+  uint64_t sizeBytes;
+  Owned<fid_mr> region;
+  uint64_t remoteKey = 0, base = 0, ownKey = 0;
+};
+
+/// A write, send or receive that has begun. Its owner keeps it until it is complete.
+struct Operation {
+  fi_context2 context = {}; // first: libfabric returns its address
+  int peer = -1;
+  uint32_t lane = 0;
+  uint64_t interval = 0;
+  RemotePlace place; // of a put
+  uint64_t sizeBytes = 0;
+  RemoteSignal signal; // of a flag
+  bool isReceive = false;
+  Memory *bodyMemory = nullptr;       // of `body`; null where sources need no region
+  std::unique_ptr<Memory> source;     // of a source that was registered for this operation alone
+  alignas(8) std::byte body[64] = {}; // a flag or a message
+};
+
+/// A write to a peer.
+struct Write {
+  int peer = 0;
+  const void *src = nullptr;
+  uint64_t sizeBytes = 0;
+  uint64_t address = 0, key = 0;
+  bool isSignal = false; // others wait for what was written before it
+  bool hasData = false;  // `data` goes to the target's completions
+  uint32_t data = 0;
+};
+
+/// What the device has done.
+struct Event {
+  enum class Kind : uint8_t { Done, Failed, Arrived } kind = Kind::Done;
+  Operation *operation = nullptr; // Done, Failed
+  uint32_t data = 0;              // Arrived: of a write of a peer
+  std::string reason;             // Failed
+};
+
+enum class Posted : uint8_t { Yes, Later, Failed };
+
+/// Called by one thread at a time.
+class Nic {
+public:
+  /// Opens the device. `info`: of findProvider; `number` chooses among its entries. SystemError: libfabric's reason.
+  static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info, int number);
+  ~Nic();
+
+  std::span<const std::byte> address() const { return ownAddress; }
+  Status addPeer(int rank, std::span<const std::byte> address);
+  uint64_t maxPutBytes() const { return largestPut; }
+
+  /// Lets peers write to the memory. SystemError, OutOfMemory: no key is left.
+  Result<std::unique_ptr<Memory>> expose(std::byte *memory, uint64_t sizeBytes);
+
+  /// A free operation; null: too many are under way.
+  Operation *take();
+  void giveBack(Operation *operation);
+
+  /// Begins the write. Later: try again after a `poll`. Failed: lastError says why.
+  Posted write(const Write &write, Operation &operation);
+  Posted send(int peer, uint64_t sizeBytes, Operation &operation);
+  /// Keeps `count` receives of messages under way. Their events are Done, with `isReceive`.
+  Status startReceives(int count);
+  Posted receive(Operation &operation);
+  const std::string &lastError() const { return why; }
+
+  /// Takes some of what the device has done; makes progress. False: there is no more.
+  bool poll(Event &event);
+
+private:
+  friend class Memory;
+  Nic(const Library &lib, const ProviderRules &providerRules, Info found)
+      : library(lib), rules(providerRules), info(std::move(found)) {}
+
+  Status openAll();
+  Status readAddress();
+  Status failure(const char *what, int64_t code) const;
+  Result<std::unique_ptr<Memory>> registerRegion(const void *memory, uint64_t sizeBytes, uint64_t access);
+  Result<uint64_t> nextKey();
+  bool hasMode(uint64_t mode) const { return info->domain_attr->mr_mode & mode; }
+  /// What the device needs to read a source. False: it could not be registered.
+  bool describe(const void *src, uint64_t sizeBytes, Operation &operation, void *&descriptor);
+  Posted judge(int64_t code, const char *what);
+  Status addOperations();
+
+  const Library &library;
+  const ProviderRules &rules;
+  Info info;
+  Owned<fid_fabric> fabric;
+  Owned<fid_domain> domain;
+  Owned<fid_av> peersTable;
+  Owned<fid_cq> completions;
+  Owned<fid_ep> endpoint;
+  std::vector<std::byte> ownAddress;
+  std::vector<fi_addr_t> peers; // by rank
+  uint64_t largestPut = 0, largestInject = 0;
+  size_t mostOperations = 0, numOperations = 0;
+  std::vector<bool> usedKeys; // of those that this rank chooses
+  uint64_t lastKey = 0;
+  std::vector<Memory *> exposed; // sources inside of these need no region of their own
+  std::vector<std::unique_ptr<Memory>> bodies;
+  std::vector<std::unique_ptr<std::array<Operation, 64>>> operations;
+  std::vector<Operation *> freeOperations;
+  std::string why;
+};
+
+} // namespace kolo::runtime::fabric

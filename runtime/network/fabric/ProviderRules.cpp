@@ -1,0 +1,77 @@
+#include "network/fabric/ProviderRules.h"
+
+#include <algorithm>
+#include <array>
+
+namespace kolo::runtime::fabric {
+namespace {
+
+constexpr uint64_t KiB = 1024, GiB = KiB * KiB * KiB;
+constexpr uint64_t manyKeys = uint64_t(1) << 31;
+
+constexpr std::array<ProviderRules, 4> rows = {{
+    {.name = "cxi",
+     .provider = "cxi",
+     .order =
+         SignalOrder::Ordered, // of any size, if asked for; fi_writedata may fail with ENOSYS: libfabric issue 12754
+     .memoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED,
+     .numKeys = 100, // the optimized regions
+     .maxPutBytes = 4 * GiB - 4 * KiB,
+     .injectBytes = 64,
+     .progress = FI_PROGRESS_MANUAL,
+     .threads = FI_THREAD_DOMAIN,
+     .completion = FI_DELIVERY_COMPLETE, // FI_TRANSMIT_COMPLETE: in the target's NIC, perhaps not yet visible
+     .source = "fi_cxi(7) of libfabric 1.21 and 2.3: Endpoints, Memory Registration, Completions; prov/cxi/src"},
+    {.name = "verbs",
+     .provider = "verbs;ofi_rxm",
+     .order = SignalOrder::Ordered,
+     .memoryModes = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL,
+     .numKeys = manyKeys,
+     .maxPutBytes = 1 * GiB,
+     .injectBytes = 0,
+     .progress = FI_PROGRESS_MANUAL,
+     .threads = FI_THREAD_DOMAIN,
+     .completion = FI_TRANSMIT_COMPLETE, // the acknowledgement of a reliable connection; it has no other
+     .source = "fi_verbs(7) and fi_rxm(7) of libfabric 1.17; prov/verbs/src/verbs_info.c"},
+    {.name = "efa",
+     .provider = "efa",
+     .order = SignalOrder::Counted, // max_order_waw_size is 0
+     .memoryModes = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL,
+     .numKeys = manyKeys,
+     .maxPutBytes = 1 * GiB,
+     .injectBytes = 0, // writes have none, whatever inject_size says
+     .progress = FI_PROGRESS_MANUAL,
+     .threads = FI_THREAD_DOMAIN,
+     .completion = FI_DELIVERY_COMPLETE,
+     .targetKnowsInitiator = true,
+     .source = "fi_efa(7) of libfabric 1.17 to 2.3; prov/efa/src/efa_prov_info.c"},
+    {.name = "tcp;ofi_rxm",
+     .provider = "tcp;ofi_rxm",
+     .order = SignalOrder::Ordered,
+     .memoryModes = 0,
+     .numKeys = manyKeys,
+     .maxPutBytes = 1 * GiB,
+     .injectBytes = 64,
+     .progress = FI_PROGRESS_MANUAL,
+     .threads = FI_THREAD_DOMAIN,
+     .completion = FI_DELIVERY_COMPLETE,
+     .closeStopsWrites = false, // a message that is being received is stored to its end
+     .takesAddress = true,
+     .source = "fi_tcp(7) and fi_rxm(7) of libfabric 1.17; tests/network"},
+}};
+
+} // namespace
+
+const char *toString(SignalOrder order) {
+  constexpr const char *names[] = {"ordered", "counted", "acknowledged"};
+  return names[static_cast<size_t>(order)];
+}
+
+std::span<const ProviderRules> allProviderRules() { return rows; }
+
+const ProviderRules *findProviderRules(std::string_view name) {
+  const auto *found = std::ranges::find(rows, name, &ProviderRules::name);
+  return found == rows.end() ? nullptr : found;
+}
+
+} // namespace kolo::runtime::fabric

@@ -1,0 +1,44 @@
+// ProviderRules: what Kolo knows about each provider of libfabric. Code follows these rules and asks for no provider's
+// name.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace kolo::runtime::fabric {
+
+/// How a signal stays behind the puts before it.
+enum class SignalOrder : uint8_t {
+  Ordered,     // the flag is a write behind the puts, which the provider keeps in order (FI_ORDER_RMA_WAW)
+  Counted,     // every put carries data to the target, which counts them; a message says how many there are
+  Acknowledged // the flag is written when the puts before it are complete at the target
+};
+
+const char *toString(SignalOrder order);
+
+struct ProviderRules {
+  std::string_view name;     // what KOLO_NETWORK calls it
+  std::string_view provider; // what libfabric calls it
+  SignalOrder order = SignalOrder::Acknowledged;
+  uint64_t memoryModes = 0; // FI_MR_*: what its memory regions need
+  uint64_t numKeys = 0;     // keys that this rank chooses are below; no matter with FI_MR_PROV_KEY
+  uint64_t maxPutBytes = 0; // larger puts go in pieces
+  uint64_t injectBytes = 0; // writes up to this size are injected: their source is free at once. 0: none are
+  fi_progress progress = FI_PROGRESS_MANUAL;
+  fi_threading threads = FI_THREAD_DOMAIN; // what this rank promises about calls of several threads
+  uint64_t completion = 0;                 // the completion that says: the data can be seen at the target
+  bool targetKnowsInitiator = false;       // nothing may be written before the target has this rank's address
+  bool closeStopsWrites = true;            // closed memory is not written any more, not even by a write that had begun
+  bool takesAddress = false;               // its devices are chosen by an IP address of this host
+  std::string_view source;                 // where all this is from
+};
+
+std::span<const ProviderRules> allProviderRules();
+/// Null: there are no rules for a provider with this name.
+const ProviderRules *findProviderRules(std::string_view name);
+
+} // namespace kolo::runtime::fabric

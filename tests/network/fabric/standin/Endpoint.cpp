@@ -1,0 +1,379 @@
+// Endpoints of the stand-in: what is posted, what is delivered and when.
+#include "StandIn.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace standin {
+namespace {
+
+/// A transfer stays so many looks of its target on its way.
+constexpr int leastAge = 3;
+
+std::recursive_mutex &mutex() {
+  static std::recursive_mutex only;
+  return only;
+}
+
+Endpoint *endpointOf(fid_ep *handle) { return reinterpret_cast<Endpoint *>(handle); }
+int refuse(fid *, fid *, uint64_t) { return -FI_ENOSYS; }
+int refuseCommand(fid *, int, void *) { return -FI_ENOSYS; }
+
+void complete(Endpoint &endpoint, void *context, uint64_t flags, uint64_t data = 0) {
+  if (endpoint.domain->provider->modes & FI_CONTEXT2)
+    std::memset(context, 0x5a, sizeof(fi_context2));
+  endpoint.queue->events.push_back({context, flags, 0, nullptr, data});
+}
+
+void failTransfer(const Transfer &transfer, int why) {
+  fi_cq_err_entry entry = {};
+  entry.op_context = transfer.context;
+  entry.err = why;
+  transfer.from->queue->errors.push_back(entry);
+}
+
+/// The place that a write names; null: it may not write there.
+std::byte *placeOf(Endpoint &target, const Transfer &transfer) {
+  auto found = target.domain->regions.find(transfer.key);
+  if (found == target.domain->regions.end())
+    return nullptr;
+  Region &region = *found->second;
+  const Provider &provider = *target.domain->provider;
+  uint64_t offset = transfer.address;
+  if (provider.memoryModes & FI_MR_VIRT_ADDR)
+    offset -= reinterpret_cast<uintptr_t>(region.memory);
+  bool isBound = !(provider.memoryModes & FI_MR_ENDPOINT) || (region.endpoint == &target && region.isEnabled);
+  bool isInside = offset <= region.sizeBytes && transfer.sizeBytes <= region.sizeBytes - offset;
+  return isBound && isInside && (region.access & FI_REMOTE_WRITE) ? region.memory + offset : nullptr;
+}
+
+bool knows(const Endpoint &target, const Endpoint &initiator) {
+  return std::ranges::find(target.table->addresses, initiator.address) != target.table->addresses.end();
+}
+
+/// Delivers some of the transfer. True: it is over.
+bool deliver(Endpoint &target, Transfer &transfer) {
+  const std::byte *src = transfer.isCopied ? transfer.copy.data() : transfer.src;
+  if (transfer.isMessage) {
+    if (target.receives.empty())
+      return false;
+    Receive receive = target.receives.front();
+    target.receives.pop_front();
+    std::memcpy(receive.buffer, src, std::min(transfer.sizeBytes, receive.sizeBytes));
+    complete(target, receive.context, FI_MSG | FI_RECV);
+  } else {
+    std::byte *place = placeOf(target, transfer);
+    if (!place) {
+      if (transfer.context)
+        failTransfer(transfer, FI_EKEYREJECTED);
+      return true;
+    }
+    bool isWhole = transfer.sizeBytes <= 8 || transfer.doneBytes > 0; // the last bytes come later
+    size_t end = isWhole ? transfer.sizeBytes : transfer.sizeBytes / 2;
+    std::memcpy(place + transfer.doneBytes, src + transfer.doneBytes, end - transfer.doneBytes);
+    transfer.doneBytes = end;
+    transfer.age = 0;
+    if (!isWhole)
+      return false;
+    if (transfer.flags & FI_REMOTE_CQ_DATA)
+      complete(target, nullptr, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, transfer.data);
+  }
+  ++standInControl()->numDelivered;
+  if (transfer.context)
+    complete(*transfer.from, transfer.context, FI_RMA | FI_WRITE);
+  return true;
+}
+
+/// Delivers to this endpoint what has waited for long: the newest first, unless order was promised.
+void lookAtArriving(Endpoint &target) {
+  std::vector<const Endpoint *> heads;
+  auto chosen = target.arriving.end();
+  for (auto at = target.arriving.begin(); at != target.arriving.end(); ++at) {
+    ++at->age;
+    bool isFirst = std::ranges::find(heads, at->from) == heads.end();
+    heads.push_back(at->from);
+    if (at->age >= leastAge && (isFirst || !at->isOrdered || standInControl()->breaksOrder))
+      chosen = at;
+  }
+  if (chosen != target.arriving.end() && deliver(target, *chosen))
+    target.arriving.erase(chosen);
+}
+
+/// Whoever asked for nothing more has its sources back when they have left, which is before they can be seen. Where
+/// nothing more can be asked for, the target's device has them then, and has looked at the key.
+void lookAtLeaving(Endpoint &initiator) {
+  bool isAcknowledged = !initiator.domain->provider->confirmsDelivery;
+  for (auto &[address, target] : endpoints())
+    std::erase_if(target->arriving, [&, to = target](Transfer &transfer) {
+      bool isOver = transfer.from != &initiator || (transfer.flags & FI_DELIVERY_COMPLETE) || !transfer.context;
+      if (isOver || (isAcknowledged && transfer.age < leastAge - 1))
+        return false;
+      if (isAcknowledged && !transfer.isMessage && !placeOf(*to, transfer)) {
+        failTransfer(transfer, FI_EKEYREJECTED);
+        return true;
+      }
+      if (!transfer.isCopied)
+        transfer.copy.assign(transfer.src, transfer.src + transfer.sizeBytes);
+      transfer.isCopied = true;
+      complete(initiator, transfer.context, FI_RMA | FI_WRITE);
+      transfer.context = nullptr;
+      return false;
+    });
+}
+
+/// Whether the source is in a region that `descriptor` names.
+bool isDescribed(const Endpoint &endpoint, const void *src, size_t sizeBytes, void *descriptor) {
+  if (!(endpoint.domain->provider->memoryModes & FI_MR_LOCAL))
+    return true;
+  for (const auto &[key, region] : endpoint.domain->regions)
+    if (fi_mr_desc(&region->handle) == descriptor && src >= region->memory &&
+        static_cast<const std::byte *>(src) + sizeBytes <= region->memory + region->sizeBytes)
+      return true;
+  return false;
+}
+
+ssize_t post(Endpoint &endpoint, fi_addr_t to, Transfer transfer) {
+  if (to >= endpoint.table->addresses.size())
+    return -FI_EINVAL;
+  if ((transfer.flags & FI_DELIVERY_COMPLETE) && !endpoint.domain->provider->confirmsDelivery)
+    return -FI_EOPNOTSUPP;
+  transfer.from = &endpoint;
+  transfer.isOrdered = endpoint.isOrdered;
+  auto target = endpoints().find(endpoint.table->addresses[to]);
+  if (target == endpoints().end())
+    failTransfer(transfer, FI_EHOSTUNREACH);
+  else if (target->second->arriving.size() >= 512)
+    return -FI_EAGAIN;
+  else if (endpoint.domain->provider->needsAddress && !knows(*target->second, endpoint))
+    ++standInControl()->numLost;
+  else
+    target->second->arriving.push_back(std::move(transfer));
+  return 0;
+}
+
+ssize_t writeMessage(fid_ep *handle, const fi_msg_rma *message, uint64_t flags) {
+  Endpoint &endpoint = *endpointOf(handle);
+  Inside inside(*endpoint.domain);
+  const Provider &provider = *endpoint.domain->provider;
+  size_t sizeBytes = message->msg_iov->iov_len;
+  uint64_t limit = standInControl()->maxMessageBytes;
+  if ((flags & FI_REMOTE_CQ_DATA) && !provider.hasWriteData)
+    return -FI_ENOSYS;
+  if (sizeBytes > (limit ? limit : provider.maxMessageBytes))
+    return -FI_EMSGSIZE;
+  bool isInjected = flags & FI_INJECT;
+  if (isInjected && sizeBytes > provider.injectBytes)
+    return -FI_EINVAL;
+  if (!isInjected && !isDescribed(endpoint, message->msg_iov->iov_base, sizeBytes, message->desc[0]))
+    return -FI_EINVAL;
+  Transfer transfer;
+  transfer.context = message->context;
+  transfer.src = static_cast<const std::byte *>(message->msg_iov->iov_base);
+  transfer.sizeBytes = sizeBytes;
+  transfer.address = message->rma_iov->addr;
+  transfer.key = message->rma_iov->key;
+  transfer.flags = flags;
+  transfer.data = message->data & 0xffffffff;
+  if (isInjected) {
+    transfer.copy.assign(transfer.src, transfer.src + sizeBytes);
+    transfer.isCopied = true;
+  }
+  return post(endpoint, message->addr, std::move(transfer));
+}
+
+ssize_t sendMessage(fid_ep *handle, const fi_msg *message, uint64_t flags) {
+  Endpoint &endpoint = *endpointOf(handle);
+  Inside inside(*endpoint.domain);
+  size_t sizeBytes = message->msg_iov->iov_len;
+  if (!endpoint.hasMessages)
+    return -FI_EOPNOTSUPP;
+  if (!isDescribed(endpoint, message->msg_iov->iov_base, sizeBytes, message->desc[0]))
+    return -FI_EINVAL;
+  Transfer transfer;
+  transfer.context = message->context;
+  transfer.src = static_cast<const std::byte *>(message->msg_iov->iov_base);
+  transfer.sizeBytes = sizeBytes;
+  transfer.flags = flags;
+  transfer.isMessage = true;
+  return post(endpoint, message->addr, std::move(transfer));
+}
+
+ssize_t receive(fid_ep *handle, void *buffer, size_t sizeBytes, void *descriptor, fi_addr_t, void *context) {
+  Endpoint &endpoint = *endpointOf(handle);
+  Inside inside(*endpoint.domain);
+  if (!endpoint.hasMessages)
+    return -FI_EOPNOTSUPP;
+  if (!isDescribed(endpoint, buffer, sizeBytes, descriptor))
+    return -FI_EINVAL;
+  endpoint.receives.push_back({buffer, sizeBytes, context});
+  return 0;
+}
+
+ssize_t readEvents(fid_cq *handle, void *buffer, size_t) {
+  Queue &queue = *reinterpret_cast<Queue *>(handle);
+  Inside inside(*queue.domain);
+  if (queue.endpoint) {
+    lookAtArriving(*queue.endpoint);
+    lookAtLeaving(*queue.endpoint);
+  }
+  if (!queue.errors.empty())
+    return -FI_EAVAIL;
+  if (queue.events.empty())
+    return -FI_EAGAIN;
+  *static_cast<fi_cq_data_entry *>(buffer) = queue.events.front();
+  queue.events.pop_front();
+  return 1;
+}
+
+ssize_t readError(fid_cq *handle, fi_cq_err_entry *entry, uint64_t) {
+  Queue &queue = *reinterpret_cast<Queue *>(handle);
+  Inside inside(*queue.domain);
+  if (queue.errors.empty())
+    return -FI_EAGAIN;
+  *entry = queue.errors.front();
+  queue.errors.pop_front();
+  return 1;
+}
+
+int closeQueue(fid *handle) {
+  delete reinterpret_cast<Queue *>(handle);
+  return 0;
+}
+
+int closeTable(fid *handle) {
+  delete reinterpret_cast<Table *>(handle);
+  return 0;
+}
+
+int insert(fid_av *handle, const void *address, size_t, fi_addr_t *place, uint64_t, void *) {
+  Table &table = *reinterpret_cast<Table *>(handle);
+  Inside inside(*table.domain);
+  uint64_t number = 0;
+  std::memcpy(&number, address, sizeof(number));
+  table.addresses.push_back(number);
+  *place = table.addresses.size() - 1;
+  return 1;
+}
+
+int bindEndpoint(fid *handle, fid *other, uint64_t flags) {
+  Endpoint &endpoint = *reinterpret_cast<Endpoint *>(handle);
+  if (flags == 0) {
+    endpoint.table = reinterpret_cast<Table *>(other);
+  } else {
+    endpoint.queue = reinterpret_cast<Queue *>(other);
+    endpoint.queue->endpoint = &endpoint;
+  }
+  return 0;
+}
+
+int enableEndpoint(fid *handle, int command, void *) {
+  Endpoint &endpoint = *reinterpret_cast<Endpoint *>(handle);
+  if (command != FI_ENABLE || !endpoint.queue || !endpoint.table)
+    return -FI_EINVAL;
+  std::scoped_lock lock(mutex());
+  static uint64_t last = 0;
+  endpoint.address = ++last;
+  endpoint.isEnabled = true;
+  endpoints()[endpoint.address] = &endpoint;
+  return 0;
+}
+
+int closeEndpoint(fid *handle) {
+  std::scoped_lock lock(mutex());
+  auto *endpoint = reinterpret_cast<Endpoint *>(handle);
+  endpoints().erase(endpoint->address);
+  for (const Transfer &transfer : endpoint->arriving)
+    if (transfer.context)
+      failTransfer(transfer, FI_ECONNRESET);
+  for (auto &[address, other] : endpoints())
+    std::erase_if(other->arriving, [&](const Transfer &transfer) {
+      bool isThere = !transfer.context && !endpoint->domain->provider->confirmsDelivery;
+      return transfer.from == endpoint && !isThere;
+    });
+  if (endpoint->queue)
+    endpoint->queue->endpoint = nullptr;
+  delete endpoint;
+  return 0;
+}
+
+int nameOf(fid *handle, void *address, size_t *sizeBytes) {
+  std::memcpy(address, &reinterpret_cast<Endpoint *>(handle)->address, sizeof(uint64_t));
+  *sizeBytes = sizeof(uint64_t);
+  return 0;
+}
+
+fi_ops queueFidOps = {sizeof(fi_ops), closeQueue, refuse, refuseCommand, nullptr, nullptr, nullptr};
+fi_ops tableFidOps = {sizeof(fi_ops), closeTable, refuse, refuseCommand, nullptr, nullptr, nullptr};
+fi_ops endpointFidOps = {sizeof(fi_ops), closeEndpoint, bindEndpoint, enableEndpoint, nullptr, nullptr, nullptr};
+
+} // namespace
+
+std::map<uint64_t, Endpoint *> &endpoints() {
+  static std::map<uint64_t, Endpoint *> all;
+  return all;
+}
+
+Inside::Inside(Domain &called) : domain(called) {
+  if (domain.numInside.fetch_add(1) != 0)
+    standInControl()->wasUsedByTwoThreads = true;
+  std::this_thread::yield(); // gives another thread the chance to come in, too
+  mutex().lock();
+}
+
+Inside::~Inside() {
+  mutex().unlock();
+  domain.numInside.fetch_sub(1);
+}
+
+int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **opened, void *) {
+  static fi_ops_cq ops = {};
+  ops.size = sizeof(ops);
+  ops.read = readEvents;
+  ops.readerr = readError;
+  if (attributes->format != FI_CQ_FORMAT_DATA)
+    return -FI_ENOSYS;
+  auto *queue = new Queue;
+  queue->domain = reinterpret_cast<Domain *>(domain);
+  queue->handle.fid.ops = &queueFidOps;
+  queue->handle.ops = &ops;
+  *opened = &queue->handle;
+  return 0;
+}
+
+int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
+  static fi_ops_av ops = {};
+  ops.size = sizeof(ops);
+  ops.insert = insert;
+  auto *table = new Table;
+  table->domain = reinterpret_cast<Domain *>(domain);
+  table->handle.fid.ops = &tableFidOps;
+  table->handle.ops = &ops;
+  *opened = &table->handle;
+  return 0;
+}
+
+int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **opened, void *) {
+  static fi_ops_rma writes = {};
+  writes.size = sizeof(writes);
+  writes.writemsg = writeMessage;
+  static fi_ops_msg messages = {};
+  messages.size = sizeof(messages);
+  messages.sendmsg = sendMessage;
+  messages.recv = receive;
+  static fi_ops_cm names = {};
+  names.size = sizeof(names);
+  names.getname = nameOf;
+  auto *endpoint = new Endpoint;
+  endpoint->domain = reinterpret_cast<Domain *>(domain);
+  endpoint->isOrdered = endpoint->domain->provider->keepsOrder && (info->tx_attr->msg_order & FI_ORDER_RMA_WAW);
+  endpoint->hasMessages = info->caps & FI_MSG;
+  endpoint->handle.fid.ops = &endpointFidOps;
+  endpoint->handle.rma = &writes;
+  endpoint->handle.msg = &messages;
+  endpoint->handle.cm = &names;
+  *opened = &endpoint->handle;
+  return 0;
+}
+
+} // namespace standin

@@ -1,0 +1,166 @@
+// The exported functions of the stand-in: what the providers say of themselves.
+#include "StandIn.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace standin {
+
+constexpr uint64_t GiB = uint64_t(1) << 30;
+
+const Provider providers[3] = {
+    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 100, 4 * GiB - 1, 192},
+    {"verbs;ofi_rxm", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, 0, true, true, false, false, 0,
+     GiB, 0},
+    {"efa", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, FI_CONTEXT2, false, true, true, true, 0,
+     GiB, 0},
+};
+
+const Provider *findProvider(const char *name) {
+  for (const Provider &provider : providers)
+    if (name && std::strcmp(provider.name, name) == 0)
+      return &provider;
+  return nullptr;
+}
+
+Control *standInControl() {
+  static Control control;
+  return &control;
+}
+
+namespace {
+
+template <class Part> Part *copyOf(const Part *part) {
+  auto *made = static_cast<Part *>(std::calloc(1, sizeof(Part)));
+  if (part)
+    *made = *part;
+  return made;
+}
+
+fi_info *copyInfo(const fi_info *info) {
+  fi_info *made = copyOf(info);
+  made->next = nullptr;
+  made->src_addr = made->dest_addr = nullptr;
+  made->tx_attr = copyOf(info ? info->tx_attr : nullptr);
+  made->rx_attr = copyOf(info ? info->rx_attr : nullptr);
+  made->ep_attr = copyOf(info ? info->ep_attr : nullptr);
+  made->domain_attr = copyOf(info ? info->domain_attr : nullptr);
+  made->fabric_attr = copyOf(info ? info->fabric_attr : nullptr);
+  if (made->fabric_attr->prov_name)
+    made->fabric_attr->prov_name = strdup(made->fabric_attr->prov_name);
+  return made;
+}
+
+/// Whether the provider does what is asked for.
+bool accepts(const Provider &provider, const fi_info &hints) {
+  auto modes = static_cast<uint64_t>(hints.domain_attr->mr_mode);
+  bool isQuestion = hints.caps == 0 && hints.domain_attr->threading == FI_THREAD_UNSPEC; // which providers are there?
+  if (isQuestion)
+    return true;
+  return (modes & provider.memoryModes) == provider.memoryModes && (hints.mode & provider.modes) == provider.modes &&
+         hints.domain_attr->threading == FI_THREAD_DOMAIN && hints.domain_attr->data_progress != FI_PROGRESS_AUTO &&
+         (!(hints.tx_attr->msg_order & FI_ORDER_RMA_WAW) || provider.keepsOrder);
+}
+
+fi_info *describe(const Provider &provider, const fi_info *hints) {
+  fi_info *info = copyInfo(hints);
+  info->mode = provider.modes;
+  info->ep_attr->type = FI_EP_RDM;
+  info->ep_attr->max_msg_size = provider.maxMessageBytes;
+  info->ep_attr->max_order_waw_size = provider.keepsOrder ? SIZE_MAX : 0;
+  info->domain_attr->mr_mode = static_cast<int>(provider.memoryModes);
+  info->domain_attr->cq_data_size = 4;
+  info->domain_attr->av_type = FI_AV_TABLE;
+  info->tx_attr->inject_size = 64;
+  info->tx_attr->size = info->rx_attr->size = 256;
+  std::free(info->fabric_attr->prov_name);
+  info->fabric_attr->prov_name = strdup(provider.name);
+  return info;
+}
+
+int closeDomain(fid *handle) {
+  delete reinterpret_cast<Domain *>(handle);
+  return 0;
+}
+
+int refuseBind(fid *, fid *, uint64_t) { return -FI_ENOSYS; }
+int refuseControl(fid *, int, void *) { return -FI_ENOSYS; }
+fi_ops domainFidOps = {sizeof(fi_ops), closeDomain, refuseBind, refuseControl, nullptr, nullptr, nullptr};
+
+int openDomain(fid_fabric *, fi_info *info, fid_domain **opened, void *) {
+  static fi_ops_domain ops = {};
+  ops.size = sizeof(ops);
+  ops.av_open = openTable;
+  ops.cq_open = openQueue;
+  ops.endpoint = openEndpoint;
+  auto *domain = new Domain;
+  domain->provider = findProvider(info->fabric_attr->prov_name);
+  domain->handle.fid.ops = &domainFidOps;
+  domain->handle.ops = &ops;
+  domain->handle.mr = regionOps();
+  *opened = &domain->handle;
+  return 0;
+}
+
+int closeFabric(fid *handle) {
+  delete reinterpret_cast<fid_fabric *>(handle);
+  return 0;
+}
+
+} // namespace
+} // namespace standin
+
+extern "C" {
+
+__attribute__((visibility("default"))) standin::Control *standInControl() { return standin::standInControl(); }
+
+uint32_t fi_version() {
+  const char *text = std::getenv("STAND_IN_MINOR_VERSION");
+  return FI_VERSION(1, text ? std::atoi(text) : 17);
+}
+
+const char *fi_strerror(int number) { return std::strerror(number); }
+
+void fi_freeinfo(fi_info *info) {
+  while (info) {
+    fi_info *next = info->next;
+    std::free(info->fabric_attr->prov_name);
+    for (void *part :
+         {static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr), static_cast<void *>(info->ep_attr),
+          static_cast<void *>(info->domain_attr), static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
+      std::free(part);
+    info = next;
+  }
+}
+
+fi_info *fi_dupinfo(const fi_info *info) { return standin::copyInfo(info); }
+
+int fi_getinfo(uint32_t, const char *, const char *, uint64_t, const fi_info *hints, fi_info **info) {
+  *info = nullptr;
+  const char *missing = std::getenv("STAND_IN_WITHOUT"); // a provider that this host does not have
+  for (const standin::Provider &provider : standin::providers) {
+    const char *wanted = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : nullptr;
+    if ((wanted && std::strcmp(wanted, provider.name) != 0) || (missing && std::strstr(missing, provider.name)))
+      continue;
+    if (hints && !standin::accepts(provider, *hints))
+      continue;
+    fi_info *one = standin::describe(provider, hints);
+    one->next = *info;
+    *info = one;
+  }
+  return *info ? 0 : -FI_ENODATA;
+}
+
+int fi_fabric(fi_fabric_attr *, fid_fabric **opened, void *) {
+  static fi_ops fidOps = {
+      sizeof(fi_ops), standin::closeFabric, standin::refuseBind, standin::refuseControl, nullptr, nullptr, nullptr};
+  static fi_ops_fabric ops = {};
+  ops.size = sizeof(ops);
+  ops.domain = standin::openDomain;
+  auto *fabric = new fid_fabric{};
+  fabric->fid.ops = &fidOps;
+  fabric->ops = &ops;
+  *opened = fabric;
+  return 0;
+}
+}
