@@ -50,6 +50,14 @@ void showTorch() {
   line("PyTorch", version ? version->substr(0, version->find('\n')) : "not found by python3");
 }
 
+/// What KOLO_NETWORK may name here.
+void showFabric() {
+  std::error_code ignored;
+  bool isBuilt = std::filesystem::exists(libraryFolder() + "/libkolo_fabric.so", ignored);
+  line("libfabric", found("libfabric.so.1") + (isBuilt ? ", transport: " + libraryFolder() + "/libkolo_fabric.so"
+                                                       : ", no transport in this build"));
+}
+
 std::string text(const nlohmann::json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 std::string describe(const nlohmann::json &machine) {
@@ -171,6 +179,7 @@ void run(const DoctorCommand &options) {
   line("NCCL", found("libnccl.so.2") + its);
   line("RCCL", found("librccl.so.1") + its);
   showMpi();
+  showFabric();
   showTorch();
   runtime::Result<runtime::Door> door = runtime::Door::open("doctor");
   showTables(door);

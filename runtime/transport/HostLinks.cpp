@@ -27,7 +27,11 @@ std::vector<int> HostMap::ranksOf(int host) const {
 Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &place) {
   std::unique_ptr<HostLinks> links(new HostLinks);
   links->self = place.rank;
-  tcp::TcpOptions options = place;
+  Result<NetworkOffer> offer = readNetworkOffer(place.listenAt);
+  if (!offer.isOk())
+    return offer.status();
+  links->offer = *offer;
+  tcp::TcpOptions &options = links->options = place;
   options.receiveMail = [own = links.get()](int sender, std::span<const std::byte> bytes) {
     return own->take(sender, bytes);
   };
@@ -37,13 +41,49 @@ Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &plac
   if (!made.isOk())
     return made.status();
   links->transport = std::move(made).value();
+  links->mails = std::make_unique<TcpMails>(*links->transport);
   links->lastSequence.resize(static_cast<size_t>(place.numRanks));
   return links;
+}
+
+Endpoint HostLinks::endpoint() const {
+  Endpoint endpoint = transport->endpoint();
+  addOffer(endpoint, offer);
+  return endpoint;
+}
+
+/// Opens what all ranks chose, if that is not TCP.
+Status HostLinks::openNetwork(std::span<const Endpoint> endpoints) {
+  std::vector<NetworkOffer> offers;
+  for (size_t rank = 0; rank < endpoints.size(); ++rank) {
+    Endpoint endpoint = endpoints[rank];
+    Result<NetworkOffer> one = takeOffer(endpoint);
+    if (!one.isOk())
+      return rankError(StatusCode::Mismatch, static_cast<int>(rank), "rank {} gave {}", rank, one.status().message());
+    offers.push_back(*one);
+  }
+  Result<std::string> provider = chooseNetwork(offers);
+  if (!provider.isOk() || provider->empty())
+    return provider.status();
+  FabricOptions wanted;
+  wanted.rank = options.rank;
+  wanted.numRanks = options.numRanks;
+  wanted.timeoutMs = options.timeoutMs;
+  wanted.provider = *provider;
+  wanted.address = options.listenAt;
+  wanted.mustStop = options.mustStop;
+  Result<std::unique_ptr<Fabric>> opened = openFabric(wanted, *mails);
+  if (!opened.isOk())
+    return rankError(opened.status().code(), self, "rank {}: {}", self, opened.status().message());
+  fabric = std::move(opened).value();
+  return {};
 }
 
 Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control) {
   hosts = map;
   blocks = control;
+  if (Status status = openNetwork(endpoints); !status.isOk())
+    return status;
   std::vector<int> own = hosts.ranksOf(hostOf(self));
   for (int host = 0; host < hosts.numHosts(); ++host) {
     if (host == hostOf(self))
@@ -60,8 +100,10 @@ Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoint
     Endpoint &endpoint = wanted[static_cast<size_t>(rank)] = endpoints[static_cast<size_t>(rank)];
     if (endpoint == Endpoint())
       return rankError(StatusCode::Mismatch, rank, "rank {} gave no endpoint", rank);
+    (void)takeOffer(endpoint);
   }
-  return transport->connect(wanted);
+  Status status = transport->connect(wanted);
+  return status.isOk() && fabric ? fabric->connect(wanted) : status;
 }
 
 /// A rank that is lost is noticed by those who wait for it.
@@ -103,6 +145,8 @@ void HostLinks::tellAbort(const Status &cause) {
 }
 
 Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
+  if (fabric && isFabricMail(bytes))
+    return fabric->take(sender, bytes);
   Result<Mail> mail = parseMail(bytes);
   if (!mail.isOk())
     return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, mail.status().message());
@@ -141,12 +185,12 @@ Status HostLinks::takeAnnouncement(int sender, const Mail &mail) {
 }
 
 void HostLinks::progress() {
-  (void)transport->progress();
+  (void)data().progress();
   noteLost();
 }
 
 void HostLinks::sleep(const Counter &counter, uint64_t target, int64_t mostUs) {
-  (void)transport->idle(counter, target, std::chrono::steady_clock::now() + std::chrono::microseconds(mostUs));
+  (void)data().idle(counter, target, std::chrono::steady_clock::now() + std::chrono::microseconds(mostUs));
 }
 
 /// Writes into the blocks which ranks have ended or left.
@@ -157,6 +201,14 @@ void HostLinks::noteLost() {
     if ((isBroken || transport->hasSaidGoodbye(peer)) && presence.load() < Presence::Left)
       presence.store(isBroken ? Presence::Ended : Presence::Left, std::memory_order_seq_cst);
   }
+}
+
+bool HostLinks::hasLeft(int peer) const {
+  if (!transport->hasLeft(peer))
+    return false;
+  if (fabric)
+    (void)fabric->progress(); // what the peer wrote before is here, but perhaps not counted yet
+  return true;
 }
 
 bool HostLinks::hasBroken(int peer) const { return transport->hasFailedWith(peer); }

@@ -5,6 +5,8 @@
 // reads blocks is the same in a world of one host and of several.
 #pragma once
 
+#include "network/NetworkChoice.h"
+#include "network/fabric/TcpMails.h"
 #include "network/tcp/TcpTransport.h"
 #include "transport/Control.h"
 #include "transport/Mail.h"
@@ -28,12 +30,12 @@ struct HostMap {
 
 class HostLinks {
 public:
-  /// Listens. Errors as TcpTransport::create.
+  /// Listens. Errors as TcpTransport::create and readNetworkOffer.
   static Result<std::unique_ptr<HostLinks>> create(const tcp::TcpOptions &place);
 
-  Endpoint endpoint() const { return transport->endpoint(); }
-  /// Connects to all ranks of other hosts: see Transport::connect. `endpoints`: by rank; those of this host are
-  /// ignored.
+  Endpoint endpoint() const;
+  /// Connects to all ranks of other hosts: see Transport::connect. `endpoints`: by rank; of those of this host, only
+  /// their choice of a network counts.
   Status connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control);
 
   bool isRemote(int peer) const { return hostOf(peer) != hostOf(self); }
@@ -42,7 +44,7 @@ public:
   int hostOf(int rank) const { return hosts.hostOf[static_cast<size_t>(rank)]; }
   const std::string &hostName(int rank) const { return hosts.names[static_cast<size_t>(hostOf(rank))]; }
   const HostMap &map() const { return hosts; }
-  Transport &data() { return *transport; }
+  Transport &data() { return fabric ? *fabric : static_cast<Transport &>(*transport); }
 
   /// Tell this rank's representatives. What does not fit into the kernel's memory follows in `progress`.
   void tellJoin(const JoinInfo &info);
@@ -56,7 +58,7 @@ public:
   /// Sleeps as Transport::idle does, at most `mostUs` microseconds.
   void sleep(const Counter &counter, uint64_t target, int64_t mostUs);
   /// Whether the peer has left, and all that it sent to this rank has come.
-  bool hasLeft(int peer) const { return transport->hasLeft(peer); }
+  bool hasLeft(int peer) const;
   /// Whether this rank's own connections to the peer have ended without a goodbye.
   bool hasBroken(int peer) const;
   /// What a peer sent that may not be, or Ok.
@@ -64,6 +66,7 @@ public:
 
 private:
   HostLinks() = default;
+  Status openNetwork(std::span<const Endpoint> endpoints);
   void tell(std::span<const int> ranks, const Mail &mail);
   void noteLost();
   Status take(int sender, std::span<const std::byte> bytes);
@@ -72,7 +75,11 @@ private:
   int self = 0;
   HostMap hosts;
   Control blocks;
+  tcp::TcpOptions options;
+  NetworkOffer offer;
   std::unique_ptr<tcp::TcpTransport> transport;
+  std::unique_ptr<TcpMails> mails;
+  std::unique_ptr<Fabric> fabric;     // null: TCP carries everything
   std::vector<int> remote;            // all ranks of other hosts
   std::vector<int> representatives;   // one of each other host
   std::vector<int> represented;       // the ranks that tell this one, whose blocks this rank writes

@@ -37,8 +37,8 @@ class Preload(ToolTest):
 class Doctor(ToolTest):
     def test_shows_every_part_on_one_screen(self):
         text = self.succeeds("doctor")
-        for word in ("kolo", "LLVM", "CUDA", "HIP", "NCCL", "RCCL", "Open MPI", "MPICH", "MPI 5 ABI", "PyTorch", "this machine",
-                     "own table", "shipped table", "plugin", "for 2, 4, 8 ranks", "a call", "KOLO_STATS=1"):
+        for word in ("kolo", "LLVM", "CUDA", "HIP", "NCCL", "RCCL", "Open MPI", "MPICH", "MPI 5 ABI", "libfabric", "PyTorch",
+                     "this machine", "own table", "shipped table", "plugin", "for 2, 4, 8 ranks", "a call", "KOLO_STATS=1"):
             self.assertIn(word, text)
         self.assertLess(len(text.splitlines()), 25)
 
