@@ -1,0 +1,23 @@
+// libFuzzer's entry to all parsers. KOLO_FUZZ_SEEDS: a folder that the seeds are written to first.
+#include "Parsers.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t sizeBytes) {
+  kolo::test::parseAny({reinterpret_cast<const std::byte *>(data), sizeBytes});
+  return 0;
+}
+
+extern "C" int LLVMFuzzerInitialize(int *, char ***) {
+  const char *folder = std::getenv("KOLO_FUZZ_SEEDS");
+  if (!folder)
+    return 0;
+  int number = 0;
+  for (const std::vector<std::byte> &seed : kolo::test::seeds())
+    std::ofstream(std::string(folder) + "/seed" + std::to_string(number++), std::ios::binary)
+        .write(reinterpret_cast<const char *>(seed.data()), static_cast<std::streamsize>(seed.size()));
+  return 0;
+}
