@@ -420,6 +420,36 @@ struct Pair {
   std::unique_ptr<ChildRank> child;
 };
 
+TEST_P(Contract, APeerThatLeavesIsHeardToTheEndAlthoughItLeavesMuchUnread) {
+  constexpr size_t sizeBytes = 3 << 20;
+  for (bool isReceiverBusy : {false, true}) {
+    ConnectedRanks world(GetParam(), 2);
+    Landing landing(sizeBytes, 2), unread(sizeBytes, 2);
+    ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
+    ASSERT_TRUE(world[1].registerMemory(unread.registration(1)).isOk());
+    std::vector<std::byte> data = makeData(sizeBytes, 9);
+    ASSERT_TRUE(world[0].put({1, 1}, {1, 0, 0}, data.data(), sizeBytes).isOk());
+    ASSERT_TRUE(world[0].signal({1, 1}, {1, 0, 1}).isOk());
+    std::thread leaver([&] { // reads nothing of it but what its flush reads
+      EXPECT_TRUE(world[1].put({0, 1}, {1, 0, 0}, data.data(), sizeBytes).isOk());
+      EXPECT_TRUE(world[1].signal({0, 1}, {1, 0, 1}).isOk());
+      EXPECT_EQ(world[1].flush(1).message(), "");
+      world.leave(1);
+    });
+    if (isReceiverBusy)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Clock::time_point until = Clock::now() + std::chrono::seconds(20);
+    for (uint64_t count = 1; !landing.cell(1, 0, 1).hasReached(1) && Clock::now() < until; ++count) {
+      (void)world[0].put({1, 0}, {1, 0, 0}, data.data(), 50'000); // until it hears that the peer has left
+      (void)world[0].signal({1, 0}, {1, 1, count});
+      ASSERT_EQ(world[0].progress().message(), "");
+    }
+    leaver.join();
+    EXPECT_TRUE(landing.cell(1, 0, 1).hasReached(1));
+    EXPECT_EQ(std::memcmp(landing.data(), data.data(), sizeBytes), 0);
+  }
+}
+
 TEST_P(Contract, APeerThatDiesIsLostWithinASecond) {
   if (GetParam().isOfOneProcess)
     GTEST_SKIP() << "its ranks are in one process";

@@ -2,6 +2,8 @@
 
 #include "Error.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -74,7 +76,7 @@ size_t Connection::Outgoing::addTo(iovec *parts) {
 
 Status Connection::send() {
   std::scoped_lock lock(sending);
-  while (!queue.empty() && isOpen()) {
+  while (!queue.empty() && isOpen() && !isBroken()) {
     std::array<iovec, 2 * mostMessagesPerCall> parts;
     size_t numParts = 0;
     for (size_t i = 0; i < std::min(queue.size(), mostMessagesPerCall); ++i)
@@ -87,8 +89,10 @@ Status Connection::send() {
       continue;
     if (sent < 0 && mustComeAgain(errno))
       return {};
-    if (sent < 0)
-      return lost(peer, errno);
+    if (sent < 0) {
+      brokenBy.store(errno, std::memory_order_release);
+      return {};
+    }
     takeSent(static_cast<uint64_t>(sent));
   }
   return {};
@@ -127,7 +131,7 @@ Result<size_t> Connection::receiveSome(std::byte *memory, uint64_t mostBytes) {
     mayHaveMore = false;
     if (got < 0 && mustComeAgain(errno))
       return size_t(0);
-    if (got < 0)
+    if (got < 0 && !hasPeerLeft()) // a peer that has left answers with an error what it did not wait for
       return lost(peer, errno);
     if (!hasPeerLeft())
       return rankError(StatusCode::PeerLost, peer, "rank {} has ended: it closed its connection", peer);
@@ -266,6 +270,22 @@ bool Connection::isReceiving(uint64_t agreement) {
 void Connection::end() {
   if (isConnected.exchange(false, std::memory_order_acq_rel))
     shutdown(socket.descriptor(), SHUT_RDWR);
+}
+
+Status Connection::whyBroken() const { return lost(peer, brokenBy.load(std::memory_order_acquire)); }
+
+int Connection::numUnconfirmed() const {
+  int number = 0;
+  return ioctl(socket.descriptor(), SIOCOUTQ, &number) == 0 ? number : 0;
+}
+
+bool Connection::hasDrained() {
+  std::array<std::byte, 64 << 10> ignored;
+  ssize_t got = 0;
+  while ((got = recv(socket.descriptor(), ignored.data(), ignored.size(), MSG_DONTWAIT)) > 0)
+    continue;
+  bool hasEnded = got == 0 || !mustComeAgain(errno);
+  return hasEnded || numUnconfirmed() == 0;
 }
 
 void Connection::sayGoodbye() {

@@ -46,8 +46,13 @@ public:
   /// Bytes that the kernel took so far.
   uint64_t numBytesSent() const { return sentBytes.load(std::memory_order_relaxed); }
 
-  /// Sends what the kernel takes. PeerLost.
+  /// Sends what the kernel takes. Ok also if the connection broke: what the peer sent before comes first, and `receive`
+  /// then fails.
   Status send();
+  /// Whether the kernel sends nothing more to the peer.
+  bool isBroken() const { return brokenBy.load(std::memory_order_acquire) != 0; }
+  /// What isBroken() means. PeerLost.
+  Status whyBroken() const;
 
   /// Whether an early put must wait for the next registration.
   bool isBlocked(const Registrations &registrations) const {
@@ -68,6 +73,11 @@ public:
   void end();
   /// Tells the peer that nothing more follows.
   void sayGoodbye();
+  /// After the goodbye: throws away what still arrives. True once the peer's kernel has everything, or nothing more can
+  /// be sent. If the connection were closed earlier, the kernel would throw away what is on its way to the peer.
+  bool hasDrained();
+  /// Bytes that the peer's kernel has not confirmed.
+  int numUnconfirmed() const;
 
 private:
   struct Outgoing {
@@ -97,6 +107,7 @@ private:
   const uint16_t number;
   const MailHandler *const handler;
   std::atomic<bool> isConnected = true, saidGoodbye = false;
+  std::atomic<int> brokenBy = 0; // an errno
 
   mutable std::mutex sending;
   std::deque<Outgoing> queue;

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 namespace kolo::runtime::tcp {
 namespace {
@@ -18,6 +20,8 @@ constexpr uint64_t manyQueuedBytes = 256 << 10;
 constexpr size_t fewConnections = 4;
 /// A flush looks for failures and for the timeout this often.
 constexpr std::chrono::milliseconds flushInterval{50};
+/// A rank that leaves looks this often whether its peers have everything.
+constexpr std::chrono::microseconds drainInterval{200};
 /// The longest sleep once a peer has failed.
 constexpr std::chrono::milliseconds failedInterval{1};
 
@@ -35,9 +39,31 @@ TcpTransport::TcpTransport(const TcpOptions &given)
 
 TcpTransport::~TcpTransport() {
   if (getpid() == creatorPid)
-    for (const std::unique_ptr<Connection> &one : connections)
-      if (one && one->isOpen())
-        one->sayGoodbye();
+    leave();
+}
+
+/// Says goodbye, and waits until the peers' kernels have all that was said. Without an end of their own in sight, peers
+/// that take nothing are given up after the timeout.
+void TcpTransport::leave() {
+  std::vector<Connection *> open;
+  for (const std::unique_ptr<Connection> &one : connections)
+    if (one && one->isOpen()) {
+      one->sayGoodbye();
+      open.push_back(one.get());
+    }
+  int numLeft = -1;
+  Clock::time_point lastChange = Clock::now();
+  while (Clock::now() - lastChange < std::chrono::milliseconds(options.timeoutMs)) {
+    std::erase_if(open, [](Connection *one) { return one->hasDrained(); });
+    if (open.empty() || (options.mustStop && options.mustStop()))
+      return;
+    int number = 0;
+    for (const Connection *one : open)
+      number += one->numUnconfirmed();
+    if (std::exchange(numLeft, number) != number)
+      lastChange = Clock::now();
+    std::this_thread::sleep_for(drainInterval);
+  }
 }
 
 Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions &options) {
@@ -164,6 +190,8 @@ Status TcpTransport::flushPath(Path path) {
       return fail(status);
     if (to.hasSent(goal))
       return {};
+    if (to.isBroken() && to.isBlocked(registrations)) // nothing more is received there before the next registration
+      return fail(to.whyBroken());
     if (options.mustStop && options.mustStop())
       return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
                        path.peer);
@@ -203,7 +231,8 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   for (const std::unique_ptr<Connection> &one : connections) {
     short events = 0;
     if (one && one->isOpen())
-      events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) | (one->hasToSend() ? POLLOUT : 0));
+      events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) |
+                                  (one->hasToSend() && !one->isBroken() ? POLLOUT : 0));
     entries.push_back({events ? one->descriptor() : -1, events, 0});
     if (one && one->isOpen() && one->mustResume(registrations))
       mostTime = &none;

@@ -78,6 +78,7 @@ private:
     return static_cast<size_t>(path.peer) * numConnections() + path.lane % options.connectionsPerPeer;
   }
   Connection &connection(Path path) const { return *connections[indexOf(path)]; }
+  void leave();
   Status work(Connection &connection, bool &hasRaised);
   Status look(const timespec *mostTime, int wakeUp);
   Result<Sleeper *> lieDown();
