@@ -8,10 +8,14 @@ hosts see neither each other's processes nor each other's shared memory. Needs r
         hosts.link(1, "down")
 """
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def missing():
@@ -30,11 +34,15 @@ def missing():
 
 
 class Hosts:
-    """`number` hosts NAME0, NAME1, ... at 10.77.0.1, 10.77.0.2, ...; `rate` as tc writes it, each way; None: not shaped."""
+    """`number` hosts NAME0, NAME1, ... at 10.77.0.1, 10.77.0.2, ...; `rate` as tc writes it, each way; None: not shaped.
 
-    def __init__(self, name, number, rate=None, mtu=1500):
+    `delay_us` from host to host, one way; `loss` and `reordered` in percent of the packets. They need a C compiler.
+    """
+
+    def __init__(self, name, number, rate=None, mtu=1500, delay_us=0, loss=0, reordered=0):
         self.name, self.number, self.rate, self.mtu = name, number, rate, mtu
-        self.keepers, self.inits = [], []
+        self.delay_us, self.loss, self.reordered = delay_us, loss, reordered
+        self.keepers, self.inits, self.wires = [], [], []
 
     def __enter__(self):
         try:
@@ -57,8 +65,8 @@ class Hosts:
 
     def front_command(self, words):
         """The command that runs `words` beside the hosts, as on a cluster's front end, at 10.77.0.254."""
-        return ["ip", "netns", "exec", self._switch(), "unshare", "--uts", "sh", "-c",
-                f'hostname {self.name}-front; exec "$@"', "sh", *words]
+        return ["ip", "netns", "exec", self._switch(), "unshare", "--uts", "--mount", "sh", "-c",
+                f'mount --bind {self.names} /etc/hosts; hostname {self.name}-front; exec "$@"', "sh", *words]
 
     def start(self, host, words, **options):
         return subprocess.Popen(self.command(host, words), **options)
@@ -77,6 +85,11 @@ class Hosts:
         subprocess.run(["ip", "-n", space, *words], check=True)
 
     def _make(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="kolo-hosts-")
+        self.names = os.path.join(self.folder.name, "hosts")
+        with open(self.names, "w", encoding="ascii") as file:
+            file.write(f"127.0.0.1 localhost\n10.77.0.254 {self.name}-front\n")
+            file.writelines(f"{self.address(host)} {self._space(host)}\n" for host in range(self.number))
         subprocess.run(["ip", "netns", "add", self._switch()], check=True)
         self._ip(self._switch(), "link", "add", "bridge", "mtu", str(self.mtu), "type", "bridge")
         self._ip(self._switch(), "link", "set", "bridge", "up")
@@ -89,7 +102,7 @@ class Hosts:
         space, port = self._space(host), f"port{host}"
         subprocess.run(["ip", "netns", "add", space], check=True)
         self._ip(space, "link", "set", "lo", "up")
-        self._ip(space, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns", self._switch())
+        self._join(space, port)
         self._ip(space, "link", "set", "eth0", "mtu", str(self.mtu), "up")
         self._ip(self._switch(), "link", "set", port, "mtu", str(self.mtu), "master", "bridge", "up")
         self._ip(space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
@@ -98,10 +111,26 @@ class Hosts:
             self._shape(self._switch(), port)
         keeper = subprocess.Popen(
             ["ip", "netns", "exec", space, "unshare", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
-             "sh", "-c", f"mount -t tmpfs shm /dev/shm; hostname {space}; sleep 86400 & wait $!"],
+             "sh", "-c", f"mount -t tmpfs shm /dev/shm; mount --bind {self.names} /etc/hosts; hostname {space}; sleep 86400 & wait $!"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.keepers.append(keeper)
         self.inits.append(self._find_init(keeper.pid, space))
+
+    def _join(self, space, port):
+        """Makes the host's link: by the kernel, or, where packets are to be late or lost, by `wire`."""
+        if not (self.delay_us or self.loss or self.reordered):
+            self._ip(space, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns", self._switch())
+            return
+        program = os.path.join(self.folder.name, "wire")
+        if not os.path.exists(program):
+            subprocess.run(["cc", "-O2", "-o", program, HERE / "wire.c"], check=True)
+        self.wires.append(subprocess.Popen([program, space, "eth0", self._switch(), port, str(self.delay_us // 2),
+                                            str(self.loss), str(self.reordered), str(len(self.wires) + 1)]))
+        for _ in range(500):
+            if subprocess.run(["ip", "-n", self._switch(), "link", "show", port], capture_output=True).returncode == 0:
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"no link for {space}")
 
     def _shape(self, space, device):
         # The burst lets a sender use its whole rate; the queue holds what 16 ms of 2 Gbit/s bring, so nothing is dropped.
@@ -133,6 +162,10 @@ class Hosts:
         for keeper in self.keepers:
             keeper.kill()
             keeper.wait()
+        for wire in self.wires:
+            wire.kill()
+            wire.wait()
         for space in [self._space(host) for host in range(self.number)] + [self._switch()]:
             subprocess.run(["ip", "netns", "del", space], capture_output=True)
-        self.inits, self.keepers = [], []
+        self.inits, self.keepers, self.wires = [], [], []
+        self.folder.cleanup()
