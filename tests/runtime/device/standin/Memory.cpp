@@ -57,10 +57,11 @@ CUresult allocate(size_t sizeBytes, MemoryKind kind, CUdeviceptr *address) {
   return result;
 }
 
-/// Only what lies at this very address, and is of this kind.
+/// Only what lies at this very address, and is of this kind. As the real one, waits for all work of the device before.
 CUresult release(CUdeviceptr address, MemoryKind kind) {
   if (CUresult refused = checkUnsafe())
     return refused;
+  waitForDevice(current()->device);
   std::scoped_lock lock(mutex);
   auto found = allocations.find(address);
   if (found == allocations.end() || found->second.kind != kind)

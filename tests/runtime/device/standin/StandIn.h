@@ -92,6 +92,8 @@ struct CUstream_st {
   void waitUntilEmpty();
 
   const int device;
+  const uint64_t id;
+  std::atomic<uint64_t> numAdded = 0, numDone = 0; // tasks
   std::unique_ptr<CUgraph_st> capture;
   CUstreamCaptureMode captureMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -109,6 +111,8 @@ namespace kolo::standin {
 
 /// The stream of a handle, the device's default one for null; null when it is none of the current context.
 CUstream_st *streamOf(CUstream handle);
+/// Blocks until what all streams of a device have now is done.
+void waitForDevice(int device);
 /// To the stream, or into the graph that it is captured into.
 void enqueue(CUstream_st &stream, Task task);
 

@@ -3,11 +3,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace {
 
 std::atomic<unsigned> numStreams = 0;
+
+/// Streams that are alive, by numbers that are not used again. Not destroyed: streams may be.
+struct Streams {
+  std::mutex mutex;
+  std::map<uint64_t, CUstream_st *> alive;
+};
+Streams &streams() {
+  static auto *only = new Streams;
+  return *only;
+}
 
 /// What a busy device does: it begins late, and streams do not keep step.
 void beLate(std::minstd_rand &random) {
@@ -18,9 +29,13 @@ void beLate(std::minstd_rand &random) {
 } // namespace
 
 CUstream_st::CUstream_st(int number)
-    : device(number), random(static_cast<unsigned>(kolo::standin::setting("KOLO_STANDIN_SEED", 1)) * 1000003u +
-                             static_cast<unsigned>(getpid()) * 101u + ++numStreams),
-      worker([this] { work(); }) {}
+    : device(number), id(++numStreams),
+      random(static_cast<unsigned>(kolo::standin::setting("KOLO_STANDIN_SEED", 1)) * 1000003u +
+             static_cast<unsigned>(getpid()) * 101u + static_cast<unsigned>(id)),
+      worker([this] { work(); }) {
+  std::scoped_lock lock(streams().mutex);
+  streams().alive[id] = this;
+}
 
 CUstream_st::~CUstream_st() {
   {
@@ -29,11 +44,14 @@ CUstream_st::~CUstream_st() {
   }
   changed.notify_all();
   worker.join(); // once the queue is empty
+  std::scoped_lock lock(streams().mutex);
+  streams().alive.erase(id);
 }
 
 void CUstream_st::add(kolo::standin::Task task) {
   std::scoped_lock lock(mutex);
   tasks.push_back(std::move(task));
+  ++numAdded;
   changed.notify_all();
 }
 
@@ -54,6 +72,7 @@ void CUstream_st::work() {
     lock.unlock();
     beLate(random);
     task();
+    ++numDone;
     lock.lock();
     isBusy = false;
     changed.notify_all();
@@ -90,6 +109,23 @@ CUstream_st *streamOf(CUstream handle) {
     return stream.get();
   }
   return isHandle(handle) && handle->device == current()->device ? handle : nullptr;
+}
+
+void waitForDevice(int device) {
+  std::map<uint64_t, uint64_t> awaited; // of each stream, how many tasks
+  auto isDone = [&](const auto &each) {
+    auto stream = streams().alive.find(each.first);
+    return stream == streams().alive.end() || stream->second->numDone >= each.second;
+  };
+  std::unique_lock lock(streams().mutex);
+  for (const auto &[id, stream] : streams().alive)
+    if (stream->device == device)
+      awaited[id] = stream->numAdded;
+  while (!std::ranges::all_of(awaited, isDone)) { // other threads may make and destroy streams meanwhile
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    lock.lock();
+  }
 }
 
 void enqueue(CUstream_st &stream, Task task) {
