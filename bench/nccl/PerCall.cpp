@@ -213,6 +213,16 @@ void measureEachRank(void *door, void *nccl, const Plugin &plugin) {
       expect(beside[rank].run(plugin, arguments, handles[rank]).isOk(), "a call fails");
     }
   };
+  auto *groupStart = find<int()>(door, "ncclGroupStart");
+  auto *groupEnd = find<int()>(door, "ncclGroupEnd");
+  auto inGroups = [&] {
+    for (size_t rank : {0, 1}) {
+      expect(groupStart() == 0, "no group begins");
+      expect(reduce(memory[rank].data(), outputOf(rank), 16, ncclInt, ncclSum, comms[rank], handles[rank]) == 0 &&
+                 groupEnd() == 0,
+             "a carried call in a group fails");
+    }
+  };
   throughDoor();
   plain();
   for (DeviceStream &stream : streams)
@@ -221,6 +231,7 @@ void measureEachRank(void *door, void *nccl, const Plugin &plugin) {
   {
     Capture capture(handles);
     compare("`ncclAllReduce` by each of two ranks, carried", 500, throughDoor, plain);
+    compare("a group of one `ncclAllReduce` by each of two ranks, carried", 500, inGroups, plain);
   }
   std::thread other([last = std::move(beside[0])]() mutable { DeviceCommunicator ended = std::move(last); });
   {

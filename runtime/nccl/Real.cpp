@@ -25,11 +25,6 @@ constexpr const char *variable = "KOLO_NCCL_LIB";
 // What no NCCL library lacks, and no other library has.
 constexpr const char *required[] = {"ncclGetVersion", "ncclCommInitRank", "ncclGroupStart", "ncclAllReduce"};
 
-std::string ownPath() {
-  Dl_info info = {};
-  return dladdr(&koloNcclDoor, &info) && info.dli_fname ? info.dli_fname : "";
-}
-
 bool isSameFile(const std::string &left, const std::string &right) {
   struct stat one = {}, other = {};
   return stat(left.c_str(), &one) == 0 && stat(right.c_str(), &other) == 0 && one.st_dev == other.st_dev &&
@@ -188,6 +183,11 @@ std::string versionText(int version) {
   int major = version >= 10000 ? version / 10000 : version / 1000;
   int minor = version >= 10000 ? version / 100 % 100 : version / 100 % 10;
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(version % 100);
+}
+
+std::string ownPath() {
+  Dl_info info = {};
+  return dladdr(&koloNcclDoor, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
 bool isInside() { return depth != 0; }

@@ -39,6 +39,9 @@ const Real &real();
 /// "2.28.9".
 std::string versionText(int version);
 
+/// The file of this library; "" where it cannot be told.
+std::string ownPath();
+
 /// Whether this thread is inside a call of the real library. The real library calls its own functions by name, so it
 /// may call those of this library.
 bool isInside();
