@@ -120,7 +120,7 @@ public:
 private:
   void start();
   void open();
-  void failAll(const std::string &why);
+  void failAll(const std::string &why, bool isFailure);
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -131,6 +131,7 @@ private:
   bool isOpen = false;
   std::vector<uint8_t> hasLeft; // by rank; an aborted one is destroyed, too
   std::string ended;            // why no call is carried any more
+  runtime::Status broken;       // the same, where a rank did not just end in good order
 };
 
 /// A call of a group.

@@ -103,13 +103,16 @@ void LocalClique::await(int rank, const Ticket &ticket) {
     return;
   auto missing = std::ranges::find_if(waiting, &std::deque<Ticket>::empty);
   failAll("rank " + std::to_string(rank) + " waited " + std::to_string(timeoutMs()) + " ms for rank " +
-          std::to_string(missing - waiting.begin()) + ", which did not call");
+              std::to_string(missing - waiting.begin()) + ", which did not call",
+          true);
 }
 
 /// Ends all calls that wait.
-void LocalClique::failAll(const std::string &why) {
+void LocalClique::failAll(const std::string &why, bool isFailure) {
   if (ended.empty())
     ended = why;
+  if (isFailure && broken.isOk())
+    broken = {runtime::StatusCode::PeerLost, why};
   for (std::deque<Ticket> &queue : waiting)
     for (; !queue.empty(); queue.pop_front()) {
       Deposit &deposit = *queue.front();
@@ -129,7 +132,9 @@ void LocalClique::flush() {
 
 Status LocalClique::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
-  return lock && communicator ? communicator->query() : Status();
+  if (!lock || !broken.isOk())
+    return lock ? broken : Status();
+  return communicator ? communicator->query() : Status();
 }
 
 void LocalClique::leave(int rank, Leave how) {
@@ -138,7 +143,8 @@ void LocalClique::leave(int rank, Leave how) {
   std::unique_lock lock(mutex);
   if (std::exchange(hasLeft[static_cast<size_t>(rank)], uint8_t(1)))
     return;
-  failAll("rank " + std::to_string(rank) + (how == Leave::Aborted ? " aborted this communicator" : " left"));
+  const bool isAborted = how == Leave::Aborted;
+  failAll("rank " + std::to_string(rank) + (isAborted ? " aborted this communicator" : " left"), isAborted);
   if (std::ranges::count(hasLeft, 1) < numRanks)
     return;
   std::optional<runtime::DeviceCommunicator> last = std::move(communicator);

@@ -137,5 +137,11 @@ void checkMoves(OwnRanks &here, size_t count);
 void checkSplit(OwnRanks &here);
 /// Makes communicators with a configuration, polls them as a program of non-blocking communicators does, and ends them.
 void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking);
+void checkFinalize(OwnRanks &here);
+/// The communicators are not to be used any more.
+void destroyWhileCallsRun(OwnRanks &here);
+void checkCaptureInGroup(OwnRanks &here);
+/// Rank 0 calls in a group, and another thread aborts its communicator. The other ranks do not call.
+void abortInGroup(OwnRanks &here);
 /// One of the other cases, by its name. False: the communicators are not to be used any more.
 bool runCase(OwnRanks &here, const std::string &name);

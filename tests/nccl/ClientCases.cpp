@@ -266,9 +266,10 @@ void checkFloats(OwnRanks &here) {
 constexpr struct {
   const char *name;
   void (*run)(OwnRanks &);
-} checks[] = {{"capture", checkCapture},   {"windows", checkWindows}, {"delayed", checkLate},
-              {"enqueued", checkEnqueued}, {"host", checkHostMemory}, {"split", checkSplit},
-              {"ends", checkEarlyEnd},     {"floats", checkFloats}};
+} checks[] = {{"capture", checkCapture},   {"windows", checkWindows},   {"delayed", checkLate},
+              {"enqueued", checkEnqueued}, {"host", checkHostMemory},   {"split", checkSplit},
+              {"ends", checkEarlyEnd},     {"finalize", checkFinalize}, {"capture in group", checkCaptureInGroup},
+              {"floats", checkFloats}};
 
 } // namespace
 
@@ -280,6 +281,10 @@ bool runCase(OwnRanks &here, const std::string &name) {
     callWithConfig(here, name);
   else if (name == "waiting")
     abortWaitingCall(here);
+  else if (name == "destroy")
+    destroyWhileCallsRun(here);
+  else if (name == "abort in group")
+    abortInGroup(here);
   else
     callApart(here, name);
   return name == "late";

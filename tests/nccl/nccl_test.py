@@ -90,6 +90,16 @@ class Carried(unittest.TestCase):
         for how in ("processes", "threads"):
             self.expect_right(how, "3", "capture")
 
+    def test_a_capture_that_begins_inside_of_a_group(self):
+        for how in ("processes", "threads"):
+            self.expect_right(how, "2", "capture in group")
+
+    def test_a_communicator_ends_when_its_calls_are_done(self):
+        for how in ("processes", "pairs", "threads", "hands", "one"):
+            for case in ("finalize", "destroy"):
+                with self.subTest(f"{how} {case}"):
+                    self.expect_right(how, "4", case, KOLO_STANDIN_LATE_US="20000")
+
     def test_a_call_that_names_its_program_or_refuses_kolo(self):
         for how, ranks_here in (("processes", 1), ("threads", 2)):
             done = run(CLIENT, how, "2", "named")
@@ -333,6 +343,11 @@ class Wrong(unittest.TestCase):
         done = run(CLIENT, "processes", "2", "waiting", timeout=200) # until thousands of calls need more memory
         self.assertRegex(done.stdout, r"rank 0: 6 kolo: rank 0: .*rank 0 aborted this communicator")
 
+    def test_a_group_whose_communicator_another_thread_aborts(self):
+        # Ranks that one thread has made wait in the call; others wait on their streams.
+        self.expect("abort in group", 6, "rank 0 aborted this communicator", hows=("hands",))
+        self.expect("abort in group", 6, "rank 0 aborted this communicator", ranks=2)
+
     def test_a_rank_that_aborts(self):
         self.expect("abort", 6, "rank 2 aborted this communicator", ranks=2)
 
@@ -434,6 +449,17 @@ class Stock(unittest.TestCase):
         self.assertGreaterEqual(len(wanted), 4)
         self.assertEqual(wanted - structures(DOOR), set())
 
+    def test_the_environment_plugin_is_loaded(self):
+        stock = needed("KOLO_NCCL_LIBRARY")
+        wanted = set(re.findall(rb"ncclEnvPlugin_v\d+", pathlib.Path(stock).read_bytes()))
+        self.assertGreaterEqual(len(wanted), 1)
+        self.assertEqual(wanted - set(re.findall(rb"ncclEnvPlugin_v\d+", pathlib.Path(DOOR).read_bytes())), set())
+        test = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).ncclGetUniqueId(ctypes.create_string_buffer(128)))"
+        done = run(sys.executable, "-c", test, stock, LD_PRELOAD=None, NCCL_ENV_PLUGIN=DOOR, NCCL_DEBUG="INFO")
+        self.assertRegex(done.stdout, r"ENV/Plugin: Using Kolo \(v1\)", done.stderr)
+        self.assertIn(f"Successfully loaded external env plugin {DOOR}", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^0$")
+
 
 def tuner_struct(*functions):
     """A layout of NCCL's, from its public headers."""
@@ -501,6 +527,26 @@ class Tuner(unittest.TestCase):
                    KOLO_PLUGIN_PATH="/nowhere.kolo.so")
         self.assertIn("kolo nccl: tuner: KOLO_PLUGIN_PATH: /nowhere.kolo.so", done.stderr)
         self.assertIn("(5, b'Kolo')", done.stderr)
+
+
+class Environment(unittest.TestCase):
+    """The layouts of NCCL's env_v1.h and env_v2.h. NCCL's headers that are installed have none of them."""
+    TEST = """if True:
+        import ctypes, os, sys
+        text, code, number = ctypes.c_char_p, ctypes.c_int, ctypes.c_uint8
+        for version, logger in (1, []), (2, [ctypes.c_void_p]):
+            init = ctypes.CFUNCTYPE(code, number, number, number, text, *logger)
+            fields = [("name", text), ("init", init), ("end", ctypes.CFUNCTYPE(code)), ("get", ctypes.CFUNCTYPE(text, text))]
+            layout = type("Environment", (ctypes.Structure,), {"_fields_": fields})
+            plugin = layout.in_dll(ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL), f"ncclEnvPlugin_v{version}")
+            print(plugin.name, plugin.init(2, 30, 7, b"", *(None for _ in logger)),
+                  [plugin.get(name) for name in (b"NCCL_ALGO", b"NCCL_NOT_SET", b"NCCL_TUNER_PLUGIN")], plugin.end())
+    """
+
+    def test_it_answers_as_the_environment_and_names_kolo_as_the_tuner(self):
+        for variable, tuner in ((None, DOOR), ("none", "none"), ("libother.so", "libother.so")):
+            done = run(sys.executable, "-c", self.TEST, DOOR, LD_PRELOAD=None, NCCL_ALGO="ring", NCCL_TUNER_PLUGIN=variable)
+            self.assertEqual(done.stdout, 2 * f"b'Kolo' 0 [b'ring', None, b'{tuner}'] 0\n", done.stderr)
 
 
 def ask_tuner(version, function, size, ranks, nodes, unavailable):

@@ -1,0 +1,85 @@
+// Communicators that end while their calls run, groups that another thread ends, captures that begin inside of a group.
+#include "Client.h"
+
+namespace {
+
+ncclResult_t reduce(Rank &rank) {
+  return ncclAllReduce(rank.input, rank.output, 500, ncclInt, ncclSum, rank.comm, rank.stream);
+}
+
+/// Looks at memory of the device without waiting for the stream: the call must be done.
+void expectSum(const OwnRanks &here, const Rank &rank, const std::string &when) {
+  for (size_t i = 0; i < 500; ++i)
+    if (rank.output[i] != here.sumAt(i))
+      return wrong("rank " + std::to_string(rank.number) + " has " + std::to_string(rank.output[i]) + " at " +
+                   std::to_string(i) + " " + when);
+}
+
+} // namespace
+
+void checkFinalize(OwnRanks &here) {
+  here.fill();
+  here.each(reduce);
+  here.each([](Rank &r) { return ncclCommFinalize(r.comm); });
+  for (const Rank &rank : here.ranks)
+    expectSum(here, rank, "after ncclCommFinalize");
+}
+
+void destroyWhileCallsRun(OwnRanks &here) {
+  here.fill();
+  here.each(reduce);
+  for (Rank &rank : here.ranks) {
+    makeCurrent(rank.device);
+    NCCL(ncclCommDestroy(rank.comm));
+    expectSum(here, rank, "after ncclCommDestroy");
+  }
+}
+
+/// Calls of a group start at its end, so the graph has them all.
+void checkCaptureInGroup(OwnRanks &here) {
+  Rank &rank = here.ranks[0];
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  here.fill();
+  NCCL(ncclGroupStart());
+  NCCL(reduce(rank));
+  CUDA(cuStreamBeginCapture(rank.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  NCCL(ncclAllGather(rank.input, rank.output + 8192, 100, ncclInt, rank.comm, rank.stream));
+  NCCL(ncclGroupEnd());
+  CUDA(cuStreamEndCapture(rank.stream, &graph));
+  here.synchronize();
+  if (rank.output[0] != -7 || rank.output[8192] != -7)
+    wrong("a captured call has run");
+  CUDA(cuGraphInstantiate(&executable, graph, 0));
+  CUDA(cuGraphLaunch(executable, rank.stream));
+  here.synchronize();
+  expectSum(here, rank, "after a graph of two calls");
+  for (size_t i = 0; i < static_cast<size_t>(here.size) * 100; ++i)
+    if (rank.output[8192 + i] != valueOf(static_cast<int>(i / 100), i % 100))
+      return wrong("an all-gather in a graph of two calls");
+  CUDA(cuGraphExecDestroy(executable));
+  CUDA(cuGraphDestroy(graph));
+}
+
+void abortInGroup(OwnRanks &here) {
+  Rank &rank = here.ranks[0];
+  NCCL(reduce(rank));
+  here.synchronize();
+  if (rank.number != 0) { // does not call again
+    ncclResult_t code = ncclSuccess;
+    for (; code == ncclSuccess; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+      NCCL(ncclCommGetAsyncError(rank.comm, &code));
+    return say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(rank.comm));
+  }
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    NCCL(ncclCommAbort(rank.comm));
+  });
+  NCCL(ncclGroupStart());
+  NCCL(reduce(rank));
+  ncclResult_t code = ncclGroupEnd(); // may wait for the others
+  here.synchronize();                 // or else the kernel waits for them
+  other.join();
+  if (code != ncclSuccess)
+    say("rank 0: " + std::to_string(code) + " " + ncclGetLastError(nullptr));
+}
