@@ -195,6 +195,8 @@ void runRanks(int first, int number, int size, const ncclUniqueId &id, const std
     here.ranks.push_back(makeRank(rank));
   if (name == "nonblocking" || name == "blocking")
     return runNonBlocking(here, id, name == "blocking");
+  if (name == "other plugins" && first == size - 1)
+    setenv("KOLO_PLUGIN_PATH", std::getenv("KOLO_TEST_OTHER_PLUGINS"), 1);
   here.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });
   run(here, name);
 }

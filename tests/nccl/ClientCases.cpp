@@ -175,6 +175,14 @@ void callWithConfig(OwnRanks &here, const std::string &name) {
   here.synchronize(); // no kernel runs when the process ends
 }
 
+/// Calls that NCCL gets, because not all ranks can be carried; then those of a part of the ranks.
+void checkForwarded(OwnRanks &here) {
+  for (int call = 0; call < 3; ++call)
+    here.each([](Rank &r) { return ncclAllReduce(r.input, r.output, 10, ncclInt, ncclSum, r.comm, r.stream); });
+  if (here.size > 3)
+    checkSplit(here);
+}
+
 /// The last rank does something else than the others.
 void callApart(OwnRanks &here, const std::string &name) {
   Rank &rank = here.ranks[0];
@@ -266,10 +274,11 @@ void checkFloats(OwnRanks &here) {
 constexpr struct {
   const char *name;
   void (*run)(OwnRanks &);
-} checks[] = {{"capture", checkCapture},   {"windows", checkWindows},   {"delayed", checkLate},
-              {"enqueued", checkEnqueued}, {"host", checkHostMemory},   {"split", checkSplit},
-              {"ends", checkEarlyEnd},     {"finalize", checkFinalize}, {"capture in group", checkCaptureInGroup},
-              {"floats", checkFloats}};
+} checks[] = {
+    {"capture", checkCapture},     {"windows", checkWindows},         {"delayed", checkLate},
+    {"enqueued", checkEnqueued},   {"host", checkHostMemory},         {"split", checkSplit},
+    {"ends", checkEarlyEnd},       {"finalize", checkFinalize},       {"capture in group", checkCaptureInGroup},
+    {"forwarded", checkForwarded}, {"other plugins", checkForwarded}, {"floats", checkFloats}};
 
 } // namespace
 

@@ -31,6 +31,7 @@ struct OpaqueComm {
   std::string name;
   int rank = 0, size = 1, device = 0, numChildren = 0;
   bool isNonBlocking = false;
+  int numElsewhere = 0; // ranks that are said to be on other hosts, and do not exist
   std::shared_ptr<std::atomic<int>> numInProgress = std::make_shared<std::atomic<int>>(0);
 };
 
@@ -134,6 +135,8 @@ Code initialize(Comm *made, int numRanks, const UniqueId &id, int rank, const Co
     return Code::InvalidArgument;
   std::string name = std::string("/kolo-standin-") + id.bytes;
   *made = new OpaqueComm{name, rank, numRanks, currentDevice, 0, isNonBlocking(config, false)};
+  if (const char *text = std::getenv("KOLO_STANDIN_ELSEWHERE"))
+    (*made)->numElsewhere = std::atoi(text);
   return meet(*made, name, rank, numRanks, 0, 0, [](Meeting &) {});
 }
 
@@ -235,7 +238,7 @@ KOLO_DOES(CommFinalize, Comm comm) {
 }
 KOLO_DOES(CommDestroy, Comm comm) { return delete comm, Code::Success; }
 KOLO_DOES(CommAbort, Comm comm) { return delete comm, Code::Success; }
-KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size, checkReady(comm); }
+KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size + comm->numElsewhere, checkReady(comm); }
 KOLO_DOES(CommUserRank, Comm comm, int *rank) { return *rank = comm->rank, checkReady(comm); }
 KOLO_DOES(CommCuDevice, Comm comm, int *number) { return *number = comm->device, checkReady(comm); }
 KOLO_DOES(CommGetAsyncError, Comm comm, Code *code) {

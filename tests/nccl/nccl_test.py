@@ -116,6 +116,20 @@ class Carried(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.count("wrong")), (0, 0), done.stdout + done.stderr)
         return done
 
+    def test_all_ranks_forward_where_one_has_other_plugins(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(pathlib.Path(PLUGINS.name) / "ringAllReduce.kolo.so", os.path.join(folder, "one.kolo.so"))
+            done = self.expect_right("processes", "3", "other plugins", KOLO_TEST_OTHER_PLUGINS=folder)
+            self.assertRegex(done.stderr, r"^kolo nccl: 3 calls: 0 carried \(0 bytes\), 3 forwarded \(3 ranks have other plugins\)\n$")
+            self.assertEqual(re.findall(r"^forwarded (\d+)$", done.stdout, re.M), ["3", "3", "3"])
+
+    def test_ranks_on_several_hosts_are_forwarded_and_those_of_one_host_are_carried(self):
+        for how, ranks_here in (("processes", 1), ("threads", 4), ("one", 4)):
+            with self.subTest(how):
+                done = self.expect_right(how, "4", "forwarded", KOLO_STANDIN_ELSEWHERE="4")
+                self.assertRegex(done.stderr, rf"kolo nccl: {4 * ranks_here} calls: {ranks_here} carried \(\d+ bytes\), "
+                                              rf"{3 * ranks_here} forwarded \({3 * ranks_here} ranks on several hosts\)")
+
     def test_a_rank_that_is_late(self):
         for how in ("processes", "threads"):
             done = self.expect_right(how, "3", "late")
@@ -328,6 +342,7 @@ class Wrong(unittest.TestCase):
 
     def test_counts_that_differ(self):
         self.expect("count", 4, "ranks disagree on count: rank [01] called with 10, rank 2 with 11")
+        self.expect("count", 4, "ranks call differently: rank 0 .* of 10 .*, rank 2 .* of 11 ", hows=("hands",))
 
     def test_a_rank_that_never_calls(self):
         self.expect("missing", 6, "rank [01] waited 5000 ms for rank 2, which did not call", hows=("hands",), ranks=2,
@@ -335,6 +350,7 @@ class Wrong(unittest.TestCase):
 
     def test_operations_that_differ(self):
         self.expect("operation", 4, "ranks disagree on reduction: rank [01] called with sum, rank 2 with max")
+        self.expect("operation", 4, "ranks call differently: rank 0 .*, sum, rank 2 .*, max", hows=("hands",))
 
     def test_a_rank_that_dies(self):
         self.expect("death", 6, "rank 2 has ended or left", hows=("processes",), ranks=2)
@@ -349,7 +365,7 @@ class Wrong(unittest.TestCase):
         self.expect("abort in group", 6, "rank 0 aborted this communicator", ranks=2)
 
     def test_a_rank_that_aborts(self):
-        self.expect("abort", 6, "rank 2 aborted this communicator", ranks=2)
+        self.expect("abort", 6, "rank 2 aborted this communicator", hows=("processes", "threads", "hands"), ranks=2)
 
     def refused(self, text, code="[25]", **environment):
         done = run(CLIENT, "one", "2", "capture", **environment)
