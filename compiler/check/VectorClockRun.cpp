@@ -73,12 +73,12 @@ VectorClockResult VectorClockRun::run() {
     work = least + workOfSteps();
     endEarly(0);
   }
-  for (bool didAdvance = true; didAdvance && !result.ended;) {
+  for (bool didAdvance = true; didAdvance && !result.ended && !isRefuted();) {
     didAdvance = false;
-    for (size_t orbit = 0; orbit < states.size() && !result.ended; ++orbit)
+    for (size_t orbit = 0; orbit < states.size() && !result.ended && !isRefuted(); ++orbit)
       didAdvance |= advance(orbit);
   }
-  if (!result.ended)
+  if (!result.ended && !isRefuted())
     findBlocked();
   if (hasLostPackets) // the lost packets' conflict explains the wait
     result.blocked.clear();
@@ -119,7 +119,7 @@ bool VectorClockRun::advance(size_t orbit) {
       endEarly(orbit);
       break;
     }
-    if (!step(orbit))
+    if (isRefuted() || !step(orbit))
       break;
     didStep = true;
     ++numSteps;

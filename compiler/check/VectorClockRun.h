@@ -175,6 +175,9 @@ private:
   static constexpr int64_t workOfStep = 12;
   int64_t workOfSteps() const;
   bool isBeyondLimits();
+  bool isRefuted() const {
+    return options.endsAtRefutation && (!result.conflicts.empty() || result.wrongOutput.has_value());
+  }
   void endEarly(size_t orbit);
   double shareOfLimits() const;
   void findBlocked();

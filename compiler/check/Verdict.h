@@ -81,6 +81,8 @@ struct CheckOptions {
   bool followsCodecs = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;
+  /// End at the first refutation that is met, whichever it is, for a caller who asks only whether there is one.
+  bool endsAtRefutation = false;
 };
 
 inline constexpr int64_t largestBudget = int64_t(1) << 44; // bytes; the work in proportion to it is still a number
