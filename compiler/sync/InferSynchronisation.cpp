@@ -11,6 +11,7 @@
 //     checker still proves the program. Where all phases wait at their beginning only, a round then begins with the
 //     first phase. A wait for data may stand for the entry credit of a transfer that follows: the variants of a stripe
 //     would take turns. The pass adds such credits, once per call, where that lets waits go later.
+//     In a pipeline the pass moves before it elides: a flush at the end of the call lets waits go later.
 // For speed, the search runs on meshes that are as small as the checker allows, and with few slices of a pipeline. If a
 // larger mesh or all slices refute the result, the pass searches again with these. CheckProgram proves all meshes in
 // full at the end. Requires channel form as VerifyProjected states it. Leaves programs alone that their author wrote in
@@ -43,7 +44,8 @@ struct Attempt {
 
 class Inference {
 public:
-  Inference(ProgramOp base, const CheckOptions &options) : base(base), options(options) {
+  Inference(ProgramOp base, const CheckOptions &options) : base(base), options(options), soon(options) {
+    soon.endsAtRefutation = true;
     for (const ProjectedTransfer &transfer : findTransfers(base))
       possible.push_back(possibleCredits(transfer));
     for (auto mesh : base.getMeshes().getAsRange<DenseI64ArrayAttr>())
@@ -65,15 +67,17 @@ private:
       result *= size;
     return result;
   }
-  std::optional<Refutation> check(ProgramOp program);
-  Attempt attempt(const Choices &choices);
+  std::optional<Refutation> check(ProgramOp program, const CheckOptions &wanted);
+  bool isRefuted(ProgramOp program) { return check(program, soon).has_value(); }
+  Attempt attempt(const Choices &choices, const CheckOptions &wanted);
   bool strengthen(Choices &choices, const Attempt &refuted);
   void weaken(Choices &choices);
   Choices withEntryCredits(const Choices &choices) const;
   enum class WaitsMove { Last, First };
   Attempt settle(const Choices &choices, WaitsMove order, size_t &numMoved);
+  void settlePipeline(ProgramOp program, size_t &numMoved);
   void elide(ProgramOp program);
-  void elideFlushes(ProgramOp program);
+  void elideFlushes(ProgramOp program, bool keepsLast);
   void elideSignals(ProgramOp program);
   size_t moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
   void deferWaits(ProgramOp program);
@@ -81,14 +85,15 @@ private:
 
   ProgramOp base;
   const CheckOptions &options;
+  CheckOptions soon; // the same, for changes of which only the answer counts
   std::vector<SmallVector<CreditChoice>> possible;
   std::vector<SmallVector<int64_t>> meshes;
   bool isFollowed = true;
 };
 
-std::optional<Refutation> Inference::check(ProgramOp program) {
+std::optional<Refutation> Inference::check(ProgramOp program, const CheckOptions &wanted) {
   for (ArrayRef<int64_t> mesh : meshes) {
-    Verdict verdict = checkProgram(program, mesh, options);
+    Verdict verdict = checkProgram(program, mesh, wanted);
     if (verdict.refutation)
       return verdict.refutation;
     isFollowed &= !verdict.tooLarge;
@@ -96,14 +101,14 @@ std::optional<Refutation> Inference::check(ProgramOp program) {
   return std::nullopt;
 }
 
-Attempt Inference::attempt(const Choices &choices) {
+Attempt Inference::attempt(const Choices &choices, const CheckOptions &wanted) {
   OwningOpRef<ProgramOp> program(base.clone());
   uint64_t semaphores = base.getSemaphores();
   for (auto [number, transfer] : llvm::enumerate(findTransfers(*program)))
     if (const CreditChoice &choice = possible[number][choices[number]]; choice.kind)
       placeCredit(transfer, choice, semaphores++);
   program->setSemaphores(semaphores);
-  std::optional<Refutation> refutation = check(*program);
+  std::optional<Refutation> refutation = check(*program, wanted);
   return {std::move(program), std::move(refutation)};
 }
 
@@ -121,7 +126,7 @@ bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
   for (size_t number : candidates) {
     Choices stronger = choices;
     while (++stronger[number] < possible[number].size()) {
-      Attempt next = attempt(stronger);
+      Attempt next = attempt(stronger, options);
       bool isSame = !next.isProved() && next.refutation->message == refuted.refutation->message;
       bool isDeadlock = !next.isProved() && next.refutation->property == Property::Deadlock;
       if (isSame || isDeadlock)
@@ -147,7 +152,7 @@ void Inference::weaken(Choices &choices) {
       for (size_t weaker = 0; weaker < choices[number]; ++weaker) {
         Choices fewer = choices;
         fewer[number] = weaker;
-        if (!attempt(fewer).isProved())
+        if (!attempt(fewer, soon).isProved())
           continue;
         choices = fewer;
         didChange = true;
@@ -157,11 +162,11 @@ void Inference::weaken(Choices &choices) {
 
 Attempt Inference::run() {
   Choices choices(possible.size(), 0);
-  Attempt current = attempt(choices);
+  Attempt current = attempt(choices, options);
   while (!current.isProved()) {
     if (!strengthen(choices, current))
       return current;
-    current = attempt(choices);
+    current = attempt(choices, options);
   }
   weaken(choices);
   size_t numMoved = 0;
@@ -193,18 +198,32 @@ Choices Inference::withEntryCredits(const Choices &choices) const {
 /// The program with these credits, without what it does not need, and with its ends moved; counts the waits that are.
 /// Waits that move first may need a credit that they would make redundant where they were.
 Attempt Inference::settle(const Choices &choices, WaitsMove order, size_t &numMoved) {
-  Attempt current = attempt(choices);
+  Attempt current = attempt(choices, soon);
   if (!current.isProved())
     return current;
+  if (numSlices(*current.program)) {
+    settlePipeline(*current.program, numMoved);
+    return current;
+  }
   if (order == WaitsMove::First)
     numMoved += moveEnds(*current.program, sinkWait);
   elide(*current.program);
   // Only statements that touch arriving data wait for it; a rank says at once that its data is ready.
   moveEnds(*current.program, raiseSignal);
   numMoved += moveEnds(*current.program, sinkWait);
-  deferWaits(*current.program);
-  reorderPhases(*current.program);
   return current;
+}
+
+/// What travels while others wait counts for more than one flush per call: without that flush, waits between the slices
+/// would say that what a rank sent has been read. So it goes last, and so do signals that the moved waits may need.
+void Inference::settlePipeline(ProgramOp program, size_t &numMoved) {
+  elideFlushes(program, /*keepsLast=*/true);
+  numMoved += moveEnds(program, sinkWait);
+  deferWaits(program);
+  reorderPhases(program);
+  elideSignals(program);
+  elideFlushes(program, /*keepsLast=*/false);
+  moveEnds(program, raiseSignal);
 }
 
 /// Tries a change to a copy of the program, found by the number of an op in the order of a walk.
@@ -227,12 +246,12 @@ void Inference::elide(ProgramOp program) {
                                  [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; });
   if (hasPackets)
     elideSignals(program);
-  elideFlushes(program);
+  elideFlushes(program, /*keepsLast=*/false);
   if (!hasPackets)
     elideSignals(program);
 }
 
-void Inference::elideFlushes(ProgramOp program) {
+void Inference::elideFlushes(ProgramOp program, bool keepsLast) {
   auto numberOf = [](ProgramOp where) {
     int64_t number = 0;
     where.walk([&](FlushOp) { ++number; });
@@ -243,13 +262,13 @@ void Inference::elideFlushes(ProgramOp program) {
     OpBuilder builder(&program.getBody().front(), endBeforeDivision(program));
     FlushOp::create(builder, program.getLoc());
   }
-  for (int64_t i = 0; i < numberOf(program);) {
+  for (int64_t i = 0; i < numberOf(program) - (keepsLast ? 1 : 0);) {
     OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
       SmallVector<FlushOp> flushes;
       changed.walk([&](FlushOp flush) { flushes.push_back(flush); });
       eraseWithEmptyNest(flushes[size_t(i)]);
     });
-    if (check(*copy))
+    if (isRefuted(*copy))
       ++i;
     else
       replaceBody(program, *copy);
@@ -277,7 +296,7 @@ void Inference::elideSignals(ProgramOp program) {
         eraseWithEmptyNest(end);
       changed.setSemaphores(changed.getSemaphores() - 1);
     });
-    if (check(*copy))
+    if (isRefuted(*copy))
       ++semaphore;
     else
       replaceBody(program, *copy);
@@ -292,7 +311,7 @@ size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedT
       OwningOpRef<ProgramOp> copy(program.clone());
       if (!move(findTransfers(*copy)[number], place))
         break;
-      if (check(*copy))
+      if (isRefuted(*copy))
         continue;
       replaceBody(program, *copy);
       ++numMoved;
@@ -305,7 +324,7 @@ size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedT
 void Inference::deferWaits(ProgramOp program) {
   for (size_t number = 0; number < findTransfers(program).size(); ++number) {
     OwningOpRef<ProgramOp> copy(program.clone());
-    if (deferWait(findTransfers(*copy)[number]) && !check(*copy))
+    if (deferWait(findTransfers(*copy)[number]) && !isRefuted(*copy))
       replaceBody(program, *copy);
   }
 }
@@ -314,7 +333,7 @@ void Inference::deferWaits(ProgramOp program) {
 /// itself travels. Where a phase waits between its moves, it does so for data of its own round, which would be delayed.
 void Inference::reorderPhases(ProgramOp program) {
   OwningOpRef<ProgramOp> copy(program.clone());
-  if (putEarlierPhasesFirst(*copy) && !check(*copy))
+  if (putEarlierPhasesFirst(*copy) && !isRefuted(*copy))
     replaceBody(program, *copy);
 }
 
