@@ -108,7 +108,7 @@ void printTable(const Report &report) {
       return choice ? fmt::format("{:.2f}", choice->seconds * 1e6) : std::string("-");
     };
     bool isFirst = true;
-    for (const auto &[number, seconds, correction] : result.best) {
+    for (const auto &[number, seconds, correction, _, numTransfers] : result.best) {
       fmt::print("{:>8}  {:>11.2f}  {:>8.2f}  {:>7.1f}%  {:>9}  {:>11}  {:>11}  {}{}\n",
                  isFirst ? sizeText(report.request.sizes[size]) : "", seconds * 1e6,
                  report.gigabytesPerSecond(seconds, size), 100 * result.bound.seconds / seconds,
@@ -127,8 +127,10 @@ void printCounts(const Report &report) {
              found.numCandidates, found.numStructures, found.numInSpace);
   for (const auto &[reason, count] : found.leftOut)
     fmt::print("left out: {:>6}  {}\n", count, reason);
-  fmt::print("\ntimes: the closed form times `simulated`, which is simulation by closed form on at most {} nodes\n",
-             found.simulatedNodes);
+  int64_t numNodes = report.request.numNodes;
+  fmt::print("\ntimes: the closed form times `simulated`, which is simulation by closed form on at most {} nodes{}\n",
+             found.simulatedNodes,
+             numNodes > found.simulatedNodes && numNodes <= mostNodesOfBest ? "; on all nodes for the best" : "");
   for (const auto &[reason, count] : found.notSimulated)
     fmt::print("not simulated: {:>6}  {}\n", count, reason);
   fmt::print("\nproved:\n");
@@ -166,7 +168,7 @@ void addContender(Json &schedule, const Contender &contender) {
 Json rankedJson(const Report &report, size_t size, const std::map<size_t, size_t> &places) {
   const SizeResult &result = report.found.sizes[size];
   Json row = {{"bytes", report.request.sizes[size]}, {"boundSeconds", result.bound.seconds}, {"ranked", Json::array()}};
-  for (const auto &[number, seconds, correction] : result.best) {
+  for (const auto &[number, seconds, correction, _, numTransfers] : result.best) {
     Json &ranked = row["ranked"].emplace_back();
     ranked = {{"schedule", places.at(number)},
               {"name", report.label(number)},

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
@@ -74,6 +75,15 @@ OwningOpRef<ModuleOp> Workshop::emit(const dsl::Definition &definition, const st
   };
   reason = run(*module, check, {});
   return reason.empty() ? std::move(module) : nullptr;
+}
+
+OwningOpRef<ModuleOp> Workshop::parse(const std::string &text) {
+  if (!context)
+    renew();
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(text, ParserConfig(context.get(), /*verifyAfterParse=*/false));
+  assert(module && "what was printed can be parsed");
+  return module;
 }
 
 std::string Workshop::run(ModuleOp module, void (*build)(OpPassManager &, const PipelineOptions &),

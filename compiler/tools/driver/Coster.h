@@ -44,9 +44,12 @@ int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const cost::Placed
 class Workshop {
 public:
   /// The choreography, its statements at their lines of the printed source; null with the reason when it is mistaken.
-  /// Checked on these sizes: passes need not do it again.
+  /// Checked on these sizes: passes need not do it again. Modules of earlier calls must be gone: the context may be.
   mlir::OwningOpRef<mlir::ModuleOp> emit(const dsl::Definition &definition, const std::vector<int64_t> &sizes,
                                          std::string &reason);
+
+  /// A module from text that the printer made, beside those of the last call of `emit`.
+  mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text);
 
   /// Runs a pipeline; gives the first error, empty where there is none.
   std::string run(mlir::ModuleOp module, void (*build)(mlir::OpPassManager &, const PipelineOptions &),

@@ -1,8 +1,7 @@
 #include "driver/Explore.h"
 #include "driver/Assemble.h"
-#include "driver/Coster.h"
+#include "driver/ContenderPrograms.h"
 #include "driver/Kinds.h"
-#include "driver/LastBits.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/cost/ClosedForm.h"
@@ -10,8 +9,8 @@
 #include "dsl/PrintSource.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -48,7 +47,8 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
 class Explorer {
 public:
   explicit Explorer(const ExploreRequest &request)
-      : request(request), coster(request, schedulesToTry()), ringsCoster(request, {{}, {.protocol = Protocol::LL}}) {}
+      : request(request), coster(request, schedulesToTry()), ringsCoster(request, {{}, {.protocol = Protocol::LL}}),
+        programs(request, coster) {}
 
   Exploration run() {
     costShipped();
@@ -65,7 +65,9 @@ public:
     notSimulated.assign(result.contenders.size(), false);
     do {
       simulateNear();
-      chooseProved();
+      do
+        chooseProved();
+      while (simulateAllNodes());
     } while (widenNear());
     for (size_t size = 0; size < request.sizes.size(); ++size) {
       result.sizes[size].shipped = fastest(Origin::Shipped, size);
@@ -217,25 +219,21 @@ private:
     return {numbers.begin(), numbers.end()};
   }
 
-  /// Calls body(thread, i) for all contenders `numbers[i]`: for those of one structure on one thread, which remembers
-  /// the synchronisation that it found for the first of them.
-  void forEachStructure(const std::vector<size_t> &numbers, const std::function<void(unsigned, size_t)> &body) {
+  /// Calls body(thread, group) for all groups of contenders with the same key: large groups first.
+  template <typename Key> void forEachGroup(const std::vector<size_t> &numbers, Key key, auto body) {
+    std::map<decltype(key(result.contenders[0])), std::vector<size_t>> byKey;
+    for (size_t number : numbers)
+      byKey[key(result.contenders[number])].push_back(number);
     std::vector<std::vector<size_t>> groups;
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      auto isSame = [&](const std::vector<size_t> &group) {
-        return areOfOneStructure(result.contenders[numbers[group.front()]], result.contenders[numbers[i]]);
-      };
-      auto group = std::ranges::find_if(groups, isSame);
-      (group == groups.end() ? groups.emplace_back() : *group).push_back(i);
-    }
+    for (auto &[_, group] : byKey)
+      groups.push_back(std::move(group));
     std::ranges::stable_sort(groups, std::greater(), &std::vector<size_t>::size);
-    explore::forEach(groups.size(), request.search.numThreads, [&](unsigned thread, size_t number) {
-      for (size_t i : groups[number])
-        body(thread, i);
-    });
+    explore::forEach(groups.size(), request.search.numThreads,
+                     [&](unsigned thread, size_t number) { body(thread, groups[number]); });
   }
 
-  /// Proves who is ranked, and ranks again without those that are refused, until all are proved.
+  /// Proves who is ranked, and ranks again without those that are refused, until all are proved. Those of one program
+  /// share a proof.
   void chooseProved() {
     for (bool isFinal = false; !isFinal;) {
       for (size_t size = 0; size < request.sizes.size(); ++size)
@@ -243,13 +241,21 @@ private:
       std::vector<size_t> open = chosen();
       std::erase_if(open, [&](size_t number) { return !result.contenders[number].provedOn.empty(); });
       isFinal = open.empty();
-      std::vector<std::string> reasons(open.size());
-      forEachStructure(open,
-                       [&](unsigned thread, size_t i) { reasons[i] = prove(thread, result.contenders[open[i]]); });
-      for (size_t i = 0; i < open.size(); ++i)
-        if (!reasons[i].empty()) {
-          refused[open[i]] = true;
-          ++result.leftOut[reasons[i]];
+      std::map<size_t, std::string> reasons;
+      for (size_t number : open)
+        reasons[number];
+      auto programOf = [&](const Contender &contender) { return programs.programOf(contender); };
+      forEachGroup(open, programOf, [&](unsigned thread, const std::vector<size_t> &group) {
+        ContenderPrograms::Proof proof = programs.prove(thread, result.contenders[group.front()]);
+        for (size_t number : group) {
+          reasons.at(number) = proof.refusal;
+          result.contenders[number].provedOn = proof.mesh;
+        }
+      });
+      for (const auto &[number, reason] : reasons)
+        if (!reason.empty()) {
+          refused[number] = true;
+          ++result.leftOut[reason];
         }
     }
   }
@@ -300,24 +306,29 @@ private:
       for (const Choice &choice : choices)
         if (!choice.correction && !notSimulated[choice.contender])
           all.insert(choice.contender);
-    std::vector<size_t> numbers(all.begin(), all.end());
-    std::vector<std::string> reasons(numbers.size());
-    forEachStructure(numbers, [&](unsigned thread, size_t i) { reasons[i] = simulate(thread, numbers[i]); });
-    for (size_t i = 0; i < numbers.size(); ++i)
-      if (!reasons[i].empty()) {
-        notSimulated[numbers[i]] = true;
-        ++result.notSimulated[reasons[i]];
+    std::map<size_t, std::string> reasons;
+    for (size_t number : all)
+      reasons[number];
+    // A thread remembers the synchronisation that it found for one choreography.
+    auto choreographyOf = [&](const Contender &contender) { return programs.choreographyOf(contender); };
+    forEachGroup({all.begin(), all.end()}, choreographyOf, [&](unsigned thread, const std::vector<size_t> &group) {
+      for (size_t number : group)
+        reasons.at(number) = simulate(thread, number);
+    });
+    for (const auto &[number, reason] : reasons)
+      if (!reason.empty()) {
+        notSimulated[number] = true;
+        ++result.notSimulated[reason];
       }
   }
 
   /// Why it is not simulated; empty: it is, at all sizes where it is near the best.
   std::string simulate(unsigned thread, size_t number) {
     const Contender &contender = result.contenders[number];
-    Compiled compiled;
-    // Without a proof: only those that are ranked are proved.
-    if (std::string reason = compile(thread, contender, /*isProof=*/false, compiled); !reason.empty())
+    ContenderPrograms::Compiled compiled;
+    if (std::string reason = programs.compile(thread, contender, compiled); !reason.empty())
       return reason;
-    PlacedMesh mesh = fewNodes(contender);
+    PlacedMesh mesh = programs.fewNodes(contender);
     auto placed = Placement::create(request.machine, mesh, contender.placement);
     if (auto *mistake = std::get_if<CostMistake>(&placed))
       return mistake->message;
@@ -342,8 +353,10 @@ private:
           auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
           if (auto *mistake = std::get_if<CostMistake>(&outcome))
             return mistake->message;
-          choice.correction =
-              std::get<cost::SimulationOutcome>(outcome).prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
+          const auto &found = std::get<cost::SimulationOutcome>(outcome);
+          choice.correction = found.prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
+          choice.numTransfers = found.numTransfers;
+          choice.wasOnAllNodes = mesh.numRanks() == contender.mesh.numRanks();
           // What takes less on few nodes than the closed form says are moves inside a node, a smaller share on many.
           if (mesh.numRanks() != contender.mesh.numRanks())
             choice.correction = std::max(*choice.correction, 1.0);
@@ -352,6 +365,55 @@ private:
             choice.seconds = std::max(choice.seconds, busySeconds(*whole, request.sizes[size]));
         }
     return "";
+  }
+
+  /// Simulates on all nodes, if these are not too many, who is the best at some size or may be. False if nobody was.
+  bool simulateAllNodes() {
+    std::map<size_t, std::vector<std::pair<size_t, Choice *>>> open; // sizes, by contender
+    for (size_t size = 0; size < near.size(); ++size)
+      for (Choice &choice : near[size])
+        if (!result.sizes[size].best.empty() && isWorthAllNodes(choice, result.sizes[size].best.front().seconds))
+          open[choice.contender].push_back({size, &choice});
+    std::vector<size_t> numbers;
+    for (const auto &[number, choices] : open)
+      numbers.push_back(number);
+    explore::forEach(numbers.size(), request.search.numThreads, [&](unsigned thread, size_t i) {
+      simulateAllNodes(thread, result.contenders[numbers[i]], open.at(numbers[i]));
+    });
+    return !numbers.empty();
+  }
+
+  bool isWorthAllNodes(const Choice &choice, double bestSeconds) const {
+    constexpr int64_t mostTransfers = int64_t(1) << 22; // some seconds
+    constexpr double margin = 1.1;                      // of what few nodes say
+    const Contender &contender = result.contenders[choice.contender];
+    int64_t growth = contender.mesh.numRanks() / programs.fewNodes(contender).numRanks();
+    return request.numNodes <= mostNodesOfBest && contender.origin != Origin::Rings && !refused[choice.contender] &&
+           choice.correction && !choice.wasOnAllNodes && choice.seconds <= margin * bestSeconds &&
+           choice.numTransfers * growth * growth <= mostTransfers; // of each rank in proportion to the ranks, at most
+  }
+
+  /// Whoever cannot be simulated on all nodes keeps what few nodes say.
+  void simulateAllNodes(unsigned thread, const Contender &contender,
+                        const std::vector<std::pair<size_t, Choice *>> &choices) {
+    for (auto [size, choice] : choices)
+      choice->wasOnAllNodes = true;
+    ContenderPrograms::Compiled compiled;
+    if (!programs.compile(thread, contender, compiled).empty())
+      return;
+    const Placement placement =
+        std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement));
+    auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine,
+                                               placement, {.rates = request.rates});
+    if (std::holds_alternative<CostMistake>(simulation))
+      return;
+    for (auto [size, choice] : choices) {
+      auto outcome = std::get<cost::Simulation>(simulation).predict(request.sizes[size]);
+      if (auto *found = std::get_if<cost::SimulationOutcome>(&outcome)) {
+        choice->seconds = found->prediction.seconds;
+        choice->correction = choice->seconds / contender.seconds[size];
+      }
+    }
   }
 
   /// Of the resource that is busy for longest: no overlap makes a program faster. It may be another one on all nodes
@@ -364,70 +426,9 @@ private:
     return share * prediction.seconds;
   }
 
-  /// Why it is left out; empty: it is proved, and its ranks get the same bits of one result. What was simulated on few
-  /// nodes is looked at on all of them. Where many nodes need more synchronisation, it is inferred for these.
-  std::string prove(unsigned thread, Contender &contender) {
-    Compiled compiled;
-    std::string reason = compile(thread, contender, /*isProof=*/false, compiled);
-    if (!reason.empty())
-      return reason;
-    ProgramOp few = *compiled.program->getOps<ProgramOp>().begin();
-    setWholeMesh(few, contender);
-    if (!coster.workshop(thread).run(*compiled.program, buildProof, {}).empty())
-      reason = compile(thread, contender, /*isProof=*/true, compiled);
-    if (!reason.empty())
-      return reason;
-    ProgramOp program = *compiled.program->getOps<ProgramOp>().begin();
-    if (mayDifferInLastBits(program, fewNodes(contender).sizes))
-      return differsInLastBits;
-    contender.provedOn = meshOfProof(program);
-    return "";
-  }
-
-  struct Compiled {
-    OwningOpRef<ModuleOp> choreography, program;
-  };
-
-  PlacedMesh fewNodes(const Contender &contender) const {
-    return shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
-  }
-
-  /// Why the compiler refuses it; empty: it does not. Of a proof, the program is that of all nodes; else of few.
-  std::string compile(unsigned thread, const Contender &contender, bool isProof, Compiled &compiled) {
-    std::string reason;
-    Workshop &workshop = coster.workshop(thread);
-    PipelineOptions options = {
-        .schedule = resolved(contender.schedule), .check = isProof, .isChecked = true, .memory = workshop.memory()};
-    compiled.program = workshop.emit(contender.definition, fewNodes(contender).sizes, reason);
-    if (compiled.program)
-      reason = workshop.run(*compiled.program, buildChoreographyPipeline, options);
-    if (!reason.empty())
-      return reason;
-    compiled.choreography = compiled.program->clone();
-    if (isProof) {
-      // What these passes made holds for any number of nodes. The check that follows decides, on the whole mesh's kind.
-      ChoreographyOp choreography = *compiled.program->getOps<ChoreographyOp>().begin();
-      setWholeMesh(choreography, contender);
-      choreography.removeCheckedAttr();
-    }
-    return workshop.run(*compiled.program, buildProgramPipeline, options);
-  }
-
-  template <typename Op> static void setWholeMesh(Op op, const Contender &contender) {
-    Builder builder(op.getContext());
-    op.setMeshesAttr(builder.getArrayAttr(builder.getDenseI64ArrayAttr(contender.mesh.sizes)));
-  }
-
-  static std::string meshOfProof(ProgramOp program) {
-    auto proof = cast<ProofAttr>((*program.getProved())[0]);
-    std::string text;
-    for (auto [name, size] : llvm::zip(program.getMesh().getAsValueRange<StringAttr>(), proof.getOn()))
-      text += (text.empty() ? "" : ",") + name.str() + "=" + std::to_string(size);
-    return text;
-  }
-
   const ExploreRequest &request;
   Coster coster, ringsCoster;
+  ContenderPrograms programs;
   Exploration result;
   std::vector<std::vector<Choice>> near;   // by size: who is simulated
   std::vector<bool> refused, notSimulated; // by contender

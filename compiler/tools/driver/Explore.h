@@ -40,8 +40,10 @@ struct Contender {
 struct Choice {
   size_t contender; // by number
   double seconds;   // the closed form's, corrected by what the simulation says of it
-  /// What the simulation takes longer than the closed form, on few nodes; nothing: it was not simulated.
+  /// What the simulation takes longer than the closed form, on few nodes or on all; nothing: it was not simulated.
   std::optional<double> correction = {};
+  bool wasOnAllNodes = false; // was simulated there, or cannot be
+  int64_t numTransfers = 0;   // of the simulation on few nodes
 };
 
 struct SizeResult {
@@ -50,6 +52,9 @@ struct SizeResult {
   std::optional<Choice> shipped; // the fastest shipped one, proved or not
   std::optional<Choice> rings;   // as NCCL and RCCL run them
 };
+
+/// On so many nodes, the best are simulated with all ranks.
+inline constexpr int64_t mostNodesOfBest = 16;
 
 struct Exploration {
   std::vector<Contender> contenders;
@@ -61,9 +66,10 @@ struct Exploration {
 };
 
 /// Costs candidates in closed form, and simulates those that are near the best at some size, on few nodes. What the
-/// simulation takes longer than the closed form there corrects the closed form on all nodes. Proves those that are
-/// ranked then; who is not proved is left out. Goes on until nobody takes less in closed form than the best by
-/// simulation without having been simulated. Throws ToolError (Usage) where nothing does the collective.
+/// simulation takes longer than the closed form there corrects the closed form on all nodes. Simulates those that are
+/// the best or hardly slower then on all nodes, up to `mostNodesOfBest`. Proves those that are ranked; who is not
+/// proved is left out. Goes on until nobody takes less in closed form than the best by simulation without having been
+/// simulated. Throws ToolError (Usage) where nothing does the collective.
 Exploration explore(const ExploreRequest &request);
 
 /// The contender in the language, and under `comment`.
