@@ -92,7 +92,7 @@ def VerifySynchronised : Pass<"kolo-verify-synchronised", "::kolo::ProgramOp"> {
 }
 
 def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
-  let summary = "makes one pass over memory of moves that have a chunk in common";
+  let summary = "makes one pass over memory of moves that have a chunk in common, also in other codecs";
   let dependentDialects = ["::mlir::scf::SCFDialect"];
   let options = [Option<"budget", "budget", "int64_t", "1 << 13",
                         "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];

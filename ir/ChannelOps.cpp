@@ -189,6 +189,17 @@ bool FuseOp::isReducing() {
   return getBody().walk([](ChannelReduceOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+bool FuseOp::isCoded() {
+  auto hasCodec = [](Value buffer) { return !codec::isNone(codecOf(buffer)); };
+  return llvm::any_of(
+      getMoves(), [&](MoveInterface move) { return hasCodec(move.getSource()) || hasCodec(move.getDestination()); });
+}
+
+bool FuseOp::isOverwriting() {
+  MoveInterface first = getMoves().front();
+  return isInto(first) && !isa<ChannelReduceOp>(first.getOperation());
+}
+
 DivideOp FuseOp::getDivision() {
   auto divisions = getBody().getOps<DivideOp>();
   return divisions.empty() ? DivideOp() : *divisions.begin();
@@ -214,14 +225,15 @@ static bool isSliceOf(FuseOp fuse, const MoveSide &side) {
 }
 
 bool FuseOp::isInto(MoveInterface move) { return isSliceOf(*this, destinationOf(move)); }
+bool FuseOp::isOutOf(MoveInterface move) { return isSliceOf(*this, sourceOf(move)); }
 
 LogicalResult FuseOp::verify() {
   if (!fitsGrid(getBuffer(), getOffsets(), getSizes()) || bool(getPart()) != bool(getParts()))
     return emitOpError("fuse_c1: the slice does not have the buffer's grid rank, or only one of `part` and `of`");
   if (countRanged(getSizes()) != 0 || hasSlots(getBuffer()))
     return emitOpError("fuse_c2: the slice must be one chunk of a buffer without slots");
-  if (codec::isScaled(codecOf(getBuffer())))
-    return emitOpError("fuse_c9: the buffer's codec has scales");
+  if (codec::Codec codec = codecOf(getBuffer()); codec::isScaled(codec) || codec.isStochastic())
+    return emitOpError("fuse_c9: the buffer's codec has scales, or is stochastic");
   return success();
 }
 
@@ -250,15 +262,20 @@ static bool isDivisionOf(FuseOp fuse, DivideOp divide) {
          divide.getPart() == fuse.getPart() && divide.getParts() == fuse.getParts();
 }
 
+static bool isSame(const MoveSide &a, const MoveSide &b) {
+  return a.rank == b.rank && a.buffer == b.buffer && llvm::equal(a.offsets, b.offsets) && llvm::equal(a.sizes, b.sizes);
+}
+
 LogicalResult FuseOp::verifyRegions() {
-  bool hasMoved = false, hasCombined = false, isOut = false;
-  SmallVector<MoveSide> read, written;
+  bool hasMoved = false, hasCombined = false, isOut = false, isCoded = this->isCoded();
+  SmallVector<std::pair<MoveSide, bool>> read, written; // with whether the move goes into the slice
+  SmallVector<MoveSide> copies;
   WalkResult result = getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
     if (auto divide = dyn_cast<DivideOp>(op)) {
-      if (isOut || !hasCombined || !isDivisionOf(*this, divide))
+      if (isOut || !hasCombined || isCoded || !isDivisionOf(*this, divide))
         return op->emitOpError(
             "fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is "
-            "combined into it and what goes out of it");
+            "combined into it and what goes out of it, where nothing has a codec");
       isOut = true;
       return WalkResult::advance();
     }
@@ -269,7 +286,9 @@ LogicalResult FuseOp::verifyRegions() {
       return isAllowed ? WalkResult::advance() : op->emitOpError("fuse_c3: may not be fused");
     }
     bool isInto = this->isInto(move);
-    if ((!isInto && !isSliceOf(*this, sourceOf(move))) || (isInto && isOut) || move.getPart() != getPart() ||
+    bool isPassedOn = codecOf(move.getSource()) == codecOf(move.getDestination()) &&
+                      llvm::any_of(copies, [&](const MoveSide &copy) { return isSame(copy, sourceOf(move)); });
+    if ((!isInto && !isOutOf(move) && !isPassedOn) || (isInto && isOut) || move.getPart() != getPart() ||
         move.getParts() != getParts())
       return op->emitOpError("fuse_c4: must move the fused slice, with its part, and into it before out of it");
     if (!isInto && isa<ChannelReduceOp>(op))
@@ -279,15 +298,20 @@ LogicalResult FuseOp::verifyRegions() {
       return op->emitOpError("fuse_c5: only the first move, in no loop, may overwrite the fused slice");
     hasMoved = true;
     hasCombined |= isa<ChannelReduceOp>(op);
-    read.push_back(sourceOf(move));
-    written.push_back(destinationOf(move));
+    if (!isInto && !move.getDestinationRank() && !hasSlots(move.getDestination()) &&
+        op->getParentOp() == getOperation())
+      copies.push_back(destinationOf(move));
+    read.emplace_back(sourceOf(move), isInto);
+    written.emplace_back(destinationOf(move), isInto);
     return WalkResult::advance();
   });
   if (result.wasInterrupted())
     return failure();
-  for (const MoveSide &source : read)
-    for (const MoveSide &destination : written)
-      if (mayAlias(*this, source.buffer, destination.buffer) && !areSameChunk(source, destination))
+  for (const auto &[source, isReadInto] : read)
+    for (const auto &[destination, isWrittenInto] : written)
+      // Chunks of one buffer are one, or have nothing in common; and what goes in is read before anything goes out.
+      if (!(source.buffer == destination.buffer && isReadInto && !isWrittenInto) &&
+          mayAlias(*this, source.buffer, destination.buffer) && !areSameChunk(source, destination))
         return emitOpError("fuse_c6: one move may overwrite what another has still to read");
   return success();
 }

@@ -197,18 +197,23 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
     Each of its sources is read before anything is written. So every source is read once, however often it is used, and the
     sum of many sources needs no memory. Otherwise the moves mean what they mean outside.
 
+    In a program with codecs, the body runs once for every granule. What a move out of the slice has made, later moves may pass
+    on: so a granule is encoded once, however many receive it.
+
     fuse_c1: one offset and one size per grid dimension; `part` and `of` come together.
     fuse_c2: the slice is one chunk of a buffer without slots.
     fuse_c3: nothing inside but moves, a division, loops without results, and arithmetic.
     fuse_c4: every move has the slice, with its part, as its source or destination in this rank's memory; the moves out of it
-    come after those into it.
+    come after those into it. Or its source is where an earlier move of the body, in no loop, copied the slice to,
+    and its destination has the same codec.
     fuse_c5: a move that overwrites the slice is the first, and in no loop.
     fuse_c6: memory that is written is read in no other chunk than the one that is written. Input and output
-    are one memory if the program is called in place (`in_place direct`).
+    are one memory if the program is called in place (`in_place direct`). What goes out of the slice may be written to any
+    chunk of a buffer from which something goes in: that is read before.
     fuse_c7: what goes out of the slice overwrites: it is the same everywhere.
     fuse_c8: a division is of the slice, with its part, once and in no loop, after the moves into it, of which one combines, and
-    before those out of it.
-    fuse_c9: the buffer has no codec with scales: each of its elements is by itself.
+    before those out of it. It is in no fuse whose buffers have codecs.
+    fuse_c9: the buffer has no codec with scales, and none that is stochastic: each of its elements is by itself.
   }];
   let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
                    Optional<Index>:$parts);
@@ -221,10 +226,16 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
   let extraClassDeclaration = [{
     /// Whether a move inside goes into the slice; otherwise it goes out of it.
     bool isInto(::kolo::MoveInterface move);
+    /// Whether the slice is a move's source; of a move that is not into it, otherwise a copy of the slice is.
+    bool isOutOf(::kolo::MoveInterface move);
     /// The moves in the order of the text, each once however often it is run.
     ::llvm::SmallVector<::kolo::MoveInterface> getMoves();
     /// Whether any of them combines.
     bool isReducing();
+    /// Whether any of their buffers has a codec.
+    bool isCoded();
+    /// Whether the slice is overwritten before it is read.
+    bool isOverwriting();
     /// Null if there is none.
     ::kolo::DivideOp getDivision();
   }];

@@ -69,7 +69,8 @@ MoveCost Calculator::costOf(Operation *op, const Group &group) {
     return cost;
   if (isSummed) {
     // The destination is written once, and read once if nothing overwrites it first.
-    bool isFirst = op == group.members.front();
+    auto isInto = [&](Operation *member) { return group.fused->into.contains(statementKey(member)); };
+    bool isFirst = op == *llvm::find_if(group.members, isInto);
     cost.receiverMemoryOnce = isFirst ? cost.receiverMemory : 0;
     cost.receiverWritesOnce = isFirst ? written : 0;
     cost.receiverMemory = cost.receiverWrites = 0;

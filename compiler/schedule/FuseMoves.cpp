@@ -3,11 +3,21 @@
 //            for %p { put %out[%me]; signal 1 }
 //   After:   for %p { wait 0 }; fuse %out[%me] { copy; for %p { reduce }; for %p { put } }; for %p { signal 1 }
 //   For a slice of several chunks, %out[0] size [%n]: for %i = 0 to %n { fuse %out[%i] { ... } }
+// Where buffers have codecs, what the slice is encoded to and passed on from there belongs to the pass too:
+//   Before:  copy %in[%me] -> %sum[%me]; ...; for %p { wait 0; reduce %slots[%p] -> %sum[%me] };
+//            copy %sum[%me] -> %packed[%me]; for %p { put %packed[%me]; signal 1 }
+//   After:   ...; for %p { wait 0 }; fuse %sum[%me] { copy; for %p { reduce }; copy; for %p { put } };
+//            for %p { signal 1 }
+// A loop that encodes a sum for a peer and then adds what arrives is rotated first, so that what was added is sent on
+// in the same pass:
+//   Before:  for %i { put %sum[%x - %i] -> %slots[%i]; signal 0; wait 0; reduce %slots[%i] -> %sum[%x - 1 - %i] }
+//   After:   put; signal; for %i { wait; fuse %sum[%x - 1 - %i] { reduce; put }; signal }; wait; reduce
 // All waits then come before the moves, and all signals after them. The only new risk is a circle of ranks that wait
 // for each other; the pass keeps a program only if the checker proves it. Requires channel form with lanes placed, and
 // a clean-up before, so that equal values are one value.
 #include "compiler/Passes.h"
 #include "compiler/check/Verdict.h"
+#include "compiler/schedule/RotateLoop.h"
 #include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -32,12 +42,9 @@ struct Unit {
 
 bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
-/// Packets, or what may have to be converted on the way.
-bool movesOtherThanElements(MoveInterface move) {
-  auto isOther = [](Value buffer) {
-    return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets || !codec::isNone(codecOf(buffer));
-  };
-  return isOther(move.getSource()) || isOther(move.getDestination());
+bool movesPackets(MoveInterface move) {
+  auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
+  return isPackets(move.getSource()) || isPackets(move.getDestination());
 }
 
 /// Nothing if an op is something else, as a read of packets: it waits in the middle of its move.
@@ -47,7 +54,7 @@ std::optional<Unit> asUnit(Operation &op) {
   bool isOther = false;
   op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
     if (auto move = dyn_cast<MoveInterface>(inner)) {
-      isOther |= unit.move || !unit.signals.empty() || movesOtherThanElements(move);
+      isOther |= unit.move || !unit.signals.empty() || movesPackets(move);
       unit.move = move;
     } else if (isa<WaitOp>(inner)) {
       isOther |= bool(unit.move);
@@ -149,6 +156,8 @@ public:
 
   /// False when the unit cannot go with those before.
   bool add(const Unit &unit);
+  /// Whether the group may run after an op instead of before it, as far as this rank's own memory tells.
+  bool canPass(Operation &op) const;
   bool isWorthwhile() const { return numMoves > 1 || hasLoopOfMoves; }
   void fuse();
 
@@ -157,6 +166,7 @@ private:
   void cloneUnits(OpBuilder &builder, function_ref<bool(Operation *)> isWanted);
 
   Slice slice;
+  SmallVector<Slice> encoded; // copies of it, in other codecs
   Value part, parts;
   SmallVector<Unit> units;
   int numMoves = 0;
@@ -172,9 +182,13 @@ bool Group::add(const Unit &unit) {
     return true;
   }
   MoveInterface move = unit.move;
-  bool isInto = destinationOf(move) == slice;
+  std::optional<Slice> source = sourceOf(move), destination = destinationOf(move);
+  bool isInto = destination == slice, isOutOf = source == slice;
+  // fuse_c4: in the same codec, so that the bytes move as they are.
+  bool isPassedOn =
+      source && llvm::is_contained(encoded, *source) && codecOf(move.getSource()) == codecOf(move.getDestination());
   // fuse_c7: what combines elsewhere reads the destination too.
-  if (!isInto && (sourceOf(move) != slice || isa<ChannelReduceOp>(move.getOperation())))
+  if (!isInto && ((!isOutOf && !isPassedOn) || isa<ChannelReduceOp>(move.getOperation())))
     return false;
   bool overwrites = isInto && !isa<ChannelReduceOp>(move.getOperation());
   if ((isInto && isOut) || (overwrites && (numMoves > 0 || unit.isLoop())))
@@ -188,11 +202,30 @@ bool Group::add(const Unit &unit) {
     return false;
   part = move.getPart(), parts = move.getParts();
   isOut |= !isInto;
+  if (!isInto && destination && !unit.isLoop() && codecOf(move.getDestination()) != codecOf(slice.buffer))
+    encoded.push_back(*destination);
   hasLoopOfMoves |= unit.isLoop();
   hasSignals |= !unit.signals.empty();
   ++numMoves;
   units.push_back(unit);
   return true;
+}
+
+/// Only a copy that begins a sum with a codec: what is sent meanwhile, and what the sum waits for, often comes between.
+bool Group::canPass(Operation &op) const {
+  if (units.size() != 1 || !isa<ChannelCopyOp>(units.front().op) || isOut || codec::isNone(codecOf(slice.buffer)))
+    return false;
+  MoveInterface copy = units.front().move;
+  Value source = copy.getSource();
+  auto touches = [&](Operation *inner) {
+    if (auto move = dyn_cast<MoveInterface>(inner))
+      return move.getSource() == slice.buffer || move.getDestination() == slice.buffer ||
+             move.getDestination() == source;
+    return llvm::is_contained(inner->getOperands(), slice.buffer);
+  };
+  return !op.walk([&](Operation *inner) {
+              return touches(inner) ? WalkResult::interrupt() : WalkResult::advance();
+            }).wasInterrupted();
 }
 
 void Group::cloneUnits(OpBuilder &builder, function_ref<bool(Operation *)> isWanted) {
@@ -243,14 +276,15 @@ std::optional<Group> findGroup(Operation &start) {
   if (!first || !first->move)
     return std::nullopt;
   for (const std::optional<Slice> &slice : {destinationOf(first->move), sourceOf(first->move)}) {
-    if (!slice)
+    // fuse_c9: the elements of the slice are each by itself.
+    if (!slice || codec::isScaled(codecOf(slice->buffer)) || codecOf(slice->buffer).isStochastic())
       continue;
     Group group(*slice);
     for (Operation *op = &start; op; op = op->getNextNode()) {
       if (isArithmetic(*op))
         continue;
       std::optional<Unit> unit = asUnit(*op);
-      if (!unit || !group.add(*unit))
+      if ((!unit || !group.add(*unit)) && !group.canPass(*op))
         break;
     }
     if (group.isWorthwhile())
@@ -272,6 +306,29 @@ SmallVector<Operation *> startsOf(ProgramOp program) {
   return starts;
 }
 
+/// The op from which on an iteration works on what arrived, to send it on in the next one: its first wait, if a move
+/// comes before it and a reduction after it. Null if there is none.
+Operation *arrivalIn(scf::ForOp loop) {
+  Operation *wait = nullptr;
+  bool sends = false;
+  for (Operation &op : *loop.getBody()) {
+    if (!wait && isa<WaitOp>(op))
+      wait = &op;
+    sends |= !wait && isa<PutOp>(op);
+    if (wait && isa<ChannelReduceOp>(op))
+      return sends && loop.getNumResults() == 0 && !isRanged(loop.getStep()) ? wait : nullptr;
+  }
+  return nullptr;
+}
+
+/// In a rotated loop: what is combined and sent on, which was in two iterations.
+std::optional<Group> findCarried(scf::ForOp rotated) {
+  for (auto reduce : rotated.getBody()->getOps<ChannelReduceOp>())
+    if (std::optional<Group> group = findGroup(*reduce))
+      return group;
+  return std::nullopt;
+}
+
 struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
   using FuseMovesBase::FuseMovesBase;
 
@@ -280,15 +337,31 @@ struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
     setBudget(options, budget);
     options.wantSteps = options.followsCodecs = false;
     options.prefersSmallMeshes = true;
-    for (size_t number = 0; number < startsOf(getOperation()).size(); ++number) {
-      OwningOpRef<ProgramOp> changed(getOperation().clone());
-      std::optional<Group> group = findGroup(*startsOf(*changed)[number]);
-      if (!group)
-        continue;
-      group->fuse();
-      if (succeeded(verifyQuietly(*changed)) && isProvedOnItsMeshes(*changed, options))
-        getOperation().getBody().takeBody(changed->getBody());
-    }
+    // Sums with codecs, which are encoded anew for every hop.
+    for (size_t number = 0; findCoded(getOperation()) && number < startsOf(getOperation()).size(); ++number)
+      keepIf(options, [&](ProgramOp changed) {
+        auto loop = dyn_cast<scf::ForOp>(startsOf(changed)[number]);
+        Operation *arrival = loop ? arrivalIn(loop) : nullptr;
+        std::optional<Group> group = arrival ? findCarried(rotateLoop(loop, arrival)) : std::nullopt;
+        if (group)
+          group->fuse();
+        return group.has_value();
+      });
+    for (size_t number = 0; number < startsOf(getOperation()).size(); ++number)
+      keepIf(options, [&](ProgramOp changed) {
+        std::optional<Group> group = findGroup(*startsOf(changed)[number]);
+        if (group)
+          group->fuse();
+        return group.has_value();
+      });
+  }
+
+private:
+  /// Changes a copy of the program, and takes it if it was changed and is proved.
+  void keepIf(const CheckOptions &options, function_ref<bool(ProgramOp changed)> change) {
+    OwningOpRef<ProgramOp> changed(getOperation().clone());
+    if (change(*changed) && succeeded(verifyQuietly(*changed)) && isProvedOnItsMeshes(*changed, options))
+      getOperation().getBody().takeBody(changed->getBody());
   }
 
   /// The op's own constraints say which moves may be fused.

@@ -100,6 +100,8 @@ void declareCodedMoves(ModuleOp module) {
   for (StringRef remote : {convertPutFunction, convertGetFunction})
     declareFunction(builder, module, remote,
                     {pointer, i64, i64, i64, pointer, i64, i64, i64, i64, pointer, pointer, i64});
+  declareFunction(builder, module, convertFusedFunction,
+                  {pointer, pointer, i64, pointer, i64, pointer, pointer, i64, i64, i64, i64, i64, i64});
   declareFunction(builder, module, roundTripFunction, {pointer, pointer});
 }
 

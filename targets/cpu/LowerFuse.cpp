@@ -6,8 +6,11 @@
 //
 // If the fuse divides and the call asks for an average, the reduction divides the sum.
 //
+// Where a buffer has a codec, the lists say the codec of every address, and the call is that of convertFusedFunction.
+//
 // The pass writes what has an address. Puts to peers whose memory is not mapped here, as on another host, come after it
 // and send the result. Where a source has no address, the program makes the moves one after the other instead.
+#include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/ProgramLowering.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,9 +22,12 @@ namespace kolo::cpu {
 /// Lists of addresses, in this lane's tile, and how long they are.
 struct ProgramLowering::FusedLists {
   FuseOp fuse;
-  Value sources, destinations; // lists of pointers
-  // Variables of type i64; the last three of ranges to and from peers that have an address, and of puts without.
-  Value numSources, numDestinations, numWithoutAddress, numSent, numFetched, numLeft;
+  bool isCoded;
+  Value sources, destinations; // lists of pointers: of addresses, each with a codec behind it if the fuse is coded
+  Value room;                  // of entries in a list, i64
+  // Variables of type i64. `numWithoutAddress` is of sources, and of entries for which there is no room; `numLeft` of
+  // puts without an address; bytes are those to and from peers that have an address.
+  Value numSources, numDestinations, numWithoutAddress, numLeft, bytesSent, bytesFetched;
   bool isListed = false; // then the puts that are left are being made
 };
 
@@ -39,14 +45,30 @@ Value ProgramLowering::load(Value variable) {
 
 void ProgramLowering::store(Value variable, Value value) { LLVM::StoreOp::create(builder, loc, value, variable); }
 
-void ProgramLowering::append(Value list, Value number, Value address) {
+void ProgramLowering::append(Value list, Value number, Value address, const codec::Codec &codec) {
+  OpBuilder::InsertionGuard guard(builder);
   Value count = load(number);
-  storeEntry(builder, loc, list, toIndex(builder, loc, count), address);
-  store(number, arith::AddIOp::create(builder, loc, count, constantI64(builder, loc, 1)));
+  Value fits = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, count, lists->room);
+  auto choice = scf::IfOp::create(builder, loc, fits, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.elseBlock());
+  increase(lists->numWithoutAddress, constantI64(builder, loc, 1));
+  builder.setInsertionPointToStart(choice.thenBlock());
+  Value entry = toIndex(builder, loc, count);
+  if (lists->isCoded) {
+    entry = createMul(builder, loc, entry, constant(2));
+    storeEntry(builder, loc, list, createAdd(builder, loc, entry, constant(1)),
+               createDescription(builder, loc, module, codec));
+  }
+  storeEntry(builder, loc, list, entry, address);
+  increase(number, constantI64(builder, loc, 1));
 }
 
-void ProgramLowering::increment(Value variable) {
-  store(variable, arith::AddIOp::create(builder, loc, load(variable), constantI64(builder, loc, 1)));
+void ProgramLowering::increase(Value variable, Value number) {
+  store(variable, arith::AddIOp::create(builder, loc, load(variable), number));
+}
+
+static bool isWritten(FuseOp fuse) {
+  return llvm::any_of(fuse.getMoves(), [&](MoveInterface move) { return fuse.isInto(move); });
 }
 
 static Value isNull(OpBuilder &builder, Location loc, Value address) {
@@ -60,19 +82,21 @@ void ProgramLowering::listPut(MoveInterface move) {
   Value rank = integer(mapped(move.getDestinationRank())), role = constantI64(builder, loc, int64_t(destination.role));
   buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
     OpBuilder::InsertionGuard guard(builder);
+    Value size = integer(createChunkBytes(builder, loc, frame.call, destination.shape, length));
     Value base = access().peerBuffer(role, rank);
     auto isMissing = scf::IfOp::create(builder, loc, isNull(builder, loc, base), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(isMissing.thenBlock());
     if (lists->isListed) {
-      Value size = integer(createChunkBytes(builder, loc, frame.call, destination.shape, length));
+      if (Conversion{bufferOf(move.getSource()).shape.codec, destination.shape.codec, false}.isNeeded())
+        return lowerConversion(move, sourceBegin, destinationBegin, length);
       return call(putFunction, {frame.invocation, rank, role, byteOffset(destination, destinationBegin),
                                 addressOf(move.getSource(), sourceBegin), size, constantI64(builder, loc, 0)});
     }
-    increment(lists->numLeft);
+    increase(lists->numLeft, constantI64(builder, loc, 1));
     builder.setInsertionPointToStart(isMissing.elseBlock());
-    increment(lists->numSent);
+    increase(lists->bytesSent, size);
     append(lists->destinations, lists->numDestinations,
-           advance(builder, loc, base, byteOffset(destination, destinationBegin)));
+           advance(builder, loc, base, byteOffset(destination, destinationBegin)), destination.shape.codec);
   });
 }
 
@@ -86,16 +110,16 @@ void ProgramLowering::listMove(MoveInterface move) {
   Value buffer = isInto ? move.getSource() : move.getDestination();
   const PlacedBuffer &other = bufferOf(buffer);
   Value rank = mapped(move.getSourceRank());
-  buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+  buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
     Value begin = isInto ? sourceBegin : destinationBegin, base = bases.lookup(buffer);
     if (rank) {
       base = access().peerBuffer(constantI64(builder, loc, int64_t(other.role)), integer(rank));
       Value number = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isNull(builder, loc, base));
-      store(lists->numWithoutAddress, arith::AddIOp::create(builder, loc, load(lists->numWithoutAddress), number));
-      increment(lists->numFetched);
+      increase(lists->numWithoutAddress, number);
+      increase(lists->bytesFetched, integer(createChunkBytes(builder, loc, frame.call, other.shape, length)));
     }
     append(isInto ? lists->sources : lists->destinations, isInto ? lists->numSources : lists->numDestinations,
-           advance(builder, loc, base, byteOffset(other, begin)));
+           advance(builder, loc, base, byteOffset(other, begin)), other.shape.codec);
   });
 }
 
@@ -112,9 +136,14 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
   Value tile = access().loadPointer(offsetof(KoloInvocation, tile));
   Value half = arith::ShRUIOp::create(builder, loc, access().loadInteger(offsetof(KoloInvocation, tileBytes)),
                                       constantI64(builder, loc, 1));
+  bool isCoded = fuse.isCoded();
+  int64_t entryBytes = (isCoded ? 2 : 1) * int64_t(sizeof(void *));
+  Value room = arith::DivUIOp::create(builder, loc, half, constantI64(builder, loc, entryBytes));
   FusedLists made{fuse,
+                  isCoded,
                   tile,
                   advance(builder, loc, tile, half),
+                  room,
                   createVariable(),
                   createVariable(),
                   createVariable(),
@@ -122,36 +151,27 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
                   createVariable(),
                   createVariable()};
   for (Value number :
-       {made.numSources, made.numDestinations, made.numWithoutAddress, made.numSent, made.numFetched, made.numLeft})
+       {made.numSources, made.numDestinations, made.numWithoutAddress, made.numLeft, made.bytesSent, made.bytesFetched})
     store(number, constantI64(builder, loc, 0));
-  SmallVector<MoveInterface> moves = fuse.getMoves();
-  Value address = addressOf(fuse.getBuffer(), begin);
-  bool isOverwritten = fuse.isInto(moves.front()) && !isa<ChannelReduceOp>(moves.front().getOperation());
-  if (!isOverwritten)
-    append(made.sources, made.numSources, address);
-  if (llvm::any_of(moves, [&](MoveInterface move) { return fuse.isInto(move); }))
-    append(made.destinations, made.numDestinations, address);
-
-  // A list has room for every rank, and for this rank's own part in it.
-  Value numRanks = constant(1);
-  for (Value size : frame.dimSizes)
-    numRanks = createMul(builder, loc, numRanks, size);
-  Value room = arith::DivUIOp::create(builder, loc, toIndex(builder, loc, half), constant(sizeof(void *)));
-  Value fits = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, numRanks, room);
-  auto fitting = scf::IfOp::create(builder, loc, fits, /*withElseRegion=*/true);
-  builder.setInsertionPointToStart(fitting.elseBlock());
-  store(made.numWithoutAddress, constantI64(builder, loc, 1));
-  builder.setInsertionPointToStart(fitting.thenBlock());
   lists = &made;
+  Value address = addressOf(fuse.getBuffer(), begin);
+  if (!isCoded && !fuse.isOverwriting())
+    append(made.sources, made.numSources, address, codecOf(fuse.getBuffer()));
+  if (!isCoded && isWritten(fuse))
+    append(made.destinations, made.numDestinations, address, codecOf(fuse.getBuffer()));
   lowerBlock(fuse.getBody().front());
   lists = nullptr;
-  builder.setInsertionPointAfter(fitting);
 
   auto conditional = scf::IfOp::create(builder, loc, isNotZero(builder, loc, load(made.numWithoutAddress)), true);
   builder.setInsertionPointToStart(conditional.thenBlock());
   lowerBlock(fuse.getBody().front());
   builder.setInsertionPointToStart(conditional.elseBlock());
-  moveListed(made, length);
+  for (auto [traffic, numBytes] : {std::pair(KOLO_SENT, made.bytesSent), {KOLO_FETCHED, made.bytesFetched}})
+    call(countFunction, {frame.invocation, constantI64(builder, loc, traffic), load(numBytes)});
+  if (isCoded)
+    convertListed(made, begin, length);
+  else
+    moveListed(made, length);
   made.isListed = true;
   builder.setInsertionPointToStart(
       scf::IfOp::create(builder, loc, isNotZero(builder, loc, load(made.numLeft))).thenBlock());
@@ -160,10 +180,46 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
   lists = nullptr;
 }
 
+/// Whether nothing reads the slice's memory after the fuse, or on a peer: only the fuse reads the buffer, and a chunk
+/// of it not twice without a move in between that overwrites it.
+static bool isReadAfterwards(FuseOp fuse) {
+  auto buffer = fuse.getBuffer().getDefiningOp<BufferOp>();
+  bool isOnce = fuse.isOverwriting() || isa<ProgramOp>(fuse->getParentOp());
+  if (buffer.getRole() != BufferRole::Scratch || !isOnce)
+    return true;
+  return llvm::any_of(buffer->getUsers(), [&](Operation *user) {
+    auto move = dyn_cast<MoveInterface>(user);
+    if (user == fuse || !move)
+      return user != fuse;
+    bool reads = move.getSource() == buffer.getResult() || isa<ChannelReduceOp>(user);
+    return reads && !(user->getParentOfType<FuseOp>() == fuse && (fuse.isInto(move) || fuse.isOutOf(move)));
+  });
+}
+
+/// In granules, through a tile where the slice's memory need not hold the result.
+void ProgramLowering::convertListed(const FusedLists &made, Value begin, Value length) {
+  FuseOp fuse = made.fuse;
+  const PlacedBuffer &chunk = bufferOf(fuse.getBuffer());
+  SmallVector<MoveInterface> moves = fuse.getMoves();
+  auto isPutOut = [&](MoveInterface move) { return fuse.isOutOf(move) && move.getDestinationRank(); };
+  Value isKept = constantI64(builder, loc, !isWritten(fuse) || isReadAfterwards(fuse));
+  if (llvm::any_of(moves, isPutOut)) // what is left is put from there
+    isKept = arith::OrIOp::create(builder, loc, isKept, load(made.numLeft));
+  auto [rank, element] = createDrawKey({}, chunk, begin);
+  // Of all destinations without a codec, if all are outputs.
+  MoveInterface plain;
+  for (MoveInterface move : moves)
+    if (const PlacedBuffer &to = bufferOf(move.getDestination());
+        !fuse.isInto(move) && codec::isNone(to.shape.codec) && (!plain || to.role != BufferRole::Output))
+      plain = move;
+  Value nonTemporal = plain ? storesNonTemporal(bufferOf(plain.getDestination())) : constantI64(builder, loc, 0);
+  call(convertFusedFunction,
+       {frame.invocation, made.destinations, load(made.numDestinations), made.sources, load(made.numSources),
+        addressOf(fuse.getBuffer(), begin), createDescription(builder, loc, module, chunk.shape.codec), integer(length),
+        rank, element, nonTemporal, constantI64(builder, loc, fuse.isOverwriting()), isKept});
+}
+
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
-  for (auto [traffic, number] : {std::pair(KOLO_SENT, made.numSent), {KOLO_FETCHED, made.numFetched}})
-    call(countFunction, {frame.invocation, constantI64(builder, loc, traffic),
-                         arith::MulIOp::create(builder, loc, load(number), integer(bytesOf(length))).getResult()});
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
   // Elements that also go to scratch memory, or to a peer afterwards, are read again soon.
   auto toScratch = llvm::find_if(

@@ -214,24 +214,27 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   });
 }
 
+std::pair<Value, Value> ProgramLowering::createDrawKey(Value sourceRank, const PlacedBuffer &buffer, Value begin) {
+  SmallVector<Value> coordinates;
+  for (size_t dim = 0; dim < frame.dimSizes.size(); ++dim)
+    coordinates.push_back(access().loadIndex(offsetof(KoloInvocation, coordinates) + dim * sizeof(int64_t)));
+  Value rank = sourceRank ? sourceRank : createLinear(builder, loc, coordinates, frame.dimSizes);
+  BlockPosition at = createBlockPosition(builder, loc, frame.call, buffer.shape, begin);
+  Value element = createAdd(builder, loc, createMul(builder, loc, at.block, frame.call.count), at.element);
+  return {integer(rank), integer(element)};
+}
+
 /// Of one range that has elements.
 void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
   Conversion conversion{source.shape.codec, destination.shape.codec, isReducing};
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
-  Value rank = constant(0), element = constant(0);
-  if (conversion.to.isStochastic()) {
-    SmallVector<Value> coordinates;
-    for (size_t dim = 0; dim < frame.dimSizes.size(); ++dim)
-      coordinates.push_back(access().loadIndex(offsetof(KoloInvocation, coordinates) + dim * sizeof(int64_t)));
-    rank = sourceRank ? sourceRank : createLinear(builder, loc, coordinates, frame.dimSizes);
-    // The place in a slot says nothing about which element it is.
-    const BufferShape &shape = source.shape.cut ? destination.shape : source.shape;
-    BlockPosition at =
-        createBlockPosition(builder, loc, frame.call, shape, source.shape.cut ? destinationBegin : sourceBegin);
-    element = createAdd(builder, loc, createMul(builder, loc, at.block, frame.call.count), at.element);
-  }
+  Value rank = constantI64(builder, loc, 0), element = rank;
+  // The place in a slot says nothing about which element it is.
+  if (conversion.to.isStochastic())
+    std::tie(rank, element) = source.shape.cut ? createDrawKey(sourceRank, destination, destinationBegin)
+                                               : createDrawKey(sourceRank, source, sourceBegin);
   SmallVector<Value> arguments{frame.invocation};
   bool isPut = bool(destinationRank), isRemote = isPut || sourceRank;
   if (isRemote) {
@@ -246,7 +249,7 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
     arguments.push_back(addressOf(move.getDestination(), destinationBegin));
   if (isPut || !isRemote)
     arguments.push_back(addressOf(move.getSource(), sourceBegin));
-  arguments.append({integer(length), integer(rank), integer(element), storesNonTemporal(destination),
+  arguments.append({integer(length), rank, element, storesNonTemporal(destination),
                     createDescription(builder, loc, module, conversion.to),
                     createDescription(builder, loc, module, conversion.from), constantI64(builder, loc, isReducing)});
   call(isPut ? convertPutFunction : isRemote ? convertGetFunction : convertFunction, arguments);

@@ -38,6 +38,13 @@ inline constexpr llvm::StringLiteral convertPutFunction =
 inline constexpr llvm::StringLiteral convertGetFunction =
     "kolo.convertGet"; // (inv, peer, role, offsetBytes, dst, numElements, rank, element, nonTemporal, to, from,
                        // combines)
+/// Of a fuse: into its chunk, which holds elements as `codec` says, and from there to every destination; the chunk's
+/// memory is the result only if `isKept`. An entry of a list is an address and a codec. The first source overwrites, if
+/// `overwrites`, and the others combine. Destinations with the codec of the one before them get the same bytes.
+/// `nonTemporal` is for those without a codec.
+inline constexpr llvm::StringLiteral convertFusedFunction =
+    "kolo.convertFused"; // (inv, dsts, numDsts, srcs, numSrcs, chunk, codec, numElements, rank, element, nonTemporal,
+                         // overwrites, isKept)
 inline constexpr llvm::StringLiteral roundTripFunction = "kolo.roundTrip"; // (inv, codec)
 inline constexpr llvm::StringLiteral putFunction =
     "kolo.put"; // (inv, peer, role, offsetBytes, src, sizeBytes, nonTemporal)

@@ -27,6 +27,10 @@ private:
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
   void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
+  /// What a stochastic codec draws by: the rank that holds the source, this one for null, and the number of an element
+  /// in the call; both i64.
+  std::pair<mlir::Value, mlir::Value> createDrawKey(mlir::Value sourceRank, const PlacedBuffer &buffer,
+                                                    mlir::Value begin);
   void lowerDivide(DivideOp divide);
   void lowerFuse(FuseOp fuse);
   void lowerSignal(SignalOp signal);
@@ -57,13 +61,14 @@ private:
   struct FusedLists;
   void lowerFusedRange(FuseOp fuse, mlir::Value begin, mlir::Value length);
   void moveListed(const FusedLists &made, mlir::Value length);
+  void convertListed(const FusedLists &made, mlir::Value begin, mlir::Value length);
   void listMove(MoveInterface move);
   void listPut(MoveInterface move);
-  void increment(mlir::Value variable);
+  void increase(mlir::Value variable, mlir::Value number);
   mlir::Value createVariable();
   mlir::Value load(mlir::Value variable);
   void store(mlir::Value variable, mlir::Value value);
-  void append(mlir::Value list, mlir::Value number, mlir::Value address);
+  void append(mlir::Value list, mlir::Value number, mlir::Value address, const codec::Codec &codec);
 
   bool reduces;
   llvm::DenseMap<mlir::Value, mlir::Value> bases; // by buffer: this rank's memory of its role, null where it has none

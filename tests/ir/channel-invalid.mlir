@@ -640,7 +640,7 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
   kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
     kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
-    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it, where nothing has a codec}}
     kolo.chan.divide %out[%c1] size [%c1] : !kolo.buffer<1>
   }
 }
@@ -655,7 +655,7 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
   kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
     kolo.chan.copy %in[%c0] size [%c1] -> %out[%c0] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
-    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it, where nothing has a codec}}
     kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
   }
 }
@@ -671,7 +671,7 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
     kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
     kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
-    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it, where nothing has a codec}}
     kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
   }
 }
@@ -687,7 +687,7 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
     kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
     kolo.chan.put %out[%c0] size [%c1] -> %out[%c0] size [%c1] to %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
-    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it, where nothing has a codec}}
     kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
   }
 }
@@ -703,7 +703,7 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   kolo.chan.fuse %out[%c0] size [%c1] : !kolo.buffer<1> {
     kolo.chan.reduce %in[%c0] size [%c1] -> %out[%c0] size [%c1] from %c1 : !kolo.buffer<1> -> !kolo.buffer<1>
     scf.for %k = %c0 to %n step %c1 {
-      // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it}}
+      // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it, where nothing has a codec}}
       kolo.chan.divide %out[%c0] size [%c1] : !kolo.buffer<1>
     }
   }
@@ -795,7 +795,42 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   %n = kolo.dim_size 0
   %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
   %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
-  // expected-error @below {{fuse_c9: the buffer's codec has scales}}
+  // expected-error @below {{fuse_c9: the buffer's codec has scales, or is stochastic}}
   kolo.chan.fuse %a[] size [] : !kolo.buffer<0> {
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %a = kolo.buffer scratch "a" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{fuse_c9: the buffer's codec has scales, or is stochastic}}
+  kolo.chan.fuse %a[] size [] : !kolo.buffer<0> {
+  }
+}
+
+// -----
+
+// What was encoded is passed on as it is.
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.fuse %in[] size [] : !kolo.buffer<0> {
+    kolo.chan.copy %in[] size [] -> %packed[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+    // expected-error @below {{fuse_c4: must move the fused slice, with its part, and into it before out of it}}
+    kolo.chan.copy %packed[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.fuse %out[] size [] : !kolo.buffer<0> {
+    kolo.chan.reduce %packed[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+    // expected-error @below {{fuse_c8: must divide the fused slice, with its part, once and in no loop, between what is combined into it and what goes out of it, where nothing has a codec}}
+    kolo.chan.divide %out[] size [] : !kolo.buffer<0>
   }
 }

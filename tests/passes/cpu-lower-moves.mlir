@@ -170,6 +170,37 @@ kolo.chan.program @average #kolo.collective<all_reduce over 0> mesh ["rank"] mes
   }
 }
 
+// With codecs, an address in a list has its codec beside it. Puts of encoded bytes without an address come after the call.
+// CHECK-LABEL: llvm.func internal @run.codedSum(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.call @kolo.convert(
+// CHECK: llvm.call @kolo.convert(
+// CHECK: llvm.call @kolo.put(
+// CHECK: } else {
+// CHECK: llvm.call @kolo.convertFused(
+// CHECK-NOT: llvm.call
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.put(
+// CHECK-NOT: llvm.call
+// CHECK: llvm.return
+kolo.chan.program @codedSum #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %peer = arith.xori %me, %c1 : index
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<f32> grid(%n) blocks 0 : !kolo.buffer<1>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.chan.fuse %sum[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+    kolo.chan.reduce %slots[%peer] size [%c1] -> %sum[%me] size [%c1] part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.copy %sum[%me] size [%c1] -> %packed[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.put %packed[%me] size [%c1] -> %packed[%me] size [%c1] to %peer part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
 // What is published is written by a function of its own, before the ranks meet.
 // CHECK-LABEL: llvm.func internal @publishedBytes.publishing(%{{.*}}: !llvm.ptr) -> i64
 // CHECK-LABEL: llvm.func internal @publish.publishing(%{{.*}}: !llvm.ptr)

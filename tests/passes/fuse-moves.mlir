@@ -153,3 +153,111 @@ kolo.chan.program @ranged #kolo.collective<all_reduce over 0> mesh ["rank"] mesh
   }
   kolo.chan.divide %out[%c0, %c0] size [%n, %n] : !kolo.buffer<2>
 }
+
+// With codecs: what arrived is decoded and summed, the sum encoded once, and its bytes sent to all. The copy that begins the
+// sum waits until then.
+// CHECK-LABEL: kolo.chan.program @coded
+// CHECK-NOT: kolo.chan.copy
+// CHECK-DAG: [[SUM:%.*]] = kolo.buffer scratch "sum"
+// CHECK-DAG: [[PACKED:%.*]] = kolo.buffer scratch "packed"
+// CHECK-DAG: [[SLOTS:%.*]] = kolo.buffer scratch "slots"
+// CHECK: kolo.chan.signal 0
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.fuse [[SUM]]{{\[}}
+// CHECK-NEXT: kolo.chan.copy {{.*}} -> [[SUM]]
+// CHECK: scf.for
+// CHECK: kolo.chan.reduce [[SLOTS]]{{.*}} -> [[SUM]]
+// CHECK: kolo.chan.copy [[SUM]]{{.*}} -> [[PACKED]]
+// CHECK: scf.for
+// CHECK: kolo.chan.put [[PACKED]]{{.*}} -> [[PACKED]]
+// CHECK-NOT: kolo.chan.copy
+// CHECK: kolo.chan.signal 1
+// CHECK: kolo.chan.wait 1
+// CHECK-NOT: kolo.chan.fuse
+// CHECK: kolo.chan.copy [[PACKED]]
+kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2], [3]] semaphores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  kolo.chan.enter
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<f32> grid(%n) blocks 0 : !kolo.buffer<1>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.chan.copy %in[%me] size [%c1] -> %sum[%me] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %above = arith.addi %me, %k : index
+    %peer = arith.remui %above, %n : index
+    kolo.chan.put %in[%peer] size [%c1] -> %slots[%me] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 0 to %peer
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %above = arith.addi %me, %k : index
+    %peer = arith.remui %above, %n : index
+    kolo.chan.wait 0 from %peer
+    kolo.chan.reduce %slots[%peer] size [%c1] -> %sum[%me] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  kolo.chan.copy %sum[%me] size [%c1] -> %packed[%me] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %above = arith.addi %me, %k : index
+    %peer = arith.remui %above, %n : index
+    kolo.chan.put %packed[%me] size [%c1] -> %packed[%me] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 1 to %peer
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %above = arith.addi %me, %k : index
+    %peer = arith.remui %above, %n : index
+    kolo.chan.wait 1 from %peer
+  }
+  kolo.chan.copy %packed[%c0] size [%n] -> %out[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>
+}
+
+// A ring that encodes a sum for every hop: what was added in one iteration is sent in the next, so the loop is rotated.
+// CHECK-LABEL: kolo.chan.program @codedRing
+// CHECK-DAG: [[SUM:%.*]] = kolo.buffer scratch "sum"
+// CHECK-DAG: [[SLOTS:%.*]] = kolo.buffer scratch "slots"
+// CHECK: scf.for
+// CHECK: kolo.chan.put [[SUM]]{{.*}} -> [[SLOTS]]
+// CHECK: kolo.chan.signal 0
+// CHECK: scf.for
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.fuse [[SUM]]
+// CHECK-NEXT: kolo.chan.reduce [[SLOTS]]{{.*}} -> [[SUM]]
+// CHECK: kolo.chan.put [[SUM]]{{.*}} -> [[SLOTS]]
+// CHECK: kolo.chan.signal 0
+// CHECK: scf.for
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.reduce [[SLOTS]]{{.*}} -> [[SUM]]
+kolo.chan.program @codedRing #kolo.collective<reduce_scatter over 0> mesh ["rank"] meshes [[1], [2], [3]] semaphores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  kolo.chan.enter
+  %n = kolo.dim_size 0
+  %steps = arith.subi %n, %c1 : index
+  %me = kolo.chan.coord 0
+  %above = arith.addi %me, %c1 : index
+  %next = arith.remui %above, %n : index
+  %below = arith.addi %me, %steps : index
+  %previous = arith.remui %below, %n : index
+  %in = kolo.buffer input "in" grid(%n) blocks 1 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<f32> grid(%n) blocks 1 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" as #kolo.codec<bf16> grid(%steps) blocks 1 cut %c1 : !kolo.buffer<1>
+  kolo.chan.copy %in[%c0] size [%n] -> %sum[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %steps step %c1 {
+    %one = arith.addi %s, %c1 : index
+    %sent = arith.subi %me, %one : index
+    kolo.chan.put %sum[%sent] size [%c1] -> %slots[%s] size [%c1] to %next : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 0 to %next
+    kolo.chan.wait 0 from %previous
+    %two = arith.addi %s, %c2 : index
+    %added = arith.subi %me, %two : index
+    kolo.chan.reduce %slots[%s] size [%c1] -> %sum[%added] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  kolo.chan.copy %sum[%me] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+  kolo.chan.divide %out[] size [] : !kolo.buffer<0>
+}

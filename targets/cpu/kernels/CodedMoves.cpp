@@ -28,6 +28,9 @@ protected:
     return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, address,
                                 LLVM::ZeroOp::create(builder, loc, pointer));
   }
+  Value areSame(Value a, Value b) { // addresses
+    return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, a, b);
+  }
   Value both(Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b); }
   Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
   Value isNot(Value a) {
@@ -166,6 +169,7 @@ public:
 
   void defineConvert();
   void defineRemote(bool isPut);
+  void defineFused();
   void defineRoundTrip();
 
 private:
@@ -184,6 +188,19 @@ private:
   Value holdsNumbers(Value codec, Value size);
   void convert(const Move &move, Value target, Value source, Value size, Value element);
   void combine(const Move &move, Value target, Value numbers, Value size, Value element);
+
+  /// One side of a fused move, at the granule at hand.
+  struct Side {
+    Value address, codec;
+  };
+  struct Fused {
+    Side chunk;
+    Value first, size, element, nonTemporal, list;
+  };
+  Side sideOf(Value list, Value number, Value first);
+  void copyBytes(Value target, const Side &source, Value size);
+  void convertInto(const Fused &fused, const Side &source, Value isCombining);
+  void convertOut(const Fused &fused, const Side &destination);
 };
 
 /// Of any number of elements.
@@ -330,6 +347,90 @@ void ConvertFunctions::defineRemote(bool isPut) {
   finish();
 }
 
+/// Of an entry of a list, at the granule that begins with element `first`.
+ConvertFunctions::Side ConvertFunctions::sideOf(Value list, Value number, Value first) {
+  Value entry = toIndex(builder, loc, mul64(number, 2));
+  Value codec = loadEntry(builder, loc, list, createAdd(builder, loc, entry, index(1)));
+  Value offset = product(div64(first, granule), bytesOf(codec, integer64(granule)));
+  return {at(loadEntry(builder, loc, list, entry), offset), codec};
+}
+
+/// Between sides of one codec; the input of an in-place call may be at its destination already.
+void ConvertFunctions::copyBytes(Value target, const Side &source, Value size) {
+  buildIf(isNot(areSame(target, source.address)),
+          [&] { call(copyFunction, {target, source.address, bytesOf(source.codec, size), integer64(0)}); });
+}
+
+void ConvertFunctions::convertInto(const Fused &fused, const Side &source, Value isCombining) {
+  const Side &chunk = fused.chunk;
+  Value isAlike = areSame(source.codec, chunk.codec), zero = integer64(0);
+  buildIf(
+      both(isAlike, isNot(isCombining)), [&] { copyBytes(chunk.address, source, fused.size); },
+      [&] {
+        buildIf(
+            both(isAlike, isNull(chunk.codec)),
+            [&] {
+              storeEntry(builder, loc, fused.list, index(0), chunk.address);
+              storeEntry(builder, loc, fused.list, index(1), source.address);
+              invocation().callPointer(invocation().loadPointer(offsetof(KoloInvocation, reduce)), Type(),
+                                       {fused.list, integer64(1), fused.list, integer64(2), fused.size, zero});
+            },
+            [&] {
+              Value combines = arith::ExtUIOp::create(builder, loc, i64, isCombining);
+              call(convertFunction, {argument(0), chunk.address, source.address, fused.size, argument(8), fused.element,
+                                     zero, chunk.codec, source.codec, combines});
+            });
+      });
+}
+
+/// Numbers that go to an output are streamed; a fence follows the last granule.
+void ConvertFunctions::convertOut(const Fused &fused, const Side &destination) {
+  const Side &chunk = fused.chunk;
+  Value arePlain = both(holdsNumbers(chunk.codec, fused.size), holdsNumbers(destination.codec, fused.size));
+  Value isStreamed = both(both(arePlain, isNull(destination.codec)), isNotZero(builder, loc, fused.nonTemporal));
+  buildIf(
+      isStreamed, [&] { call(streamFunction, {destination.address, chunk.address, integer64(granule * 4)}); },
+      [&] {
+        buildIf(
+            areSame(destination.codec, chunk.codec), [&] { copyBytes(destination.address, chunk, fused.size); },
+            [&] {
+              call(convertFunction, {argument(0), destination.address, chunk.address, fused.size, argument(8),
+                                     fused.element, integer64(0), destination.codec, chunk.codec, integer64(0)});
+            });
+      });
+}
+
+void ConvertFunctions::defineFused() {
+  if (!create(convertFusedFunction,
+              {pointer, pointer, i64, pointer, i64, pointer, pointer, i64, i64, i64, i64, i64, i64}))
+    return;
+  Value destinations = argument(1), sources = argument(3), codec = argument(6), numElements = argument(7);
+  Value overwrites = isNotZero(builder, loc, argument(11)), isKept = isNotZero(builder, loc, argument(12));
+  Value zero = integer64(0), tile = allocate(granule * 4), list = allocate(2 * sizeof(void *));
+  auto isAfter = [&](Value number) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, number, zero);
+  };
+  loop(zero, numElements, granule, [&](Value first) {
+    Value size = least64(sub64(numElements, first), integer64(granule));
+    Value mine = at(argument(5), product(div64(first, granule), bytesOf(codec, integer64(granule))));
+    Fused fused{{choose(isKept, mine, tile), codec}, first, size, add64(argument(9), first), argument(10), list};
+    buildIf(isNot(either(isKept, overwrites)), [&] { copyBytes(tile, {mine, codec}, size); });
+    loop(zero, argument(4), 1, [&](Value number) {
+      convertInto(fused, sideOf(sources, number, first), either(isAfter(number), isNot(overwrites)));
+    });
+    loop(zero, argument(2), 1, [&](Value number) {
+      Side destination = sideOf(destinations, number, first);
+      Value last = arith::MaxSIOp::create(builder, loc, sub64(number, integer64(1)), zero);
+      Side before = sideOf(destinations, last, first);
+      buildIf(
+          both(isAfter(number), both(areSame(before.codec, destination.codec), isNot(isNull(destination.codec)))),
+          [&] { copyBytes(destination.address, before, size); }, [&] { convertOut(fused, destination); });
+    });
+  });
+  buildIf(isNotZero(builder, loc, argument(10)), [&] { createStoreFence(builder, loc); });
+  finish();
+}
+
 /// What a receiver makes of elements of the call's type, granule by granule.
 void ConvertFunctions::defineRoundTrip() {
   if (!create(roundTripFunction, {pointer, pointer}))
@@ -356,6 +457,7 @@ void defineCodedMoves(ModuleOp module) {
   functions.defineConvert();
   functions.defineRemote(/*isPut=*/true);
   functions.defineRemote(/*isPut=*/false);
+  functions.defineFused();
   functions.defineRoundTrip();
 }
 

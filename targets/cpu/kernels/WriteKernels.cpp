@@ -53,8 +53,8 @@ static void exportKernels(llvm::Module &code, const CodeOptions &options, bool i
     exportFunction(code, name, kernelSymbol(options.cpu, name));
   }
   for (llvm::StringRef name :
-       {copyFunction, multicastFunction, convertFunction, convertPutFunction, convertGetFunction, roundTripFunction,
-        llFunctions.write, llFunctions.read, ll128Functions.write, ll128Functions.read})
+       {copyFunction, multicastFunction, convertFunction, convertPutFunction, convertGetFunction, convertFusedFunction,
+        roundTripFunction, llFunctions.write, llFunctions.read, ll128Functions.write, ll128Functions.read})
     if (isFirst)
       exportFunction(code, name.str(), name.str());
 }
