@@ -70,6 +70,19 @@ Value Lanes::clamp(Value value, float low, float high) {
 }
 Value Lanes::smaller(Value a, int64_t most) { return arith::MinUIOp::create(builder, loc, a, integer(a, most)); }
 
+/// Of f16's codes in i32, and back, by the processor's own conversions: exact, and to nearest even.
+Value Lanes::fromHalf(Value codes) {
+  Value bits = arith::TruncIOp::create(builder, loc, withElement(codes.getType(), builder.getI16Type()), codes);
+  Value half = arith::BitcastOp::create(builder, loc, withElement(codes.getType(), builder.getF16Type()), bits);
+  return arith::ExtFOp::create(builder, loc, withElement(codes.getType(), builder.getF32Type()), half);
+}
+Value Lanes::toHalf(Value numbers) {
+  Type half = withElement(numbers.getType(), builder.getF16Type());
+  Value bits = arith::BitcastOp::create(builder, loc, withElement(half, builder.getI16Type()),
+                                        arith::TruncFOp::create(builder, loc, half, numbers));
+  return arith::ExtUIOp::create(builder, loc, withElement(half, builder.getI32Type()), bits);
+}
+
 Value createMixed(OpBuilder &builder, Location loc, Value bits) {
   Lanes lanes(builder, loc);
   auto step = [&](Value value, int64_t shift, uint32_t factor) -> Value {
@@ -79,6 +92,8 @@ Value createMixed(OpBuilder &builder, Location loc, Value bits) {
   bits = step(step(bits, 16, 0x85ebca6b), 13, 0xc2b2ae35);
   return arith::XOrIOp::create(builder, loc, bits, lanes.shiftRight(bits, 16));
 }
+
+static bool isHalf(const FloatFormat &format) { return format.bias == 15 && format.mantissaBits == 10; }
 
 /// A number in steps of the gap between codes of its binade; `exponent` is f32's, biased. Exact.
 Value CodecLanes::inSteps(const FloatFormat &format, Value number, Value exponent) {
@@ -105,7 +120,9 @@ Value CodecLanes::nearestCodes(const FloatFormat &format, Value size, bool satur
 
 Value CodecLanes::floatCodes(const FloatFormat &format, Value numbers, Value draws, bool isScaled, bool saturates) {
   Value bits = bitsOf(numbers), size = magnitude(bits), code;
-  if (format.bias == 127 && !draws) { // bf16: the upper half
+  if (isHalf(format) && !draws && !saturates) {
+    code = toHalf(numberOf(size));
+  } else if (format.bias == 127 && !draws) { // bf16: the upper half
     Value odd = bitAnd(shiftRight(size, 16), 1);
     code = shiftRight(add(size, add(odd, integer(size, 0x7fff))), 16);
     code = smaller(code, saturates ? format.largest : format.infinity());
@@ -133,11 +150,23 @@ Value CodecLanes::floatCodes(const FloatFormat &format, Value numbers, Value dra
   return select(isAbove(size, hasInfinity ? infinityBits : infinityBits - 1), integer(code, format.nan()), code);
 }
 
+/// Of codes without the sign, not those of infinity and NaN. Processors take long for arithmetic on denormal numbers in
+/// f32, so that there are none on the way.
+Value CodecLanes::finiteBits(const FloatFormat &format, Value size) {
+  Value shifted = shiftLeft(size, 23 - format.mantissaBits);
+  if (format.bias == 127)
+    return shifted;
+  if (isHalf(format))
+    return bitsOf(fromHalf(size));
+  Value normal = add(shifted, integer(size, int64_t(127 - format.bias) << 23));
+  Value steps = arith::SIToFPOp::create(builder, loc, withElement(size.getType(), builder.getF32Type()), size);
+  Value small = mul(steps, number(steps, powerOfTwo(1 - format.bias - format.mantissaBits)));
+  return select(isAbove(size, (1 << format.mantissaBits) - 1), normal, bitsOf(small));
+}
+
 Value CodecLanes::floatValues(const FloatFormat &format, Value codes, bool isFinite) {
   Value size = bitAnd(codes, format.signBit() - 1);
-  Value value = shiftLeft(size, 23 - format.mantissaBits);
-  if (format.bias != 127)
-    value = bitsOf(mul(numberOf(value), number(value, powerOfTwo(127 - format.bias))));
+  Value value = finiteBits(format, size);
   bool hasInfinity = format.special == FloatFormat::Special::InfinityAndNan;
   if (!isFinite && hasInfinity)
     value = select(isAbove(size, format.largest), integer(value, infinityBits), value);
@@ -310,7 +339,7 @@ Value createWidened(OpBuilder &builder, Location loc, Element element, Value cod
   if (element == Element::BF16)
     return lanes.numberOf(lanes.shiftLeft(codes, 16));
   Value size = lanes.bitAnd(codes, 0x7fff), shifted = lanes.shiftLeft(size, 13);
-  Value finite = lanes.bitsOf(lanes.mul(lanes.numberOf(shifted), lanes.number(shifted, 0x1p112f)));
+  Value finite = lanes.bitsOf(lanes.fromHalf(size));
   Value other = lanes.bitOr(shifted, lanes.integer(shifted, infinityBits));
   Value value = lanes.select(lanes.isAbove(size, 0x7bff), other, finite);
   return lanes.numberOf(lanes.bitOr(value, lanes.shiftLeft(lanes.bitAnd(codes, 0x8000), 16)));

@@ -30,6 +30,8 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value clamp(mlir::Value number, float low, float high); ///< Of what is no NaN.
   mlir::Value smaller(mlir::Value a, int64_t most);             ///< Of unsigned integers.
+  mlir::Value fromHalf(mlir::Value codes);
+  mlir::Value toHalf(mlir::Value numbers);
 
 protected:
   mlir::OpBuilder &builder;
@@ -61,6 +63,7 @@ private:
   mlir::Value floatCodes(const codec::FloatFormat &format, mlir::Value numbers, mlir::Value draws, bool isScaled,
                          bool saturates);
   mlir::Value nearestCodes(const codec::FloatFormat &format, mlir::Value size, bool saturates);
+  mlir::Value finiteBits(const codec::FloatFormat &format, mlir::Value size);
   mlir::Value floatValues(const codec::FloatFormat &format, mlir::Value codes, bool isFinite);
   mlir::Value integerCodes(mlir::Value scaled, mlir::Value draws);
   mlir::Value levelCodes(mlir::Value scaled, mlir::Value draws);

@@ -29,7 +29,7 @@ public:
   GranuleFunctions(ModuleOp module, const codec::Codec &codec)
       : FunctionBuilder(module), codec(codec), lanes(builder, loc, codec), bits(codec::bitsOf(codec.element())),
         block(codec::isScaled(codec) ? codec.block() : granule), width(16),
-        group(std::min<int64_t>(granule / block, 16)), totalBytes(codec::bytes(codec, granule)),
+        group(std::min<int64_t>(granule / block, 8)), totalBytes(codec::bytes(codec, granule)),
         scales(granule * bits / 8), granuleScale(totalBytes - 16) {}
 
   void defineEncode();
