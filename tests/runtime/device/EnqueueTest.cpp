@@ -168,9 +168,7 @@ TEST_P(Enqueue, ACallInPlaceIsRightInPieces) {
                     Member member(host, jobOf("ringAllGather"), small);
                     std::string wrong;
                     for (const char *program : programs) {
-                      member.job = jobOf(program, 9000);
-                      member.rank = Rank(member.communicator, member.communicator.ranks().front(), member.job,
-                                         DeviceMemoryKind::Plain, true);
+                      member.changeJob(jobOf(program, 9000), true);
                       wrong += member.run(3);
                     }
                     return wrong;
@@ -186,8 +184,7 @@ TEST_P(Enqueue, CallsMayBeCapturedAndTheirGraphsLaunchedOutOfStep) {
                     std::string wrong;
                     Member member(host, jobOf("ringAllGather"), small);
                     for (int64_t count : {100, 5000}) { // the latter in pieces
-                      member.job = jobOf("scratchAllReduce", count);
-                      member.rank = Rank(member.communicator, number, member.job);
+                      member.changeJob(jobOf("scratchAllReduce", count));
                       Graph graph(member.stream.handle(), [&] { wrong += member.start().message(); }, perThread);
                       for (int turn = 0; turn < 3; ++turn) {
                         member.rank.fill(turn);

@@ -4,6 +4,8 @@
 #include "device/Support.h"
 
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace kolo::test {
 
@@ -23,6 +25,13 @@ struct Member {
     if (!made.isOk())
       throw std::runtime_error(made.status().message());
     return std::move(made).value();
+  }
+  /// Goes on with another job, in new buffers. Earlier ones are kept: to free memory waits for all kernels of the
+  /// device, and those of other ranks on it may wait for calls that this rank makes after that.
+  void changeJob(const Job &other, bool isInPlace = false) {
+    job = other;
+    earlier.push_back(
+        std::exchange(rank, Rank(communicator, communicator.ranks().front(), job, DeviceMemoryKind::Plain, isInPlace)));
   }
   Status start() {
     CallArguments arguments = job.arguments();
@@ -52,6 +61,7 @@ struct Member {
   Plugin plugin = devicePlugin();
   DeviceCommunicator communicator;
   Rank rank;
+  std::vector<Rank> earlier;
   DeviceStream stream;
 };
 
