@@ -7,9 +7,16 @@
 
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <random>
+
+extern "C" const kolo::runtime::FabricModule *koloFabricModule();
 
 namespace kolo::test {
 namespace {
@@ -132,6 +139,52 @@ TEST(Providers, WithoutRulesARefusalNamesTheProvider) {
   EXPECT_EQ(expectStatus(findProvider(**library, *findProviderRules("cxi"), "").status(), StatusCode::SystemError, -1,
                          "KOLO_NETWORK=cxi: libfabric.so.1 finds no such provider on this host"),
             "");
+}
+
+TEST(Providers, AnAddressChoosesTheDeviceWhereTheRulesSaySo) {
+  Result<const Library *> library = Library::open();
+  ASSERT_TRUE(library.isOk()) << library.status().message();
+  Result<Info> info = findProvider(**library, rulesOf("tcp;ofi_rxm"), "127.0.0.2");
+  ASSERT_TRUE(info.isOk()) << info.status().message();
+  ASSERT_NE((*info)->src_addr, nullptr);
+  sockaddr_in expected = {};
+  inet_pton(AF_INET, "127.0.0.2", &expected.sin_addr);
+  EXPECT_EQ(static_cast<const sockaddr_in *>((*info)->src_addr)->sin_addr.s_addr, expected.sin_addr.s_addr);
+}
+
+TEST(FabricTransport, MemoryOfAFailedCallIsNotWrittenByAPutThatHadBegun) {
+  static std::atomic<bool> hasFailed = false;
+  FabricKind kind{rulesOf("tcp;ofi_rxm")};
+  kind.mustStop = [] { return hasFailed.load(); };
+  ConnectedRanks world(fabricKind("stops", kind), 2);
+  std::vector<std::byte> data = makeData(64 << 20, 6);
+  Landing landing(data.size(), 2);
+  ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
+  ASSERT_TRUE(world[1].put({0, 0}, {1, 0, 0}, data.data(), data.size()).isOk());
+  ASSERT_TRUE(world.runUntil([&] { return landing.data()[0] == data[0]; }));
+  hasFailed = true;
+  world[0].release(1);
+  std::vector<std::byte> before(landing.data(), landing.data() + data.size());
+  ASSERT_NE(std::memcmp(before.data(), data.data(), data.size()), 0) << "the put was over before the release";
+  for (int i = 0; i < 100; ++i)
+    (void)world[0].progress(), (void)world[1].progress();
+  EXPECT_EQ(std::memcmp(before.data(), landing.data(), before.size()), 0);
+  EXPECT_EQ(world[0].registerMemory(landing.registration(2)).code(), StatusCode::Aborted);
+}
+
+TEST(FabricModule, SaysWhichProvidersOfAutoAreHere) {
+  const FabricModule &module = *koloFabricModule();
+  EXPECT_EQ(module.version, fabricModuleVersion);
+  setenv("KOLO_LIBFABRIC", STAND_IN, 1);
+  EXPECT_EQ(*module.present(), 7U);
+  setenv("STAND_IN_WITHOUT", "cxi verbs;ofi_rxm", 1);
+  EXPECT_EQ(*module.present(), 4U);
+  EXPECT_EQ(expectStatus(module.check("cxi", ""), StatusCode::SystemError, -1, "finds no such provider"), "");
+  unsetenv("STAND_IN_WITHOUT");
+  EXPECT_EQ(module.check("efa", "").message(), "");
+  setenv("KOLO_LIBFABRIC", "/nowhere.so", 1);
+  EXPECT_EQ(expectStatus(module.present().status(), StatusCode::SystemError, -1, "cannot open libfabric"), "");
+  unsetenv("KOLO_LIBFABRIC");
 }
 
 } // namespace
