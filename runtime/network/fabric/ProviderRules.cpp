@@ -6,7 +6,7 @@
 namespace kolo::runtime::fabric {
 namespace {
 
-constexpr uint64_t KiB = 1024, GiB = KiB * KiB * KiB;
+constexpr uint64_t kibibyte = 1024, gibibyte = kibibyte * kibibyte * kibibyte;
 constexpr uint64_t manyKeys = uint64_t(1) << 31;
 
 constexpr std::array<ProviderRules, 4> rows = {{
@@ -16,7 +16,7 @@ constexpr std::array<ProviderRules, 4> rows = {{
          SignalOrder::Ordered, // of any size, if asked for; fi_writedata may fail with ENOSYS: libfabric issue 12754
      .memoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED,
      .numKeys = 100, // the optimized regions
-     .maxPutBytes = 4 * GiB - 4 * KiB,
+     .maxPutBytes = 4 * gibibyte - 4 * kibibyte,
      .injectBytes = 64,
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
@@ -27,7 +27,7 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .order = SignalOrder::Ordered,
      .memoryModes = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL,
      .numKeys = manyKeys,
-     .maxPutBytes = 1 * GiB,
+     .maxPutBytes = 1 * gibibyte,
      .injectBytes = 0,
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
@@ -38,7 +38,7 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .order = SignalOrder::Counted, // max_order_waw_size is 0
      .memoryModes = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL,
      .numKeys = manyKeys,
-     .maxPutBytes = 1 * GiB,
+     .maxPutBytes = 1 * gibibyte,
      .injectBytes = 0, // writes have none, whatever inject_size says
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
@@ -50,7 +50,7 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .order = SignalOrder::Ordered,
      .memoryModes = 0,
      .numKeys = manyKeys,
-     .maxPutBytes = 1 * GiB,
+     .maxPutBytes = 1 * gibibyte,
      .injectBytes = 64,
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,

@@ -19,7 +19,7 @@ namespace {
 
 using namespace fabric;
 
-constexpr uint64_t KiB = 1024, smallLimit = 64 * KiB;
+constexpr uint64_t kibibyte = 1024, smallLimit = 64 * kibibyte;
 
 standin::Control &control() {
   static auto *found = [] {
@@ -112,9 +112,9 @@ private:
 
   /// From and to memory that was not registered before, and sources that are used again after the flush.
   void putFromUsersMemory() {
-    FreshMemory target(100 * KiB);
+    FreshMemory target(100 * kibibyte);
     std::vector<Cell> cells(2);
-    note(ranks[1]->registerMemory({1, {{target.data(), 100 * KiB}}, {true, true}, cells.data(), 1, 1}));
+    note(ranks[1]->registerMemory({1, {{target.data(), 100 * kibibyte}}, {true, true}, cells.data(), 1, 1}));
     for (uint64_t count = 1; count <= 5 && wrong.empty(); ++count) {
       std::vector<std::byte> data = makeData(20'000 * count, static_cast<unsigned>(count)), kept = data;
       note(ranks[0]->put({1, 0}, {1, 0, 0}, data.data(), data.size()));

@@ -6,14 +6,14 @@
 
 namespace standin {
 
-constexpr uint64_t GiB = uint64_t(1) << 30;
+constexpr uint64_t gibibyte = uint64_t(1) << 30;
 
 const Provider providers[3] = {
-    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 100, 4 * GiB - 1, 192},
+    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 100, 4 * gibibyte - 1, 192},
     {"verbs;ofi_rxm", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, 0, true, true, false, false, 0,
-     GiB, 0},
+     gibibyte, 0},
     {"efa", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, FI_CONTEXT2, false, true, true, true, 0,
-     GiB, 0},
+     gibibyte, 0},
 };
 
 const Provider *findProvider(const char *name) {
