@@ -135,7 +135,9 @@ static CompileRequest makeFullRequest(const CompileOptions &options) {
   checkNetwork(request);
   request.unproved = options.unproved;
   request.sanitizeThread = options.sanitizer == "thread";
-  request.devices = parseTargets(options.target);
+  Targets targets = parseTargets(options.target);
+  request.cpu = targets.cpu;
+  request.devices = targets.devices;
   if (options.ptxas) {
     if (!hasTarget(request, "cuda"))
       throw ToolError(ExitCode::Usage, "--ptxas: there is no PTX without a target such as cuda:sm_90");
@@ -199,7 +201,10 @@ void addCompileCommand(CLI::App &app) {
   for (const char *own :
        {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})
     table->excludes(command->get_option(own));
-  command->add_option("--target", options->target, "targets of the code: cpu, and cuda:sm_90, hip:gfx90a, ...")
+  command
+      ->add_option("--target", options->target,
+                   "targets of the code: cpu, or cpu:x86-64-v3 or cpu:x86-64-v4 for one kind alone, and cuda:sm_90, "
+                   "hip:gfx90a, ...")
       ->capture_default_str();
   command->add_option("--ptxas", options->ptxas,
                       "also pack machine code for every cuda target, assembled by this program of\n"

@@ -362,7 +362,9 @@ void writePlugin(const Report &report) {
   std::filesystem::create_directories(folder);
   std::vector<Selected> table = tableOf(report);
   CompileRequest request = pluginRequest(report, table);
-  request.devices = parseTargets(report.command.target);
+  Targets targets = parseTargets(report.command.target);
+  request.cpu = targets.cpu;
+  request.devices = targets.devices;
   request.output = folder / (report.command.collective + ".so");
   for (const std::string &warning : compile(request))
     fmt::print(stderr, "{}\n", warning);

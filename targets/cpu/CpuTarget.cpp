@@ -23,6 +23,10 @@ void loadCpuTarget(MLIRContext &context) {
   registerLLVMDialectTranslation(context);
 }
 
+static constexpr const char *level3 = "x86-64-v3", *level4 = "x86-64-v4";
+
+bool isCpuLevel(llvm::StringRef name) { return name == level3 || name == level4; }
+
 /// The level of the x86-64 architecture that code for this host is compiled for.
 static llvm::Expected<std::string> hostCpuLevel() {
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
@@ -31,7 +35,7 @@ static llvm::Expected<std::string> hostCpuLevel() {
   };
 #if defined(__x86_64__)
   if (hasAll({"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}))
-    return "x86-64-v3";
+    return level3;
   return llvm::createStringError("the cpu target needs AVX2, FMA and F16C, which this host's CPU does not have");
 #else
   (void)hasAll;
@@ -57,27 +61,38 @@ static bool isReducing(ModuleOp programs) {
   return programs.walk([](ChannelReduceOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+/// Those that programs which reduce can choose from.
+static ArrayRef<KernelObject> kernelsFor(const HostOptions &options) {
+  ArrayRef<KernelObject> all = kernelObjects(options.pipeline.sanitizeThread);
+  return options.cpu == level3 ? all.take_front(1) : all;
+}
+
 /// The code of all programs with their table of entry points, made for a CPU.
-static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const PipelineOptions &options,
+static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const HostOptions &options,
                                                      const std::string &cpu, CodeForm form,
                                                      llvm::function_ref<void(llvm::Module &)> addTables) {
   llvm::LLVMContext context;
-  auto code = lower(context, programs, options);
+  auto code = lower(context, programs, options.pipeline);
   if (!code)
     return code.takeError();
   std::vector<std::string> names;
   for (auto program : programs.getOps<ProgramOp>())
     names.push_back(program.getSymName().str());
-  addEntryTable(**code, names, collectCodecs(programs), isReducing(programs), options);
+  addEntryTable(**code, names, collectCodecs(programs),
+                isReducing(programs) ? kernelsFor(options) : ArrayRef<KernelObject>());
   addTables(**code);
-  if (options.schedule.isOptimized() && !options.sanitizeThread)
-    makeForEachProcessor(**code, isGranuleFunction);
-  return emitObject(**code, {cpu, options.schedule.isOptimized(), options.sanitizeThread, form});
+  CodeOptions made{.cpu = cpu,
+                   .optimize = options.pipeline.schedule.isOptimized(),
+                   .sanitizeThread = options.pipeline.sanitizeThread,
+                   .form = form};
+  if (options.cpu.empty() && made.optimize && !made.sanitizeThread)
+    made.isForEachProcessor = isGranuleFunction;
+  return emitObject(**code, made);
 }
 
-llvm::Expected<HostCode> compileHost(ModuleOp programs, const PipelineOptions &options,
+llvm::Expected<HostCode> compileHost(ModuleOp programs, const HostOptions &options,
                                      llvm::function_ref<void(llvm::Module &)> addTables) {
-  llvm::Expected<std::string> cpu = hostCpuLevel();
+  llvm::Expected<std::string> cpu = options.cpu.empty() ? hostCpuLevel() : llvm::Expected<std::string>(options.cpu);
   if (!cpu)
     return cpu.takeError();
   auto object = generate(programs, options, *cpu, CodeForm::Object, addTables);
@@ -89,13 +104,13 @@ llvm::Expected<HostCode> compileHost(ModuleOp programs, const PipelineOptions &o
   result.codecs = collectCodecs(programs);
   result.cpu = std::move(*cpu);
   result.object = std::move(*object);
-  for (const KernelObject &kernels : kernelObjects(options.sanitizeThread))
+  for (const KernelObject &kernels : kernelObjects(options.pipeline.sanitizeThread))
     result.kernels.push_back(kernels.object);
   return result;
 }
 
-llvm::Expected<std::string> emitText(ModuleOp programs, const PipelineOptions &options, CodeForm form) {
-  llvm::Expected<std::string> cpu = hostCpuLevel();
+llvm::Expected<std::string> emitText(ModuleOp programs, const HostOptions &options, CodeForm form) {
+  llvm::Expected<std::string> cpu = options.cpu.empty() ? hostCpuLevel() : llvm::Expected<std::string>(options.cpu);
   if (!cpu)
     return cpu.takeError();
   auto text = generate(programs, options, *cpu, form, [](llvm::Module &) {});

@@ -34,10 +34,21 @@ struct HostCode {
   llvm::SmallVector<codec::Codec> codecs;     // likewise
 };
 
+/// How the host's code is made.
+struct HostOptions {
+  const PipelineOptions &pipeline;
+  /// The level of x86-64 that the code is for, "x86-64-v3" or "x86-64-v4". Empty: level 3, and conversions and
+  /// reductions for both, of which the host that loads the plugin takes the best.
+  std::string cpu = {};
+};
+
+/// Whether HostOptions::cpu may have this name.
+bool isCpuLevel(llvm::StringRef name);
+
 /// Compiles every program of a module in channel form, which stays as it is. `addTables` may add constants and exported
 /// functions to the code before it is optimized. Errors: this host lacks instructions that the target needs; lowering
 /// failed, of which the context's diagnostics say more.
-llvm::Expected<HostCode> compileHost(mlir::ModuleOp programs, const PipelineOptions &options,
+llvm::Expected<HostCode> compileHost(mlir::ModuleOp programs, const HostOptions &options,
                                      llvm::function_ref<void(llvm::Module &)> addTables);
 
 /// What the host's code can be written as: an object file, or text to read.
@@ -45,6 +56,6 @@ enum class CodeForm { Object, Assembly, LlvmIr };
 
 /// The host's code of the same programs as text, after LLVM's optimizer, without tables that others add. Errors as
 /// compileHost.
-llvm::Expected<std::string> emitText(mlir::ModuleOp programs, const PipelineOptions &options, CodeForm form);
+llvm::Expected<std::string> emitText(mlir::ModuleOp programs, const HostOptions &options, CodeForm form);
 
 } // namespace kolo::cpu

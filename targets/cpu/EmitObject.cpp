@@ -110,6 +110,8 @@ Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &opt
   }
   if (options.optimize)
     optimizeModule(module, **machine);
+  if (options.isForEachProcessor) // after the optimizer, which then sees each function once
+    makeForEachProcessor(module, options.isForEachProcessor);
   if (options.sanitizeThread)
     if (Error problem = instrumentModule(module, **machine))
       return std::move(problem);

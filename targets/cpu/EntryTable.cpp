@@ -18,7 +18,7 @@ public:
       : module(module), context(module.getContext()), pointer(PointerType::get(context, 0)),
         i32(Type::getInt32Ty(context)) {}
 
-  void add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, bool reduces, bool sanitizeThread);
+  void add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, ArrayRef<KernelObject> kernels);
 
 private:
   Constant *function(const std::string &name) { return module.getFunction(name); }
@@ -34,7 +34,7 @@ private:
   Constant *programTable(ArrayRef<std::string> programs);
   Constant *codecTable(ArrayRef<codec::Codec> codecs);
   Constant *kernel(StringRef cpu, StringRef name);
-  Constant *kernelsTable(bool sanitizeThread);
+  Constant *kernelsTable(ArrayRef<KernelObject> kernels);
 
   Module &module;
   LLVMContext &context;
@@ -77,9 +77,9 @@ Constant *EntryTable::kernel(StringRef cpu, StringRef name) {
 }
 
 /// One KoloKernels for each kind of processor.
-Constant *EntryTable::kernelsTable(bool sanitizeThread) {
+Constant *EntryTable::kernelsTable(ArrayRef<KernelObject> kernels) {
   std::vector<Constant *> sets;
-  for (const KernelObject &object : kernelObjects(sanitizeThread)) {
+  for (const KernelObject &object : kernels) {
     std::string cpu = object.cpu;
     std::vector<Constant *> reductions, averages;
     for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
@@ -95,14 +95,13 @@ Constant *EntryTable::kernelsTable(bool sanitizeThread) {
   return global(ConstantArray::get(ArrayType::get(sets.front()->getType(), sets.size()), sets), "kernels");
 }
 
-void EntryTable::add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, bool reduces, bool sanitizeThread) {
+void EntryTable::add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, ArrayRef<KernelObject> kernels) {
   static_assert(offsetof(KoloPlugin, programs) == 8 && offsetof(KoloPlugin, numKernels) == 16 &&
                 offsetof(KoloPlugin, numCodecs) == 32 && sizeof(KoloPlugin) == 48);
   auto wide = [&](uint64_t value) { return ConstantInt::get(Type::getInt64Ty(context), value); };
-  Constant *numKernels = wide(reduces ? kernelObjects(sanitizeThread).size() : 0);
   Constant *plugin = global(structure({number(KOLO_ABI_VERSION), number(programs.size()), programTable(programs),
-                                       numKernels, reduces ? kernelsTable(sanitizeThread) : null(), wide(codecs.size()),
-                                       codecs.empty() ? null() : codecTable(codecs)}),
+                                       wide(kernels.size()), kernels.empty() ? null() : kernelsTable(kernels),
+                                       wide(codecs.size()), codecs.empty() ? null() : codecTable(codecs)}),
                             "plugin");
   auto *entry =
       Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_PLUGIN_SYMBOL, module);
@@ -113,9 +112,9 @@ void EntryTable::add(ArrayRef<std::string> programs, ArrayRef<codec::Codec> code
 
 } // namespace
 
-void addEntryTable(Module &module, ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs, bool reduces,
-                   const PipelineOptions &options) {
-  EntryTable(module).add(programs, codecs, reduces, options.sanitizeThread);
+void addEntryTable(Module &module, ArrayRef<std::string> programs, ArrayRef<codec::Codec> codecs,
+                   ArrayRef<KernelObject> kernels) {
+  EntryTable(module).add(programs, codecs, kernels);
 }
 
 } // namespace kolo::cpu

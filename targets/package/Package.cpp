@@ -26,7 +26,7 @@ llvm::Error packPlugin(ModuleOp programs, const PackRequest &request) {
   std::vector<std::string> names;
   for (auto program : programs.getOps<ProgramOp>())
     names.push_back(program.getSymName().str());
-  llvm::Expected<cpu::HostCode> host = cpu::compileHost(programs, request.options, [&](llvm::Module &code) {
+  llvm::Expected<cpu::HostCode> host = cpu::compileHost(programs, {request.options, request.cpu}, [&](llvm::Module &code) {
     if (!devices->images.empty())
       addDeviceTable(code, names, *devices);
   });

@@ -38,6 +38,7 @@ struct PackRequest {
   std::vector<std::pair<std::string, std::string>> tuned = {};
   /// What programs with codecs are compiled from, as textual IR, by name: so that a run can be checked to the bit.
   std::map<std::string, std::string> choreographies = {};
+  std::string cpu = {}; // as cpu::HostOptions has it
 };
 
 /// Compiles every program of the module, in choreography or in channel form, and packs them: the module is in channel

@@ -89,6 +89,17 @@ class Output(ToolTest):
             self.assertIn("retq", text, symbol)
             self.assertEqual("%zmm" in text, has, f"{symbol}: a host without AVX-512 runs what has no v4 in its name")
 
+    def test_code_for_one_kind_of_processor(self):
+        objdump = os.path.join(os.environ["LLVM_TOOLS"], "llvm-objdump")
+        for cpu, has in (("x86-64-v3", False), ("x86-64-v4", True)):
+            self.succeeds("compile", "quantisedRingAllReduce", "--mesh", "rank=4", "--target", "cpu:" + cpu, "-o", "x.so")
+            text = subprocess.run([objdump, "-d", self.file("x.so")], capture_output=True, text=True, check=True).stdout
+            self.assertEqual("%zmm" in text, has)
+            self.assertEqual(json.loads(self.succeeds("inspect", "x.so", "--json"))["target"]["cpu"], cpu)
+        for target, reason in (("cpu:x86-64-v5", "--target: 'cpu:x86-64-v5' is none of cpu, cpu:x86-64-v3 (AVX2), cpu:x86-64-v4 (AVX-512)"),
+                               ("cpu:", "--target: 'cpu:' is none of cpu, "), ("cpu,cpu:x86-64-v3", "cpu:x86-64-v3 is there twice")):
+            self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--target", target, "-o", "y.so", says=[reason])
+
     def test_earlier_names_of_protocols_mean_the_same(self):
         for earlier, current in (("slots", "published"), ("packets", "ll"), ("lines", "ll128")):
             plugins = []

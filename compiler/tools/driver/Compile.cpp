@@ -239,6 +239,7 @@ static PipelineOptions optionsFor(const CompileRequest &request) {
 static llvm::Error pack(ModuleOp module, const CompileRequest &request, const PipelineOptions &options,
                         Texts choreographies) {
   package::PackRequest pack{options, request.output};
+  pack.cpu = request.cpu;
   pack.choreographies = std::move(choreographies);
   for (const SelectionRequest &entry : request.selection)
     pack.selection.push_back(selectionOf(entry));
@@ -291,9 +292,9 @@ static llvm::Expected<std::string> emitCode(ModuleOp module, const CompileReques
   case Stage::HsacoAssembly:
     return emitAssembly(module, options, request, "hip");
   case Stage::Assembly:
-    return cpu::emitText(module, options, cpu::CodeForm::Assembly);
+    return cpu::emitText(module, {options, request.cpu}, cpu::CodeForm::Assembly);
   default:
-    return cpu::emitText(module, options, cpu::CodeForm::LlvmIr);
+    return cpu::emitText(module, {options, request.cpu}, cpu::CodeForm::LlvmIr);
   }
 }
 

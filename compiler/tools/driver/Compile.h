@@ -56,6 +56,7 @@ struct CompileRequest {
   bool unproved = false;                 // true: what is not proved is packed all the same
   std::optional<int64_t> budget = {};    // bytes that the check of one mesh may take; nothing: PipelineOptions' own
   bool sanitizeThread = false;           // true: code for processes under the thread sanitizer, and only for those
+  std::string cpu = {};                  // level of x86-64 that the host's code is for; empty: any with AVX2
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
   std::string ptxas = {}; // path of the program that makes cubins of PTX; empty: PTX alone is packed

@@ -5,6 +5,7 @@
 #include "compiler/Pipeline.h"
 #include "ir/Kolo.h"
 #include "kolo/runtime/Plugin.h"
+#include "targets/cpu/CpuTarget.h"
 #include "targets/cuda/CudaTarget.h"
 #include "targets/hip/HipTarget.h"
 
@@ -64,27 +65,38 @@ std::vector<Kind> parseKinds(const std::string &text, const std::string &flag, i
 
 } // namespace
 
-std::vector<DeviceArchitecture> parseTargets(const std::string &text) {
-  std::vector<DeviceArchitecture> devices;
+/// Throws ToolError (Usage).
+static DeviceArchitecture parseDevice(const std::string &word) {
+  auto [kind, name] = StringRef(word).split(':');
+  const DeviceTarget *target = findTarget(kind);
+  if (!target)
+    throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of cpu, cuda:ARCHITECTURE, hip:ARCHITECTURE");
+  if (name.empty())
+    throw ToolError(ExitCode::Usage, "--target: " + kind.str() + " needs an architecture, for example " + kind.str() +
+                                         ":" + target->example);
+  return {kind.str(), name.str()};
+}
+
+Targets parseTargets(const std::string &text) {
+  Targets targets;
   std::set<std::string> seen;
   for (const std::string &word : splitAtCommas(text)) {
-    if (!seen.insert(word).second)
+    auto [kind, level] = StringRef(word).split(':');
+    bool isCpu = kind == "cpu";
+    if (!seen.insert(isCpu ? kind.str() : word).second)
       throw ToolError(ExitCode::Usage, "--target: " + word + " is there twice");
-    if (word == "cpu")
-      continue;
-    auto [kind, name] = StringRef(word).split(':');
-    const DeviceTarget *target = findTarget(kind);
-    if (!target)
-      throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of cpu, cuda:ARCHITECTURE, hip:ARCHITECTURE");
-    if (name.empty())
-      throw ToolError(ExitCode::Usage, "--target: " + kind.str() + " needs an architecture, for example " + kind.str() +
-                                           ":" + target->example);
-    devices.push_back({kind.str(), name.str()});
+    if (!isCpu)
+      targets.devices.push_back(parseDevice(word));
+    else if (word != kind && !cpu::isCpuLevel(level))
+      throw ToolError(ExitCode::Usage,
+                      "--target: '" + word + "' is none of cpu, cpu:x86-64-v3 (AVX2), cpu:x86-64-v4 (AVX-512)");
+    else
+      targets.cpu = level.str();
   }
   if (!seen.count("cpu"))
     throw ToolError(ExitCode::Usage, "--target: cpu must be among them, for example cpu," + text +
                                          ": the host's part sizes the buffers");
-  return devices;
+  return targets;
 }
 
 std::vector<KoloType> parseTypes(const std::string &text, const std::string &flag) {

@@ -11,9 +11,14 @@ struct PipelineOptions;
 
 namespace kolo::tools {
 
-/// Understands "cpu,cuda:sm_90,hip:gfx90a": the devices in it. Throws ToolError (Usage); the host's part, cpu, has to
+/// What code is for.
+struct Targets {
+  std::string cpu; // CompileRequest::cpu
+  std::vector<DeviceArchitecture> devices;
+};
+/// Understands "cpu,cuda:sm_90,hip:gfx90a" and "cpu:x86-64-v4". Throws ToolError (Usage); the host's part, cpu, has to
 /// be there, since it is what sizes buffers and what results are compared with.
-std::vector<DeviceArchitecture> parseTargets(const std::string &text);
+Targets parseTargets(const std::string &text);
 
 /// "f16,f32" and "sum,max", or "all". Throws ToolError (Usage), naming `flag`.
 std::vector<KoloType> parseTypes(const std::string &text, const std::string &flag);
