@@ -26,10 +26,11 @@ llvm::Error packPlugin(ModuleOp programs, const PackRequest &request) {
   std::vector<std::string> names;
   for (auto program : programs.getOps<ProgramOp>())
     names.push_back(program.getSymName().str());
-  llvm::Expected<cpu::HostCode> host = cpu::compileHost(programs, {request.options, request.cpu}, [&](llvm::Module &code) {
-    if (!devices->images.empty())
-      addDeviceTable(code, names, *devices);
-  });
+  llvm::Expected<cpu::HostCode> host =
+      cpu::compileHost(programs, {request.options, request.cpu}, [&](llvm::Module &code) {
+        if (!devices->images.empty())
+          addDeviceTable(code, names, *devices);
+      });
   if (!host)
     return host.takeError();
   return linkPlugin(*host, writeManifest(programs, *host, *devices, request), request);
