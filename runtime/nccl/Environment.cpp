@@ -33,8 +33,11 @@ template <auto *function> struct Layout {
 } // namespace
 } // namespace kolo::nccl
 
+#define KOLO_ENVIRONMENT(version, function)                                                                            \
+  __attribute__((visibility("default"))) extern constexpr kolo::nccl::Layout<&kolo::nccl::function>                    \
+      ncclEnvPlugin_v##version = {}
+
 extern "C" {
-__attribute__((visibility("default"))) extern constexpr kolo::nccl::Layout<&kolo::nccl::init> ncclEnvPlugin_v1 = {};
-__attribute__((visibility("default"))) extern constexpr kolo::nccl::Layout<&kolo::nccl::initLogged> ncclEnvPlugin_v2 =
-    {};
+KOLO_ENVIRONMENT(1, init);
+KOLO_ENVIRONMENT(2, initLogged);
 }
