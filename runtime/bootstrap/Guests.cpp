@@ -105,12 +105,12 @@ void Guests::acceptAll(const Visitor &visit) {
     guest.until = Clock::now() + maxSilence;
     Fate fate = hear(guest, visit); // an Opening is here already, as a rule
     strangers += fate == Fate::Stranger;
-    if (fate == Fate::Admitted)
+    if (fate == Fate::Admitted) {
       inside.push_back(std::move(guest));
-    if (fate != Fate::Waits)
-      continue;
-    makeRoom();
-    waiting.push_back(std::move(guest));
+    } else if (fate == Fate::Waits) {
+      makeRoom();
+      waiting.push_back(std::move(guest));
+    }
   }
 }
 

@@ -107,7 +107,16 @@ bool Peers::hasEnded(int peer) const {
   return poll(&entry, 1, 0) == 1;
 }
 
-Status Peers::abort(const Status &cause) {
+/// Where there are several hosts, a failure names the one of the rank at fault.
+Status Peers::withHost(const Status &cause) const {
+  if (!network || cause.rank() < 0 || cause.rank() >= size() ||
+      cause.message().find(describe(cause.rank())) != std::string::npos)
+    return cause;
+  return rankError(cause.code(), cause.rank(), "{}: {}", describe(cause.rank()), cause.message());
+}
+
+Status Peers::abort(const Status &found) {
+  const Status cause = withHost(found);
   if (!storeAbort(control().abort(), cause))
     return abortCause();
   if (network)

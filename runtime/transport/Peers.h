@@ -87,7 +87,7 @@ public:
 
   bool isAborted() const { return control().abort().state.load(std::memory_order_seq_cst) != AbortState::None; }
   /// Records the first failure of all ranks. Returns the recorded failure, which may be that of another rank.
-  Status abort(const Status &cause);
+  Status abort(const Status &found);
   /// The recorded failure. Only when aborted.
   Status abortCause() const;
   /// StatusCode::Aborted with the original cause. Only when aborted.
@@ -104,6 +104,7 @@ public:
   void waitUntilQuiet() const;
 
 private:
+  Status withHost(const Status &cause) const;
   bool hasLeft(int peer) const;
   bool hasEnded(int peer) const; // its process; false where ranks are threads
 

@@ -1,0 +1,127 @@
+"""Ranks are killed at random times: all others name rank and host, and nothing is left.
+
+kills_test.py RANK_PROGRAM PLUGIN NUMBER [SEED]. Skipped where hosts cannot be made. Prints how long the ranks took.
+"""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import hosts
+
+PROGRAM, PLUGIN, NUMBER = sys.argv[1], sys.argv[2], int(sys.argv[3])
+SEED = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 30)
+MOST_SECONDS = 5  # a second, on a machine that is not loaded
+# (hosts, ranks on each): where a host has one rank, the victim is its host's last one.
+LAYOUTS = [(2, 2), (3, 1)]
+
+
+class Launch:
+    def __init__(self, made, per_host, mode, environment):
+        self.made, self.size = made, made.number * per_host
+        self.hosts = [rank // per_host for rank in range(self.size)]
+        self.ranks = []
+        for rank in range(self.size):
+            variables = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(self.size), "MASTER_ADDR": made.address(0),
+                         "MASTER_PORT": "29520", "LC_ALL": "C", **environment}
+            self.ranks.append(made.start(self.hosts[rank], [PROGRAM, mode, PLUGIN], env=variables, text=True,
+                                         stdout=subprocess.PIPE))
+        for rank, process in enumerate(self.ranks):
+            line = process.stdout.readline()
+            if line != "joined\n":
+                raise RuntimeError(f"rank {rank}: {line}")
+
+    def kill(self, rank):
+        """The program, which nsenter waits for."""
+        nsenter = self.ranks[rank].pid
+        children = pathlib.Path(f"/proc/{nsenter}/task/{nsenter}/children").read_text(encoding="ascii").split()
+        os.kill(int(children[0]), signal.SIGKILL)
+
+    def end(self):
+        for process in self.ranks:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+    def check(self, victim):
+        """The seconds that the slowest rank took."""
+        killed = time.monotonic()
+        self.kill(victim)
+        slowest = 0
+        for rank, process in enumerate(self.ranks):
+            if rank == victim:
+                continue
+            line = process.stdout.readline()
+            fields = line.split(" ", 3)
+            # Aborted: the rank was in no call when the communicator ended; the message has the cause.
+            if fields[0] not in ("PeerLost", "Aborted") or fields[1] != str(victim) or f"host {self.made.name}{self.hosts[victim]}" not in line:
+                raise AssertionError(f"rank {rank}, of the death of rank {victim}: {line or 'ended'}")
+            slowest = max(slowest, float(fields[2]) - killed)
+            process.wait(10)
+        self.ranks[victim].wait(10)
+        return slowest
+
+
+def leftovers(made):
+    """What a host has beside the process that keeps its namespaces."""
+    left = []
+    for host in range(made.number):
+        run = lambda *words: subprocess.run(made.command(host, words), capture_output=True, text=True,
+                                            check=True).stdout.split("\n")
+        left += [line for line in run("ps", "-e", "-o", "comm=") if line.strip() not in ("sh", "sleep", "ps", "")]
+        left += [line for line in run("ss", "-Htan") if line and not line.startswith("TIME-WAIT")]
+        left += [line for line in run("ls", "/dev/shm") if line]
+    return left
+
+
+def kill_some(layout, number, choice):
+    number_of_hosts, per_host = layout
+    times = []
+    with hosts.Hosts(f"kk{os.getpid()}-", number_of_hosts) as made:
+        for _ in range(number):
+            mode, wait = choice.choice(["traffic", "idle"]), choice.choice(["auto", "yield", "sleep"])
+            victim = choice.choice([0, choice.randrange(number_of_hosts * per_host)])
+            delay = choice.uniform(0, 0.3)
+            launch = Launch(made, per_host, mode, {"KOLO_WAIT": wait})
+            try:
+                time.sleep(delay)
+                taken = launch.check(victim)
+            except Exception as error:
+                raise AssertionError(f"{mode}, {wait}, rank {victim} after {delay:.3f} s: {error}") from error
+            finally:
+                launch.end()
+            if taken > MOST_SECONDS:
+                raise AssertionError(f"{mode}, {wait}, rank {victim} after {delay:.3f} s: {taken:.1f} s")
+            times.append(taken)
+            until = time.monotonic() + 5
+            while (left := leftovers(made)) and time.monotonic() < until:
+                time.sleep(0.1)
+            if left:
+                raise AssertionError(f"left: {left}")
+    return times
+
+
+def main():
+    if reason := hosts.missing():
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    print(f"seed {SEED}", flush=True)
+    choice, before = random.Random(SEED), set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set()
+    times = []
+    for index, layout in enumerate(LAYOUTS):
+        times += kill_some(layout, (NUMBER + index) // len(LAYOUTS), choice)
+    mine = f"kk{os.getpid()}-"
+    left = [name for name in set(os.listdir("/run/netns")) - before if name.startswith(mine)]
+    if left:
+        raise AssertionError(f"namespaces left: {left}")
+    times.sort()
+    late = sum(each > 1 for each in times)
+    print(f"{len(times)} kills: median {times[len(times) // 2] * 1e3:.0f} ms, slowest {times[-1] * 1e3:.0f} ms, "
+          f"{late} slower than a second")
+
+
+if __name__ == "__main__":
+    main()
