@@ -293,6 +293,10 @@ TEST(RoundTrip, RefusesWhatItIsNotFor) {
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryCodedAlgorithm, testing::ValuesIn(test::codedAlgorithmNames()),
                          [](const auto &info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Partitions, EveryCodedAlgorithm,
+                         testing::Values("pairAllGather", "nodeReduceScatter", "railReduceScatter",
+                                         "partitionAllGather"),
+                         [](const auto &info) { return info.param; });
 
 TEST_P(EveryCodedAlgorithm, GivesTheReferencesBits) {
   std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
