@@ -283,7 +283,7 @@ int64_t CodecLanes::nanScale() const {
   return codec.scale() == Scale::E8M0 ? 0xff : codec::formatOf(elementOf(codec.scale())).nan();
 }
 
-Value CodecLanes::scaleValue(Value bits, Value unit) {
+Value CodecLanes::scaleValue(Value bits, Value unit, bool isFinite) {
   switch (codec.scale()) {
   case Scale::F32:
     return numberOf(bits);
@@ -292,7 +292,7 @@ Value CodecLanes::scaleValue(Value bits, Value unit) {
     return numberOf(select(isAbove(bits, 0xfe), integer(bits, 0x7fc00000), value));
   }
   default: {
-    Value value = floatValues(codec::formatOf(elementOf(codec.scale())), bits, /*isFinite=*/false);
+    Value value = floatValues(codec::formatOf(elementOf(codec.scale())), bits, isFinite);
     return codec.scale() == Scale::E4M3 ? mul(value, unit) : value;
   }
   }
@@ -313,7 +313,7 @@ CodecLanes::StoredScale CodecLanes::scaleOf(Value largestBits, Value exact, Valu
                                        : floatCodes(codec::formatOf(elementOf(codec.scale())), exact, {},
                                                     /*isScaled=*/false, /*saturates=*/true);
   }
-  Value value = scaleValue(bits, unit);
+  Value value = scaleValue(bits, unit, /*isFinite=*/true);
   // Below 2^-126, and where there is nothing but zeros, all codes are those of zero.
   Value isPlain =
       arith::AndIOp::create(builder, loc, isAbove(magnitude(bitsOf(value)), 0x007fffff), isAbove(largestBits, 0));

@@ -57,7 +57,7 @@ public:
   /// `largestBits`: of the largest magnitude, finite. `exact`: null for e8m0. `unit`: of an e4m3 scale.
   StoredScale scaleOf(mlir::Value largestBits, mlir::Value exact, mlir::Value unit);
   int64_t nanScale() const;
-  mlir::Value scaleValue(mlir::Value bits, mlir::Value unit);
+  mlir::Value scaleValue(mlir::Value bits, mlir::Value unit, bool isFinite = false);
 
 private:
   mlir::Value floatCodes(const codec::FloatFormat &format, mlir::Value numbers, mlir::Value draws, bool isScaled,
