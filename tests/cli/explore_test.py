@@ -77,6 +77,16 @@ class Explore(ToolTest):
         self.assertRegex(row["ranked"][0]["name"], "Trees|frontierReduceScatter") # both are along trees
         self.assertGreater(row["boundSeconds"] / row["ranked"][0]["seconds"], 0.88)
 
+    def test_the_best_on_16_nodes_takes_what_all_of_them_take_in_simulation(self):
+        found = json.loads(self.succeeds("explore", "all_to_all", "--machine", "frontier", "--nodes", "16", "--structures", "0",
+                                         "--bytes", "4M", "--json", "-"))
+        best = found["frontier"][0]["ranked"][0]
+        self.assertLess(best["seconds"], 380e-6) # --pipeline 8 takes 435 us, of which 4 nodes say less
+        schedule = found["schedules"][best["schedule"]]
+        simulated = json.loads(self.succeeds("simulate", schedule["algorithm"], "--machine", "frontier", "--mesh", schedule["mesh"],
+                                             "--pipeline", str(schedule["schedule"].get("pipeline", 1)), "--bytes", "4M", "--json", "-"))
+        self.assertAlmostEqual(best["seconds"], simulated["schedules"][0]["sizes"][0]["seconds"], delta=1e-6)
+
     def test_leaves_out_what_gives_ranks_different_bits(self):
         found = json.loads(self.succeeds("explore", "all_reduce", "--machine", "frontier", "--structures", "0", "--bytes", "1K",
                                          "--json", "-"))
