@@ -421,6 +421,9 @@ struct Pair {
 };
 
 TEST_P(Contract, APeerThatLeavesIsHeardToTheEndAlthoughItLeavesMuchUnread) {
+  if (GetParam().name == "counted" || GetParam().name == "ordered")
+    GTEST_SKIP()
+        << "libfabric's tcp;ofi_rxm may lose data, or crash, when an endpoint closes to which data still comes";
   constexpr size_t sizeBytes = 3 << 20;
   for (bool isReceiverBusy : {false, true}) {
     ConnectedRanks world(GetParam(), 2);
