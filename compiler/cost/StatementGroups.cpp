@@ -117,17 +117,20 @@ Calculator::Result Calculator::evaluate(const Group &group, ArrayRef<Moves> move
 }
 
 void Calculator::combine(const Group &group, Result &result, const std::vector<Loads> &loads) {
-  double inTurn = 0; // of what a rank does itself, one after the other
+  double inTurn = 0, messagesInTurn = 0; // of what a rank does itself, one after the other
   for (auto [op, member, load] : llvm::zip_equal(group.members, result.members, loads)) {
     result.total.add(load);
     bool addsUp = group.kind == Group::Kind::Fused;
     result.latency = addsUp ? result.latency + member.latency : std::max(result.latency, member.latency);
-    inTurn += isPut(op) || addsUp ? 0 : member.own.seconds;
+    if (isPut(op) || addsUp)
+      continue;
+    inTurn += member.own.seconds;
+    messagesInTurn += member.messages.seconds;
   }
   result.perByte = std::max(group.members.size() == 1 ? result.members.front().own.seconds
                                                       : model->bottleneckOf(result.total).seconds,
                             inTurn);
-  result.messageSeconds = model->messageTimeOf(result.messages).seconds;
+  result.messageSeconds = std::max(model->messageTimeOf(result.messages).seconds, messagesInTurn);
   result.isPutLast = isPut(group.members.back());
 }
 
@@ -253,7 +256,7 @@ void Calculator::endRounds() {
   }
   Phase &phase = terms->phases.back();
   phase.waitsInside = waitsInside;
-  phase.lastLatency = latency + messageSeconds;
+  phase.lastLatency = latency + (ended.arePuts ? messageSeconds : 0);
   phase.lastPerByte = ended.arePuts ? perByte : 0;
 }
 
@@ -265,7 +268,7 @@ void Calculator::commit(const Group &group, const Result &result, double times) 
   }
   phase.latency += (result.latency + result.messageSeconds) * times;
   phase.perByte += result.perByte * times;
-  phase.lastLatency = result.latency + result.messageSeconds;
+  phase.lastLatency = result.latency + (result.isPutLast ? result.messageSeconds : 0);
   phase.lastPerByte = result.isPutLast ? result.perByte : 0;
   total.add(result.total, times);
   totalMessages.add(result.messages, times);

@@ -22,7 +22,7 @@ def missing():
     """Why hosts cannot be made here; None: they can."""
     if os.geteuid() != 0:
         return "needs root"
-    for tool in ("ip", "tc", "unshare", "nsenter"):
+    for tool in ("ip", "tc", "unshare", "nsenter", "ps", "ss"):
         if not shutil.which(tool):
             return f"needs {tool}"
     probe = f"kolo-probe-{os.getpid()}"
@@ -36,7 +36,8 @@ def missing():
 class Hosts:
     """`number` hosts NAME0, NAME1, ... at 10.77.0.1, 10.77.0.2, ...; `rate` as tc writes it, each way; None: not shaped.
 
-    `delay_us` from host to host, one way; `loss` and `reordered` in percent of the packets. They need a C compiler.
+    `delay_us` from host to host, one way; `loss` and `reordered` in percent of the
+    packets, on each of the two links from host to host. They need a C compiler.
     """
 
     def __init__(self, name, number, rate=None, mtu=1500, delay_us=0, loss=0, reordered=0):
