@@ -130,7 +130,9 @@ void printCounts(const Report &report) {
   int64_t numNodes = report.request.numNodes;
   fmt::print("\ntimes: the closed form times `simulated`, which is simulation by closed form on at most {} nodes{}\n",
              found.simulatedNodes,
-             numNodes > found.simulatedNodes && numNodes <= mostNodesOfBest ? "; on all nodes for the best" : "");
+             numNodes > found.simulatedNodes && numNodes <= mostNodesOfBest
+                 ? "; on all nodes for the best, if that is at most 2^22 transfers"
+                 : "");
   for (const auto &[reason, count] : found.notSimulated)
     fmt::print("not simulated: {:>6}  {}\n", count, reason);
   fmt::print("\nproved:\n");

@@ -191,8 +191,10 @@ static bool isReadAfterwards(FuseOp fuse) {
     auto move = dyn_cast<MoveInterface>(user);
     if (user == fuse || !move)
       return user != fuse;
-    bool reads = move.getSource() == buffer.getResult() || isa<ChannelReduceOp>(user);
-    return reads && !(user->getParentOfType<FuseOp>() == fuse && (fuse.isInto(move) || fuse.isOutOf(move)));
+    // What goes into the slice from the same buffer comes from a peer, whose fuse must have stored it.
+    bool isFromBuffer = move.getSource() == buffer.getResult();
+    bool isInTile = fuse.isOutOf(move) || (fuse.isInto(move) && !isFromBuffer);
+    return (isFromBuffer || isa<ChannelReduceOp>(user)) && !(user->getParentOfType<FuseOp>() == fuse && isInTile);
   });
 }
 

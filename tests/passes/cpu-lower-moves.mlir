@@ -201,6 +201,27 @@ kolo.chan.program @codedSum #kolo.collective<all_reduce over 0> mesh ["rank"] me
   }
 }
 
+// A sum that a peer reads is stored, although on this rank only the fuse reads it: it overwrites, and it keeps.
+// CHECK-LABEL: llvm.func internal @run.codedRing(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.call @kolo.convertFused({{.*}}, [[ONE:%[a-z0-9_]+]], [[ONE]])
+kolo.chan.program @codedRing #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<f32> grid(%n) blocks 0 : !kolo.buffer<1>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 0 : !kolo.buffer<1>
+  kolo.chan.fuse %sum[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> {
+    kolo.chan.copy %in[%me] size [%c1] -> %sum[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.reduce %sum[%me] size [%c1] -> %sum[%me] size [%c1] from %peer part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.copy %sum[%me] size [%c1] -> %packed[%me] size [%c1] part %lane of %lanes : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+}
+
 // What is published is written by a function of its own, before the ranks meet.
 // CHECK-LABEL: llvm.func internal @publishedBytes.publishing(%{{.*}}: !llvm.ptr) -> i64
 // CHECK-LABEL: llvm.func internal @publish.publishing(%{{.*}}: !llvm.ptr)

@@ -387,7 +387,8 @@ private:
     constexpr int64_t mostTransfers = int64_t(1) << 22; // some seconds
     constexpr double margin = 1.1;                      // of what few nodes say
     const Contender &contender = result.contenders[choice.contender];
-    int64_t growth = contender.mesh.numRanks() / programs.fewNodes(contender).numRanks();
+    int64_t numFew = programs.fewNodes(contender).numRanks();
+    int64_t growth = (contender.mesh.numRanks() + numFew - 1) / numFew;
     return request.numNodes <= mostNodesOfBest && contender.origin != Origin::Rings && !refused[choice.contender] &&
            choice.correction && !choice.wasOnAllNodes && choice.seconds <= margin * bestSeconds &&
            choice.numTransfers * growth * growth <= mostTransfers; // of each rank in proportion to the ranks, at most
