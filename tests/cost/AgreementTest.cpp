@@ -99,6 +99,7 @@ const std::map<std::string, Difference> differences = {
     {"directReduce", {credits, 0.37, 1.02}},
     {"directScatter", {credits, 0.48, 1.04}},
     {"frontierAllGather", {rounds, 0.78, 1.20}},
+    {"frontierAllReduce", {rounds, 0.78, 1.50}},
     {"frontierReduceScatter", {rounds, 0.78, 1.50}},
     {"hierarchicalReduceScatter", {credits, 0.49, 1.03}},
     {"nodeReduceScatter", {credits, 0.49, 1.02}},
