@@ -159,7 +159,8 @@ private:
   Status abortedHere() const;
   void abortLaunches();
   Result<bool> areLaunchesDone() const;
-  Status waitForLaunches();
+  enum class AfterAbort : uint8_t { Wait, Return };
+  Status waitForLaunches(AfterAbort afterAbort = AfterAbort::Return);
   std::optional<int> lostPeer() const;
   Status fail(Status cause);
   Status failureOnDevice(const Status &otherwise) const;
@@ -171,6 +172,7 @@ private:
   };
   Status openSideStreams();
 
+  std::optional<Relaxed> ending; // of the destructor; first, so that all members end during it
   DeviceOptions options;
   int numRanks;
   std::vector<int> rankNumbers;

@@ -136,9 +136,12 @@ std::optional<int> DeviceState::lostPeer() const {
   return std::nullopt;
 }
 
-/// Kernels end by themselves, because their waits do. If a rank is lost, this function ends them soon.
-Status DeviceState::waitForLaunches() {
+/// Kernels end by themselves, because their waits do. If a rank is lost, this function ends them soon. A kernel that
+/// has not begun waits for its stream, so after `abort` this function returns soon, unless the caller frees memory.
+Status DeviceState::waitForLaunches(AfterAbort afterAbort) {
+  Relaxed relaxed(devices.front()->driver());
   std::optional<int> lost;
+  std::optional<Clock::time_point> aborted;
   Clock::time_point noticed;
   for (int64_t turn = 0;; ++turn) {
     Result<bool> isDone = areLaunchesDone();
@@ -149,6 +152,12 @@ Status DeviceState::waitForLaunches() {
     if (*isDone)
       break;
     pauseBetweenLooks(turn);
+    if (!aborted && wasAborted.load(std::memory_order_acquire))
+      aborted = Clock::now();
+    if (aborted && afterAbort == AfterAbort::Return && millisecondsSince(*aborted) > graceMs) {
+      abortLaunches();
+      break;
+    }
     if (turn < 1000 || !meeting || isAborted())
       continue;
     if (meeting->peers().isAborted())
@@ -178,6 +187,8 @@ Status DeviceState::synchronize() {
 }
 
 DeviceState::~DeviceState() {
+  if (!devices.empty())
+    ending.emplace(devices.front()->driver());
   if (!abortFlag.data()) { // `open` failed
     if (meeting)
       meeting->leave(false);
@@ -185,7 +196,7 @@ DeviceState::~DeviceState() {
   }
   if (failure)
     abortLaunches();
-  bool isWell = waitForLaunches().isOk() && !failure;
+  bool isWell = waitForLaunches(AfterAbort::Wait).isOk() && !failure;
   for (void *stream : {side.in, side.out})
     if (stream)
       (void)devices.front()->driver().destroyStream(devices.front()->ordinal(), stream);

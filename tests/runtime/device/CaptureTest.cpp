@@ -35,6 +35,22 @@ TEST(Capture, ACapturedCallStaysWhenOthersGo) {
   EXPECT_EQ(local.run(2), "");
 }
 
+TEST(Capture, OfAnotherStreamForbidsNeitherToWaitNorToEnd) {
+  LocalRanks capturing({0}, {"ringAllGather", 10, 1});
+  int64_t before = liveHandles();
+  {
+    LocalRanks local({0, 0}, {"ringAllGather", 500});
+    local.fill(0);
+    ASSERT_EQ(local.start().message(), "");
+    Graph graph(capturing.streams[0].handle(), [&] {
+      EXPECT_EQ(local.communicator->synchronize().message(), "");
+      local.communicator.reset();
+    });
+    EXPECT_EQ(local.check(0), "");
+  }
+  EXPECT_EQ(liveHandles(), before);
+}
+
 TEST(Capture, AGraphThatWaitsInVainIsNoticedByQuery) {
   LocalRanks local({0, 0}, {"hang", 10}, {.lanes = 1, .timeoutMs = 5});
   Graph graph(local.streams[0].handle(), [&] { EXPECT_EQ(local.start().message(), ""); });

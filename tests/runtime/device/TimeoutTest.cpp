@@ -1,6 +1,7 @@
 // A kernel whose signal does not come times out, and the error says what it waited for.
 #include "device/Support.h"
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -29,6 +30,21 @@ TEST(DeviceTimeout, IsNoticedByQueryAndByTheNextCall) {
     }
     EXPECT_EQ(expectStatus(status, StatusCode::Timeout, {"program hang, hang.cpp:"}), "");
   }
+}
+
+TEST(DeviceTimeout, AnAbortEndsTheWaitForACallWhoseStreamHangs) {
+  std::atomic<int> isReleased = 0;
+  LocalRanks local({0, 0}, {"ringAllGather", 10});
+  driverFunction<void(void *, const std::atomic<int> *)>("standInHold")(local.streams[0].handle(), &isReleased);
+  ASSERT_EQ(local.start().message(), "");
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    local.communicator->abort();
+  });
+  Status status = local.communicator->synchronize();
+  aborter.join();
+  isReleased = 1; // before the communicator frees its memory
+  EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, {"aborted this communicator"}), "");
 }
 
 TEST(DeviceTimeout, LeavesNothingBehind) {

@@ -205,8 +205,9 @@ public:
   /// Reports whether a wait on a device has failed so far. Never blocks. If a rank has died, the runtime ends the calls
   /// that wait for it. Timeout, PeerLost, Mismatch, Aborted.
   Status query();
-  /// Blocks until all calls outside of graphs are done. If a rank dies meanwhile, the runtime ends these calls. Errors
-  /// as for query, and DeviceError.
+  /// Blocks until all calls outside of graphs are done. If a rank dies meanwhile, the runtime ends these calls. If
+  /// another thread calls `abort` meanwhile, it returns soon; then calls may still wait for their streams. Errors as
+  /// for query, and DeviceError.
   Status synchronize();
   /// Aborts the communicator on all ranks, with PeerLost. Calls that wait end soon, on a device or on the host. Never
   /// blocks. Any thread may call it, also while another one is in a call.

@@ -301,6 +301,14 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t sizeBytes, CUstr
   return CUDA_SUCCESS;
 }
 
+/// For tests: what follows on the stream waits until the number is not 0, as behind a kernel of the program.
+void standInHold(CUstream stream, const std::atomic<int> *isReleased) {
+  stream->add([isReleased] {
+    while (*isReleased == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+}
+
 /// For tests: copies that were queued.
 int64_t standInCopies() { return numCopies; }
 
