@@ -74,14 +74,15 @@ public:
   virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
   virtual void await(int rank, const Ticket &ticket) = 0;
-  /// Blocks until the calls that were started are done, or have failed.
-  virtual void flush() = 0;
+  /// Blocks until the calls that were started are done, or have failed, or a rank of this process aborts. Returns the
+  /// failure; Ok after this rank has left.
+  virtual runtime::Status flush(int rank) = 0;
   /// A failure that a device has noted since, or a peer. Never blocks.
   virtual runtime::Status failure() = 0;
   /// The rank leaves: later calls fail, and so do calls of peers that wait for it. A second time changes nothing.
   /// Destroyed: blocks until this rank's calls are done, and, where its peers are in other processes only, until its
-  /// memory may be freed. Aborted: never blocks.
-  virtual void leave(int rank, Leave how) = 0;
+  /// memory may be freed; returns the failure of calls as `flush` does. Aborted: never blocks, and returns Ok.
+  virtual runtime::Status leave(int rank, Leave how) = 0;
   /// The clique as one that knows one rank only; null: it is none.
   virtual HostClique *ofOneRank() { return nullptr; }
 
@@ -93,7 +94,7 @@ protected:
   /// not forwarded. True: the call was carried.
   bool settle(Decision &decision, Deposit &deposit, const runtime::Status &status, bool isUsable, bool isFirst) const;
   /// Ends a communicator of devices. Aborted: in a thread of its own, since peers may still use its memory.
-  static void end(std::optional<runtime::DeviceCommunicator> communicator, Leave how);
+  static void end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how);
 
   /// Fails, with what is wrong with a call for which no plugin has the program that it names.
   void failUnknown(Deposit &deposit) const;
@@ -113,21 +114,25 @@ public:
   void attach(int rank, int device) override;
   Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const Ticket &ticket) override;
-  void flush() override;
+  runtime::Status flush(int rank) override;
   runtime::Status failure() override;
-  void leave(int rank, Leave how) override;
+  runtime::Status leave(int rank, Leave how) override;
 
 private:
   void start();
   void open();
+  void abort(int rank);
+  runtime::Status causeOf(const runtime::Status &status) const;
   void failAll(const std::string &why, bool isFailure);
 
-  std::mutex mutex;
+  std::mutex mutex; // held while calls are started and awaited
   std::condition_variable changed;
   std::vector<int> devices;
   std::vector<std::deque<Ticket>> waiting; // by rank
-  std::optional<runtime::DeviceCommunicator> communicator;
-  runtime::Status unusable; // why there is none
+  std::mutex ending; // of `communicator`, in addition, which an abort reads without the other mutex
+  std::shared_ptr<runtime::DeviceCommunicator> communicator;
+  std::atomic<int> abortedBy = -1; // the first rank that aborted
+  runtime::Status unusable;        // why there is no communicator
   bool isOpen = false;
   std::vector<uint8_t> hasLeft; // by rank; an aborted one is destroyed, too
   std::string ended;            // why no call is carried any more
@@ -155,9 +160,9 @@ public:
   void attach(int rank, int device) override {}
   Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const Ticket &ticket) override {}
-  void flush() override;
+  runtime::Status flush(int rank) override;
   runtime::Status failure() override;
-  void leave(int rank, Leave how) override;
+  runtime::Status leave(int rank, Leave how) override;
   HostClique *ofOneRank() override { return this; }
   /// As submitAll, where all cliques are of one rank.
   static std::vector<Ticket> submitTogether(std::span<const Submission> group);

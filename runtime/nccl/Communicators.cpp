@@ -23,11 +23,13 @@ Creation creationOf(const Member &parent, const Key &key, Comm *made, const Conf
   return {made, key, nullptr, parent.isNonBlocking || isNonBlocking(config), parent.rank};
 }
 
-/// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows.
-void leave(Comm comm, Leave how) {
+/// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows. Returns the
+/// failure of calls that were carried.
+Code leave(Comm comm, Leave how) {
   std::shared_ptr<Member> member = removeMember(comm);
-  if (member && member->clique)
-    member->clique->leave(member->rank, how);
+  if (!member || !member->clique)
+    return Code::Success;
+  return settle(*member, member->clique->leave(member->rank, how));
 }
 
 } // namespace
@@ -84,31 +86,37 @@ Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *c
     return call();
   constexpr int abortsParent = 1;
   if ((flags & abortsParent) != 0 && parent->clique)
-    parent->clique->leave(parent->rank, Leave::Aborted);
+    (void)parent->clique->leave(parent->rank, Leave::Aborted);
   return create(creationOf(*parent, childOf(parent->key, 2, parent->numShrinks++, 0), made, config), call);
 }
 
-/// Ends when the carried calls are done, as the real library's own calls are then.
+/// Returns when the carried calls are done; the real library waits for its own.
 Code CommFinalize(Comm comm) {
-  if (std::shared_ptr<Member> member = findMember(comm); member && member->clique)
-    flush(std::move(member));
-  return forward(real().functions.CommFinalize, "ncclCommFinalize", comm);
+  std::shared_ptr<Member> member = findMember(comm);
+  Code own = member && member->clique ? flush(member) : Code::Success;
+  if (member && findMember(comm) != member) { // the handle is that of no communicator, or of another one
+    std::string what = "rank " + std::to_string(member->rank) + ": another thread has ended this communicator";
+    return own == Code::Success ? fail(Code::RemoteError, what) : own;
+  }
+  Code code = forward(real().functions.CommFinalize, "ncclCommFinalize", comm);
+  return own == Code::Success ? code : own;
 }
 
 Code CommDestroy(Comm comm) {
-  leave(comm, Leave::Destroyed);
-  return forward(real().functions.CommDestroy, "ncclCommDestroy", comm);
+  Code own = leave(comm, Leave::Destroyed);
+  Code code = forward(real().functions.CommDestroy, "ncclCommDestroy", comm);
+  return own == Code::Success ? code : own;
 }
 
 Code CommAbort(Comm comm) {
-  leave(comm, Leave::Aborted);
+  (void)leave(comm, Leave::Aborted);
   return forward(real().functions.CommAbort, "ncclCommAbort", comm);
 }
 
 /// What runs is ended; the communicator may still be split and shrunk.
 Code CommRevoke(Comm comm, int flags) {
   if (std::shared_ptr<Member> member = findMember(comm); member && member->clique)
-    member->clique->leave(member->rank, Leave::Aborted);
+    (void)member->clique->leave(member->rank, Leave::Aborted);
   return forward(real().functions.CommRevoke, "ncclCommRevoke", comm, flags);
 }
 
@@ -118,14 +126,7 @@ Code CommGetAsyncError(Comm comm, Code *code) {
   if (answer != Code::Success || !code || *code != Code::Success || !member || !member->clique)
     return answer;
   Code earlier = member->failure;
-  if (earlier == Code::Success)
-    if (runtime::Status failure = member->clique->failure(); !failure.isOk()) {
-      Code first = Code::Success;
-      if (member->failure.compare_exchange_strong(first, codeOf(failure)))
-        fail(codeOf(failure), "rank " + std::to_string(member->rank) + ": " + failure.message());
-      earlier = member->failure;
-    }
-  *code = earlier;
+  *code = earlier == Code::Success ? settle(*member, member->clique->failure()) : earlier;
   return answer;
 }
 

@@ -166,11 +166,9 @@ std::vector<Ticket> submitAll(std::span<const Submission> group) {
   return tickets;
 }
 
-void Clique::end(std::optional<runtime::DeviceCommunicator> communicator, Leave how) {
-  if (how != Leave::Aborted || !communicator)
-    return;
-  communicator->abort();
-  runAside([last = std::make_shared<runtime::DeviceCommunicator>(std::move(*communicator))] {}, abortedMs);
+void Clique::end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how) {
+  if (how == Leave::Aborted && communicator)
+    runAside([last = std::move(communicator)] {}, abortedMs);
 }
 
 int timeoutMs() {

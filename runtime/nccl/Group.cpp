@@ -48,7 +48,8 @@ Code perform(const Group &ended) {
   try {
     Code code = performQueued(ended.calls);
     for (const std::shared_ptr<Member> &member : ended.flushed)
-      member->clique->flush();
+      if (Code own = settle(*member, member->clique->flush(member->rank)); code == Code::Success)
+        code = own;
     return code;
   } catch (const std::exception &problem) {
     return fail(Code::SystemError, problem.what());
@@ -60,11 +61,20 @@ Code perform(const Group &ended) {
 bool isInGroup() { return group.depth != 0; }
 void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
 void queue(Registration registration) { group.registrations.push_back(std::move(registration)); }
-void flush(std::shared_ptr<Member> member) {
-  if (isInGroup())
-    group.flushed.push_back(std::move(member));
-  else
-    member->clique->flush();
+Code flush(std::shared_ptr<Member> member) {
+  if (!isInGroup())
+    return settle(*member, member->clique->flush(member->rank));
+  group.flushed.push_back(std::move(member));
+  return Code::Success;
+}
+
+Code settle(Member &member, const runtime::Status &status) {
+  if (status.isOk())
+    return Code::Success;
+  Code first = Code::Success;
+  if (member.failure.compare_exchange_strong(first, codeOf(status)))
+    fail(codeOf(status), "rank " + std::to_string(member.rank) + ": " + status.message());
+  return member.failure;
 }
 
 Code create(std::vector<Creation> creations, const std::function<Code()> &call) {

@@ -19,8 +19,10 @@ struct QueuedCall {
 bool isInGroup();
 void queue(QueuedCall call);
 void queue(Registration registration);
-/// Waits for the calls of a communicator that is carried: at once, or at the end of the group.
-void flush(std::shared_ptr<Member> member);
+/// Waits for the calls of a communicator that is carried: at once, or at the end of the group. Returns their failure.
+Code flush(std::shared_ptr<Member> member);
+/// The code of what became of a communicator's calls. The first failure of a communicator is said.
+Code settle(Member &member, const runtime::Status &status);
 
 /// Makes a communicator: at once, or at the end of the group. `call`: the real library's function.
 Code create(Creation creation, const std::function<Code()> &call);

@@ -113,10 +113,9 @@ std::vector<Ticket> HostClique::submitTogether(std::span<const Submission> group
   return tickets;
 }
 
-void HostClique::flush() {
-  std::scoped_lock lock(mutex); // an abort by another thread needs none
-  if (communicator)
-    (void)communicator->synchronize();
+Status HostClique::flush(int rank) {
+  std::scoped_lock lock(mutex); // an abort by another thread does not take it
+  return communicator && !hasLeft ? communicator->synchronize() : Status();
 }
 
 Status HostClique::failure() {
@@ -126,9 +125,10 @@ Status HostClique::failure() {
 
 /// Ends an aborted communicator, or one with peers in this process, aside: a peer may leave later, by this very thread.
 /// Another thread may be in a call, for which the end waits.
-void HostClique::leave(int rank, Leave how) {
+Status HostClique::leave(int rank, Leave how) {
+  Status status = how == Leave::Destroyed ? flush(rank) : Status();
   if (hasLeft.exchange(true))
-    return;
+    return status;
   if (how == Leave::Aborted && communicator)
     communicator->abort();
   auto endAfterCall = [self = shared_from_this()] {
@@ -137,11 +137,12 @@ void HostClique::leave(int rank, Leave how) {
     last = std::exchange(self->communicator, std::nullopt);
   };
   if (how == Leave::Aborted)
-    return runAside(endAfterCall, abortedMs);
-  if (!hasPeersHere)
-    return endAfterCall();
-  flush();
-  runAside(endAfterCall, timeoutMs());
+    runAside(endAfterCall, abortedMs);
+  else if (hasPeersHere)
+    runAside(endAfterCall, timeoutMs());
+  else
+    endAfterCall();
+  return status;
 }
 
 Status HostClique::addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses) {

@@ -45,10 +45,12 @@ void LocalClique::open() {
   isOpen = true;
   auto made = runtime::DeviceCommunicator::createLocal(devices, {.kind = real().kind, .timeoutMs = timeoutMs()});
   unusable = made.status();
-  if (made.isOk())
-    communicator.emplace(std::move(made).value());
-  else
+  if (made.isOk()) {
+    std::scoped_lock lock(ending);
+    communicator = std::make_shared<runtime::DeviceCommunicator>(std::move(made).value());
+  } else {
     print("calls on a communicator of " + std::to_string(numRanks) + " ranks are forwarded: " + unusable.message());
+  }
 }
 
 /// Starts the call that every rank has submitted next.
@@ -80,7 +82,7 @@ void LocalClique::start() {
   if (!communicator)
     status = unusable;
   else if (decision.plugin)
-    status = communicator->run(*decision.plugin, decision.arguments, buffers, streams);
+    status = causeOf(communicator->run(*decision.plugin, decision.arguments, buffers, streams));
   bool isUsable = status.isOk() || !communicator || communicator->query().isOk();
   for (const Ticket &each : call) {
     bool isFirst = each == call.front();
@@ -124,33 +126,59 @@ void LocalClique::failAll(const std::string &why, bool isFailure) {
 }
 
 /// All ranks' kernels are in their streams, so none of them waits for another call.
-void LocalClique::flush() {
+Status LocalClique::flush(int rank) {
   std::scoped_lock lock(mutex);
-  if (communicator)
-    (void)communicator->synchronize();
+  if (!communicator || hasLeft[static_cast<size_t>(rank)])
+    return {};
+  return causeOf(communicator->synchronize());
+}
+
+/// Ends what another thread awaits with the mutex, and so without it.
+void LocalClique::abort(int rank) {
+  int none = -1;
+  abortedBy.compare_exchange_strong(none, rank);
+  std::unique_lock lock(ending);
+  std::shared_ptr<runtime::DeviceCommunicator> aborted = communicator;
+  lock.unlock();
+  if (aborted)
+    aborted->abort();
+}
+
+/// The devices do not know which rank has aborted.
+Status LocalClique::causeOf(const Status &status) const {
+  if (status.isOk() || abortedBy < 0)
+    return status;
+  return {runtime::StatusCode::PeerLost, "rank " + std::to_string(abortedBy) + " aborted this communicator"};
 }
 
 Status LocalClique::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock || !broken.isOk())
     return lock ? broken : Status();
-  return communicator ? communicator->query() : Status();
+  return communicator ? causeOf(communicator->query()) : Status();
 }
 
-void LocalClique::leave(int rank, Leave how) {
-  if (how == Leave::Destroyed)
-    flush();
+Status LocalClique::leave(int rank, Leave how) {
+  const bool isAborted = how == Leave::Aborted;
+  Status status;
+  if (isAborted)
+    abort(rank);
+  else
+    status = flush(rank);
   std::unique_lock lock(mutex);
   if (std::exchange(hasLeft[static_cast<size_t>(rank)], uint8_t(1)))
-    return;
-  const bool isAborted = how == Leave::Aborted;
+    return status;
+  if (isAborted && communicator) // made meanwhile
+    communicator->abort();
   failAll("rank " + std::to_string(rank) + (isAborted ? " aborted this communicator" : " left"), isAborted);
   if (std::ranges::count(hasLeft, 1) < numRanks)
-    return;
-  std::optional<runtime::DeviceCommunicator> last = std::move(communicator);
-  communicator.reset();
+    return status;
+  std::unique_lock endingLock(ending);
+  std::shared_ptr<runtime::DeviceCommunicator> last = std::exchange(communicator, nullptr);
+  endingLock.unlock();
   lock.unlock();
-  end(std::move(last), how);
+  end(std::move(last), abortedBy < 0 ? how : Leave::Aborted);
+  return status;
 }
 
 } // namespace kolo::nccl

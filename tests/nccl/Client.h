@@ -140,6 +140,10 @@ void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking);
 void checkFinalize(OwnRanks &here);
 /// The communicators are not to be used any more.
 void destroyWhileCallsRun(OwnRanks &here);
+/// The last rank is killed; the others end their communicators: `how` is "finalize", "finalize in group" or "destroy".
+void endAfterDeath(OwnRanks &here, const std::string &how);
+/// Rank 1's stream hangs, so that all ranks wait in ncclCommFinalize; then another thread aborts rank 1's communicator.
+void abortWhileStreamHangs(OwnRanks &here);
 void checkCaptureInGroup(OwnRanks &here);
 /// Rank 0 calls in a group, and another thread aborts its communicator. The other ranks do not call.
 void abortInGroup(OwnRanks &here);

@@ -1,7 +1,14 @@
 // Communicators that end while their calls run, groups that another thread ends, captures that begin inside of a group.
 #include "Client.h"
 
+extern "C" void standInHold(CUstream stream, const std::atomic<int> *isReleased);
+
 namespace {
+
+/// What a call ended with, and which error it left.
+void report(const Rank &rank, ncclResult_t code) {
+  say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(nullptr));
+}
 
 ncclResult_t reduce(Rank &rank) {
   return ncclAllReduce(rank.input, rank.output, 500, ncclInt, ncclSum, rank.comm, rank.stream);
@@ -32,6 +39,44 @@ void destroyWhileCallsRun(OwnRanks &here) {
     makeCurrent(rank.device);
     NCCL(ncclCommDestroy(rank.comm));
     expectSum(here, rank, "after ncclCommDestroy");
+  }
+}
+
+void endAfterDeath(OwnRanks &here, const std::string &how) {
+  Rank &rank = here.ranks[0];
+  NCCL(reduce(rank));
+  here.synchronize();
+  if (rank.number == here.size - 1)
+    raise(SIGKILL);
+  ncclResult_t code = reduce(rank);
+  if (code == ncclSuccess && how == "finalize in group") {
+    NCCL(ncclGroupStart());
+    NCCL(ncclCommFinalize(rank.comm));
+    code = ncclGroupEnd();
+  } else if (code == ncclSuccess) {
+    code = how == "finalize" ? ncclCommFinalize(rank.comm) : ncclCommDestroy(rank.comm);
+  }
+  report(rank, code);
+}
+
+void abortWhileStreamHangs(OwnRanks &here) {
+  static std::atomic<int> isReleased = 0;
+  Rank &rank = here.ranks[0];
+  NCCL(reduce(rank));
+  here.synchronize();
+  if (rank.number == 1)
+    standInHold(rank.stream, &isReleased);
+  NCCL(reduce(rank));
+  std::thread watchdog([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (rank.number == 1)
+      NCCL(ncclCommAbort(rank.comm));
+  });
+  report(rank, ncclCommFinalize(rank.comm));
+  watchdog.join();
+  if (rank.number == 1) {
+    say("finalized " + std::to_string(standInNumFinalized()));
+    isReleased = 1;
   }
 }
 

@@ -45,7 +45,7 @@ struct OpaqueWindow {
 namespace {
 
 std::atomic<bool> isRecording = false;
-std::atomic<int64_t> numCollectives = 0, numTooEarly = 0;
+std::atomic<int64_t> numCollectives = 0, numTooEarly = 0, numFinalized = 0;
 thread_local std::string lastRecord;
 thread_local int currentDevice = 0, depth = 0;
 
@@ -233,6 +233,7 @@ KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **a
   return Code::Success;
 }
 KOLO_DOES(CommFinalize, Comm comm) {
+  ++numFinalized;
   pending.push_back({comm, [] {}});
   return runPending();
 }
@@ -287,6 +288,7 @@ extern "C" {
 KOLO_EXPORT void standInSetDevice(int number) { currentDevice = number; }
 KOLO_EXPORT int64_t standInNumCollectives() { return numCollectives; }
 KOLO_EXPORT int64_t standInNumTooEarly() { return numTooEarly; }
+KOLO_EXPORT int64_t standInNumFinalized() { return numFinalized; }
 KOLO_EXPORT void standInRecord(int number) { isRecording = number != 0; }
 KOLO_EXPORT const char *standInLastRecord() { return lastRecord.c_str(); }
 

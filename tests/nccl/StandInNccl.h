@@ -14,6 +14,8 @@ void standInSetDevice(int device);
 int64_t standInNumCollectives(void);
 /* Uses of a non-blocking communicator before its last call was done. NCCL refuses them, and prints a warning. */
 int64_t standInNumTooEarly(void);
+/* Calls of ncclCommFinalize that came here so far. */
+int64_t standInNumFinalized(void);
 /* 1: from now on every call is written down, answered at once by a code of its own, and nothing else happens. */
 void standInRecord(int isRecording);
 /* The last call that was written down: "ncclX" and its arguments, byte by byte. */

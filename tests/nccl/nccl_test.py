@@ -339,6 +339,7 @@ class Wrong(unittest.TestCase):
                 for line in said:
                     self.assertRegex(line, rf"^{code} kolo: rank \d: .*{text}")
                 self.assertEqual(len(re.findall(r"^kolo nccl: rank \d: ", done.stderr, re.M)), ranks, done.stderr)
+        return done
 
     def test_counts_that_differ(self):
         self.expect("count", 4, "ranks disagree on count: rank [01] called with 10, rank 2 with 11")
@@ -363,6 +364,16 @@ class Wrong(unittest.TestCase):
         # Ranks that one thread has made wait in the call; others wait on their streams.
         self.expect("abort in group", 6, "rank 0 aborted this communicator", hows=("hands",))
         self.expect("abort in group", 6, "rank 0 aborted this communicator", ranks=2)
+
+    def test_a_rank_that_dies_before_its_peers_end_their_communicators(self):
+        for how in ("finalize", "finalize in group", "destroy"):
+            self.expect(f"death, {how}", 6, "rank 2 has ended or left", hows=("processes",), ranks=2)
+
+    def test_an_abort_while_a_stream_hangs_and_all_ranks_wait(self):
+        for how in ("processes", "threads", "hands"):
+            done = self.expect("abort a hanging stream", 6, "rank 1 aborted this communicator", hows=(how,))
+            if how == "processes":  # its handle is that of no communicator any more
+                self.assertIn("finalized 0\n", done.stdout)
 
     def test_a_rank_that_aborts(self):
         self.expect("abort", 6, "rank 2 aborted this communicator", hows=("processes", "threads", "hands"), ranks=2)
