@@ -4,23 +4,32 @@
 #include "Process.h"
 
 #include <cstdlib>
+#include <optional>
 
 namespace kolo::nccl {
 namespace {
 
 constexpr uint32_t configMagic = 0xcafebeef;
 
+/// What NCCL_COMM_BLOCKING says, read as NCCL reads it: other values than 0 and 1 say nothing.
+std::optional<bool> isNonBlockingByVariable() {
+  const char *text = std::getenv("NCCL_COMM_BLOCKING");
+  char *end = nullptr;
+  const long long value = text ? std::strtoll(text, &end, 0) : -1;
+  return end == text || (value != 0 && value != 1) ? std::nullopt : std::optional(value == 0);
+}
+
 /// NCCL's variable goes before the program's configuration.
 bool isNonBlocking(const Config *config) {
-  const char *text = std::getenv("NCCL_COMM_BLOCKING");
-  if (int value = text ? std::atoi(text) : -1; value == 0 || value == 1)
-    return value == 0;
+  if (std::optional<bool> said = isNonBlockingByVariable())
+    return *said;
   return config && config->magic == configMagic && config->blocking == 0;
 }
 
 /// The real library makes the child of a non-blocking communicator in the background, whatever the child's kind is.
 Creation creationOf(const Member &parent, const Key &key, Comm *made, const Config *config) {
-  return {made, key, nullptr, parent.isNonBlocking || isNonBlocking(config), parent.rank};
+  bool isInBackground = parent.isNonBlocking;
+  return {made, key, nullptr, isInBackground || isNonBlocking(config), parent.rank, isInBackground};
 }
 
 /// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows. Returns the

@@ -94,7 +94,7 @@ bool askForRanks(Member &member) {
 }
 
 void add(const Creation &creation) {
-  Comm comm = creation.made ? *creation.made : nullptr;
+  Comm comm = creation.made && !creation.isInBackground ? *creation.made : nullptr;
   if (!comm)
     return;
   auto member = std::make_shared<Member>();

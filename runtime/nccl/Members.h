@@ -34,7 +34,8 @@ struct Creation {
   Key key = {};
   std::shared_ptr<Board> board; // null: the ranks cannot be compared
   bool isNonBlocking = false;
-  int rank = 0; // of its parent, where it has one
+  int rank = 0;                // of its parent, where it has one
+  bool isInBackground = false; // the real library writes `*made` later, at any time
 };
 
 /// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.

@@ -194,7 +194,10 @@ void runRanks(int first, int number, int size, const ncclUniqueId &id, const std
   for (int rank = first; rank < std::min(first + number, size); ++rank)
     here.ranks.push_back(makeRank(rank));
   if (name == "nonblocking" || name == "blocking")
-    return runNonBlocking(here, id, name == "blocking");
+    return runNonBlocking(here, id, name == "blocking", true);
+  if (name == "nonblocking rank 0" || name == "nonblocking child of rank 0")
+    return runNonBlocking(here, id, first != 0 || name != "nonblocking rank 0",
+                          first != 0 || name != "nonblocking child of rank 0");
   if (name == "other plugins" && first == size - 1)
     setenv("KOLO_PLUGIN_PATH", std::getenv("KOLO_TEST_OTHER_PLUGINS"), 1);
   here.each([&](Rank &rank) { return ncclCommInitRank(&rank.comm, size, id, rank.number); });

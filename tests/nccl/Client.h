@@ -136,7 +136,8 @@ void checkMoves(OwnRanks &here, size_t count);
 /// Ranks of one parity.
 void checkSplit(OwnRanks &here);
 /// Makes communicators with a configuration, polls them as a program of non-blocking communicators does, and ends them.
-void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking);
+/// `isChildBlocking`: those that are split from them have the configuration of their parents, else a non-blocking one.
+void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking, bool isChildBlocking);
 void checkFinalize(OwnRanks &here);
 /// The communicators are not to be used any more.
 void destroyWhileCallsRun(OwnRanks &here);

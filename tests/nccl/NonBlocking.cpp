@@ -51,12 +51,14 @@ bool isSum(OwnRanks &here) {
 
 } // namespace
 
-void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking) {
+void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking, bool isChildBlocking) {
   auto own = [](Rank &r) { return r.comm; };
   std::vector<ncclComm_t> made(here.ranks.size());
   auto child = [&](Rank &r) -> ncclComm_t & { return made[static_cast<size_t>(&r - &here.ranks[0])]; };
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = isBlocking;
+  ncclConfig_t childConfig = NCCL_CONFIG_INITIALIZER;
+  childConfig.blocking = isChildBlocking;
   int numWaits = 0, numSums = 0;
 
   beginEach(here, [&](Rank &r) { return ncclCommInitRankConfig(&r.comm, here.size, id, r.number, &config); });
@@ -66,7 +68,9 @@ void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking) {
   numWaits += awaitEach(here, own);
   numSums += isSum(here);
 
-  beginEach(here, [&](Rank &r) { return ncclCommSplit(r.comm, 0, r.number, &child(r), nullptr); });
+  beginEach(here, [&](Rank &r) {
+    return ncclCommSplit(r.comm, 0, r.number, &child(r), isChildBlocking ? nullptr : &childConfig);
+  });
   numWaits += awaitEach(here, own);
   here.fill();
   beginEach(here, [&](Rank &r) { return reduce(r, child(r)); });

@@ -59,9 +59,11 @@ thread_local std::vector<Pending> pending;
 /// As NCCL: its variable goes before the configuration. KOLO_STANDIN_NONBLOCKING is like a file with NCCL's settings,
 /// which programs do not see.
 bool isNonBlocking(const Config *config, bool otherwise) {
-  const char *text = std::getenv("NCCL_COMM_BLOCKING");
-  if (text || std::getenv("KOLO_STANDIN_NONBLOCKING"))
-    return !text || std::atoi(text) == 0;
+  std::string_view text = std::getenv("NCCL_COMM_BLOCKING") ? std::getenv("NCCL_COMM_BLOCKING") : "";
+  if (text == "0" || text == "1")
+    return text == "0";
+  if (std::getenv("KOLO_STANDIN_NONBLOCKING"))
+    return true;
   return config ? config->blocking == 0 : otherwise;
 }
 

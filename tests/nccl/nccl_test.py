@@ -212,6 +212,14 @@ class NonBlocking(unittest.TestCase):
     def test_the_variable_goes_before_the_program(self):
         self.check("processes", "blocking", 3, 5, 0, self.FORWARDED, NCCL_COMM_BLOCKING="0")
         self.check("processes", "nonblocking", 3, 0, 2, r"calls: 2 carried", NCCL_COMM_BLOCKING="1")
+        for nothing in ("", "2", "no"):
+            self.check("processes", "blocking", 3, 0, 2, r"calls: 2 carried", NCCL_COMM_BLOCKING=nothing)
+
+    def test_ranks_whose_configurations_differ(self):
+        """All ranks forward, and none waits for another."""
+        for case, waits, sums, statistics in (("nonblocking rank 0", "[05]", 0, self.FORWARDED),
+                                              ("nonblocking child of rank 0", "[01]", 1, r"2 calls: 1 carried .*1 non-blocking")):
+            self.check("processes", case, 3, waits, sums, statistics)
 
     def test_a_file_of_settings_that_only_the_real_library_reads(self):
         for how, lines in (("processes", 3), ("one", 1)):
