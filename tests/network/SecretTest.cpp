@@ -136,9 +136,10 @@ TEST_F(Secrets, AGreetingThatIsRepeatedProvesNothing) {
   say(replay, greeting);
   say(replay, confirmation);
   std::array<Endpoint, 2> second{(*again)->endpoint(), (*one)->endpoint()};
-  EXPECT_EQ(expectStatus((*again)->connect(second), StatusCode::Timeout, 1,
-                         "strangers: 1, the last one was a connection that repeated what another one said"),
-            "");
+  EXPECT_EQ(
+      expectStatus((*again)->connect(second), StatusCode::Timeout, 1,
+                   "strangers: 1, the last one was a connection that greeted as rank 1 and sent a wrong last proof"),
+      "");
 }
 
 /// Rank 0's port, and what a rank says there.

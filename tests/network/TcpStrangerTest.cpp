@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -138,10 +139,61 @@ TEST(TcpStrangers, ATimeoutTellsOfThem) {
 TEST(TcpStrangers, OnlySoManyMayBeSilent) {
   Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 1500)); // less than maxSilence
   std::vector<Socket> strangers;
-  for (size_t i = 0; i < Greeter::maxSilent + 44; ++i)
+  for (size_t i = 0; i < Greeter::maxSilent + 45; ++i) // one place is missing
     strangers.push_back(connectTo((*made)->endpoint()));
   std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1, "strangers: 44, the last one was"), "");
+}
+
+TEST(TcpStrangers, AllRanksMayGreetBeforeOneConfirms) {
+  constexpr int numRanks = 302; // more than may be silent
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, numRanks));
+  std::vector<Endpoint> endpoints(numRanks, (*made)->endpoint());
+  std::vector<Socket> peers;
+  for (uint32_t rank = 1; rank < numRanks; ++rank) {
+    peers.push_back(connectTo((*made)->endpoint()));
+    std::vector<std::byte> greeting = greet(helloFrom(rank, 0, numRanks));
+    say(peers.back(), std::span(greeting).first(greetingBytes));
+  }
+  std::thread victim([&] { EXPECT_EQ((*made)->connect(endpoints).message(), ""); });
+  tcp::GreetingBytes answer = {};
+  for (const Socket &peer : peers)
+    EXPECT_EQ(recv(peer.descriptor(), answer.data(), answer.size(), MSG_WAITALL), ssize_t(answer.size()));
+  for (const Socket &peer : peers)
+    say(peer, SecretProof());
+  victim.join();
+}
+
+TEST(TcpStrangers, RepeatedGreetingsAreFewAndKeepNoOtherRankOut) {
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 3, 1500)); // less than maxSilence
+  std::vector<Endpoint> endpoints(3, (*made)->endpoint());
+  std::vector<Socket> repeated;
+  std::vector<std::byte> greeting = greet(helloFrom(1, 0, 3));
+  for (size_t i = 0; i < 2 + Greeter::maxRepeated + 10; ++i) {
+    repeated.push_back(connectTo((*made)->endpoint()));
+    say(repeated.back(), std::span(greeting).first(greetingBytes));
+  }
+  Socket other = connectTo((*made)->endpoint());
+  say(other, greet(helloFrom(2, 0, 3)));
+  EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
+                         "with rank 1: timed out; strangers: 10, the last one was one of many"),
+            "");
+}
+
+TEST(TcpStrangers, KeepNoRankOutWhenNoDescriptorIsLeft) {
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 4000)); // less than maxSilence
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 50; ++i)
+    strangers.push_back(connectTo((*made)->endpoint()));
+  Socket peer = connectTo((*made)->endpoint());
+  say(peer, greet(helloFrom(1, 0, 2)));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = {static_cast<rlim_t>(peer.descriptor()) + 9, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
+  EXPECT_EQ((*made)->connect(endpoints).message(), "");
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(TcpStrangers, ARankThatIsAnsweredByAnotherProcessSaysSo) {

@@ -111,14 +111,26 @@ size_t Greeter::numMissing() const {
   return number;
 }
 
-/// Ends the connection that has been silent for longest, if there are as many as may be.
-void Greeter::makeRoom() {
-  auto isSilent = [](const Guest &guest) { return !guest.isOpenedHere; };
-  if (static_cast<size_t>(std::ranges::count_if(guests, isSilent)) < maxSilent)
-    return;
+bool Greeter::mayGreet(const Hello &hello) const {
+  auto isSame = [&](const Guest &guest) { return guest.hasToConfirm() && guest.hello == hello; };
+  return static_cast<size_t>(std::ranges::count_if(guests, &Guest::hasToConfirm)) < numMissing() + maxRepeated ||
+         std::ranges::none_of(guests, isSame);
+}
+
+/// Ends the connection that has been silent for longest. False: none is silent.
+bool Greeter::endOldestSilent() {
+  auto oldest = std::ranges::find_if(guests, &Guest::isSilent); // in the order in which they came
+  if (oldest == guests.end())
+    return false;
   ++numStrangers;
   lastStranger = "a connection that said nothing, among many";
-  guests.erase(std::ranges::find_if(guests, isSilent)); // in the order in which they came
+  guests.erase(oldest);
+  return true;
+}
+
+void Greeter::makeRoom() {
+  if (static_cast<size_t>(std::ranges::count_if(guests, &Guest::isSilent)) > maxSilent + numMissing())
+    endOldestSilent();
 }
 
 Status Greeter::open(int peer, uint16_t number) {
@@ -152,9 +164,16 @@ Status Greeter::openAll() {
 }
 
 void Greeter::accept() {
+  if (Clock::now() < acceptAgain)
+    return;
   for (size_t i = 0; i < maxSilent; ++i) { // then others get their turn
     Guest guest;
     guest.socket = Socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE)) {
+      if (endOldestSilent())
+        continue;
+      acceptAgain = Clock::now() + restWithoutDescriptors; // the listener would wake `step` again and again
+    }
     if (!guest.socket.isOpen())
       return;
     guest.until = Clock::now() + maxSilence;
@@ -162,8 +181,8 @@ void Greeter::accept() {
     numStrangers += fate.isOk() && *fate == Fate::Stranger;
     if (!fate.isOk() || *fate != Fate::Waits)
       continue;
-    makeRoom();
     guests.push_back(std::move(guest));
+    makeRoom();
   }
 }
 
@@ -208,8 +227,11 @@ Greeter::Fate Greeter::answer(Guest &guest) {
       hello->hasMail != self.hasMail || !isWanted(hello->rank) || hello->peer != self.rank || hello->rank <= self.rank)
     return turnAway(fmt::format("a hello from rank {} to rank {} of {}, with {} connections", hello->rank, hello->peer,
                                 hello->numRanks, hello->numConnections));
+  if (!mayGreet(*hello))
+    return turnAway(fmt::format("one of many connections that greeted as rank {}", hello->rank));
   guest.hello = *hello;
   guest.hasGreeted = true;
+  guest.until = Clock::time_point::max(); // meetAll has the deadline
   guest.nonce = makeNonce(key);
   if (!sendGreeting(guest, nonceOf(guest.bytes)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
@@ -221,7 +243,7 @@ Greeter::Fate Greeter::answer(Guest &guest) {
 Greeter::Fate Greeter::confirm(Guest &guest) {
   if (!isRight(proofAt(guest.bytes, greetingBytes), key, confirmLabel,
                {helloOf(guest.bytes), nonceOf(guest.bytes), guest.nonce})) {
-    lastStranger = "a connection that repeated what another one said";
+    lastStranger = fmt::format("a connection that greeted as rank {} and sent a wrong last proof", guest.hello.rank);
     return Fate::Stranger;
   }
   if (place(guest.hello)) {
@@ -327,8 +349,9 @@ Result<Greeter::Fate> Greeter::hear(Guest &guest) {
 
 /// Waits until something happens, at most until a guest has been silent for too long.
 Status Greeter::step() {
-  std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
-  Clock::time_point until = deadline;
+  bool rests = Clock::now() < acceptAgain;
+  std::vector<pollfd> entries{{rests ? -1 : listener.descriptor(), POLLIN, 0}};
+  Clock::time_point until = rests ? std::min(deadline, acceptAgain) : deadline;
   for (const Guest &guest : guests) {
     entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
     until = std::min(until, guest.until);

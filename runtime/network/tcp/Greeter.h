@@ -29,11 +29,16 @@ struct GreeterOptions {
 /// is a stranger if it does not do so for a place that is still missing; the greeter closes it and goes on.
 class Greeter {
 public:
-  /// So many connections may owe their Hello or proof at the same time. One more ends the one that has owed it for
-  /// longest.
+  /// So many more connections than places are missing may owe their Hello at the same time. One more ends the one that
+  /// has owed it for longest.
   static constexpr size_t maxSilent = 256;
-  /// So long a stranger may say nothing.
+  /// So long a connection may owe its Hello. Who has greeted has time until the world's deadline.
   static constexpr std::chrono::milliseconds maxSilence{5000};
+  /// So many more connections than places are missing may have greeted and owe their last proof. After that only the
+  /// first one of each place may greet: who repeats a greeting comes after the rank that he heard.
+  static constexpr size_t maxRepeated = 64;
+  /// So long the listener rests when no descriptor is left.
+  static constexpr std::chrono::milliseconds restWithoutDescriptors{100};
 
   /// `endpointsByRank`: see Transport::connect.
   Greeter(const GreeterOptions &options, Socket &listeningSocket, std::span<const Endpoint> endpointsByRank)
@@ -57,6 +62,8 @@ private:
     size_t received = 0;
     size_t numWanted() const { return greetingBytes + (hasGreeted ? sizeof(SecretProof) : 0); }
     Clock::time_point until;
+    bool isSilent() const { return !isOpenedHere && !hasGreeted; }
+    bool hasToConfirm() const { return !isOpenedHere && hasGreeted; }
   };
   /// What became of a guest after it was heard.
   enum class Fate : uint8_t { Waits, Met, Stranger };
@@ -81,6 +88,8 @@ private:
   void prepare(const Guest &guest, uint16_t number) const;
   Hello helloTo(uint32_t peer, uint16_t number) const;
   size_t numMissing() const;
+  bool mayGreet(const Hello &hello) const;
+  bool endOldestSilent();
   void makeRoom();
 
   const Hello self;
@@ -90,6 +99,7 @@ private:
   const int timeoutMs;
   const MailHandler *const handler;
   Clock::time_point deadline;
+  Clock::time_point acceptAgain = Clock::time_point::min();
   std::vector<Guest> guests;
   std::vector<std::unique_ptr<Connection>> met;
   size_t numStrangers = 0;
