@@ -26,12 +26,16 @@ bool Guests::receive(Guest &guest, size_t sizeBytes, bool &hasEnded) {
   return number == sizeBytes;
 }
 
-void Guests::note(int rank, Trouble trouble, uint32_t version) { claims[rank] = {trouble, version, Clock::now()}; }
+/// Only of ranks that there are: so claims stay few.
+void Guests::note(int rank, Trouble trouble, uint32_t version) {
+  if (rank < numRanks)
+    claims[rank] = {trouble, version};
+}
 
 /// Answers the Opening, and says what of it makes a Hello useless.
 Guests::Fate Guests::answer(Guest &guest) {
   Result<Opening> opening = parseOpening(std::span<const std::byte, openingBytes>(guest.received));
-  if (!opening.isOk() || opening->rank >= numRanks)
+  if (!opening.isOk())
     return Fate::Stranger;
   Challenge challenge;
   challenge.hasSecret = secret.has_value();
@@ -60,8 +64,11 @@ Guests::Fate Guests::admit(Guest &guest, const Visitor &visit) {
     note(guest.claimedRank, Trouble::OtherSecret);
     return Fate::Stranger;
   }
+  Result<Hello> said = parseHello(hello);
+  if (said.isOk() && said->rank != guest.claimedRank)
+    return Fate::Stranger;
   guest.isAdmitted = true;
-  visit(guest, parseHello(hello));
+  visit(guest, said);
   return Fate::Admitted;
 }
 
@@ -78,27 +85,36 @@ Guests::Fate Guests::hear(Guest &guest, const Visitor &visit) {
   }
   if (receive(guest, openingBytes + helloBytes + sizeof(SecretProof), hasEnded))
     return admit(guest, visit);
-  if (hasEnded && secret) // it did not believe the Challenge
+  if (hasEnded && secret) // it did not believe the Challenge, or it ended
     note(guest.claimedRank, Trouble::OtherSecret);
   return hasEnded ? Fate::Stranger : Fate::Waits;
 }
 
-/// Drops the connection that has proved nothing for longest, if there are as many as may be.
-void Guests::makeRoom() {
-  if (waiting.size() < maxWaiting())
-    return;
+/// Drops the connection that has been silent for longest; if none is silent, the oldest one. False: there is none.
+bool Guests::dropOldest() {
+  if (waiting.empty())
+    return false;
+  auto silent = std::ranges::find_if_not(waiting, &Guest::hasOpened);
+  waiting.erase(silent != waiting.end() ? silent : waiting.begin());
   ++strangers;
-  waiting.erase(waiting.begin());
+  return true;
+}
+
+void Guests::makeRoom() {
+  if (waiting.size() >= maxWaiting())
+    dropOldest();
 }
 
 void Guests::acceptAll(const Visitor &visit) {
+  if (Clock::now() < acceptAgain)
+    return;
   for (size_t i = 0; i < maxWaiting(); ++i) { // then others get their turn
     Guest guest;
     guest.socket = Socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE) && !waiting.empty()) {
-      ++strangers;
-      waiting.erase(waiting.begin());
-      continue;
+    if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE)) {
+      if (dropOldest())
+        continue;
+      acceptAgain = Clock::now() + rest; // the listener would wake `listen` again and again
     }
     if (!guest.socket.isOpen())
       return;
@@ -115,14 +131,15 @@ void Guests::acceptAll(const Visitor &visit) {
 }
 
 bool Guests::listen(Clock::time_point until, const Visitor &visit) {
-  std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
-  Clock::time_point next = until;
+  bool rests = Clock::now() < acceptAgain;
+  std::vector<pollfd> entries{{rests ? -1 : listener.descriptor(), POLLIN, 0}};
+  Clock::time_point next = rests ? std::min(until, acceptAgain) : until;
   for (const Guest &guest : waiting) {
     entries.push_back({guest.socket.descriptor(), POLLIN, 0});
     next = std::min(next, guest.until);
   }
   if (!claims.empty()) // whose owner looks for a disagreement
-    next = std::min(next, Clock::now() + patience / 4);
+    next = std::min(next, Clock::now() + rest);
   poll(entries.data(), entries.size(), millisecondsUntil(next) + (next < until ? 1 : 0));
   for (size_t index = waiting.size(); index-- > 0;) { // backwards, because of the erasure
     Guest &guest = waiting[index];
@@ -152,18 +169,18 @@ std::string Guests::describe(const std::vector<int> &missing) const {
     else
       ranks[claim->second.trouble] += fmt::format("{} {}", ranks[claim->second.trouble].empty() ? "" : ",", rank);
   }
-  constexpr const char *has[] = {"has none", "has one", "has another one"};
+  constexpr const char *has[] = {"has none", "has one", "has another one or ended"};
   for (const auto &[trouble, list] : ranks)
     text += fmt::format("{}ranks disagree on KOLO_SECRET: rank 0 has {}, rank{} {}", text.empty() ? "" : "; ",
                         secret ? "one" : "none", list, has[static_cast<size_t>(trouble)]);
-  return text;
+  return text + (secret && !text.empty() ? "; or strangers came in their name" : "");
 }
 
 Status Guests::disagreement(const std::vector<int> &missing) const {
-  // Anybody may come in the name of a rank. In a closed world he only gets this far where the true rank stays away.
-  Clock::time_point last = Clock::now() - (secret ? patience : std::chrono::milliseconds(0));
+  if (secret && Clock::now() < patientUntil) // anybody may come in the name of a rank
+    return {};
   for (int rank : missing)
-    if (auto claim = claims.find(rank); claim == claims.end() || claim->second.at > last)
+    if (!claims.contains(rank))
       return {};
   return missing.empty() ? Status() : rankError(StatusCode::Mismatch, missing.front(), "{}", describe(missing));
 }

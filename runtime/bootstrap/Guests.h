@@ -29,13 +29,14 @@ class Guests {
 public:
   static constexpr std::chrono::milliseconds maxSilence{5000};
   static constexpr size_t minWaiting = 64;
-  /// So long a closed world waits for ranks in whose name somebody came who could not join.
-  static constexpr std::chrono::milliseconds patience{1000};
+  /// So long the listener rests when no descriptor is left, and so often the owner looks for a disagreement.
+  static constexpr std::chrono::milliseconds rest{100};
 
   using Visitor = std::function<void(Guest &, const Result<Hello> &)>;
 
-  Guests(Socket listening, const OptionalKey &worldSecret, int ranks)
-      : listener(std::move(listening)), secret(worldSecret), numRanks(ranks) {}
+  /// `patienceUntil`: a closed world waits so long for ranks in whose name only strangers came.
+  Guests(Socket listening, const OptionalKey &worldSecret, int ranks, Clock::time_point patienceUntil)
+      : listener(std::move(listening)), secret(worldSecret), numRanks(ranks), patientUntil(patienceUntil) {}
 
   /// Waits until something arrives, at most until `until`, and calls `visit` for everybody who says Hello. False when
   /// the time is over.
@@ -57,10 +58,10 @@ private:
   struct Claim {
     Trouble trouble = Trouble::OtherSecret;
     uint32_t version = 0;
-    Clock::time_point at;
   };
 
   void acceptAll(const Visitor &visit);
+  bool dropOldest();
   void makeRoom();
   bool receive(Guest &guest, size_t sizeBytes, bool &hasEnded);
   Fate hear(Guest &guest, const Visitor &visit);
@@ -72,6 +73,8 @@ private:
   Socket listener;
   const OptionalKey secret;
   const int numRanks;
+  const Clock::time_point patientUntil;
+  Clock::time_point acceptAgain = Clock::time_point::min();
   std::vector<Guest> waiting; // in the order in which they came
   std::vector<Guest> inside;
   std::map<int, Claim> claims; // by rank

@@ -229,7 +229,7 @@ Result<Meeting> Host::run() {
   Result<Socket> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
-  guests.emplace(std::move(listening).value(), secret, environment.worldSize);
+  guests.emplace(std::move(listening).value(), secret, environment.worldSize, start + (deadline - start) / 2);
   if (Status status = gather(); !status.isOk())
     return refuse(status);
   HostMap map = mapOfHosts();

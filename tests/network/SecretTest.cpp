@@ -144,7 +144,7 @@ TEST_F(Secrets, AGreetingThatIsRepeatedProvesNothing) {
 
 /// Rank 0's port, and what a rank says there.
 struct Port {
-  explicit Port(const OptionalKey &secret) {
+  explicit Port(const OptionalKey &secret, Clock::time_point patienceUntil = Clock::time_point::min()) {
     Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_in own = {};
     own.sin_family = AF_INET;
@@ -154,7 +154,7 @@ struct Port {
     EXPECT_EQ(::listen(listener.descriptor(), SOMAXCONN), 0);
     EXPECT_EQ(getsockname(listener.descriptor(), reinterpret_cast<sockaddr *>(&own), &bytes), 0);
     number = ntohs(own.sin_port);
-    guests.emplace(std::move(listener), secret, 4);
+    guests.emplace(std::move(listener), secret, 4, patienceUntil);
   }
   /// Listens until nothing has happened for 50 ms.
   void listen() {
@@ -198,7 +198,38 @@ TEST_F(Secrets, TheRendezvousAdmitsWhoKnowsItOnce) {
   EXPECT_EQ(port.guests->admitted().size(), 1u);
   visit(port, stranger, other);
   EXPECT_EQ(port.guests->admitted().size(), 1u);
-  EXPECT_EQ(port.guests->describe({1}), "ranks disagree on KOLO_SECRET: rank 0 has one, rank 1 has another one");
+  EXPECT_EQ(port.guests->describe({1}), "ranks disagree on KOLO_SECRET: rank 0 has one, rank 1 has another one or "
+                                        "ended; or strangers came in their name");
+}
+
+TEST_F(Secrets, StrangersEndNoWorldThatIsPatient) {
+  for (bool isPatient : {true, false}) {
+    Port port(key, isPatient ? Clock::time_point::max() : Clock::time_point::min());
+    std::vector<Socket> strangers;
+    for (int rank = 1; rank < 4; ++rank) {
+      strangers.push_back(connectTo(port.number));
+      say(strangers.back(), write(Opening{rendezvousVersion, rank, false, {}}));
+    }
+    port.listen();
+    EXPECT_EQ(port.guests->disagreement({1, 2, 3}).code(), isPatient ? StatusCode::Ok : StatusCode::Mismatch);
+    EXPECT_NE(port.guests->describe({1, 2, 3}).find("rank 1, 2, 3 has none"), std::string::npos);
+  }
+}
+
+TEST(Strangers, ThatAreSilentGoBeforeThoseWhoHaveOpened) {
+  Port port({});
+  Socket early = connectTo(port.number);
+  say(early, write(Opening{rendezvousVersion, 1, false, {}}));
+  port.listen();
+  std::vector<Socket> silent;
+  for (size_t i = 0; i < 2 * Guests::minWaiting; ++i)
+    silent.push_back(connectTo(port.number));
+  port.listen();
+  std::vector<std::byte> rest(helloBytes + sizeof(SecretProof));
+  std::ranges::copy(write(Hello{1, 4, 4711, {}, "k1"}), rest.begin());
+  say(early, rest);
+  port.listen();
+  EXPECT_EQ(port.guests->admitted().size(), 1u);
 }
 
 TEST_F(Secrets, AnyChangedByteOfAHelloIsRefused) {

@@ -169,6 +169,16 @@ TEST(Environment, DifferentWorldSizesAreNamedOnAllRanks) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
 }
 
+TEST(Environment, RanksBeyondRankZerosWorldSizeAreNamed) {
+  int port = freePort();
+  auto said = runProcesses(3, [&](int process) {
+    setRankEnvironment(process == 0 ? 0 : process + 1, process == 0 ? 2 : 4, port);
+    return expectFailure(Communicator::createFromEnvironment({10000, 1}), StatusCode::Mismatch,
+                         {"WORLD_SIZE: rank 0 has 2, rank ", " has 4"});
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3));
+}
+
 TEST(Environment, ALateRankZeroIsWaitedFor) {
   int port = freePort();
   auto said = runProcesses(2, [&](int rank) {

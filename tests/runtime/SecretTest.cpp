@@ -15,7 +15,6 @@
 
 using namespace kolo::test;
 using namespace kolo::runtime;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -63,10 +62,9 @@ TEST_F(Secrets, RanksThatKnowItJoin) {
 TEST_F(Secrets, OnSomeRanksOnlyAreRefusedByAll) {
   for (bool isOnRankZero : {true, false}) {
     int port = freePort();
-    auto start = Clock::now();
     auto said = runProcesses(4, [&](int rank) {
       bool isSet = (rank % 2 == 0) == isOnRankZero;
-      Status status = join(rank, 4, port, isSet ? theSecret : nullptr, false);
+      Status status = join(rank, 4, port, isSet ? theSecret : nullptr, false, 6000);
       std::string own = rank == 1 ? "rank 1 has" : rank == 3 ? "rank 3 has" : "rank 1, 3 has";
       return expectStatus(status, StatusCode::Mismatch,
                           {"ranks disagree on KOLO_SECRET: rank 0 has " + std::string(isOnRankZero ? "one" : "none"),
@@ -74,14 +72,13 @@ TEST_F(Secrets, OnSomeRanksOnlyAreRefusedByAll) {
     });
     EXPECT_EQ(said, std::vector<std::string>(4)) << isOnRankZero;
     EXPECT_EQ(expectNoSecret(said), "");
-    EXPECT_LT(Clock::now() - start, std::chrono::seconds(8)); // not the timeout
   }
 }
 
 TEST_F(Secrets, AnotherOneIsRefusedByAll) {
   int port = freePort();
   auto said = runProcesses(3, [&](int rank) {
-    Status status = join(rank, 3, port, rank == 2 ? another : theSecret, false);
+    Status status = join(rank, 3, port, rank == 2 ? another : theSecret, false, 6000);
     return expectStatus(status, StatusCode::Mismatch, {"ranks disagree on KOLO_SECRET", "rank 2 has another one"});
   });
   EXPECT_EQ(said, std::vector<std::string>(3));
