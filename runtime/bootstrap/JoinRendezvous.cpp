@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <span>
@@ -24,8 +25,11 @@ public:
   Result<Welcome> greet(const HostId &host, Socket &socket);
 
 private:
+  /// So long rank 0 may take to answer the Opening. Then the rank connects again.
+  static constexpr std::chrono::milliseconds maxSilence{5000};
+
   Status believe(const OpeningBytes &opening, const Challenge &challenge) const;
-  Status receive(Socket &socket, std::span<std::byte> bytes, bool isFirst) const;
+  Status receive(Socket &socket, std::span<std::byte> bytes, bool isFirst, Clock::time_point until) const;
 
   const RankEnvironment &environment;
   const OptionalKey &secret;
@@ -33,8 +37,8 @@ private:
 };
 
 /// Receives the magic alone first: another program may send a few bytes and then wait for an answer.
-Status Visit::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst) const {
-  Result<size_t> magic = socket.receive(bytes.data(), magicBytes, deadline);
+Status Visit::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst, Clock::time_point until) const {
+  Result<size_t> magic = socket.receive(bytes.data(), magicBytes, until);
   if (!magic.isOk())
     return magic.status();
   if (*magic == 0)
@@ -43,7 +47,7 @@ Status Visit::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst) 
     return error(StatusCode::Mismatch,
                  "the process that answers at {}:{} does not speak Kolo's protocol: is MASTER_PORT right?",
                  environment.master.host, environment.master.port);
-  Result<size_t> rest = socket.receive(bytes.data() + magicBytes, bytes.size() - magicBytes, deadline);
+  Result<size_t> rest = socket.receive(bytes.data() + magicBytes, bytes.size() - magicBytes, until);
   if (!rest.isOk())
     return rest.status();
   if (*magic != magicBytes || *rest != bytes.size() - magicBytes)
@@ -74,8 +78,12 @@ Result<Welcome> Visit::greet(const HostId &host, Socket &socket) {
   ChallengeBytes challengeText = {};
   if (Status status = socket.sendAll(opening.data(), opening.size(), deadline); !status.isOk())
     return status;
-  if (Status status = receive(socket, challengeText, true); !status.isOk())
-    return status;
+  Clock::time_point until = std::min(deadline, Clock::now() + maxSilence);
+  Status heard = receive(socket, challengeText, true, until);
+  if (heard.code() == StatusCode::Timeout) // another process may have held the port before rank 0
+    return error(StatusCode::SystemError, "the process at the port said nothing for {} ms", maxSilence.count());
+  if (!heard.isOk())
+    return heard;
   Result<Challenge> challenge = parseChallenge(challengeText);
   if (!challenge.isOk())
     return challenge.status();
@@ -88,7 +96,7 @@ Result<Welcome> Visit::greet(const HostId &host, Socket &socket) {
   if (Status status = socket.sendAll(both.data(), both.size(), deadline); !status.isOk())
     return status;
   WelcomeBytes bytes = {};
-  if (Status status = receive(socket, bytes, false); !status.isOk())
+  if (Status status = receive(socket, bytes, false, deadline); !status.isOk())
     return status;
   return parseWelcome(bytes);
 }

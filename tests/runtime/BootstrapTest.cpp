@@ -39,6 +39,17 @@ int connectLocally(int port) {
   return -1;
 }
 
+int listenLocally(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  bool listens = bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address)) == 0 && listen(fd, 8) == 0;
+  return listens ? fd : -1;
+}
+
 } // namespace
 
 TEST(Options, OutOfRangeAreRefused) {
@@ -175,6 +186,27 @@ TEST(Environment, RanksBeyondRankZerosWorldSizeAreNamed) {
     setRankEnvironment(process == 0 ? 0 : process + 1, process == 0 ? 2 : 4, port);
     return expectFailure(Communicator::createFromEnvironment({10000, 1}), StatusCode::Mismatch,
                          {"WORLD_SIZE: rank 0 has 2, rank ", " has 4"});
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3));
+}
+
+TEST(Environment, ASilentProcessAtThePortIsLeftForRankZero) {
+  int port = freePort();
+  auto said = runProcesses(3, [&](int process) -> std::string {
+    if (process == 2) { // holds the port, and then leaves it to rank 0 while its connection stays
+      int listener = listenLocally(port), guest = accept(listener, nullptr, nullptr);
+      close(listener);
+      char bytes[256];
+      while (read(guest, bytes, sizeof(bytes)) > 0)
+        continue;
+      return guest >= 0 ? "" : "nobody came";
+    }
+    if (process == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    setRankEnvironment(process, 2, port);
+    auto communicator = Communicator::createFromEnvironment({15000, 1});
+    return communicator.isOk() ? expectStatus(communicator->barrier(), StatusCode::Ok)
+                               : communicator.status().message();
   });
   EXPECT_EQ(said, std::vector<std::string>(3));
 }
