@@ -14,7 +14,15 @@
 namespace kolo::runtime {
 namespace {
 
-Result<std::string> readSecretFile(const char *path) {
+/// A text that does not stay in memory after it ends.
+struct SecretText {
+  SecretText() = default;
+  SecretText(SecretText &&) = default;
+  ~SecretText() { explicit_bzero(text.data(), text.size()); }
+  std::string text;
+};
+
+Result<SecretText> readSecretFile(const char *path) {
   Socket file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // not blocked by a pipe that nobody writes
   struct stat info = {};
   if (!file.isOpen() || fstat(file.descriptor(), &info) != 0)
@@ -28,14 +36,19 @@ Result<std::string> readSecretFile(const char *path) {
   if (info.st_uid != geteuid() && info.st_uid != 0)
     return error(StatusCode::InvalidArgument, "KOLO_SECRET_FILE='{}' belongs to user {}, not to user {}", path,
                  info.st_uid, geteuid());
-  std::string text(maxSecretBytes + 2, '\0'); // more than may be, and than a line end
+  SecretText secret;
+  std::string &text = secret.text;
+  text.resize(maxSecretBytes + 3); // more than may be, with a line end of two
   ssize_t got = read(file.descriptor(), text.data(), text.size());
   if (got < 0)
     return systemError(fmt::format("KOLO_SECRET_FILE='{}'", path), errno);
+  if (static_cast<size_t>(got) == text.size())
+    return error(StatusCode::InvalidArgument, "KOLO_SECRET_FILE='{}' has {} bytes, more than {} and a line end", path,
+                 info.st_size, maxSecretBytes);
   text.resize(static_cast<size_t>(got));
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r'))
     text.pop_back();
-  return text;
+  return secret;
 }
 
 } // namespace
@@ -49,15 +62,14 @@ Result<OptionalKey> readSecret() {
   const char *name = secret ? "KOLO_SECRET" : "KOLO_SECRET_FILE";
   if (!Key::isSupported())
     return error(StatusCode::InvalidArgument, "{} is set, but Kolo was built without libsodium, which it needs", name);
-  Result<std::string> text = secret ? Result(std::string(secret)) : readSecretFile(path);
-  if (!text.isOk())
-    return text.status();
-  if (text->size() < minSecretBytes || text->size() > maxSecretBytes)
-    return error(StatusCode::InvalidArgument, "the secret of {} has {} bytes, not between {} and {}", name,
-                 text->size(), minSecretBytes, maxSecretBytes);
-  Key key = Key::ofSecret(*text);
-  explicit_bzero(text->data(), text->size());
-  return OptionalKey(key);
+  Result<SecretText> read = secret ? Result(SecretText()) : readSecretFile(path);
+  if (!read.isOk())
+    return read.status();
+  std::string_view text = secret ? secret : std::string_view(read->text);
+  if (text.size() < minSecretBytes || text.size() > maxSecretBytes)
+    return error(StatusCode::InvalidArgument, "the secret of {} has {} bytes, not between {} and {}", name, text.size(),
+                 minSecretBytes, maxSecretBytes);
+  return OptionalKey(Key::ofSecret(text));
 }
 
 Result<bool> isSecretSet() {

@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <cstring>
+
 #if KOLO_HAS_SODIUM
 #include <sodium.h>
 #else
@@ -9,6 +11,8 @@
 #endif
 
 namespace kolo::runtime {
+
+Key::~Key() { explicit_bzero(bytes.data(), bytes.size()); }
 
 #if KOLO_HAS_SODIUM
 

@@ -17,8 +17,12 @@ using Nonce = std::array<std::byte, 32>;
 /// HMAC-SHA-512-256; zeros where there is no key.
 using SecretProof = std::array<std::byte, 32>;
 
+/// Its bytes do not stay in memory after it ends.
 class Key {
 public:
+  Key(const Key &) = default;
+  Key &operator=(const Key &) = default;
+  ~Key();
   /// Whether this build can use keys: it has libsodium.
   static bool isSupported();
   /// Requires isSupported().
@@ -29,7 +33,8 @@ public:
   SecretProof prove(std::string_view label, std::initializer_list<std::span<const std::byte>> fields) const;
 
 private:
-  [[maybe_unused]] std::array<std::byte, 32> bytes = {};
+  Key() = default;
+  std::array<std::byte, 32> bytes = {};
 };
 
 using OptionalKey = std::optional<Key>;

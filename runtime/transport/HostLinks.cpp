@@ -40,6 +40,7 @@ Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &plac
   Result<std::unique_ptr<tcp::TcpTransport>> made = tcp::TcpTransport::create(options);
   if (!made.isOk())
     return made.status();
+  options.key.reset(); // only the transport needs it
   links->transport = std::move(made).value();
   links->mails = std::make_unique<TcpMails>(*links->transport);
   links->lastSequence.resize(static_cast<size_t>(place.numRanks));

@@ -305,6 +305,15 @@ TEST(Secret, IsRefusedInABuildWithoutLibsodium) {
             "KOLO_SECRET is set, but Kolo was built without libsodium, which it needs");
 }
 
+TEST_F(Secrets, AKeyLeavesNothingInMemory) {
+  alignas(Key) std::array<std::byte, sizeof(Key)> memory;
+  std::ranges::fill(memory, std::byte(1));
+  Key *made = new (memory.data()) Key(*key);
+  EXPECT_NE(memory, (std::array<std::byte, sizeof(Key)>{}));
+  made->~Key();
+  EXPECT_EQ(memory, (std::array<std::byte, sizeof(Key)>{}));
+}
+
 TEST_F(Secrets, AreReadFromVariableOrFileAlike) {
   std::string path = testing::TempDir() + "secret-" + std::to_string(getpid());
   std::ofstream(path) << secretText << "\n";
@@ -321,6 +330,11 @@ TEST_F(Secrets, AreReadFromVariableOrFileAlike) {
   }
   chmod(path.c_str(), 0400);
   EXPECT_EQ(readFailure(nullptr, path.c_str()), "");
+  chmod(path.c_str(), 0600);
+  std::ofstream(path) << std::string(4096, 'x') << "\r\n";
+  EXPECT_EQ(readFailure(nullptr, path.c_str()), "");
+  std::ofstream(path) << std::string(4096, 'x') << "\n\n\nmore";
+  EXPECT_NE(readFailure(nullptr, path.c_str()).find("has 4103 bytes, more than 4096"), std::string::npos);
   unlink(path.c_str());
   EXPECT_NE(readFailure(nullptr, path.c_str()).find("No such file"), std::string::npos);
   EXPECT_NE(readFailure(nullptr, "/tmp").find("is no file"), std::string::npos);

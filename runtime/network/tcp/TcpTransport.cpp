@@ -31,10 +31,15 @@ timespec untilTime(Clock::time_point until) {
   return {left / 1'000'000'000, left % 1'000'000'000};
 }
 
+TcpOptions withoutKey(TcpOptions options) {
+  options.key.reset();
+  return options;
+}
+
 } // namespace
 
 TcpTransport::TcpTransport(const TcpOptions &given)
-    : options(given), creatorPid(getpid()), registrations(given.numRanks),
+    : options(withoutKey(given)), key(given.key), creatorPid(getpid()), registrations(given.numRanks),
       failureOf(static_cast<size_t>(given.numRanks)) {}
 
 TcpTransport::~TcpTransport() {
@@ -91,8 +96,9 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
   own.numRanks = static_cast<uint32_t>(options.numRanks);
   own.world = options.world;
   Result<std::vector<std::unique_ptr<Connection>>> met =
-      Greeter({own, options.key, options.timeoutMs, &options.receiveMail}, listener, endpoints).meetAll();
+      Greeter({own, key, options.timeoutMs, &options.receiveMail}, listener, endpoints).meetAll();
   listener = {};
+  key.reset();
   if (!met.isOk())
     return met.status();
   connections = std::move(met).value();

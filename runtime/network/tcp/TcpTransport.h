@@ -87,7 +87,8 @@ private:
   Status fail(const Status &cause);
   Status firstFailure() const;
 
-  const TcpOptions options;
+  const TcpOptions options; // without the key
+  OptionalKey key;          // until all are connected
   const int creatorPid;
   Socket listener; // open until all are connected
   HostAddress address;
