@@ -23,7 +23,7 @@ struct Guest {
 };
 
 /// Both sides prove that they have the same secret before rank 0 reads a Hello. Without a secret the proofs are zeros.
-/// A stranger costs a descriptor and less than 300 bytes. It is dropped when it says something that no rank says, after
+/// A stranger costs a descriptor and less than 400 bytes. It is dropped when it says something that no rank says, after
 /// 5 s, or when too many others have not proved anything either.
 class Guests {
 public:
