@@ -131,5 +131,15 @@ TEST(RendezvousWire, RandomBytesDoNoHarm) {
     ArrivalBytes place = {};
     place[random() % place.size()] = std::byte(random());
     (void)parseArrival(place);
+    OpeningBytes opening = write(Opening{rendezvousVersion, 3, true, {}});
+    opening[random() % opening.size()] = std::byte(random());
+    if (Result<Opening> read = parseOpening(opening); read.isOk() && read->version == rendezvousVersion) {
+      ASSERT_GE(read->rank, 0);
+      ASSERT_EQ(write(*read), opening); // nothing else is accepted
+    }
+    ChallengeBytes challenge = write(Challenge{rendezvousVersion, true, {}, {}});
+    challenge[random() % challenge.size()] = std::byte(random());
+    if (Result<Challenge> read = parseChallenge(challenge); read.isOk() && read->version == rendezvousVersion)
+      ASSERT_EQ(write(*read), challenge);
   }
 }
