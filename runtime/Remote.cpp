@@ -114,9 +114,11 @@ Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers) {
   Registration buffers;
   buffers.agreement = buffersNumber(agreement);
   buffers.senders = remoteRanks(peers);
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    bool isWritten = role != KOLO_INPUT; // other hosts put to no input, which may be read-only
     buffers.regions.push_back(
-        {static_cast<std::byte *>(plan.buffers.local[role]), plan.buffers.remote[role].sizeBytes});
+        {static_cast<std::byte *>(plan.buffers.local[role]), isWritten ? plan.buffers.remote[role].sizeBytes : 0});
+  }
   if (Status status = transport.registerMemory(buffers); !status.isOk())
     return status;
   plan.remoteNumber = buffers.agreement;

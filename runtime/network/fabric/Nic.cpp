@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace kolo::runtime::fabric {
@@ -20,18 +21,36 @@ constexpr size_t manyOperations = 512;
 /// So many own keys are remembered at most.
 constexpr uint64_t manyKeys = 1 << 16;
 
-/// Makes every page exist, without changing a byte. Memory that is only read may be read-only.
-void backWithPages(const void *memory, uint64_t sizeBytes, bool isWritten) {
+/// Whether the kernel makes pages exist when it is asked to: Linux 5.14.
+bool canPopulate() {
+  static const bool can = [] {
+    auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void *own = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED)
+      return true;
+    bool isOld = madvise(own, page, MADV_POPULATE_WRITE) != 0 && errno == EINVAL;
+    (void)munmap(own, page);
+    return !isOld;
+  }();
+  return can;
+}
+
+/// Makes every page exist, without changing a byte. Memory that is only read may be read-only. Returns 0, or why the
+/// kernel refuses, as a negative number: the memory is not there, or may not be written.
+int backWithPages(const void *memory, uint64_t sizeBytes, bool isWritten) {
   auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   uintptr_t begin = reinterpret_cast<uintptr_t>(memory), end = begin + sizeBytes;
   uintptr_t first = begin & ~(page - 1);
-  if (madvise(reinterpret_cast<void *>(first), end - first, isWritten ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
-    return;
-  for (uintptr_t at = begin; at < end; at = (at & ~(page - 1)) + page) // a kernel older than Linux 5.14
+  if (canPopulate()) {
+    int advice = isWritten ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    return madvise(reinterpret_cast<void *>(first), end - first, advice) == 0 ? 0 : -errno;
+  }
+  for (uintptr_t at = begin; at < end; at = (at & ~(page - 1)) + page)
     if (auto *byte = reinterpret_cast<uint8_t *>(at); isWritten)
       __atomic_fetch_add(byte, 0, __ATOMIC_RELAXED);
     else
       (void)__atomic_load_n(byte, __ATOMIC_RELAXED);
+  return 0;
 }
 
 } // namespace
@@ -166,7 +185,8 @@ Result<std::unique_ptr<Memory>> Nic::registerRegion(const void *memory, uint64_t
     made->ownKey = *key;
   }
   if (rules.memoryModes & FI_MR_ALLOCATED)
-    backWithPages(memory, sizeBytes, access & FI_REMOTE_WRITE);
+    if (int code = backWithPages(memory, sizeBytes, access & FI_REMOTE_WRITE))
+      return failure("making pages of memory", code);
   fid_mr *region = nullptr;
   uint64_t asked = made->ownKey == UINT64_MAX ? 0 : made->ownKey;
   if (int code = fi_mr_reg(domain.get(), memory, sizeBytes, access, 0, asked, 0, &region, nullptr))

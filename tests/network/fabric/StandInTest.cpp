@@ -271,6 +271,28 @@ TEST(StandIn, ReleasedMemoryIsClosedAndNotWrittenByWhatIsOnItsWay) {
   }
 }
 
+TEST(StandIn, ReadOnlyMemoryIsASourceAndNoTarget) {
+  for (const char *name : {"cxi", "verbs", "efa"}) {
+    ConnectedRanks world(fabricKind(name, {rulesOf(name), true}), 2);
+    constexpr size_t sizeBytes = 20'000;
+    FreshMemory constant(sizeBytes);
+    std::vector<std::byte> data = makeData(sizeBytes, 5);
+    std::memcpy(constant.data(), data.data(), sizeBytes);
+    ASSERT_EQ(mprotect(constant.data(), sizeBytes, PROT_READ), 0);
+    Landing landing(sizeBytes, 2);
+    Registration refused = landing.registration(1);
+    refused.regions = {{constant.data(), sizeBytes}};
+    EXPECT_EQ(expectStatus(world[1].registerMemory(refused), StatusCode::SystemError, -1,
+                           std::string("provider ") + name + ": making pages of memory"),
+              "");
+    ASSERT_EQ(world[1].registerMemory(landing.registration(2)).message(), "");
+    ASSERT_EQ(world[0].put({1, 0}, {2, 0, 0}, constant.data(), sizeBytes).message(), "");
+    ASSERT_EQ(world[0].signal({1, 0}, {2, 0, 1}).message(), "");
+    ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 0, 0).hasReached(1); })) << name;
+    EXPECT_EQ(std::memcmp(landing.data(), data.data(), sizeBytes), 0);
+  }
+}
+
 TEST(StandIn, AnOldLibraryAndAMissingOneAreRefused) {
   setenv("KOLO_LIBFABRIC", "/nowhere/libfabric.so", 1);
   EXPECT_EQ(expectStatus(Library::open().status(), StatusCode::SystemError, -1,
