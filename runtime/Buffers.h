@@ -30,9 +30,10 @@ private:
 
 /// How this communicator treats memory, for all of its calls.
 struct MemoryRules {
-  OrdinaryMemory ordinaryMemory = OrdinaryMemory::Staged; // Attach and Auto only if all ranks can attach
-  bool isAlone = false;   // all peers are on other hosts, which need no address of this rank's memory
-  size_t cachedBytes = 0; // input and output of a rank that are larger leave little in the last-level cache
+  OrdinaryMemory ordinaryMemory =
+      OrdinaryMemory::Staged; // Attach and Auto only if all ranks can attach, and no device writes
+  bool isAlone = false;       // all peers are on other hosts, and may write all of this rank's memory
+  size_t cachedBytes = 0;     // input and output of a rank that are larger leave little in the last-level cache
 };
 
 /// A call that is staged, or that publishes much, runs in pieces. To the program each piece is a call.

@@ -18,7 +18,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
   size_t numHere = 0;
   for (int peer = 0; peer < ranks->size(); ++peer)
     numHere += !ranks->isRemote(peer);
-  rules.isAlone = numHere == 1 && ranks->links();
+  rules.isAlone = numHere == 1 && ranks->links() && !ranks->links()->writesByDevice();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);

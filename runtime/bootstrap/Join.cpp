@@ -65,10 +65,15 @@ Status CommunicatorState::join() {
   if (Status status = compareSettings(*ranks); !status.isOk())
     return status;
 
-  bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged;
+  bool mustStage = ranks->links() && ranks->links()->writesByDevice();
+  bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged && !mustStage;
   Status probed = mustProbe ? probeAttach(*ranks) : Status();
   Record &record = nextRecord(Operation::Join);
   record.canAttach = probed.isOk();
+  if (wanted == OrdinaryMemory::Attach && mustStage)
+    setFailure(record, error(StatusCode::InvalidArgument,
+                             "KOLO_ORDINARY_MEMORY=attach is not possible over libfabric, whose devices get only "
+                             "windows and Kolo's own memory"));
   if (wanted == OrdinaryMemory::Attach && !probed.isOk())
     setFailure(record,
                error(StatusCode::SystemError, "KOLO_ORDINARY_MEMORY=attach is not possible: {}", probed.message()));
@@ -76,7 +81,7 @@ Status CommunicatorState::join() {
     return status;
   if (Status status = exchange.firstRefusal(); !status.isOk())
     return status;
-  rules.ordinaryMemory = wanted;
+  rules.ordinaryMemory = mustStage ? OrdinaryMemory::Staged : wanted;
   for (int peer = 0; peer < ranks->size(); ++peer)
     if (!ranks->isRemote(peer) && !exchange.heard(peer).canAttach)
       rules.ordinaryMemory = OrdinaryMemory::Staged;

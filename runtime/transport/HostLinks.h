@@ -44,6 +44,9 @@ public:
   int hostOf(int rank) const { return hosts.hostOf[static_cast<size_t>(rank)]; }
   const std::string &hostName(int rank) const { return hosts.names[static_cast<size_t>(hostOf(rank))]; }
   const HostMap &map() const { return hosts; }
+  /// Whether a device writes what other hosts put. It may go on writing to pages that were freed, so it gets only
+  /// memory of Kolo's own.
+  bool writesByDevice() const { return fabric != nullptr; }
   Transport &data() { return fabric ? *fabric : static_cast<Transport &>(*transport); }
 
   /// Tell this rank's representatives. What does not fit into the kernel's memory follows in `progress`.

@@ -19,11 +19,12 @@ class Hosts(ToolTest):
         self.succeeds("compile", algorithm, "--mesh", mesh, "-o", path, *more)
         return path
 
-    def launch(self, *arguments, mesh="node=2,gpu=2", hosts=(0, 0, 1, 1)):
+    def launch(self, *arguments, mesh="node=2,gpu=2", hosts=(0, 0, 1, 1), **variables):
         """(exit code, standard output, standard error) of four ranks on two hosts."""
         port = free_port()
         ranks = [self.start(*arguments, "--mesh", mesh, "--ranks-as", "launched", RANK=str(rank), WORLD_SIZE="4",
-                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{hosts[rank]}", KOLO_WAIT="yield")
+                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{hosts[rank]}", KOLO_WAIT="yield",
+                            **variables)
                  for rank in range(4)]
         return [(rank.returncode, out, err) for rank in ranks for out, err in [rank.communicate(timeout=60)]]
 
