@@ -178,7 +178,7 @@ Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
   released.agreement = testAgreement;
   tell(released, everybody);
   if (!status.isOk())
-    nic.reset(); // peers may still be writing to the test's memory
+    closeDevice(); // peers may still be writing to the test's memory
   return status;
 }
 

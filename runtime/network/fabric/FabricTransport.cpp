@@ -82,7 +82,7 @@ Result<Letter> FabricTransport::expose(const Registration &registration) {
   letter.registered.numSemaphores = registration.numSemaphores;
   letter.registered.isBySender = registration.isBySender;
   if (!nic)
-    return error(StatusCode::Aborted, "provider {} was closed after a failure", rules.name);
+    return closedStatus();
   auto describe = [&](std::byte *memory, uint64_t sizeBytes, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
     Result<std::unique_ptr<Memory>> made = nic->expose(memory, sizeBytes);
     if (!made.isOk())
@@ -150,18 +150,36 @@ void FabricTransport::release(uint64_t agreement) {
   letter.kind = LetterKind::Released;
   letter.agreement = agreement;
   Registration registration = found->second.registration;
-  // A peer may be in the middle of a write to memory of a call that failed.
-  bool mayWrite = hasFailed.load() || (options.mustStop && options.mustStop());
-  bool mustClose = !rules.closeStopsWrites && mayWrite && nic;
-  if (mustClose)
-    for (auto &[number, own] : exposed) {
-      own.regions.clear();
-      own.cells.reset();
-    }
   exposed.erase(found);
-  if (mustClose)
-    nic.reset();
+  // A peer may be in the middle of a write to memory of a call that failed, and this device in the middle of a read.
+  if (hasStopped())
+    closeDevice();
   tell(letter, registration.senders);
+}
+
+/// Whether a call has failed. A write to a peer that has left fails, too, and is no failure of a call. Requires
+/// `mutex`.
+bool FabricTransport::hasStopped() const {
+  if (options.mustStop && options.mustStop())
+    return true;
+  for (int rank = 0; rank < options.numRanks; ++rank)
+    if (!failureOf(rank).isOk())
+      return true;
+  return false;
+}
+
+/// From now on nothing is written or read here. What was put before is dropped. Requires `mutex`.
+void FabricTransport::closeDevice() {
+  for (auto &[number, own] : exposed) {
+    own.regions.clear();
+    own.cells.reset();
+  }
+  nic.reset();
+  isClosed.store(true, std::memory_order_release);
+}
+
+Status FabricTransport::closedStatus() const {
+  return error(StatusCode::Aborted, "rank {} closed provider {} after a failure", options.rank, rules.name);
 }
 
 Status FabricTransport::checkPath(Path path) const {
@@ -172,7 +190,8 @@ Status FabricTransport::checkPath(Path path) const {
     return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
   if (rules.order == SignalOrder::Counted && path.lane >= maxCountedLanes)
     return error(StatusCode::InvalidArgument, "lane {} is not below {}", path.lane, maxCountedLanes);
-  return stateOf(path.peer);
+  Status status = stateOf(path.peer);
+  return status.isOk() && isClosed.load(std::memory_order_acquire) ? closedStatus() : status;
 }
 
 Status FabricTransport::enqueue(Path path, const Request &request) {
@@ -226,6 +245,8 @@ Status FabricTransport::flushPath(Path path) {
   for (int look = 0; !isDone(path, numMoved); ++look) {
     if (Status status = stateOf(path.peer); !status.isOk())
       return status;
+    if (isClosed.load(std::memory_order_acquire))
+      return closedStatus();
     if (options.mustStop && options.mustStop())
       return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
                        path.peer);

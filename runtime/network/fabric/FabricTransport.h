@@ -103,6 +103,9 @@ private:
   Status failureOf(int peer) const;
   Status firstFailure() const;
   Status answer(int sender, const Question &question);
+  bool hasStopped() const;
+  void closeDevice();
+  Status closedStatus() const;
   Status flushPath(Path path);
   bool isDone(Path path, uint64_t &numMoved);
 
@@ -121,6 +124,7 @@ private:
   std::vector<Arrivals> arrivals; // by rank, where signals are counted
   std::atomic<bool> hasFailed = false;
   std::atomic<bool> isConnected = false;
+  std::atomic<bool> isClosed = false; // the device, after a failure
 };
 
 } // namespace kolo::runtime::fabric

@@ -55,7 +55,6 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
      .completion = FI_DELIVERY_COMPLETE,
-     .closeStopsWrites = false, // a message that is being received is stored to its end
      .takesAddress = true,
      .source = "fi_tcp(7) and fi_rxm(7) of libfabric 1.17; tests/network"},
 }};

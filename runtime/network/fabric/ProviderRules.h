@@ -32,7 +32,6 @@ struct ProviderRules {
   fi_threading threads = FI_THREAD_DOMAIN; // what this rank promises about calls of several threads
   uint64_t completion = 0;                 // the completion that says: the data can be seen at the target
   bool targetKnowsInitiator = false;       // nothing may be written before the target has this rank's address
-  bool closeStopsWrites = true;            // closed memory is not written any more, not even by a write that had begun
   bool takesAddress = false;               // its devices are chosen by an IP address of this host
   std::string_view source;                 // where all this is from
 };

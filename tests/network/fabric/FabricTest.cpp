@@ -164,12 +164,41 @@ TEST(FabricTransport, MemoryOfAFailedCallIsNotWrittenByAPutThatHadBegun) {
   ASSERT_TRUE(world.runUntil([&] { return landing.data()[0] == data[0]; }));
   hasFailed = true;
   world[0].release(1);
+  EXPECT_EQ(expectStatus(world[0].put({1, 0}, {1, 0, 0}, data.data(), 8), StatusCode::Aborted, -1, "closed provider"),
+            "");
+  EXPECT_EQ(world[0].signal({1, 0}, {1, 0, 1}).code(), StatusCode::Aborted);
   std::vector<std::byte> before(landing.data(), landing.data() + data.size());
   ASSERT_NE(std::memcmp(before.data(), data.data(), data.size()), 0) << "the put was over before the release";
   for (int i = 0; i < 100; ++i)
     (void)world[0].progress(), (void)world[1].progress();
   EXPECT_EQ(std::memcmp(before.data(), landing.data(), before.size()), 0);
   EXPECT_EQ(world[0].registerMemory(landing.registration(2)).code(), StatusCode::Aborted);
+}
+
+TEST(FabricTransport, AFailedWriteToAPeerThatHasLeftEndsNothing) {
+  for (bool usesStandIn : {false, true}) {
+    FabricKind kind{rulesOf(usesStandIn ? "cxi" : "tcp;ofi_rxm"), usesStandIn};
+    ConnectedRanks world(fabricKind("leaves", kind), 3);
+    std::vector<std::byte> data = makeData(20 << 20, 2);
+    Landing own(64, 3), left(data.size(), 3), other(data.size(), 3);
+    ASSERT_TRUE(world[0].registerMemory(own.registration(1)).isOk());
+    ASSERT_TRUE(world[1].registerMemory(left.registration(1)).isOk());
+    ASSERT_TRUE(world[2].registerMemory(other.registration(1)).isOk());
+    ASSERT_TRUE(world[0].put({1, 0}, {1, 0, 0}, data.data(), data.size()).isOk());
+    ASSERT_TRUE(world.runUntil([&] { return left.data()[0] == data[0]; }));
+    world.leave(1);
+    while (world[0].stateOf(1).isOk())
+      ASSERT_EQ(world[0].progress().message(), "");
+    for (Clock::time_point end = Clock::now() + std::chrono::milliseconds(400); Clock::now() < end;)
+      ASSERT_EQ(world[0].progress().message(), "");
+    world[0].release(1);
+    ASSERT_EQ(world[0].put({2, 0}, {1, 0, 0}, data.data(), 1000).message(), "");
+    ASSERT_EQ(world[0].signal({2, 0}, {1, 0, 1}).message(), "");
+    Clock::time_point end = Clock::now() + std::chrono::seconds(20);
+    while (!other.cell(0, 0, 0).hasReached(1) && Clock::now() < end)
+      (void)world[0].progress(), (void)world[2].progress();
+    EXPECT_EQ(std::memcmp(other.data(), data.data(), 1000), 0);
+  }
 }
 
 TEST(FabricModule, SaysWhichProvidersOfAutoAreHere) {
