@@ -19,8 +19,6 @@ constexpr uint64_t testBytes = [] {
     sum += size;
   return sum;
 }();
-/// The test's registration. Those of users begin with 1.
-constexpr uint64_t testAgreement = 0;
 constexpr std::chrono::milliseconds lookInterval{1};
 
 std::byte testByte(int sender, uint64_t at) {

@@ -86,14 +86,27 @@ void FabricTransport::note(Event &event) {
     return;
   }
   if (hasFailed) {
-    Letter letter; // it may have released the memory
-    letter.kind = LetterKind::Question;
-    letter.question = {operation.sizeBytes == 0, false,           operation.lane, operation.place,
-                       operation.sizeBytes,      operation.signal};
-    (void)mails.mail(operation.peer, fabric::write(letter));
+    askForMemory(operation);
     fail(operation.peer, event.reason);
   }
   finish(operation);
+}
+
+/// Asks the peer whether it has released the memory of a failed operation, which it answers by ending the connection.
+/// Whether the operation itself was right was judged before it began.
+void FabricTransport::askForMemory(const Operation &operation) {
+  Letter letter;
+  letter.kind = LetterKind::Question;
+  Question &question = letter.question;
+  question.isSignal = operation.sizeBytes == 0;
+  question.lane = operation.lane;
+  question.place = operation.place;
+  question.sizeBytes = operation.sizeBytes;
+  question.signal = operation.signal;
+  question.signal.count = endOfCounts - 1; // larger than any other: the signal may have come
+  bool isOfTest = (question.isSignal ? question.signal.agreement : question.place.agreement) == testAgreement;
+  if (!isOfTest)
+    (void)mails.mail(operation.peer, fabric::write(letter));
 }
 
 void FabricTransport::finish(Operation &operation) {

@@ -17,6 +17,8 @@
 namespace kolo::runtime::fabric {
 
 class SelfTest;
+/// The self-test's registration. Those of users begin with 1.
+inline constexpr uint64_t testAgreement = 0;
 
 class FabricTransport : public Fabric {
 public:
@@ -87,6 +89,7 @@ private:
   // With `mutex` held:
   void work();
   void note(Event &event);
+  void askForMemory(const Operation &operation);
   void finish(Operation &operation);
   void advance(int number, uint32_t lane, SendPath &path);
   Step postPut(int number, uint32_t lane, SendPath &path, Request &request);

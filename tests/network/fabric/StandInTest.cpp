@@ -245,6 +245,14 @@ TEST(StandIn, AProviderThatBreaksItsPromiseFailsTheSelfTest) {
   EXPECT_NE(wrong.find("self-test of provider cxi: the signal of rank"), std::string::npos) << wrong;
 }
 
+TEST(StandIn, AFailedWriteOfTheSelfTestIsNamedAndNotTakenForAMistake) {
+  control().refusesKeys = true;
+  std::string wrong = exercise(smallRules("cxi"), 5000);
+  control().refusesKeys = false;
+  EXPECT_NE(wrong.find("self-test of provider cxi: rank 0 cannot write to rank 1"), std::string::npos) << wrong;
+  EXPECT_EQ(wrong.find("agreement 0"), std::string::npos) << wrong;
+}
+
 TEST(StandIn, ReleasedMemoryIsClosedAndNotWrittenByWhatIsOnItsWay) {
   for (const char *name : {"cxi", "verbs", "efa"}) {
     ConnectedRanks world(fabricKind(name, {rulesOf(name), true}), 2);

@@ -36,7 +36,7 @@ void failTransfer(const Transfer &transfer, int why) {
 /// The place that a write names; null: it may not write there.
 std::byte *placeOf(Endpoint &target, const Transfer &transfer) {
   auto found = target.domain->regions.find(transfer.key);
-  if (found == target.domain->regions.end())
+  if (found == target.domain->regions.end() || standInControl()->refusesKeys)
     return nullptr;
   Region &region = *found->second;
   const Provider &provider = *target.domain->provider;

@@ -42,6 +42,7 @@ const Provider *findProvider(const char *name);
 struct Control {
   std::atomic<uint64_t> maxMessageBytes = 0; // 0: the provider's. It takes no more, but does not say so
   std::atomic<bool> breaksOrder = false;     // although it promised order
+  std::atomic<bool> refusesKeys = false;     // of all writes
   std::atomic<uint64_t> numDelivered = 0, numLost = 0;
   std::atomic<bool> wasUsedByTwoThreads = false;
   std::atomic<uint64_t> numRegions = 0; // that are open
