@@ -420,9 +420,9 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(void);
   } cases[] = {
-      {"deadlock", deadlock},   {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
-      {"random", randomCalls},  {"forwarded", forwarded}, {"counts", counts},    {"death", death},
-      {"allocated", allocated}, {"alike", alike},         {"speed", speed},      {"named", named},
+      {"deadlock", deadlock},     {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
+      {"random", randomCalls},    {"forwarded", forwarded}, {"counts", counts},    {"death", death},
+      {"allocated", allocated},   {"alike", alike},         {"speed", speed},      {"named", named},
       {"named-apart", namedApart}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
