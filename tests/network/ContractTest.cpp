@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <csignal>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -370,157 +368,6 @@ TEST_P(Contract, WhatCanNeverWorkIsRefusedAtOnce) {
   EXPECT_EQ(world[0].registerMemory(landing.registration(3)).code(), StatusCode::InvalidArgument);
   EXPECT_EQ(world[0].registerMemory(landing.registration(2)).code(), StatusCode::InvalidArgument);
   EXPECT_TRUE(world[0].progress().isOk());
-}
-
-TEST_P(Contract, APeerThatLeavesHasSaidEverythingBefore) {
-  ConnectedRanks world(GetParam(), 3);
-  std::vector<std::byte> data = makeData(100'000, 8);
-  Landing landing(data.size(), 3);
-  ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
-  ASSERT_TRUE(world[1].put({0, 0}, {1, 0, 0}, data.data(), data.size()).isOk());
-  ASSERT_TRUE(world[1].signal({0, 0}, {1, 0, 1}).isOk());
-  std::atomic<bool> hasLeft = false;
-  std::thread receiver([&] {
-    for (Clock::time_point end = Clock::now() + std::chrono::seconds(20);
-         Clock::now() < end && !(hasLeft && landing.cell(0, 0, 1).hasReached(1));)
-      (void)world[0].progress();
-  });
-  EXPECT_EQ(world[1].flush(0).message(), "");
-  world.leave(1);
-  hasLeft = true;
-  receiver.join();
-  ASSERT_TRUE(landing.cell(0, 0, 1).hasReached(1));
-  EXPECT_EQ(std::memcmp(landing.data(), data.data(), data.size()), 0);
-  ASSERT_TRUE(world.runUntil([&] { return !world[0].stateOf(1).isOk(); }));
-  EXPECT_EQ(world[0].progress().message(), "");
-  EXPECT_EQ(expectStatus(world[0].stateOf(1), StatusCode::PeerLost, 1, "rank 1 has left"), "");
-  EXPECT_EQ(expectStatus(world[0].signal({1, 0}, {1, 0, 1}), StatusCode::PeerLost, 1, "rank 1 has left"), "");
-  EXPECT_TRUE(world[0].signal({2, 0}, {1, 0, 1}).isOk());
-  const Counter none = {};
-  Clock::time_point start = Clock::now();
-  while (Clock::now() < start + std::chrono::milliseconds(50)) // sleeps beside a connection that has ended
-    ASSERT_TRUE(world[0].idle(none, 1, start + std::chrono::milliseconds(50)).isOk());
-}
-
-/// Rank 0 here and rank 1 in another process, connected.
-struct Pair {
-  Pair(const Kind &kind, int timeoutMs, const std::function<void(Transport &)> &body) {
-    Result<std::unique_ptr<Transport>> first = kind.make({0, 2, timeoutMs}), second = kind.make({1, 2, 20'000});
-    here = std::move(first).value();
-    std::unique_ptr<Transport> there = std::move(second).value();
-    std::array<Endpoint, 2> endpoints{here->endpoint(), there->endpoint()};
-    child = std::make_unique<ChildRank>([&] {
-      if (there->connect(endpoints).isOk())
-        body(*there);
-    });
-    there.reset();
-    EXPECT_EQ(here->connect(endpoints).message(), "");
-  }
-  std::unique_ptr<Transport> here;
-  std::unique_ptr<ChildRank> child;
-};
-
-TEST_P(Contract, APeerThatLeavesIsHeardToTheEndAlthoughItLeavesMuchUnread) {
-  if (GetParam().name == "counted" || GetParam().name == "ordered")
-    GTEST_SKIP()
-        << "libfabric's tcp;ofi_rxm may lose data, or crash, when an endpoint closes to which data still comes";
-  constexpr size_t sizeBytes = 3 << 20;
-  for (bool isReceiverBusy : {false, true}) {
-    ConnectedRanks world(GetParam(), 2);
-    Landing landing(sizeBytes, 2), unread(sizeBytes, 2);
-    ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
-    ASSERT_TRUE(world[1].registerMemory(unread.registration(1)).isOk());
-    std::vector<std::byte> data = makeData(sizeBytes, 9);
-    ASSERT_TRUE(world[0].put({1, 1}, {1, 0, 0}, data.data(), sizeBytes).isOk());
-    ASSERT_TRUE(world[0].signal({1, 1}, {1, 0, 1}).isOk());
-    std::thread leaver([&] { // reads nothing of it but what its flush reads
-      EXPECT_TRUE(world[1].put({0, 1}, {1, 0, 0}, data.data(), sizeBytes).isOk());
-      EXPECT_TRUE(world[1].signal({0, 1}, {1, 0, 1}).isOk());
-      EXPECT_EQ(world[1].flush(1).message(), "");
-      world.leave(1);
-    });
-    if (isReceiverBusy)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    Clock::time_point until = Clock::now() + std::chrono::seconds(20);
-    for (uint64_t count = 1; !landing.cell(1, 0, 1).hasReached(1) && Clock::now() < until; ++count) {
-      (void)world[0].put({1, 0}, {1, 0, 0}, data.data(), 50'000); // until it hears that the peer has left
-      (void)world[0].signal({1, 0}, {1, 1, count});
-      ASSERT_EQ(world[0].progress().message(), "");
-    }
-    leaver.join();
-    EXPECT_TRUE(landing.cell(1, 0, 1).hasReached(1));
-    EXPECT_EQ(std::memcmp(landing.data(), data.data(), sizeBytes), 0);
-  }
-}
-
-TEST_P(Contract, APeerThatDiesIsLostWithinASecond) {
-  if (GetParam().isOfOneProcess)
-    GTEST_SKIP() << "its ranks are in one process";
-  Pair pair(GetParam(), 20'000, [](Transport &) { pause(); });
-  const Counter none = {};
-  ASSERT_TRUE(pair.here->progress().isOk());
-  Clock::time_point start = Clock::now();
-  pair.child->signal(SIGKILL);
-  Status status;
-  while (status.isOk() && Clock::now() < start + std::chrono::seconds(10))
-    status = pair.here->idle(none, 1, Clock::now() + std::chrono::seconds(10));
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
-  EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, 1, "rank 1"), "");
-}
-
-TEST_P(Contract, APeerThatTakesNothingIsATimeout) {
-  if (GetParam().isOfOneProcess)
-    GTEST_SKIP() << "its ranks are in one process";
-  Pair pair(GetParam(), 300, [](Transport &) { raise(SIGSTOP); });
-  pair.child->waitUntilStopped();
-  std::vector<std::byte> data(64 << 20);
-  ASSERT_TRUE(pair.here->put({1, 0}, {1, 0, 0}, data.data(), data.size()).isOk());
-  EXPECT_EQ(expectStatus(pair.here->flush(0), StatusCode::Timeout, 1, "for rank 1 to take data"), "");
-  EXPECT_TRUE(pair.here->stateOf(1).isOk());
-}
-
-TEST_P(Contract, WhatWasFlushedArrivesAlthoughItsSenderDoesNothingAnyMore) {
-  if (GetParam().isOfOneProcess)
-    GTEST_SKIP() << "its ranks are in one process";
-  std::vector<std::byte> data = makeData(50'000, 12);
-  Pair pair(GetParam(), 20'000, [&](Transport &there) {
-    (void)there.put({0, 0}, {1, 0, 0}, data.data(), data.size());
-    (void)there.signal({0, 0}, {1, 0, 1});
-    (void)there.flush(0);
-    _exit(0); // no destructor
-  });
-  Landing landing(data.size(), 2);
-  ASSERT_TRUE(pair.here->registerMemory(landing.registration(1)).isOk());
-  Cell &cell = landing.cell(0, 0, 1);
-  Status status;
-  while (status.isOk())
-    status = pair.here->idle(cell, 2, Clock::now() + std::chrono::seconds(10));
-  EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, 1, "rank 1"), "");
-  EXPECT_TRUE(cell.hasReached(1));
-  EXPECT_EQ(std::memcmp(landing.data(), data.data(), data.size()), 0);
-}
-
-TEST_P(Contract, ConnectingNamesTheRanksThatDoNotCome) {
-  std::vector<std::unique_ptr<Transport>> ranks;
-  std::vector<Endpoint> endpoints;
-  for (int rank = 0; rank < 4; ++rank) {
-    Result<std::unique_ptr<Transport>> made = GetParam().make({rank, 4, 300});
-    ranks.push_back(std::move(made).value());
-    endpoints.push_back(ranks.back()->endpoint());
-  }
-  std::thread other([&] { (void)ranks[3]->connect(endpoints); });
-  EXPECT_EQ(expectStatus(ranks[0]->connect(endpoints), StatusCode::Timeout, 1, "rank 1, 2: timed out"), "");
-  other.join();
-  ranks[2].reset(); // listens no more
-  EXPECT_EQ(ranks[3]->put({0, 0}, {}, nullptr, 1).code(), StatusCode::InvalidArgument);
-}
-
-TEST_P(Contract, APeerThatHasEndedBeforeItIsConnectedIsLost) {
-  Result<std::unique_ptr<Transport>> first = GetParam().make({0, 2, 5000}), second = GetParam().make({1, 2, 5000});
-  std::array<Endpoint, 2> endpoints{(*first)->endpoint(), (*second)->endpoint()};
-  std::unique_ptr<Transport> there = std::move(second).value();
-  std::move(first).value().reset();
-  EXPECT_EQ(expectStatus(there->connect(endpoints), StatusCode::PeerLost, 0, "rank 0"), "");
 }
 
 } // namespace
