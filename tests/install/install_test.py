@@ -71,7 +71,7 @@ class Installed(unittest.TestCase):
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
             self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
-                                   r"lib/libkolo_(cuda|hip|nccl|mpi_\w+)\.so|lib/kolo/nccl/libnccl\.so\.2|lib/kolo/default\.kolo\.so|"
+                                   r"lib/libkolo_(cuda|fabric|hip|nccl|mpi_\w+)\.so|lib/kolo/nccl/libnccl\.so\.2|lib/kolo/default\.kolo\.so|"
                                    r"lib/kolo/python/kolo_torch/(\w+\.py|_C\.[\w-]+\.so)|"
                                    r"lib/kolo/python/kolo_torch-[\d.]+\.dist-info/[\w.]+|include/kolo/(dsl|runtime)/\w+\.h|"
                                    r"lib/cmake/kolo/kolo\w+(-\w+)?\.cmake|share/doc/kolo/LICENSE|share/kolo/tables/(cpu|frontier)\.json|"
