@@ -327,10 +327,13 @@ Inside::~Inside() {
 }
 
 int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **opened, void *) {
-  static fi_ops_cq ops = {};
-  ops.size = sizeof(ops);
-  ops.read = readEvents;
-  ops.readerr = readError;
+  static fi_ops_cq ops = [] {
+    fi_ops_cq made = {};
+    made.size = sizeof(made);
+    made.read = readEvents;
+    made.readerr = readError;
+    return made;
+  }();
   if (attributes->format != FI_CQ_FORMAT_DATA)
     return -FI_ENOSYS;
   auto *queue = new Queue;
@@ -342,9 +345,12 @@ int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **opened, void 
 }
 
 int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
-  static fi_ops_av ops = {};
-  ops.size = sizeof(ops);
-  ops.insert = insert;
+  static fi_ops_av ops = [] {
+    fi_ops_av made = {};
+    made.size = sizeof(made);
+    made.insert = insert;
+    return made;
+  }();
   auto *table = new Table;
   table->domain = reinterpret_cast<Domain *>(domain);
   table->handle.fid.ops = &tableFidOps;
@@ -354,16 +360,25 @@ int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
 }
 
 int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **opened, void *) {
-  static fi_ops_rma writes = {};
-  writes.size = sizeof(writes);
-  writes.writemsg = writeMessage;
-  static fi_ops_msg messages = {};
-  messages.size = sizeof(messages);
-  messages.sendmsg = sendMessage;
-  messages.recv = receive;
-  static fi_ops_cm names = {};
-  names.size = sizeof(names);
-  names.getname = nameOf;
+  static fi_ops_rma writes = [] {
+    fi_ops_rma made = {};
+    made.size = sizeof(made);
+    made.writemsg = writeMessage;
+    return made;
+  }();
+  static fi_ops_msg messages = [] {
+    fi_ops_msg made = {};
+    made.size = sizeof(made);
+    made.sendmsg = sendMessage;
+    made.recv = receive;
+    return made;
+  }();
+  static fi_ops_cm names = [] {
+    fi_ops_cm made = {};
+    made.size = sizeof(made);
+    made.getname = nameOf;
+    return made;
+  }();
   auto *endpoint = new Endpoint;
   endpoint->domain = reinterpret_cast<Domain *>(domain);
   endpoint->isOrdered = endpoint->domain->provider->keepsOrder && (info->tx_attr->msg_order & FI_ORDER_RMA_WAW);
