@@ -2,6 +2,7 @@
 #include "StandIn.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -52,6 +53,17 @@ bool knows(const Endpoint &target, const Endpoint &initiator) {
   return std::ranges::find(target.table->addresses, initiator.address) != target.table->addresses.end();
 }
 
+/// As devices do: 8 bytes that are aligned are never seen in parts, and come after all that was stored before.
+void store(std::byte *to, const std::byte *from, size_t sizeBytes) {
+  uint64_t number = 0;
+  if (sizeBytes != sizeof(number) || reinterpret_cast<uintptr_t>(to) % sizeof(number) != 0) {
+    std::memcpy(to, from, sizeBytes);
+    return;
+  }
+  std::memcpy(&number, from, sizeof(number));
+  std::atomic_ref(*reinterpret_cast<uint64_t *>(to)).store(number, std::memory_order_release);
+}
+
 /// Delivers some of the transfer. True: it is over.
 bool deliver(Endpoint &target, Transfer &transfer) {
   const std::byte *src = transfer.isCopied ? transfer.copy.data() : transfer.src;
@@ -71,7 +83,7 @@ bool deliver(Endpoint &target, Transfer &transfer) {
     }
     bool isWhole = transfer.sizeBytes <= 8 || transfer.doneBytes > 0; // the last bytes come later
     size_t end = isWhole ? transfer.sizeBytes : transfer.sizeBytes / 2;
-    std::memcpy(place + transfer.doneBytes, src + transfer.doneBytes, end - transfer.doneBytes);
+    store(place + transfer.doneBytes, src + transfer.doneBytes, end - transfer.doneBytes);
     transfer.doneBytes = end;
     transfer.age = 0;
     if (!isWhole)
