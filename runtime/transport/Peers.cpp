@@ -116,7 +116,7 @@ Status Peers::withHost(const Status &cause) const {
 }
 
 Status Peers::abort(const Status &found) {
-  const Status cause = withHost(found);
+  Status cause = withHost(found);
   if (!storeAbort(control().abort(), cause))
     return abortCause();
   if (network)

@@ -75,11 +75,11 @@ TEST_P(ContractOfEnds, APeerThatLeavesIsHeardToTheEndAlthoughItLeavesMuchUnread)
         << "libfabric's tcp;ofi_rxm may lose data, or crash, when an endpoint closes to which data still comes";
   constexpr size_t sizeBytes = 3 << 20;
   for (bool isReceiverBusy : {false, true}) {
+    std::vector<std::byte> data = makeData(sizeBytes, 9); // in use until all have left
     ConnectedRanks world(GetParam(), 2);
     Landing landing(sizeBytes, 2), unread(sizeBytes, 2);
     ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
     ASSERT_TRUE(world[1].registerMemory(unread.registration(1)).isOk());
-    std::vector<std::byte> data = makeData(sizeBytes, 9);
     ASSERT_TRUE(world[0].put({1, 1}, {1, 0, 0}, data.data(), sizeBytes).isOk());
     ASSERT_TRUE(world[0].signal({1, 1}, {1, 0, 1}).isOk());
     std::thread leaver([&] { // reads nothing of it but what its flush reads

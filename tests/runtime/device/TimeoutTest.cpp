@@ -1,6 +1,8 @@
 // A kernel whose signal does not come times out, and the error says what it waited for.
 #include "device/Support.h"
 
+#include <cuda.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -35,7 +37,8 @@ TEST(DeviceTimeout, IsNoticedByQueryAndByTheNextCall) {
 TEST(DeviceTimeout, AnAbortEndsTheWaitForACallWhoseStreamHangs) {
   std::atomic<int> isReleased = 0;
   LocalRanks local({0, 0}, {"ringAllGather", 10});
-  driverFunction<void(void *, const std::atomic<int> *)>("standInHold")(local.streams[0].handle(), &isReleased);
+  auto hold = driverFunction<void(CUstream, const std::atomic<int> *)>("standInHold");
+  hold(static_cast<CUstream>(local.streams[0].handle()), &isReleased);
   ASSERT_EQ(local.start().message(), "");
   std::thread aborter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

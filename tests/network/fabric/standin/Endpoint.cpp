@@ -22,7 +22,7 @@ int refuse(fid *, fid *, uint64_t) { return -FI_ENOSYS; }
 int refuseCommand(fid *, int, void *) { return -FI_ENOSYS; }
 
 void complete(Endpoint &endpoint, void *context, uint64_t flags, uint64_t data = 0) {
-  if (endpoint.domain->provider->modes & FI_CONTEXT2)
+  if (context && (endpoint.domain->provider->modes & FI_CONTEXT2))
     std::memset(context, 0x5a, sizeof(fi_context2));
   endpoint.queue->events.push_back({context, flags, 0, nullptr, data});
 }
