@@ -6,11 +6,13 @@
 #include <fstream>
 #include <string>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t sizeBytes) {
   kolo::test::parseAny({reinterpret_cast<const std::byte *>(data), sizeBytes});
   return 0;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name.
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = std::getenv("KOLO_FUZZ_SEEDS");
   if (!folder)
