@@ -62,6 +62,8 @@ class ShownCommands(unittest.TestCase):
 
     def checkStep(self, workplace, command, shown):
         code, printed = workplace.run(command)
+        if "Kolo was built without libsodium" in printed:
+            self.skipTest("Kolo was built without libsodium")
         while shown and not shown[-1].strip():
             shown.pop()
         fails = any(word in line for line in shown for word in (": error: ", "refuted"))

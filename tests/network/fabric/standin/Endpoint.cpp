@@ -339,13 +339,10 @@ Inside::~Inside() {
 }
 
 int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **opened, void *) {
-  static fi_ops_cq ops = [] {
-    fi_ops_cq made = {};
-    made.size = sizeof(made);
-    made.read = readEvents;
-    made.readerr = readError;
-    return made;
-  }();
+  static fi_ops_cq ops = tableOf<fi_ops_cq>([](fi_ops_cq &table) {
+    table.read = readEvents;
+    table.readerr = readError;
+  });
   if (attributes->format != FI_CQ_FORMAT_DATA)
     return -FI_ENOSYS;
   auto *queue = new Queue;
@@ -357,12 +354,7 @@ int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **opened, void 
 }
 
 int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
-  static fi_ops_av ops = [] {
-    fi_ops_av made = {};
-    made.size = sizeof(made);
-    made.insert = insert;
-    return made;
-  }();
+  static fi_ops_av ops = tableOf<fi_ops_av>([](fi_ops_av &table) { table.insert = insert; });
   auto *table = new Table;
   table->domain = reinterpret_cast<Domain *>(domain);
   table->handle.fid.ops = &tableFidOps;
@@ -372,25 +364,12 @@ int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
 }
 
 int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **opened, void *) {
-  static fi_ops_rma writes = [] {
-    fi_ops_rma made = {};
-    made.size = sizeof(made);
-    made.writemsg = writeMessage;
-    return made;
-  }();
-  static fi_ops_msg messages = [] {
-    fi_ops_msg made = {};
-    made.size = sizeof(made);
-    made.sendmsg = sendMessage;
-    made.recv = receive;
-    return made;
-  }();
-  static fi_ops_cm names = [] {
-    fi_ops_cm made = {};
-    made.size = sizeof(made);
-    made.getname = nameOf;
-    return made;
-  }();
+  static fi_ops_rma writes = tableOf<fi_ops_rma>([](fi_ops_rma &table) { table.writemsg = writeMessage; });
+  static fi_ops_msg messages = tableOf<fi_ops_msg>([](fi_ops_msg &table) {
+    table.sendmsg = sendMessage;
+    table.recv = receive;
+  });
+  static fi_ops_cm names = tableOf<fi_ops_cm>([](fi_ops_cm &table) { table.getname = nameOf; });
   auto *endpoint = new Endpoint;
   endpoint->domain = reinterpret_cast<Domain *>(domain);
   endpoint->isOrdered = endpoint->domain->provider->keepsOrder && (info->tx_attr->msg_order & FI_ORDER_RMA_WAW);

@@ -88,14 +88,11 @@ int refuseControl(fid *, int, void *) { return -FI_ENOSYS; }
 fi_ops domainFidOps = {sizeof(fi_ops), closeDomain, refuseBind, refuseControl, nullptr, nullptr, nullptr};
 
 int openDomain(fid_fabric *, fi_info *info, fid_domain **opened, void *) {
-  static fi_ops_domain ops = [] {
-    fi_ops_domain made = {};
-    made.size = sizeof(made);
-    made.av_open = openTable;
-    made.cq_open = openQueue;
-    made.endpoint = openEndpoint;
-    return made;
-  }();
+  static fi_ops_domain ops = tableOf<fi_ops_domain>([](fi_ops_domain &table) {
+    table.av_open = openTable;
+    table.cq_open = openQueue;
+    table.endpoint = openEndpoint;
+  });
   auto *domain = new Domain;
   domain->provider = findProvider(info->fabric_attr->prov_name);
   domain->handle.fid.ops = &domainFidOps;
@@ -157,12 +154,8 @@ int fi_getinfo(uint32_t, const char *, const char *, uint64_t, const fi_info *hi
 int fi_fabric(fi_fabric_attr *, fid_fabric **opened, void *) {
   static fi_ops fidOps = {
       sizeof(fi_ops), standin::closeFabric, standin::refuseBind, standin::refuseControl, nullptr, nullptr, nullptr};
-  static fi_ops_fabric ops = [] {
-    fi_ops_fabric made = {};
-    made.size = sizeof(made);
-    made.domain = standin::openDomain;
-    return made;
-  }();
+  static fi_ops_fabric ops =
+      standin::tableOf<fi_ops_fabric>([](fi_ops_fabric &table) { table.domain = standin::openDomain; });
   auto *fabric = new fid_fabric{};
   fabric->fid.ops = &fidOps;
   fabric->ops = &ops;

@@ -49,6 +49,14 @@ struct Control {
 };
 Control *standInControl();
 
+/// A table of functions that `fill` writes; the functions that it leaves out are null.
+template <class Table> Table tableOf(void (*fill)(Table &)) {
+  Table table = {};
+  table.size = sizeof(table);
+  fill(table);
+  return table;
+}
+
 struct Endpoint;
 
 struct Region {
