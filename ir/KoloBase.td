@@ -231,7 +231,7 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.
     buffer_c3: buffers are made at the top level of a program, outside loops.
-    buffer_c4: only scratch has slots.
+    buffer_c4: only scratch and packets have slots.
     buffer_c5: all grid dimensions of slots enumerate slots: `blocks` is the grid rank.
     buffer_c6: only packets are LL128.
     buffer_c7: the caller's buffers, input and output, have no codec.

@@ -35,22 +35,6 @@ std::optional<PacketFormat> packetFormatOf(ProgramOp program) {
   return std::nullopt;
 }
 
-Value createFilledPackets(OpBuilder &builder, Location loc, const PacketFormat &format, Value units) {
-  constexpr int64_t unitBytes = 16;
-  int64_t common = std::gcd(unitBytes, format.dataBytes), divisor = format.dataBytes / common;
-  Value product = createMul(builder, loc, units, createConstant(builder, loc, unitBytes / common));
-  return divisor == 1 ? product : arith::DivUIOp::create(builder, loc, product, createConstant(builder, loc, divisor));
-}
-
-Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
-                       Value parts) {
-  Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
-  for (Value extent : buffer.grid)
-    numParts = createMul(builder, loc, numParts, extent);
-  Value units = arith::CeilDivUIOp::create(builder, loc, elements, call.alignment);
-  return createAdd(builder, loc, createFilledPackets(builder, loc, *buffer.packets, units), numParts);
-}
-
 Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &call) {
   return roundUp(builder, loc, call.count, call.alignment);
 }
@@ -107,15 +91,38 @@ BlockPosition createBlockPosition(OpBuilder &builder, Location loc, const CallVa
   return {arith::DivUIOp::create(builder, loc, number, each), arith::RemUIOp::create(builder, loc, number, each)};
 }
 
+/// Of the data, also where it lies in packets.
+static Value createDataBytesTo(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                               Value element) {
+  if (codec::isNone(buffer.codec))
+    return createMul(builder, loc, element, call.elementBytes);
+  BlockPosition at = createBlockPosition(builder, loc, call, buffer, element);
+  Value each = createEncodedBytes(builder, loc, buffer.codec, createBlockElements(builder, loc, call, buffer));
+  return createAdd(builder, loc, createMul(builder, loc, at.block, each),
+                   createEncodedBytes(builder, loc, buffer.codec, at.element));
+}
+
+Value createFilledPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                          Value element) {
+  constexpr int64_t unitBytes = 16;
+  Value bytes = createDataBytesTo(builder, loc, call, buffer, element);
+  Value units = arith::CeilDivUIOp::create(builder, loc, bytes, createConstant(builder, loc, unitBytes));
+  int64_t dataBytes = buffer.packets->dataBytes, common = std::gcd(unitBytes, dataBytes), divisor = dataBytes / common;
+  Value product = createMul(builder, loc, units, createConstant(builder, loc, unitBytes / common));
+  return divisor == 1 ? product : arith::DivUIOp::create(builder, loc, product, createConstant(builder, loc, divisor));
+}
+
+Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
+                       Value parts) {
+  Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
+  for (Value extent : buffer.grid)
+    numParts = createMul(builder, loc, numParts, extent);
+  return createAdd(builder, loc, createFilledPackets(builder, loc, call, buffer, elements), numParts);
+}
+
 Value createBytesTo(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer, Value number) {
-  if (!codec::isNone(buffer.codec)) {
-    BlockPosition at = createBlockPosition(builder, loc, call, buffer, number);
-    Value each = createEncodedBytes(builder, loc, buffer.codec, createBlockElements(builder, loc, call, buffer));
-    return createAdd(builder, loc, createMul(builder, loc, at.block, each),
-                     createEncodedBytes(builder, loc, buffer.codec, at.element));
-  }
-  Value bytes = buffer.packets ? createConstant(builder, loc, buffer.packets->bytes) : call.elementBytes;
-  return createMul(builder, loc, number, bytes);
+  return buffer.packets ? createMul(builder, loc, number, createConstant(builder, loc, buffer.packets->bytes))
+                        : createDataBytesTo(builder, loc, call, buffer, number);
 }
 
 /// Bytes of one buffer, rounded up so that the next one begins aligned.

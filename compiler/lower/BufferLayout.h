@@ -38,9 +38,10 @@ std::optional<PacketFormat> packetFormatOf(BufferOp buffer);
 /// Nothing where no buffer of the program holds packets.
 std::optional<PacketFormat> packetFormatOf(ProgramOp program);
 
-/// Packets that the data of this many units of 16 bytes fills, rounded down.
-mlir::Value createFilledPackets(mlir::OpBuilder &builder, mlir::Location loc, const PacketFormat &format,
-                                mlir::Value units);
+/// Packets that the data before an element fills, in whole units of 16 bytes, rounded down. An element inside a unit
+/// counts as the unit's end.
+mlir::Value createFilledPackets(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
+                                const BufferShape &buffer, mlir::Value element);
 
 /// Packets that a buffer of them takes: the packets that its data fills, rounded down, and one for every part of every
 /// chunk. The extra packet takes the end of the part's data, and says that an empty part has arrived. The packets of a

@@ -198,12 +198,11 @@ void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value num
 /// Of the part at hand, of a chunk, that begins with this element: the element, or its first packet. One that is empty
 /// may begin where 16 bytes do not, behind the last one that is not.
 Value RangeLoops::positionIn(const Cursor &cursor, Value element, Value chunk) {
-  const std::optional<PacketFormat> &packets = cursor.slice.buffer.packets;
-  if (!packets)
+  const BufferShape &buffer = cursor.slice.buffer;
+  if (!buffer.packets)
     return element;
   Value partsBefore = part.parts ? add(mul(chunk, part.parts), part.part) : chunk;
-  Value units = arith::CeilDivUIOp::create(builder, loc, element, call.alignment);
-  return add(createFilledPackets(builder, loc, *packets, units), partsBefore);
+  return add(createFilledPackets(builder, loc, call, buffer, element), partsBefore);
 }
 
 /// First element of a chunk: see kolo.buffer. Without a stride, where blocks follow each other.

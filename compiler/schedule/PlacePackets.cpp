@@ -3,9 +3,12 @@
 //   After:   kolo.transfer %b -> %packets to [next %k] { the same chunk in %packets } ; kolo.copy %packets -> %b
 // The receiver has a packet buffer with the destination's shape and copies the data out of it. A packet carries the
 // number of its call, so a rank puts each packet once in a call. Where a transfer would put two chunks into the same
-// packets, the buffer is repeated for every sender, or for every iteration of the loops around. InferSynchronisation
-// then drops most signals. Requires choreography form, checked. Guarantees that every transfer goes to packets.
-#include "codec/Presets.h"
+// packets, the buffer is repeated for every sender, or for every iteration of the loops around.
+//   Before:  kolo.transfer %in -> %slots to [others] { slices } ; kolo.reduce %slots -> %sum
+//   After:   the same, and %slots are packets
+// Slots need no second buffer: only their receiver reads them, and each is filled once in a call.
+// Packets carry what a codec of their buffer makes of elements, whole units of 16 bytes. InferSynchronisation then
+// drops most signals. Requires choreography form, checked. Guarantees that every transfer goes to packets.
 #include "compiler/Passes.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/schedule/Stager.h"
@@ -25,8 +28,11 @@ namespace {
 /// What has to be kept apart, so that no transfer puts two chunks in one place.
 struct Apart {
   llvm::SetVector<Operation *> senders;    // transfers of which two senders would, in one execution
-  llvm::SetVector<Operation *> iterations; // two executions
+  llvm::SetVector<Operation *> iterations; // two executions; of transfers to slots, also of two transfers
 };
+
+BufferOp destinationOf(TransferOp transfer) { return transfer.getDestination().getDefiningOp<BufferOp>(); }
+bool sendsToSlots(TransferOp transfer) { return hasSlots(transfer.getDestination()); }
 
 /// Finds them on one mesh and for one root.
 class RepeatFinder {
@@ -84,7 +90,7 @@ LogicalResult RepeatFinder::forEachChunk(TransferOp transfer, function_ref<void(
 LogicalResult RepeatFinder::findSenders() {
   return unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
     auto transfer = dyn_cast<TransferOp>(statement.getOperation());
-    if (!transfer || apart.senders.contains(transfer))
+    if (!transfer || sendsToSlots(transfer) || apart.senders.contains(transfer))
       return success();
     std::set<ChunkKey> chunksSeen;
     bool isRepeating = false;
@@ -97,13 +103,13 @@ LogicalResult RepeatFinder::findSenders() {
 }
 
 LogicalResult RepeatFinder::findIterations() {
-  llvm::DenseMap<Operation *, std::set<ChunkKey>> chunksSeen;
+  llvm::DenseMap<Operation *, std::set<ChunkKey>> chunksSeen; // in slots, or in the packets of a transfer
   return unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
     auto transfer = dyn_cast<TransferOp>(statement.getOperation());
-    if (!transfer || apart.iterations.contains(transfer) || loopsAround(transfer).empty())
+    if (!transfer || apart.iterations.contains(transfer) || (!sendsToSlots(transfer) && loopsAround(transfer).empty()))
       return success();
     bool isRepeating = false;
-    std::set<ChunkKey> &known = chunksSeen[transfer];
+    std::set<ChunkKey> &known = chunksSeen[sendsToSlots(transfer) ? destinationOf(transfer) : transfer.getOperation()];
     LogicalResult result =
         forEachChunk(transfer, [&](const ChunkKey &key) { isRepeating |= !known.insert(key).second; });
     if (isRepeating)
@@ -137,22 +143,26 @@ struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
 
   void runOnOperation() override {
     ChoreographyOp choreography = getOperation();
-    if (BufferOp coded = findCoded(choreography)) {
-      coded.emitError(ll128 ? "protocol ll128" : "protocol ll")
-          << ": packets hold elements of the call, and buffer '" << coded.getName() << "' is "
-          << codec::nameOf(codecOf(coded));
-      return signalPassFailure();
-    }
     FailureOr<Apart> apart = findApart(choreography);
     if (failed(apart))
       return signalPassFailure();
     SmallVector<TransferOp> transfers;
     choreography.walk([&](TransferOp transfer) { transfers.push_back(transfer); });
     for (auto [number, transfer] : llvm::enumerate(transfers)) {
+      bool isRepeating = apart->iterations.contains(transfer);
+      if (failed(checkDraws(transfer)))
+        return signalPassFailure();
+      if (sendsToSlots(transfer)) {
+        if (failed(checkSlots(transfer, isRepeating)))
+          return signalPassFailure();
+        destinationOf(transfer).setRole(BufferRole::Packets);
+        destinationOf(transfer).setLl128(ll128);
+        continue;
+      }
       SmallVector<scf::ForOp> loops;
-      if (apart->iterations.contains(transfer))
+      if (isRepeating)
         loops = loopsAround(transfer);
-      if (failed(checkTransfer(transfer, loops)))
+      if (failed(checkLoops(transfer, loops)))
         return signalPassFailure();
       Stager(cast<StatementInterface>(transfer.getOperation()),
              {BufferRole::Packets, loops, apart->senders.contains(transfer), ll128})
@@ -161,14 +171,44 @@ struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
   }
 
 private:
-  LogicalResult checkTransfer(TransferOp transfer, ArrayRef<scf::ForOp> loops) {
-    const char *protocol = ll128 ? "protocol ll128: " : "protocol ll: ";
-    if (transfer.getDestination().getDefiningOp<BufferOp>().getCut())
-      return transfer.emitError(protocol) << "this sends to slots, which say nothing of how much they hold";
+  InFlightDiagnostic refuse(TransferOp transfer) {
+    return transfer.emitError(ll128 ? "protocol ll128: " : "protocol ll: ");
+  }
+
+  /// Slots are filled by transfers alone, each once in a call, and their receiver alone reads them.
+  LogicalResult checkSlots(TransferOp transfer, bool isRepeating) {
+    if (isRepeating)
+      return refuse(transfer) << "this sends to slots that hold something of the same call";
+    if (transfer.getReducing())
+      return refuse(transfer) << "this sends to slots, and combines there";
+    Value slots = transfer.getDestination();
+    for (Operation *user : slots.getUsers()) {
+      auto statement = cast<StatementInterface>(user);
+      bool isSource = statement.getSource() == slots;
+      if (isa<TransferOp>(user) != isSource)
+        continue;
+      InFlightDiagnostic problem = refuse(transfer) << "this sends to slots that packets cannot stand for";
+      problem.attachNote(user->getLoc()) << (isSource ? "this sends what they hold" : "this fills them, too");
+      return problem;
+    }
+    return success();
+  }
+
+  /// What the receiver stores later has lost the sender's rank and the numbers of its elements.
+  LogicalResult checkDraws(TransferOp transfer) {
+    bool isDrawn = codecOf(transfer.getDestination()).isStochastic() &&
+                   codecOf(transfer.getSource()) != codecOf(transfer.getDestination());
+    if (isDrawn && (transfer.getReducing() || hasSlots(transfer.getSource())))
+      return refuse(transfer) << "'" << destinationOf(transfer).getName()
+                              << "' is stochastic, and packets do not say which elements they hold";
+    return success();
+  }
+
+  LogicalResult checkLoops(TransferOp transfer, ArrayRef<scf::ForOp> loops) {
     for (scf::ForOp loop : loops)
       for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
         if (loops.front()->isAncestor(bound.getParentRegion()->getParentOp()))
-          return transfer.emitError(protocol) << "the bounds of a loop around this depend on a loop around that one";
+          return refuse(transfer) << "the bounds of a loop around this depend on a loop around that one";
     return success();
   }
 };

@@ -21,16 +21,16 @@ protected:
         i64(builder.getI64Type()), i32(builder.getI32Type()), f32(builder.getF32Type()) {}
 
   /// False if the module has it already.
-  bool create(llvm::StringRef name, llvm::ArrayRef<mlir::Type> arguments) {
+  bool create(llvm::StringRef name, llvm::ArrayRef<mlir::Type> arguments, mlir::Type result = {}) {
     if (module.lookupSymbol(name))
       return false;
-    function = createFunction(builder, module, name, mlir::Type(), arguments, /*isExported=*/false);
+    function = createFunction(builder, module, name, result, arguments, /*isExported=*/false);
     function.setNoInline(true);
     return true;
   }
-  void finish() {
+  void finish(mlir::ValueRange results = {}) {
     builder.setInsertionPointToEnd(&function.getBody().back());
-    mlir::LLVM::ReturnOp::create(builder, loc, mlir::ValueRange{});
+    mlir::LLVM::ReturnOp::create(builder, loc, results);
   }
   mlir::Value argument(unsigned number) { return function.getArgument(number); }
   void call(llvm::StringRef name, mlir::ValueRange arguments) {

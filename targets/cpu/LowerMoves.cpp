@@ -179,8 +179,11 @@ void ProgramLowering::lowerMove(MoveInterface move) {
       Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
       builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
     }
-    if (Conversion{source.shape.codec, destination.shape.codec, isReducing}.isNeeded())
-      return lowerConversion(move, sourceBegin, destinationBegin, length);
+    if (Conversion{source.shape.codec, destination.shape.codec, isReducing}.isNeeded()) {
+      bool isPacked = source.shape.packets || destination.shape.packets;
+      return isPacked ? lowerPackedConversion(move, sourceBegin, destinationBegin, length)
+                      : lowerConversion(move, sourceBegin, destinationBegin, length);
+    }
     Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
     if (destination.role == BufferRole::Packets)
       return call(functionsOf(*destination.shape.packets).send,
@@ -255,6 +258,45 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
   call(isPut ? convertPutFunction : isRemote ? convertGetFunction : convertFunction, arguments);
 }
 
+/// Of one range, which may be empty.
+void ProgramLowering::lowerPackedConversion(MoveInterface move, Value sourceBegin, Value destinationBegin,
+                                            Value length) {
+  const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
+  bool isSent = bool(destination.shape.packets);
+  const PlacedBuffer &packets = isSent ? destination : source, &other = isSent ? source : destination;
+  auto bytesOfElements = [&](const PlacedBuffer &buffer, Value number) {
+    return integer(createChunkBytes(builder, loc, frame.call, buffer.shape, number));
+  };
+  Value granule = constant(codec::granule);
+  Value rank = constantI64(builder, loc, 0), element = rank;
+  // Packets say nothing of which element they hold: see PlacePackets.
+  if (destination.shape.codec.isStochastic())
+    std::tie(rank, element) = createDrawKey({}, other, isSent ? sourceBegin : destinationBegin);
+  Value to = createDescription(builder, loc, module, destination.shape.codec);
+  Value from = createDescription(builder, loc, module, source.shape.codec);
+  SmallVector<Value> numbers{integer(length),
+                             bytesOfElements(packets, length),
+                             bytesOfElements(packets, granule),
+                             bytesOfElements(other, granule),
+                             rank,
+                             element};
+  const PacketFunctionNames &names = functionsOf(*packets.shape.packets);
+  SmallVector<Value> arguments{frame.invocation};
+  if (isSent) {
+    arguments.append({integer(mapped(move.getDestinationRank())), byteOffset(destination, destinationBegin),
+                      addressOf(move.getSource(), sourceBegin)});
+    arguments.append(numbers);
+    arguments.append({to, from});
+    return call(names.convertSend, arguments);
+  }
+  arguments.append({addressOf(move.getDestination(), destinationBegin), addressOf(move.getSource(), sourceBegin)});
+  arguments.append(numbers);
+  arguments.append({storesNonTemporal(destination), to, from,
+                    constantI64(builder, loc, isa<ChannelReduceOp>(move.getOperation())),
+                    constantI32(builder, loc, statements.numberOf(move.getLoc()))});
+  LLVM::CallOp::create(builder, loc, builder.getI32Type(), names.convertReceive, arguments);
+}
+
 void ProgramLowering::lowerDivide(DivideOp divide) {
   if (lists)
     return; // the fuse divides when it combines what is listed
@@ -281,12 +323,18 @@ namespace {
 struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
   using LowerMovesBase::LowerMovesBase;
 
+  void definePackets(const PacketFormat &format) {
+    definePacketFunctions(getOperation(), format);
+    if (findCoded(getOperation()))
+      defineCodedPackets(getOperation(), format);
+  }
+
   void runOnOperation() override {
     defineMoveFunctions(getOperation());
     for (const PacketFormat &format : {llPackets, ll128Packets})
       if (llvm::any_of(getOperation().getOps<ProgramOp>(),
                        [&](ProgramOp program) { return packetFormatOf(program) == format; }))
-        definePacketFunctions(getOperation(), format);
+        definePackets(format);
     declareCodedMoves(getOperation());
     for (const codec::Codec &codec : collectCodecs(getOperation()))
       defineRoundTrip(getOperation(), codec);

@@ -27,6 +27,8 @@ private:
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
   void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
+  void lowerPackedConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin,
+                             mlir::Value length);
   /// What a stochastic codec draws by: the rank that holds the source, this one for null, and the number of an element
   /// in the call; both i64.
   std::pair<mlir::Value, mlir::Value> createDrawKey(mlir::Value sourceRank, const PlacedBuffer &buffer,

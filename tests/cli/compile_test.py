@@ -115,7 +115,8 @@ class Output(ToolTest):
             for protocol in ("ll", "ll128"):
                 self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--protocol", protocol, *flags, "-o", "x.so",
                              says=f"protocol {protocol}: everything is written by its sender")
-        self.mistakes("compile", "slottedRingAllReduce", "--mesh", "rank=4", "--protocol", "ll", "-o", "x.so")
+        found = self.mistakes("compile", "twoSlotRingAllReduce", "--mesh", "rank=4", "--protocol", "ll", "-o", "x.so")
+        self.assertIn("protocol ll: this sends to slots that hold something of the same call", found[0][2])
         self.refuses(2, "compile", "ringAllReduce", "--mesh", "rank=4", "--target", "cpu,hip:gfx90a", "--protocol", "ll128", "-o",
                      "x.so", says="protocol ll128 is for hosts and CUDA devices")
         self.assertEqual(self.listing(), [])

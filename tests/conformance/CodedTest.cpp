@@ -314,10 +314,59 @@ TEST_P(EveryCodedAlgorithm, GivesTheReferencesBits) {
           {ElementType::F32, 2500, Reduction::Sum, 0, 2, false, false}, number++);
 }
 
+constexpr Protocol packetProtocols[] = {Protocol::LL, Protocol::LL128};
+
+/// The larger count takes several pieces of the tile where two ranks share it.
+TEST_P(EveryCodedAlgorithm, GivesTheReferencesBitsInPackets) {
+  std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
+  meshes = {meshes[1], meshes.back()};
+  size_t number = 0;
+  for (Protocol protocol : packetProtocols) {
+    CodedPlugin plugin = compileCoded(GetParam(), meshes, {.protocol = protocol});
+    for (const Sizes &mesh : meshes)
+      for (int64_t count : {0, 1, 3077, 34001}) {
+        int lanes = 1 + int(number % 3);
+        check(plugin, 0, {mesh, count == 1 ? Launch::Forked : Launch::Threads, "", lanes, false},
+              {codedTypes[number % 3], count, codedReductions[number % 4], 0, lanes, number % 2 == 0, false}, number);
+        ++number;
+      }
+  }
+}
+
+/// Formats of one, four and six bits, a cast, and one that draws.
+TEST(Packets, CarryWhatEveryKindOfCodecMakes) {
+  std::vector<codec::Codec> codecs = {dsl::sign(16), dsl::nvfp4(), dsl::quick6(),
+                                      dsl::bf16(),   dsl::f32(),   dsl::int8(64).stochastic()};
+  for (Protocol protocol : packetProtocols) {
+    CodedPlugin plugin(twoShotsOf(codecs), {{3}}, {.schedule = {.protocol = protocol}});
+    for (size_t i = 0; i < codecs.size() && !HasFatalFailure(); ++i)
+      for (int64_t count : {31, 5000}) {
+        SCOPED_TRACE(codec::textOf(codecs[i]));
+        check(plugin, i, {{3}, Launch::Threads, "", 2, false},
+              {codedTypes[i % 3], count, codedReductions[i % 4], 0, 2, i % 2 == 0, false}, i);
+      }
+  }
+}
+
+/// What is put to the caller's memory goes there by itself, after the pass that encodes for the mapped peers.
+TEST(StochasticCodecs, DrawAlikeWhereverMemoryIs) {
+  for (const char *name : {"quantisedRingAllReduce", "quantisedTwoShotAllReduce"}) {
+    CodedOptions options{.codecs = {{"wire", dsl::int8(64).stochastic()}}};
+    CodedPlugin plugin({definitionOf(name)}, {{4}}, options);
+    for (const char *memory : {"", "attach", "staged"})
+      check(plugin, 0, {{4}, Launch::Forked, memory, 2, false},
+            {ElementType::BF16, 9001, Reduction::Sum, 0, 2, false, false}, 7);
+  }
+}
+
 /// The full product.
 TEST(EveryCodec, HeavyGivesTheReferencesBits) {
   std::vector<codec::Codec> codecs = allCodecs();
-  for (const CodedOptions &options : {CodedOptions{}, {.cpu = "x86-64-v3"}, {.optimize = false}}) {
+  for (const CodedOptions &options : {CodedOptions{},
+                                      {.cpu = "x86-64-v3"},
+                                      {.optimize = false},
+                                      {.schedule = {.protocol = Protocol::LL}},
+                                      {.schedule = {.protocol = Protocol::LL128}}}) {
     CodedPlugin plugin(twoShotsOf(codecs), {{3}}, options);
     for (size_t i = 0; i < codecs.size() && !HasFatalFailure(); ++i)
       for (int64_t count : {0, 1, 31, 1023, 1024, 1025, 70001})
@@ -334,8 +383,12 @@ TEST(EveryCodec, HeavyGivesTheReferencesBits) {
 TEST_P(EveryCodedAlgorithm, HeavyGivesTheReferencesBitsWithEverySchedule) {
   std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
   size_t number = 0;
-  for (const Schedule &schedule :
-       {Schedule{}, Schedule{.pipelineDepth = 3}, {.transfers = Transfers::Pull}, {.entry = Entry::Credits}}) {
+  for (const Schedule &schedule : {Schedule{},
+                                   Schedule{.pipelineDepth = 3},
+                                   {.transfers = Transfers::Pull},
+                                   {.entry = Entry::Credits},
+                                   {.protocol = Protocol::LL},
+                                   {.protocol = Protocol::LL128}}) {
     CodedPlugin plugin = compileCoded(GetParam(), meshes, schedule);
     for (const Sizes &mesh : meshes)
       for (int64_t count : {1025, 20011})

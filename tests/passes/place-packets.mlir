@@ -90,15 +90,160 @@ kolo.choreography @doubling #kolo.collective<all_reduce over 0> mesh ["rank"] me
 
 // -----
 
-// How long a chunk in a slot is, what it is paired with says; packets in slots would be paired with slots.
+// Slots that only transfers fill, each once, become packets. They hold encoded bytes; who reads them decodes.
 
-kolo.choreography @slots #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+// CHECK-LABEL: kolo.choreography @slots
+// CHECK: %[[SUM:.*]] = kolo.buffer scratch "sum"
+// CHECK: %[[SLOTS:.*]] = kolo.buffer packets "slots" as <i8 per 256 scale f32 fit> grid(%{{.*}}) blocks 1 cut %{{.*}} :
+// CHECK-NOT: kolo.buffer
+// CHECK: kolo.transfer %{{.*}} -> %[[SLOTS]] to [others]
+// CHECK: kolo.reduce %[[SLOTS]] -> %[[SUM]]
+
+// LINES-LABEL: kolo.choreography @slots
+// LINES: kolo.buffer packets "slots" as <i8 per 256 scale f32 fit> grid(%{{.*}}) blocks 1 cut %{{.*}} ll128
+
+// PROGRAM-LABEL: kolo.chan.program @slots
+// PROGRAM-SAME: semaphores 0
+// PROGRAM-SAME: proved [
+// PROGRAM-NOT: kolo.chan.wait
+// PROGRAM: kolo.chan.reduce %{{.*}}[%{{.*}}] size[%{{.*}}] -> %{{.*}}[] size[]
+kolo.choreography @slots #kolo.collective<reduce_scatter over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %last = arith.subi %n, %c1 : index
+  %in = kolo.buffer input "in" grid(%n) blocks 1 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<f32> grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer scratch "slots" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 1 cut %c1 : !kolo.buffer<1>
+  kolo.copy %in -> %sum {
+  ^bb0(%me: index):
+    kolo.slices from [%me] size [%c1] to [] size []
+  } : !kolo.buffer<1> -> !kolo.buffer<0>
+  kolo.transfer %in -> %slots to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%peer] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %i = %c0 to %last step %c1 {
+    kolo.reduce %slots -> %sum {
+    ^bb0(%me: index):
+      %next = arith.addi %me, %c1 : index
+      %from = arith.addi %next, %i : index
+      kolo.slices from [%from] size [%c1] to [] size []
+    } : !kolo.buffer<1> -> !kolo.buffer<0>
+  }
+  kolo.copy %sum -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+// What is encoded on its way to a buffer goes as encoded bytes.
+
+// CHECK-LABEL: kolo.choreography @coded
+// CHECK: %[[PACKED:.*]] = kolo.buffer scratch "packed"
+// CHECK: %[[PACKETS:.*]] = kolo.buffer packets "packets0" as <i8 per 256 scale f32 fit> grid() blocks 0
+// CHECK: kolo.transfer %{{.*}} -> %[[PACKETS]] to [next
+// CHECK: kolo.copy %[[PACKETS]] -> %[[PACKED]]
+kolo.choreography @coded #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %mine = kolo.buffer scratch "mine" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %in -> %mine {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.copy %mine -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.transfer %in -> %packed to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.copy %packed -> %out {
+  ^bb0(%me: index):
+    %other = arith.addi %me, %c1 : index
+    kolo.slices from [] size [] to [%other] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A packet is put once in a call.
+
+kolo.choreography @again #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer scratch "slots" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
+  scf.for %s = %c0 to %c2 step %c1 {
+    // expected-error @below {{protocol ll: this sends to slots that hold something of the same call}}
+    kolo.transfer %in -> %slots to [next %c1] {
+    ^bb0(%me: index, %peer: index):
+      kolo.slices from [] size [] to [%c0] size [%c1]
+    } : !kolo.buffer<0> -> !kolo.buffer<1>
+  }
+}
+
+// -----
+
+// Nobody puts packets to itself.
+
+kolo.choreography @own #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %n = kolo.dim_size 0
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer scratch "slots" grid(%n) blocks 1 cut %c1 : !kolo.buffer<1>
+  // expected-note @below {{this fills them, too}}
+  kolo.copy %in -> %slots {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  // expected-error @below {{protocol ll: this sends to slots that packets cannot stand for}}
+  kolo.transfer %in -> %slots to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+// What is put from packets has not waited for them.
+
+kolo.choreography @forwarded #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%c1) blocks 1 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
+  // expected-error @below {{protocol ll: this sends to slots that packets cannot stand for}}
+  kolo.transfer %in -> %slots to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [%c0] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  // expected-note @below {{this sends what they hold}}
+  kolo.transfer %slots -> %out to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%c0] size [%c1] to [%c0] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
+kolo.choreography @combined #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %slots = kolo.buffer scratch "slots" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
-  // expected-error @below {{protocol ll: this sends to slots, which say nothing of how much they hold}}
-  kolo.transfer %in -> %slots to [next %c1] {
+  // expected-error @below {{protocol ll: this sends to slots, and combines there}}
+  kolo.transfer reducing %in -> %slots to [next %c1] {
   ^bb0(%me: index, %peer: index):
     kolo.slices from [] size [] to [%c0] size [%c1]
   } : !kolo.buffer<0> -> !kolo.buffer<1>
@@ -106,14 +251,14 @@ kolo.choreography @slots #kolo.collective<all_gather over 0> mesh ["rank"] meshe
 
 // -----
 
-// What is encoded takes other room than the elements that packets are counted by.
+// Draws are the sender's.
 
-kolo.choreography @coded #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+kolo.choreography @drawn #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] {
   %c1 = arith.constant 1 : index
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error @below {{protocol ll: packets hold elements of the call, and buffer 'packed' is int8(256)}}
-  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
-  kolo.transfer %in -> %packed to [next %c1] {
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{protocol ll: 'sum' is stochastic, and packets do not say which elements they hold}}
+  kolo.transfer reducing %in -> %sum to [next %c1] {
   ^bb0(%me: index, %peer: index):
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>

@@ -84,11 +84,11 @@ std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> can
   return candidates;
 }
 
-/// Those that a pass takes, on two ranks per dimension, which every algorithm allows.
+/// Those that a pass takes, on four ranks per dimension: enough for slots to be used again.
 static std::vector<std::string> namesTakenBy(std::unique_ptr<mlir::Pass> (*createPass)(), llvm::StringRef refusal) {
   std::vector<std::string> names = algorithmNames();
   llvm::erase_if(names, [&](const std::string &name) {
-    return !takes(name, Sizes(definitionOf(name).mesh.dims.size(), 2), createPass(), refusal);
+    return !takes(name, Sizes(definitionOf(name).mesh.dims.size(), 4), createPass(), refusal);
   });
   return names;
 }

@@ -35,7 +35,7 @@ std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> can
 
 /// Those that send something straight from their input, which can be published.
 std::vector<std::string> publishingAlgorithmNames();
-/// Those that can send in packets: none of their transfers goes to slots.
+/// Those that can send in packets: packets can stand for all slots that they send to.
 std::vector<std::string> packetAlgorithmNames();
 
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};

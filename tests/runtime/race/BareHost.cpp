@@ -51,7 +51,7 @@ public:
   std::string call(int rank) override;
 
 private:
-  static constexpr int64_t tileBytes = 4096;
+  static constexpr int64_t tileBytes = 65536;
 
   /// One lane of one rank in one job.
   struct Lane {

@@ -148,7 +148,7 @@ struct KoloInvocation {
   KoloReduceKernel reduce;           /* for this call's type and operation; null when the program reduces nothing */
   KoloAverageKernel average;         /* null unless the operation is KOLO_AVERAGE */
   void *tile;                        /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
-  int64_t tileBytes;                 /* a multiple of 64, at least 4096 */
+  int64_t tileBytes;                 /* a multiple of 64, at least 65536 */
   int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
                                       * of any packet that is still in the memory for packets */
   int64_t nonTemporal; /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
