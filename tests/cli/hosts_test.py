@@ -52,6 +52,17 @@ class Hosts(ToolTest):
                     self.assertIn("every byte is right", first[1])
                     self.assertEqual(others, [(0, "", "")] * 3)
 
+    def test_codecs_draw_alike_where_peers_have_no_address(self):
+        for algorithm, network, name, mesh in (("quantisedRingAllReduce", "rank", "wire", "rank=4"),
+                                               ("hybridAllReduce", "node", "network", "node=2,gpu=2")):
+            for codec in ("i8 per 256 scale f32 fit stochastic", "nvfp4"):
+                with self.subTest(algorithm=algorithm, codec=codec):
+                    plugin = self.compiled(algorithm, "--network", network, "--codec", f"{name}={codec}", mesh=mesh)
+                    first, *others = self.launch("run", plugin, "--count", "30011", mesh=mesh)
+                    self.assertEqual((first[0], first[2]), (0, ""))
+                    self.assertIn("every byte is what the reference interpreter gives", first[1])
+                    self.assertEqual(others, [(0, "", "")] * 3)
+
     def test_slots_serve_a_pipeline_and_ranks_that_do_not_enter_together(self):
         for schedule in (("--pipeline", "8"), ("--entry", "credits"), ("--no-optimization",)):
             with self.subTest(schedule=schedule):
