@@ -10,11 +10,16 @@ import sys
 import tempfile
 import unittest
 
+SKIPPED = 77  # what ctest counts as skipped
 HERE = pathlib.Path(__file__).parent
 BINARIES = pathlib.Path(os.environ["KOLO"]).parent
 # Enough for a test of each kind. All that reduces takes seconds to compile.
 PLUGINS = ("ringAllGather.bulk", "ringAllGather.ll", "ringAllGather.ll128", "ringAllReduce.bulk", "ringAllReduce.ll",
            "allPairsAllGather.bulk", "allPairsAllGather.ll128", "directBroadcast.ll128", "slottedRingAllReduce.ll")
+PLUGINS_OF_NCCL = tuple(f"{name}.bulk" for name in (
+    "ringAllReduce", "ringReduceScatter", "ringAllGather", "directBroadcast", "directReduce", "directGather", "directScatter",
+    "directAllToAll"))
+CLIENT = BINARIES / "kolo_gpu_nccl"  # is built where NCCL is installed
 FAKE = """#!/bin/sh
 case "$*" in
   *list_tests*) printf 'All/DeviceAlgorithms.\\n  Good\\n  Bad\\n  Hangs\\n  Ugly\\n' ;;
@@ -29,19 +34,57 @@ echo '{"name": "stand-in", "figure": "none"}'
 """
 
 
-def first_light(*arguments):
+# Programs as NCCL has them for examples, for the stand-ins: one thread calls for RANKS ranks.
+EXAMPLE = r"""
+#include <cuda.h>
+#include <dlfcn.h>
+#include <nccl.h>
+#include <cstdio>
+#include <cstdlib>
+int main() {
+  void *driver = dlopen(std::getenv("KOLO_CUDA_DRIVER"), RTLD_NOW);
+  auto retain = reinterpret_cast<CUresult (*)(CUcontext *, CUdevice)>(dlsym(driver, "cuDevicePrimaryCtxRetain"));
+  auto push = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(driver, "cuCtxPushCurrent_v2"));
+  auto allocate = reinterpret_cast<CUresult (*)(CUdeviceptr *, size_t)>(dlsym(driver, "cuMemAlloc_v2"));
+  auto make = reinterpret_cast<CUresult (*)(CUstream *, unsigned)>(dlsym(driver, "cuStreamCreate"));
+  auto wait = reinterpret_cast<CUresult (*)(CUstream)>(dlsym(driver, "cuStreamSynchronize"));
+  CUcontext context;
+  retain(&context, 0), push(context);
+  int devices[RANKS] = {};
+  ncclComm_t comms[RANKS];
+  CUdeviceptr memory[RANKS];
+  CUstream streams[RANKS];
+  bool isRight = ncclCommInitAll(comms, RANKS, devices) == ncclSuccess;
+  for (int i = 0; i < RANKS; ++i)
+    allocate(&memory[i], sizeof(float)), make(&streams[i], 1), *reinterpret_cast<float *>(memory[i]) = i + 1.0f;
+  ncclGroupStart();
+  for (int i = 0; i < RANKS; ++i)
+    ncclAllReduce((void *)memory[i], (void *)memory[i], 1, ncclFloat, ncclSum, comms[i], streams[i]);
+  isRight &= ncclGroupEnd() == ncclSuccess;
+  for (int i = 0; i < RANKS; ++i)
+    wait(streams[i]), isRight &= *reinterpret_cast<float *>(memory[i]) == SUM;
+  std::puts(isRight ? "right" : "other sums");
+  return !isRight;
+}
+"""
+
+
+def first_light(*arguments, **environment):
     return subprocess.run([sys.executable, HERE / "first_light", *map(str, arguments)], text=True, capture_output=True,
-                          timeout=250, check=False)
+                          timeout=250, check=False, env={**os.environ, **environment})
 
 
-class FirstLight(unittest.TestCase):
+class Packed(unittest.TestCase):
+    """Runs of the script with a folder of plugins for the stand-in driver."""
+    PLUGINS = PLUGINS
+
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="kolo-first-light-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.pack = cls.folder / "pack"
         done = first_light("pack", cls.pack, "--kolo", os.environ["KOLO"], "--stand-in",
-                           os.environ["KOLO_COMPILE_FOR_STANDIN"], "--only", *PLUGINS)
+                           os.environ["KOLO_COMPILE_FOR_STANDIN"], "--only", *cls.PLUGINS)
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         cls.packed = done.stdout
@@ -49,9 +92,10 @@ class FirstLight(unittest.TestCase):
     def setUp(self):
         self.out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
 
-    def run_parts(self, *arguments, plugins=None, binaries=BINARIES, driver=os.environ["KOLO_TEST_STANDIN"]):
+    def run_parts(self, *arguments, plugins=None, binaries=BINARIES, driver=os.environ["KOLO_TEST_STANDIN"], **environment):
         done = first_light("run", "--plugins", plugins or self.pack, "--out", self.out, "--work", self.out / "work",
-                           "--binaries", binaries, "--driver", driver, *arguments)
+                           "--binaries", binaries, "--driver", driver, "--nccl", os.environ["KOLO_TEST_NCCL"], *arguments,
+                           **environment)
         path = self.out / "first_light.json"
         self.assertNotIn("Traceback", done.stderr)
         return done, json.loads(path.read_text()) if path.exists() else None
@@ -64,6 +108,8 @@ class FirstLight(unittest.TestCase):
         shutil.copytree(self.pack, plugins, ignore=shutil.ignore_patterns("deps"))
         return plugins
 
+
+class FirstLight(Packed):
     def test_packs_what_there_is_and_what_the_build_needs(self):
         self.assertIn("8 plugins in", self.packed)  # none of slottedRingAllReduce.ll, which cannot be
         for name in ("include/fmt/format.h", "include/nlohmann/json.hpp", "googletest/src/gtest-all.cc", "cuda/cuda.h"):
@@ -77,9 +123,12 @@ class FirstLight(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("out of time", self.states(report).values())
         done, report = self.run_parts()
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)  # one part is for GPUs alone
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)  # one part is for GPUs alone, and one needs a checkout of NCCL
         states = self.states(report)
         self.assertEqual(states.pop("large"), "not possible", done.stdout)
+        self.assertEqual(states.pop("examples"), "not possible", done.stdout)
+        if not CLIENT.exists():
+            self.assertEqual(states.pop("nccl"), "not possible", done.stdout)
         self.assertEqual(set(states.values()), {"passed"}, done.stdout)
         self.check_report(report)
         done, again = self.run_parts("--part", "limits")
@@ -98,6 +147,7 @@ class FirstLight(unittest.TestCase):
         for name in ("algorithms", "streams", "processes", "ll", "ll128"):
             self.assertGreater(parts[name]["counts"]["passed"], 0, name)
             self.assertEqual(parts[name]["counts"]["failed"], 0, name)
+        self.assertIn("directBroadcast.bulk", parts["nccl"]["missing"] if CLIENT.exists() else PLUGINS_OF_NCCL)
         for name in ("limits", "collectives", "small", "rivals", "lanes"):
             for figure in parts[name]["figures"]:
                 self.assertTrue("refused" in figure or figure["lowUs"] <= figure["us"] <= figure["highUs"], figure)
@@ -175,6 +225,113 @@ class FirstLight(unittest.TestCase):
         self.assertIn("its report is of cuda; choose another folder", done.stderr)
 
 
+@unittest.skipUnless(CLIENT.exists(), "no NCCL is installed, so its client is not built")
+class Nccl(Packed):
+    """The parts for the door for NCCL programs."""
+    PLUGINS = PLUGINS_OF_NCCL
+
+    def run_nccl(self, part="nccl", code=0, **options):
+        done, report = self.run_parts("--part", "device", "--part", part, **options)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return report["parts"][part]
+
+    def test_every_collective_is_carried_in_every_way(self):
+        part = self.run_nccl()
+        self.assertEqual((part["missing"], part["version"], part["counts"]),
+                         ([], "2.28.9", {"passed": 10, "failed": 0, "skipped": 0}))
+        for name, each in part["runs"].items():
+            ranks_here = 1 if "processes" in name else int(name[0])
+            calls = 80 if name.startswith("4") else 79  # two ranks do not split their communicator
+            self.assertEqual((each["counted"]["carried"], each["counted"]["forwarded"]), (calls * ranks_here, 2 * ranks_here), name)
+            said = " ".join(each["checks"])
+            for what in ("all-reduce of 3000", "all-reduce in place", "maximum", "average", "reduce of", "reduce-scatter in place",
+                         "all-gather in place", "broadcast in place", "all-to-all", "gather of", "scatter of", "floats", "in a group",
+                         "in a graph, launch 2", "in windows"):
+                self.assertIn(what, said, name)
+            self.assertEqual("split" in said, name.startswith("4"), name)
+            self.assertEqual({result.split(":")[0] for result in each["checks"].values()}, {"passed", "skipped"})
+
+    def test_an_nccl_that_refuses_several_ranks_of_a_process_on_one_device(self):
+        part = self.run_nccl(KOLO_STANDIN_ALONE="1")
+        self.assertEqual(part["counts"], {"passed": 4, "failed": 0, "skipped": 6})
+        self.assertRegex(part["skipped"][0], r"NCCL 2.28.9 refuses several ranks of one process on one device: .* returns 5")
+        self.assertEqual({name for name, each in part["runs"].items() if each["result"] == "passed"},
+                         {f"{ranks} ranks, processes, {way}" for ranks in (2, 4) for way in ("preloaded", "drop-in")})
+
+    def fake_client(self, *lines, code=0):
+        """A folder of programs whose client says this."""
+        binaries = self.out / "bin"
+        shutil.copytree(BINARIES, binaries, copy_function=os.symlink, ignore=lambda _, names: set(names) - {"kolo_gpu_figures"})
+        os.symlink(BINARIES.parent / "lib", self.out / "lib")
+        (binaries / "kolo_gpu_nccl").write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines) + f"exit {code}\n")
+        (binaries / "kolo_gpu_nccl").chmod(stat.S_IRWXU)
+        return binaries
+
+    def test_what_fails_is_told(self):
+        expected = '{"expected": {"carried": 2, "forwarded": 0}}'
+        for lines, code, why in (
+                ((expected,), 0, "the door counted nothing: it was not loaded"),
+                ((expected, "kolo nccl: 2 calls: 0 carried (0 bytes), 2 forwarded (2 no program)"), 0,
+                 "{'carried': 0, 'forwarded': 2} were counted, not {'carried': 2, 'forwarded': 0}: 2 no program"),
+                (('{"check": "broadcast", "wrong": "rank 1 has 3 at 0, not 4"}', '{"check": "broadcast"}', expected), 1,
+                 "broadcast: rank 1 has 3 at 0, not 4"),
+                (("cuInit: error 100 of the driver",), 1, "the program ended with 1: cuInit: error 100 of the driver"),
+                (('{"version": 23003}', '{"refused": "no"}'), 3, "NCCL 2.30.3 refuses several ranks of one process on one device: no")):
+            with self.subTest(why):
+                self.setUp()
+                part = self.run_nccl(code=1, binaries=self.fake_client(*lines, code=code))
+                self.assertEqual(part["counts"], {"passed": 0, "failed": 10, "skipped": 0})
+                self.assertEqual(part["why"], f"10 of 10; the first: 2 ranks, processes, preloaded: {why}")
+
+    def test_what_is_missing_is_told(self):
+        done, report = self.run_parts("--part", "device", "--part", "nccl", "--nccl", "/nowhere/libnccl.so.2")
+        self.assertEqual((done.returncode, report["parts"]["nccl"]["why"]), (3, "--nccl /nowhere/libnccl.so.2: it is not there"))
+        plugins = self.copy_of_pack()
+        for packed in plugins.glob("*.xz"):
+            packed.unlink()
+        self.assertIn("not packed: directAllToAll.bulk, ", self.run_nccl(code=3, plugins=plugins)["why"])
+
+    def test_examples_of_nccl(self):
+        self.assertEqual(self.run_nccl("examples", 3, KOLO_NCCL_EXAMPLES="")["why"],
+                         "KOLO_NCCL_EXAMPLES is not set, and there is no --examples")
+        folder = self.out / "examples"
+        self.assertIn("there is no main.cc", self.run_nccl("examples", 3, KOLO_NCCL_EXAMPLES=str(folder))["why"])
+        for name, ranks, total in (("01_several", 2, 3), ("02_alone", 1, 1), ("06_device_api", 0, 0)):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "main.cc").write_text(EXAMPLE.replace("RANKS", str(ranks)).replace("SUM", str(total)))
+        part = self.run_nccl("examples", KOLO_NCCL_EXAMPLES=str(folder))
+        self.assertEqual(part["counts"], {"passed": 1, "failed": 0, "skipped": 1})
+        self.assertEqual({way: counted["carried"] for way, counted in part["runs"]["01_several"]["counted"].items()},
+                         {"preloaded": 2, "drop-in": 2})
+        self.assertEqual(part["skipped"], ["skipped: right, but one device has one rank: all is forwarded (1 one rank)"])
+        for name, text, why in (("03_wrong", EXAMPLE.replace("RANKS", "2").replace("SUM", "4"), "preloaded: it ended with 1: right|other sums"),
+                                ("03_wrong", "int main() { return nothing; }", "preloaded: it does not compile: .*nothing")):
+            (folder / "03_wrong").mkdir(exist_ok=True)
+            (folder / "03_wrong/main.cc").write_text(text)
+            part = self.run_nccl("examples", 1, KOLO_NCCL_EXAMPLES=str(folder))
+            self.assertRegex(part["why"], f"1 of 3; the first: 03_wrong: {why}")
+
+
+class Gpu(unittest.TestCase):
+    """The parts for NCCL on a device, with what is built here. Only where it is asked for."""
+
+    def test_the_door_carries_calls_on_a_device(self):
+        said = subprocess.run([BINARIES / "kolo_gpu_figures", "device"], text=True, capture_output=True, check=False)
+        if said.returncode != 0 or not CLIENT.exists():
+            self.skipTest(said.stderr.strip() or "no NCCL is installed, so its client is not built")
+        with tempfile.TemporaryDirectory(prefix="kolo-first-light-") as name:
+            folder = pathlib.Path(name)
+            done = first_light("pack", folder / "pack", "--kolo", os.environ["KOLO"], "--architecture",
+                               json.loads(said.stdout)["architecture"], "--only", *PLUGINS_OF_NCCL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = first_light("run", "--plugins", folder / "pack", "--out", folder / "out", "--work", folder / "work",
+                               "--binaries", BINARIES, "--part", "device", "--part", "nccl", "--part", "examples")
+            print(done.stdout)
+            report = json.loads((folder / "out/first_light.json").read_text())
+            self.assertEqual(report["parts"]["nccl"]["state"], "passed", done.stdout)
+            self.assertIn(report["parts"]["examples"]["state"], ("passed", "not possible"), done.stdout)
+
+
 class Build(unittest.TestCase):
     """The build that a machine with a GPU makes: no LLVM, other projects from the pack. Only where it is asked for."""
 
@@ -184,11 +341,12 @@ class Build(unittest.TestCase):
             done = first_light("pack", folder / "pack", "--kolo", os.environ["KOLO"], "--stand-in",
                                os.environ["KOLO_COMPILE_FOR_STANDIN"], "--only", "ringAllGather.bulk")
             self.assertEqual(done.returncode, 0, done.stderr)
-            parts = ("build", "device", "start", "limits")
+            parts = ("build", "device", "start", "limits", *(("nccl",) if CLIENT.exists() else ()))
             done = first_light("run", "--plugins", folder / "pack", "--out", folder / "out", "--work", folder / "work",
-                               "--driver", "stand-in", *(word for part in parts for word in ("--part", part)))
+                               "--driver", "stand-in", "--nccl", os.environ["KOLO_TEST_NCCL"], *(word for part in parts for word in ("--part", part)))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
-    sys.exit(unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["FirstLight"])]))
+    result = unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["FirstLight"])], exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else SKIPPED if len(result.skipped) == result.testsRun else 0)

@@ -3,83 +3,6 @@
 // each then calls in a thread of its own. Prints what is wrong; the last line says how many calls came to NCCL.
 #include "Client.h"
 
-void checkReductions(OwnRanks &here, size_t count) {
-  auto all = [=](int) { return static_cast<long>(count); };
-  auto sum = [&](int, size_t i) { return here.sumAt(i); };
-  std::string size = " of " + std::to_string(count);
-  here.check(
-      "all-reduce" + size,
-      [&](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); }, all, sum);
-  here.check(
-      "all-reduce in place" + size,
-      [&](Rank &r) { return ncclAllReduce(r.input, r.input, count, ncclInt, ncclSum, r.comm, r.stream); }, all, sum,
-      [](Rank &r) { return r.input; });
-  here.check(
-      "maximum" + size,
-      [&](Rank &r) { return pncclAllReduce(r.input, r.output, count, ncclInt, ncclMax, r.comm, r.stream); }, all,
-      [&](int, size_t i) { return valueOf(here.size - 1, i); });
-  here.check(
-      "average" + size,
-      [&](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclAvg, r.comm, r.stream); }, all,
-      [&](int, size_t i) { return here.sumAt(i) / here.size; });
-  int root = 1 % here.size;
-  here.check(
-      "reduce" + size,
-      [&](Rank &r) { return ncclReduce(r.input, r.output, count, ncclInt, ncclSum, root, r.comm, r.stream); },
-      [=](int rank) { return rank == root ? static_cast<long>(count) : -1; }, sum);
-  here.check(
-      "reduce-scatter" + size,
-      [&](Rank &r) { return ncclReduceScatter(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); }, all,
-      [&](int rank, size_t i) { return here.sumAt(static_cast<size_t>(rank) * count + i); });
-  here.check(
-      "reduce-scatter in place" + size,
-      [&](Rank &r) {
-        return ncclReduceScatter(r.input, r.input + static_cast<size_t>(r.number) * count, count, ncclInt, ncclSum,
-                                 r.comm, r.stream);
-      },
-      all, [&](int rank, size_t i) { return here.sumAt(static_cast<size_t>(rank) * count + i); },
-      [=](Rank &r) { return r.input + static_cast<size_t>(r.number) * count; });
-}
-
-void checkMoves(OwnRanks &here, size_t count) {
-  auto one = [=](int) { return static_cast<long>(count); };
-  auto whole = [&](int) { return static_cast<long>(count) * here.size; };
-  auto block = [=](int, size_t i) { return valueOf(static_cast<int>(i / count), i % count); };
-  std::string size = " of " + std::to_string(count);
-  int root = here.size - 1;
-  auto ofRoot = [=](int, size_t i) { return valueOf(root, i); };
-  here.check(
-      "all-gather" + size, [&](Rank &r) { return ncclAllGather(r.input, r.output, count, ncclInt, r.comm, r.stream); },
-      whole, block);
-  here.check(
-      "all-gather in place" + size,
-      [&](Rank &r) {
-        int *own = r.output + static_cast<size_t>(r.number) * count;
-        for (size_t i = 0; i < count; ++i)
-          own[i] = r.input[i];
-        return ncclAllGather(own, r.output, count, ncclInt, r.comm, r.stream);
-      },
-      whole, block);
-  here.check(
-      "broadcast" + size,
-      [&](Rank &r) { return ncclBroadcast(r.input, r.output, count, ncclInt, root, r.comm, r.stream); }, one, ofRoot);
-  here.check(
-      "broadcast in place" + size, [&](Rank &r) { return ncclBcast(r.input, count, ncclInt, root, r.comm, r.stream); },
-      one, ofRoot, [](Rank &r) { return r.input; });
-  here.check(
-      "all-to-all" + size, [&](Rank &r) { return ncclAlltoAll(r.input, r.output, count, ncclInt, r.comm, r.stream); },
-      whole,
-      [=](int rank, size_t i) {
-        return valueOf(static_cast<int>(i / count), static_cast<size_t>(rank) * count + i % count);
-      });
-  here.check(
-      "gather" + size, [&](Rank &r) { return ncclGather(r.input, r.output, count, ncclInt, root, r.comm, r.stream); },
-      [&](int rank) { return rank == root ? whole(rank) : -1; }, block);
-  here.check(
-      "scatter" + size, [&](Rank &r) { return ncclScatter(r.input, r.output, count, ncclInt, root, r.comm, r.stream); },
-      one, [=](int rank, size_t i) { return valueOf(root, static_cast<size_t>(rank) * count + i); });
-}
-
 void checkSplit(OwnRanks &here) {
   std::vector<ncclComm_t> whole;
   for (Rank &rank : here.ranks)
@@ -90,16 +13,15 @@ void checkSplit(OwnRanks &here) {
   });
   for (size_t i = 0; i < made.size(); ++i)
     here.ranks[i].comm = made[i];
-  here.check(
-      "all-reduce of a split communicator",
-      [](Rank &r) { return ncclAllReduce(r.input, r.output, 500, ncclInt, ncclSum, r.comm, r.stream); },
-      [](int) { return 500L; },
-      [&](int rank, size_t i) {
-        int sum = 0;
-        for (int peer = rank % 2; peer < here.size; peer += 2)
-          sum += valueOf(peer, i);
-        return sum;
-      });
+  Collective collective = allReduceOf(here.size, 500);
+  collective.title = "all-reduce of a split communicator";
+  collective.right = [&](int rank, size_t i) {
+    int sum = 0;
+    for (int peer = rank % 2; peer < here.size; peer += 2)
+      sum += valueOf(peer, i);
+    return sum;
+  };
+  here.check(collective);
   for (size_t i = 0; i < made.size(); ++i) {
     NCCL(ncclCommDestroy(made[i]));
     here.ranks[i].comm = whole[i];
@@ -125,18 +47,18 @@ void checkGroup(OwnRanks &here) {
   constexpr size_t count = 100;
   auto own = [](Rank &r) { return r.output + 2000; };
   here.check(
-      "a group of two collectives and a send",
-      [&](Rank &r) {
-        NCCL(ncclGroupStart());
-        NCCL(ncclAllGather(r.input, r.output, count, ncclInt, r.comm, r.stream));
-        NCCL(ncclSend(r.input, count, ncclInt, (r.number + 1) % here.size, r.comm, r.stream));
-        NCCL(ncclRecv(r.output + 8000, count, ncclInt, (r.number + here.size - 1) % here.size, r.comm, r.stream));
-        NCCL(ncclAllReduce(r.input, own(r), count, ncclInt, ncclSum, r.comm, r.stream));
-        if (r.output[0] != -7 && here.ranks.size() == 1)
-          wrong("a call in a group has begun before its end");
-        return ncclGroupEnd();
-      },
-      [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return here.sumAt(i); }, own);
+      {"", "a group of two collectives and a send",
+       [&](Rank &r) {
+         NCCL(ncclGroupStart());
+         NCCL(ncclAllGather(r.input, r.output, count, ncclInt, r.comm, r.stream));
+         NCCL(ncclSend(r.input, count, ncclInt, (r.number + 1) % here.size, r.comm, r.stream));
+         NCCL(ncclRecv(r.output + 8000, count, ncclInt, (r.number + here.size - 1) % here.size, r.comm, r.stream));
+         NCCL(ncclAllReduce(r.input, own(r), count, ncclInt, ncclSum, r.comm, r.stream));
+         if (r.output[0] != -7 && here.ranks.size() == 1)
+           wrong("a call in a group has begun before its end");
+         return ncclGroupEnd();
+       },
+       [](int) { return count; }, [&](int, size_t i) { return here.sumAt(i); }, own});
 }
 
 /// All ranks but the last one.
@@ -153,18 +75,17 @@ void checkShrink(OwnRanks &here) {
   });
   for (size_t i = 0; i < made.size(); ++i)
     rest.ranks[i].comm = made[i];
-  rest.check(
-      "all-reduce of a shrunk communicator",
-      [](Rank &r) { return ncclAllReduce(r.input, r.output, 500, ncclInt, ncclSum, r.comm, r.stream); },
-      [](int) { return 500L; }, [&](int, size_t i) { return rest.sumAt(i); });
+  Collective collective = allReduceOf(rest.size, 500);
+  collective.title = "all-reduce of a shrunk communicator";
+  rest.check(collective);
   for (ncclComm_t comm : made)
     NCCL(ncclCommAbort(comm));
 }
 
 void runCollectives(OwnRanks &here) {
   for (size_t count : {size_t(1), size_t(77), size_t(1000)}) {
-    checkReductions(here, count);
-    checkMoves(here, count);
+    here.check(reductionsOf(here.size, count));
+    here.check(movesOf(here.size, count));
   }
   callForwarded(here);
   checkGroup(here);

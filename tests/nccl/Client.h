@@ -1,10 +1,8 @@
 // A program that knows NCCL and CUDA alone: its ranks, and what it checks.
 #pragma once
 
+#include "Collectives.h"
 #include "StandInNccl.h"
-
-#include <cuda.h>
-#include <nccl.h>
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -49,14 +47,6 @@ inline void expectCuda(CUresult code, const char *what) {
 inline constexpr int numDevices = 2; // of the stand-in
 inline constexpr size_t mostElements = 4096 * 8;
 
-/// One rank: its device, its stream, its memory.
-struct Rank {
-  int number = 0, device = 0;
-  ncclComm_t comm = nullptr;
-  CUstream stream = nullptr;
-  int *input = nullptr, *output = nullptr;
-};
-
 inline void makeCurrent(int device) {
   CUcontext context = nullptr;
   CUDA(cuDevicePrimaryCtxRetain(&context, device));
@@ -75,8 +65,6 @@ inline Rank makeRank(int number) {
   rank.output = reinterpret_cast<int *>(memory);
   return rank;
 }
-
-inline int valueOf(int rank, size_t element) { return rank * 100003 + static_cast<int>(element * 31 % 4093) + 1; }
 
 /// The ranks that this thread calls for, of `size`.
 struct OwnRanks {
@@ -106,33 +94,27 @@ struct OwnRanks {
       CUDA(cuStreamSynchronize(rank.stream));
     }
   }
-  /// Runs a collective, and compares `number` elements of every rank's result; -1 elements: it has none.
-  void check(
-      const std::string &what, const std::function<ncclResult_t(Rank &)> &call,
-      const std::function<long(int rank)> &number, const std::function<int(int rank, size_t element)> &expected,
-      const std::function<int *(Rank &)> &result = [](Rank &rank) { return rank.output; }) {
+  /// Runs a collective, and compares every rank's result.
+  void check(const Collective &collective) {
     fill();
-    each(call);
+    each(collective.call);
     synchronize();
     for (Rank &rank : ranks)
-      for (long i = 0; size > 1 && i < number(rank.number); ++i) // one rank: NCCL gets it
-        if (int found = result(rank)[i], right = expected(rank.number, static_cast<size_t>(i)); found != right) {
-          wrong(what + ": rank " + std::to_string(rank.number) + " has " + std::to_string(found) + " at " +
+      for (size_t i = 0; size > 1 && i < collective.number(rank.number); ++i) // one rank: NCCL gets it
+        if (int found = collective.result(rank)[i], right = collective.right(rank.number, i); found != right) {
+          wrong(collective.title + ": rank " + std::to_string(rank.number) + " has " + std::to_string(found) + " at " +
                 std::to_string(i) + ", not " + std::to_string(right));
           break;
         }
   }
-
-  int sumAt(size_t element) const {
-    int sum = 0;
-    for (int rank = 0; rank < size; ++rank)
-      sum += valueOf(rank, element);
-    return sum;
+  void check(const std::vector<Collective> &collectives) {
+    for (const Collective &collective : collectives)
+      check(collective);
   }
+
+  int sumAt(size_t element) const { return sumOf(size, element); }
 };
 
-void checkReductions(OwnRanks &here, size_t count);
-void checkMoves(OwnRanks &here, size_t count);
 /// Ranks of one parity.
 void checkSplit(OwnRanks &here);
 /// Makes communicators with a configuration, polls them as a program of non-blocking communicators does, and ends them.

@@ -52,10 +52,10 @@ int *allocateVirtual(int device, size_t sizeBytes) {
 /// Buffers in windows of all ranks, and then the same buffers outside of windows. Says how many copies a call makes.
 void checkWindows(OwnRanks &here) {
   constexpr size_t count = 700;
-  auto reduce = [](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); };
   auto check = [&](const std::string &what) {
-    here.check(
-        what, reduce, [](int) { return static_cast<long>(count); }, [&](int, size_t i) { return here.sumAt(i); });
+    Collective collective = allReduceOf(here.size, count);
+    collective.title = what;
+    here.check(collective);
   };
   for (Rank &rank : here.ranks) {
     makeCurrent(rank.device);
@@ -72,8 +72,8 @@ void checkWindows(OwnRanks &here) {
   int64_t before = standInCopies(); // the first call of a kind writes its table
   check("all-reduce in windows, again");
   say("copies in windows: " + std::to_string(standInCopies() - before));
-  checkReductions(here, 333);
-  checkMoves(here, 333);
+  here.check(reductionsOf(here.size, 333));
+  here.check(movesOf(here.size, 333));
   for (size_t role : {size_t(0), size_t(1)})
     here.each([&](Rank &r) { return ncclCommWindowDeregister(r.comm, *windowOf(r, role)); });
   check("all-reduce after the windows");
@@ -90,7 +90,7 @@ void checkHostMemory(OwnRanks &here) {
   CUDA(cuMemHostAlloc(&memory, mostElements * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
   if (last.number == here.size - 1)
     last.input = static_cast<int *>(memory);
-  checkReductions(here, 300);
+  here.check(reductionsOf(here.size, 300));
 }
 
 /// Calls of hosts that come late by up to a second, in groups where the thread has several ranks.

@@ -3,6 +3,7 @@
 #include "Recording.h"
 #include "nccl/Types.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -48,6 +49,7 @@ std::atomic<bool> isRecording = false;
 std::atomic<int64_t> numCollectives = 0, numTooEarly = 0, numFinalized = 0;
 thread_local std::string lastRecord;
 thread_local int currentDevice = 0, depth = 0;
+thread_local Code groupFailure = Code::Success; // said at the end of a group
 
 /// What happens at the end of a group.
 struct Pending {
@@ -132,9 +134,17 @@ Code meet(Comm owner, const std::string &name, int rank, int size, int color, in
   return runPending();
 }
 
+/// As an NCCL before 2.30.3, which refuses ranks of one node on one device, at the end of a group. Asked for by
+/// KOLO_STANDIN_ALONE; processes that set NCCL_HOSTID are nodes of their own.
+bool isRefused() { return std::getenv("KOLO_STANDIN_ALONE") && !std::getenv("NCCL_HOSTID"); }
+
 Code initialize(Comm *made, int numRanks, const UniqueId &id, int rank, const Config *config) {
   if (numRanks < 1 || rank < 0 || rank >= numRanks)
     return Code::InvalidArgument;
+  if (numRanks > 1 && isRefused()) {
+    *made = nullptr;
+    return depth == 0 ? Code::InvalidUsage : (groupFailure = Code::InvalidUsage, Code::Success);
+  }
   std::string name = std::string("/kolo-standin-") + id.bytes;
   *made = new OpaqueComm{name, rank, numRanks, currentDevice, 0, isNonBlocking(config, false)};
   if (const char *text = std::getenv("KOLO_STANDIN_ELSEWHERE"))
@@ -234,6 +244,15 @@ KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **a
   *address = base ? static_cast<char *>(base) + offset : nullptr;
   return Code::Success;
 }
+/// For memory of the driver that the door uses.
+template <class... Arguments> Code callDriver(const char *name, Arguments... arguments) {
+  const char *path = std::getenv("KOLO_CUDA_DRIVER");
+  void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
+  auto *function = driver ? reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name)) : nullptr;
+  return function && function(arguments...) == 0 ? Code::Success : Code::UnhandledCudaError;
+}
+KOLO_DOES(MemAlloc, void **memory, size_t sizeBytes) { return callDriver("cuMemAlloc_v2", memory, sizeBytes); }
+KOLO_DOES(MemFree, void *memory) { return memory ? callDriver("cuMemFree_v2", memory) : Code::Success; }
 KOLO_DOES(CommFinalize, Comm comm) {
   ++numFinalized;
   pending.push_back({comm, [] {}});
@@ -259,6 +278,8 @@ KOLO_DOES(GroupEnd, ) {
   if (depth == 0)
     return Code::InvalidUsage;
   --depth;
+  if (depth == 0 && groupFailure != Code::Success)
+    return pending.clear(), std::exchange(groupFailure, Code::Success);
   return runPending();
 }
 

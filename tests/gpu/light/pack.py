@@ -1,0 +1,95 @@
+"""first_light pack, where Kolo is built: plugins, and what the build needs of other projects."""
+
+import concurrent.futures
+import json
+import lzma
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from light.machine import cuda_folders
+from light.plain import compile_plain
+
+PROTOCOLS = ("bulk", "ll", "ll128")
+SIZES = {1: [(2,), (4,), (8,)], 2: [(1, 2), (2, 2), (2, 4)], 3: [(1, 1, 2), (1, 2, 2), (2, 2, 2)],
+         4: [(1, 1, 1, 2), (1, 1, 2, 2), (1, 2, 2, 2)]}
+
+
+def algorithms(kolo):
+    """Names and mesh dimensions of the shipped algorithms."""
+    listed = subprocess.run([kolo, "list"], check=True, capture_output=True, text=True).stdout
+    return [(line.split()[0], line.split()[-1].split(",")) for line in listed.splitlines()[1:]]
+
+
+def compile_command(args, name, dims, protocol, output):
+    meshes = [",".join(f"{dim}={size}" for dim, size in zip(dims, sizes)) for sizes in SIZES[len(dims)]]
+    if args.stand_in:
+        return [args.stand_in, name, protocol, output, *meshes]
+    return [args.kolo, "compile", name, *(word for mesh in meshes for word in ("--mesh", mesh)), "--target",
+            f"cpu,cuda:{args.architecture}", "--ptxas", args.ptxas, "--device-types", "all", "--device-ops", "all",
+            "--protocol", protocol, "-o", output]
+
+
+def pack_one(args, name, dims, protocol):
+    """The size of the packed plugin; nothing if the algorithm has no such protocol."""
+    packed = args.folder / f"{name}.{protocol}.so.xz"
+    compiler = pathlib.Path(args.stand_in or args.kolo)
+    if packed.exists() and packed.stat().st_mtime > compiler.stat().st_mtime:
+        return packed.stat().st_size
+    with tempfile.TemporaryDirectory() as folder:
+        plugin = pathlib.Path(folder, "plugin.so")
+        done = subprocess.run(compile_command(args, name, dims, protocol, plugin), capture_output=True, text=True,
+                              check=False)
+        if protocol != "bulk" and "this sends to slots" in done.stderr:
+            return None
+        if done.returncode != 0:
+            sys.exit(f"first_light: {name}, {protocol}: {done.stderr.strip()}")
+        part = packed.with_suffix(".part")
+        part.write_bytes(lzma.compress(plugin.read_bytes()))
+        part.replace(packed)
+    return packed.stat().st_size
+
+
+def pack_sources(args):
+    """What the build needs of other projects, as far as it is here: the second machine may have none of it."""
+    target = args.folder / "deps"
+    found = {"include/fmt": args.include / "fmt", "include/nlohmann": args.include / "nlohmann",
+             "googletest/src": args.googletest / "src", "googletest/include": args.googletest / "include"}
+    for name, path in found.items():
+        if path.is_dir():
+            shutil.copytree(path, target / name, dirs_exist_ok=True)
+        else:
+            print(f"{path} is not there, so the second machine must have its own {name.split('/')[-1]}")
+    header = next((path / "include/cuda.h" for path in cuda_folders() if (path / "include/cuda.h").exists()), None)
+    if header:
+        (target / "cuda").mkdir(parents=True, exist_ok=True)
+        shutil.copy(header, target / "cuda/cuda.h")
+
+
+def write_manifest(args, plugins, plain=None):
+    """Refuses a folder that is for another device: what it holds would be taken for this one's."""
+    path, driver = args.folder / "pack.json", "stand-in" if args.stand_in else "cuda"
+    before = json.loads(path.read_text()) if path.exists() else {"driver": driver, "architecture": args.architecture}
+    if (before["driver"], before["architecture"]) != (driver, args.architecture):
+        sys.exit(f"first_light: {args.folder} is for {before['architecture']} and the driver {before['driver']}; "
+                 "choose another folder")
+    manifest = {"driver": driver, "architecture": args.architecture, "plain": plain, "plugins": plugins}
+    path.write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def pack(args):
+    args.folder.mkdir(parents=True, exist_ok=True)
+    write_manifest(args, [])
+    wanted = [(name, dims, protocol) for name, dims in algorithms(args.kolo) for protocol in PROTOCOLS
+              if not args.only or f"{name}.{protocol}" in args.only]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        sizes = list(pool.map(lambda each: pack_one(args, *each), wanted))
+    pack_sources(args)
+    plain = compile_plain(args.folder / "plain.image", args.architecture, args.stand_in)
+    packed = [f"{name}.{protocol}" for (name, _, protocol), size in zip(wanted, sizes) if size]
+    write_manifest(args, packed, plain)
+    total = sum(path.stat().st_size for path in args.folder.rglob("*") if path.is_file())
+    print(f"{len(packed)} plugins in {args.folder}, {total / 1e6:.1f} MB with all that the build needs")
+    return 0
