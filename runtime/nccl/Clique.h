@@ -39,10 +39,10 @@ struct Deposit {
   Shape shape;
   runtime::RankBuffers buffers;
   Stream stream = nullptr;
-  State state = State::Waiting;
-  const char *reason = nullptr; // Forwarded
-  Code code = Code::Success;    // Failed
-  std::string message;          // Failed
+  std::atomic<State> state = State::Waiting; // written last: another thread may read the rest then
+  const char *reason = nullptr;              // Forwarded
+  Code code = Code::Success;                 // Failed
+  std::string message;                       // Failed
 };
 using Ticket = std::shared_ptr<Deposit>;
 
@@ -121,11 +121,13 @@ public:
 private:
   void start();
   void open();
+  void announce();
   void abort(int rank);
   runtime::Status causeOf(const runtime::Status &status) const;
   void failAll(const std::string &why, bool isFailure);
 
-  std::mutex mutex; // held while calls are started and awaited
+  std::mutex mutex;   // held while calls are started, and while a rank waits for devices
+  std::mutex arrival; // for `changed` alone: the other ranks' calls return meanwhile
   std::condition_variable changed;
   std::vector<int> devices;
   std::vector<std::deque<Ticket>> waiting; // by rank

@@ -108,8 +108,8 @@ bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
   auto forward = [&](const char *reason) {
     if (isFirst && door()->logLevel() != LogLevel::Off)
       print(describe(deposit.shape) + ": forwarded: " + status.message());
-    deposit.state = Deposit::State::Forwarded;
     deposit.reason = reason;
+    deposit.state = Deposit::State::Forwarded;
     return false;
   };
   bool isNamed = !deposit.shape.program.empty();
@@ -129,9 +129,9 @@ bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
   default:
     break;
   }
-  deposit.state = Deposit::State::Failed;
   deposit.message = describe(deposit.shape) + ": " + status.message();
   deposit.code = codeOf(status, isNamed);
+  deposit.state = Deposit::State::Failed;
   return false;
 }
 

@@ -33,9 +33,16 @@ Ticket LocalClique::submit(int rank, const Shape &shape, const runtime::RankBuff
   waiting[static_cast<size_t>(rank)].push_back(ticket);
   if (std::ranges::none_of(waiting, &std::deque<Ticket>::empty)) {
     start();
-    changed.notify_all();
+    announce();
   }
   return ticket;
+}
+
+/// Wakes those who await a call.
+void LocalClique::announce() {
+  std::unique_lock lock(arrival); // nobody is between a look and the wait then
+  lock.unlock();
+  changed.notify_all();
 }
 
 /// Makes the communicator when all ranks have come for the first time.
@@ -99,9 +106,15 @@ void LocalClique::start() {
 }
 
 void LocalClique::await(int rank, const Ticket &ticket) {
-  std::unique_lock lock(mutex);
   auto isDone = [&] { return ticket->state != Deposit::State::Waiting; };
-  if (changed.wait_for(lock, std::chrono::milliseconds(timeoutMs()), isDone))
+  if (isDone())
+    return;
+  std::unique_lock arrivalLock(arrival);
+  if (changed.wait_for(arrivalLock, std::chrono::milliseconds(timeoutMs()), isDone))
+    return;
+  arrivalLock.unlock();
+  std::scoped_lock lock(mutex);
+  if (isDone())
     return;
   auto missing = std::ranges::find_if(waiting, &std::deque<Ticket>::empty);
   failAll("rank " + std::to_string(rank) + " waited " + std::to_string(timeoutMs()) + " ms for rank " +
@@ -122,7 +135,7 @@ void LocalClique::failAll(const std::string &why, bool isFailure) {
       deposit.message = describe(deposit.shape) + ": " + why;
       deposit.state = Deposit::State::Failed;
     }
-  changed.notify_all();
+  announce();
 }
 
 /// All ranks' kernels are in their streams, so none of them waits for another call.
