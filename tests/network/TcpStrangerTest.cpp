@@ -361,5 +361,58 @@ TEST(TcpStrangers, NoStreamOfBytesWritesOutsideOfWhatIsRegistered) {
   EXPECT_GT(numRaised, 200u);
 }
 
+/// Rank 0 of 2, and a rank 1 that reads nothing: one connection for data, one for mail.
+struct DeafScene {
+  DeafScene() {
+    TcpOptions options = optionsOf(0, 2);
+    options.receiveMail = [](int, std::span<const std::byte>) { return Status(); };
+    Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(options);
+    rank = std::move(made).value();
+    for (uint16_t number = 0; number < 2; ++number) {
+      Hello hello = helloFrom(1, 0, 2);
+      hello.numConnections = 2;
+      hello.connection = number;
+      hello.hasMail = true;
+      peer[number] = connectTo(rank->endpoint());
+      say(peer[number], greet(hello));
+    }
+    std::array<Endpoint, 2> endpoints{rank->endpoint(), rank->endpoint()};
+    EXPECT_EQ(rank->connect(endpoints).message(), "");
+  }
+  std::unique_ptr<TcpTransport> rank;
+  std::array<Socket, 2> peer;
+};
+
+TEST(TcpLeave, TheGoodbyeFollowsWhatTheKernelDoesNotTakeAtOnce) {
+  DeafScene scene;
+  constexpr size_t numMails = 3000; // 48 MiB: more than the kernel holds
+  std::vector<std::byte> mail = makeData(maxMailBytes, 5);
+  for (size_t i = 0; i < numMails; ++i)
+    ASSERT_EQ(scene.rank->mail(1, mail).message(), "");
+  std::thread leaver([&] { scene.rank.reset(); });
+  std::vector<std::byte> all;
+  std::vector<std::byte> part(1 << 20);
+  for (ssize_t got = 0; (got = recv(scene.peer[1].descriptor(), part.data(), part.size(), 0)) > 0;)
+    all.insert(all.end(), part.begin(), part.begin() + got);
+  leaver.join();
+  ASSERT_EQ(all.size(), greetingBytes + numMails * (messageBytes + maxMailBytes) + messageBytes);
+  Result<Message> last = parseMessage(std::span<const std::byte>(all).last<messageBytes>());
+  ASSERT_TRUE(last.isOk());
+  EXPECT_EQ(last->kind, MessageKind::Goodbye);
+}
+
+TEST(TcpLeave, DoesNotWaitForAHostThatIsCutOff) {
+  std::vector<std::byte> data(64 << 20);
+  DeafScene scene;
+  ASSERT_EQ(scene.rank->put({1, 0}, {1, 0, 0}, data.data(), data.size()).message(), "");
+  ASSERT_EQ(scene.rank->signal({1, 0}, {1, 0, 1}).message(), ""); // the kernel takes some of it, and keeps that
+  linger reset = {1, 0};
+  ASSERT_EQ(setsockopt(scene.peer[1].descriptor(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  scene.peer[1] = {}; // the connection for mail breaks, as if the keep-alive had found nobody
+  Clock::time_point start = Clock::now();
+  scene.rank.reset();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+}
+
 } // namespace
 } // namespace kolo::test

@@ -279,19 +279,35 @@ int Connection::numUnconfirmed() const {
   return ioctl(socket.descriptor(), SIOCOUTQ, &number) == 0 ? number : 0;
 }
 
-bool Connection::hasDrained() {
+void Connection::sayGoodbye() {
+  enqueue(Message(), nullptr);
+  (void)send();
+  std::scoped_lock lock(sending);
+  // Without a flush the source of a put may be gone: the peer sees the end of the connection alone.
+  if (queue.empty() || std::ranges::any_of(queue, [](const Outgoing &one) { return one.message.isPut(); }))
+    endSending();
+}
+
+void Connection::endSending() {
+  queue.clear();
+  numWaiting.store(0, std::memory_order_release);
+  shutdown(socket.descriptor(), SHUT_WR);
+}
+
+Connection::Drain Connection::drain() {
+  if (hasToSend()) {
+    (void)send();
+    std::scoped_lock lock(sending);
+    if (queue.empty())
+      endSending();
+  }
   std::array<std::byte, 64 << 10> ignored;
   ssize_t got = 0;
   while ((got = recv(socket.descriptor(), ignored.data(), ignored.size(), MSG_DONTWAIT)) > 0)
     continue;
-  bool hasEnded = got == 0 || !mustComeAgain(errno);
-  return hasEnded || numUnconfirmed() == 0;
-}
-
-void Connection::sayGoodbye() {
-  enqueue(Message(), nullptr);
-  (void)send(); // a peer that takes nothing sees the end of the connection alone
-  shutdown(socket.descriptor(), SHUT_WR);
+  if (isBroken() || (got < 0 && !mustComeAgain(errno)))
+    return Drain::Broken;
+  return got == 0 || (!hasToSend() && numUnconfirmed() == 0) ? Drain::Done : Drain::Goes;
 }
 
 } // namespace kolo::runtime::tcp

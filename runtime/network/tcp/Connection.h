@@ -71,11 +71,13 @@ public:
 
   /// Ends the connection, in both directions.
   void end();
-  /// Tells the peer that nothing more follows.
+  /// Tells the peer that nothing more follows. What the kernel does not take now follows in `drain`.
   void sayGoodbye();
-  /// After the goodbye: throws away what still arrives. True once the peer's kernel has everything, or nothing more can
-  /// be sent. If the connection were closed earlier, the kernel would throw away what is on its way to the peer.
-  bool hasDrained();
+  enum class Drain : uint8_t { Goes, Done, Broken };
+  /// After the goodbye: sends what the kernel takes, and throws away what still arrives. Done once the peer's kernel
+  /// has everything, or the peer has ended the connection. If it were closed earlier, the kernel would throw away what
+  /// is on its way to the peer. Broken: the peer cannot be reached.
+  Drain drain();
   /// Bytes that the peer's kernel has not confirmed.
   int numUnconfirmed() const;
 
@@ -95,6 +97,7 @@ private:
   bool isForMail() const { return number == numConnections; }
 
   void takeSent(uint64_t numBytes);
+  void endSending();
   Result<size_t> receiveSome(std::byte *memory, uint64_t mostBytes);
   Status receiveData(uint64_t &budget);
   Status receiveMessages(uint64_t &budget);

@@ -47,8 +47,8 @@ TcpTransport::~TcpTransport() {
     leave();
 }
 
-/// Says goodbye, and waits until the peers' kernels have all that was said. Without an end of their own in sight, peers
-/// that take nothing are given up after the timeout.
+/// Says goodbye, and waits until the peers' kernels have all that was said. Peers that take nothing are given up after
+/// the timeout; those of which one connection is broken, at once.
 void TcpTransport::leave() {
   std::vector<Connection *> open;
   for (const std::unique_ptr<Connection> &one : connections)
@@ -59,7 +59,15 @@ void TcpTransport::leave() {
   int numLeft = -1;
   Clock::time_point lastChange = Clock::now();
   while (Clock::now() - lastChange < std::chrono::milliseconds(options.timeoutMs)) {
-    std::erase_if(open, [](Connection *one) { return one->hasDrained(); });
+    std::vector<int> unreachable;
+    std::erase_if(open, [&](Connection *one) {
+      Connection::Drain state = one->drain();
+      if (state == Connection::Drain::Broken)
+        unreachable.push_back(one->peerRank());
+      return state != Connection::Drain::Goes;
+    });
+    std::erase_if(
+        open, [&](Connection *one) { return std::ranges::find(unreachable, one->peerRank()) != unreachable.end(); });
     if (open.empty() || (options.mustStop && options.mustStop()))
       return;
     int number = 0;
