@@ -7,6 +7,7 @@
 #include "targets/cpu/Internal.h"
 #include "targets/cpu/kernels/Kernels.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -48,8 +49,9 @@ static llvm::Expected<std::unique_ptr<llvm::Module>> lower(llvm::LLVMContext &co
                                                            const PipelineOptions &options) {
   OwningOpRef<ModuleOp> copy(programs.clone());
   PassManager manager(programs.getContext(), ModuleOp::getOperationName());
+  manager.enableVerifier(false); // after every pass; once, at the end
   buildCpuPipeline(manager, options);
-  if (failed(manager.run(*copy)))
+  if (failed(manager.run(*copy)) || failed(verify(*copy)))
     return llvm::createStringError("lowering to the cpu target failed");
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*copy, context, "kolo");
   if (!code)
@@ -84,7 +86,8 @@ static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const Ho
   CodeOptions made{.cpu = cpu,
                    .optimize = options.pipeline.schedule.isOptimized(),
                    .sanitizeThread = options.pipeline.sanitizeThread,
-                   .form = form};
+                   .form = form,
+                   .isVectorLoops = isVectorLoops};
   if (options.cpu.empty() && made.optimize && !made.sanitizeThread)
     made.isForEachProcessor = isGranuleFunction;
   return emitObject(**code, made);

@@ -15,8 +15,15 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Instrumentation/ThreadSanitizer.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
 using namespace llvm;
 
@@ -37,12 +44,29 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CodeOp
       target->createTargetMachine(triple, options.cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));
 }
 
-/// Runs the passes that `build` chooses.
-static void runPasses(Module &module, TargetMachine &machine, function_ref<ModulePassManager(PassBuilder &)> build) {
+/// The function that a pass is about to change; null for a pass over more than one.
+static const Function *functionOf(Any code) {
+  if (const auto *function = any_cast<const Function *>(&code))
+    return *function;
+  const auto *loop = any_cast<const Loop *>(&code);
+  return loop ? (*loop)->getHeader()->getParent() : nullptr;
+}
+
+using FunctionFilter = function_ref<bool(const Function &)>;
+
+/// Runs the passes that `build` chooses; on the functions alone that `isWanted`.
+static void runPasses(
+    Module &module, TargetMachine &machine, function_ref<ModulePassManager(PassBuilder &)> build,
+    FunctionFilter isWanted = [](const Function &) { return true; }) {
+  PassInstrumentationCallbacks callbacks;
+  callbacks.registerShouldRunOptionalPassCallback([&](StringRef, Any code) {
+    const Function *function = functionOf(code);
+    return !function || isWanted(*function);
+  });
   // The loops that matter are vectors and unrolled already; what LLVM would add is code for the rests.
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = tuning.LoopInterleaving = false;
-  PassBuilder builder(&machine, tuning);
+  PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager components;
@@ -55,11 +79,30 @@ static void runPasses(Module &module, TargetMachine &machine, function_ref<Modul
   build(builder).run(module, modules);
 }
 
-static void optimizeModule(Module &module, TargetMachine &machine) {
-  runPasses(module, machine, [](PassBuilder &builder) {
+/// What is left to do once MLIR has simplified vector code. O2 simplifies it again and again, which takes a third of
+/// the time that a codec takes.
+static ModulePassManager buildVectorPasses(PassBuilder &) {
+  LoopPassManager loops;
+  loops.addPass(LoopRotatePass());
+  loops.addPass(LICMPass(LICMOptions()));
+  loops.addPass(IndVarSimplifyPass());
+  FunctionPassManager passes;
+  passes.addPass(createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
+  passes.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(InstCombinePass());
+  passes.addPass(SimplifyCFGPass());
+  ModulePassManager all;
+  all.addPass(createModuleToFunctionPassAdaptor(std::move(passes)));
+  return all;
+}
+
+static void optimizeModule(Module &module, TargetMachine &machine, FunctionFilter isVectorLoops) {
+  auto buildO2 = [](PassBuilder &builder) {
     // Not O3, which would make two of every loop that has a condition in it.
     return builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2);
-  });
+  };
+  runPasses(module, machine, buildO2, [&](const Function &function) { return !isVectorLoops(function); });
+  runPasses(module, machine, buildVectorPasses, isVectorLoops);
 }
 
 /// What the thread sanitizer would pass over in silence, in words; "" when it sees all accesses.
@@ -109,7 +152,9 @@ Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &opt
       function.addFnAttr(Attribute::SanitizeThread); // before the optimizer, which then adds no races
   }
   if (options.optimize)
-    optimizeModule(module, **machine);
+    optimizeModule(module, **machine, [&](const Function &function) {
+      return options.isVectorLoops && options.isVectorLoops(function.getName());
+    });
   if (options.isForEachProcessor) // after the optimizer, which then sees each function once
     makeForEachProcessor(module, options.isForEachProcessor);
   if (options.sanitizeThread)

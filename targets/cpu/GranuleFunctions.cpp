@@ -14,12 +14,20 @@ using kolo::codec::granule;
 namespace kolo::cpu {
 
 static constexpr llvm::StringLiteral encodePrefix = "kolo.encode.", decodePrefix = "kolo.decode.";
+/// What a granule needs once, or hardly ever: the same code for all processors.
+static constexpr llvm::StringLiteral encodeScalesPrefix = "kolo.encodeScales.",
+                                     decodeScalesPrefix = "kolo.decodeScales.", firstPrefix = "kolo.firstLargest.";
 
 std::string encodeName(const codec::Codec &codec) { return encodePrefix.str() + codec::textOf(codec); }
 std::string decodeName(const codec::Codec &codec) { return decodePrefix.str() + codec::textOf(codec); }
 bool isGranuleFunction(llvm::StringRef name) {
   bool isCodec = name.starts_with(encodePrefix) || name.starts_with(decodePrefix);
   return isCodec && name != encodeName(dsl::f32()) && name != decodeName(dsl::f32());
+}
+
+bool isVectorLoops(llvm::StringRef name) {
+  return isGranuleFunction(name) || name.starts_with(encodeScalesPrefix) || name.starts_with(decodeScalesPrefix) ||
+         name.starts_with(firstPrefix);
 }
 
 namespace {
@@ -34,8 +42,11 @@ public:
 
   void defineEncode();
   void defineDecode();
+  void defineScales();
+  void defineFirstLargest();
 
 private:
+  std::string nameOf(llvm::StringRef prefix) { return prefix.str() + codec::textOf(codec); }
   Value bitcast(Value value, Type type) { return LLVM::BitcastOp::create(builder, loc, type, value); }
   Value truncate(Value value, Type type) { return arith::TruncIOp::create(builder, loc, type, value); }
   Value extend(Value value, Type type) { return arith::ExtUIOp::create(builder, loc, type, value); }
@@ -90,6 +101,10 @@ private:
   void encodeScales(Value to, const BlockNumbers &blocks, Value unit, Value first);
   void encodeBlock(Value tile, Value to, const BlockNumbers &blocks, Value number);
   void decodeScales(Value from, Value factors);
+  /// Of the e4m3 scales of a granule; null for others.
+  Value loadUnit(Value granule) {
+    return codec.scale() == codec::Scale::E4M3 ? inGroup(load(f32, at(granule, granuleScale))) : Value();
+  }
   Value createDraws(Value place);
   void prefetchNext(Value tile, Value element);
 
@@ -185,7 +200,9 @@ Value GranuleFunctions::largestWithSign(Value tile, Value first) {
   auto found = scf::IfOp::create(builder, loc, TypeRange(i32), isTie, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(found.thenBlock());
-  scf::YieldOp::create(builder, loc, lanes.bitsOf(createFirstLargest(tile, first, above)));
+  Value number = LLVM::CallOp::create(builder, loc, TypeRange(f32), nameOf(firstPrefix), ValueRange{tile, first, above})
+                     .getResult();
+  scf::YieldOp::create(builder, loc, lanes.bitsOf(number));
   builder.setInsertionPointToStart(found.elseBlock());
   Value isAbove = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, above, below);
   Value negative = lanes.bitOr(below, lanes.integer(below, 0x80000000));
@@ -365,25 +382,43 @@ void GranuleFunctions::defineEncode() {
   if (int64_t used = scales + granule / block * codec::bytesOf(codec.scale()); used < totalBytes)
     fillZero(at(to, scales), integer64(totalBytes - scales));
   findLargest(tile, blocks);
-  Value unit;
-  if (codec.scale() == codec::Scale::E4M3) {
-    Value scale = createGranuleScale(blocks.largest);
-    store(scale, at(to, granuleScale));
-    unit = inGroup(scale);
-  }
-  forEachGroup([&](Value first) { encodeScales(to, blocks, unit, first); });
+  if (codec.scale() == codec::Scale::E4M3)
+    store(createGranuleScale(blocks.largest), at(to, granuleScale));
+  call(nameOf(encodeScalesPrefix),
+       {to, blocks.largest, isFound ? blocks.found : blocks.largest, blocks.reciprocals, blocks.masks});
   loop(granule / block, 1, [&](Value number) { encodeBlock(tile, to, blocks, number); });
   finish();
 }
 
 void GranuleFunctions::decodeScales(Value from, Value factors) {
-  Value unit = codec.scale() == codec::Scale::E4M3 ? inGroup(load(f32, at(from, granuleScale))) : Value();
+  Value unit = loadUnit(from);
   int64_t size = codec::bytesOf(codec.scale());
   forEachGroup([&](Value first) {
     Type stored = groupOf(builder.getIntegerType(unsigned(8 * size)));
     Value scale = load(stored, at(at(from, scales), mul64(first, size)));
     setOfBlock(factors, first, lanes.scaleValue(size == 4 ? scale : extend(scale, groupOf(i32)), unit));
   });
+}
+
+/// Both ways, each for all blocks of a granule.
+void GranuleFunctions::defineScales() {
+  if (!codec::isScaled(codec) || !create(nameOf(encodeScalesPrefix), {pointer, pointer, pointer, pointer, pointer}))
+    return;
+  bool isFound = codec.rule() == codec::Rule::Signed || codec.rule() == codec::Rule::Mean;
+  BlockNumbers blocks{argument(1), isFound ? argument(2) : Value(), argument(3), argument(4)};
+  Value unit = loadUnit(argument(0));
+  forEachGroup([&](Value first) { encodeScales(argument(0), blocks, unit, first); });
+  finish();
+  create(nameOf(decodeScalesPrefix), {pointer, pointer});
+  decodeScales(argument(0), argument(1));
+  finish();
+}
+
+/// (numbers, first element of a block, largest bits) -> f32
+void GranuleFunctions::defineFirstLargest() {
+  if (codec.rule() != codec::Rule::Signed || !create(nameOf(firstPrefix), {pointer, i64, i32}, f32))
+    return;
+  finish(createFirstLargest(argument(0), argument(1), argument(2)));
 }
 
 void GranuleFunctions::defineDecode() {
@@ -396,7 +431,7 @@ void GranuleFunctions::defineDecode() {
     return finish();
   }
   Value factors = allocateForBlocks();
-  decodeScales(from, factors);
+  call(nameOf(decodeScalesPrefix), {from, factors});
   loop(granule / block, 1, [&](Value number) {
     Value factor = broadcast(ofBlock(factors, number, f32), f32), first = mul64(number, block);
     loop(block, width, [&](Value place) {
@@ -410,6 +445,8 @@ void GranuleFunctions::defineDecode() {
 } // namespace
 
 void defineGranuleFunctions(ModuleOp module, const codec::Codec &codec) {
+  GranuleFunctions(module, codec).defineFirstLargest();
+  GranuleFunctions(module, codec).defineScales();
   GranuleFunctions(module, codec).defineEncode();
   GranuleFunctions(module, codec).defineDecode();
 }
