@@ -61,15 +61,19 @@ Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call
   return total;
 }
 
+/// Of so many whole granules.
+static Value createGranuleBytes(OpBuilder &builder, Location loc, const codec::Codec &codec, Value numElements) {
+  Value granules = arith::DivUIOp::create(builder, loc, numElements, createConstant(builder, loc, codec::granule));
+  return createMul(builder, loc, granules, createConstant(builder, loc, codec::bytes(codec, codec::granule)));
+}
+
 Value createEncodedBytes(OpBuilder &builder, Location loc, const codec::Codec &codec, Value numElements) {
   auto constant = [&](int64_t value) { return createConstant(builder, loc, value); };
   auto wholeUnits = [&](Value number, int64_t perUnit) {
     return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, number, constant(perUnit)), constant(16));
   };
-  Value granule = constant(codec::granule);
-  Value whole = createMul(builder, loc, arith::DivUIOp::create(builder, loc, numElements, granule),
-                          constant(codec::bytes(codec, codec::granule)));
-  Value rest = arith::RemUIOp::create(builder, loc, numElements, granule);
+  Value whole = createGranuleBytes(builder, loc, codec, numElements);
+  Value rest = arith::RemUIOp::create(builder, loc, numElements, constant(codec::granule));
   Value tail = wholeUnits(createMul(builder, loc, rest, constant(codec::bitsOf(codec.element()))), 128);
   if (codec::isScaled(codec))
     tail = createAdd(builder, loc, tail, wholeUnits(rest, codec.block() * 16 / codec::bytesOf(codec.scale())));
@@ -91,15 +95,16 @@ BlockPosition createBlockPosition(OpBuilder &builder, Location loc, const CallVa
   return {arith::DivUIOp::create(builder, loc, number, each), arith::RemUIOp::create(builder, loc, number, each)};
 }
 
-/// Of the data, also where it lies in packets.
+/// Of the data, also where it lies in packets. Ranges begin where granules do, but for empty ones, which packets have.
 static Value createDataBytesTo(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
                                Value element) {
   if (codec::isNone(buffer.codec))
     return createMul(builder, loc, element, call.elementBytes);
   BlockPosition at = createBlockPosition(builder, loc, call, buffer, element);
   Value each = createEncodedBytes(builder, loc, buffer.codec, createBlockElements(builder, loc, call, buffer));
+  auto inBlock = buffer.packets ? createEncodedBytes : createGranuleBytes;
   return createAdd(builder, loc, createMul(builder, loc, at.block, each),
-                   createEncodedBytes(builder, loc, buffer.codec, at.element));
+                   inBlock(builder, loc, buffer.codec, at.element));
 }
 
 Value createFilledPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
