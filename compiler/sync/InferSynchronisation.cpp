@@ -25,6 +25,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace kolo {
@@ -70,6 +72,7 @@ private:
   std::optional<Refutation> check(ProgramOp program, const CheckOptions &wanted);
   bool isRefuted(ProgramOp program) { return check(program, soon).has_value(); }
   Attempt attempt(const Choices &choices, const CheckOptions &wanted);
+  bool isProvedWith(const Choices &choices);
   bool strengthen(Choices &choices, const Attempt &refuted);
   void weaken(Choices &choices);
   Choices withEntryCredits(const Choices &choices) const;
@@ -77,10 +80,11 @@ private:
   Attempt settle(const Choices &choices, WaitsMove order, size_t &numMoved);
   void settlePipeline(ProgramOp program, size_t &numMoved);
   void elide(ProgramOp program);
+  size_t changeAll(ProgramOp program, function_ref<bool(const ProjectedTransfer &)> change);
   void elideFlushes(ProgramOp program, bool keepsLast);
   void elideSignals(ProgramOp program);
   size_t moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
-  void deferWaits(ProgramOp program);
+  size_t deferWaits(ProgramOp program);
   void reorderPhases(ProgramOp program);
 
   ProgramOp base;
@@ -88,7 +92,9 @@ private:
   CheckOptions soon; // the same, for changes of which only the answer counts
   std::vector<SmallVector<CreditChoice>> possible;
   std::vector<SmallVector<int64_t>> meshes;
+  std::map<Choices, bool> attempted; // whether the program with these was proved
   bool isFollowed = true;
+  bool keepsWaits = false; // in a pipeline: data of some transfer is waited for in the phase that sends it
 };
 
 std::optional<Refutation> Inference::check(ProgramOp program, const CheckOptions &wanted) {
@@ -109,7 +115,13 @@ Attempt Inference::attempt(const Choices &choices, const CheckOptions &wanted) {
       placeCredit(transfer, choice, semaphores++);
   program->setSemaphores(semaphores);
   std::optional<Refutation> refutation = check(*program, wanted);
+  attempted[choices] = !refutation;
   return {std::move(program), std::move(refutation)};
+}
+
+bool Inference::isProvedWith(const Choices &choices) {
+  auto known = attempted.find(choices);
+  return known != attempted.end() ? known->second : attempt(choices, soon).isProved();
 }
 
 /// Gives a transfer that the refutation names the next stronger credit: first puts that come too early, then reads that
@@ -152,7 +164,7 @@ void Inference::weaken(Choices &choices) {
       for (size_t weaker = 0; weaker < choices[number]; ++weaker) {
         Choices fewer = choices;
         fewer[number] = weaker;
-        if (!attempt(fewer, soon).isProved())
+        if (!isProvedWith(fewer))
           continue;
         choices = fewer;
         didChange = true;
@@ -180,14 +192,27 @@ Attempt Inference::run() {
   return current;
 }
 
-/// With the entry credits of transfers that stand beside others and have no credit.
+/// Of a move; in a pipeline, around the conditions in its phase.
+Block *blockAround(Operation *move, bool isPipeline) {
+  Operation *op = move;
+  while (isPipeline && isa<scf::IfOp>(op->getParentOp()) && !isPhase(op->getParentOp()))
+    op = op->getParentOp();
+  return op->getBlock();
+}
+
+/// With the entry credits of transfers that stand beside others and have no credit. The same where all waits of a
+/// pipeline have moved without them.
 Choices Inference::withEntryCredits(const Choices &choices) const {
   Choices more = choices;
+  bool isPipeline = numSlices(base).has_value();
+  if (isPipeline && !keepsWaits)
+    return more;
   SmallVector<ProjectedTransfer> transfers = findTransfers(base);
   for (auto [number, transfer] : llvm::enumerate(transfers)) {
-    Block *block = transfer.move->getBlock();
-    bool hasNeighbour =
-        llvm::count_if(transfers, [&](const ProjectedTransfer &other) { return other.move->getBlock() == block; }) > 1;
+    Block *block = blockAround(transfer.move, isPipeline);
+    bool hasNeighbour = llvm::count_if(transfers, [&](const ProjectedTransfer &other) {
+                          return blockAround(other.move, isPipeline) == block;
+                        }) > 1;
     const auto *entry = llvm::find(possible[number], CreditChoice{CreditKind::Entry, 0});
     if (hasNeighbour && choices[number] == 0 && entry != possible[number].end())
       more[number] = size_t(entry - possible[number].begin());
@@ -219,7 +244,7 @@ Attempt Inference::settle(const Choices &choices, WaitsMove order, size_t &numMo
 void Inference::settlePipeline(ProgramOp program, size_t &numMoved) {
   elideFlushes(program, /*keepsLast=*/true);
   numMoved += moveEnds(program, sinkWait);
-  deferWaits(program);
+  numMoved += deferWaits(program);
   reorderPhases(program);
   elideSignals(program);
   elideFlushes(program, /*keepsLast=*/false);
@@ -262,17 +287,23 @@ void Inference::elideFlushes(ProgramOp program, bool keepsLast) {
     OpBuilder builder(&program.getBody().front(), endBeforeDivision(program));
     FlushOp::create(builder, program.getLoc());
   }
-  for (int64_t i = 0; i < numberOf(program) - (keepsLast ? 1 : 0);) {
+  auto elide = [&](int64_t first, int64_t last) {
     OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
       SmallVector<FlushOp> flushes;
       changed.walk([&](FlushOp flush) { flushes.push_back(flush); });
-      eraseWithEmptyNest(flushes[size_t(i)]);
+      for (FlushOp flush : ArrayRef(flushes).slice(size_t(first), size_t(last - first)))
+        eraseWithEmptyNest(flush);
     });
-    if (isRefuted(*copy))
-      ++i;
-    else
+    bool isProved = !isRefuted(*copy);
+    if (isProved)
       replaceBody(program, *copy);
-  }
+    return isProved;
+  };
+  if (int64_t others = numberOf(program) - 1; others > 1) // most programs need none of these
+    elide(0, others);
+  for (int64_t i = 0; i < numberOf(program) - (keepsLast ? 1 : 0);)
+    if (!elide(i, i + 1))
+      ++i;
 }
 
 void Inference::elideSignals(ProgramOp program) {
@@ -303,9 +334,24 @@ void Inference::elideSignals(ProgramOp program) {
   }
 }
 
+/// Makes the change to all transfers that can have it, if the checker still proves the program. Gives their number.
+/// Most programs allow it, and then take one check for all.
+size_t Inference::changeAll(ProgramOp program, function_ref<bool(const ProjectedTransfer &)> change) {
+  size_t numChanged = 0;
+  OwningOpRef<ProgramOp> copy(program.clone());
+  for (size_t number = 0; number < findTransfers(*copy).size(); ++number)
+    numChanged += change(findTransfers(*copy)[number]);
+  if (numChanged == 0 || isRefuted(*copy))
+    return 0;
+  replaceBody(program, *copy);
+  return numChanged;
+}
+
 /// Tries one end of every transfer at other places, the best first. Gives the number of those that it moved.
 size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move) {
-  size_t numMoved = 0;
+  size_t numMoved = changeAll(program, [&](const ProjectedTransfer &transfer) { return move(transfer, 0); });
+  if (numMoved > 0)
+    return numMoved;
   for (size_t number = 0; number < findTransfers(program).size(); ++number)
     for (size_t place = 0;; ++place) {
       OwningOpRef<ProgramOp> copy(program.clone());
@@ -320,13 +366,24 @@ size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedT
   return numMoved;
 }
 
-/// In a pipeline, the next phase of a slice comes one round later. Its ranks wait only then.
-void Inference::deferWaits(ProgramOp program) {
+/// In a pipeline, the next phase of a slice comes one round later. Its ranks wait only then. Gives the number of waits
+/// that it moved.
+size_t Inference::deferWaits(ProgramOp program) {
+  size_t numDeferred = changeAll(program, deferWait);
+  if (numDeferred > 0)
+    return numDeferred;
   for (size_t number = 0; number < findTransfers(program).size(); ++number) {
     OwningOpRef<ProgramOp> copy(program.clone());
-    if (deferWait(findTransfers(*copy)[number]) && !isRefuted(*copy))
-      replaceBody(program, *copy);
+    if (!deferWait(findTransfers(*copy)[number]))
+      continue;
+    if (isRefuted(*copy)) {
+      keepsWaits = true;
+      continue;
+    }
+    replaceBody(program, *copy);
+    ++numDeferred;
   }
+  return numDeferred;
 }
 
 /// With earlier phases first in a round, the rank waits for what others sent in the round before while what it sends

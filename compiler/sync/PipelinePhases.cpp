@@ -20,6 +20,8 @@ static SmallVector<scf::IfOp> findPhases(ProgramOp program) {
   return phases;
 }
 
+bool isPhase(Operation *op) { return KoloDialect::PipelinePhaseAttrHelper(op->getContext()).isAttrPresent(op); }
+
 bool deferWait(const ProjectedTransfer &transfer) {
   if (transfer.isPull())
     return false;

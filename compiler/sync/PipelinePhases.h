@@ -6,6 +6,9 @@
 
 namespace kolo {
 
+/// Whether an op is the condition of a phase.
+bool isPhase(mlir::Operation *op);
+
 /// Moves the wait of a push from its phase to the beginning of the next phase. False, and nothing moves, if there is no
 /// such phase.
 bool deferWait(const ProjectedTransfer &transfer);
