@@ -9,7 +9,7 @@ static bool failsSomewhere(Algorithm &algorithm, const std::string &name) {
     if (reasonToRefuse(name, mesh))
       continue;
     for (int64_t root : algorithm.testRoots(mesh))
-      if (llvm::Error error = algorithm.run(algorithm.callOn(mesh, 17, root, ElementType::I32, Reduction::Sum))) {
+      if (llvm::Error error = algorithm.run(algorithm.callOn(mesh, 85, root, ElementType::I32, Reduction::Sum))) {
         llvm::consumeError(std::move(error));
         return true;
       }
