@@ -11,11 +11,11 @@ KOLO_COLLECTIVE(frontierAllReduce, AllReduce, Mesh("node", "gpu")) {
   auto [node, gpu] = c.dims<2>();
   Rank me = c.rank();
   Buffer out = c.inPlace().grid(node, gpu, numFrontierTrees);
-  Buffer fromNode = c.slots("fromNode", out, {numFrontierRounds, node, numFrontierTrees}),
+  Buffer fromNode = c.slots("fromNode", out, {max(numFrontierRounds, gpu.size()), node, numFrontierTrees}),
          fromRail = c.slots("fromRail", out, {node, numFrontierTrees});
   BlockPieces pieces = [&](Selector block, Selector piece) { return out[{all, block, piece}]; };
   Blocks rail = [&](Selector i) { return out[{i, me[gpu], all}]; };
-  frontierTreesReduceScatter(c, gpu, pieces,
+  frontierTreesReduceScatter(c, gpu, {}, pieces,
                              [&](Selector round, Selector piece) { return fromNode[{round, all, piece}]; });
   slottedAllPairsReduceScatter(c, node, rail, rail, [&](Selector i) { return fromRail[{i, all}]; });
   allPairsAllGather(c, node, rail);

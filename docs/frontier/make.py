@@ -24,8 +24,9 @@ COLLECTIVES = {"all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "al
 NODES = [1, 16, 128, 9408]
 DEVICES = 8
 SIZES = [1024 << (4 * step) for step in range(6)]
-MOST_SIMULATED = 16  # nodes, of `kolo simulate`
-LEAST_SHARE = 4     # bytes of one rank, of what is cut in blocks
+MOST_SIMULATED = 16   # nodes, of `kolo simulate`
+HARDLY_SLOWER = 1.03 # times the fastest: then rather one that ships
+LEAST_SHARE = 4       # bytes of one rank, of what is cut in blocks
 
 
 # What kolo says ---------------------------------------------------------------------------------------------------
@@ -62,27 +63,45 @@ def baseline_commands(collective, nodes, sizes):
             for protocol in ([], ["--protocol", "ll"])]
 
 
-def measure(collective, nodes, sizes):
-    """All that the page shows of one collective on so many nodes."""
-    command, found = ask("explore", collective, "--machine", "frontier", "--nodes", nodes, "--bytes", text(sizes),
-                         "--runners-up", 3, *([] if nodes == 1 else ["--structures", 0]))
-    others = [ask(*arguments) for arguments in baseline_commands(collective, nodes, sizes)]
+def explore(collective, nodes, sizes, *options):
+    """The command, and the best of every size as it is."""
+    command, found = ask("explore", collective, "--machine", "frontier", "--nodes", nodes, "--bytes", text(sizes), "--runners-up", 3,
+                         *options)
     rows = []
     for row in found["frontier"]:
         chosen = choose(found["schedules"], row["ranked"])
         schedule = found["schedules"][chosen["schedule"]]
         at = next(size for size in schedule["sizes"] if size["bytes"] == row["bytes"])
-        times = [size["seconds"] for _, costs in others for one in costs["schedules"] for size in one["sizes"]
-                 if size["bytes"] == row["bytes"]]
         rows.append({"bytes": row["bytes"], "boundSeconds": row["boundSeconds"], "seconds": chosen["seconds"],
                      "algorithm": schedule["algorithm"], "schedule": schedule["schedule"], "mesh": schedule["mesh"],
                      "placement": schedule["placement"], "ships": schedule["origin"] == "shipped", "isSimulated": False,
-                     "bottleneck": at["bottleneck"], "ringsSeconds": row.get("ringsSeconds"),
-                     "othersSeconds": min(times, default=None)})
+                     "bottleneck": at["bottleneck"], "ringsSeconds": row.get("ringsSeconds")})
         if outcome := simulated(rows[-1], nodes):
             rows[-1]["seconds"], rows[-1]["bottleneck"] = outcome
             rows[-1]["isSimulated"] = True
-    return {"collective": collective, "nodes": nodes, "commands": [command, *(other for other, _ in others)], "rows": rows}
+    return command, rows
+
+
+def measure(collective, nodes, sizes):
+    """All that the page shows of one collective on so many nodes. A row that does not ship has the best one that does, or is
+    that, if it is hardly slower."""
+    command, rows = explore(collective, nodes, sizes, *([] if nodes == 1 else ["--structures", 0]))
+    commands = [command]
+    if unshipped := [row["bytes"] for row in rows if not row["ships"]]:
+        command, shipped = explore(collective, nodes, unshipped, "--structures", 0)
+        commands.append(command)
+        of_size = {row["bytes"]: row for row in shipped}
+        rows = [beside(row, of_size[row["bytes"]]) if row["bytes"] in of_size else row for row in rows]
+    others = [ask(*arguments) for arguments in baseline_commands(collective, nodes, sizes)]
+    for row in rows:
+        times = [size["seconds"] for _, costs in others for one in costs["schedules"] for size in one["sizes"]
+                 if size["bytes"] == row["bytes"]]
+        row["othersSeconds"] = min(times, default=None)
+    return {"collective": collective, "nodes": nodes, "commands": [*commands, *(other for other, _ in others)], "rows": rows}
+
+
+def beside(row, shipped):
+    return shipped if shipped["seconds"] <= HARDLY_SLOWER * row["seconds"] else {**row, "shipped": shipped}
 
 
 def simulated(row, nodes):
@@ -101,7 +120,7 @@ def choose(schedules, ranked):
     def ships(one):
         return schedules[one["schedule"]]["origin"] == "shipped"
 
-    for within, is_wanted in ((1.01, lambda one: ships(one) and not schedules[one["schedule"]]["placement"]), (1.03, ships)):
+    for within, is_wanted in ((1.01, lambda one: ships(one) and not schedules[one["schedule"]]["placement"]), (HARDLY_SLOWER, ships)):
         for one in ranked:
             if is_wanted(one) and one["seconds"] <= within * ranked[0]["seconds"]:
                 return one
@@ -155,7 +174,8 @@ def time_text(seconds):
 def run_text(row):
     flags = "".join(f" {FLAGS[name]} {value}" for name, value in row["schedule"].items())
     placement = f" --placement '{row['placement']}'" if row["placement"] else ""
-    return f"`{row['algorithm']}{flags}{placement}`" + ("" if row["ships"] else " *")
+    run = f"`{row['algorithm']}{flags}{placement}`"
+    return run if row["ships"] else f"{run} *; of those that ship, {run_text(row['shipped'])} in {time_text(row['shipped']['seconds'])}"
 
 
 def slower_text(seconds, row):
@@ -280,7 +300,8 @@ def selection_table(results):
     lines = []
     for collective in COLLECTIVES:
         for result in sorted((one for one in results["collectives"] if one["collective"] == collective), key=lambda one: one["nodes"]):
-            rows = [row for row in result["rows"] if row["ships"] and "module" not in row["mesh"]]
+            rows = [row if row["ships"] else row["shipped"] for row in result["rows"]]
+            rows = [row for row in rows if "module" not in row["mesh"]]
             last = [row for row, after in zip(rows, [*rows[1:], None]) if after is None or program_of(row) != program_of(after)]
             for memory in ("windows", "ordinary"):  # the models do not tell them apart
                 for row in last:
