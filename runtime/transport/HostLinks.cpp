@@ -47,6 +47,11 @@ Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &plac
   return links;
 }
 
+HostLinks::~HostLinks() {
+  if (fabric)
+    fabric->leave();
+}
+
 Endpoint HostLinks::endpoint() const {
   Endpoint endpoint = transport->endpoint();
   addOffer(endpoint, offer);
@@ -215,6 +220,9 @@ bool HostLinks::hasLeft(int peer) const {
 bool HostLinks::hasBroken(int peer) const { return transport->hasFailedWith(peer); }
 
 Status HostLinks::refusal() const {
+  for (int peer : remote)
+    if (Status status = fabric ? fabric->stateOf(peer) : Status(); status.code() == StatusCode::SystemError)
+      return status;
   for (int peer : remote)
     if (Status status = transport->stateOf(peer); status.code() == StatusCode::Mismatch)
       return status;

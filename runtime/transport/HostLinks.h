@@ -30,6 +30,7 @@ struct HostMap {
 
 class HostLinks {
 public:
+  ~HostLinks();
   /// Listens. Errors as TcpTransport::create and readNetworkOffer.
   static Result<std::unique_ptr<HostLinks>> create(const tcp::TcpOptions &place);
 
@@ -64,7 +65,7 @@ public:
   bool hasLeft(int peer) const;
   /// Whether this rank's own connections to the peer have ended without a goodbye.
   bool hasBroken(int peer) const;
-  /// What a peer sent that may not be, or Ok.
+  /// What a peer sent that may not be, or why a device cannot write to a peer that lives, or Ok.
   Status refusal() const;
 
 private:

@@ -37,6 +37,14 @@ ConnectedRanks::ConnectedRanks(const Kind &kind, int numRanks, int timeoutMs) {
     EXPECT_EQ(status.message(), "");
 }
 
+ConnectedRanks::~ConnectedRanks() {
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<Transport> &rank : ranks)
+    threads.emplace_back([&rank] { rank.reset(); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 bool ConnectedRanks::runUntil(const std::function<bool()> &isDone) {
   Clock::time_point until = Clock::now() + std::chrono::seconds(20);
   while (!isDone() && Clock::now() < until)

@@ -26,6 +26,7 @@ struct Kind {
   std::function<Result<std::unique_ptr<Transport>>(const RankPlace &)> make;
   bool isOneSided = false;     // what fits is written without a look by the receiver
   bool isOfOneProcess = false; // its ranks cannot be in different processes
+  bool flushNeedsPeer = false; // a flush ends when the peer makes progress, too
 };
 std::vector<Kind> allKinds();
 inline std::ostream &operator<<(std::ostream &out, const Kind &kind) { return out << kind.name; }
@@ -34,6 +35,8 @@ inline std::ostream &operator<<(std::ostream &out, const Kind &kind) { return ou
 class ConnectedRanks {
 public:
   ConnectedRanks(const Kind &kind, int numRanks, int timeoutMs = 20'000);
+  /// All leave at the same time.
+  ~ConnectedRanks();
   Transport &operator[](int rank) { return *ranks[static_cast<size_t>(rank)]; }
   int size() const { return static_cast<int>(ranks.size()); }
   void leave(int rank) { ranks[static_cast<size_t>(rank)].reset(); }

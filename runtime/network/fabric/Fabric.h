@@ -37,6 +37,10 @@ class Fabric : public Transport {
 public:
   /// Takes a mail of a peer. Mismatch: the connection with it must end. Any thread, also while another function runs.
   virtual Status take(int sender, std::span<const std::byte> mail) = 0;
+  /// Tells all peers that this rank leaves. Puts and signals that were not flushed may be dropped. Blocks until all
+  /// signals have come and no peer writes here any more; at most for the timeout, and not for peers that are lost.
+  /// Called before the destructor, and at most once. A forked child does nothing.
+  virtual void leave() = 0;
 };
 
 /// A fabric's mails begin with this number, so that they can share a connection with others.
@@ -45,7 +49,7 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
   return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
 }
 
-inline constexpr uint32_t fabricModuleVersion = 1;
+inline constexpr uint32_t fabricModuleVersion = 2;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 

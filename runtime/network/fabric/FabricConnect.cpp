@@ -108,8 +108,9 @@ Status FabricTransport::waitForAll(const std::function<bool(const Peer &)> &isTh
       return rankError(StatusCode::Timeout, first, "rank {} waited {} ms for {} of rank {}: timed out", options.rank,
                        options.timeoutMs, what, missing);
     (void)mails.idle(none, 1, Clock::now() + lookInterval);
-    for (int rank = 0; rank < options.numRanks; ++rank)
-      if (peers[static_cast<size_t>(rank)].isWanted)
+    std::scoped_lock lock(mutex);
+    for (int rank = 0; rank < options.numRanks; ++rank) // one that has left may have told before all that is wanted
+      if (const Peer &peer = peers[static_cast<size_t>(rank)]; peer.isWanted && !isThere(peer))
         if (Status status = mails.stateOf(rank); !status.isOk())
           return status;
   }
@@ -157,6 +158,7 @@ Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
   own.kind = LetterKind::Address;
   own.provider = rules.name;
   own.order = rules.order;
+  own.device = device;
   {
     std::scoped_lock lock(mutex);
     Result<Letter> landing = expose(test.registration());
@@ -184,6 +186,9 @@ Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
 Status FabricTransport::meet(SelfTest &test) {
   {
     std::scoped_lock lock(mutex);
+    for (const Peer &peer : peers)
+      if (!peer.difference.isOk())
+        return peer.difference;
     for (int rank = 0; rank < options.numRanks; ++rank)
       if (const Peer &peer = peers[static_cast<size_t>(rank)]; peer.isWanted)
         if (Status status = nic->addPeer(rank, peer.address); !status.isOk())

@@ -58,6 +58,8 @@ void FabricTransport::work() {
   auto waiting = busy;
   for (auto [number, lane] : waiting)
     advance(number, lane, peers[static_cast<size_t>(number)].paths[lane]);
+  if (!leaving.empty())
+    answerLeaving();
 }
 
 void FabricTransport::note(Event &event) {
@@ -73,19 +75,19 @@ void FabricTransport::note(Event &event) {
   if (!event.operation)
     return;
   Operation &operation = *event.operation;
-  bool hasFailed = event.kind == Event::Kind::Failed;
+  bool isFailure = event.kind == Event::Kind::Failed;
   if (operation.isReceive) {
     uint32_t sender = 0;
     SignalMessage message = read(operation.body, sender);
-    if (!hasFailed && sender < static_cast<uint32_t>(options.numRanks))
+    if (!isFailure && sender < static_cast<uint32_t>(options.numRanks))
       arrivals[sender].noteSignal(message, raiseHere(static_cast<int>(sender)));
-    if (hasFailed)
+    if (isFailure)
       nic->giveBack(&operation);
     else
       idleReceives.push_back(&operation);
     return;
   }
-  if (hasFailed) {
+  if (isFailure) {
     askForMemory(operation);
     fail(operation.peer, event.reason);
   }
@@ -131,7 +133,8 @@ void FabricTransport::fail(int number, const std::string &reason) {
 
 /// Begins what may begin.
 void FabricTransport::advance(int number, uint32_t lane, SendPath &path) {
-  if (!peers[static_cast<size_t>(number)].failure.isOk() || !nic || !mails.stateOf(number).isOk())
+  const Peer &peer = peers[static_cast<size_t>(number)];
+  if (!peer.failure.isOk() || peer.isLeaving || !nic || !mails.stateOf(number).isOk())
     path.requests.clear();
   while (!path.requests.empty()) {
     Request &next = path.requests.front();
@@ -252,7 +255,6 @@ FabricTransport::Step FabricTransport::postFlag(Path path, SendPath &from, const
   operation->signal = signal;
   flag.src = operation->body;
   flag.sizeBytes = sizeof(word);
-  flag.isSignal = true;
   uint64_t cell = cellNumber(there, static_cast<uint64_t>(options.numRanks), options.rank, path.lane, signal.semaphore);
   flag.address = there.cells.address + cell * sizeof(Cell);
   flag.key = there.cells.key;
@@ -284,17 +286,22 @@ FabricTransport::Step FabricTransport::postMessage(Path path, SendPath &from, co
   return Step::Done;
 }
 
-/// What peers count here goes into a cell of this rank. The agreement may have ended meanwhile.
-void FabricTransport::raise(int sender, uint32_t lane, const RemoteSignal &signal) {
+/// The cell of this rank that a peer signals; null: there is none, or not any more.
+Cell *FabricTransport::ownCell(int sender, uint32_t lane, const RemoteSignal &signal) const {
   auto found = exposed.find(signal.agreement);
   if (found == exposed.end())
-    return;
+    return nullptr;
   const Registration &own = found->second.registration;
   if (lane >= own.numLanes || signal.semaphore >= own.numSemaphores || !own.senders[static_cast<size_t>(sender)])
-    return;
-  Cell &cell = own.cells[cellNumber(own, static_cast<uint64_t>(options.numRanks), sender, lane, signal.semaphore)];
-  if (!cell.hasReached(signal.count) && signal.count < endOfCounts)
-    cell.raise(signal.count);
+    return nullptr;
+  return &own.cells[cellNumber(own, static_cast<uint64_t>(options.numRanks), sender, lane, signal.semaphore)];
+}
+
+/// What peers count here goes into a cell of this rank. The agreement may have ended meanwhile.
+void FabricTransport::raise(int sender, uint32_t lane, const RemoteSignal &signal) {
+  Cell *cell = ownCell(sender, lane, signal);
+  if (cell && !cell->hasReached(signal.count) && signal.count < endOfCounts)
+    cell->raise(signal.count);
 }
 
 } // namespace kolo::runtime::fabric

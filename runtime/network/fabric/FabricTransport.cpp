@@ -20,6 +20,8 @@ constexpr int looksBeforeSleep = 16;
 constexpr int numReceives = 64;
 /// So long after a failed write the end of the peer may still be noticed by mail, which is the truer cause.
 constexpr std::chrono::milliseconds graceTime{300};
+/// So long writes that have begun may take to end after a failure.
+constexpr std::chrono::milliseconds drainTime{100};
 
 } // namespace
 
@@ -28,8 +30,10 @@ FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules
       peers(static_cast<size_t>(given.numRanks)), arrivals(static_cast<size_t>(given.numRanks)) {}
 
 FabricTransport::~FabricTransport() {
-  if (getpid() == creatorPid)
+  if (getpid() == creatorPid) {
+    closeDevice();
     return;
+  }
   // The device belongs to the parent: closing it here would end the parent's connections.
   for (auto &[number, own] : exposed) {
     for (std::unique_ptr<Memory> &region : own.regions)
@@ -65,6 +69,7 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOpt
   if (!opened.isOk())
     return opened.status();
   made->nic = std::move(opened).value();
+  made->device = made->nic->kind();
   if (rules.order == SignalOrder::Counted)
     if (Status status = made->nic->startReceives(numReceives); !status.isOk())
       return status;
@@ -150,10 +155,10 @@ void FabricTransport::release(uint64_t agreement) {
   letter.kind = LetterKind::Released;
   letter.agreement = agreement;
   Registration registration = found->second.registration;
-  exposed.erase(found);
   // A peer may be in the middle of a write to memory of a call that failed, and this device in the middle of a read.
   if (hasStopped())
     closeDevice();
+  exposed.erase(agreement);
   tell(letter, registration.senders);
 }
 
@@ -168,8 +173,15 @@ bool FabricTransport::hasStopped() const {
   return false;
 }
 
-/// From now on nothing is written or read here. What was put before is dropped. Requires `mutex`.
+/// From now on nothing is written or read here. What has begun may end within drainTime; the rest is dropped. Requires
+/// `mutex`.
 void FabricTransport::closeDevice() {
+  Event event;
+  for (Clock::time_point until = Clock::now() + drainTime; nic && nic->isWriting() && Clock::now() < until;)
+    if (nic->poll(event))
+      note(event);
+  if (nic && !nic->bindsMemory())
+    nic->closeEndpoint();
   for (auto &[number, own] : exposed) {
     own.regions.clear();
     own.cells.reset();
@@ -319,9 +331,13 @@ Status FabricTransport::firstFailure() const {
 }
 
 Status FabricTransport::stateOf(int peer) const {
-  if (Status status = mails.stateOf(peer); !status.isOk() || !hasFailed.load(std::memory_order_acquire))
+  Status status = mails.stateOf(peer);
+  bool isQuiet = !hasFailed.load(std::memory_order_acquire) && !isSomeoneLeaving.load(std::memory_order_acquire);
+  if (!status.isOk() || isQuiet)
     return status;
   std::scoped_lock lock(mutex);
+  if (peers[static_cast<size_t>(peer)].isLeaving)
+    return rankError(StatusCode::PeerLost, peer, "rank {} has left", peer);
   return failureOf(peer);
 }
 
@@ -338,6 +354,18 @@ Status FabricTransport::answer(int sender, const Question &question) {
   return {}; // it was asked before the news of this rank's registration came there
 }
 
+/// Mismatch: the peer's device and this one's do not fit each other.
+Status FabricTransport::compare(int sender, const Letter &address) const {
+  if (address.provider != rules.name || address.order != rules.order)
+    return rankError(StatusCode::Mismatch, sender, "rank {} uses provider {} ({}), this rank {} ({})", sender,
+                     address.provider, toString(address.order), rules.name, toString(rules.order));
+  if (address.device != device)
+    return rankError(StatusCode::Mismatch, sender,
+                     "rank {} uses another kind of device of provider {} ({}) than this rank ({})", sender, rules.name,
+                     describe(address.device), describe(device));
+  return {};
+}
+
 Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
   Result<Letter> letter = parseLetter(mail);
   if (!letter.isOk())
@@ -347,15 +375,17 @@ Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
   std::scoped_lock lock(mutex);
   Peer &peer = peers[static_cast<size_t>(sender)];
   if (letter->kind == LetterKind::Address) {
-    if (letter->provider != rules.name || letter->order != rules.order)
-      return rankError(StatusCode::Mismatch, sender, "rank {} uses provider {} ({}), this rank {} ({})", sender,
-                       letter->provider, toString(letter->order), rules.name, toString(rules.order));
+    peer.difference = compare(sender, *letter); // `connect` returns it: the peer must hear from this rank, too
     peer.address = letter->address;
   } else if (letter->kind == LetterKind::Ready) {
     peer.isReady = true;
   } else if (letter->kind == LetterKind::Registered) {
     peer.newest = std::max(peer.newest, letter->agreement);
     peer.agreements[letter->agreement] = letter->registered;
+  } else if (letter->kind == LetterKind::Leaving) {
+    return noteLeaving(sender, *letter);
+  } else if (letter->kind == LetterKind::Farewell) {
+    peer.saidFarewell = true;
   } else {
     peer.agreements.erase(letter->agreement);
     for (auto &[lane, path] : peer.paths)

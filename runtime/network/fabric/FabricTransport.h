@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace kolo::runtime::fabric {
@@ -40,6 +41,7 @@ public:
   Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) override;
   Status stateOf(int peer) const override;
   Status take(int sender, std::span<const std::byte> mail) override;
+  void leave() override;
 
 private:
   /// Memory of this rank that peers may write.
@@ -67,11 +69,14 @@ private:
   struct Peer {
     bool isWanted = false, isReady = false;
     std::vector<std::byte> address;
+    Status difference; // of its device
     std::map<uint64_t, RemoteAgreement> agreements;
     uint64_t newest = 0; // of its registrations
     std::map<uint32_t, SendPath> paths;
-    Status failure;                                 // of a write to it
-    std::chrono::steady_clock::time_point failedAt; // if there was one
+    bool isLeaving = false, hasSaidAll = false, saidFarewell = false;
+    std::map<std::tuple<uint64_t, uint32_t, uint32_t>, uint64_t> lastCounts; // of one that leaves, see noteLeaving
+    Status failure;                                                          // of a write to it
+    std::chrono::steady_clock::time_point failedAt;                          // if there was one
   };
   enum class Step : uint8_t { Done, Wait };
 
@@ -99,13 +104,18 @@ private:
   Step begin(Posted posted, Path path, SendPath &from, Operation &operation);
   const RemoteAgreement *findThere(int number, uint64_t agreement, uint32_t lane, SendPath &path, Request &request);
   Step ask(int number, uint32_t lane, SendPath &path, Request &request, bool isOld = false);
-  void receiveMessage(Operation &operation);
   void raise(int sender, uint32_t lane, const RemoteSignal &signal);
-  Cell *ownCell(int sender, uint32_t lane, const RemoteSignal &signal);
   void fail(int peer, const std::string &reason);
   Status failureOf(int peer) const;
   Status firstFailure() const;
   Status answer(int sender, const Question &question);
+  Status compare(int sender, const Letter &address) const;
+  Status noteLeaving(int sender, const Letter &letter);
+  void answerLeaving();
+  void tellLeaving(int number);
+  bool mustHear(int number) const;
+  bool mayLeave();
+  Cell *ownCell(int sender, uint32_t lane, const RemoteSignal &signal) const;
   bool hasStopped() const;
   void closeDevice();
   Status closedStatus() const;
@@ -116,6 +126,7 @@ private:
   const ProviderRules rules;
   MailPath &mails;
   const int creatorPid;
+  DeviceKind device;
   Registrations registrations;
 
   mutable std::mutex mutex; // of all below; never held while a mail arrives
@@ -125,7 +136,9 @@ private:
   std::set<std::pair<int, uint32_t>> busy; // peers and lanes that have requests
   std::vector<Operation *> idleReceives;
   std::vector<Arrivals> arrivals; // by rank, where signals are counted
+  std::set<int> leaving;          // peers that wait for this rank's farewell
   std::atomic<bool> hasFailed = false;
+  std::atomic<bool> isSomeoneLeaving = false;
   std::atomic<bool> isConnected = false;
   std::atomic<bool> isClosed = false; // the device, after a failure
 };

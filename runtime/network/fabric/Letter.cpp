@@ -8,8 +8,10 @@ namespace kolo::runtime::fabric {
 namespace {
 
 constexpr size_t headBytes = 8, nameBytes = 32, regionBytes = 24;
+constexpr size_t addressBytes = 4 * 4 + nameBytes + maxFabricName + 1; // and the address itself
 constexpr size_t registeredBytes = 8 + 4 * 4 + regionBytes;
 constexpr size_t questionBytes = 4 * 4 + 8 * 3 + 8 + 2 * 8;
+constexpr size_t leavingBytes = 8, countBytes = 4 + 4 + 8 + 8;
 
 using Writer = Cursor<std::byte>;
 using Reader = Cursor<const std::byte>;
@@ -17,9 +19,12 @@ using Reader = Cursor<const std::byte>;
 size_t bodyBytes(const Letter &letter) {
   switch (letter.kind) {
   case LetterKind::Address:
-    return 4 + nameBytes + letter.address.size();
+    return addressBytes + letter.address.size();
   case LetterKind::Ready:
+  case LetterKind::Farewell:
     return 0;
+  case LetterKind::Leaving:
+    return leavingBytes + countBytes * letter.lastCounts.size();
   case LetterKind::Registered:
     return registeredBytes + regionBytes * letter.registered.regions.size();
   case LetterKind::Released:
@@ -71,18 +76,43 @@ bool get(Reader &reader, Question &question) {
 }
 
 /// False: a field is out of range.
+bool getLeaving(Reader &reader, size_t sizeBytes, Letter &letter) {
+  auto numCounts = reader.get<uint32_t>(), isLast = reader.get<uint32_t>();
+  letter.isLast = isLast == 1;
+  if (isLast > 1 || numCounts > maxLastCounts || sizeBytes != leavingBytes + countBytes * numCounts)
+    return false;
+  for (uint32_t i = 0; i < numCounts; ++i) {
+    LastCount one;
+    one.lane = reader.get<uint32_t>();
+    one.signal.semaphore = reader.get<uint32_t>();
+    one.signal.agreement = reader.get<uint64_t>();
+    one.signal.count = reader.get<uint64_t>();
+    if (one.signal.count == 0 || one.signal.count >= endOfCounts)
+      return false;
+    letter.lastCounts.push_back(one);
+  }
+  return true;
+}
+
+/// False: a field is out of range.
 bool getBody(Reader &reader, size_t sizeBytes, Letter &letter) {
   switch (letter.kind) {
   case LetterKind::Address: {
     auto order = reader.get<uint32_t>();
     letter.order = static_cast<SignalOrder>(order);
+    for (uint32_t *number : {&letter.device.protocol, &letter.device.protocolVersion, &letter.device.addressFormat})
+      *number = reader.get<uint32_t>();
     letter.provider = reader.getText(nameBytes);
-    std::span<const std::byte> address = reader.next(sizeBytes - 4 - nameBytes);
+    letter.device.fabric = reader.getText(maxFabricName + 1);
+    std::span<const std::byte> address = reader.next(sizeBytes - addressBytes);
     letter.address.assign(address.begin(), address.end());
     return order <= static_cast<uint32_t>(SignalOrder::Acknowledged);
   }
   case LetterKind::Ready:
+  case LetterKind::Farewell:
     return true;
+  case LetterKind::Leaving:
+    return getLeaving(reader, sizeBytes, letter);
   case LetterKind::Registered: {
     letter.agreement = reader.get<uint64_t>();
     auto numRegions = reader.get<uint32_t>();
@@ -109,9 +139,12 @@ bool getBody(Reader &reader, size_t sizeBytes, Letter &letter) {
 bool isSizeRight(LetterKind kind, size_t sizeBytes) {
   switch (kind) {
   case LetterKind::Address:
-    return sizeBytes > 4 + nameBytes && sizeBytes <= 4 + nameBytes + maxAddressBytes;
+    return sizeBytes > addressBytes && sizeBytes <= addressBytes + maxAddressBytes;
   case LetterKind::Ready:
+  case LetterKind::Farewell:
     return sizeBytes == 0;
+  case LetterKind::Leaving:
+    return sizeBytes >= leavingBytes;
   case LetterKind::Registered:
     return sizeBytes >= registeredBytes;
   case LetterKind::Released:
@@ -134,10 +167,24 @@ std::vector<std::byte> write(const Letter &letter) {
   switch (letter.kind) {
   case LetterKind::Address:
     writer.put(static_cast<uint32_t>(letter.order));
+    for (uint32_t number : {letter.device.protocol, letter.device.protocolVersion, letter.device.addressFormat})
+      writer.put(number);
     writer.putText(letter.provider, nameBytes);
+    writer.putText(letter.device.fabric, maxFabricName + 1);
     std::ranges::copy(letter.address, writer.next(letter.address.size()).begin());
     break;
   case LetterKind::Ready:
+  case LetterKind::Farewell:
+    break;
+  case LetterKind::Leaving:
+    writer.put(static_cast<uint32_t>(letter.lastCounts.size()));
+    writer.put(uint32_t(letter.isLast));
+    for (const LastCount &one : letter.lastCounts) {
+      writer.put(one.lane);
+      writer.put(one.signal.semaphore);
+      writer.put(one.signal.agreement);
+      writer.put(one.signal.count);
+    }
     break;
   case LetterKind::Registered:
     writer.put(letter.agreement);
@@ -168,7 +215,7 @@ Result<Letter> parseLetter(std::span<const std::byte> bytes) {
   if (auto version = head.get<uint16_t>(); version != letterVersion)
     return error(StatusCode::Mismatch, "a letter of version {}, not {}", version, letterVersion);
   auto kind = head.get<uint16_t>();
-  if (kind < static_cast<uint16_t>(LetterKind::Address) || kind > static_cast<uint16_t>(LetterKind::Question) ||
+  if (kind < static_cast<uint16_t>(LetterKind::Address) || kind > static_cast<uint16_t>(LetterKind::Farewell) ||
       head.get<uint16_t>() != 0)
     return error(StatusCode::Mismatch, "a letter of the unknown kind {}", kind);
   Letter letter;

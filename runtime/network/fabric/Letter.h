@@ -12,11 +12,21 @@
 
 namespace kolo::runtime::fabric {
 
-inline constexpr uint16_t letterVersion = 1;
+inline constexpr uint16_t letterVersion = 2;
 inline constexpr uint32_t maxRegions = 64;
 inline constexpr size_t maxAddressBytes = 256;
+/// One letter takes so many; a rank that leaves writes as many letters as it needs.
+inline constexpr size_t maxLastCounts = 500;
 
-enum class LetterKind : uint16_t { Address = 1, Ready = 2, Registered = 3, Released = 4, Question = 5 };
+enum class LetterKind : uint16_t {
+  Address = 1,
+  Ready = 2,
+  Registered = 3,
+  Released = 4,
+  Question = 5,
+  Leaving = 6,
+  Farewell = 7
+};
 
 /// Memory as a peer names it in its writes. Nothing may be written where `sizeBytes` is 0.
 struct RemoteRegion {
@@ -41,15 +51,24 @@ struct Question {
   RemoteSignal signal;
 };
 
+/// The last count that a rank that leaves has signalled.
+struct LastCount {
+  uint32_t lane = 0;
+  RemoteSignal signal;
+};
+
 /// A kind uses the fields that its name says.
 struct Letter {
   LetterKind kind = LetterKind::Ready;
   std::string provider;                          // Address
   SignalOrder order = SignalOrder::Acknowledged; // Address
   std::vector<std::byte> address;                // Address
+  DeviceKind device;                             // Address
   uint64_t agreement = 0;                        // Registered, Released
   RemoteAgreement registered;                    // Registered
   Question question;                             // Question
+  std::vector<LastCount> lastCounts;             // Leaving
+  bool isLast = false;                           // Leaving: no other such letter follows
 };
 
 std::vector<std::byte> write(const Letter &letter);

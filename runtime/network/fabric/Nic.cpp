@@ -53,6 +53,16 @@ int backWithPages(const void *memory, uint64_t sizeBytes, bool isWritten) {
   return 0;
 }
 
+bool isEqual(const char *one, const char *other) {
+  return std::string_view(one ? one : "") == std::string_view(other ? other : "");
+}
+
+DeviceKind kindOf(const fi_info &info) {
+  const char *name = info.fabric_attr->name;
+  return {info.ep_attr->protocol, info.ep_attr->protocol_version, info.addr_format,
+          std::string(name ? name : "").substr(0, maxFabricName)};
+}
+
 } // namespace
 
 Memory::~Memory() {
@@ -73,14 +83,21 @@ Status Nic::failure(const char *what, int64_t code) const {
                rules.name, what, library.errorText(static_cast<int>(code < 0 ? -code : code)));
 }
 
+DeviceKind Nic::kind() const {
+  DeviceKind kind = kindOf(*info);
+  if (rules.takesAddress)
+    kind.fabric.clear();
+  return kind;
+}
+
 Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info, int number) {
-  int numDevices = 0;
-  for (const fi_info *one = info.get(); one; one = one->next)
-    ++numDevices;
-  const fi_info *chosen = info.get();
-  for (int i = 0; i < number % numDevices; ++i)
-    chosen = chosen->next;
-  Info own(library.copyInfo(chosen), InfoDeleter{&library});
+  std::vector<const fi_info *> devices;
+  for (const fi_info *one = info.get(); one; one = one->next) {
+    auto isSame = [&](const fi_info *other) { return isEqual(other->domain_attr->name, one->domain_attr->name); };
+    if (kindOf(*one) == kindOf(*info) && std::ranges::none_of(devices, isSame))
+      devices.push_back(one);
+  }
+  Info own(library.copyInfo(devices[static_cast<size_t>(number) % devices.size()]), InfoDeleter{&library});
   if (!own)
     return error(StatusCode::OutOfMemory, "out of memory");
   std::unique_ptr<Nic> nic(new Nic(library, rules, std::move(own)));
@@ -127,7 +144,8 @@ Status Nic::openAll() {
     largestPut = std::min<uint64_t>(largestPut, info->ep_attr->max_order_waw_size);
   largestInject = std::min<uint64_t>(rules.injectBytes, info->tx_attr->inject_size);
   mostOperations = std::min(manyOperations, info->tx_attr->size);
-  usedKeys.resize(std::min(rules.numKeys, manyKeys), false);
+  size_t keyBits = std::min<size_t>(8 * info->domain_attr->mr_key_size, 63);
+  usedKeys.resize(std::min({rules.numKeys, manyKeys, uint64_t(1) << keyBits}), false);
   return readAddress();
 }
 
@@ -161,16 +179,18 @@ Status Nic::addPeer(int rank, std::span<const std::byte> address) {
   return {};
 }
 
-/// The key after the last one, so that a key is used again as late as possible.
+/// The key after the last one, so that a key is used again as late as possible. Fast ones first.
 Result<uint64_t> Nic::nextKey() {
-  for (size_t i = 0; i < usedKeys.size(); ++i) {
-    uint64_t key = (lastKey + 1 + i) % usedKeys.size();
-    if (usedKeys[key])
-      continue;
-    usedKeys[key] = true;
-    lastKey = key;
-    return key;
-  }
+  uint64_t numFast = std::min<uint64_t>(rules.numFastKeys, usedKeys.size());
+  for (auto [begin, end] : {std::pair(uint64_t(0), numFast), std::pair(numFast, uint64_t(usedKeys.size()))})
+    for (uint64_t i = 0; i < end - begin; ++i) {
+      uint64_t key = begin + (lastKey + 1 + i) % (end - begin);
+      if (usedKeys[key])
+        continue;
+      usedKeys[key] = true;
+      lastKey = key - begin;
+      return key;
+    }
   return error(StatusCode::OutOfMemory, "provider {}: all {} keys for memory of this rank are in use", rules.name,
                usedKeys.size());
 }
@@ -299,9 +319,9 @@ Posted Nic::write(const Write &write, Operation &operation) {
   message.rma_iov_count = 1;
   message.context = &operation;
   message.data = write.data;
-  // Behind ordered puts a flag is complete after them, so they need not tell more than that their source is free.
-  bool isBehind = rules.order == SignalOrder::Ordered && !write.isSignal;
-  uint64_t flags = FI_COMPLETION | (isBehind ? FI_TRANSMIT_COMPLETE : rules.completion) |
+  // Nobody waits until ordered writes can be seen: the target sees them in their order.
+  bool isOrdered = rules.order == SignalOrder::Ordered;
+  uint64_t flags = FI_COMPLETION | (isOrdered ? rules.sentCompletion : rules.completion) |
                    (write.hasData ? FI_REMOTE_CQ_DATA : 0) | (isInjected ? FI_INJECT : 0);
   return judge(fi_writemsg(endpoint.get(), &message, flags), "writing to a peer");
 }

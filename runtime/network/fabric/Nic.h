@@ -74,8 +74,7 @@ struct Write {
   const void *src = nullptr;
   uint64_t sizeBytes = 0;
   uint64_t address = 0, key = 0;
-  bool isSignal = false; // others wait for what was written before it
-  bool hasData = false;  // `data` goes to the target's completions
+  bool hasData = false; // `data` goes to the target's completions
   uint32_t data = 0;
 };
 
@@ -92,11 +91,14 @@ enum class Posted : uint8_t { Yes, Later, Failed };
 /// Called by one thread at a time.
 class Nic {
 public:
-  /// Opens the device. `info`: of findProvider; `number` chooses among its entries. SystemError: libfabric's reason.
+  /// Opens a device. `info`: of findProvider; `number` chooses among the devices of the first entry's kind.
+  /// SystemError: libfabric's reason.
   static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info, int number);
   ~Nic();
 
   std::span<const std::byte> address() const { return ownAddress; }
+  /// What peers must have, too.
+  DeviceKind kind() const;
   Status addPeer(int rank, std::span<const std::byte> address);
   uint64_t maxPutBytes() const { return largestPut; }
 
@@ -114,6 +116,12 @@ public:
   Status startReceives(int count);
   Posted receive(Operation &operation);
   const std::string &lastError() const { return why; }
+  /// Whether a write or send is under way.
+  bool isWriting() const { return numOperations != 0; }
+  /// Whether regions close before the endpoint that they are bound to. All others close after it: it may read them.
+  bool bindsMemory() const { return hasMode(FI_MR_ENDPOINT); }
+  /// Ends all that is under way.
+  void closeEndpoint() { endpoint.reset(); }
 
   /// Takes some of what the device has done; makes progress. False: there is no more.
   bool poll(Event &event);

@@ -1,5 +1,7 @@
 #include "network/fabric/ProviderRules.h"
 
+#include "Error.h"
+
 #include <algorithm>
 #include <array>
 
@@ -15,12 +17,14 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .order =
          SignalOrder::Ordered, // of any size, if asked for; fi_writedata may fail with ENOSYS: libfabric issue 12754
      .memoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED,
-     .numKeys = 100, // the optimized regions
+     .numKeys = manyKeys,
+     .numFastKeys = 100, // the optimized regions
      .maxPutBytes = 4 * gibibyte - 4 * kibibyte,
      .injectBytes = 64,
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
-     .completion = FI_DELIVERY_COMPLETE, // FI_TRANSMIT_COMPLETE: in the target's NIC, perhaps not yet visible
+     .sentCompletion = FI_TRANSMIT_COMPLETE, // in the target's NIC, perhaps not yet visible
+     .completion = FI_DELIVERY_COMPLETE,
      .source = "fi_cxi(7) of libfabric 1.21 and 2.3: Endpoints, Memory Registration, Completions; prov/cxi/src"},
     {.name = "verbs",
      .provider = "verbs;ofi_rxm",
@@ -31,6 +35,7 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .injectBytes = 0,
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
+     .sentCompletion = FI_TRANSMIT_COMPLETE,
      .completion = FI_TRANSMIT_COMPLETE, // the acknowledgement of a reliable connection; it has no other
      .source = "fi_verbs(7) and fi_rxm(7) of libfabric 1.17; prov/verbs/src/verbs_info.c"},
     {.name = "efa",
@@ -54,6 +59,7 @@ constexpr std::array<ProviderRules, 4> rows = {{
      .injectBytes = 64,
      .progress = FI_PROGRESS_MANUAL,
      .threads = FI_THREAD_DOMAIN,
+     .sentCompletion = FI_INJECT_COMPLETE, // with the kernel; all others wait for the target's progress
      .completion = FI_DELIVERY_COMPLETE,
      .takesAddress = true,
      .source = "fi_tcp(7) and fi_rxm(7) of libfabric 1.17; tests/network"},
@@ -64,6 +70,11 @@ constexpr std::array<ProviderRules, 4> rows = {{
 const char *toString(SignalOrder order) {
   constexpr const char *names[] = {"ordered", "counted", "acknowledged"};
   return names[static_cast<size_t>(order)];
+}
+
+std::string describe(const DeviceKind &kind) {
+  return fmt::format("protocol {:#x} version {}, addresses of format {}{}{}", kind.protocol, kind.protocolVersion,
+                     kind.addressFormat, kind.fabric.empty() ? "" : ", fabric ", kind.fabric);
 }
 
 std::span<const ProviderRules> allProviderRules() { return rows; }

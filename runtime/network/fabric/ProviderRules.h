@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace kolo::runtime::fabric {
@@ -20,16 +21,29 @@ enum class SignalOrder : uint8_t {
 
 const char *toString(SignalOrder order);
 
+/// Longer names of fabrics are compared up to here.
+inline constexpr size_t maxFabricName = 63;
+
+/// What tells devices that cannot reach each other. A provider may have several kinds on one host.
+struct DeviceKind {
+  uint32_t protocol = 0, protocolVersion = 0, addressFormat = 0; // as fi_info has them
+  std::string fabric;                                            // empty where it is named after an address of the host
+  bool operator==(const DeviceKind &) const = default;
+};
+std::string describe(const DeviceKind &kind);
+
 struct ProviderRules {
   std::string_view name;     // what KOLO_NETWORK calls it
   std::string_view provider; // what libfabric calls it
   SignalOrder order = SignalOrder::Acknowledged;
   uint64_t memoryModes = 0; // FI_MR_*: what its memory regions need
   uint64_t numKeys = 0;     // keys that this rank chooses are below; no matter with FI_MR_PROV_KEY
+  uint64_t numFastKeys = 0; // those below cost less, and are used first
   uint64_t maxPutBytes = 0; // larger puts go in pieces
   uint64_t injectBytes = 0; // writes up to this size are injected: their source is free at once. 0: none are
   fi_progress progress = FI_PROGRESS_MANUAL;
   fi_threading threads = FI_THREAD_DOMAIN; // what this rank promises about calls of several threads
+  uint64_t sentCompletion = 0;             // of ordered writes: says that the source is free, and the data will arrive
   uint64_t completion = 0;                 // the completion that says: the data can be seen at the target
   bool targetKnowsInitiator = false;       // nothing may be written before the target has this rank's address
   bool takesAddress = false;               // its devices are chosen by an IP address of this host

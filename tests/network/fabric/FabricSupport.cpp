@@ -9,6 +9,10 @@ namespace {
 
 class FabricRank : public Transport {
 public:
+  ~FabricRank() override {
+    if (data)
+      data->leave();
+  }
   static Result<std::unique_ptr<Transport>> create(const RankPlace &place, const FabricKind &kind) {
     if (kind.usesStandIn)
       setenv("KOLO_LIBFABRIC", STAND_IN, 1);
@@ -85,6 +89,7 @@ Kind fabricKind(const std::string &name, const FabricKind &kind) {
   made.make = [kind](const RankPlace &place) { return FabricRank::create(place, kind); };
   made.isOneSided = true;
   made.isOfOneProcess = kind.usesStandIn;
+  made.flushNeedsPeer = kind.rules.order != fabric::SignalOrder::Ordered;
   return made;
 }
 

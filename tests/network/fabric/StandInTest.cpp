@@ -50,6 +50,7 @@ private:
 class Exercise {
 public:
   Exercise(const FabricKind &kind, int mostMs) : patienceMs(mostMs) {
+    control().numSlowKeys = control().numClosedInUse = 0;
     Kind made = fabricKind("exercise", kind);
     std::vector<Endpoint> endpoints;
     for (int rank = 0; rank < 2; ++rank) {
@@ -74,6 +75,10 @@ public:
     ranks.clear();
     if (wrong.empty() && control().numRegions != 0)
       wrong = "memory is still registered";
+    if (wrong.empty() && control().numClosedInUse != 0)
+      wrong = "something was closed that was in use";
+    if (wrong.empty() && control().numSlowKeys != 0)
+      wrong = "a key was chosen that costs more";
     return wrong;
   }
 
@@ -212,7 +217,7 @@ TEST(StandIn, EachRuleIsNeeded) {
       {"verbs", "FI_MR_LOCAL", [](auto &rules) { rules.memoryModes &= ~uint64_t(FI_MR_LOCAL); }},
       {"efa", "FI_MR_ALLOCATED", [](auto &rules) { rules.memoryModes &= ~uint64_t(FI_MR_ALLOCATED); }},
       {"efa", "FI_MR_LOCAL", [](auto &rules) { rules.memoryModes &= ~uint64_t(FI_MR_LOCAL); }},
-      {"cxi", "the range of keys", [](auto &rules) { rules.numKeys = 1 << 16; }},
+      {"cxi", "the keys that cost less", [](auto &rules) { rules.numFastKeys = 0; }},
       {"cxi", "the largest put", [](auto &rules) { rules.maxPutBytes = 1 << 30; }},
       {"efa", "no injection", [](auto &rules) { rules.injectBytes = 64; }},
       {"cxi", "progress", [](auto &rules) { rules.progress = FI_PROGRESS_AUTO; }},
@@ -223,7 +228,12 @@ TEST(StandIn, EachRuleIsNeeded) {
          rules.completion = FI_TRANSMIT_COMPLETE;
        }},
       {"efa", "the completion, of counted puts", [](auto &rules) { rules.completion = FI_TRANSMIT_COMPLETE; }},
-      {"verbs", "the completion", [](auto &rules) { rules.completion = FI_DELIVERY_COMPLETE; }},
+      {"verbs", "the completion",
+       [](auto &rules) {
+         rules.order = SignalOrder::Acknowledged;
+         rules.completion = FI_DELIVERY_COMPLETE;
+       }},
+      {"verbs", "the completion of ordered puts", [](auto &rules) { rules.sentCompletion = FI_DELIVERY_COMPLETE; }},
       {"efa", "that the target knows the initiator", [](auto &rules) { rules.targetKnowsInitiator = false; }},
   };
   for (const Mutant &mutant : mutants) {
@@ -235,6 +245,99 @@ TEST(StandIn, EachRuleIsNeeded) {
     RecordProperty(std::string(mutant.provider) + " without " + mutant.rule, wrong);
     if (std::getenv("SHOW"))
       printf("%s without %s: %s\n", mutant.provider, mutant.rule, wrong.c_str());
+  }
+}
+
+TEST(StandIn, EveryKeyThatTheProviderHasIsUsed) {
+  ConnectedRanks world(fabricKind("cxi", {rulesOf("cxi"), true}), 2);
+  constexpr uint64_t numKeys = 256;
+  std::byte memory[64] = {};
+  std::vector<Cell> cells(2);
+  uint64_t number = 0;
+  Status status;
+  while (status.isOk() && number < numKeys)
+    status = world[0].registerMemory({++number, {{memory, 64}}, {true, true}, cells.data(), 1, 1});
+  EXPECT_EQ(expectStatus(status, StatusCode::OutOfMemory, -1, "all 256 keys for memory of this rank are in use"), "");
+  EXPECT_EQ(number, numKeys / 2 + 1); // one for the region and one for the cells
+  world[0].release(1);
+  EXPECT_EQ(world[0].registerMemory({number + 1, {{memory, 64}}, {true, true}, cells.data(), 1, 1}).message(), "");
+}
+
+TEST(StandIn, RanksWithDifferentKindsOfDevicesAreRefusedByBoth) {
+  for (const char *name : {"cxi", "verbs", "efa"}) {
+    control().kindsDiffer = true;
+    control().numDelivered = 0;
+    Kind kind = fabricKind(name, {rulesOf(name), true});
+    std::vector<std::unique_ptr<Transport>> ranks;
+    std::vector<Endpoint> endpoints;
+    for (int rank = 0; rank < 2; ++rank) {
+      Result<std::unique_ptr<Transport>> made = kind.make({rank, 2, 20'000});
+      ranks.push_back(std::move(made).value());
+      endpoints.push_back(ranks.back()->endpoint());
+    }
+    std::vector<Status> statuses(2);
+    std::thread other([&] { statuses[1] = ranks[1]->connect(endpoints); });
+    statuses[0] = ranks[0]->connect(endpoints);
+    other.join();
+    control().kindsDiffer = false;
+    for (int rank = 0; rank < 2; ++rank)
+      EXPECT_EQ(expectStatus(statuses[static_cast<size_t>(rank)], StatusCode::Mismatch, 1 - rank,
+                             std::string("uses another kind of device of provider ") + name),
+                "");
+    EXPECT_EQ(control().numDelivered, 0U);
+  }
+}
+
+TEST(StandIn, AFailedCallEndsItsWritesBeforeItsMemoryIsClosed) {
+  static std::atomic<bool> hasFailed = false;
+  for (const char *name : {"cxi", "verbs", "efa"}) {
+    hasFailed = false;
+    control().numClosedInUse = 0;
+    std::vector<std::byte> data = makeData(50'000, 3);
+    Landing own(data.size(), 2), landing(data.size(), 2);
+    FabricKind kind{rulesOf(name), true};
+    kind.mustStop = [] { return hasFailed.load(); };
+    {
+      ConnectedRanks world(fabricKind(name, kind), 2);
+      ASSERT_TRUE(world[0].registerMemory(own.registration(1)).isOk());
+      ASSERT_TRUE(world[1].registerMemory(landing.registration(1)).isOk());
+      ASSERT_TRUE(world[0].signal({1, 0}, {1, 0, 1}).isOk());
+      ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 0, 0).hasReached(1); }));
+      ASSERT_TRUE(world[0].put({1, 0}, {1, 0, 0}, own.data(), data.size()).isOk()); // its source is registered
+      hasFailed = true;
+      world[0].release(1);
+      EXPECT_EQ(expectStatus(world[0].put({1, 0}, {1, 0, 0}, own.data(), 8), StatusCode::Aborted, -1, name), "");
+    }
+    EXPECT_EQ(control().numClosedInUse, 0U) << name;
+    EXPECT_EQ(control().numRegions, 0U) << name;
+  }
+}
+
+TEST(StandIn, ARankThatWaitsSeesThatItsOwnWriteFailed) {
+  for (const char *name : {"cxi", "verbs", "efa"}) {
+    std::vector<std::byte> data = makeData(1000, 3);
+    Landing own(data.size(), 2), landing(data.size(), 2);
+    ConnectedRanks world(fabricKind(name, {rulesOf(name), true}), 2);
+    ASSERT_TRUE(world[0].registerMemory(own.registration(1)).isOk());
+    ASSERT_TRUE(world[1].registerMemory(landing.registration(1)).isOk());
+    ASSERT_TRUE(world[0].signal({1, 0}, {1, 0, 1}).isOk());
+    ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 0, 0).hasReached(1); }));
+    control().refusesKeys = true;
+    std::atomic<bool> isDone = false;
+    std::thread peer([&] {
+      while (!isDone)
+        (void)world[1].progress();
+    });
+    Clock::time_point start = Clock::now();
+    Status status = world[0].put({1, 0}, {1, 0, 0}, data.data(), data.size());
+    while (status.isOk() && Clock::now() < start + std::chrono::seconds(10)) // waits for what never comes
+      status = world[0].idle(own.cell(0, 0, 1), 1, start + std::chrono::seconds(10));
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(2)) << name;
+    isDone = true;
+    peer.join();
+    control().refusesKeys = false;
+    EXPECT_EQ(expectStatus(status, StatusCode::SystemError, 1, "rank 0 cannot write to rank 1"), "") << name;
+    EXPECT_EQ(expectStatus(world[0].stateOf(1), StatusCode::SystemError, 1, "rank 0 cannot write to rank 1"), "");
   }
 }
 

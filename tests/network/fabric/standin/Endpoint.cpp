@@ -112,16 +112,15 @@ void lookAtArriving(Endpoint &target) {
     target.arriving.erase(chosen);
 }
 
-/// Whoever asked for nothing more has its sources back when they have left, which is before they can be seen. Where
-/// nothing more can be asked for, the target's device has them then, and has looked at the key.
+/// Whoever asked for nothing more has a completion when the target's device has the data and has looked at the key,
+/// which is before the data can be seen. The target itself does nothing for that.
 void lookAtLeaving(Endpoint &initiator) {
-  bool isAcknowledged = !initiator.domain->provider->confirmsDelivery;
   for (auto &[address, target] : endpoints())
     std::erase_if(target->arriving, [&, to = target](Transfer &transfer) {
       bool isOver = transfer.from != &initiator || (transfer.flags & FI_DELIVERY_COMPLETE) || !transfer.context;
-      if (isOver || (isAcknowledged && transfer.age < leastAge - 1))
+      if (isOver || ++transfer.age < leastAge - 1)
         return false;
-      if (isAcknowledged && !transfer.isMessage && !placeOf(*to, transfer)) {
+      if (!transfer.isMessage && !placeOf(*to, transfer)) {
         failTransfer(transfer, FI_EKEYREJECTED);
         return true;
       }
@@ -135,17 +134,23 @@ void lookAtLeaving(Endpoint &initiator) {
 }
 
 /// Whether the source is in a region that `descriptor` names.
-bool isDescribed(const Endpoint &endpoint, const void *src, size_t sizeBytes, void *descriptor) {
+bool isDescribed(const Endpoint &endpoint, const void *src, size_t sizeBytes, void *descriptor,
+                 const Region **described = nullptr) {
   if (!(endpoint.domain->provider->memoryModes & FI_MR_LOCAL))
     return true;
   for (const auto &[key, region] : endpoint.domain->regions)
     if (fi_mr_desc(&region->handle) == descriptor && src >= region->memory &&
-        static_cast<const std::byte *>(src) + sizeBytes <= region->memory + region->sizeBytes)
+        static_cast<const std::byte *>(src) + sizeBytes <= region->memory + region->sizeBytes) {
+      if (described)
+        *described = region;
       return true;
+    }
   return false;
 }
 
 ssize_t post(Endpoint &endpoint, fi_addr_t to, Transfer transfer) {
+  if (!endpoint.isEnabled)
+    return -FI_EOPBADSTATE;
   if (to >= endpoint.table->addresses.size())
     return -FI_EINVAL;
   if ((transfer.flags & FI_DELIVERY_COMPLETE) && !endpoint.domain->provider->confirmsDelivery)
@@ -153,7 +158,7 @@ ssize_t post(Endpoint &endpoint, fi_addr_t to, Transfer transfer) {
   transfer.from = &endpoint;
   transfer.isOrdered = endpoint.isOrdered;
   auto target = endpoints().find(endpoint.table->addresses[to]);
-  if (target == endpoints().end())
+  if (target == endpoints().end() || target->second->domain->protocol != endpoint.domain->protocol)
     failTransfer(transfer, FI_EHOSTUNREACH);
   else if (target->second->arriving.size() >= 512)
     return -FI_EAGAIN;
@@ -174,12 +179,20 @@ ssize_t writeMessage(fid_ep *handle, const fi_msg_rma *message, uint64_t flags) 
     return -FI_ENOSYS;
   if (sizeBytes > (limit ? limit : provider.maxMessageBytes))
     return -FI_EMSGSIZE;
+  constexpr uint64_t known =
+      FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+  uint64_t completions = flags & (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE);
+  if ((flags & ~known) || (completions & (completions - 1)) || message->iov_count != 1 || message->rma_iov_count != 1 ||
+      message->rma_iov->len != sizeBytes)
+    return -FI_EINVAL;
   bool isInjected = flags & FI_INJECT;
   if (isInjected && sizeBytes > provider.injectBytes)
     return -FI_EINVAL;
-  if (!isInjected && !isDescribed(endpoint, message->msg_iov->iov_base, sizeBytes, message->desc[0]))
+  const Region *described = nullptr;
+  if (!isInjected && !isDescribed(endpoint, message->msg_iov->iov_base, sizeBytes, message->desc[0], &described))
     return -FI_EINVAL;
   Transfer transfer;
+  transfer.described = described;
   transfer.context = message->context;
   transfer.src = static_cast<const std::byte *>(message->msg_iov->iov_base);
   transfer.sizeBytes = sizeBytes;
@@ -248,13 +261,27 @@ ssize_t readError(fid_cq *handle, fi_cq_err_entry *entry, uint64_t) {
   return 1;
 }
 
+/// What others need must be open for longer.
+int refuseToClose() {
+  ++standInControl()->numClosedInUse;
+  return -FI_EBUSY;
+}
+
 int closeQueue(fid *handle) {
-  delete reinterpret_cast<Queue *>(handle);
+  auto *queue = reinterpret_cast<Queue *>(handle);
+  if (queue->endpoint)
+    return refuseToClose();
+  --queue->domain->numOpen;
+  delete queue;
   return 0;
 }
 
 int closeTable(fid *handle) {
-  delete reinterpret_cast<Table *>(handle);
+  auto *table = reinterpret_cast<Table *>(handle);
+  if (table->numEndpoints != 0)
+    return refuseToClose();
+  --table->domain->numOpen;
+  delete table;
   return 0;
 }
 
@@ -270,8 +297,11 @@ int insert(fid_av *handle, const void *address, size_t, fi_addr_t *place, uint64
 
 int bindEndpoint(fid *handle, fid *other, uint64_t flags) {
   Endpoint &endpoint = *reinterpret_cast<Endpoint *>(handle);
+  if (endpoint.isEnabled)
+    return -FI_EOPBADSTATE;
   if (flags == 0) {
     endpoint.table = reinterpret_cast<Table *>(other);
+    ++endpoint.table->numEndpoints;
   } else {
     endpoint.queue = reinterpret_cast<Queue *>(other);
     endpoint.queue->endpoint = &endpoint;
@@ -294,17 +324,21 @@ int enableEndpoint(fid *handle, int command, void *) {
 int closeEndpoint(fid *handle) {
   std::scoped_lock lock(mutex());
   auto *endpoint = reinterpret_cast<Endpoint *>(handle);
+  if (endpoint->numBound != 0)
+    return refuseToClose();
   endpoints().erase(endpoint->address);
   for (const Transfer &transfer : endpoint->arriving)
     if (transfer.context)
       failTransfer(transfer, FI_ECONNRESET);
   for (auto &[address, other] : endpoints())
     std::erase_if(other->arriving, [&](const Transfer &transfer) {
-      bool isThere = !transfer.context && !endpoint->domain->provider->confirmsDelivery;
-      return transfer.from == endpoint && !isThere;
+      return transfer.from == endpoint && transfer.context; // what has no context any more is in the target's device
     });
   if (endpoint->queue)
     endpoint->queue->endpoint = nullptr;
+  if (endpoint->table)
+    --endpoint->table->numEndpoints;
+  --endpoint->domain->numOpen;
   delete endpoint;
   return 0;
 }
@@ -347,6 +381,7 @@ int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **opened, void 
     return -FI_ENOSYS;
   auto *queue = new Queue;
   queue->domain = reinterpret_cast<Domain *>(domain);
+  ++queue->domain->numOpen;
   queue->handle.fid.ops = &queueFidOps;
   queue->handle.ops = &ops;
   *opened = &queue->handle;
@@ -357,6 +392,7 @@ int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
   static fi_ops_av ops = tableOf<fi_ops_av>([](fi_ops_av &table) { table.insert = insert; });
   auto *table = new Table;
   table->domain = reinterpret_cast<Domain *>(domain);
+  ++table->domain->numOpen;
   table->handle.fid.ops = &tableFidOps;
   table->handle.ops = &ops;
   *opened = &table->handle;
@@ -372,6 +408,7 @@ int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **opened, void *) {
   static fi_ops_cm names = tableOf<fi_ops_cm>([](fi_ops_cm &table) { table.getname = nameOf; });
   auto *endpoint = new Endpoint;
   endpoint->domain = reinterpret_cast<Domain *>(domain);
+  ++endpoint->domain->numOpen;
   endpoint->isOrdered = endpoint->domain->provider->keepsOrder && (info->tx_attr->msg_order & FI_ORDER_RMA_WAW);
   endpoint->hasMessages = info->caps & FI_MSG;
   endpoint->handle.fid.ops = &endpointFidOps;

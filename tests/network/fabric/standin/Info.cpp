@@ -9,11 +9,11 @@ namespace standin {
 constexpr uint64_t gibibyte = uint64_t(1) << 30;
 
 const Provider providers[3] = {
-    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 100, 4 * gibibyte - 1, 192},
-    {"verbs;ofi_rxm", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, 0, true, true, false, false, 0,
-     gibibyte, 0},
-    {"efa", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, FI_CONTEXT2, false, true, true, true, 0,
-     gibibyte, 0},
+    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 1, 100, 4 * gibibyte - 1, 192},
+    {"verbs;ofi_rxm", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, 0, true, true, false, false, 8,
+     0, gibibyte, 0},
+    {"efa", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, FI_CONTEXT2, false, true, true, true, 8,
+     0, gibibyte, 0},
 };
 
 const Provider *findProvider(const char *name) {
@@ -46,8 +46,9 @@ fi_info *copyInfo(const fi_info *info) {
   made->ep_attr = copyOf(info ? info->ep_attr : nullptr);
   made->domain_attr = copyOf(info ? info->domain_attr : nullptr);
   made->fabric_attr = copyOf(info ? info->fabric_attr : nullptr);
-  if (made->fabric_attr->prov_name)
-    made->fabric_attr->prov_name = strdup(made->fabric_attr->prov_name);
+  for (char **name : {&made->fabric_attr->prov_name, &made->fabric_attr->name, &made->domain_attr->name})
+    if (*name)
+      *name = strdup(*name);
   return made;
 }
 
@@ -62,7 +63,14 @@ bool accepts(const Provider &provider, const fi_info &hints) {
          (!(hints.tx_attr->msg_order & FI_ORDER_RMA_WAW) || provider.keepsOrder);
 }
 
-fi_info *describe(const Provider &provider, const fi_info *hints) {
+/// One entry of the provider. Endpoints of different protocols do not reach each other.
+struct Entry {
+  const char *device, *fabric;
+  uint32_t protocol;
+};
+const Entry entries[] = {{"device0", "stand-in", 1}, {"device0", "stand-in-direct", 2}, {"device1", "stand-in", 1}};
+
+fi_info *describe(const Provider &provider, const fi_info *hints, const Entry &entry) {
   fi_info *info = copyInfo(hints);
   info->mode = provider.modes;
   info->ep_attr->type = FI_EP_RDM;
@@ -70,6 +78,10 @@ fi_info *describe(const Provider &provider, const fi_info *hints) {
   info->ep_attr->max_order_waw_size = provider.keepsOrder ? SIZE_MAX : 0;
   info->domain_attr->mr_mode = static_cast<int>(provider.memoryModes);
   info->domain_attr->cq_data_size = 4;
+  info->domain_attr->mr_key_size = provider.keyBytes;
+  info->domain_attr->name = strdup(entry.device);
+  info->fabric_attr->name = strdup(entry.fabric);
+  info->ep_attr->protocol = entry.protocol;
   info->domain_attr->av_type = FI_AV_TABLE;
   info->tx_attr->inject_size = 64;
   info->tx_attr->size = info->rx_attr->size = 256;
@@ -79,7 +91,12 @@ fi_info *describe(const Provider &provider, const fi_info *hints) {
 }
 
 int closeDomain(fid *handle) {
-  delete reinterpret_cast<Domain *>(handle);
+  auto *domain = reinterpret_cast<Domain *>(handle);
+  if (domain->numOpen != 0 || !domain->regions.empty()) {
+    ++standInControl()->numClosedInUse;
+    return -FI_EBUSY;
+  }
+  delete domain;
   return 0;
 }
 
@@ -95,6 +112,7 @@ int openDomain(fid_fabric *, fi_info *info, fid_domain **opened, void *) {
   });
   auto *domain = new Domain;
   domain->provider = findProvider(info->fabric_attr->prov_name);
+  domain->protocol = info->ep_attr->protocol;
   domain->handle.fid.ops = &domainFidOps;
   domain->handle.ops = &ops;
   domain->handle.mr = regionOps();
@@ -124,7 +142,8 @@ const char *fi_strerror(int number) { return std::strerror(number); }
 void fi_freeinfo(fi_info *info) {
   while (info) {
     fi_info *next = info->next;
-    std::free(info->fabric_attr->prov_name);
+    for (char *name : {info->fabric_attr->prov_name, info->fabric_attr->name, info->domain_attr->name})
+      std::free(name);
     for (void *part :
          {static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr), static_cast<void *>(info->ep_attr),
           static_cast<void *>(info->domain_attr), static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
@@ -137,6 +156,7 @@ fi_info *fi_dupinfo(const fi_info *info) { return standin::copyInfo(info); }
 
 int fi_getinfo(uint32_t, const char *, const char *, uint64_t, const fi_info *hints, fi_info **info) {
   *info = nullptr;
+  fi_info **last = info;
   const char *missing = std::getenv("STAND_IN_WITHOUT"); // a provider that this host does not have
   for (const standin::Provider &provider : standin::providers) {
     const char *wanted = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : nullptr;
@@ -144,9 +164,15 @@ int fi_getinfo(uint32_t, const char *, const char *, uint64_t, const fi_info *hi
       continue;
     if (hints && !standin::accepts(provider, *hints))
       continue;
-    fi_info *one = standin::describe(provider, hints);
-    one->next = *info;
-    *info = one;
+    bool isQuestion = !hints || hints->caps == 0;
+    static std::atomic<unsigned> numAnswers = 0;
+    unsigned answer = isQuestion ? 0 : numAnswers++;
+    for (const standin::Entry &entry : standin::entries) {
+      if (standin::standInControl()->kindsDiffer && entry.protocol != 1 + answer % 2)
+        continue;
+      *last = standin::describe(provider, hints, entry);
+      last = &(*last)->next;
+    }
   }
   return *info ? 0 : -FI_ENODATA;
 }

@@ -21,10 +21,22 @@ bool isAllocated(const void *memory, size_t sizeBytes) {
   return true;
 }
 
+/// Whether a device still reads a source in the region.
+bool isInUse(const Region &region) {
+  for (const auto &[address, target] : endpoints())
+    for (const Transfer &transfer : target->arriving)
+      if (transfer.described == &region && !transfer.isCopied)
+        return true;
+  return false;
+}
+
 int closeRegion(fid *handle) {
   auto *region = reinterpret_cast<Region *>(handle);
   {
     Inside inside(*region->domain);
+    standInControl()->numClosedInUse += isInUse(*region) ? 1 : 0;
+    if (region->endpoint)
+      --region->endpoint->numBound;
     region->domain->regions.erase(region->handle.key);
     --standInControl()->numRegions;
   }
@@ -32,14 +44,18 @@ int closeRegion(fid *handle) {
   return 0;
 }
 
-int bindRegion(fid *handle, fid *endpoint, uint64_t) {
-  reinterpret_cast<Region *>(handle)->endpoint = reinterpret_cast<Endpoint *>(endpoint);
+int bindRegion(fid *handle, fid *endpoint, uint64_t flags) {
+  auto *region = reinterpret_cast<Region *>(handle);
+  if (!(region->provider->memoryModes & FI_MR_ENDPOINT) || region->isEnabled || region->endpoint || flags != 0)
+    return -FI_EINVAL;
+  region->endpoint = reinterpret_cast<Endpoint *>(endpoint);
+  ++region->endpoint->numBound;
   return 0;
 }
 
 int enableRegion(fid *handle, int command, void *) {
   auto *region = reinterpret_cast<Region *>(handle);
-  if (command != FI_ENABLE || !region->endpoint)
+  if (command != FI_ENABLE || !region->endpoint || region->isEnabled)
     return -FI_EINVAL;
   region->isEnabled = true;
   return 0;
@@ -47,15 +63,20 @@ int enableRegion(fid *handle, int command, void *) {
 
 fi_ops regionFidOps = {sizeof(fi_ops), closeRegion, bindRegion, enableRegion, nullptr, nullptr, nullptr};
 
-int registerRegion(fid *handle, const void *memory, size_t sizeBytes, uint64_t access, uint64_t, uint64_t key, uint64_t,
-                   fid_mr **opened, void *) {
+int registerRegion(fid *handle, const void *memory, size_t sizeBytes, uint64_t access, uint64_t offset, uint64_t key,
+                   uint64_t flags, fid_mr **opened, void *) {
   Domain &domain = *reinterpret_cast<Domain *>(handle);
   Inside inside(domain);
   const Provider &provider = *domain.provider;
+  constexpr uint64_t anyAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if (!memory || sizeBytes == 0 || offset != 0 || flags != 0 || access == 0 || (access & ~anyAccess))
+    return -FI_EINVAL;
   if (provider.memoryModes & FI_MR_PROV_KEY)
     key = domain.nextKey += 0x10001;
-  else if (key >= provider.numKeys)
+  else if (key >> (8 * provider.keyBytes) != 0)
     return -FI_EKEYREJECTED;
+  else if (key >= provider.numFastKeys)
+    ++standInControl()->numSlowKeys;
   if (domain.regions.contains(key))
     return -FI_ENOKEY;
   if ((provider.memoryModes & FI_MR_ALLOCATED) && !isAllocated(memory, sizeBytes))

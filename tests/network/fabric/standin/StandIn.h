@@ -30,7 +30,8 @@ struct Provider {
   bool hasWriteData;        // else ENOSYS, at the first use
   bool needsAddress;        // writes of an initiator that the target does not know are lost
   bool confirmsDelivery;    // else it refuses FI_DELIVERY_COMPLETE; each write is complete when the target has it
-  uint64_t numKeys;         // keys that the application chooses are below
+  uint64_t keyBytes;        // keys that the application chooses have no more
+  uint64_t numFastKeys;     // those below cost less
   uint64_t maxMessageBytes; // what it takes; it says the same
   uint64_t injectBytes;     // what a write may inject; it says 64
 };
@@ -43,9 +44,12 @@ struct Control {
   std::atomic<uint64_t> maxMessageBytes = 0; // 0: the provider's. It takes no more, but does not say so
   std::atomic<bool> breaksOrder = false;     // although it promised order
   std::atomic<bool> refusesKeys = false;     // of all writes
+  std::atomic<bool> kindsDiffer = false;     // each rank finds another kind of device
   std::atomic<uint64_t> numDelivered = 0, numLost = 0;
   std::atomic<bool> wasUsedByTwoThreads = false;
   std::atomic<uint64_t> numRegions = 0; // that are open
+  std::atomic<uint64_t> numSlowKeys = 0;
+  std::atomic<uint64_t> numClosedInUse = 0; // regions that the device was reading, or objects that others needed
 };
 Control *standInControl();
 
@@ -76,6 +80,7 @@ struct Transfer {
   void *context = nullptr;
   std::vector<std::byte> copy; // of the source, where that may be used again
   const std::byte *src = nullptr;
+  const Region *described = nullptr; // has the source; null: none has to
   size_t sizeBytes = 0, doneBytes = 0;
   uint64_t address = 0, key = 0, flags = 0;
   uint64_t data = 0;
@@ -95,6 +100,7 @@ struct Table {
   fid_av handle = {};
   struct Domain *domain = nullptr;
   std::vector<uint64_t> addresses;
+  int numEndpoints = 0; // that are bound to it
 };
 
 struct Receive {
@@ -113,6 +119,7 @@ struct Endpoint {
   std::deque<Transfer> arriving; // to this endpoint, in the order of their posting
   std::deque<Transfer> leaving;  // of this endpoint: their sources are read at its next look
   std::deque<Receive> receives;
+  int numBound = 0; // regions
 };
 
 struct Domain {
@@ -121,6 +128,8 @@ struct Domain {
   std::map<uint64_t, Region *> regions;
   std::atomic<int> numInside = 0;
   uint64_t nextKey = 0x7000000000001;
+  uint32_t protocol = 0;
+  int numOpen = 0; // endpoints, queues and tables
 };
 
 /// All state is behind one mutex. Notes when the application calls into a domain from two threads at once.
