@@ -32,14 +32,16 @@ FailureOr<std::optional<StatementMoves::AlikeRanks::Known>> StatementMoves::Alik
     Known looked = *known;
     return std::optional<Known>(looked);
   }
-  IndexRanges ranges(evaluator, of.body->getArgument(0), {ranks.first, ranks[ranks.count - 1], ranks.stride});
-  for (Operation *op : of.ofArguments)
-    ranges.execute(op);
+  ranges.restart({ranks.first, ranks[ranks.count - 1], ranks.stride});
+  auto moving = [&] { return of.condition ? ranges.of(of.condition) : IndexRanges::Range{1, 1, 0}; };
+  auto isNever = [](IndexRanges::Range range) { return range.isOne() && range.least == 0; };
+  for (const IndexEvaluator::Instruction *instruction : arithmetic) {
+    ranges.execute(*instruction);
+    if (instruction->op == decides && isNever(moving()))
+      return std::optional(Known{false, 0});
+  }
   cut = ranges.helpfulCut();
-  IndexRanges::Range moving{1, 1};
-  if (of.condition)
-    moving = ranges.of(of.condition);
-  if (moving.isOne() && moving.least == 0)
+  if (isNever(moving()))
     return std::optional(Known{false, 0});
   Known known{true, 1};
   for (Value number : of.sizes) {
@@ -48,7 +50,7 @@ FailureOr<std::optional<StatementMoves::AlikeRanks::Known>> StatementMoves::Alik
       return std::optional<Known>();
     known.chunks *= double(std::max<int64_t>(0, range.least));
   }
-  return moving.isOne() ? std::optional(known) : std::nullopt;
+  return moving().isOne() ? std::optional(known) : std::nullopt;
 }
 
 /// False where these senders and receivers are no progressions.

@@ -13,7 +13,12 @@ class StatementMoves::AlikeRanks {
 public:
   /// All arithmetic around the statement being executed, and the amounts of `moves.steps` being known.
   AlikeRanks(StatementMoves &of, IndexEvaluator &evaluator, Moves &moves)
-      : of(of), evaluator(evaluator), moves(moves), size(evaluator.mesh()[0]) {}
+      : of(of), evaluator(evaluator), moves(moves), size(evaluator.mesh()[0]),
+        ranges(evaluator, of.body->getArgument(0), {}), decides(of.condition ? of.condition.getDefiningOp() : nullptr) {
+    for (mlir::Operation *op : of.ofArguments)
+      if (const IndexEvaluator::Instruction *instruction = evaluator.instructionOf(op))
+        arithmetic.push_back(instruction);
+  }
 
   /// Fills `moves.alike`. Takes what it looks at from `budget`, which may become negative. False, and nothing is
   /// filled, where ranks are too different, or their number of chunks depends on the receiver. Fails with a diagnostic.
@@ -33,6 +38,9 @@ private:
   IndexEvaluator &evaluator;
   Moves &moves;
   int64_t size;
+  IndexRanges ranges;
+  mlir::Operation *decides;                                              // gives the condition
+  llvm::SmallVector<const IndexEvaluator::Instruction *, 32> arithmetic; // that depends on the ends of a move
 };
 
 } // namespace kolo::cost

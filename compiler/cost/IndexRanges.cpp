@@ -94,8 +94,7 @@ static Range compared(Opcode opcode, Range a, Range b) {
 }
 
 Range IndexRanges::of(unsigned number) const {
-  auto found = ranges.find(number);
-  return found == ranges.end() ? one(evaluator.valueIn(number)) : found->second;
+  return rounds[number] == round ? ranges[number] : one(evaluator.valueIn(number));
 }
 
 /// A remainder, or a quotient, is known better of values that differ by multiples of the divisor.
@@ -184,7 +183,11 @@ Range IndexRanges::compute(const IndexEvaluator::Instruction &instruction) {
 
 void IndexRanges::execute(mlir::Operation *op) {
   if (const IndexEvaluator::Instruction *instruction = evaluator.instructionOf(op))
-    ranges[instruction->result] = tidy(compute(*instruction));
+    execute(*instruction);
+}
+
+void IndexRanges::execute(const IndexEvaluator::Instruction &instruction) {
+  put(instruction.result, tidy(compute(instruction)));
 }
 
 } // namespace kolo::cost

@@ -18,13 +18,22 @@ public:
   };
 
   /// Values that are not executed here have the number that the evaluator has for them.
-  IndexRanges(IndexEvaluator &evaluator, mlir::Value index, Range range) : evaluator(evaluator) {
-    ranges[evaluator.registerNumber(index)] = range;
+  IndexRanges(IndexEvaluator &evaluator, mlir::Value index, Range range)
+      : evaluator(evaluator), index(evaluator.registerNumber(index)), ranges(evaluator.numRegisters()),
+        rounds(evaluator.numRegisters()) {
+    restart(range);
+  }
+  /// As a new one for another range of the same indices.
+  void restart(Range range) {
+    cut = 1;
+    ++round;
+    put(index, range);
   }
 
   /// Executes one arithmetic op; does nothing for an op that computes no index. What is wrong in it for some index is
   /// not reported: nothing is known of its result then.
   void execute(mlir::Operation *op);
+  void execute(const IndexEvaluator::Instruction &instruction);
   bool isOne(mlir::Value value) const { return of(value).isOne(); }
   Range of(mlir::Value value) const { return of(evaluator.registerNumber(value)); }
   /// In how many classes, by their remainders, the indices would have to be cut for a remainder or quotient to be known
@@ -33,11 +42,18 @@ public:
 
 private:
   Range of(unsigned number) const;
+  void put(unsigned number, Range range) {
+    ranges[number] = range;
+    rounds[number] = round;
+  }
   Range compute(const IndexEvaluator::Instruction &instruction);
   void noteCut(Range value, int64_t divisor);
 
   IndexEvaluator &evaluator;
-  llvm::SmallDenseMap<unsigned, Range, 64> ranges; // by register
+  unsigned index;            // its register
+  std::vector<Range> ranges; // by register
+  std::vector<unsigned> rounds;
+  unsigned round = 0; // those of this one are known
   int64_t cut = 1;
 };
 
