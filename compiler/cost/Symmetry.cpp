@@ -17,7 +17,17 @@ static bool isSymmetric(const Workload &workload, const std::vector<uint32_t> &m
   return true;
 }
 
+/// Moves of whole nodes leave no rank where it is: a program that only one rank has is moved to no rank that has it.
+static bool allAreShared(const Workload &workload) {
+  std::vector<uint32_t> numRanks(workload.programs.size());
+  for (uint32_t program : workload.programOf)
+    ++numRanks[program];
+  return std::ranges::find(numRanks, 1u) == numRanks.end();
+}
+
 std::optional<NetworkSymmetry> findSymmetry(const Workload &workload, const SimulatedNetwork &network) {
+  if (!allAreShared(workload))
+    return std::nullopt;
   for (NetworkSymmetry &symmetry : network.symmetries())
     if (std::ranges::all_of(symmetry.moves, [&](const auto &move) { return isSymmetric(workload, move); }))
       return std::move(symmetry);
