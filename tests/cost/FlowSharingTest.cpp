@@ -165,5 +165,79 @@ TEST(FlowSharing, GivesTheRatesOfFillingFromScratch) {
   }
 }
 
+/// When flows end that start at some times, by filling from scratch after every start and every end.
+std::vector<double> endsFromScratch(const std::vector<double> &bandwidths, const std::vector<Uses> &uses,
+                                    const std::vector<double> &starts, const std::vector<double> &bytes) {
+  std::vector<double> left = bytes, ends(uses.size(), INFINITY);
+  double now = 0;
+  auto isOpen = [&](size_t flow) { return starts[flow] <= now && ends[flow] == INFINITY; };
+  for (size_t numEnded = 0; numEnded < uses.size();) {
+    std::map<uint32_t, Uses> open;
+    double next = INFINITY;
+    for (uint32_t flow = 0; flow < uses.size(); ++flow) {
+      if (isOpen(flow))
+        open[flow] = uses[flow];
+      else if (starts[flow] > now)
+        next = std::min(next, starts[flow]);
+    }
+    std::map<uint32_t, double> rates = fill(bandwidths, open);
+    for (const auto &[flow, rate] : rates)
+      next = std::min(next, now + left[flow] / rate);
+    for (const auto &[flow, rate] : rates) {
+      left[flow] -= rate * (next - now);
+      if (left[flow] <= 1e-9 * bytes[flow]) {
+        ends[flow] = next;
+        ++numEnded;
+      }
+    }
+    now = next;
+  }
+  return ends;
+}
+
+TEST(FlowSharing, FlowsEndAsFillingFromScratchSays) {
+  std::mt19937_64 random(test::testSeed());
+  auto below = [&](uint64_t end) { return random() % end; };
+  for (int round = 0; round < 20; ++round) {
+    std::vector<double> bandwidths, starts, bytes;
+    for (size_t number = 3 + below(10); number > 0; --number)
+      bandwidths.push_back(double(1 + below(40)));
+    std::vector<Uses> uses;
+    for (int flow = 0; flow < 60; ++flow) {
+      uses.push_back({{uint32_t(below(bandwidths.size())), double(1 + below(3))}});
+      for (uint32_t resource = 0; resource < bandwidths.size(); ++resource)
+        if (resource != uses.back()[0].resource && below(6) == 0)
+          uses.back().push_back({resource, 1});
+      starts.push_back((starts.empty() ? 0 : starts.back()) + 0.25 * double(below(3)));
+      bytes.push_back(double(1 + below(30)));
+    }
+    std::vector<double> expected = endsFromScratch(bandwidths, uses, starts, bytes), ends(uses.size(), -1);
+    FlowSharing sharing(bandwidths);
+    std::map<uint32_t, double> groupEnds;
+    std::map<uint32_t, size_t> numberOf; // by flow
+    std::vector<uint32_t> ending;
+    for (size_t numStarted = 0; numStarted < uses.size() || !groupEnds.empty();) {
+      auto next = std::ranges::min_element(groupEnds, {}, [](const auto &end) { return end.second; });
+      double end = next == groupEnds.end() ? INFINITY : next->second;
+      double now = numStarted < uses.size() ? std::min(end, starts[numStarted]) : end;
+      if (now == end) {
+        sharing.findFirst(next->first, ending);
+        groupEnds.erase(next);
+        for (uint32_t flow : ending) {
+          ends[numberOf[flow]] = now;
+          sharing.end(flow);
+        }
+      } else {
+        for (; numStarted < uses.size() && starts[numStarted] == now; ++numStarted)
+          numberOf[sharing.start(bytes[numStarted], uses[numStarted])] = numStarted;
+      }
+      for (const FlowSharing::Change &change : sharing.settle(now))
+        groupEnds[change.group] = change.end;
+    }
+    for (size_t flow = 0; flow < uses.size(); ++flow)
+      ASSERT_NEAR(ends[flow], expected[flow], 1e-7 * expected[flow]) << "round " << round << ", flow " << flow;
+  }
+}
+
 } // namespace
 } // namespace kolo::cost
