@@ -1,6 +1,6 @@
 // kolo-bench-cost: how long the closed form takes, by number of ranks. Prints, in markdown, the time to find a
 // program's terms on a mesh of Frontier, which is spent once for all sizes, and the time to predict one size. Then all
-// shipped algorithms on all nodes of Frontier.
+// shipped algorithms on all nodes of Frontier. With an argument: this algorithm alone, on all nodes.
 #include "driver/Compile.h"
 
 #include "compiler/cost/ClosedForm.h"
@@ -105,10 +105,14 @@ void printWhole(const dsl::Definition &definition, const cost::Machine &machine)
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
   cost::Machine machine = orThrow(cost::Machine::read("frontier"));
   constexpr const char *heading = "| algorithm | mesh | ranks | terms, us | one size, us |\n|---|---|---|---|---|\n";
   fmt::print("{}", heading);
+  if (argc > 1) {
+    printWhole(findShipped(argv[1]), machine);
+    return 0;
+  }
   for (const Row &row : rows)
     print(findShipped(row.algorithm), row.meshes, machine);
   fmt::print("\nAll shipped algorithms on the whole of Frontier:\n\n{}", heading);
