@@ -138,6 +138,20 @@ Door::Door(Door &&) noexcept = default;
 Door &Door::operator=(Door &&) noexcept = default;
 Door::~Door() = default;
 
+int64_t CallShape::largestBytes(int numRanks) const {
+  CollectiveFacts facts = factsOf(kind);
+  const bool hasBlocks = isPerRank(facts.input) || isPerRank(facts.output);
+  return count * static_cast<int64_t>(sizeBytes(type)) * (hasBlocks ? numRanks : 1);
+}
+
+void CallShape::enter(CallArguments &arguments) const {
+  arguments.collective = kind;
+  arguments.type = type;
+  arguments.reduction = reduction;
+  arguments.count = count;
+  arguments.root = root;
+}
+
 Result<Door> Door::open(const std::string &name) {
   return guarded([&]() -> Result<Door> {
     auto opened = std::make_unique<DoorState>();

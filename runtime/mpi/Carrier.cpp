@@ -28,13 +28,6 @@ size_t hashOf(const Shape &shape) {
   return (bits * 0x9E3779B97F4A7C15) >> 32 & (numDecisions - 1);
 }
 
-/// Bytes of the larger buffer of any rank.
-int64_t largestBytes(const Shape &shape, int numRanks) {
-  runtime::CollectiveFacts facts = runtime::factsOf(shape.kind);
-  bool isPerRank = runtime::isPerRank(facts.input) || runtime::isPerRank(facts.output);
-  return shape.count * static_cast<int64_t>(runtime::sizeBytes(shape.type)) * (isPerRank ? numRanks : 1);
-}
-
 std::string describe(const Request &request, int64_t sizeBytes) {
   std::string text = std::string(request.function) + " of " + std::to_string(sizeBytes) + " bytes";
   return runtime::factsOf(request.shape.kind).reduces
@@ -162,11 +155,11 @@ Carrier::Decision &Carrier::decide(const Request &request) {
   if (decision.isMade && decision.shape == request.shape) [[likely]]
     return decision;
   const Shape &shape = request.shape;
-  runtime::CallArguments arguments{"", mesh, shape.count, shape.type, shape.reduction, shape.root};
-  arguments.collective = shape.kind;
+  runtime::CallArguments arguments{"", mesh};
+  shape.enter(arguments);
   std::string why;
   const runtime::Plugin *plugin = door().find(*communicator, arguments, why);
-  decision = {true, shape, plugin, arguments, largestBytes(shape, numRanks)};
+  decision = {true, shape, plugin, arguments, shape.largestBytes(numRanks)};
   if (door().logLevel() != LogLevel::Off && ownRank == 0)
     print(describe(request, decision.sizeBytes) + ": " + (plugin ? "carried, " + plugin->path() : "forwarded: " + why));
   return decision;
@@ -199,7 +192,7 @@ int Carrier::unpack(const std::byte *from, const Side &side) const {
 std::optional<int> Carrier::perform(const Request &request) {
   if (request.shape.count == 0)
     return forward(request.function, "no data");
-  if (largestBytes(request.shape, numRanks) > INT_MAX)
+  if (request.shape.largestBytes(numRanks) > INT_MAX)
     return forward(request.function, "more than 2 GiB");
   Decision &decision = decide(request);
   if (!decision.plugin)

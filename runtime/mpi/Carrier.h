@@ -25,14 +25,7 @@ struct Side {
 };
 
 /// A call as all ranks of the communicator see it. The choice depends on nothing else.
-struct Shape {
-  runtime::CollectiveKind kind = runtime::CollectiveKind::AllReduce;
-  runtime::DataType type = runtime::DataType::U8; // bytes, where data only moves
-  runtime::Reduction reduction = runtime::Reduction::Sum;
-  int64_t count = 0; // as in runtime::CallArguments
-  int root = 0;
-  bool operator==(const Shape &) const = default;
-};
+using Shape = runtime::CallShape;
 
 /// One call on this rank.
 struct Request {

@@ -5,6 +5,7 @@
 #include "Types.h"
 
 #include "kolo/runtime/Device.h"
+#include "kolo/runtime/Door.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <atomic>
@@ -21,12 +22,7 @@
 namespace kolo::nccl {
 
 /// A call as all ranks must make it alike. Whether it is carried depends on nothing else.
-struct Shape {
-  runtime::CollectiveKind kind = runtime::CollectiveKind::AllReduce;
-  runtime::DataType type = runtime::DataType::U8;
-  runtime::Reduction reduction = runtime::Reduction::Sum;
-  int64_t count = 0;
-  int root = 0;
+struct Shape : runtime::CallShape {
   std::string program;                                       // empty: Kolo chooses
   runtime::MemoryKind memory = runtime::MemoryKind::Windows; // Windows: peers access the buffers directly
   auto operator<=>(const Shape &) const = default;

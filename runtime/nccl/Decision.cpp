@@ -19,12 +19,6 @@ using runtime::StatusCode;
 
 namespace {
 
-int64_t largestBytes(const Shape &shape, int numRanks) {
-  runtime::CollectiveFacts facts = runtime::factsOf(shape.kind);
-  bool isPerRank = runtime::isPerRank(facts.input) || runtime::isPerRank(facts.output);
-  return shape.count * static_cast<int64_t>(runtime::sizeBytes(shape.type)) * (isPerRank ? numRanks : 1);
-}
-
 /// A mesh of so many ranks that the program runs on.
 std::optional<SelectedProgram> fit(const ProgramInfo &info, const Shape &shape, int numRanks) {
   if (info.collective != shape.kind || info.groupDims.size() != info.meshDims.size())
@@ -52,8 +46,8 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, in
     return isAlone ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
   }
   runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
-  return mesh.isOk() ? plugin.select({shape.kind, *mesh, largestBytes(shape, numRanks), shape.memory, shape.type,
-                                      shape.reduction})
+  return mesh.isOk() ? plugin.select(
+                           {shape.kind, *mesh, shape.largestBytes(numRanks), shape.memory, shape.type, shape.reduction})
                      : std::nullopt;
 }
 
@@ -71,12 +65,12 @@ std::string describe(const Shape &shape) {
 
 Decision decide(const Shape &shape, int numRanks) {
   Decision decision;
-  decision.sizeBytes = largestBytes(shape, numRanks);
+  decision.sizeBytes = shape.largestBytes(numRanks);
   for (const Plugin &plugin : door()->plugins())
     if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks)) {
       decision.plugin = &plugin;
-      decision.arguments = {found->info->name, found->mesh, shape.count, shape.type, shape.reduction, shape.root};
-      decision.arguments.collective = shape.kind;
+      decision.arguments = {found->info->name, found->mesh};
+      shape.enter(decision.arguments);
       break;
     }
   return decision;

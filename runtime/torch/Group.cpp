@@ -146,17 +146,15 @@ Group::~Group() {
 
 size_t Group::ShapeHash::operator()(const Shape &shape) const {
   uint64_t hash = static_cast<uint64_t>(shape.count);
-  for (auto part : {static_cast<uint64_t>(shape.collective), static_cast<uint64_t>(shape.type),
+  for (auto part : {static_cast<uint64_t>(shape.kind), static_cast<uint64_t>(shape.type),
                     static_cast<uint64_t>(shape.reduction), static_cast<uint64_t>(shape.root)})
     hash = (hash ^ part) * 0x100000001b3;
   return static_cast<size_t>(hash);
 }
 
 const runtime::Plugin *Group::pluginFor(const Shape &shape) const {
-  CallArguments asked = {{}, runtime::Mesh::create({{"rank", getSize()}}).value(), shape.count, shape.type};
-  asked.reduction = shape.reduction;
-  asked.root = shape.root;
-  asked.collective = shape.collective;
+  CallArguments asked = {{}, runtime::Mesh::create({{"rank", getSize()}}).value()};
+  shape.enter(asked);
   std::string why;
   return door().find(queue->communicator(), asked, why);
 }
@@ -202,11 +200,7 @@ void Group::countForwarded(const char *reason) {
 
 Status Group::runShape(Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape, const void *input,
                        void *output) {
-  arguments.collective = shape.collective;
-  arguments.count = shape.count;
-  arguments.type = shape.type;
-  arguments.reduction = shape.reduction;
-  arguments.root = shape.root;
+  shape.enter(arguments);
   arguments.input = input;
   arguments.output = output;
   return communicator.run(plugin, arguments);

@@ -18,14 +18,7 @@ using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 
 /// What all ranks agree on in a call that Kolo may carry.
-struct Shape {
-  runtime::CollectiveKind collective = runtime::CollectiveKind::AllReduce;
-  runtime::DataType type = runtime::DataType::F32;
-  runtime::Reduction reduction = runtime::Reduction::Sum;
-  int64_t count = 0;
-  int root = 0;
-  bool operator==(const Shape &) const = default;
-};
+using Shape = runtime::CallShape;
 
 /// A shape that Kolo carries, with the plugin that does; or why it does not.
 struct Choice {

@@ -49,14 +49,14 @@ public:
   Timings runSize(const SizeJob &size) {
     place(size.count);
     if (job.check) {
-      start(size.count);
+      start(size);
       expectOk(communicator->synchronize());
       check(size.count);
     }
     Timings timings;
     for (int i = -size.warmUps; i < size.iterations; ++i) {
       mark(0);
-      start(size.count);
+      start(size);
       mark(1);
       double microseconds = 0;
       for (runtime::DeviceStream &stream : streams)
@@ -121,16 +121,7 @@ private:
 
   runtime::DeviceBuffer &outputOf(RankMemory &own) const { return job.isInPlace ? *own.input : *own.output; }
 
-  void start(int64_t count) {
-    runtime::CallArguments arguments;
-    arguments.program = job.program;
-    arguments.mesh = job.mesh;
-    arguments.count = count;
-    arguments.type = job.type;
-    arguments.reduction = job.reduction;
-    arguments.root = job.root;
-    expectOk(communicator->run(job.plugin, arguments, buffers, handles));
-  }
+  void start(const SizeJob &size) { expectOk(communicator->run(job.plugin, job.argumentsFor(size), buffers, handles)); }
 
   void mark(int number) {
     for (runtime::DeviceStream &stream : streams)

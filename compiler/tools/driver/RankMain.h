@@ -148,20 +148,11 @@ private:
   BufferSizes sizesOf(int64_t count) const { return bufferSizes(job.info()->collective, count, data.groupSize()); }
 
   runtime::CallArguments argumentsFor(const SizeJob &size) {
-    int64_t count = size.count;
-    runtime::CallArguments arguments;
-    arguments.program = size.program.empty() ? job.program : size.program;
-    arguments.collective = job.collective;
-    arguments.mesh = job.mesh;
-    arguments.count = count;
-    arguments.type = job.type;
-    arguments.reduction = job.reduction;
-    arguments.root = job.root;
-    arguments.allowsLoss = job.allowsLoss;
+    runtime::CallArguments arguments = job.argumentsFor(size);
     std::byte *in = input.data(), *out = job.isInPlace ? in : output.data();
     if (job.isInPlace) { // as in NCCL: this rank's block of the larger buffer is the smaller one
-      BufferSizes elements = sizesOf(count);
-      int64_t offset = data.memberNumber(rank) * count * int64_t(runtime::sizeBytes(job.type));
+      BufferSizes elements = sizesOf(size.count);
+      int64_t offset = data.memberNumber(rank) * size.count * int64_t(runtime::sizeBytes(job.type));
       (elements.inputElements < elements.outputElements ? in : out) +=
           elements.inputElements == elements.outputElements ? 0 : offset;
     }

@@ -232,6 +232,19 @@ runtime::MemoryKind RankJob::memoryKind() const {
   return useProcesses && !useWindows ? runtime::MemoryKind::Ordinary : runtime::MemoryKind::Windows;
 }
 
+runtime::CallArguments RankJob::argumentsFor(const SizeJob &size) const {
+  runtime::CallArguments arguments;
+  arguments.program = size.program.empty() ? program : size.program;
+  arguments.collective = collective;
+  arguments.mesh = mesh;
+  arguments.count = size.count;
+  arguments.type = type;
+  arguments.reduction = reduction;
+  arguments.root = root;
+  arguments.allowsLoss = allowsLoss;
+  return arguments;
+}
+
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd, Traffics *traffic) {
   if (job.device)
     return runOnDevices(job, atEnd);

@@ -58,6 +58,8 @@ struct RankJob {
   /// The program's name, or the collective's.
   std::string name() const;
   runtime::MemoryKind memoryKind() const;
+  /// One call of a size of `sizes`, without buffers.
+  runtime::CallArguments argumentsFor(const SizeJob &size) const;
   /// Whether another process of the launcher reports for all.
   bool isSilent() const;
 };

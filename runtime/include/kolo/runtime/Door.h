@@ -22,6 +22,22 @@ namespace kolo::runtime {
 
 enum class LogLevel : uint8_t { Off, Info, Trace };
 
+/// What all ranks agree on in a call, whichever API it came through. A door decides about a call by this, and by what
+/// its own API adds.
+struct CallShape {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  DataType type = DataType::U8; // bytes, where data only moves
+  Reduction reduction = Reduction::Sum;
+  int64_t count = 0; // as in CallArguments
+  int root = 0;
+  auto operator<=>(const CallShape &) const = default;
+
+  /// Of the larger buffer of any of so many ranks.
+  KOLO_RUNTIME_API int64_t largestBytes(int numRanks) const;
+  /// Leaves the program, the mesh and the buffers as they are.
+  KOLO_RUNTIME_API void enter(CallArguments &arguments) const;
+};
+
 struct DoorState;
 
 /// Movable, not copyable. Its functions are for any thread.
