@@ -123,6 +123,8 @@ void runNonBlocking(OwnRanks &here, const ncclUniqueId &id, bool isBlocking, boo
 void checkFinalize(OwnRanks &here);
 /// The communicators are not to be used any more.
 void destroyWhileCallsRun(OwnRanks &here);
+/// The last rank does not call again; the others end their calls by NCCL_SHRINK_ABORT, and go on without it.
+void shrinkAfterLoss(OwnRanks &here);
 /// The last rank is killed; the others end their communicators: `how` is "finalize", "finalize in group" or "destroy".
 void endAfterDeath(OwnRanks &here, const std::string &how);
 /// Rank 1's stream hangs, so that all ranks wait in ncclCommFinalize; then another thread aborts rank 1's communicator.

@@ -68,6 +68,7 @@ void checkWindows(OwnRanks &here) {
       return ncclCommWindowRegister(r.comm, role ? r.output : r.input, mostElements * sizeof(int), windowOf(r, role),
                                     NCCL_WIN_COLL_SYMMETRIC);
     });
+  say("addresses asked for: " + std::to_string(standInNumAddresses()));
   check("all-reduce in windows");
   int64_t before = standInCopies(); // the first call of a kind writes its table
   check("all-reduce in windows, again");
@@ -291,6 +292,8 @@ bool runCase(OwnRanks &here, const std::string &name) {
     callWithConfig(here, name);
   else if (name == "waiting")
     abortWaitingCall(here);
+  else if (name == "shrink")
+    shrinkAfterLoss(here);
   else if (name == "destroy")
     destroyWhileCallsRun(here);
   else if (name == "abort in group")

@@ -59,6 +59,30 @@ void endAfterDeath(OwnRanks &here, const std::string &how) {
   report(rank, code);
 }
 
+void shrinkAfterLoss(OwnRanks &here) {
+  Rank &rank = here.ranks[0];
+  NCCL(reduce(rank));
+  here.synchronize();
+  int lost = here.size - 1;
+  if (rank.number == lost) { // does not call again, and hears that the others have aborted
+    for (ncclResult_t code = ncclSuccess; code == ncclSuccess;
+         std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+      NCCL(ncclCommGetAsyncError(rank.comm, &code));
+    return NCCL(ncclCommAbort(rank.comm));
+  }
+  if (ncclResult_t code = reduce(rank); code != ncclRemoteError) // of a peer that has gone on already
+    NCCL(code);                                                  // waits on the device
+  ncclComm_t parent = std::exchange(rank.comm, nullptr);
+  NCCL(ncclCommShrink(parent, &lost, 1, &rank.comm, nullptr, NCCL_SHRINK_ABORT));
+  here.synchronize();
+  NCCL(ncclCommAbort(parent));
+  here.size = lost;
+  Collective collective = allReduceOf(lost, 500);
+  collective.title = "all-reduce without the lost rank";
+  here.check(collective);
+  NCCL(ncclCommDestroy(rank.comm));
+}
+
 void abortWhileStreamHangs(OwnRanks &here) {
   static std::atomic<int> isReleased = 0;
   Rank &rank = here.ranks[0];

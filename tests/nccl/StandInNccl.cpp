@@ -46,7 +46,7 @@ struct OpaqueWindow {
 namespace {
 
 std::atomic<bool> isRecording = false;
-std::atomic<int64_t> numCollectives = 0, numTooEarly = 0, numFinalized = 0;
+std::atomic<int64_t> numCollectives = 0, numTooEarly = 0, numFinalized = 0, numAddresses = 0;
 thread_local std::string lastRecord;
 thread_local int currentDevice = 0, depth = 0;
 thread_local Code groupFailure = Code::Success; // said at the end of a group
@@ -241,6 +241,7 @@ KOLO_DOES(CommWindowRegister, Comm comm, void *memory, size_t, Window *made, int
 KOLO_DOES(CommWindowDeregister, Comm, Window window) { return delete window, Code::Success; }
 KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **address) {
   void *base = window->addresses[static_cast<size_t>(peer)];
+  ++numAddresses;
   *address = base ? static_cast<char *>(base) + offset : nullptr;
   return Code::Success;
 }
@@ -312,6 +313,7 @@ KOLO_EXPORT void standInSetDevice(int number) { currentDevice = number; }
 KOLO_EXPORT int64_t standInNumCollectives() { return numCollectives; }
 KOLO_EXPORT int64_t standInNumTooEarly() { return numTooEarly; }
 KOLO_EXPORT int64_t standInNumFinalized() { return numFinalized; }
+KOLO_EXPORT int64_t standInNumAddresses() { return numAddresses; }
 KOLO_EXPORT void standInRecord(int number) { isRecording = number != 0; }
 KOLO_EXPORT const char *standInLastRecord() { return lastRecord.c_str(); }
 

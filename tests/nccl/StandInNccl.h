@@ -16,6 +16,8 @@ int64_t standInNumCollectives(void);
 int64_t standInNumTooEarly(void);
 /* Calls of ncclCommFinalize that came here so far. */
 int64_t standInNumFinalized(void);
+/* Addresses at peers that a program, or the door, has asked for. */
+int64_t standInNumAddresses(void);
 /* 1: from now on every call is written down, answered at once by a code of its own, and nothing else happens. */
 void standInRecord(int isRecording);
 /* The last call that was written down: "ncclX" and its arguments, byte by byte. */

@@ -122,6 +122,8 @@ class Carried(unittest.TestCase):
         for how in ("processes", "threads", "one"):
             done = self.expect_right(how, "3", "windows", KOLO_DEBUG="info")
             self.assertNotIn("calls copy the buffers", done.stderr)
+            asked = {int(number) for number in re.findall(r"^addresses asked for: (\d+)$", done.stdout, re.M)}
+            self.assertEqual(min(asked) > 0, how != "one", done.stdout) # one thread knows the addresses of its ranks
             copies = set(re.findall(r"^copies (?:in|after the) windows: \d+$", done.stdout, re.M))
             if how == "processes": # threads would count those of each other
                 self.assertEqual(copies, {"copies in windows: 0", "copies after the windows: 2"})

@@ -61,6 +61,12 @@ class Wrong(unittest.TestCase):
             if how == "processes":  # its handle is that of no communicator any more
                 self.assertIn("finalized 0\n", done.stdout)
 
+    def test_ranks_that_go_on_without_a_lost_one(self):
+        for how in ("processes", "threads"):
+            done = run(CLIENT, how, "4", "shrink")
+            self.assertEqual((done.returncode, done.stdout.count("wrong")), (0, 0), done.stdout + done.stderr)
+            self.assertRegex(done.stderr, r"kolo nccl: \d+ calls: \d+ carried \(\d+ bytes\), 0 forwarded")
+
     def test_a_rank_that_aborts(self):
         self.expect("abort", 6, "rank 2 aborted this communicator", hows=("processes", "threads", "hands"), ranks=2)
 
