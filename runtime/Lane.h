@@ -38,5 +38,6 @@ void runLane(void *plan, int lane);
 void publishLane(void *plan, int lane);
 
 inline constexpr size_t tileBytes = size_t(64) << 10;
+static_assert(tileBytes >= KOLO_MIN_TILE_BYTES);
 
 } // namespace kolo::runtime

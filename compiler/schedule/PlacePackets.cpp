@@ -196,9 +196,9 @@ private:
 
   /// What the receiver stores later has lost the sender's rank and the numbers of its elements.
   LogicalResult checkDraws(TransferOp transfer) {
-    bool isDrawn = codecOf(transfer.getDestination()).isStochastic() &&
-                   codecOf(transfer.getSource()) != codecOf(transfer.getDestination());
-    if (isDrawn && (transfer.getReducing() || hasSlots(transfer.getSource())))
+    bool converts = codecOf(transfer.getSource()) != codecOf(transfer.getDestination());
+    bool isDrawnLater = transfer.getReducing() || (converts && hasSlots(transfer.getSource()));
+    if (isDrawnLater && codecOf(transfer.getDestination()).isStochastic())
       return refuse(transfer) << "'" << destinationOf(transfer).getName()
                               << "' is stochastic, and packets do not say which elements they hold";
     return success();

@@ -65,7 +65,8 @@ public:
 
   /// The devices of a rank are known: called once for each rank of this process, before its first call.
   virtual void attach(int rank, int device) = 0;
-  /// Hands over a call. LocalClique does not block. HostClique blocks until all ranks have called if the call needs
+  /// Hands over a call. LocalClique blocks only while another rank waits for
+  /// devices in `flush`. HostClique blocks until all ranks have called if the call needs
   /// more internal memory, as DeviceCommunicator::run does; so a thread with several ranks uses submitAll.
   virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
@@ -86,9 +87,9 @@ protected:
   explicit Clique(int size) : numRanks(size) {}
   /// The decision about calls of this shape, kept. A new one is logged if `isSaid`.
   Decision &decisionOn(const Shape &shape, bool isSaid);
-  /// Enters the outcome of a run. A refusal that aborted the communicator is not that of all ranks, so its call is
-  /// not forwarded. True: the call was carried.
-  bool settle(Decision &decision, Deposit &deposit, const runtime::Status &status, bool isUsable, bool isFirst) const;
+  /// Enters the outcome of a run, and counts the call if it was carried. A refusal that aborted the communicator is not
+  /// that of all ranks, so its call is not forwarded.
+  void settle(Decision &decision, Deposit &deposit, const runtime::Status &status, bool isUsable, bool isFirst) const;
   /// Ends a communicator of devices. Aborted: in a thread of its own, since peers may still use its memory.
   static void end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how);
 

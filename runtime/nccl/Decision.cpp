@@ -94,17 +94,17 @@ Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
   return *lastDecision;
 }
 
-bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, bool isUsable, bool isFirst) const {
+void Clique::settle(Decision &decision, Deposit &deposit, const Status &status, bool isUsable, bool isFirst) const {
   if (status.isOk()) [[likely]] {
+    door()->countCarried(decision.sizeBytes); // first: the caller may end the program once the state says so
     deposit.state = Deposit::State::Carried;
-    return true;
+    return;
   }
   auto forward = [&](const char *reason) {
     if (isFirst && door()->logLevel() != LogLevel::Off)
       print(describe(deposit.shape) + ": forwarded: " + status.message());
     deposit.reason = reason;
     deposit.state = Deposit::State::Forwarded;
-    return false;
   };
   bool isNamed = !deposit.shape.program.empty();
   switch (isUsable ? status.code() : StatusCode::Aborted) {
@@ -126,7 +126,6 @@ bool Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
   deposit.message = describe(deposit.shape) + ": " + status.message();
   deposit.code = codeOf(status, isNamed);
   deposit.state = Deposit::State::Failed;
-  return false;
 }
 
 void Clique::failUnknown(Deposit &deposit) const {

@@ -66,8 +66,7 @@ Decision *HostClique::decideOn(int rank, const RankBuffers &buffers, Deposit &de
 
 void HostClique::conclude(int rank, Decision &decision, Deposit &deposit, const Status &status) {
   bool isUsable = status.isOk() || communicator->query().isOk();
-  if (settle(decision, deposit, status, isUsable, rank == 0))
-    door()->countCarried(decision.sizeBytes);
+  settle(decision, deposit, status, isUsable, rank == 0);
 }
 
 Ticket HostClique::submit(int rank, const Shape &shape, const RankBuffers &buffers, Stream stream) {

@@ -94,8 +94,7 @@ void LocalClique::start() {
   for (const Ticket &each : call) {
     bool isFirst = each == call.front();
     if (communicator && (decision.plugin || !status.isOk())) {
-      if (settle(decision, *each, status, isUsable, isFirst))
-        door()->countCarried(decision.sizeBytes);
+      settle(decision, *each, status, isUsable, isFirst);
     } else if (isNamed) {
       failUnknown(*each);
     } else {

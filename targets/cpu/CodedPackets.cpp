@@ -11,6 +11,7 @@ namespace {
 
 /// A granule is a multiple of 16 bytes, and at most 4 KiB: a tile has room for so many.
 constexpr int64_t pieceGranules = 15;
+static_assert(pieceGranules * granule * int64_t(sizeof(float)) <= KOLO_MIN_TILE_BYTES);
 static_assert(pieceGranules * 16 % ll128Packets.dataBytes == 0 && pieceGranules * 16 % llPackets.dataBytes == 0);
 
 class CodedPackets : FunctionBuilder {

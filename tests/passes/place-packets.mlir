@@ -263,3 +263,18 @@ kolo.choreography @drawn #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+// What is combined is rounded, hence drawn, between equal codecs too.
+
+kolo.choreography @drawn_between_equals #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] {
+  %c1 = arith.constant 1 : index
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  %next = kolo.buffer scratch "next" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{protocol ll: 'next' is stochastic, and packets do not say which elements they hold}}
+  kolo.transfer reducing %sum -> %next to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}

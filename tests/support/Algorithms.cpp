@@ -99,7 +99,7 @@ std::vector<std::string> publishingAlgorithmNames() {
 }
 
 std::vector<std::string> packetAlgorithmNames() {
-  static const std::vector<std::string> names = namesTakenBy(createPlacePackets, "this sends to slots");
+  static const std::vector<std::string> names = namesTakenBy(createPlacePackets, "this sends to slots that hold something of the same call");
   return names;
 }
 

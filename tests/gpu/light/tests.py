@@ -52,6 +52,8 @@ def run_tests(run, entry, pattern):
         if reader.running:
             reader.text.append(f"[{code if isinstance(code, str) else f'the process ended with {code}'}]")
             reader.finish("failed: ")
+        elif code != 0 and not reader.has_failed:
+            raise Failed(f"all tests passed, and then their process ended with {code}")
         if all(name not in results for name in pending):
             raise Failed(f"the tests do not start: {code}")
         run.save()

@@ -51,7 +51,7 @@ public:
   std::string call(int rank) override;
 
 private:
-  static constexpr int64_t tileBytes = 65536;
+  static constexpr int64_t tileBytes = KOLO_MIN_TILE_BYTES;
 
   /// One lane of one rank in one job.
   struct Lane {

@@ -19,8 +19,9 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 9u
+#define KOLO_ABI_VERSION 10u
 #define KOLO_MAX_MESH_DIMS 4
+#define KOLO_MIN_TILE_BYTES 65536
 #define KOLO_MAX_MESH_RANKS 1048576 /* of the largest mesh that a program is compiled, checked or predicted for */
 #define KOLO_PLUGIN_SYMBOL "kolo_plugin"
 
@@ -148,7 +149,7 @@ struct KoloInvocation {
   KoloReduceKernel reduce;           /* for this call's type and operation; null when the program reduces nothing */
   KoloAverageKernel average;         /* null unless the operation is KOLO_AVERAGE */
   void *tile;                        /* tileBytes bytes private to this lane, 64-byte aligned, to work in */
-  int64_t tileBytes;                 /* a multiple of 64, at least 65536 */
+  int64_t tileBytes;                 /* a multiple of 64, at least KOLO_MIN_TILE_BYTES */
   int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
                                       * of any packet that is still in the memory for packets */
   int64_t nonTemporal; /* not 0: the buffers do not fit into the caches, and outputs are best stored past them */
