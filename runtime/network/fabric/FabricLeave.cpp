@@ -105,6 +105,7 @@ void FabricTransport::leave() {
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(options.timeoutMs);
   {
     std::scoped_lock lock(mutex);
+    hasLeft = true;
     for (int rank = 0; nic && rank < options.numRanks; ++rank)
       if (peers[static_cast<size_t>(rank)].isWanted && mails.stateOf(rank).isOk())
         tellLeaving(rank);

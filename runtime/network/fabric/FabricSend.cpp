@@ -289,7 +289,7 @@ FabricTransport::Step FabricTransport::postMessage(Path path, SendPath &from, co
 /// The cell of this rank that a peer signals; null: there is none, or not any more.
 Cell *FabricTransport::ownCell(int sender, uint32_t lane, const RemoteSignal &signal) const {
   auto found = exposed.find(signal.agreement);
-  if (found == exposed.end())
+  if (found == exposed.end() || hasLeft)
     return nullptr;
   const Registration &own = found->second.registration;
   if (lane >= own.numLanes || signal.semaphore >= own.numSemaphores || !own.senders[static_cast<size_t>(sender)])

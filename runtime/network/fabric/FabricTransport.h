@@ -137,6 +137,7 @@ private:
   std::vector<Operation *> idleReceives;
   std::vector<Arrivals> arrivals; // by rank, where signals are counted
   std::set<int> leaving;          // peers that wait for this rank's farewell
+  bool hasLeft = false;           // this rank waits for no signal any more: its cells may be gone
   std::atomic<bool> hasFailed = false;
   std::atomic<bool> isSomeoneLeaving = false;
   std::atomic<bool> isConnected = false;
