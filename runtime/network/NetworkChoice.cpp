@@ -104,7 +104,9 @@ Result<NetworkOffer> takeOffer(Endpoint &endpoint) {
   offer.provider = reader.getText(providerBytes);
   std::ranges::fill(bytes, std::byte(0));
   bool hasProvider = kind == static_cast<uint16_t>(NetworkOffer::Kind::Provider);
-  if (kind < 1 || kind > 3 || offer.present > allPresent || hasProvider == offer.provider.empty())
+  bool isAuto = kind == static_cast<uint16_t>(NetworkOffer::Kind::Auto);
+  if (kind < 1 || kind > 3 || offer.present > (isAuto ? allPresent : 0) || hasProvider == offer.provider.empty() ||
+      offer.provider.size() == providerBytes)
     return error(StatusCode::Mismatch, "an endpoint that does not say which network it is for");
   offer.kind = static_cast<NetworkOffer::Kind>(kind);
   return offer;

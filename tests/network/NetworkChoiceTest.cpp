@@ -54,6 +54,12 @@ TEST(NetworkChoice, AnOfferTravelsInAnEndpointAndLeavesTheRestOfItAlone) {
   EXPECT_EQ(takeOffer(empty).status().code(), StatusCode::Mismatch);
   wrong.fill(std::byte(0xff));
   EXPECT_EQ(takeOffer(wrong).status().code(), StatusCode::Mismatch);
+  Endpoint endless = {}, withBits = {};
+  addOffer(endless, {Kind::Provider, 0, "a name of 19 bytes."});
+  endless.back() = std::byte('.'); // no writer leaves out the zero at the end
+  EXPECT_EQ(takeOffer(endless).status().code(), StatusCode::Mismatch);
+  addOffer(withBits, {Kind::Tcp, 1, ""});
+  EXPECT_EQ(takeOffer(withBits).status().code(), StatusCode::Mismatch);
 }
 
 TEST(NetworkChoice, TheVariableIsReadAndRefused) {

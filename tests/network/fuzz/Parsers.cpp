@@ -1,5 +1,7 @@
 #include "Parsers.h"
 
+#include "fuzz/Letters.h"
+
 #include "bootstrap/RendezvousWire.h"
 #include "network/tcp/Connection.h"
 #include "network/tcp/Wire.h"
@@ -141,8 +143,12 @@ void parseAny(Bytes input) {
     return parseOneMail(bytes);
   case 4:
     return receiveStream(bytes, false);
-  default:
+  case 5:
     return receiveStream(bytes, true);
+  case 6:
+    return parseOffer(bytes);
+  default:
+    return parseOneLetter(bytes);
   }
 }
 
@@ -196,6 +202,9 @@ std::vector<std::vector<std::byte>> seeds() {
   append({tcp::MessageKind::Signal, 0, 0, 0, 0, 0, 1, 1, 3});
   append({});
   add(4, stream);
+  add(6, seedOfOffer());
+  for (const std::vector<std::byte> &letter : seedsOfLetters())
+    add(7, letter);
   return all;
 }
 
