@@ -341,6 +341,27 @@ TEST(StandIn, ARankThatWaitsSeesThatItsOwnWriteFailed) {
   }
 }
 
+TEST(StandIn, ARankThatLeavesWaitsForPeersThatAreToHearIt) {
+  Landing landing(64, 2);
+  ConnectedRanks world(fabricKind("cxi", {rulesOf("cxi"), true}), 2);
+  ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
+  ASSERT_TRUE(world[1].signal({0, 0}, {1, 0, 1}).isOk());
+  ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 0, 1).hasReached(1); }));
+  ASSERT_TRUE(world[1].signal({0, 0}, {1, 0, 2}).isOk());
+  ASSERT_EQ(world[1].flush(0).message(), "");
+  std::atomic<bool> isGone = false;
+  std::thread leaver([&] {
+    world.leave(1);
+    isGone = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(isGone);
+  while (!isGone)
+    (void)world[0].progress();
+  leaver.join();
+  EXPECT_TRUE(landing.cell(0, 0, 1).hasReached(2));
+}
+
 TEST(StandIn, AProviderThatBreaksItsPromiseFailsTheSelfTest) {
   control().breaksOrder = true;
   std::string wrong = exercise(smallRules("cxi"), briefMs);
