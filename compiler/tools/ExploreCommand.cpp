@@ -135,6 +135,10 @@ void printCounts(const Report &report) {
                  : "");
   for (const auto &[reason, count] : found.notSimulated)
     fmt::print("not simulated: {:>6}  {}\n", count, reason);
+  if (found.numInferredForAll > 0)
+    fmt::print(
+        "inferred again: {:>5}  programs that few nodes prove and all nodes refute; ranked as inferred for all\n",
+        found.numInferredForAll);
   fmt::print("\nproved:\n");
   for (size_t number : report.shown(true))
     fmt::print("  {}, on {}\n", report.label(number), report.contender(number).provedOn);
@@ -210,6 +214,7 @@ Json toJson(const Report &report) {
   result["command"] = report.command.text();
   result["candidates"] = report.found.numCandidates;
   result["leftOut"] = report.found.leftOut;
+  result["inferredAgain"] = report.found.numInferredForAll;
   result["frontier"] = Json::array();
   for (size_t size = 0; size < request.sizes.size(); ++size)
     result["frontier"].push_back(rankedJson(report, size, places));

@@ -71,7 +71,7 @@ OwningOpRef<ModuleOp> ContenderPrograms::findProgram(unsigned thread, const Cont
   auto found = programs.find(name);
   if (found == programs.end())
     return nullptr;
-  const std::string &text = found->second; // stays where it is, and as it is
+  const std::string text = found->second;
   lock.unlock();
   return coster.workshop(thread).parse(text);
 }
@@ -91,12 +91,17 @@ std::string ContenderPrograms::compile(unsigned thread, const Contender &contend
   reason = workshop.run(*compiled.program, buildProgramPipeline, options);
   if (!reason.empty())
     return reason;
+  keep(contender, *compiled.program);
+  return "";
+}
+
+/// In place of what was kept before.
+void ContenderPrograms::keep(const Contender &contender, ModuleOp program) {
   std::string text, name = programOf(contender);
   llvm::raw_string_ostream stream(text);
-  compiled.program->print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
+  program.print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
   std::lock_guard lock(mutex);
-  programs.try_emplace(std::move(name), std::move(text));
-  return "";
+  programs.insert_or_assign(std::move(name), std::move(text));
 }
 
 /// What the passes on choreographies make holds for any number of nodes. The check at the end decides, on the whole
@@ -124,7 +129,8 @@ ContenderPrograms::Proof ContenderPrograms::prove(unsigned thread, const Contend
   }
   Proof proof = proveAnew(thread, contender);
   std::lock_guard lock(mutex);
-  return proofs.try_emplace(std::move(name), std::move(proof)).first->second;
+  proofs.try_emplace(std::move(name), proof.refusal, proof.mesh);
+  return proof;
 }
 
 ContenderPrograms::Proof ContenderPrograms::proveAnew(unsigned thread, const Contender &contender) {
@@ -132,19 +138,27 @@ ContenderPrograms::Proof ContenderPrograms::proveAnew(unsigned thread, const Con
   if (!module) {
     Compiled compiled;
     if (std::string reason = compile(thread, contender, compiled); !reason.empty())
-      return {reason, ""};
+      return {reason};
     module = std::move(compiled.program);
   }
   setWholeMesh(*module->getOps<ProgramOp>().begin(), contender);
-  if (!coster.workshop(thread).run(*module, buildProof, {}).empty()) {
+  bool needsMore = !coster.workshop(thread).run(*module, buildProof, {}).empty();
+  if (needsMore) {
     module = nullptr;
     if (std::string reason = compileForAll(thread, contender, module); !reason.empty())
-      return {reason, ""};
+      return {reason};
   }
   ProgramOp program = *module->getOps<ProgramOp>().begin();
   if (mayDifferInLastBits(program, fewNodes(contender).sizes))
-    return {differsInLastBits, ""};
-  return {"", meshOfProof(program)};
+    return {differsInLastBits};
+  std::string mesh = meshOfProof(program);
+  if (needsMore)
+    keep(contender, *module);
+  return {"", mesh, needsMore};
+}
+
+std::string sourceOf(const Contender &contender, const std::string &comment) {
+  return dsl::printSource(*dsl::record(contender.definition), comment).text;
 }
 
 } // namespace kolo::tools

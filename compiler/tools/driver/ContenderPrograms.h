@@ -17,8 +17,9 @@ public:
     mlir::OwningOpRef<mlir::ModuleOp> choreography, program;
   };
   struct Proof {
-    std::string refusal; // empty: it is proved, and its ranks get the same bits of one result
-    std::string mesh;    // that the checker looked at
+    std::string refusal;       // empty: it is proved, and its ranks get the same bits of one result
+    std::string mesh = {};     // that the checker looked at
+    bool isOfAllNodes = false; // `compile` gave another program before this call: all nodes refute that one
   };
 
   /// Equal for contenders with one choreography on one mesh. Those of one number share what they are compiled to
@@ -28,7 +29,8 @@ public:
   std::string programOf(const Contender &contender);
 
   cost::PlacedMesh fewNodes(const Contender &contender) const;
-  /// Why the compiler refuses the program of few nodes; empty: it does not. It is not proved.
+  /// Why the compiler refuses the program of few nodes; empty: it does not. It is not proved. Gives the program of all
+  /// nodes where `prove` had to infer one.
   std::string compile(unsigned thread, const Contender &contender, Compiled &compiled);
   /// Looks at the program of few nodes on all of them. Where many nodes need more synchronisation, it is inferred for
   /// these.
@@ -39,6 +41,7 @@ private:
   Proof proveAnew(unsigned thread, const Contender &contender);
   std::string compileForAll(unsigned thread, const Contender &contender, mlir::OwningOpRef<mlir::ModuleOp> &program);
   mlir::OwningOpRef<mlir::ModuleOp> findProgram(unsigned thread, const Contender &contender);
+  void keep(const Contender &contender, mlir::ModuleOp program);
 
   const ExploreRequest &request;
   Coster &coster;

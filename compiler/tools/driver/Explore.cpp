@@ -6,11 +6,11 @@
 #include "compiler/Pipeline.h"
 #include "compiler/cost/ClosedForm.h"
 #include "compiler/cost/Simulation.h"
-#include "dsl/PrintSource.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <set>
 
 using namespace mlir;
@@ -44,6 +44,10 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
   return result;
 }
 
+PlacedMesh allRanks(const ExploreRequest &request) {
+  return {{"rank"}, {request.numNodes * request.machine.devicesPerNode()}};
+}
+
 class Explorer {
 public:
   explicit Explorer(const ExploreRequest &request)
@@ -56,7 +60,7 @@ public:
     searchSpace();
     if (result.numCandidates == 0)
       throw ToolError(ExitCode::Usage, std::string("no candidate does the collective on ") + request.machine.name());
-    const Placement placement = std::get<Placement>(Placement::create(request.machine, allRanks()));
+    const Placement placement = std::get<Placement>(Placement::create(request.machine, allRanks(request)));
     const cost::LowerBounds bounds(request.machine, placement);
     for (int64_t bytes : request.sizes)
       result.sizes.push_back({bounds.of(request.collective, bytes), {}, {}, {}});
@@ -64,7 +68,6 @@ public:
     refused.assign(result.contenders.size(), false);
     notSimulated.assign(result.contenders.size(), false);
     do {
-      simulateNear();
       do
         chooseProved();
       while (simulateAllNodes());
@@ -77,8 +80,6 @@ public:
   }
 
 private:
-  PlacedMesh allRanks() const { return {{"rank"}, {request.numNodes * request.machine.devicesPerNode()}}; }
-
   void add(const Contender &contender, const Costs &costs, const std::vector<Schedule> &schedules) {
     for (size_t schedule = 0; schedule < schedules.size(); ++schedule) {
       if (!costs.refusals[schedule].empty()) {
@@ -104,7 +105,7 @@ private:
                                    std::min(request.numNodes, mostSimulatedNodes));
     Contender contender{Origin::Rings, assemble(structure), structure.describe(), structure.mesh(), "", {}, {}};
     contender.definition.name = "ringsThroughNodes";
-    PlacedMesh mesh = allRanks(), smaller = structure.mesh();
+    PlacedMesh mesh = allRanks(request), smaller = structure.mesh();
     contender.isScaled = mesh.numRanks() != smaller.numRanks();
     Costs costs = ringsCoster.cost(0, contender.definition, smaller, "", [&](int64_t bytes) {
       return shrinkBytes(bytes, request.collective, mesh, smaller);
@@ -233,9 +234,10 @@ private:
   }
 
   /// Proves who is ranked, and ranks again without those that are refused, until all are proved. Those of one program
-  /// share a proof.
+  /// share a proof. Whose program is another one after that is simulated again.
   void chooseProved() {
     for (bool isFinal = false; !isFinal;) {
+      simulateNear();
       for (size_t size = 0; size < request.sizes.size(); ++size)
         result.sizes[size].best = ranking(size);
       std::vector<size_t> open = chosen();
@@ -244,20 +246,37 @@ private:
       std::map<size_t, std::string> reasons;
       for (size_t number : open)
         reasons[number];
+      std::mutex mutex;
+      std::set<std::string> replaced; // programs
       auto programOf = [&](const Contender &contender) { return programs.programOf(contender); };
       forEachGroup(open, programOf, [&](unsigned thread, const std::vector<size_t> &group) {
-        ContenderPrograms::Proof proof = programs.prove(thread, result.contenders[group.front()]);
+        const Contender &first = result.contenders[group.front()];
+        ContenderPrograms::Proof proof = programs.prove(thread, first);
         for (size_t number : group) {
           reasons.at(number) = proof.refusal;
           result.contenders[number].provedOn = proof.mesh;
         }
+        std::lock_guard lock(mutex);
+        if (proof.isOfAllNodes)
+          replaced.insert(programOf(first));
       });
+      simulateAnew(replaced);
       for (const auto &[number, reason] : reasons)
         if (!reason.empty()) {
           refused[number] = true;
           ++result.leftOut[reason];
         }
     }
+  }
+
+  /// Forgets the times of programs that others took the place of.
+  void simulateAnew(const std::set<std::string> &replaced) {
+    result.numInferredForAll += replaced.size();
+    for (size_t size = 0; size < near.size() && !replaced.empty(); ++size)
+      for (Choice &choice : near[size])
+        if (const Contender &contender = result.contenders[choice.contender];
+            replaced.contains(programs.programOf(contender)))
+          choice = {choice.contender, contender.seconds[size]};
   }
 
   void findNear() {
@@ -349,7 +368,7 @@ private:
     for (size_t size = 0; size < request.sizes.size(); ++size)
       for (Choice &choice : near[size])
         if (choice.contender == number && !choice.correction) {
-          int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(), mesh);
+          int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(request), mesh);
           auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
           if (auto *mistake = std::get_if<CostMistake>(&outcome))
             return mistake->message;
@@ -439,18 +458,8 @@ private:
 
 Exploration explore(const ExploreRequest &request) { return Explorer(request).run(); }
 
-std::string sourceOf(const Contender &contender, const std::string &comment) {
-  return dsl::printSource(*dsl::record(contender.definition), comment).text;
-}
-
 std::vector<cost::Prediction> predict(const Contender &contender, const ExploreRequest &request) {
   std::vector<cost::Prediction> predictions(request.sizes.size());
-  for (size_t size = 0; size < predictions.size(); ++size) {
-    predictions[size].bytes = request.sizes[size];
-    predictions[size].seconds = contender.seconds[size];
-  }
-  if (contender.isScaled)
-    return predictions;
   Workshop workshop;
   std::string reason;
   PlacedMesh emitted = shrink(contender.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
@@ -463,8 +472,18 @@ std::vector<cost::Prediction> predict(const Contender &contender, const ExploreR
       std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement));
   auto form = ClosedForm::create(*module->getOps<ChoreographyOp>().begin(), resolved(contender.schedule),
                                  request.machine, placement, request.rates, 0);
-  for (cost::Prediction &prediction : predictions)
-    prediction = std::get<ClosedForm>(form).predict(prediction.bytes);
+  const auto &costs = std::get<ClosedForm>(form);
+  for (size_t size = 0; size < predictions.size(); ++size) {
+    int64_t bytes = request.sizes[size];
+    if (contender.isScaled) {
+      int64_t smaller = shrinkBytes(bytes, request.collective, allRanks(request), contender.mesh);
+      predictions[size].bytes = bytes;
+      predictions[size].seconds = contender.seconds[size];
+      predictions[size].bottleneck = costs.predict(smaller).bottleneck;
+    } else {
+      predictions[size] = costs.predict(bytes);
+    }
+  }
   return predictions;
 }
 

@@ -62,21 +62,24 @@ struct Exploration {
   size_t numCandidates = 0, numStructures = 0, numInSpace = 0;
   std::map<std::string, size_t> leftOut;      // candidates, by reason
   std::map<std::string, size_t> notSimulated; // contenders, by reason
+  size_t numInferredForAll = 0;               // programs that few nodes prove and all nodes refute
   int64_t simulatedNodes = 0;                 // at most so many
 };
 
 /// Costs candidates in closed form, and simulates those that are near the best at some size, on few nodes. What the
 /// simulation takes longer than the closed form there corrects the closed form on all nodes. Simulates those that are
 /// the best or hardly slower then on all nodes, up to `mostNodesOfBest`. Proves those that are ranked; who is not
-/// proved is left out. Goes on until nobody takes less in closed form than the best by simulation without having been
-/// simulated. Throws ToolError (Usage) where nothing does the collective.
+/// proved is left out. Where all nodes need more synchronisation than few, it infers that and simulates again. Goes on
+/// until nobody takes less in closed form than the best by simulation without having been simulated. Throws ToolError
+/// (Usage) where nothing does the collective.
 Exploration explore(const ExploreRequest &request);
 
 /// The contender in the language, and under `comment`.
 std::string sourceOf(const Contender &contender, const std::string &comment);
 
 /// What a contender's time is made of in closed form, by size. Statements are known by their lines in
-/// `sourceOf(contender, "")`. Of a contender that is scaled from fewer nodes, the time alone.
+/// `sourceOf(contender, "")`. Of a contender that is scaled from fewer nodes, the time and the bottleneck
+/// alone.
 std::vector<cost::Prediction> predict(const Contender &contender, const ExploreRequest &request);
 
 runtime::Mesh toMesh(const cost::PlacedMesh &mesh);
