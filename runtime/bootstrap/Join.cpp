@@ -12,10 +12,10 @@ namespace {
 constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
 const uint64_t probeWord = probeValue; // peers read it by cross-memory attach
 
-Status compareSettings(const Peers &peers) {
-  const JoinInfo &first = peers.block(0).join;
-  for (int peer = 1; peer < peers.size(); ++peer) {
-    const JoinInfo &other = peers.block(peer).join;
+Status compareSettings(const Exchange &exchange, int numRanks) {
+  const Record &first = exchange.heard(0);
+  for (int peer = 1; peer < numRanks; ++peer) {
+    const Record &other = exchange.heard(peer);
     if (other.lanes != first.lanes)
       return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}",
                        first.lanes, peer, other.lanes);
@@ -50,19 +50,17 @@ Status CommunicatorState::join() {
   OrdinaryMemory wanted = ranks->settings().ordinaryMemory;
   JoinInfo &info = ranks->block(ranks->rank()).join;
   info.probeAddress = reinterpret_cast<uintptr_t>(&probeWord);
-  info.lanes = ranks->settings().lanes;
-  info.ordinaryMemory = static_cast<uint32_t>(wanted);
   info.cores = currentAffinity();
-  if (ranks->links()) {
+  if (ranks->links())
     if (Status status = registerChannels(*ranks); !status.isOk())
       return status;
-    ranks->links()->tellJoin(info);
-  }
-  nextRecord(Operation::Join);
+  Record &first = nextRecord(Operation::Join);
+  first.lanes = ranks->settings().lanes;
+  first.ordinaryMemory = static_cast<uint32_t>(wanted);
   if (Status status = exchange.perform(); !status.isOk())
     return status;
   ranks->watchPeers();
-  if (Status status = compareSettings(*ranks); !status.isOk())
+  if (Status status = compareSettings(exchange, ranks->size()); !status.isOk())
     return status;
 
   bool mustStage = ranks->links() && ranks->links()->writesByDevice();

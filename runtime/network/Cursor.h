@@ -53,6 +53,7 @@ public:
     at += sizeBytes;
     return bytes.subspan(at - sizeBytes, sizeBytes);
   }
+  size_t position() const { return at; }
   bool isRestZero() const {
     return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(),
                        [](std::byte byte) { return byte == std::byte(0); });

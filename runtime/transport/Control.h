@@ -15,8 +15,7 @@
 
 namespace kolo::runtime {
 
-/// Ended: the process of a rank on another host ended without leaving.
-enum class Presence : uint32_t { Absent, Joined, Left, Ended };
+enum class Presence : uint32_t { Absent, Joined, Left };
 
 /// The purpose of an exchange. All ranks must have the same.
 enum class Operation : uint8_t { Join, Barrier, ExchangeWindows, Run, Confirm };
@@ -73,6 +72,8 @@ struct Record {
   Staging staging = Staging::None;             // of the buffers below
   MemoryKind selectedBy = MemoryKind::Windows; // the kind of memory by which the program was selected
   StatusCode code = StatusCode::Ok;            // not Ok: this rank refuses, and `message` says why
+  int32_t lanes = 0;                           // when joining: of this rank, and how it treats ordinary memory
+  uint32_t ordinaryMemory = 0;
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
   Location semaphores;
@@ -84,11 +85,9 @@ static_assert(std::is_trivially_copyable_v<Record>);
 /// Puts a refusal into a record.
 void setFailure(Record &record, const Status &status);
 
-/// What a rank announces once, when it joins.
+/// What a rank tells those of its host once, when it joins.
 struct JoinInfo {
   uint64_t probeAddress = 0; // of a word that holds probeValue, to try cross-memory attach on
-  int32_t lanes = 0;
-  uint32_t ordinaryMemory = 0;
   cpu_set_t cores = {};
 };
 
@@ -107,6 +106,7 @@ struct alignas(cacheLineBytes) RankBlock {
   JoinInfo join;
   Announcement announcements[2]; // of exchange n in [n % 2], like the records
   Record records[2];
+  uint32_t publishedBytes[2]; // that other hosts must be sent; only where there are several hosts
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
 };
 
@@ -123,7 +123,16 @@ struct alignas(cacheLineBytes) AbortRecord {
 /// Stores the first failure of a host's ranks. False: there was one before.
 bool storeAbort(AbortRecord &record, const Status &cause);
 
-/// A view of the segment: an AbortRecord, one RankBlock per rank, then the channels' cells by receiver, sender and id.
+/// What all ranks of the world announced, as the speaker of the host found out. Only where there are several hosts.
+struct alignas(cacheLineBytes) HostBlock {
+  Counter gathered; // the number of the exchange: all that its other ranks announced is in their blocks
+  uint64_t plan[2]; // of exchange n in [n % 2]: the plan that all announced, 0 for records, or `differentPlans`
+  std::atomic<int32_t> awaited; // 1 + the rank that the speaker waits for; 0: nobody
+};
+inline constexpr uint64_t differentPlans = UINT64_MAX;
+
+/// A view of the segment: an AbortRecord, a HostBlock, one RankBlock per rank, then the channels' cells by receiver,
+/// sender and id.
 class Control {
 public:
   Control() = default;
@@ -131,13 +140,14 @@ public:
 
   static size_t sizeBytes(int numRanks) {
     auto n = static_cast<size_t>(numRanks);
-    return sizeof(AbortRecord) + n * sizeof(RankBlock) + n * n * numChannels * sizeof(Cell);
+    return sizeof(AbortRecord) + sizeof(HostBlock) + n * sizeof(RankBlock) + n * n * numChannels * sizeof(Cell);
   }
 
   int numRanks() const { return ranks; }
   AbortRecord &abort() const { return *reinterpret_cast<AbortRecord *>(base); }
+  HostBlock &host() const { return *reinterpret_cast<HostBlock *>(base + sizeof(AbortRecord)); }
   RankBlock &block(int rank) const {
-    return reinterpret_cast<RankBlock *>(base + sizeof(AbortRecord))[static_cast<size_t>(rank)];
+    return reinterpret_cast<RankBlock *>(base + sizeof(AbortRecord) + sizeof(HostBlock))[static_cast<size_t>(rank)];
   }
   Cell &channelCell(int receiver, int sender, int id) const {
     auto *cells = reinterpret_cast<Cell *>(&block(ranks));

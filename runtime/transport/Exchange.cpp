@@ -15,6 +15,8 @@ Record &Exchange::next() {
   record.staging = Staging::None;
   record.selectedBy = MemoryKind::Windows;
   record.code = StatusCode::Ok;
+  record.lanes = 0;
+  record.ordinaryMemory = 0;
   record.call = {};
   for (Location &buffer : record.buffers)
     buffer = {};
@@ -27,24 +29,57 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   ++sequence;
   Announcement &own = announcement(peers.rank());
   own.plan = plan;
-  tellOtherHosts(own, publishedBytes);
+  if (peers.links())
+    peers.block(peers.rank()).publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
   own.raise(sequence);
-  for (int peer = 0; peer < peers.size(); ++peer)
-    if (!announcement(peer).hasReached(sequence))
-      if (Status status = waitForPeer(peer); !status.isOk())
+  if (!peers.links())
+    return awaitRanksHere();
+  return peers.links()->speaks() ? gather() : awaitSpeaker();
+}
+
+Status Exchange::awaitRanksHere() {
+  HostLinks *links = peers.links();
+  int number = links ? static_cast<int>(links->ranksHere().size()) : peers.size();
+  for (int place = 0; place < number; ++place) {
+    int rank = links ? links->ranksHere()[static_cast<size_t>(place)] : place;
+    if (!announcement(rank).hasReached(sequence))
+      if (Status status = await({announcement(rank), rank}); !status.isOk())
         return status;
+  }
   return {};
 }
 
-void Exchange::tellOtherHosts(const Announcement &own, size_t publishedBytes) {
-  HostLinks *links = peers.links();
-  if (links && own.plan != 0)
-    links->tellPlan(sequence, own.plan, {own.published, publishedBytes});
-  else if (links)
-    links->tellRecord(sequence, heard(peers.rank()));
+/// A rank that does not speak for its host.
+Status Exchange::awaitSpeaker() {
+  Counter &gathered = peers.control().host().gathered;
+  return gathered.hasReached(sequence) ? Status() : await({gathered, peers.links()->speaker()});
+}
+
+/// The speaker of a host: what its ranks announce goes to other hosts, and what others announce comes from there.
+Status Exchange::gather() {
+  if (Status status = awaitRanksHere(); !status.isOk())
+    return status;
+  HostLinks &links = *peers.links();
+  uint64_t plan = announcement(peers.rank()).plan;
+  for (int rank : links.ranksHere())
+    plan = announcement(rank).plan == plan ? plan : differentPlans;
+  for (int round = 0; round < links.numRounds(); ++round) {
+    links.sendRound(round, sequence, plan);
+    Counter &arrived = links.arrivedOf(round);
+    if (!arrived.hasReached(sequence))
+      if (Status status = await({arrived, links.sourceOf(round), true}); !status.isOk())
+        return status;
+    plan = links.planOf(round, sequence) == plan ? plan : differentPlans;
+  }
+  HostBlock &host = peers.control().host();
+  host.plan[sequence % 2] = plan;
+  host.gathered.raise(sequence);
+  return {};
 }
 
 bool Exchange::haveAllSaid(uint64_t plan) const {
+  if (peers.links())
+    return peers.control().host().plan[sequence % 2] == plan;
   for (int peer = 0; peer < peers.size(); ++peer)
     if (announcement(peer).plan != plan)
       return false;
@@ -76,39 +111,54 @@ Status Exchange::perform() {
   return {};
 }
 
-Status Exchange::waitForPeer(int peer) {
-  WaitPolicy policy = peers.policyFor(peer);
-  // What another rank of this host stores wakes whoever sleeps on the counter, and nobody who sleeps on the network.
-  policy.isRemote = policy.isRemote && peers.links()->isRepresented(peer);
-  if (spinUntil(announcement(peer), sequence, policy))
+/// A rank that ended before it came here, so that no rank can finish this exchange; -1: none. Not only the one that
+/// this rank waits for.
+int Exchange::findLost(const Awaited &awaited) const {
+  HostLinks *links = peers.links();
+  int number = links ? static_cast<int>(links->ranksHere().size()) : peers.size();
+  for (int place = 0; place < number; ++place) {
+    int rank = links ? links->ranksHere()[static_cast<size_t>(place)] : place;
+    if (peers.isLost(rank) && (rank == awaited.rank || !announcement(rank).hasReached(sequence)))
+      return rank;
+  }
+  return links ? links->lostBefore(sequence) : -1;
+}
+
+Status Exchange::await(const Awaited &awaited) {
+  WaitPolicy policy = peers.policyFor(awaited.rank);
+  if (spinUntil(awaited.counter, sequence, policy))
     return {};
   Clock::time_point start = Clock::now();
-  int suspect = peer;
-  WaitEnd end = waitSlowly(announcement(peer), sequence, policy, [&] {
-    // This wait cannot succeed if any rank ended before it came here, not only the one that this rank waits for.
-    for (int other = 0; other < peers.size(); ++other)
-      if (peers.isLost(other) && !announcement(other).hasReached(sequence)) {
-        suspect = other;
-        return peers.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
-      }
-    return peers.checkWait(peer, start);
+  int suspect = awaited.rank;
+  HostLinks *links = peers.links();
+  std::atomic<int32_t> *hint = links ? &peers.control().host().awaited : nullptr;
+  if (hint && links->speaks())
+    hint->store(awaited.rank + 1, std::memory_order_relaxed);
+  // A rank that stays away is named by its host first: others wait a little longer.
+  int extraMs = links && (awaited.isOverNetwork || !links->speaks()) ? peers.extraMs() : 0;
+  WaitEnd end = waitSlowly(awaited.counter, sequence, policy, [&] {
+    if (int lost = findLost(awaited); lost >= 0) {
+      suspect = lost;
+      return peers.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
+    }
+    return peers.checkWait(awaited.rank, start + std::chrono::milliseconds(extraMs));
   });
-  if (end == WaitEnd::Reached)
+  if (end == WaitEnd::Reached) {
+    if (hint && links->speaks())
+      hint->store(0, std::memory_order_relaxed);
     return {};
-  std::string deed = current == Operation::Join ? "join" : fmt::format("call {}", toString(current));
-  switch (end) {
-  case WaitEnd::Reached:
-  case WaitEnd::Aborted:
+  }
+  if (end == WaitEnd::Aborted)
     return peers.abortCause();
-  case WaitEnd::PeerLost:
+  std::string deed = current == Operation::Join ? "join" : fmt::format("call {}", toString(current));
+  if (end == WaitEnd::PeerLost)
     return peers.abort(rankError(StatusCode::PeerLost, suspect,
                                  "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
                                  millisecondsSince(start), peers.describe(suspect), deed, suspect));
-  case WaitEnd::Timeout:
-    break;
-  }
-  return peers.abort(rankError(StatusCode::Timeout, peer, "rank {} waited {} ms for {} to {}: timed out", peers.rank(),
-                               millisecondsSince(start), peers.describe(peer), deed));
+  if (hint && !links->speaks() && hint->load(std::memory_order_relaxed) != 0)
+    suspect = hint->load(std::memory_order_relaxed) - 1;
+  return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",
+                               peers.rank(), millisecondsSince(start), peers.describe(suspect), deed));
 }
 
 Status Exchange::firstRefusal() const {

@@ -15,6 +15,10 @@ namespace kolo::runtime {
 /// peer had to announce n + 1. A peer announces n + 1 only when it no longer uses what it read in exchange n. So nobody
 /// reads an announcement while its owner writes it. The argument needs one sequence number for exchanges of all kinds.
 ///
+/// With several hosts, a rank waits for those of its own host alone, or for the speaker of its host. Speakers wait for
+/// each other in rounds: see HostLinks. A host's contribution to exchange n + 1 leaves only when all its ranks have
+/// announced n + 1, so what arrives for n + 2 finds nobody who reads what it replaces.
+///
 /// All ranks read the same announcements, so all come to the same result of exchange n:
 /// - All announce one number, not 0: the plan is agreed. Nobody wrote or reads a record.
 /// - All announce 0: each rank's record is that of turn n % 2.
@@ -52,10 +56,20 @@ public:
   Status firstRefusal() const;
 
 private:
+  /// What a wait is for: something that a rank does, perhaps on another host.
+  struct Awaited {
+    Counter &counter;
+    int rank = 0;
+    bool isOverNetwork = false;
+  };
+
   Status meet(uint64_t plan, size_t publishedBytes = 0);
-  void tellOtherHosts(const Announcement &own, size_t publishedBytes);
+  Status gather();
+  Status awaitRanksHere();
+  Status awaitSpeaker();
   bool haveAllSaid(uint64_t plan) const;
-  Status waitForPeer(int peer);
+  Status await(const Awaited &awaited);
+  int findLost(const Awaited &awaited) const;
   Announcement &announcement(int rank) const { return peers.block(rank).announcements[sequence % 2]; }
 
   Peers &peers;

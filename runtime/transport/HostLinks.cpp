@@ -3,16 +3,13 @@
 #include "Error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kolo::runtime {
 namespace {
 
-/// Of a host's ranks, the one that stands for those of another host that have this place there.
-int representative(std::span<const int> ranks, size_t place) { return ranks[place % ranks.size()]; }
-
-size_t placeOf(std::span<const int> ranks, int rank) {
-  return static_cast<size_t>(std::ranges::find(ranks, rank) - ranks.begin());
-}
+/// So long a message may take that its host sent before one of its ranks left.
+constexpr std::chrono::milliseconds wardPatience{250};
 
 } // namespace
 
@@ -43,7 +40,6 @@ Result<std::unique_ptr<HostLinks>> HostLinks::create(const tcp::TcpOptions &plac
   options.key.reset(); // only the transport needs it
   links->transport = std::move(made).value();
   links->mails = std::make_unique<TcpMails>(*links->transport);
-  links->lastSequence.resize(static_cast<size_t>(place.numRanks));
   return links;
 }
 
@@ -88,66 +84,108 @@ Status HostLinks::openNetwork(std::span<const Endpoint> endpoints) {
 Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control) {
   hosts = map;
   blocks = control;
+  rounds = {hosts.numHosts()};
   if (Status status = openNetwork(endpoints); !status.isOk())
     return status;
-  std::vector<int> own = hosts.ranksOf(hostOf(self));
-  for (int host = 0; host < hosts.numHosts(); ++host) {
-    if (host == hostOf(self))
-      continue;
-    std::vector<int> theirs = hosts.ranksOf(host);
-    remote.insert(remote.end(), theirs.begin(), theirs.end());
-    representatives.push_back(representative(theirs, placeOf(own, self)));
-    for (size_t place = 0; place < theirs.size(); ++place)
-      if (representative(own, place) == self)
-        represented.push_back(theirs[place]);
+  const int own = hostOf(self);
+  members.resize(static_cast<size_t>(hosts.numHosts()));
+  for (int rank = 0; rank < static_cast<int>(hosts.hostOf.size()); ++rank)
+    members[static_cast<size_t>(hostOf(rank))].push_back(rank);
+  if (speaks()) {
+    for (int round = 0; round < rounds.number(); ++round)
+      for (int host : {rounds.target(own, round), rounds.source(own, round)})
+        neighbours.push_back(speakerOf(host));
+    const std::vector<int> &previous = members[static_cast<size_t>(rounds.source(own, 0))];
+    wards.assign(previous.begin() + 1, previous.end());
+    neighbours.insert(neighbours.end(), wards.begin(), wards.end());
+    arrivals.resize(static_cast<size_t>(rounds.number()));
+    lastSequence.resize(hosts.hostOf.size());
+  } else {
+    neighbours.push_back(speakerOf(rounds.target(own, 0)));
   }
+  std::ranges::sort(neighbours);
+  neighbours.erase(std::ranges::unique(neighbours).begin(), neighbours.end());
+  return meetRanks(endpoints);
+}
+
+/// libfabric tests every peer at the start, and needs mails for that.
+Status HostLinks::meetRanks(std::span<const Endpoint> endpoints) {
   std::vector<Endpoint> wanted(endpoints.size());
-  for (int rank : remote) {
-    Endpoint &endpoint = wanted[static_cast<size_t>(rank)] = endpoints[static_cast<size_t>(rank)];
-    if (endpoint == Endpoint())
-      return rankError(StatusCode::Mismatch, rank, "rank {} gave no endpoint", rank);
-    (void)takeOffer(endpoint);
+  std::vector<bool> now(endpoints.size(), fabric != nullptr);
+  for (int rank : neighbours)
+    now[static_cast<size_t>(rank)] = true;
+  for (size_t rank = 0; rank < endpoints.size(); ++rank) {
+    if (!isRemote(static_cast<int>(rank)))
+      continue;
+    wanted[rank] = endpoints[rank];
+    if (wanted[rank] == Endpoint())
+      return rankError(StatusCode::Mismatch, static_cast<int>(rank), "rank {} gave no endpoint", rank);
+    (void)takeOffer(wanted[rank]);
   }
-  Status status = transport->connect(wanted);
+  Status status = transport->connect(wanted, now);
   return status.isOk() && fabric ? fabric->connect(wanted) : status;
 }
 
-/// A rank that is lost is noticed by those who wait for it.
-void HostLinks::tell(std::span<const int> ranks, const Mail &mail) {
-  std::vector<std::byte> bytes = write(mail);
-  for (int rank : ranks)
-    (void)transport->mail(rank, bytes);
-}
-
-void HostLinks::tellJoin(const JoinInfo &info) {
+void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan) {
+  const int own = hostOf(self), target = rounds.target(own, round);
   Mail mail;
-  mail.kind = MailKind::Join;
-  mail.join = info;
-  tell(representatives, mail);
-}
-
-void HostLinks::tellPlan(uint64_t sequence, uint64_t plan, std::span<const std::byte> published) {
-  Mail mail;
-  mail.kind = MailKind::Plan;
+  mail.kind = MailKind::Round;
   mail.sequence = sequence;
   mail.plan = plan;
-  mail.published = published;
-  tell(representatives, mail);
+  mail.round = round;
+  mail.isLast = false;
+  size_t sizeBytes = roundHeadBytes;
+  auto send = [&] { // a rank that is lost is noticed by those who wait for it
+    (void)transport->mail(speakerOf(target), write(mail));
+    mail.entries.clear();
+    sizeBytes = roundHeadBytes;
+  };
+  // Equal plans publish equally much on all ranks.
+  bool hasEntries = plan == 0 || (plan != differentPlans && blocks.block(self).publishedBytes[sequence % 2] != 0);
+  for (int distance = 0; hasEntries && distance < rounds.numCarried(round); ++distance)
+    for (int rank : members[static_cast<size_t>(rounds.before(own, distance))]) {
+      const RankBlock &block = blocks.block(rank);
+      MailEntry entry;
+      entry.rank = rank;
+      if (plan == 0)
+        entry.record = block.records[sequence % 2];
+      else
+        entry.published = {block.announcements[sequence % 2].published, block.publishedBytes[sequence % 2]};
+      if (sizeBytes + mailEntryBytes(entry, plan) > tcp::maxMailBytes)
+        send();
+      sizeBytes += mailEntryBytes(entry, plan);
+      mail.entries.push_back(std::move(entry));
+    }
+  mail.isLast = true;
+  send();
 }
 
-void HostLinks::tellRecord(uint64_t sequence, const Record &record) {
-  Mail mail;
-  mail.kind = MailKind::Record;
-  mail.sequence = sequence;
-  mail.record = record;
-  tell(representatives, mail);
+int HostLinks::lostBefore(uint64_t sequence) {
+  auto isLost = [&](int rank) { return hasBroken(rank) || hasLeft(rank); };
+  for (int round = 0; round < static_cast<int>(arrivals.size()); ++round)
+    if (!arrivals[static_cast<size_t>(round)].sequence.hasReached(sequence) && isLost(sourceOf(round)))
+      return sourceOf(round);
+  if (wards.empty() || arrivals.front().sequence.hasReached(sequence))
+    return -1;
+  auto ward = std::ranges::find_if(wards, isLost);
+  if (ward == wards.end())
+    return -1;
+  // It may have left after this exchange: then the message of its host is on its way, on another connection.
+  if (std::exchange(lostIn, sequence) != sequence)
+    lostSince = Clock::now();
+  return Clock::now() - lostSince >= wardPatience ? *ward : -1;
 }
 
-void HostLinks::tellAbort(const Status &cause) {
+void HostLinks::tellAbort() {
+  AbortRecord &record = blocks.abort();
+  if (record.state.load(std::memory_order_acquire) != AbortState::Published || hasToldAbort.exchange(true))
+    return;
   Mail mail;
   mail.kind = MailKind::Abort;
-  mail.cause = cause;
-  tell(remote, mail);
+  mail.cause = Status(record.code, record.message, record.culprit);
+  std::vector<std::byte> bytes = write(mail);
+  for (int rank : neighbours)
+    (void)transport->mail(rank, bytes);
 }
 
 Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
@@ -156,57 +194,57 @@ Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
   Result<Mail> mail = parseMail(bytes);
   if (!mail.isOk())
     return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, mail.status().message());
-  if (mail->kind == MailKind::Abort) {
-    (void)storeAbort(blocks.abort(), mail->cause);
-    return {};
-  }
-  if (!isRepresented(sender))
-    return rankError(StatusCode::Mismatch, sender,
-                     "rank {} announces something to rank {}, which does not stand for it", sender, self);
-  if (mail->kind == MailKind::Join) {
-    RankBlock &block = blocks.block(sender);
-    block.join.lanes = mail->join.lanes;
-    block.join.ordinaryMemory = mail->join.ordinaryMemory;
-    block.presence.store(Presence::Joined, std::memory_order_seq_cst);
-    return {};
-  }
-  return takeAnnouncement(sender, *mail);
+  if (mail->kind == MailKind::Round)
+    return takeRound(sender, *mail);
+  (void)storeAbort(blocks.abort(), mail->cause);
+  return {};
 }
 
-Status HostLinks::takeAnnouncement(int sender, const Mail &mail) {
-  uint64_t &last = lastSequence[static_cast<size_t>(sender)];
-  if (mail.sequence != last + 1)
-    return rankError(StatusCode::Mismatch, sender, "rank {} announces exchange {} after exchange {}", sender,
-                     mail.sequence, last);
-  last = mail.sequence;
-  RankBlock &block = blocks.block(sender);
-  Announcement &announcement = block.announcements[last % 2];
-  if (mail.kind == MailKind::Record)
-    block.records[last % 2] = mail.record;
-  else
-    std::ranges::copy(mail.published, announcement.published);
-  announcement.plan = mail.plan;
-  announcement.raise(last);
+Status HostLinks::takeRound(int sender, const Mail &mail) {
+  if (mail.round >= static_cast<int>(arrivals.size()) || sender != sourceOf(mail.round))
+    return rankError(StatusCode::Mismatch, sender, "rank {} sends round {} of an exchange to rank {}, which is not its",
+                     sender, mail.round, self);
+  Arrival &arrival = arrivals[static_cast<size_t>(mail.round)];
+  if (arrival.sequence.hasReached(mail.sequence) || !arrival.sequence.hasReached(mail.sequence - 1))
+    return rankError(StatusCode::Mismatch, sender, "rank {} sends round {} of exchange {}, which is not the next",
+                     sender, mail.round, mail.sequence);
+  for (const MailEntry &entry : mail.entries)
+    if (Status status = takeEntry(sender, mail, entry); !status.isOk())
+      return status;
+  if (!mail.isLast)
+    return {};
+  arrival.plan[mail.sequence % 2] = mail.plan;
+  arrival.sequence.raise(mail.sequence);
+  return {};
+}
+
+/// Stores what a rank announces. Only the round that is about its host may bring it, and once.
+Status HostLinks::takeEntry(int sender, const Mail &mail, const MailEntry &entry) {
+  bool isRank = entry.rank < static_cast<int>(hosts.hostOf.size());
+  int distance = isRank ? (hostOf(sender) - hostOf(entry.rank) + rounds.numHosts) % rounds.numHosts : 0;
+  if (!isRank || distance >= rounds.numCarried(mail.round) ||
+      lastSequence[static_cast<size_t>(entry.rank)] >= mail.sequence)
+    return rankError(StatusCode::Mismatch, sender, "rank {} sends what rank {} announces, in round {} of exchange {}",
+                     sender, entry.rank, mail.round, mail.sequence);
+  const size_t turn = mail.sequence % 2;
+  RankBlock &block = blocks.block(entry.rank);
+  if (mail.plan == 0) {
+    block.records[turn] = entry.record;
+  } else {
+    std::ranges::copy(entry.published, block.announcements[turn].published);
+    block.publishedBytes[turn] = static_cast<uint32_t>(entry.published.size());
+  }
+  lastSequence[static_cast<size_t>(entry.rank)] = mail.sequence;
   return {};
 }
 
 void HostLinks::progress() {
   (void)data().progress();
-  noteLost();
+  tellAbort();
 }
 
 void HostLinks::sleep(const Counter &counter, uint64_t target, int64_t mostUs) {
   (void)data().idle(counter, target, std::chrono::steady_clock::now() + std::chrono::microseconds(mostUs));
-}
-
-/// Writes into the blocks which ranks have ended or left.
-void HostLinks::noteLost() {
-  for (int peer : represented) {
-    std::atomic<Presence> &presence = blocks.block(peer).presence;
-    bool isBroken = hasBroken(peer);
-    if ((isBroken || transport->hasSaidGoodbye(peer)) && presence.load() < Presence::Left)
-      presence.store(isBroken ? Presence::Ended : Presence::Left, std::memory_order_seq_cst);
-  }
 }
 
 bool HostLinks::hasLeft(int peer) const {
@@ -220,13 +258,10 @@ bool HostLinks::hasLeft(int peer) const {
 bool HostLinks::hasBroken(int peer) const { return transport->hasFailedWith(peer); }
 
 Status HostLinks::refusal() const {
-  for (int peer : remote)
-    if (Status status = fabric ? fabric->stateOf(peer) : Status(); status.code() == StatusCode::SystemError)
+  for (int peer = 0; fabric && peer < static_cast<int>(hosts.hostOf.size()); ++peer)
+    if (Status status = isRemote(peer) ? fabric->stateOf(peer) : Status(); status.code() == StatusCode::SystemError)
       return status;
-  for (int peer : remote)
-    if (Status status = transport->stateOf(peer); status.code() == StatusCode::Mismatch)
-      return status;
-  return {};
+  return transport->refusal();
 }
 
 } // namespace kolo::runtime

@@ -1,8 +1,12 @@
 // HostLinks: one rank's connections to the ranks of other hosts.
 //
-// Every host has a control segment of its own, with a block for every rank of the world. What a rank announces, it
-// sends to one rank of each other host, its representative there, which stores it in the rank's block. So all that
-// reads blocks is the same in a world of one host and of several.
+// Every host has a control segment of its own, with a block for every rank of the world. The lowest rank of a host is
+// its speaker. The speakers exchange what the ranks of their hosts announce, in rounds, and store it in the blocks. So
+// all that reads blocks is the same in a world of one host and of several.
+//
+// A rank is connected from the start to its neighbours: a speaker to those with whom it has rounds, and each other rank
+// to the speaker of the next host. Neighbours notice that a rank ends, and pass on the failure that ends the world. A
+// rank connects to others when it first writes to them, or when it has waited for one for long.
 #pragma once
 
 #include "network/NetworkChoice.h"
@@ -10,8 +14,10 @@
 #include "network/tcp/TcpTransport.h"
 #include "transport/Control.h"
 #include "transport/Mail.h"
+#include "transport/Rounds.h"
 
-#include <algorithm>
+#include <atomic>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,13 +41,11 @@ public:
   static Result<std::unique_ptr<HostLinks>> create(const tcp::TcpOptions &place);
 
   Endpoint endpoint() const;
-  /// Connects to all ranks of other hosts: see Transport::connect. `endpoints`: by rank; of those of this host, only
-  /// their choice of a network counts.
+  /// Connects to the neighbours, or over libfabric to all ranks of other hosts: see TcpTransport::connect. `endpoints`:
+  /// by rank; of those of this host, only their choice of a network counts.
   Status connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control);
 
   bool isRemote(int peer) const { return hostOf(peer) != hostOf(self); }
-  /// Whether what this peer announces comes to this rank, and not to another one of this host.
-  bool isRepresented(int peer) const { return std::ranges::find(represented, peer) != represented.end(); }
   int hostOf(int rank) const { return hosts.hostOf[static_cast<size_t>(rank)]; }
   const std::string &hostName(int rank) const { return hosts.names[static_cast<size_t>(hostOf(rank))]; }
   const HostMap &map() const { return hosts; }
@@ -50,12 +54,34 @@ public:
   bool writesByDevice() const { return fabric != nullptr; }
   Transport &data() { return fabric ? *fabric : static_cast<Transport &>(*transport); }
 
-  /// Tell this rank's representatives. What does not fit into the kernel's memory follows in `progress`.
-  void tellJoin(const JoinInfo &info);
-  void tellPlan(uint64_t sequence, uint64_t plan, std::span<const std::byte> published);
-  void tellRecord(uint64_t sequence, const Record &record);
-  /// Tells every rank of other hosts.
-  void tellAbort(const Status &cause);
+  /// The ranks of this host; the first one is its speaker.
+  const std::vector<int> &ranksHere() const { return members[static_cast<size_t>(hostOf(self))]; }
+  int speaker() const { return speakerOf(hostOf(self)); }
+  bool speaks() const { return speaker() == self; }
+
+  // Of the speaker alone, in one exchange:
+  int numRounds() const { return rounds.number(); }
+  /// The speaker of the host that sends to this one in a round.
+  int sourceOf(int round) const { return speakerOf(rounds.source(hostOf(self), round)); }
+  /// The number of the last exchange of which its message is here.
+  Counter &arrivedOf(int round) { return arrivals[static_cast<size_t>(round)].sequence; }
+  /// What the hosts that it has heard of announce: see HostBlock.
+  uint64_t planOf(int round, uint64_t sequence) const {
+    return arrivals[static_cast<size_t>(round)].plan[sequence % 2];
+  }
+  /// Sends what is known after the rounds before. What does not fit into the kernel's memory follows in `progress`.
+  void sendRound(int round, uint64_t sequence, uint64_t plan);
+  /// A rank that ended or left, so that a message of this exchange cannot come any more; -1: none.
+  int lostBefore(uint64_t sequence);
+
+  /// Tells the neighbours why the world ends, and they tell theirs.
+  void tellAbort();
+  /// Asks for connections with a peer, which show whether its process has ended.
+  void ask(int peer) { transport->ask(peer); }
+  /// Messages to other hosts to agree on calls, so far.
+  uint64_t numMails() const { return transport->numMails(); }
+  /// Connections to ranks of other hosts.
+  size_t numConnections() const { return transport->numConnected(); }
 
   /// Sends and receives what is possible now. Never blocks. Any thread.
   void progress();
@@ -71,23 +97,36 @@ public:
 private:
   HostLinks() = default;
   Status openNetwork(std::span<const Endpoint> endpoints);
-  void tell(std::span<const int> ranks, const Mail &mail);
-  void noteLost();
+  int speakerOf(int host) const { return members[static_cast<size_t>(host)].front(); }
+  Status meetRanks(std::span<const Endpoint> endpoints);
   Status take(int sender, std::span<const std::byte> bytes);
-  Status takeAnnouncement(int sender, const Mail &mail);
+  Status takeRound(int sender, const Mail &mail);
+  Status takeEntry(int sender, const Mail &mail, const MailEntry &entry);
+
+  /// What has come in one round.
+  struct Arrival {
+    Counter sequence = {}; // of the last exchange whose message is here
+    uint64_t plan[2] = {}; // by turn
+  };
 
   int self = 0;
   HostMap hosts;
+  Rounds rounds;
   Control blocks;
   tcp::TcpOptions options;
   NetworkOffer offer;
   std::unique_ptr<tcp::TcpTransport> transport;
   std::unique_ptr<TcpMails> mails;
-  std::unique_ptr<Fabric> fabric;     // null: TCP carries everything
-  std::vector<int> remote;            // all ranks of other hosts
-  std::vector<int> representatives;   // one of each other host
-  std::vector<int> represented;       // the ranks that tell this one, whose blocks this rank writes
-  std::vector<uint64_t> lastSequence; // by rank: of announcements stored here
+  std::unique_ptr<Fabric> fabric;        // null: TCP carries everything
+  std::vector<std::vector<int>> members; // by host: its ranks
+  std::vector<int> neighbours;
+  // Of a speaker:
+  std::vector<int> wards;             // neighbours that do not speak
+  std::deque<Arrival> arrivals;       // by round
+  std::vector<uint64_t> lastSequence; // by rank: the last exchange of which there is an entry here
+  uint64_t lostIn = 0;                // the exchange in which a ward was seen to be lost, and since when
+  Clock::time_point lostSince;
+  std::atomic<bool> hasToldAbort = false;
 };
 
 } // namespace kolo::runtime

@@ -10,20 +10,32 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint16_t mailVersion = 1;
+inline constexpr uint16_t mailVersion = 2;
 
-enum class MailKind : uint16_t { Join = 1, Plan = 2, Record = 3, Abort = 4 };
+/// Round: what ranks announce in one exchange. Abort: the failure that ends the world.
+enum class MailKind : uint16_t { Round = 1, Abort = 2 };
 
-/// One mail. A kind uses the fields that its name says, and `sequence` if it announces something.
+/// What one rank announces: its record, or the input that it publishes.
+struct MailEntry {
+  int rank = 0;
+  Record record; // of its locations, only the sizes
+  std::span<const std::byte> published;
+};
+
+/// One mail. A round takes several if they would be too long.
 struct Mail {
   MailKind kind = MailKind::Abort;
-  uint64_t sequence = 0;                // Plan, Record: the number of the exchange
-  uint64_t plan = 0;                    // Plan
-  std::span<const std::byte> published; // Plan: the input that the rank publishes
-  Record record;                        // Record: of its locations, only the sizes
-  JoinInfo join;                        // Join: lanes and ordinaryMemory
-  Status cause;                         // Abort
+  uint64_t sequence = 0; // Round: the number of the exchange
+  uint64_t plan = 0;     // Round: what the hosts that the sender has heard of announce: see HostBlock
+  int round = 0;
+  bool isLast = true; // Round: no other mail of this round follows
+  std::vector<MailEntry> entries;
+  Status cause; // Abort
 };
+
+/// A mail of a round without entries, its head, and the bytes of one entry.
+inline constexpr size_t roundHeadBytes = 40;
+size_t mailEntryBytes(const MailEntry &entry, uint64_t plan);
 
 std::vector<std::byte> write(const Mail &mail);
 /// `published` points into the bytes. Mismatch: says what is wrong.

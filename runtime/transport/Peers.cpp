@@ -17,6 +17,12 @@
 #endif
 
 namespace kolo::runtime {
+namespace {
+
+/// A rank that has waited so long for one of another host connects to it, to learn whether it lives.
+constexpr int suspicionMs = 200;
+
+} // namespace
 
 const char *toString(Operation operation) {
   constexpr const char *names[] = {"join", "barrier", "exchange", "run", "run"};
@@ -88,15 +94,14 @@ bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
 
 bool Peers::hasDied(int peer) const { return hasEnded(peer) && !hasLeft(peer); } // in this order: it leaves, then ends
 
-/// The presence of a rank of another host changes with its last mail, which its last data may follow.
 bool Peers::hasLeft(int peer) const {
-  return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left &&
-         (!isRemote(peer) || network->hasLeft(peer));
+  return isRemote(peer) ? network->hasLeft(peer)
+                        : block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left;
 }
 
 bool Peers::hasEnded(int peer) const {
   if (isRemote(peer))
-    return block(peer).presence.load(std::memory_order_seq_cst) == Presence::Ended || network->hasBroken(peer);
+    return network->hasBroken(peer);
   int pid = block(peer).pid.load(std::memory_order_relaxed);
   if (howRelated == RankKind::Threads || peer == self || pid == 0)
     return false;
@@ -120,7 +125,7 @@ Status Peers::abort(const Status &found) {
   if (!storeAbort(control().abort(), cause))
     return abortCause();
   if (network)
-    network->tellAbort(cause);
+    network->tellAbort();
   return cause;
 }
 
@@ -132,6 +137,8 @@ Status Peers::abortCause() const {
     std::this_thread::sleep_for(std::chrono::microseconds(progressIntervalUs));
   if (record.state.load(std::memory_order_acquire) != AbortState::Published)
     return error(StatusCode::PeerLost, "a rank failed, and ended before it could say why");
+  if (network)
+    network->tellAbort();
   return Status(record.code, record.message, record.culprit);
 }
 
@@ -148,6 +155,8 @@ WaitEnd Peers::checkWait(int peer, Clock::time_point start) {
     return WaitEnd::Aborted;
   if (isLost(peer))
     return WaitEnd::PeerLost;
+  if (isRemote(peer) && millisecondsSince(start) >= suspicionMs)
+    network->ask(peer);
   return millisecondsSince(start) >= options.timeoutMs ? WaitEnd::Timeout : WaitEnd::Reached;
 }
 

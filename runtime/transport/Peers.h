@@ -9,6 +9,7 @@
 #include "wait/Clock.h"
 #include "wait/Wait.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -93,6 +94,8 @@ public:
   /// StatusCode::Aborted with the original cause. Only when aborted.
   Status abortedEarlier() const;
 
+  /// A wait for other hosts may take so much longer than one for a rank of this host.
+  int extraMs() const { return std::min(options.timeoutMs / 4, 500); }
   /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
   WaitEnd checkWait(int peer, Clock::time_point start);
 

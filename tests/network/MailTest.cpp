@@ -11,65 +11,86 @@ using namespace kolo::runtime;
 
 namespace {
 
-Mail record() {
+Mail records() {
   Mail mail;
-  mail.kind = MailKind::Record;
+  mail.kind = MailKind::Round;
   mail.sequence = 7;
-  mail.record.operation = Operation::Run;
-  mail.record.hasNews = true;
-  mail.record.staging = Staging::Pieces;
-  mail.record.selectedBy = MemoryKind::Ordinary;
-  mail.record.call.plugin = 0x0123456789abcdef;
-  mail.record.call.mesh[1] = 4;
-  mail.record.call.count = 1 << 20;
-  mail.record.call.root = 3;
-  mail.record.buffers[KOLO_OUTPUT].sizeBytes = 4096;
-  setFailure(mail.record, Status(StatusCode::OutOfMemory, "no memory"));
+  mail.round = 2;
+  mail.isLast = false;
+  MailEntry entry;
+  entry.rank = 5;
+  Record &record = entry.record;
+  record.operation = Operation::Run;
+  record.hasNews = true;
+  record.staging = Staging::Pieces;
+  record.selectedBy = MemoryKind::Ordinary;
+  record.lanes = 3;
+  record.ordinaryMemory = 2;
+  record.call.plugin = 0x0123456789abcdef;
+  record.call.mesh[1] = 4;
+  record.call.count = 1 << 20;
+  record.call.root = 3;
+  record.buffers[KOLO_OUTPUT].sizeBytes = 4096;
+  setFailure(record, Status(StatusCode::OutOfMemory, "no memory"));
+  mail.entries.assign(2, entry);
+  mail.entries[1].rank = 6;
   return mail;
 }
 
 std::vector<std::vector<std::byte>> examples() {
-  std::vector<std::byte> input(100, std::byte(5));
-  Mail join, plan, abort;
-  join.kind = MailKind::Join;
-  join.join.lanes = 3;
-  join.join.ordinaryMemory = 2;
-  plan.kind = MailKind::Plan;
+  static const std::vector<std::byte> input(100, std::byte(5));
+  Mail plan, different, abort;
+  plan.kind = different.kind = MailKind::Round;
   plan.sequence = 9;
   plan.plan = 4;
-  plan.published = input;
+  plan.entries.resize(1);
+  plan.entries[0].rank = 1;
+  plan.entries[0].published = input;
+  different.sequence = 10;
+  different.plan = differentPlans;
   abort.kind = MailKind::Abort;
   abort.cause = Status(StatusCode::PeerLost, "rank 2 has ended", 2);
-  return {write(join), write(plan), write(record()), write(abort)};
+  return {write(different), write(plan), write(records()), write(abort)};
 }
 
 } // namespace
 
 TEST(Mail, ComesBackAsItWas) {
   std::vector<std::vector<std::byte>> all = examples();
-  Result<Mail> join = parseMail(all[0]), plan = parseMail(all[1]), abort = parseMail(all[3]);
-  ASSERT_TRUE(join.isOk() && plan.isOk() && abort.isOk());
-  EXPECT_EQ(join->join.lanes, 3);
-  EXPECT_EQ(join->join.ordinaryMemory, 2u);
+  Result<Mail> different = parseMail(all[0]), plan = parseMail(all[1]), abort = parseMail(all[3]);
+  ASSERT_TRUE(different.isOk() && plan.isOk() && abort.isOk());
+  EXPECT_EQ(different->sequence, 10u);
+  EXPECT_EQ(different->plan, differentPlans);
+  EXPECT_TRUE(different->isLast);
+  EXPECT_TRUE(different->entries.empty());
   EXPECT_EQ(plan->sequence, 9u);
   EXPECT_EQ(plan->plan, 4u);
-  EXPECT_EQ(plan->published.size(), 100u);
-  EXPECT_EQ(plan->published[99], std::byte(5));
+  ASSERT_EQ(plan->entries.size(), 1u);
+  EXPECT_EQ(plan->entries[0].rank, 1);
+  EXPECT_EQ(plan->entries[0].published.size(), 100u);
+  EXPECT_EQ(plan->entries[0].published[99], std::byte(5));
   EXPECT_EQ(abort->cause.code(), StatusCode::PeerLost);
   EXPECT_EQ(abort->cause.rank(), 2);
   EXPECT_EQ(abort->cause.message(), "rank 2 has ended");
 }
 
 TEST(Mail, ARecordKeepsWhatPeersCompare) {
-  Result<Mail> mail = parseMail(write(record()));
+  Result<Mail> mail = parseMail(write(records()));
   ASSERT_TRUE(mail.isOk());
-  const Record &back = mail->record, expected = record().record;
   EXPECT_EQ(mail->sequence, 7u);
+  EXPECT_EQ(mail->round, 2);
+  EXPECT_FALSE(mail->isLast);
+  ASSERT_EQ(mail->entries.size(), 2u);
+  EXPECT_EQ(mail->entries[1].rank, 6);
+  const Mail sent = records();
+  const Record &back = mail->entries[0].record, &expected = sent.entries[0].record;
   EXPECT_EQ(back.operation, expected.operation);
   EXPECT_TRUE(back.hasNews);
   EXPECT_FALSE(back.canAttach);
   EXPECT_EQ(back.staging, expected.staging);
   EXPECT_EQ(back.selectedBy, expected.selectedBy);
+  EXPECT_EQ(back.lanes, 3);
+  EXPECT_EQ(back.ordinaryMemory, 2u);
   EXPECT_EQ(std::memcmp(&back.call, &expected.call, sizeof(back.call)), 0);
   EXPECT_EQ(back.code, StatusCode::OutOfMemory);
   EXPECT_STREQ(back.message, "no memory");
@@ -81,9 +102,21 @@ TEST(Mail, ARecordKeepsWhatPeersCompare) {
 TEST(Mail, BytesAreLittleEndianWithAVersion) {
   std::vector<std::byte> plan = examples()[1];
   EXPECT_EQ(plan[0], std::byte(mailVersion));
-  EXPECT_EQ(plan[2], std::byte(2));
+  EXPECT_EQ(plan[2], std::byte(1));
   EXPECT_EQ(plan[8], std::byte(9));
   EXPECT_EQ(plan[16], std::byte(4));
+}
+
+TEST(Mail, EntriesThatDoNotFitAreRefused) {
+  Mail mail = records();
+  mail.plan = differentPlans;
+  EXPECT_FALSE(parseMail(write(mail)).isOk());
+  std::vector<std::byte> more = examples()[1], longer = more, negative = more;
+  more[32] = std::byte(2); // the number of entries
+  longer[roundHeadBytes + 4] = std::byte(101);
+  negative[roundHeadBytes + 3] = std::byte(0x80); // the rank
+  for (const std::vector<std::byte> &bytes : {more, longer, negative})
+    EXPECT_FALSE(parseMail(bytes).isOk());
 }
 
 TEST(Mail, NothingElseIsTaken) {
@@ -101,7 +134,7 @@ TEST(Mail, NothingElseIsTaken) {
   longer.push_back({});
   EXPECT_FALSE(parseMail(longer).isOk());
   std::vector<std::byte> operation = examples()[2];
-  operation[16] = std::byte(9);
+  operation[roundHeadBytes + 8] = std::byte(9);
   EXPECT_FALSE(parseMail(operation).isOk());
 }
 

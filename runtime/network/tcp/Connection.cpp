@@ -26,6 +26,12 @@ bool mustComeAgain(int errnoValue) { return errnoValue == EAGAIN || errnoValue =
 
 } // namespace
 
+void Connection::attach(Socket connected) {
+  std::scoped_lock lock(sending, receiving);
+  socket = std::move(connected);
+  isConnected.store(true, std::memory_order_release);
+}
+
 void Connection::enqueue(const Message &message, const std::byte *src) {
   std::scoped_lock lock(sending);
   if (message.kind == MessageKind::Signal) {
@@ -275,8 +281,8 @@ void Connection::end() {
 Status Connection::whyBroken() const { return lost(peer, brokenBy.load(std::memory_order_acquire)); }
 
 int Connection::numUnconfirmed() const {
-  int number = 0;
-  return ioctl(socket.descriptor(), SIOCOUTQ, &number) == 0 ? number : 0;
+  int unconfirmed = 0;
+  return ioctl(socket.descriptor(), SIOCOUTQ, &unconfirmed) == 0 ? unconfirmed : 0;
 }
 
 void Connection::sayGoodbye() {

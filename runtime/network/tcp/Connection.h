@@ -23,14 +23,20 @@ using MailHandler = std::function<Status(int sender, std::span<const std::byte> 
 /// All functions may be called by several threads at once, and none of them blocks on the network.
 class Connection {
 public:
-  /// `mailHandler` may be null where no mail comes; not owned.
-  Connection(Socket connected, const Hello &fromPeer, const MailHandler *mailHandler)
-      : socket(std::move(connected)), peer(static_cast<int>(fromPeer.rank)),
-        numConnections(static_cast<uint16_t>(fromPeer.numConnections - (fromPeer.hasMail ? 1 : 0))),
-        number(fromPeer.connection), handler(mailHandler) {}
+  /// Without a socket: it keeps what is to be sent. `place`: what the peer's Hello will say. `mailHandler` may be null
+  /// where no mail comes; not owned. `olderConnection`: the list of all connections; may be null.
+  Connection(const Hello &place, const MailHandler *mailHandler, Connection *olderConnection = nullptr)
+      : peer(static_cast<int>(place.rank)),
+        numConnections(static_cast<uint16_t>(place.numConnections - (place.hasMail ? 1 : 0))), number(place.connection),
+        handler(mailHandler), older(olderConnection) {}
 
+  /// Called once.
+  void attach(Socket connected);
+  /// Requires isOpen().
   int descriptor() const { return socket.descriptor(); }
   int peerRank() const { return peer; }
+  Connection *olderOne() const { return older; }
+  /// From `attach` until it ends.
   bool isOpen() const { return isConnected.load(std::memory_order_acquire); }
   bool hasPeerLeft() const { return saidGoodbye.load(std::memory_order_acquire); }
 
@@ -109,7 +115,8 @@ private:
   const uint16_t numConnections; // for lanes
   const uint16_t number;
   const MailHandler *const handler;
-  std::atomic<bool> isConnected = true, saidGoodbye = false;
+  Connection *const older;
+  std::atomic<bool> isConnected = false, saidGoodbye = false;
   std::atomic<int> brokenBy = 0; // an errno
 
   mutable std::mutex sending;

@@ -5,11 +5,12 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 namespace kolo::runtime::tcp {
 namespace {
@@ -55,9 +56,19 @@ HostAddress fromSocketAddress(const SocketAddress &address) {
   return result;
 }
 
-Status connectError(int peer, int errnoValue) {
-  return rankError(errnoValue == ECONNREFUSED ? StatusCode::PeerLost : StatusCode::SystemError, peer,
+/// What this rank lacks is no fault of the peer.
+bool isOwnLack(int errnoValue) {
+  return errnoValue == EMFILE || errnoValue == ENFILE || errnoValue == ENOBUFS || errnoValue == ENOMEM ||
+         errnoValue == EADDRNOTAVAIL;
+}
+
+Status connectError(uint32_t peer, int errnoValue) {
+  return rankError(isOwnLack(errnoValue) ? StatusCode::SystemError : StatusCode::PeerLost, static_cast<int>(peer),
                    "connecting to rank {}: {}", peer, strerrordesc_np(errnoValue));
+}
+
+void set(const Socket &socket, int level, int option, int value) {
+  setsockopt(socket.descriptor(), level, option, &value, sizeof(value));
 }
 
 /// The few bytes of a greeting always fit into the buffer of a new connection.
@@ -103,17 +114,9 @@ Hello Greeter::helloTo(uint32_t peer, uint16_t number) const {
   return hello;
 }
 
-size_t Greeter::numMissing() const {
-  size_t number = 0;
-  for (uint32_t peer = 0; peer < self.numRanks; ++peer)
-    for (uint16_t one = 0; isWanted(peer) && one < self.numConnections; ++one)
-      number += !met[static_cast<size_t>(peer) * self.numConnections + one];
-  return number;
-}
-
 bool Greeter::mayGreet(const Hello &hello) const {
   auto isSame = [&](const Guest &guest) { return guest.hasToConfirm() && guest.hello == hello; };
-  return static_cast<size_t>(std::ranges::count_if(guests, &Guest::hasToConfirm)) < numMissing() + maxRepeated ||
+  return static_cast<size_t>(std::ranges::count_if(guests, &Guest::hasToConfirm)) < numMissing + maxRepeated ||
          std::ranges::none_of(guests, isSame);
 }
 
@@ -129,38 +132,84 @@ bool Greeter::endOldestSilent() {
 }
 
 void Greeter::makeRoom() {
-  if (static_cast<size_t>(std::ranges::count_if(guests, &Guest::isSilent)) > maxSilent + numMissing())
+  if (static_cast<size_t>(std::ranges::count_if(guests, &Guest::isSilent)) > maxSilent + numMissing)
     endOldestSilent();
 }
 
-Status Greeter::open(int peer, uint16_t number) {
-  Result<HostAddress> address = parseEndpoint(endpoints[static_cast<size_t>(peer)]);
+Status Greeter::open(uint32_t peer, uint16_t number) {
+  Result<HostAddress> address = parseEndpoint(endpoints[peer]);
   if (!address.isOk())
-    return rankError(StatusCode::InvalidArgument, peer, "rank {} gave {}", peer, address.status().message());
+    return rankError(StatusCode::InvalidArgument, static_cast<int>(peer), "rank {} gave {}", peer,
+                     address.status().message());
   SocketAddress target = toSocketAddress(*address);
   Guest guest;
   guest.socket = Socket(socket(target.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!guest.socket.isOpen())
     return connectError(peer, errno);
+  prepare(guest.socket, number);
   if (::connect(guest.socket.descriptor(), target.get(), target.sizeBytes) != 0 && errno != EINPROGRESS)
     return connectError(peer, errno);
   guest.isOpenedHere = guest.isConnecting = true;
   guest.nonce = makeNonce(key);
   guest.hello = self;
-  guest.hello.rank = static_cast<uint32_t>(peer);
+  guest.hello.rank = peer;
   guest.hello.peer = self.rank;
   guest.hello.connection = number;
-  guest.until = deadline;
+  guest.until = Clock::time_point::max();
   guests.push_back(std::move(guest));
   return {};
 }
 
-Status Greeter::openAll() {
-  for (uint32_t peer = 0; peer < self.rank; ++peer)
-    for (uint16_t number = 0; isWanted(peer) && number < self.numConnections; ++number)
-      if (Status status = open(static_cast<int>(peer), number); !status.isOk())
-        return status;
-  return {};
+bool Greeter::isUnderWay(const Hello &hello) const {
+  return std::ranges::any_of(guests, [&](const Guest &guest) {
+    return (guest.isOpenedHere || guest.hasGreeted) && placeOf(guest.hello) == placeOf(hello);
+  });
+}
+
+bool Greeter::hasOpened(const Hello &hello) const {
+  return std::ranges::any_of(
+      guests, [&](const Guest &guest) { return guest.isOpenedHere && placeOf(guest.hello) == placeOf(hello); });
+}
+
+/// Opens what is wanted and not under way.
+void Greeter::openMissing() {
+  std::erase_if(toOpen, [&](const Hello &hello) { return places[placeOf(hello)] != Place::Wanted; });
+  if (Clock::now() < openAgain)
+    return;
+  for (const Hello &hello : std::vector<Hello>(toOpen.begin(), toOpen.end())) // a failure changes the queue
+    if (places[placeOf(hello)] == Place::Wanted && !isUnderWay(hello))
+      if (Status status = open(hello.rank, hello.connection); !status.isOk())
+        note(status);
+}
+
+/// Nobody is connected to this rank any more.
+void Greeter::note(const Status &failure) {
+  failed.push_back(failure);
+  for (uint16_t number = 0; number < self.numConnections; ++number) {
+    Place &place = places[static_cast<size_t>(failure.rank()) * self.numConnections + number];
+    numMissing -= place == Place::Wanted;
+    place = Place::Failed;
+  }
+}
+
+void Greeter::wantNow(uint32_t peer) {
+  for (uint16_t number = 0; number < self.numConnections; ++number) {
+    Hello hello = self;
+    hello.rank = peer;
+    hello.connection = number;
+    Place &place = places[placeOf(hello)];
+    if (place != Place::Possible)
+      continue;
+    place = Place::Wanted;
+    ++numMissing;
+    toOpen.push_back(hello);
+  }
+}
+
+void Greeter::want(int peer) {
+  std::scoped_lock lock(mutex);
+  wantNow(static_cast<uint32_t>(peer));
+  openMissing();
 }
 
 void Greeter::accept() {
@@ -179,7 +228,7 @@ void Greeter::accept() {
     guest.until = Clock::now() + maxSilence;
     Result<Fate> fate = hear(guest); // a rank's Hello is here already, as a rule
     numStrangers += fate.isOk() && *fate == Fate::Stranger;
-    if (!fate.isOk() || *fate != Fate::Waits)
+    if (!fate.isOk() || *fate != Fate::Waits) // a connection that was not opened here never fails
       continue;
     guests.push_back(std::move(guest));
     makeRoom();
@@ -190,11 +239,10 @@ Status Greeter::finishConnecting(Guest &guest) {
   int code = 0;
   socklen_t bytes = sizeof(code);
   getsockopt(guest.socket.descriptor(), SOL_SOCKET, SO_ERROR, &code, &bytes);
-  auto peer = static_cast<int>(guest.hello.rank);
   if (code != 0)
-    return connectError(peer, code);
+    return connectError(guest.hello.rank, code);
   guest.isConnecting = false;
-  return sendGreeting(guest, {}) ? Status() : connectError(peer, errno);
+  return sendGreeting(guest, {}) ? Status() : connectError(guest.hello.rank, errno);
 }
 
 /// `theirNonce`: of the opener's greeting, which this one answers; empty: this one opens.
@@ -224,14 +272,20 @@ Greeter::Fate Greeter::answer(Guest &guest) {
   if (hello->world != self.world)
     return turnAway("a rank of another world");
   if (hello->numRanks != self.numRanks || hello->numConnections != self.numConnections ||
-      hello->hasMail != self.hasMail || !isWanted(hello->rank) || hello->peer != self.rank || hello->rank <= self.rank)
+      hello->hasMail != self.hasMail || hello->peer != self.rank || !mayMeet(static_cast<int>(hello->rank)) ||
+      (!mayComeLater && hello->rank < self.rank))
     return turnAway(fmt::format("a hello from rank {} to rank {} of {}, with {} connections", hello->rank, hello->peer,
                                 hello->numRanks, hello->numConnections));
+  Place place = places[placeOf(*hello)];
+  if (place == Place::Met || place == Place::Failed)
+    return turnAway(fmt::format("a second connection {} of rank {}", hello->connection, hello->rank));
+  if (hello->rank < self.rank && hasOpened(*hello))
+    return Fate::Crossing;
   if (!mayGreet(*hello))
     return turnAway(fmt::format("one of many connections that greeted as rank {}", hello->rank));
   guest.hello = *hello;
   guest.hasGreeted = true;
-  guest.until = Clock::time_point::max(); // meetAll has the deadline
+  guest.until = Clock::time_point::max(); // whoever waits for it has the deadline
   guest.nonce = makeNonce(key);
   if (!sendGreeting(guest, nonceOf(guest.bytes)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
@@ -246,7 +300,7 @@ Greeter::Fate Greeter::confirm(Guest &guest) {
     lastStranger = fmt::format("a connection that greeted as rank {} and sent a wrong last proof", guest.hello.rank);
     return Fate::Stranger;
   }
-  if (place(guest.hello)) {
+  if (places[placeOf(guest.hello)] == Place::Met || places[placeOf(guest.hello)] == Place::Failed) {
     lastStranger = fmt::format("a second connection {} of rank {}", guest.hello.connection, guest.hello.rank);
     return Fate::Stranger;
   }
@@ -268,28 +322,28 @@ Status Greeter::believe(Guest &guest) const {
                      hello.isOk() ? "another rank or world" : hello.status().message());
   HelloBytes own = write(helloTo(guest.hello.rank, guest.hello.connection));
   SecretProof proof = prove(key, confirmLabel, {own, guest.nonce, nonceOf(guest.bytes)});
-  return sendAll(guest.socket, proof) ? Status() : connectError(peer, errno);
+  return sendAll(guest.socket, proof) ? Status() : connectError(guest.hello.rank, errno);
 }
 
 void Greeter::take(Guest &guest) {
-  prepare(guest, guest.hello.connection);
-  place(guest.hello) = std::make_unique<Connection>(std::move(guest.socket), guest.hello, handler);
+  Place &place = places[placeOf(guest.hello)];
+  numMissing -= place == Place::Wanted;
+  place = Place::Met;
+  prepare(guest.socket, guest.hello.connection);
+  greeted.push_back({guest.hello, std::move(guest.socket)});
 }
 
 /// Sets what a connection needs. A connection for mail also notices within about 3 s that the peer's host is cut off.
 /// One for data does not: TCP would end it too where a living peer does not read for so long.
-void Greeter::prepare(const Guest &guest, uint16_t number) const {
-  auto set = [&](int level, int option, int value) {
-    setsockopt(guest.socket.descriptor(), level, option, &value, sizeof(value));
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
+void Greeter::prepare(const Socket &socket, uint16_t number) const {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   if (!self.hasMail || number + 1 != self.numConnections)
     return;
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
 }
 
 /// Receives what is wanted of a guest now. `fate`: Met if all of it is here.
@@ -302,6 +356,11 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
       continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       return {};
+    if (got <= 0 && guest.isOpenedHere && mayComeLater && self.rank < guest.hello.rank) {
+      fate = Fate::Crossing; // or the peer has ended: then the next attempt tells
+      openAgain = Clock::now() + restAfterCrossing;
+      return {};
+    }
     if (got <= 0 && guest.isOpenedHere)
       return rankError(StatusCode::PeerLost, static_cast<int>(guest.hello.rank),
                        "rank {} closed the connection without an answer", guest.hello.rank);
@@ -323,6 +382,8 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
 
 /// Receives what a guest has sent, and judges it.
 Result<Greeter::Fate> Greeter::hear(Guest &guest) {
+  if (guest.isOpenedHere && places[placeOf(guest.hello)] != Place::Wanted)
+    return Fate::Crossing;
   if (guest.isConnecting) {
     Status status = finishConnecting(guest);
     return status.isOk() ? Result(Fate::Waits) : Result<Fate>(status);
@@ -336,8 +397,8 @@ Result<Greeter::Fate> Greeter::hear(Guest &guest) {
     if (!guest.isOpenedHere && guest.hasGreeted)
       return confirm(guest);
     if (!guest.isOpenedHere) {
-      if (answer(guest) == Fate::Stranger)
-        return Fate::Stranger;
+      if (Fate answered = answer(guest); answered != Fate::Waits)
+        return answered;
       continue; // its last proof may be here already
     }
     if (Status status = believe(guest); !status.isOk())
@@ -347,21 +408,25 @@ Result<Greeter::Fate> Greeter::hear(Guest &guest) {
   }
 }
 
-/// Waits until something happens, at most until a guest has been silent for too long.
-Status Greeter::step() {
+/// Waits until something happens, at most until then or until a guest has been silent for too long.
+void Greeter::step(Clock::time_point until) {
+  openMissing();
   bool rests = Clock::now() < acceptAgain;
   std::vector<pollfd> entries{{rests ? -1 : listener.descriptor(), POLLIN, 0}};
-  Clock::time_point until = rests ? std::min(deadline, acceptAgain) : deadline;
+  until = rests ? std::min(until, acceptAgain) : until;
   for (const Guest &guest : guests) {
     entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
     until = std::min(until, guest.until);
   }
-  poll(entries.data(), entries.size(), std::min(millisecondsUntil(until) + 1, timeoutMs));
+  int mostMs = millisecondsUntil(until);
+  poll(entries.data(), entries.size(), mostMs == 0 ? 0 : std::min(mostMs + 1, timeoutMs));
   for (size_t index = guests.size(); index-- > 0;) { // backwards, because of the erasure
     Guest &guest = guests[index];
     Result<Fate> fate = entries[index + 1].revents != 0 ? hear(guest) : Result(Fate::Waits);
-    if (!fate.isOk())
-      return fate.status();
+    if (!fate.isOk()) {
+      note(fate.status());
+      fate = Fate::Crossing;
+    }
     if (*fate == Fate::Waits && !guest.isOpenedHere && Clock::now() >= guest.until) {
       lastStranger = fmt::format("a connection that sent {} bytes and then nothing", guest.received);
       fate = Fate::Stranger;
@@ -371,15 +436,14 @@ Status Greeter::step() {
       guests.erase(guests.begin() + static_cast<std::ptrdiff_t>(index));
   }
   accept();
-  return {};
 }
 
 Status Greeter::missing() const {
   std::string ranks;
   int first = -1;
   for (uint32_t peer = 0; peer < self.numRanks; ++peer) {
-    auto begin = met.begin() + static_cast<std::ptrdiff_t>(peer) * self.numConnections;
-    if (!isWanted(peer) || std::none_of(begin, begin + self.numConnections, [](auto &one) { return !one; }))
+    auto begin = places.begin() + static_cast<std::ptrdiff_t>(peer) * self.numConnections;
+    if (std::find(begin, begin + self.numConnections, Place::Wanted) == begin + self.numConnections)
       continue;
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", peer);
     first = first < 0 ? static_cast<int>(peer) : first;
@@ -390,18 +454,40 @@ Status Greeter::missing() const {
                    self.rank, timeoutMs, ranks, strangers);
 }
 
-Result<std::vector<std::unique_ptr<Connection>>> Greeter::meetAll() {
-  deadline = Clock::now() + std::chrono::milliseconds(timeoutMs);
-  met.resize(static_cast<size_t>(self.numRanks) * self.numConnections);
-  if (Status status = openAll(); !status.isOk())
-    return status;
-  while (numMissing() > 0) {
+Status Greeter::meetAll(const std::vector<bool> &ranks, std::vector<Greeted> &met) {
+  std::scoped_lock lock(mutex);
+  Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeoutMs);
+  for (uint32_t peer = 0; peer < self.numRanks; ++peer)
+    if (ranks[peer] && mayMeet(static_cast<int>(peer)))
+      wantNow(peer);
+  std::erase_if(toOpen, [&](const Hello &hello) { return hello.rank > self.rank; }); // they open
+  while (failed.empty() && numMissing > 0) {
     if (millisecondsUntil(deadline) == 0)
       return missing();
-    if (Status status = step(); !status.isOk())
-      return status;
+    step(deadline);
   }
-  return std::move(met);
+  met = std::move(greeted);
+  greeted.clear();
+  return failed.empty() ? Status() : failed.front();
+}
+
+void Greeter::progress(std::vector<Greeted> &met, std::vector<Status> &failures) {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock)
+    return;
+  step(Clock::now());
+  met = std::exchange(greeted, {});
+  failures = std::exchange(failed, {});
+}
+
+bool Greeter::addTo(std::vector<pollfd> &entries) const {
+  std::scoped_lock lock(mutex);
+  bool rests = Clock::now() < acceptAgain;
+  if (!rests)
+    entries.push_back({listener.descriptor(), POLLIN, 0});
+  for (const Guest &guest : guests)
+    entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
+  return rests || !toOpen.empty() || !greeted.empty() || !failed.empty();
 }
 
 } // namespace kolo::runtime::tcp

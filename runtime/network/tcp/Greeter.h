@@ -1,11 +1,13 @@
-// Greeter: makes the connections of one rank to all others, and keeps strangers out.
+// Greeter: makes the connections of one rank to others, and keeps strangers out.
 #pragma once
 
 #include "bootstrap/Socket.h"
-#include "network/tcp/Connection.h"
 #include "network/tcp/Wire.h"
 
-#include <memory>
+#include <poll.h>
+
+#include <deque>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,12 +23,24 @@ struct GreeterOptions {
   Hello self; // its peer and connection are ignored
   OptionalKey key;
   int timeoutMs = 30'000;
-  const MailHandler *mailHandler = nullptr;
+  bool mayComeLater = false; // ranks may connect after `meetAll`, and any of two ranks may open the connections
 };
 
-/// Every two ranks have `numConnections` connections. The rank with the larger number opens them, and both sides send a
-/// Hello with a proof; then the opener sends another one, over the nonces of both. A connection to this rank's listener
-/// is a stranger if it does not do so for a place that is still missing; the greeter closes it and goes on.
+/// A connection whose both sides have proved that they belong to the world.
+struct Greeted {
+  Hello hello; // of the peer
+  Socket socket;
+};
+
+/// Every two ranks that talk have `numConnections` connections. One of the two opens them, and both sides send a Hello
+/// with a proof; then the opener sends another one, over the nonces of both. A connection to this rank's listener is a
+/// stranger if it does not do so for a place that is still missing; the greeter closes it and goes on.
+///
+/// In `meetAll` the rank with the larger number opens. Later, both may open the same connection at once. Then the one
+/// that the larger rank opened stays: the larger rank closes the other one without an answer, and the smaller rank
+/// answers. A smaller rank whose connection was closed so tries again, until one of the two stands.
+///
+/// All functions may be called by several threads at once.
 class Greeter {
 public:
   /// So many more connections than places are missing may owe their Hello at the same time. One more ends the one that
@@ -37,17 +51,31 @@ public:
   /// So many more connections than places are missing may have greeted and owe their last proof. After that only the
   /// first one of each place may greet: who repeats a greeting comes after the rank that he heard.
   static constexpr size_t maxRepeated = 64;
+  /// So long a rank waits before it opens a connection again that the larger rank closed.
+  static constexpr std::chrono::milliseconds restAfterCrossing{10};
   /// So long the listener rests when no descriptor is left.
   static constexpr std::chrono::milliseconds restWithoutDescriptors{100};
 
   /// `endpointsByRank`: see Transport::connect.
-  Greeter(const GreeterOptions &options, Socket &listeningSocket, std::span<const Endpoint> endpointsByRank)
-      : self(options.self), key(options.key), listener(listeningSocket), endpoints(endpointsByRank),
-        timeoutMs(options.timeoutMs), handler(options.mailHandler) {}
+  Greeter(const GreeterOptions &options, Socket listeningSocket, std::span<const Endpoint> endpointsByRank)
+      : self(options.self), key(options.key), timeoutMs(options.timeoutMs), mayComeLater(options.mayComeLater),
+        listener(std::move(listeningSocket)), endpoints(endpointsByRank.begin(), endpointsByRank.end()),
+        places(endpoints.size() * options.self.numConnections, Place::Possible) {}
 
-  /// Blocks. By peer and number; those of this rank itself, and of ranks without endpoint, are null. Timeout, PeerLost,
-  /// Mismatch, SystemError, InvalidArgument: with the rank.
-  Result<std::vector<std::unique_ptr<Connection>>> meetAll();
+  /// Blocks until all connections with these ranks stand. Others may stand then, too. Timeout, PeerLost, Mismatch,
+  /// SystemError, InvalidArgument: with the rank.
+  Status meetAll(const std::vector<bool> &ranks, std::vector<Greeted> &met);
+
+  /// Whether there may be connections with this rank.
+  bool mayMeet(int peer) const {
+    return peer != static_cast<int>(self.rank) && endpoints[static_cast<size_t>(peer)] != Endpoint();
+  }
+  /// Asks for the connections with this rank. Never blocks.
+  void want(int peer);
+  /// Does what is possible now. Failures have the rank. Never blocks.
+  void progress(std::vector<Greeted> &met, std::vector<Status> &failures);
+  /// Adds what `progress` waits for. True: `progress` must be called soon in any case.
+  bool addTo(std::vector<pollfd> &entries) const;
 
 private:
   /// A connection that has not proved that it belongs to the world.
@@ -65,12 +93,18 @@ private:
     bool isSilent() const { return !isOpenedHere && !hasGreeted; }
     bool hasToConfirm() const { return !isOpenedHere && hasGreeted; }
   };
-  /// What became of a guest after it was heard.
-  enum class Fate : uint8_t { Waits, Met, Stranger };
+  /// What became of a guest after it was heard. Crossing: another connection for the same place stays.
+  enum class Fate : uint8_t { Waits, Met, Stranger, Crossing };
+  enum class Place : uint8_t { Possible, Wanted, Met, Failed };
 
-  Status openAll();
-  Status open(int peer, uint16_t number);
-  Status step();
+  // All below with `mutex` held:
+  void wantNow(uint32_t peer);
+  void openMissing();
+  Status open(uint32_t peer, uint16_t number);
+  void step(Clock::time_point until);
+  void note(const Status &failure);
+  bool isUnderWay(const Hello &hello) const;
+  bool hasOpened(const Hello &hello) const;
   void accept();
   Result<Fate> hear(Guest &guest);
   Status receive(Guest &guest, Fate &fate);
@@ -81,27 +115,31 @@ private:
   bool sendGreeting(const Guest &guest, std::span<const std::byte> theirNonce) const;
   void take(Guest &guest);
   Status missing() const;
-  std::unique_ptr<Connection> &place(const Hello &hello) {
-    return met[static_cast<size_t>(hello.rank) * self.numConnections + hello.connection];
+  size_t placeOf(const Hello &hello) const {
+    return static_cast<size_t>(hello.rank) * self.numConnections + hello.connection;
   }
-  bool isWanted(uint32_t peer) const { return peer != self.rank && endpoints[peer] != Endpoint(); }
-  void prepare(const Guest &guest, uint16_t number) const;
+  void prepare(const Socket &socket, uint16_t number) const;
   Hello helloTo(uint32_t peer, uint16_t number) const;
-  size_t numMissing() const;
   bool mayGreet(const Hello &hello) const;
   bool endOldestSilent();
   void makeRoom();
 
   const Hello self;
   const OptionalKey key;
-  Socket &listener;
-  std::span<const Endpoint> endpoints;
   const int timeoutMs;
-  const MailHandler *const handler;
-  Clock::time_point deadline;
+  const bool mayComeLater;
+
+  mutable std::mutex mutex; // of all below
+  Socket listener;
+  const std::vector<Endpoint> endpoints;
+  std::vector<Place> places; // by peer and number
+  size_t numMissing = 0;     // that are wanted and not met
+  std::deque<Hello> toOpen;  // connections that this rank must open: what the peer will say
+  Clock::time_point openAgain = Clock::time_point::min();
   Clock::time_point acceptAgain = Clock::time_point::min();
   std::vector<Guest> guests;
-  std::vector<std::unique_ptr<Connection>> met;
+  std::vector<Greeted> greeted; // that `progress` has not handed out yet
+  std::vector<Status> failed;   // likewise
   size_t numStrangers = 0;
   std::string lastStranger; // why the last one was closed
 };

@@ -1,7 +1,6 @@
 #include "network/tcp/TcpTransport.h"
 
 #include "Error.h"
-#include "network/tcp/Greeter.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -18,6 +17,10 @@ namespace {
 constexpr uint64_t manyQueuedBytes = 256 << 10;
 /// With at most so many connections it is faster to ask each of them than to ask which are ready.
 constexpr size_t fewConnections = 4;
+/// A rank that does not sleep looks for new connections in one of so many looks.
+constexpr uint32_t looksPerGreeting = 16;
+/// A rank that sleeps looks this often whether a connection must be opened.
+constexpr std::chrono::milliseconds greetInterval{5};
 /// A flush looks for failures and for the timeout this often.
 constexpr std::chrono::milliseconds flushInterval{50};
 /// A rank that leaves looks this often whether its peers have everything.
@@ -39,8 +42,7 @@ TcpOptions withoutKey(TcpOptions options) {
 } // namespace
 
 TcpTransport::TcpTransport(const TcpOptions &given)
-    : options(withoutKey(given)), key(given.key), creatorPid(getpid()), registrations(given.numRanks),
-      failureOf(static_cast<size_t>(given.numRanks)) {}
+    : options(withoutKey(given)), key(given.key), creatorPid(getpid()), registrations(given.numRanks) {}
 
 TcpTransport::~TcpTransport() {
   if (getpid() == creatorPid)
@@ -50,11 +52,12 @@ TcpTransport::~TcpTransport() {
 /// Says goodbye, and waits until the peers' kernels have all that was said. Peers that take nothing are given up after
 /// the timeout; those of which one connection is broken, at once.
 void TcpTransport::leave() {
+  greeter.reset(); // who comes from now on learns that nobody is here
   std::vector<Connection *> open;
-  for (const std::unique_ptr<Connection> &one : connections)
-    if (one && one->isOpen()) {
+  for (Connection *one = newestOne(); one; one = one->olderOne())
+    if (one->isOpen()) {
       one->sayGoodbye();
-      open.push_back(one.get());
+      open.push_back(one);
     }
   int numLeft = -1;
   Clock::time_point lastChange = Clock::now();
@@ -94,7 +97,11 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions &opt
 }
 
 Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
-  if (endpoints.size() != static_cast<size_t>(options.numRanks) || !connections.empty())
+  return connect(endpoints, std::vector<bool>(endpoints.size(), true));
+}
+
+Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now) {
+  if (endpoints.size() != static_cast<size_t>(options.numRanks) || places)
     return error(StatusCode::InvalidArgument, "{} endpoints for {} ranks, or connected already", endpoints.size(),
                  options.numRanks);
   Hello own;
@@ -103,15 +110,64 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
   own.rank = static_cast<uint32_t>(options.rank);
   own.numRanks = static_cast<uint32_t>(options.numRanks);
   own.world = options.world;
-  Result<std::vector<std::unique_ptr<Connection>>> met =
-      Greeter({own, key, options.timeoutMs, &options.receiveMail}, listener, endpoints).meetAll();
-  listener = {};
+  bool mayComeLater = false;
+  for (size_t rank = 0; rank < endpoints.size(); ++rank)
+    mayComeLater |= !now[rank] && endpoints[rank] != Endpoint() && static_cast<int>(rank) != options.rank;
+  auto made = std::make_unique<Greeter>(GreeterOptions{own, key, options.timeoutMs, mayComeLater}, std::move(listener),
+                                        endpoints);
   key.reset();
-  if (!met.isOk())
-    return met.status();
-  connections = std::move(met).value();
-  numOpened = static_cast<size_t>(std::ranges::count_if(connections, [](auto &one) { return one != nullptr; }));
+  std::vector<Greeted> met;
+  if (Status status = made->meetAll(now, met); !status.isOk())
+    return status;
+  places = std::make_unique<std::atomic<Connection *>[]>(endpoints.size() * numConnections());
+  for (Greeted &one : met)
+    attach(std::move(one));
+  if (mayComeLater)
+    greeter = std::move(made);
   return {};
+}
+
+/// Makes the connections with a peer, which have no sockets yet.
+void TcpTransport::makePlaces(int peer) {
+  std::scoped_lock lock(making);
+  Hello place;
+  place.rank = static_cast<uint32_t>(peer);
+  place.numConnections = numConnections();
+  place.hasMail = options.receiveMail != nullptr;
+  size_t first = indexOf({peer, 0});
+  for (; place.connection < numConnections() && !at(first + place.connection); ++place.connection) {
+    newest.store(&connections.emplace_back(place, &options.receiveMail, newestOne()), std::memory_order_release);
+    places[first + place.connection].store(newestOne(), std::memory_order_release);
+  }
+}
+
+void TcpTransport::attach(Greeted greeted) {
+  auto peer = static_cast<int>(greeted.hello.rank);
+  makePlaces(peer);
+  if (hasFailedWith(peer))
+    return;
+  Connection &one = *at(indexOf({peer, 0}) + greeted.hello.connection);
+  one.attach(std::move(greeted.socket));
+  numAttached.fetch_add(1, std::memory_order_relaxed);
+  (void)one.send(); // what was said before
+}
+
+/// Lets peers connect, and connects to those that were asked for.
+void TcpTransport::greet() {
+  std::vector<Greeted> met;
+  std::vector<Status> failures;
+  greeter->progress(met, failures);
+  for (Greeted &one : met)
+    attach(std::move(one));
+  for (const Status &failed : failures)
+    (void)fail(failed);
+}
+
+void TcpTransport::ask(int peer) {
+  if (!greeter || !greeter->mayMeet(peer))
+    return;
+  makePlaces(peer);
+  greeter->want(peer);
 }
 
 Status TcpTransport::registerMemory(const Registration &registration) {
@@ -122,18 +178,20 @@ Status TcpTransport::registerMemory(const Registration &registration) {
 
 void TcpTransport::release(uint64_t agreement) {
   registrations.remove(agreement);
-  for (const std::unique_ptr<Connection> &one : connections)
-    if (one && one->isReceiving(agreement))
+  for (Connection *one = newestOne(); one; one = one->olderOne())
+    if (one->isReceiving(agreement))
       (void)fail(rankError(StatusCode::Mismatch, one->peerRank(),
                            "rank {} still puts data of agreement {}, which ended", one->peerRank(), agreement));
 }
 
-Status TcpTransport::checkPath(Path path) const {
+Status TcpTransport::checkPath(Path path) {
   if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
     return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
                  options.numRanks);
-  if (connections.empty())
+  if (!places)
     return error(StatusCode::InvalidArgument, "rank {} is not connected", options.rank);
+  if (!isConnected(path.peer))
+    ask(path.peer);
   if (!isConnected(path.peer))
     return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
   return stateOf(path.peer);
@@ -184,8 +242,9 @@ Status TcpTransport::mail(int peer, std::span<const std::byte> text) {
     return status;
   if (text.empty() || text.size() > maxMailBytes || !options.receiveMail)
     return error(StatusCode::InvalidArgument, "a mail of {} bytes", text.size());
-  Connection &to = *connections[static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer];
+  Connection &to = *forMail(peer);
   to.enqueueMail(text);
+  mailsSent.fetch_add(1, std::memory_order_relaxed);
   status = to.send();
   return status.isOk() ? status : fail(status);
 }
@@ -222,9 +281,9 @@ Status TcpTransport::flushPath(Path path) {
 
 Status TcpTransport::flush(uint32_t lane) {
   Status first;
-  for (int peer = 0; peer < options.numRanks; ++peer)
-    if (isConnected(peer) && connection({peer, lane}).hasToSend())
-      if (Status status = flushPath({peer, lane}); !status.isOk() && first.isOk())
+  for (Connection *one = newestOne(); one; one = one->olderOne())
+    if (one->hasToSend() && one == find({one->peerRank(), lane}))
+      if (Status status = flushPath({one->peerRank(), lane}); !status.isOk() && first.isOk())
         first = status;
   return first;
 }
@@ -240,38 +299,48 @@ Status TcpTransport::work(Connection &one, bool &hasRaised) {
 /// Waits until a connection is ready, and works on those that are.
 Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   thread_local std::vector<pollfd> entries;
-  const timespec none = {};
+  const timespec none = {}, soon = {0, std::chrono::nanoseconds(greetInterval).count()};
   entries.assign(1, {wakeUp, POLLIN, 0});
-  for (const std::unique_ptr<Connection> &one : connections) {
+  Connection *const last = newestOne();
+  for (Connection *one = last; one; one = one->olderOne()) {
     short events = 0;
-    if (one && one->isOpen())
+    if (one->isOpen())
       events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) |
                                   (one->hasToSend() && !one->isBroken() ? POLLOUT : 0));
     entries.push_back({events ? one->descriptor() : -1, events, 0});
-    if (one && one->isOpen() && one->mustResume(registrations))
+    if (one->isOpen() && one->mustResume(registrations))
       mostTime = &none;
   }
-  int numReady = ppoll(entries.data(), entries.size(), mostTime, nullptr);
+  size_t numGreeted = entries.size();
+  bool mustGreet = greeter && greeter->addTo(entries);
+  bool isShort = mustGreet && (mostTime->tv_sec > 0 || mostTime->tv_nsec > soon.tv_nsec);
+  bool mayResume = mostTime->tv_sec == 0 && mostTime->tv_nsec == 0;
+  int numReady = ppoll(entries.data(), entries.size(), isShort ? &soon : mostTime, nullptr);
   bool hasRaised = false;
   Status first;
-  bool mayResume = mostTime && mostTime->tv_sec == 0 && mostTime->tv_nsec == 0;
-  for (size_t i = 0; (numReady > 0 || mayResume) && i < connections.size(); ++i)
-    if (entries[i + 1].revents != 0 || (entries[i + 1].fd >= 0 && connections[i]->mustResume(registrations)))
-      if (Status status = work(*connections[i], hasRaised); !status.isOk() && first.isOk())
+  size_t index = 1;
+  for (Connection *one = last; (numReady > 0 || mayResume) && one; one = one->olderOne(), ++index)
+    if (entries[index].revents != 0 || (entries[index].fd >= 0 && one->mustResume(registrations)))
+      if (Status status = work(*one, hasRaised); !status.isOk() && first.isOk())
         first = fail(status);
+  for (; numGreeted < entries.size() && !mustGreet; ++numGreeted)
+    mustGreet = entries[numGreeted].revents != 0;
+  if (mustGreet)
+    greet();
   if (hasRaised)
     wakeOthers(wakeUp);
   return first;
 }
 
 Status TcpTransport::progress() {
-  bool areFew = numOpened <= fewConnections;
+  bool areFew = numAttached.load(std::memory_order_relaxed) <= fewConnections &&
+                (!greeter || numLooks.fetch_add(1, std::memory_order_relaxed) % looksPerGreeting != 0);
   const timespec none = {};
   Status status = areFew ? Status() : look(&none, -1);
   bool hasRaised = false;
-  for (size_t i = 0; areFew && i < connections.size(); ++i)
-    if (connections[i] && connections[i]->isOpen())
-      if (Status failed = work(*connections[i], hasRaised); !failed.isOk())
+  for (Connection *one = newestOne(); areFew && one; one = one->olderOne())
+    if (one->isOpen())
+      if (Status failed = work(*one, hasRaised); !failed.isOk())
         status = fail(failed);
   if (hasRaised)
     wakeOthers();
@@ -333,13 +402,11 @@ Status TcpTransport::fail(const Status &cause) {
     std::scoped_lock lock(failing);
     if (failure.isOk())
       failure = cause;
-    Status &ofRank = failureOf[static_cast<size_t>(cause.rank())];
-    if (ofRank.isOk())
-      ofRank = cause;
+    failureOf.try_emplace(cause.rank(), cause);
   }
   hasFailed.store(true, std::memory_order_seq_cst);
-  for (const std::unique_ptr<Connection> &one : connections)
-    if (one && one->peerRank() == cause.rank())
+  for (Connection *one = newestOne(); one; one = one->olderOne())
+    if (one->peerRank() == cause.rank())
       one->end();
   wakeOthers();
   return cause;
@@ -353,13 +420,14 @@ Status TcpTransport::firstFailure() const {
 }
 
 bool TcpTransport::hasSaidGoodbye(int peer) const {
-  return connections[static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer]->hasPeerLeft();
+  const Connection *one = forMail(peer);
+  return one && one->hasPeerLeft();
 }
 
 bool TcpTransport::hasLeft(int peer) const {
-  size_t first = static_cast<size_t>(peer) * numConnections();
+  size_t first = indexOf({peer, 0});
   for (size_t i = first; i < first + numConnections(); ++i)
-    if (!connections[i]->hasPeerLeft())
+    if (const Connection *one = at(i); !one || !one->hasPeerLeft())
       return false;
   return true;
 }
@@ -368,17 +436,28 @@ bool TcpTransport::hasFailedWith(int peer) const {
   if (!hasFailed.load(std::memory_order_acquire))
     return false;
   std::scoped_lock lock(failing);
-  return !failureOf[static_cast<size_t>(peer)].isOk();
+  return failureOf.contains(peer);
+}
+
+Status TcpTransport::refusal() const {
+  if (!hasFailed.load(std::memory_order_acquire))
+    return {};
+  std::scoped_lock lock(failing);
+  for (const auto &[peer, status] : failureOf)
+    if (status.code() == StatusCode::Mismatch)
+      return status;
+  return {};
 }
 
 Status TcpTransport::stateOf(int peer) const {
   if (hasFailed.load(std::memory_order_acquire)) {
     std::scoped_lock lock(failing);
-    if (const Status &status = failureOf[static_cast<size_t>(peer)]; !status.isOk())
-      return status;
+    if (auto found = failureOf.find(peer); found != failureOf.end())
+      return found->second;
   }
-  for (size_t i = 0; i < numConnections() && isConnected(peer); ++i)
-    if (connections[static_cast<size_t>(peer) * numConnections() + i]->hasPeerLeft())
+  size_t first = indexOf({peer, 0});
+  for (size_t i = first; i < first + numConnections(); ++i)
+    if (const Connection *one = at(i); one && one->hasPeerLeft())
       return rankError(StatusCode::PeerLost, peer, "rank {} has left", peer);
   return {};
 }

@@ -4,11 +4,13 @@
 #include "bootstrap/Socket.h"
 #include "network/Registrations.h"
 #include "network/tcp/Connection.h"
+#include "network/tcp/Greeter.h"
 #include "network/tcp/Wire.h"
 
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +40,12 @@ public:
 
   Endpoint endpoint() const override { return write(address); }
   Status connect(std::span<const Endpoint> endpoints) override;
+  /// Connects to the ranks of `now` alone, which do the same. With all others this rank is connected when one of the
+  /// two first puts, signals or mails something, or asks for it: then the first `flush` to a peer waits until that peer
+  /// makes progress. Errors as the other `connect`; a later one is the Status of stateOf(peer).
+  Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now);
+  /// Asks for the connections with a rank: `stateOf` tells when its process has ended. Never blocks.
+  void ask(int peer);
   Status registerMemory(const Registration &registration) override;
   void release(uint64_t agreement) override;
   Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
@@ -57,8 +65,14 @@ public:
   bool hasLeft(int peer) const;
   /// Whether a connection with the peer has failed.
   bool hasFailedWith(int peer) const;
-  /// Whether this rank is connected to the peer.
-  bool isConnected(int peer) const { return !connections.empty() && connections[indexOf({peer, 0})]; }
+  /// What any peer sent that may not be, or Ok.
+  Status refusal() const;
+  /// Whether there are connections with the peer, or this rank has asked for them.
+  bool isConnected(int peer) const { return find({peer, 0}) != nullptr; }
+  /// Connections that there are or were.
+  size_t numConnected() const { return numAttached.load(std::memory_order_relaxed); }
+  /// Mails that were sent so far.
+  uint64_t numMails() const { return mailsSent.load(std::memory_order_relaxed); }
 
 private:
   // One per thread that sleeps at the same time, or did.
@@ -69,7 +83,7 @@ private:
 
   explicit TcpTransport(const TcpOptions &given);
 
-  Status checkPath(Path path) const;
+  Status checkPath(Path path);
   Status flushPath(Path path);
   uint16_t numConnections() const {
     return static_cast<uint16_t>(options.connectionsPerPeer + (options.receiveMail ? 1 : 0));
@@ -77,7 +91,16 @@ private:
   size_t indexOf(Path path) const {
     return static_cast<size_t>(path.peer) * numConnections() + path.lane % options.connectionsPerPeer;
   }
-  Connection &connection(Path path) const { return *connections[indexOf(path)]; }
+  Connection *at(size_t index) const { return places ? places[index].load(std::memory_order_acquire) : nullptr; }
+  Connection *find(Path path) const { return at(indexOf(path)); }
+  Connection &connection(Path path) const { return *find(path); }
+  Connection *forMail(int peer) const {
+    return at(static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer);
+  }
+  Connection *newestOne() const { return newest.load(std::memory_order_acquire); }
+  void makePlaces(int peer);
+  void attach(Greeted greeted);
+  void greet();
   void leave();
   Status work(Connection &connection, bool &hasRaised);
   Status look(const timespec *mostTime, int wakeUp);
@@ -88,12 +111,19 @@ private:
   Status firstFailure() const;
 
   const TcpOptions options; // without the key
-  OptionalKey key;          // until all are connected
+  OptionalKey key;          // until `connect`
   const int creatorPid;
-  Socket listener; // open until all are connected
+  Socket listener; // until `connect`
   HostAddress address;
-  std::vector<std::unique_ptr<Connection>> connections; // by peer and number; null: no connection is needed
-  size_t numOpened = 0;                                 // that are not null
+  std::unique_ptr<Greeter> greeter; // null: nobody comes later
+  // By peer and number; null: nobody has asked for it. They live as long as this object.
+  std::unique_ptr<std::atomic<Connection *>[]> places;
+  std::atomic<Connection *> newest = nullptr; // the list of all
+  std::atomic<size_t> numAttached = 0;
+  std::atomic<uint64_t> mailsSent = 0;
+  std::atomic<uint32_t> numLooks = 0;
+  std::mutex making; // of the list below
+  std::deque<Connection> connections;
   Registrations registrations;
 
   std::mutex sleeping; // of the two below
@@ -102,8 +132,8 @@ private:
 
   std::atomic<bool> hasFailed = false;
   mutable std::mutex failing;
-  Status failure;                // the first one
-  std::vector<Status> failureOf; // by rank, likewise
+  Status failure;                  // the first one
+  std::map<int, Status> failureOf; // by rank, likewise
 };
 
 } // namespace kolo::runtime::tcp

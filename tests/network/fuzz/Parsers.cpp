@@ -82,7 +82,8 @@ void parseOneMail(Bytes bytes) {
   Result<Mail> mail = parseMail(bytes);
   if (!mail.isOk())
     return;
-  require(mail->published.size() <= Announcement::maxPublishedBytes);
+  for (const MailEntry &entry : mail->entries)
+    require(entry.published.size() <= Announcement::maxPublishedBytes);
   require(parseMail(write(*mail)).isOk());
 }
 
@@ -102,7 +103,8 @@ void receiveStream(Bytes bytes, bool isForMail) {
   hello.rank = 1;
   hello.numRanks = 2;
   hello.hasMail = true;
-  tcp::Connection connection(Socket(ends[1]), hello, &handler);
+  tcp::Connection connection(hello, &handler);
+  connection.attach(Socket(ends[1]));
   std::array<std::byte, sizeBytes + 2 * margin> memory = {};
   std::array<Cell, 16> cells = {};
   Registrations registrations(2);
@@ -176,14 +178,15 @@ std::vector<std::vector<std::byte>> seeds() {
   roster.arrivals.resize(3);
   add(2, write(roster));
   std::vector<std::byte> published(100, std::byte(3));
-  for (MailKind kind : {MailKind::Join, MailKind::Plan, MailKind::Record, MailKind::Abort}) {
+  for (uint64_t plan : {uint64_t(0), uint64_t(7), differentPlans, uint64_t(1)}) { // the last one: an abort
     Mail mail;
-    mail.kind = kind;
-    mail.sequence = kind == MailKind::Plan || kind == MailKind::Record ? 1 : 0;
-    mail.plan = kind == MailKind::Plan ? 7 : 0;
-    if (kind == MailKind::Plan)
-      mail.published = published;
-    mail.cause = kind == MailKind::Abort ? Status(StatusCode::PeerLost, "why", 1) : Status();
+    mail.kind = plan == 1 ? MailKind::Abort : MailKind::Round;
+    mail.cause = plan == 1 ? Status(StatusCode::PeerLost, "why", 1) : Status();
+    mail.sequence = plan == 1 ? 0 : 1;
+    mail.plan = plan;
+    mail.entries.resize(plan == 0 || plan == 7 ? 2 : 0);
+    for (MailEntry &entry : mail.entries)
+      entry.published = published;
     std::vector<std::byte> text = write(mail);
     add(3, text);
     tcp::MessageBytes head = tcp::write(tcp::Message{tcp::MessageKind::Mail, 0, 0, 0, text.size(), 0, 0, 0, 0});

@@ -1,0 +1,149 @@
+// Connections that are made when first used: also from both sides at once, to peers that leave, and to dead ones.
+#include "Support.h"
+
+#include "network/tcp/TcpTransport.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <barrier>
+#include <thread>
+
+namespace kolo::test {
+namespace {
+
+using tcp::TcpTransport;
+
+/// Ranks of which nobody is connected, each with registered memory of `numRanks` bytes.
+struct Strangers {
+  explicit Strangers(int numRanks, bool hasKey = false, int timeoutMs = 20'000) {
+    std::vector<Endpoint> endpoints;
+    for (int rank = 0; rank < numRanks; ++rank) {
+      tcp::TcpOptions options;
+      options.rank = rank;
+      options.numRanks = numRanks;
+      options.timeoutMs = timeoutMs;
+      options.world.fill(std::byte(7));
+      options.listenAt = "127.0.0.1";
+      options.receiveMail = [](int, std::span<const std::byte>) { return Status(); };
+      if (hasKey)
+        options.key = Key::ofSecret("a secret of the tests");
+      Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(options);
+      ranks.push_back(std::move(made).value());
+      endpoints.push_back(ranks.back()->endpoint());
+      landings.push_back(std::make_unique<Landing>(static_cast<size_t>(numRanks), numRanks));
+    }
+    for (int rank = 0; rank < numRanks; ++rank) {
+      EXPECT_EQ(at(rank).connect(endpoints, std::vector<bool>(endpoints.size(), false)).message(), "");
+      EXPECT_TRUE(at(rank).registerMemory(landing(rank).registration(1)).isOk());
+    }
+  }
+  TcpTransport &at(int rank) { return *ranks[static_cast<size_t>(rank)]; }
+  Landing &landing(int rank) { return *landings[static_cast<size_t>(rank)]; }
+  int size() const { return static_cast<int>(ranks.size()); }
+
+  /// Writes one byte to the peer, and signals it.
+  Status tell(int rank, int peer, std::byte *byte) {
+    *byte = static_cast<std::byte>(100 + rank);
+    if (Status status = at(rank).put({peer, 0}, {1, 0, static_cast<uint64_t>(rank)}, byte, 1); !status.isOk())
+      return status;
+    return at(rank).signal({peer, 0}, {1, 0, 1});
+  }
+  bool hasHeard(int rank, int peer) { return landing(rank).cell(0, 0, peer).hasReached(1); }
+
+  std::vector<std::unique_ptr<Landing>> landings;
+  std::vector<std::unique_ptr<TcpTransport>> ranks;
+};
+
+/// Each rank tells all whom `tells` names, all at once, and waits for all that tell it.
+void talk(Strangers &world, const std::function<bool(int rank, int peer)> &tells) {
+  std::barrier start(world.size()), end(world.size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      std::vector<std::byte> bytes(static_cast<size_t>(world.size()));
+      start.arrive_and_wait();
+      for (int peer = 0; peer < world.size(); ++peer)
+        if (peer != rank && tells(rank, peer)) {
+          EXPECT_EQ(world.tell(rank, peer, &bytes[static_cast<size_t>(peer)]).message(), "");
+        }
+      EXPECT_EQ(world.at(rank).flush(0).message(), "");
+      Clock::time_point until = Clock::now() + std::chrono::seconds(20);
+      for (int peer = 0; peer < world.size(); ++peer)
+        while (peer != rank && tells(peer, rank) && !world.hasHeard(rank, peer) && Clock::now() < until)
+          EXPECT_EQ(world.at(rank).idle(world.landing(rank).cell(0, 0, peer), 1, until).message(), "");
+      end.arrive_and_wait();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (int rank = 0; rank < world.size(); ++rank)
+    for (int peer = 0; peer < world.size(); ++peer) {
+      bool isTold = peer != rank && tells(peer, rank);
+      EXPECT_EQ(world.hasHeard(rank, peer), isTold) << rank << " " << peer;
+      EXPECT_EQ(world.landing(rank).data()[peer], isTold ? std::byte(100 + peer) : std::byte(0xa5));
+    }
+}
+
+TEST(Later, WhoDoesNotTalkIsNotConnected) {
+  Strangers world(6);
+  talk(world, [](int rank, int peer) { return peer == (rank + 1) % 6; });
+  for (int rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(world.at(rank).numConnected(), 4u); // two with each neighbour: for data and for mail
+}
+
+TEST(Later, AllMayBeginAtOnce) {
+  for (int round = 0; round < 20; ++round) {
+    Strangers world(6, round % 2 == 0 && Key::isSupported());
+    talk(world, [](int, int) { return true; });
+    for (int rank = 0; rank < 6; ++rank)
+      EXPECT_EQ(world.at(rank).numConnected(), 10u);
+  }
+}
+
+TEST(Later, EitherRankMayBegin) {
+  for (int first : {0, 1}) {
+    Strangers world(2);
+    talk(world, [&](int rank, int) { return rank == first; });
+    EXPECT_EQ(world.at(0).numConnected(), 2u);
+  }
+}
+
+TEST(Later, WhatAPeerSaidBeforeItLeftArrives) {
+  Strangers world(2);
+  std::byte byte;
+  std::thread leaver([&] {
+    EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
+    EXPECT_EQ(world.at(1).flush(0).message(), "");
+    world.ranks[1].reset();
+  });
+  Clock::time_point until = Clock::now() + std::chrono::seconds(20);
+  while (!(world.hasHeard(0, 1) && world.at(0).hasLeft(1)) && Clock::now() < until)
+    EXPECT_EQ(world.at(0).progress().message(), "");
+  leaver.join();
+  EXPECT_TRUE(world.hasHeard(0, 1));
+  EXPECT_EQ(world.landing(0).data()[1], std::byte(101));
+}
+
+TEST(Later, APeerThatIsGoneIsLost) {
+  for (int gone : {0, 1}) {
+    Strangers world(3);
+    world.ranks[static_cast<size_t>(gone)].reset();
+    int rank = 1 - gone;
+    std::byte byte;
+    EXPECT_EQ(world.tell(rank, gone, &byte).message(), "");
+    EXPECT_EQ(expectStatus(world.at(rank).flush(0), StatusCode::PeerLost, gone, "connecting to rank"), "");
+    EXPECT_TRUE(world.at(rank).hasFailedWith(gone));
+    EXPECT_FALSE(world.at(rank).hasFailedWith(2));
+  }
+}
+
+TEST(Later, APeerThatDoesNothingIsATimeout) {
+  Strangers world(2, false, 200);
+  std::byte byte;
+  EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
+  EXPECT_EQ(expectStatus(world.at(1).flush(0), StatusCode::Timeout, 0, "for rank 0 to take data"), "");
+  EXPECT_TRUE(world.at(1).stateOf(0).isOk());
+}
+
+} // namespace
+} // namespace kolo::test
