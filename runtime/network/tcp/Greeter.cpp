@@ -173,11 +173,11 @@ bool Greeter::hasOpened(const Hello &hello) const {
 
 /// Opens what is wanted and not under way.
 void Greeter::openMissing() {
-  std::erase_if(toOpen, [&](const Hello &hello) { return places[placeOf(hello)] != Place::Wanted; });
+  std::erase_if(toOpen, [&](const Hello &hello) { return places[placeOf(hello)] != Standing::Wanted; });
   if (Clock::now() < openAgain)
     return;
   for (const Hello &hello : std::vector<Hello>(toOpen.begin(), toOpen.end())) // a failure changes the queue
-    if (places[placeOf(hello)] == Place::Wanted && !isUnderWay(hello))
+    if (places[placeOf(hello)] == Standing::Wanted && !isUnderWay(hello))
       if (Status status = open(hello.rank, hello.connection); !status.isOk())
         note(status);
 }
@@ -186,9 +186,9 @@ void Greeter::openMissing() {
 void Greeter::note(const Status &failure) {
   failed.push_back(failure);
   for (uint16_t number = 0; number < self.numConnections; ++number) {
-    Place &place = places[static_cast<size_t>(failure.rank()) * self.numConnections + number];
-    numMissing -= place == Place::Wanted;
-    place = Place::Failed;
+    Standing &place = places[static_cast<size_t>(failure.rank()) * self.numConnections + number];
+    numMissing -= place == Standing::Wanted;
+    place = Standing::Failed;
   }
 }
 
@@ -197,10 +197,10 @@ void Greeter::wantNow(uint32_t peer) {
     Hello hello = self;
     hello.rank = peer;
     hello.connection = number;
-    Place &place = places[placeOf(hello)];
-    if (place != Place::Possible)
+    Standing &place = places[placeOf(hello)];
+    if (place != Standing::Possible)
       continue;
-    place = Place::Wanted;
+    place = Standing::Wanted;
     ++numMissing;
     toOpen.push_back(hello);
   }
@@ -276,8 +276,8 @@ Greeter::Fate Greeter::answer(Guest &guest) {
       (!mayComeLater && hello->rank < self.rank))
     return turnAway(fmt::format("a hello from rank {} to rank {} of {}, with {} connections", hello->rank, hello->peer,
                                 hello->numRanks, hello->numConnections));
-  Place place = places[placeOf(*hello)];
-  if (place == Place::Met || place == Place::Failed)
+  Standing place = places[placeOf(*hello)];
+  if (place == Standing::Met || place == Standing::Failed)
     return turnAway(fmt::format("a second connection {} of rank {}", hello->connection, hello->rank));
   if (hello->rank < self.rank && hasOpened(*hello))
     return Fate::Crossing;
@@ -300,7 +300,7 @@ Greeter::Fate Greeter::confirm(Guest &guest) {
     lastStranger = fmt::format("a connection that greeted as rank {} and sent a wrong last proof", guest.hello.rank);
     return Fate::Stranger;
   }
-  if (places[placeOf(guest.hello)] == Place::Met || places[placeOf(guest.hello)] == Place::Failed) {
+  if (places[placeOf(guest.hello)] == Standing::Met || places[placeOf(guest.hello)] == Standing::Failed) {
     lastStranger = fmt::format("a second connection {} of rank {}", guest.hello.connection, guest.hello.rank);
     return Fate::Stranger;
   }
@@ -326,9 +326,9 @@ Status Greeter::believe(Guest &guest) const {
 }
 
 void Greeter::take(Guest &guest) {
-  Place &place = places[placeOf(guest.hello)];
-  numMissing -= place == Place::Wanted;
-  place = Place::Met;
+  Standing &place = places[placeOf(guest.hello)];
+  numMissing -= place == Standing::Wanted;
+  place = Standing::Met;
   prepare(guest.socket, guest.hello.connection);
   greeted.push_back({guest.hello, std::move(guest.socket)});
 }
@@ -382,7 +382,7 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
 
 /// Receives what a guest has sent, and judges it.
 Result<Greeter::Fate> Greeter::hear(Guest &guest) {
-  if (guest.isOpenedHere && places[placeOf(guest.hello)] != Place::Wanted)
+  if (guest.isOpenedHere && places[placeOf(guest.hello)] != Standing::Wanted)
     return Fate::Crossing;
   if (guest.isConnecting) {
     Status status = finishConnecting(guest);
@@ -443,7 +443,7 @@ Status Greeter::missing() const {
   int first = -1;
   for (uint32_t peer = 0; peer < self.numRanks; ++peer) {
     auto begin = places.begin() + static_cast<std::ptrdiff_t>(peer) * self.numConnections;
-    if (std::find(begin, begin + self.numConnections, Place::Wanted) == begin + self.numConnections)
+    if (std::find(begin, begin + self.numConnections, Standing::Wanted) == begin + self.numConnections)
       continue;
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", peer);
     first = first < 0 ? static_cast<int>(peer) : first;

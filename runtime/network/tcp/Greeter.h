@@ -60,7 +60,7 @@ public:
   Greeter(const GreeterOptions &options, Socket listeningSocket, std::span<const Endpoint> endpointsByRank)
       : self(options.self), key(options.key), timeoutMs(options.timeoutMs), mayComeLater(options.mayComeLater),
         listener(std::move(listeningSocket)), endpoints(endpointsByRank.begin(), endpointsByRank.end()),
-        places(endpoints.size() * options.self.numConnections, Place::Possible) {}
+        places(endpoints.size() * options.self.numConnections, Standing::Possible) {}
 
   /// Blocks until all connections with these ranks stand. Others may stand then, too. Timeout, PeerLost, Mismatch,
   /// SystemError, InvalidArgument: with the rank.
@@ -95,7 +95,7 @@ private:
   };
   /// What became of a guest after it was heard. Crossing: another connection for the same place stays.
   enum class Fate : uint8_t { Waits, Met, Stranger, Crossing };
-  enum class Place : uint8_t { Possible, Wanted, Met, Failed };
+  enum class Standing : uint8_t { Possible, Wanted, Met, Failed };
 
   // All below with `mutex` held:
   void wantNow(uint32_t peer);
@@ -132,9 +132,9 @@ private:
   mutable std::mutex mutex; // of all below
   Socket listener;
   const std::vector<Endpoint> endpoints;
-  std::vector<Place> places; // by peer and number
-  size_t numMissing = 0;     // that are wanted and not met
-  std::deque<Hello> toOpen;  // connections that this rank must open: what the peer will say
+  std::vector<Standing> places; // by peer and number
+  size_t numMissing = 0;        // that are wanted and not met
+  std::deque<Hello> toOpen;     // connections that this rank must open: what the peer will say
   Clock::time_point openAgain = Clock::time_point::min();
   Clock::time_point acceptAgain = Clock::time_point::min();
   std::vector<Guest> guests;

@@ -127,17 +127,21 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vec
   return {};
 }
 
-/// Makes the connections with a peer, which have no sockets yet.
+/// Makes the connections with a peer, which have no sockets yet. In the list, those for data come before the one for
+/// mail: what a peer said is read before its end is noticed.
 void TcpTransport::makePlaces(int peer) {
   std::scoped_lock lock(making);
+  size_t first = indexOf({peer, 0});
+  if (at(first))
+    return;
   Hello place;
   place.rank = static_cast<uint32_t>(peer);
   place.numConnections = numConnections();
   place.hasMail = options.receiveMail != nullptr;
-  size_t first = indexOf({peer, 0});
-  for (; place.connection < numConnections() && !at(first + place.connection); ++place.connection) {
+  for (uint16_t number = numConnections(); number-- > 0;) {
+    place.connection = number;
     newest.store(&connections.emplace_back(place, &options.receiveMail, newestOne()), std::memory_order_release);
-    places[first + place.connection].store(newestOne(), std::memory_order_release);
+    places[first + number].store(newestOne(), std::memory_order_release);
   }
 }
 
