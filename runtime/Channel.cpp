@@ -21,7 +21,7 @@ Status checkChannel(CommunicatorState &communicator, int peer, int id) {
 Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
   Peers &peers = communicator.peers();
   uint64_t target = ++communicator.channelAwaited[CommunicatorState::channelIndex(peer, id)];
-  Cell &cell = peers.control().channelCell(peers.rank(), peer, id);
+  Cell &cell = peers.channelCell(peers.rank(), peer, id);
   const WaitPolicy policy = peers.policyFor(peer);
   if (cell.hasReached(target) || spinUntil(cell, target, policy))
     return {};
@@ -91,7 +91,7 @@ Status Channel::signal() {
     uint64_t count = ++communicator->channelSent[CommunicatorState::channelIndex(peer, id)];
     if (peers.isRemote(peer))
       return signalOverNetwork(peers, peer, {channelsNumber, static_cast<uint32_t>(id), count});
-    peers.control().channelCell(peer, peers.rank(), id).raise(count);
+    peers.channelCell(peer, peers.rank(), id).raise(count);
     return {};
   });
 }

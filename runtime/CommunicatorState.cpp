@@ -92,6 +92,15 @@ Status CommunicatorState::carries(const PluginState &plugin, const CallArguments
   return checkPublished(*planned);
 }
 
+Traffic CommunicatorState::traffic() const {
+  Traffic all = moved;
+  if (const HostLinks *links = ranks->links()) {
+    all.messages = static_cast<int64_t>(links->numMails());
+    all.connections = static_cast<int64_t>(links->numConnections());
+  }
+  return all;
+}
+
 Status CommunicatorState::barrier() {
   if (ranks->isAborted())
     return ranks->abortedEarlier();

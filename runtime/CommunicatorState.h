@@ -54,7 +54,7 @@ public:
   Status carries(const PluginState &plugin, const CallArguments &arguments) const;
 
   Peers &peers() { return *ranks; }
-  const Traffic &traffic() const { return moved; }
+  Traffic traffic() const;
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
 
   // By peer and channel id: signals sent, and signals awaited.

@@ -33,13 +33,18 @@ std::vector<int> differences(const Call &call, int first, int second) {
 
 bool contains(const std::vector<int> &dims, int dim) { return std::ranges::find(dims, dim) != dims.end(); }
 
-/// Ranks that differ only along dimensions whose ranks share memory must be on one host. Ranks that differ outside of
-/// the group never meet.
-bool mustShareHost(const Call &call, int first, int second) {
-  for (int dim : differences(call, first, second))
+/// The first of the ranks that differ from this one only along dimensions whose ranks share memory: all must be on one
+/// host. Ranks that differ outside of the group never meet.
+int firstOfHost(const Call &call, int rank) {
+  int first = 0, stride = 1;
+  for (int dim = static_cast<int>(call.info->meshDims.size()) - 1; dim >= 0; --dim) {
+    auto size = static_cast<int>(call.dimSizes[dim]);
     if (contains(call.info->networkDims, dim) || !contains(call.info->groupDims, dim))
-      return false;
-  return true;
+      first += rank % size * stride;
+    rank /= size;
+    stride *= size;
+  }
+  return first;
 }
 
 std::string namesOf(const std::vector<int> &dims, const Call &call) {
@@ -62,10 +67,9 @@ Status refuse(const Call &call, const Peers &peers, int first, int second) {
 } // namespace
 
 Status checkHosts(const Call &call, const Buffers &buffers, const Peers &peers) {
-  for (int first = 0; first < peers.size(); ++first)
-    for (int second = first + 1; second < peers.size(); ++second)
-      if (peers.links()->hostOf(first) != peers.links()->hostOf(second) && mustShareHost(call, first, second))
-        return refuse(call, peers, first, second);
+  for (int rank = 0; rank < peers.size(); ++rank)
+    if (int first = firstOfHost(call, rank); peers.links()->hostOf(first) != peers.links()->hostOf(rank))
+      return refuse(call, peers, first, rank);
   if (buffers.publishesMuch)
     return error(StatusCode::UnsupportedMesh,
                  "program '{}' publishes {} bytes in this call; over a network at most {} are possible: compile it "
@@ -91,7 +95,7 @@ Status registerChannels(Peers &peers) {
   Registration registration;
   registration.agreement = channelsNumber;
   registration.senders = remoteRanks(peers);
-  registration.cells = &peers.control().channelCell(peers.rank(), 0, 0);
+  registration.cells = &peers.channelCell(peers.rank(), 0, 0);
   registration.numLanes = 1;
   registration.numSemaphores = numChannels;
   registration.isBySender = true;

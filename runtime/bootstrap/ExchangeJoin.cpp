@@ -100,7 +100,7 @@ Result<std::shared_ptr<ControlMemory>> Newcomer::openControl() const {
   const Introduction &root = all.front();
   if (areThreads())
     return *reinterpret_cast<const std::shared_ptr<ControlMemory> *>(root.controlAddress);
-  return runtime::openControl({root.pid, root.controlFd, root.controlBytes}, size);
+  return runtime::openControl({root.pid, root.controlFd, root.controlBytes}, size, size);
 }
 
 Result<std::shared_ptr<ControlMemory>> Newcomer::enter(const Status &own) {
@@ -108,7 +108,7 @@ Result<std::shared_ptr<ControlMemory>> Newcomer::enter(const Status &own) {
   Status status = own;
   std::shared_ptr<ControlMemory> made;
   if (rank == 0 && status.isOk()) {
-    Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, size);
+    Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, size, size);
     if (created.isOk())
       made = *created;
     status = created.status();

@@ -112,8 +112,11 @@ Status Host::gather() {
 void Host::answer(const Welcome &welcome, const HostMap &map) {
   for (Guest &guest : guests->admitted()) { // the join notices a rank that ended meanwhile
     Welcome own = welcome;
-    if (guest.rank >= 0 && map.numHosts() > 1)
-      own.leader = map.ranksOf(map.hostOf[static_cast<size_t>(guest.rank)]).front();
+    if (guest.rank >= 0 && map.numHosts() > 1) {
+      std::vector<int> here = map.ranksOf(map.hostOf[static_cast<size_t>(guest.rank)]);
+      own.leader = here.front();
+      own.numHere = static_cast<int>(here.size());
+    }
     WelcomeBytes bytes = write(own);
     (void)guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now() + std::chrono::seconds(1));
   }
@@ -154,7 +157,8 @@ Result<Meeting> Host::refuse(const Status &status) {
 
 /// All ranks are on this host.
 Result<Meeting> Host::meetHere() {
-  Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, environment.worldSize);
+  Result<std::shared_ptr<ControlMemory>> shared =
+      createControl(RankKind::Processes, environment.worldSize, environment.worldSize);
   if (!shared.isOk())
     return refuse(shared.status());
   for (int rank = 0; rank < environment.worldSize; ++rank)
@@ -205,7 +209,8 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   welcome.world = randomWorld();
   answer(welcome, map);
   deadline = Clock::now() + std::chrono::milliseconds(timeoutMs); // as for the others, however late the last one came
-  NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0}, {welcome.world, secret}, settings);
+  NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0, static_cast<int>(map.ranksOf(0).size())},
+                           {welcome.world, secret}, settings);
   Roster roster;
   roster.map = map;
   roster.arrivals.resize(pids.size());

@@ -125,9 +125,9 @@ Result<Roster> receiveRoster(const RankEnvironment &environment, Socket &socket,
 
 /// Ranks are on several hosts.
 Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &settings, const WorldKey &world,
-                          int leader, Socket &socket) {
+                          const Welcome &welcome, Socket &socket) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
-  NetworkNewcomer newcomer({environment.rank, environment.worldSize, leader}, world, settings);
+  NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader, welcome.numHere}, world, settings);
   ArrivalBytes place = write(newcomer.listen(localAddress(socket)));
   if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
@@ -141,8 +141,8 @@ bool isWorthRetrying(const Status &status) { return status.code() == StatusCode:
 
 } // namespace
 
-Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks) {
-  if (place.sizeBytes != Control::sizeBytes(numRanks))
+Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks, int numHere) {
+  if (place.sizeBytes != Control::sizeBytes(numRanks, numHere))
     return error(StatusCode::Mismatch, "the rank that made the control segment runs another version of this runtime");
   Result<Memory> memory = Memory::openPeer(place.pid, place.fd, place.sizeBytes);
   if (!memory.isOk())
@@ -166,9 +166,10 @@ Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Setting
       if (welcome->code != StatusCode::Ok)
         return Status(welcome->code, welcome->message, welcome->culprit);
       if (welcome->numHosts > 1)
-        return meetHosts(environment, settings, {welcome->world, secret}, welcome->leader, socket);
+        return meetHosts(environment, settings, {welcome->world, secret}, *welcome, socket);
       Result<std::shared_ptr<ControlMemory>> control =
-          openControl({welcome->leaderPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize);
+          openControl({welcome->leaderPid, welcome->controlFd, welcome->controlBytes}, environment.worldSize,
+                      environment.worldSize);
       return control.isOk() ? Result(Meeting{*control, nullptr}) : control.status();
     }
     bool isOver = millisecondsUntil(deadline) == 0;

@@ -31,7 +31,7 @@ Result<int> readNumber(const char *name, int least, int most, const char *what) 
 }
 
 Result<LaunchedRank> read(const Launcher &launcher) {
-  Result<int> size = readNumber(launcher.size, 1, maxRanks, "a number of ranks from 1 to 256");
+  Result<int> size = readNumber(launcher.size, 1, maxRanks, "a number of ranks from 1 to 4096");
   Result<int> rank = readNumber(launcher.rank, 0, std::numeric_limits<int>::max(), "a rank");
   std::string problems = size.isOk() ? "" : size.status().message();
   if (!rank.isOk())

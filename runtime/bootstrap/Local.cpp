@@ -11,7 +11,7 @@ Result<std::vector<Communicator>> Communicator::createThreads(int numRanks, cons
     Result<Settings> settings = readSettings(options);
     if (!settings.isOk())
       return settings.status();
-    Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Threads, numRanks);
+    Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Threads, numRanks, numRanks);
     if (!shared.isOk())
       return shared.status();
     std::vector<cpu_set_t> cores(static_cast<size_t>(numRanks), currentAffinity()); // the ranks inherit it
@@ -37,7 +37,7 @@ int ForkedRanks::size() const { return state->shared->control.numRanks(); }
 
 Result<ForkedRanks> ForkedRanks::create(int numRanks) {
   return guarded([&]() -> Result<ForkedRanks> {
-    Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, numRanks);
+    Result<std::shared_ptr<ControlMemory>> shared = createControl(RankKind::Processes, numRanks, numRanks);
     if (!shared.isOk())
       return shared.status();
     auto created = std::make_shared<ForkedRanksState>();

@@ -124,7 +124,7 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   own.endpoint = links->endpoint();
   if (place.rank != place.leader)
     return own;
-  Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, place.numRanks);
+  Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, place.numRanks, place.numHere);
   own.refusal = created.status();
   if (!own.refusal.isOk())
     return own;
@@ -138,14 +138,14 @@ Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
   if (!roster.refusal.isOk())
     return roster.refusal;
   std::vector<int> own = roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]);
-  if (own.front() != place.leader)
+  if (own.front() != place.leader || own.size() != static_cast<size_t>(place.numHere))
     return rankError(StatusCode::Mismatch, 0,
-                     "rank 0 told rank {} that rank {} is the lowest of its host, then rank {}", place.rank,
-                     place.leader, own.front());
+                     "rank 0 told rank {} that rank {} is the lowest of {} on its host, then rank {} of {}", place.rank,
+                     place.leader, place.numHere, own.front(), own.size());
   if (!control) {
     const Arrival &leader = roster.arrivals[static_cast<size_t>(place.leader)];
     Result<std::shared_ptr<ControlMemory>> opened =
-        openControl({leader.pid, leader.controlFd, leader.controlBytes}, place.numRanks);
+        openControl({leader.pid, leader.controlFd, leader.controlBytes}, place.numRanks, place.numHere);
     if (!opened.isOk())
       return rankError(opened.status().code(), place.leader,
                        "rank {} cannot open the control segment of rank {} on this host: {}", place.rank, place.leader,

@@ -8,11 +8,12 @@
 
 namespace kolo::runtime {
 
-/// A rank, and the lowest rank of its host.
+/// A rank, the lowest rank of its host, and the number of ranks there.
 struct RankPlace {
   int rank = 0;
   int numRanks = 0;
   int leader = 0;
+  int numHere = 1;
 };
 
 /// A world of several hosts. Without a secret, its number is all that keeps others out.

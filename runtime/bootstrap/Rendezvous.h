@@ -51,7 +51,7 @@ struct ControlPlace {
   uint64_t sizeBytes = 0;
 };
 /// Maps the control segment of another rank of this host. Mismatch: its size is wrong. SystemError, OutOfMemory.
-Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks);
+Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks, int numHere);
 
 /// What a rank finds: its host's control segment, with the process numbers of the ranks there, and its connections to
 /// other hosts, null if there are none.

@@ -1,6 +1,7 @@
 #include "bootstrap/RendezvousWire.h"
 
 #include "Error.h"
+#include "kolo/runtime/Communicator.h"
 #include "network/Cursor.h"
 
 #include <algorithm>
@@ -149,7 +150,7 @@ WelcomeBytes write(const Welcome &welcome) {
   Writer writer(bytes);
   putHead(writer, welcomeMagic);
   for (int number : {static_cast<int>(welcome.code), welcome.culprit, welcome.numHosts, welcome.leader,
-                     welcome.leaderPid, welcome.controlFd, 0})
+                     welcome.leaderPid, welcome.controlFd, welcome.numHere})
     writer.put(static_cast<int32_t>(number));
   writer.put(welcome.controlBytes);
   std::ranges::copy(welcome.world, writer.next(welcome.world.size()).begin());
@@ -166,13 +167,14 @@ Result<Welcome> parseWelcome(std::span<const std::byte, welcomeBytes> bytes) {
     return code.status();
   Welcome welcome;
   welcome.code = *code;
-  for (int *number : {&welcome.culprit, &welcome.numHosts, &welcome.leader, &welcome.leaderPid, &welcome.controlFd})
+  for (int *number :
+       {&welcome.culprit, &welcome.numHosts, &welcome.leader, &welcome.leaderPid, &welcome.controlFd, &welcome.numHere})
     *number = reader.get<int32_t>();
-  auto zero = reader.get<uint32_t>();
   welcome.controlBytes = reader.get<uint64_t>();
   std::ranges::copy(reader.next(welcome.world.size()), welcome.world.begin());
   welcome.message = reader.getText(messageTextBytes);
-  if (zero != 0 || welcome.numHosts < 1 || welcome.leader < 0)
+  bool isHostRight = welcome.numHere >= (welcome.numHosts > 1 ? 1 : 0) && welcome.numHere <= maxRanks;
+  if (welcome.numHosts < 1 || welcome.leader < 0 || !isHostRight)
     return error(StatusCode::Mismatch, "rank 0 sent an answer that no rank 0 of this version sends");
   return welcome;
 }

@@ -14,7 +14,7 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint32_t rendezvousVersion = 3;
+inline constexpr uint32_t rendezvousVersion = 4;
 inline constexpr size_t magicBytes = 8;
 inline constexpr size_t hostNameBytes = 64, messageTextBytes = 256; // texts, with the zero at the end
 
@@ -52,7 +52,8 @@ struct Welcome {
   int culprit = -1;
   std::string message;
   int numHosts = 1;
-  int leader = 0; // the lowest rank of the receiver's host, which makes the control segment there
+  int leader = 0;  // the lowest rank of the receiver's host, which makes the control segment there
+  int numHere = 0; // of several hosts: the number of ranks there
   // Of one host: where the control segment is. Of several: 0.
   int leaderPid = 0;
   int controlFd = -1;

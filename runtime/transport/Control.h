@@ -132,15 +132,17 @@ struct alignas(cacheLineBytes) HostBlock {
 inline constexpr uint64_t differentPlans = UINT64_MAX;
 
 /// A view of the segment: an AbortRecord, a HostBlock, one RankBlock per rank, then the channels' cells by receiver,
-/// sender and id.
+/// sender and id. Receivers are the ranks of this host alone, by their place among them.
 class Control {
 public:
   Control() = default;
   Control(std::byte *memory, int numRanks) : base(memory), ranks(numRanks) {}
 
-  static size_t sizeBytes(int numRanks) {
+  /// `numHere`: of them on this host.
+  static size_t sizeBytes(int numRanks, int numHere) {
     auto n = static_cast<size_t>(numRanks);
-    return sizeof(AbortRecord) + sizeof(HostBlock) + n * sizeof(RankBlock) + n * n * numChannels * sizeof(Cell);
+    return sizeof(AbortRecord) + sizeof(HostBlock) + n * sizeof(RankBlock) +
+           static_cast<size_t>(numHere) * n * numChannels * sizeof(Cell);
   }
 
   int numRanks() const { return ranks; }

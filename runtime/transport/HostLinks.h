@@ -16,6 +16,7 @@
 #include "transport/Mail.h"
 #include "transport/Rounds.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -56,6 +57,10 @@ public:
 
   /// The ranks of this host; the first one is its speaker.
   const std::vector<int> &ranksHere() const { return members[static_cast<size_t>(hostOf(self))]; }
+  /// Of a rank of this host.
+  int placeHere(int rank) const {
+    return static_cast<int>(std::ranges::lower_bound(ranksHere(), rank) - ranksHere().begin());
+  }
   int speaker() const { return speakerOf(hostOf(self)); }
   bool speaks() const { return speaker() == self; }
 

@@ -29,10 +29,10 @@ const char *toString(Operation operation) {
   return names[static_cast<size_t>(operation)];
 }
 
-Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks) {
+Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks, int numHere) {
   if (numRanks < 1 || numRanks > maxRanks)
     return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks, numRanks);
-  size_t bytes = Control::sizeBytes(numRanks);
+  size_t bytes = Control::sizeBytes(numRanks, numHere);
   Result<Memory> memory = kind == RankKind::Threads ? Memory::createPrivate(bytes) : Memory::createShared(bytes);
   if (!memory.isOk())
     return memory.status();
@@ -40,6 +40,7 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
   shared->memory = std::move(memory).value();
   shared->control = Control(shared->memory.data(), numRanks);
   new (&shared->control.abort()) AbortRecord{};
+  new (&shared->control.host()) HostBlock{};
   for (int rank = 0; rank < numRanks; ++rank)
     new (&shared->control.block(rank)) RankBlock{};
   return shared;

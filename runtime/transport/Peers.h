@@ -30,8 +30,8 @@ struct ControlMemory {
   std::vector<std::shared_ptr<void>> kept;
 };
 
-/// A zeroed control segment. OutOfMemory, SystemError.
-Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks);
+/// A zeroed control segment for so many ranks, `numHere` of them on this host. OutOfMemory, SystemError.
+Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks, int numHere);
 
 class Peers {
 public:
@@ -52,6 +52,10 @@ public:
   HostLinks *links() const { return network.get(); }
   std::weak_ptr<HostLinks> sharedLinks() const { return network; }
   bool isRemote(int peer) const { return network && network->isRemote(peer); }
+  /// A cell that `sender` raises and `receiver`, a rank of this host, waits for.
+  Cell &channelCell(int receiver, int sender, int id) const {
+    return control().channelCell(network ? network->placeHere(receiver) : receiver, sender, id);
+  }
   /// "rank 3", with its host if there are several.
   std::string describe(int peer) const;
   /// How the thread that calls the communicator waits.

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
 #include <barrier>
 #include <thread>
 
@@ -84,19 +84,30 @@ void talk(Strangers &world, const std::function<bool(int rank, int peer)> &tells
     }
 }
 
+/// Makes progress on all ranks until each has so many connections, or for 5 s: mail may be connected after data.
+void expectConnections(Strangers &world, size_t number) {
+  Clock::time_point until = Clock::now() + std::chrono::seconds(5);
+  auto areThere = [&] {
+    return std::ranges::all_of(world.ranks, [&](auto &rank) { return rank->numConnected() == number; });
+  };
+  while (!areThere() && Clock::now() < until)
+    for (auto &rank : world.ranks)
+      EXPECT_EQ(rank->progress().message(), "");
+  for (auto &rank : world.ranks)
+    EXPECT_EQ(rank->numConnected(), number);
+}
+
 TEST(Later, WhoDoesNotTalkIsNotConnected) {
   Strangers world(6);
   talk(world, [](int rank, int peer) { return peer == (rank + 1) % 6; });
-  for (int rank = 0; rank < 6; ++rank)
-    EXPECT_EQ(world.at(rank).numConnected(), 4u); // two with each neighbour: for data and for mail
+  expectConnections(world, 4); // two with each neighbour: for data and for mail
 }
 
 TEST(Later, AllMayBeginAtOnce) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 8; ++round) {
     Strangers world(6, round % 2 == 0 && Key::isSupported());
     talk(world, [](int, int) { return true; });
-    for (int rank = 0; rank < 6; ++rank)
-      EXPECT_EQ(world.at(rank).numConnected(), 10u);
+    expectConnections(world, 10);
   }
 }
 
@@ -104,7 +115,7 @@ TEST(Later, EitherRankMayBegin) {
   for (int first : {0, 1}) {
     Strangers world(2);
     talk(world, [&](int rank, int) { return rank == first; });
-    EXPECT_EQ(world.at(0).numConnected(), 2u);
+    expectConnections(world, 2);
   }
 }
 

@@ -44,6 +44,7 @@ TEST(RendezvousWire, MessagesComeBackAsTheyWere) {
   welcome.culprit = 2;
   welcome.message = "why";
   welcome.numHosts = 4;
+  welcome.numHere = 3;
   welcome.world[15] = std::byte(1);
   Result<Welcome> heard = parseWelcome(write(welcome));
   ASSERT_TRUE(heard.isOk());
@@ -51,6 +52,7 @@ TEST(RendezvousWire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(heard->culprit, 2);
   EXPECT_EQ(heard->message, "why");
   EXPECT_EQ(heard->numHosts, 4);
+  EXPECT_EQ(heard->numHere, 3);
   EXPECT_EQ(heard->world, welcome.world);
 
   Arrival place;

@@ -61,8 +61,8 @@ TEST_F(Loader, AGoodPluginTellsWhatItsManifestSays) {
   ASSERT_NE(ring, nullptr);
   EXPECT_EQ(ring->collective, CollectiveKind::AllGather);
   EXPECT_EQ(ring->meshDims, std::vector<std::string>{"rank"});
-  EXPECT_EQ(ring->meshes.size(), 5u);
-  ASSERT_EQ(ring->proved.size(), 5u);
+  EXPECT_EQ(ring->meshes.size(), 7u);
+  ASSERT_EQ(ring->proved.size(), 7u);
   EXPECT_EQ(ring->proved[4].mesh, std::vector<int64_t>{8});
   EXPECT_EQ(ring->proved[4].on, std::vector<int64_t>{4});
   EXPECT_FALSE(ring->isUnproved);

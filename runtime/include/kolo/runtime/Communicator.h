@@ -23,7 +23,7 @@
 
 namespace kolo::runtime {
 
-inline constexpr int maxRanks = 256;
+inline constexpr int maxRanks = 4096;
 inline constexpr int maxLanes = 64;
 
 struct CommunicatorOptions {
@@ -39,10 +39,13 @@ struct CommunicatorOptions {
   std::string tag = {};
 };
 
-/// Bytes that programs moved between ranks, in whatever memory. Packets count as the data in them.
+/// What this rank moved and said. The bytes are those of programs, in whatever memory; packets count as the data in
+/// them.
 struct Traffic {
   int64_t sentBytes = 0;    // that this rank wrote to its peers' memory
   int64_t fetchedBytes = 0; // that it read from there
+  int64_t messages = 0;     // to other hosts, so that ranks agree on what they call
+  int64_t connections = 0;  // with ranks of other hosts that were made so far
 };
 
 /// One call of a collective. All ranks pass the same values; only the pointers differ. The caller owns the buffers.
@@ -172,7 +175,7 @@ public:
   /// BadPlugin, as for `run`.
   Status carries(const Plugin &plugin, const CallArguments &arguments) const;
 
-  /// Of all calls so far. Zeros unless the options ask for counting.
+  /// Since the rank joined. Bytes are zeros unless the options ask for counting.
   Traffic traffic() const;
 
 private:
