@@ -5,18 +5,25 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <thread>
 
 namespace kolo::test {
 namespace {
 
+using tcp::listenAtHost;
 using tcp::TcpTransport;
 
 /// Ranks of which nobody is connected, each with registered memory of `numRanks` bytes.
 struct Strangers {
-  explicit Strangers(int numRanks, bool hasKey = false, int timeoutMs = 20'000) {
+  /// `other`: an endpoint instead of that of rank 0.
+  explicit Strangers(int numRanks, bool hasKey = false, int timeoutMs = 20'000, const Endpoint &other = {}) {
     std::vector<Endpoint> endpoints;
     for (int rank = 0; rank < numRanks; ++rank) {
       tcp::TcpOptions options;
@@ -25,7 +32,10 @@ struct Strangers {
       options.timeoutMs = timeoutMs;
       options.world.fill(std::byte(7));
       options.listenAt = "127.0.0.1";
-      options.receiveMail = [](int, std::span<const std::byte>) { return Status(); };
+      options.receiveMail = [this](int, std::span<const std::byte>) {
+        ++numMails;
+        return Status();
+      };
       if (hasKey)
         options.key = Key::ofSecret("a secret of the tests");
       Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(options);
@@ -33,6 +43,8 @@ struct Strangers {
       endpoints.push_back(ranks.back()->endpoint());
       landings.push_back(std::make_unique<Landing>(static_cast<size_t>(numRanks), numRanks));
     }
+    if (other != Endpoint())
+      endpoints[0] = other;
     for (int rank = 0; rank < numRanks; ++rank) {
       EXPECT_EQ(at(rank).connect(endpoints, std::vector<bool>(endpoints.size(), false)).message(), "");
       EXPECT_TRUE(at(rank).registerMemory(landing(rank).registration(1)).isOk());
@@ -51,6 +63,7 @@ struct Strangers {
   }
   bool hasHeard(int rank, int peer) { return landing(rank).cell(0, 0, peer).hasReached(1); }
 
+  std::atomic<int> numMails = 0; // that came to any of them
   std::vector<std::unique_ptr<Landing>> landings;
   std::vector<std::unique_ptr<TcpTransport>> ranks;
 };
@@ -154,6 +167,123 @@ TEST(Later, APeerThatDoesNothingIsATimeout) {
   EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
   EXPECT_EQ(expectStatus(world.at(1).flush(0), StatusCode::Timeout, 0, "for rank 0 to take data"), "");
   EXPECT_TRUE(world.at(1).stateOf(0).isOk());
+}
+
+TEST(Later, WhatEndsWithoutAnAnswerIsTriedAgain) {
+  tcp::HostAddress where;
+  std::optional<Socket> listener = std::move(listenAtHost("127.0.0.1", where)).value();
+  Strangers world(2, false, 20'000, tcp::write(where));
+  std::byte byte;
+  EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
+  int numClosed = 0; // they cross others, perhaps, or the peer lacks descriptors
+  Clock::time_point until = Clock::now() + std::chrono::seconds(5);
+  while (numClosed < 6 && Clock::now() < until) {
+    EXPECT_EQ(world.at(1).progress().message(), "");
+    numClosed += Socket(accept(listener->descriptor(), nullptr, nullptr)).isOpen();
+  }
+  EXPECT_EQ(numClosed, 6);
+  EXPECT_TRUE(world.at(1).stateOf(0).isOk());
+  listener.reset();
+  EXPECT_EQ(expectStatus(world.at(1).flush(0), StatusCode::PeerLost, 0, "Connection refused"), "");
+}
+
+TEST(Later, WhatThisRankLacksIsItsOwnErrorAndMayPass) {
+  Strangers world(2, false, 400);
+  std::byte byte;
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
+  Status status = world.at(1).flush(0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(expectStatus(status, StatusCode::SystemError, 1, "connecting to rank 0: Too many open files"), "");
+  EXPECT_FALSE(world.at(1).hasFailedWith(0));
+  Clock::time_point until = Clock::now() + std::chrono::seconds(5);
+  while (!world.hasHeard(0, 1) && Clock::now() < until)
+    for (auto &rank : world.ranks)
+      EXPECT_EQ(rank->progress().message(), "");
+  EXPECT_TRUE(world.hasHeard(0, 1));
+}
+
+TEST(Later, MailsThatWaitGoBeforeTheGoodbye) {
+  Strangers world(2);
+  const std::vector<std::byte> mail(16 << 10);
+  constexpr int numMails = 1000; // more than the kernel takes
+  world.at(1).ask(0);
+  while (!world.at(1).isWhole(0))
+    for (auto &rank : world.ranks)
+      EXPECT_EQ(rank->progress().message(), "");
+  for (int i = 0; i < numMails; ++i)
+    EXPECT_EQ(world.at(1).mail(0, mail).message(), "");
+  EXPECT_FALSE(world.at(1).hasSentMails(0));
+  std::thread leaver([&] { world.ranks[1].reset(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  Clock::time_point until = Clock::now() + std::chrono::seconds(20);
+  while (!world.at(0).hasLeft(1) && Clock::now() < until)
+    ASSERT_EQ(world.at(0).progress().message(), "");
+  leaver.join();
+  EXPECT_EQ(world.numMails, numMails);
+}
+
+TEST(Later, APatientRankMayBeSlowToReadItsMail) {
+  Strangers world(2);
+  const std::vector<std::byte> mail(16 << 10);
+  world.at(1).ask(0);
+  while (!world.at(1).isWhole(0))
+    for (auto &rank : world.ranks)
+      EXPECT_EQ(rank->progress().message(), "");
+  world.at(1).setPatience(0, true);
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_EQ(world.at(1).mail(0, mail).message(), "");
+  Clock::time_point until = Clock::now() + std::chrono::milliseconds(tcp::userTimeoutMs + 1500);
+  for (; Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    ASSERT_EQ(world.at(1).progress().message(), "");
+  until = Clock::now() + std::chrono::seconds(20);
+  while (world.numMails < 1000 && Clock::now() < until)
+    for (auto &rank : world.ranks)
+      ASSERT_EQ(rank->progress().message(), "");
+  EXPECT_EQ(world.numMails, 1000);
+}
+
+TEST(Later, AForkedChildKeepsNobodyWaitingForARankThatLeft) {
+  Strangers world(2, false, 2000);
+  ChildRank child([] { pause(); }); // it has the listeners, too
+  world.ranks[0].reset();
+  std::byte byte;
+  EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
+  EXPECT_EQ(expectStatus(world.at(1).flush(0), StatusCode::PeerLost, 0, "Connection refused"), "");
+}
+
+TEST(Later, WhoCannotStartCanTellThoseWhomItHasMet) {
+  std::atomic<int> numMails = 0;
+  std::vector<std::unique_ptr<TcpTransport>> ranks;
+  std::vector<Endpoint> endpoints;
+  for (int rank = 0; rank < 3; ++rank) {
+    tcp::TcpOptions options;
+    options.rank = rank;
+    options.numRanks = 3;
+    options.listenAt = "127.0.0.1";
+    options.receiveMail = [&](int, std::span<const std::byte>) {
+      ++numMails;
+      return Status();
+    };
+    ranks.push_back(std::move(TcpTransport::create(options)).value());
+    endpoints.push_back(ranks.back()->endpoint());
+  }
+  std::thread other([&] {
+    EXPECT_EQ(ranks[0]->connect(endpoints, {false, false, true}).message(), "");
+    ranks[1].reset(); // it never answered
+  });
+  Status status = ranks[2]->connect(endpoints, {true, true, false});
+  other.join();
+  EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, 1, "Connection refused"), "");
+  EXPECT_EQ(ranks[2]->mail(0, std::vector<std::byte>(8)).message(), "");
+  EXPECT_EQ(ranks[2]->put({0, 0}, {}, nullptr, 1).code(), StatusCode::InvalidArgument);
+  Clock::time_point until = Clock::now() + std::chrono::seconds(5);
+  while (numMails == 0 && Clock::now() < until)
+    EXPECT_EQ(ranks[0]->progress().message(), "");
+  EXPECT_EQ(numMails, 1);
 }
 
 } // namespace

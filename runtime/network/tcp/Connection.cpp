@@ -1,8 +1,11 @@
 #include "network/tcp/Connection.h"
 
 #include "Error.h"
+#include "network/tcp/Greeter.h"
 
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -29,7 +32,14 @@ bool mustComeAgain(int errnoValue) { return errnoValue == EAGAIN || errnoValue =
 void Connection::attach(Socket connected) {
   std::scoped_lock lock(sending, receiving);
   socket = std::move(connected);
+  isAttached.store(true, std::memory_order_release);
   isConnected.store(true, std::memory_order_release);
+}
+
+void Connection::setPatience(bool isPatient) {
+  int timeoutMs = isPatient ? 0 : userTimeoutMs;
+  if (patience.exchange(isPatient, std::memory_order_relaxed) != isPatient && isOpen())
+    setsockopt(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeoutMs, sizeof(timeoutMs));
 }
 
 void Connection::enqueue(const Message &message, const std::byte *src) {
@@ -280,9 +290,11 @@ void Connection::end() {
 
 Status Connection::whyBroken() const { return lost(peer, brokenBy.load(std::memory_order_acquire)); }
 
-int Connection::numUnconfirmed() const {
+uint64_t Connection::numUnconfirmed() const {
   int unconfirmed = 0;
-  return ioctl(socket.descriptor(), SIOCOUTQ, &unconfirmed) == 0 ? unconfirmed : 0;
+  uint64_t numWithKernel =
+      ioctl(socket.descriptor(), SIOCOUTQ, &unconfirmed) == 0 ? static_cast<uint64_t>(unconfirmed) : 0;
+  return numWithKernel + queuedBytes.load(std::memory_order_relaxed);
 }
 
 void Connection::sayGoodbye() {
@@ -297,6 +309,7 @@ void Connection::sayGoodbye() {
 void Connection::endSending() {
   queue.clear();
   numWaiting.store(0, std::memory_order_release);
+  queuedBytes.store(0, std::memory_order_relaxed);
   shutdown(socket.descriptor(), SHUT_WR);
 }
 

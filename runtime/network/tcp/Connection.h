@@ -32,6 +32,11 @@ public:
 
   /// Called once.
   void attach(Socket connected);
+  bool wasAttached() const { return isAttached.load(std::memory_order_acquire); }
+  /// Instead of `attach`: the peer has left, and sends nothing here.
+  void closeUnattached() { saidGoodbye.store(true, std::memory_order_release); }
+  /// Of a connection for mail: whether the peer may take nothing for longer than `userTimeoutMs`.
+  void setPatience(bool isPatient);
   /// Requires isOpen().
   int descriptor() const { return socket.descriptor(); }
   int peerRank() const { return peer; }
@@ -84,8 +89,8 @@ public:
   /// has everything, or the peer has ended the connection. If it were closed earlier, the kernel would throw away what
   /// is on its way to the peer. Broken: the peer cannot be reached.
   Drain drain();
-  /// Bytes that the peer's kernel has not confirmed.
-  int numUnconfirmed() const;
+  /// Bytes that the peer's kernel has not confirmed, with those that wait here.
+  uint64_t numUnconfirmed() const;
 
 private:
   struct Outgoing {
@@ -116,7 +121,8 @@ private:
   const uint16_t number;
   const MailHandler *const handler;
   Connection *const older;
-  std::atomic<bool> isConnected = false, saidGoodbye = false;
+  std::atomic<bool> isAttached = false, isConnected = false, saidGoodbye = false;
+  std::atomic<bool> patience = false;
   std::atomic<int> brokenBy = 0; // an errno
 
   mutable std::mutex sending;

@@ -62,13 +62,23 @@ bool isOwnLack(int errnoValue) {
          errnoValue == EADDRNOTAVAIL;
 }
 
-Status connectError(uint32_t peer, int errnoValue) {
-  return rankError(isOwnLack(errnoValue) ? StatusCode::SystemError : StatusCode::PeerLost, static_cast<int>(peer),
-                   "connecting to rank {}: {}", peer, strerrordesc_np(errnoValue));
+/// PeerLost: nobody listens there any more. All else may pass.
+Status connectError(uint32_t self, uint32_t peer, int errnoValue) {
+  return rankError(errnoValue == ECONNREFUSED ? StatusCode::PeerLost : StatusCode::SystemError,
+                   static_cast<int>(isOwnLack(errnoValue) ? self : peer), "connecting to rank {}: {}", peer,
+                   strerrordesc_np(errnoValue));
 }
 
 void set(const Socket &socket, int level, int option, int value) {
   setsockopt(socket.descriptor(), level, option, &value, sizeof(value));
+}
+
+/// An idle connection then ends about 3 s after the peer's host was cut off.
+void keepAlive(const Socket &socket) {
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
 /// The few bytes of a greeting always fit into the buffer of a new connection.
@@ -145,10 +155,10 @@ Status Greeter::open(uint32_t peer, uint16_t number) {
   Guest guest;
   guest.socket = Socket(socket(target.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!guest.socket.isOpen())
-    return connectError(peer, errno);
+    return connectError(self.rank, peer, errno);
   prepare(guest.socket, number);
   if (::connect(guest.socket.descriptor(), target.get(), target.sizeBytes) != 0 && errno != EINPROGRESS)
-    return connectError(peer, errno);
+    return connectError(self.rank, peer, errno);
   guest.isOpenedHere = guest.isConnecting = true;
   guest.nonce = makeNonce(key);
   guest.hello = self;
@@ -179,14 +189,19 @@ void Greeter::openMissing() {
   for (const Hello &hello : std::vector<Hello>(toOpen.begin(), toOpen.end())) // a failure changes the queue
     if (places[placeOf(hello)] == Standing::Wanted && !isUnderWay(hello))
       if (Status status = open(hello.rank, hello.connection); !status.isOk())
-        note(status);
+        note(hello.rank, status);
 }
 
-/// Nobody is connected to this rank any more.
-void Greeter::note(const Status &failure) {
+/// What may pass is tried again. Otherwise nobody connects to this rank any more.
+void Greeter::note(uint32_t peer, const Status &failure) {
+  if (failure.code() == StatusCode::SystemError) {
+    troubles.insert_or_assign(peer, failure);
+    openAgain = Clock::now() + restAfterTrouble;
+    return;
+  }
   failed.push_back(failure);
   for (uint16_t number = 0; number < self.numConnections; ++number) {
-    Standing &place = places[static_cast<size_t>(failure.rank()) * self.numConnections + number];
+    Standing &place = places[static_cast<size_t>(peer) * self.numConnections + number];
     numMissing -= place == Standing::Wanted;
     place = Standing::Failed;
   }
@@ -240,9 +255,9 @@ Status Greeter::finishConnecting(Guest &guest) {
   socklen_t bytes = sizeof(code);
   getsockopt(guest.socket.descriptor(), SOL_SOCKET, SO_ERROR, &code, &bytes);
   if (code != 0)
-    return connectError(guest.hello.rank, code);
+    return connectError(self.rank, guest.hello.rank, code);
   guest.isConnecting = false;
-  return sendGreeting(guest, {}) ? Status() : connectError(guest.hello.rank, errno);
+  return sendGreeting(guest, {}) ? Status() : connectError(self.rank, guest.hello.rank, errno);
 }
 
 /// `theirNonce`: of the opener's greeting, which this one answers; empty: this one opens.
@@ -286,6 +301,7 @@ Greeter::Fate Greeter::answer(Guest &guest) {
   guest.hello = *hello;
   guest.hasGreeted = true;
   guest.until = Clock::time_point::max(); // whoever waits for it has the deadline
+  keepAlive(guest.socket);                // as long as it lives, this rank does not open the connection itself
   guest.nonce = makeNonce(key);
   if (!sendGreeting(guest, nonceOf(guest.bytes)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
@@ -322,13 +338,14 @@ Status Greeter::believe(Guest &guest) const {
                      hello.isOk() ? "another rank or world" : hello.status().message());
   HelloBytes own = write(helloTo(guest.hello.rank, guest.hello.connection));
   SecretProof proof = prove(key, confirmLabel, {own, guest.nonce, nonceOf(guest.bytes)});
-  return sendAll(guest.socket, proof) ? Status() : connectError(guest.hello.rank, errno);
+  return sendAll(guest.socket, proof) ? Status() : connectError(self.rank, guest.hello.rank, errno);
 }
 
 void Greeter::take(Guest &guest) {
   Standing &place = places[placeOf(guest.hello)];
   numMissing -= place == Standing::Wanted;
   place = Standing::Met;
+  troubles.erase(guest.hello.rank);
   prepare(guest.socket, guest.hello.connection);
   greeted.push_back({guest.hello, std::move(guest.socket)});
 }
@@ -337,13 +354,11 @@ void Greeter::take(Guest &guest) {
 /// One for data does not: TCP would end it too where a living peer does not read for so long.
 void Greeter::prepare(const Socket &socket, uint16_t number) const {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 0);
   if (!self.hasMail || number + 1 != self.numConnections)
     return;
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
+  keepAlive(socket);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, userTimeoutMs);
 }
 
 /// Receives what is wanted of a guest now. `fate`: Met if all of it is here.
@@ -356,14 +371,11 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
       continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       return {};
-    if (got <= 0 && guest.isOpenedHere && mayComeLater && self.rank < guest.hello.rank) {
-      fate = Fate::Crossing; // or the peer has ended: then the next attempt tells
+    if (got <= 0 && guest.isOpenedHere) {
+      fate = Fate::Crossing; // or this rank was silent for long, or the peer has ended: then the next attempt tells
       openAgain = Clock::now() + restAfterCrossing;
       return {};
     }
-    if (got <= 0 && guest.isOpenedHere)
-      return rankError(StatusCode::PeerLost, static_cast<int>(guest.hello.rank),
-                       "rank {} closed the connection without an answer", guest.hello.rank);
     if (got <= 0) {
       lastStranger = fmt::format("a connection that ended after {} bytes", guest.received);
       fate = Fate::Stranger;
@@ -414,6 +426,7 @@ void Greeter::step(Clock::time_point until) {
   bool rests = Clock::now() < acceptAgain;
   std::vector<pollfd> entries{{rests ? -1 : listener.descriptor(), POLLIN, 0}};
   until = rests ? std::min(until, acceptAgain) : until;
+  until = toOpen.empty() ? until : std::min(until, std::max(openAgain, Clock::now() + restAfterCrossing));
   for (const Guest &guest : guests) {
     entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
     until = std::min(until, guest.until);
@@ -424,7 +437,7 @@ void Greeter::step(Clock::time_point until) {
     Guest &guest = guests[index];
     Result<Fate> fate = entries[index + 1].revents != 0 ? hear(guest) : Result(Fate::Waits);
     if (!fate.isOk()) {
-      note(fate.status());
+      note(guest.hello.rank, fate.status());
       fate = Fate::Crossing;
     }
     if (*fate == Fate::Waits && !guest.isOpenedHere && Clock::now() >= guest.until) {
@@ -450,8 +463,10 @@ Status Greeter::missing() const {
   }
   std::string strangers =
       numStrangers ? fmt::format("; strangers: {}, the last one was {}", numStrangers, lastStranger) : std::string();
-  return rankError(StatusCode::Timeout, first, "rank {} waited {} ms for connections with rank {}: timed out{}",
-                   self.rank, timeoutMs, ranks, strangers);
+  auto trouble = troubles.find(static_cast<uint32_t>(first));
+  return rankError(StatusCode::Timeout, first, "rank {} waited {} ms for connections with rank {}: timed out{}{}",
+                   self.rank, timeoutMs, ranks, strangers,
+                   trouble == troubles.end() ? std::string() : "; " + trouble->second.message());
 }
 
 Status Greeter::meetAll(const std::vector<bool> &ranks, std::vector<Greeted> &met) {
@@ -461,14 +476,18 @@ Status Greeter::meetAll(const std::vector<bool> &ranks, std::vector<Greeted> &me
     if (ranks[peer] && mayMeet(static_cast<int>(peer)))
       wantNow(peer);
   std::erase_if(toOpen, [&](const Hello &hello) { return hello.rank > self.rank; }); // they open
-  while (failed.empty() && numMissing > 0) {
-    if (millisecondsUntil(deadline) == 0)
-      return missing();
-    step(deadline);
+  Status status;
+  while (status.isOk() && numMissing > 0) {
+    step(std::min(deadline, Clock::now() + stopInterval));
+    if (!failed.empty())
+      status = failed.front();
+    else if (mustStop && mustStop())
+      status = error(StatusCode::Aborted, "rank {} stopped while it waited for connections", self.rank);
+    else if (numMissing > 0 && millisecondsUntil(deadline) == 0)
+      status = missing();
   }
-  met = std::move(greeted);
-  greeted.clear();
-  return failed.empty() ? Status() : failed.front();
+  met = std::exchange(greeted, {});
+  return status;
 }
 
 void Greeter::progress(std::vector<Greeted> &met, std::vector<Status> &failures) {
@@ -479,6 +498,14 @@ void Greeter::progress(std::vector<Greeted> &met, std::vector<Status> &failures)
   met = std::exchange(greeted, {});
   failures = std::exchange(failed, {});
 }
+
+Status Greeter::troubleWith(int peer) const {
+  std::scoped_lock lock(mutex);
+  auto found = troubles.find(static_cast<uint32_t>(peer));
+  return found == troubles.end() ? Status() : found->second;
+}
+
+void Greeter::close() { shutdown(listener.descriptor(), SHUT_RDWR); }
 
 bool Greeter::addTo(std::vector<pollfd> &entries) const {
   std::scoped_lock lock(mutex);

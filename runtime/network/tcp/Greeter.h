@@ -7,12 +7,17 @@
 #include <poll.h>
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace kolo::runtime::tcp {
+
+/// A mail that the peer's kernel does not confirm for so long ends its connection.
+inline constexpr int userTimeoutMs = 3000;
 
 /// Makes a non-blocking listening socket at a numeric address, and tells where it is. InvalidArgument: not a numeric
 /// address. SystemError: not an address of this host, or no port is left.
@@ -24,6 +29,7 @@ struct GreeterOptions {
   OptionalKey key;
   int timeoutMs = 30'000;
   bool mayComeLater = false; // ranks may connect after `meetAll`, and any of two ranks may open the connections
+  std::function<bool()> mustStop = {}; // not null: `meetAll` asks it; true: it returns Aborted
 };
 
 /// A connection whose both sides have proved that they belong to the world.
@@ -38,7 +44,10 @@ struct Greeted {
 ///
 /// In `meetAll` the rank with the larger number opens. Later, both may open the same connection at once. Then the one
 /// that the larger rank opened stays: the larger rank closes the other one without an answer, and the smaller rank
-/// answers. A smaller rank whose connection was closed so tries again, until one of the two stands.
+/// answers.
+///
+/// Whose connection ends without an answer tries again, until one of the two stands: perhaps it crossed another one, or
+/// came late to its own Hello. Only a refused connection tells that the peer has ended. All other errors may pass.
 ///
 /// All functions may be called by several threads at once.
 class Greeter {
@@ -51,19 +60,24 @@ public:
   /// So many more connections than places are missing may have greeted and owe their last proof. After that only the
   /// first one of each place may greet: who repeats a greeting comes after the rank that he heard.
   static constexpr size_t maxRepeated = 64;
-  /// So long a rank waits before it opens a connection again that the larger rank closed.
+  /// So long a rank waits before it opens a connection again that ended without an answer.
   static constexpr std::chrono::milliseconds restAfterCrossing{10};
+  /// Likewise, after this host or its network did not allow it.
+  static constexpr std::chrono::milliseconds restAfterTrouble{50};
+  /// `meetAll` asks so often whether it must stop.
+  static constexpr std::chrono::milliseconds stopInterval{50};
   /// So long the listener rests when no descriptor is left.
   static constexpr std::chrono::milliseconds restWithoutDescriptors{100};
 
   /// `endpointsByRank`: see Transport::connect.
   Greeter(const GreeterOptions &options, Socket listeningSocket, std::span<const Endpoint> endpointsByRank)
       : self(options.self), key(options.key), timeoutMs(options.timeoutMs), mayComeLater(options.mayComeLater),
-        listener(std::move(listeningSocket)), endpoints(endpointsByRank.begin(), endpointsByRank.end()),
+        mustStop(options.mustStop), listener(std::move(listeningSocket)),
+        endpoints(endpointsByRank.begin(), endpointsByRank.end()),
         places(endpoints.size() * options.self.numConnections, Standing::Possible) {}
 
-  /// Blocks until all connections with these ranks stand. Others may stand then, too. Timeout, PeerLost, Mismatch,
-  /// SystemError, InvalidArgument: with the rank.
+  /// Blocks until all connections with these ranks stand. Others may stand then, too; after a failure, some. Timeout,
+  /// PeerLost, Mismatch, InvalidArgument: with the rank. Aborted.
   Status meetAll(const std::vector<bool> &ranks, std::vector<Greeted> &met);
 
   /// Whether there may be connections with this rank.
@@ -74,6 +88,11 @@ public:
   void want(int peer);
   /// Does what is possible now. Failures have the rank. Never blocks.
   void progress(std::vector<Greeted> &met, std::vector<Status> &failures);
+  /// Why the last attempt to connect to this rank failed, if it is tried again; else Ok. SystemError: with this rank if
+  /// it lacks something, else with the peer.
+  Status troubleWith(int peer) const;
+  /// Who comes from now on is refused, also where a forked child holds the listener, too.
+  void close();
   /// Adds what `progress` waits for. True: `progress` must be called soon in any case.
   bool addTo(std::vector<pollfd> &entries) const;
 
@@ -102,7 +121,7 @@ private:
   void openMissing();
   Status open(uint32_t peer, uint16_t number);
   void step(Clock::time_point until);
-  void note(const Status &failure);
+  void note(uint32_t peer, const Status &failure);
   bool isUnderWay(const Hello &hello) const;
   bool hasOpened(const Hello &hello) const;
   void accept();
@@ -128,6 +147,7 @@ private:
   const OptionalKey key;
   const int timeoutMs;
   const bool mayComeLater;
+  const std::function<bool()> mustStop;
 
   mutable std::mutex mutex; // of all below
   Socket listener;
@@ -138,8 +158,9 @@ private:
   Clock::time_point openAgain = Clock::time_point::min();
   Clock::time_point acceptAgain = Clock::time_point::min();
   std::vector<Guest> guests;
-  std::vector<Greeted> greeted; // that `progress` has not handed out yet
-  std::vector<Status> failed;   // likewise
+  std::vector<Greeted> greeted;        // that `progress` has not handed out yet
+  std::vector<Status> failed;          // likewise
+  std::map<uint32_t, Status> troubles; // by rank: see troubleWith
   size_t numStrangers = 0;
   std::string lastStranger; // why the last one was closed
 };

@@ -52,14 +52,16 @@ TcpTransport::~TcpTransport() {
 /// Says goodbye, and waits until the peers' kernels have all that was said. Peers that take nothing are given up after
 /// the timeout; those of which one connection is broken, at once.
 void TcpTransport::leave() {
-  greeter.reset(); // who comes from now on learns that nobody is here
+  if (greeter)
+    greeter->close(); // who comes from now on learns that nobody is here
+  greeter.reset();
   std::vector<Connection *> open;
   for (Connection *one = newestOne(); one; one = one->olderOne())
     if (one->isOpen()) {
       one->sayGoodbye();
       open.push_back(one);
     }
-  int numLeft = -1;
+  uint64_t numLeft = UINT64_MAX;
   Clock::time_point lastChange = Clock::now();
   while (Clock::now() - lastChange < std::chrono::milliseconds(options.timeoutMs)) {
     std::vector<int> unreachable;
@@ -73,7 +75,7 @@ void TcpTransport::leave() {
         open, [&](Connection *one) { return std::ranges::find(unreachable, one->peerRank()) != unreachable.end(); });
     if (open.empty() || (options.mustStop && options.mustStop()))
       return;
-    int number = 0;
+    uint64_t number = 0;
     for (const Connection *one : open)
       number += one->numUnconfirmed();
     if (std::exchange(numLeft, number) != number)
@@ -113,18 +115,18 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vec
   bool mayComeLater = false;
   for (size_t rank = 0; rank < endpoints.size(); ++rank)
     mayComeLater |= !now[rank] && endpoints[rank] != Endpoint() && static_cast<int>(rank) != options.rank;
-  auto made = std::make_unique<Greeter>(GreeterOptions{own, key, options.timeoutMs, mayComeLater}, std::move(listener),
-                                        endpoints);
+  auto made = std::make_unique<Greeter>(GreeterOptions{own, key, options.timeoutMs, mayComeLater, options.mustStop},
+                                        std::move(listener), endpoints);
   key.reset();
   std::vector<Greeted> met;
-  if (Status status = made->meetAll(now, met); !status.isOk())
-    return status;
+  Status status = made->meetAll(now, met);
   places = std::make_unique<std::atomic<Connection *>[]>(endpoints.size() * numConnections());
   for (Greeted &one : met)
     attach(std::move(one));
-  if (mayComeLater)
+  hasStarted = status.isOk();
+  if (hasStarted && mayComeLater)
     greeter = std::move(made);
-  return {};
+  return status;
 }
 
 /// Makes the connections with a peer, which have no sockets yet. In the list, those for data come before the one for
@@ -153,18 +155,45 @@ void TcpTransport::attach(Greeted greeted) {
   Connection &one = *at(indexOf({peer, 0}) + greeted.hello.connection);
   one.attach(std::move(greeted.socket));
   numAttached.fetch_add(1, std::memory_order_relaxed);
+  if (hasFailedWith(peer)) // meanwhile
+    one.end();
   (void)one.send(); // what was said before
+  wakeOthers();     // sleepers do not look at this connection yet
 }
 
 /// Lets peers connect, and connects to those that were asked for.
 void TcpTransport::greet() {
+  std::unique_lock lock(greeting, std::try_to_lock);
+  if (!lock)
+    return;
   std::vector<Greeted> met;
   std::vector<Status> failures;
   greeter->progress(met, failures);
   for (Greeted &one : met)
     attach(std::move(one));
   for (const Status &failed : failures)
-    (void)fail(failed);
+    if (failed.code() != StatusCode::PeerLost || !closeMissing(failed.rank()))
+      (void)fail(failed);
+}
+
+/// Where some connections with a peer are there, they tell how it ended, and what it said before. False: none is there.
+bool TcpTransport::closeMissing(int peer) {
+  bool isThere = false;
+  const size_t first = indexOf({peer, 0});
+  for (size_t i = first; i < first + numConnections(); ++i)
+    isThere |= at(i) && at(i)->wasAttached();
+  for (size_t i = first; isThere && i < first + numConnections(); ++i)
+    if (!at(i)->wasAttached())
+      at(i)->closeUnattached();
+  return isThere;
+}
+
+bool TcpTransport::isWhole(int peer) const {
+  const size_t first = indexOf({peer, 0});
+  for (size_t i = first; i < first + numConnections(); ++i)
+    if (const Connection *one = at(i); !one || !one->wasAttached())
+      return false;
+  return true;
 }
 
 void TcpTransport::ask(int peer) {
@@ -172,6 +201,16 @@ void TcpTransport::ask(int peer) {
     return;
   makePlaces(peer);
   greeter->want(peer);
+}
+
+void TcpTransport::setPatience(int peer, bool isPatient) {
+  if (Connection *one = forMail(peer))
+    one->setPatience(isPatient);
+}
+
+bool TcpTransport::hasSentMails(int peer) const {
+  const Connection *one = forMail(peer);
+  return !one || !one->hasToSend();
 }
 
 Status TcpTransport::registerMemory(const Registration &registration) {
@@ -188,12 +227,16 @@ void TcpTransport::release(uint64_t agreement) {
                            "rank {} still puts data of agreement {}, which ended", one->peerRank(), agreement));
 }
 
+Status TcpTransport::notConnected() const {
+  return error(StatusCode::InvalidArgument, "rank {} is not connected", options.rank);
+}
+
 Status TcpTransport::checkPath(Path path) {
   if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
     return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
                  options.numRanks);
   if (!places)
-    return error(StatusCode::InvalidArgument, "rank {} is not connected", options.rank);
+    return notConnected();
   if (!isConnected(path.peer))
     ask(path.peer);
   if (!isConnected(path.peer))
@@ -202,7 +245,7 @@ Status TcpTransport::checkPath(Path path) {
 }
 
 Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) {
-  Status status = checkPath(path);
+  Status status = hasStarted ? checkPath(path) : notConnected();
   if (!status.isOk() || sizeBytes == 0)
     return status;
   if (sizeBytes > maxPutBytes)
@@ -223,7 +266,7 @@ Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t
 }
 
 Status TcpTransport::signal(Path path, RemoteSignal signal) {
-  Status status = checkPath(path);
+  Status status = hasStarted ? checkPath(path) : notConnected();
   if (!status.isOk())
     return status;
   if (signal.count == 0 || signal.count >= endOfCounts)
@@ -265,7 +308,7 @@ Status TcpTransport::flushPath(Path path) {
       return status;
     if (Status status = to.send(); !status.isOk())
       return fail(status);
-    if (to.hasSent(goal))
+    if (to.hasSent(goal) && isWhole(path.peer)) // who leaves afterwards must be able to say goodbye on all
       return {};
     if (to.isBroken() && to.isBlocked(registrations)) // nothing more is received there before the next registration
       return fail(to.whyBroken());
@@ -278,15 +321,24 @@ Status TcpTransport::flushPath(Path path) {
       lastTaken = Clock::now();
     }
     if (Clock::now() - lastTaken >= std::chrono::milliseconds(options.timeoutMs))
-      return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out",
-                       options.rank, options.timeoutMs, path.peer);
+      return timeout(path.peer);
   }
+}
+
+Status TcpTransport::timeout(int peer) const {
+  std::string text =
+      fmt::format("rank {} waited {} ms for rank {} to take data: timed out", options.rank, options.timeoutMs, peer);
+  Status trouble = greeter ? greeter->troubleWith(peer) : Status();
+  if (trouble.isOk())
+    return rankError(StatusCode::Timeout, peer, "{}", text);
+  StatusCode code = trouble.rank() == options.rank ? StatusCode::SystemError : StatusCode::Timeout;
+  return rankError(code, trouble.rank(), "{}; {}", text, trouble.message());
 }
 
 Status TcpTransport::flush(uint32_t lane) {
   Status first;
   for (Connection *one = newestOne(); one; one = one->olderOne())
-    if (one->hasToSend() && one == find({one->peerRank(), lane}))
+    if ((one->hasToSend() || (one->hasSent(1) && !isWhole(one->peerRank()))) && one == find({one->peerRank(), lane}))
       if (Status status = flushPath({one->peerRank(), lane}); !status.isOk() && first.isOk())
         first = status;
   return first;

@@ -59,6 +59,11 @@ public:
   /// in `progress`. Mails of one sender arrive in their order; they have no order with puts and signals.
   /// InvalidArgument, or the Status of stateOf(peer).
   Status mail(int peer, std::span<const std::byte> text);
+  /// While a peer may be sent more mail than its kernel takes without it: it may stop reading for any time, and if its
+  /// host is cut off meanwhile, only a wait's timeout tells.
+  void setPatience(int peer, bool isPatient);
+  /// Whether the kernel has all mails to this peer: they arrive even if this rank does nothing any more.
+  bool hasSentMails(int peer) const;
   /// Whether the peer has said goodbye on the connection for mail: all its mails have come.
   bool hasSaidGoodbye(int peer) const;
   /// Whether it has said so on every connection: all that it sent to this rank has come.
@@ -69,6 +74,8 @@ public:
   Status refusal() const;
   /// Whether there are connections with the peer, or this rank has asked for them.
   bool isConnected(int peer) const { return find({peer, 0}) != nullptr; }
+  /// Whether all connections with the peer are there, or were.
+  bool isWhole(int peer) const;
   /// Connections that there are or were.
   size_t numConnected() const { return numAttached.load(std::memory_order_relaxed); }
   /// Mails that were sent so far.
@@ -83,8 +90,10 @@ private:
 
   explicit TcpTransport(const TcpOptions &given);
 
+  Status notConnected() const;
   Status checkPath(Path path);
   Status flushPath(Path path);
+  Status timeout(int peer) const;
   uint16_t numConnections() const {
     return static_cast<uint16_t>(options.connectionsPerPeer + (options.receiveMail ? 1 : 0));
   }
@@ -101,6 +110,7 @@ private:
   void makePlaces(int peer);
   void attach(Greeted greeted);
   void greet();
+  bool closeMissing(int peer);
   void leave();
   Status work(Connection &connection, bool &hasRaised);
   Status look(const timespec *mostTime, int wakeUp);
@@ -115,6 +125,7 @@ private:
   const int creatorPid;
   Socket listener; // until `connect`
   HostAddress address;
+  bool hasStarted = false;          // `connect` was Ok; after a failure, only mails may be sent
   std::unique_ptr<Greeter> greeter; // null: nobody comes later
   // By peer and number; null: nobody has asked for it. They live as long as this object.
   std::unique_ptr<std::atomic<Connection *>[]> places;
@@ -122,7 +133,8 @@ private:
   std::atomic<size_t> numAttached = 0;
   std::atomic<uint64_t> mailsSent = 0;
   std::atomic<uint32_t> numLooks = 0;
-  std::mutex making; // of the list below
+  std::mutex greeting; // held by the thread that works for `greeter`
+  std::mutex making;   // of the list below
   std::deque<Connection> connections;
   Registrations registrations;
 
