@@ -74,6 +74,29 @@ Status Exchange::gather() {
   HostBlock &host = peers.control().host();
   host.plan[sequence % 2] = plan;
   host.gathered.raise(sequence);
+  return finishSending();
+}
+
+/// A rank may do nothing after an exchange, or leave, so all that it said must be with the kernel then. The others take
+/// it, because they cannot finish this exchange before.
+Status Exchange::finishSending() {
+  const Counter none = {};
+  HostLinks &links = *peers.links();
+  Clock::time_point start = Clock::now();
+  for (int round = 0; round < links.numRounds(); ++round)
+    while (!links.hasSent(round)) {
+      int target = links.targetOf(round);
+      WaitEnd end = peers.checkWait(target, start);
+      if (end == WaitEnd::Aborted)
+        return peers.abortCause();
+      if (end != WaitEnd::Reached)
+        return peers.abort(rankError(end == WaitEnd::PeerLost ? StatusCode::PeerLost : StatusCode::Timeout, target,
+                                     "rank {} waited {} ms for {} to take what it announced: {}", peers.rank(),
+                                     millisecondsSince(start), peers.describe(target),
+                                     end == WaitEnd::PeerLost ? "it has ended or left" : "timed out"));
+      peers.policy().callProgress();
+      links.sleep(none, 1, progressIntervalUs);
+    }
   return {};
 }
 
@@ -155,8 +178,10 @@ Status Exchange::await(const Awaited &awaited) {
     return peers.abort(rankError(StatusCode::PeerLost, suspect,
                                  "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
                                  millisecondsSince(start), peers.describe(suspect), deed, suspect));
-  if (hint && !links->speaks() && hint->load(std::memory_order_relaxed) != 0)
-    suspect = hint->load(std::memory_order_relaxed) - 1;
+  int awaitedThere = hint && !links->speaks() ? hint->load(std::memory_order_relaxed) - 1 : -1;
+  // A speaker that has stopped leaves an old hint.
+  if (awaitedThere >= 0 && (peers.isRemote(awaitedThere) || !announcement(awaitedThere).hasReached(sequence)))
+    suspect = awaitedThere;
   return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",
                                peers.rank(), millisecondsSince(start), peers.describe(suspect), deed));
 }

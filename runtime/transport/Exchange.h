@@ -65,6 +65,7 @@ private:
 
   Status meet(uint64_t plan, size_t publishedBytes = 0);
   Status gather();
+  Status finishSending();
   Status awaitRanksHere();
   Status awaitSpeaker();
   bool haveAllSaid(uint64_t plan) const;

@@ -8,8 +8,10 @@
 namespace kolo::runtime {
 namespace {
 
-/// So long a message may take that its host sent before one of its ranks left.
+/// So long a message may take that its host sent before one of its ranks ended.
 constexpr std::chrono::milliseconds wardPatience{250};
+/// So many bytes a peer's kernel surely takes while the peer does nothing.
+constexpr uint64_t manyMailBytes = 32 << 10;
 
 } // namespace
 
@@ -99,6 +101,7 @@ Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoint
     wards.assign(previous.begin() + 1, previous.end());
     neighbours.insert(neighbours.end(), wards.begin(), wards.end());
     arrivals.resize(static_cast<size_t>(rounds.number()));
+    sentBytes.resize(arrivals.size());
     lastSequence.resize(hosts.hostOf.size());
   } else {
     neighbours.push_back(speakerOf(rounds.target(own, 0)));
@@ -123,7 +126,24 @@ Status HostLinks::meetRanks(std::span<const Endpoint> endpoints) {
     (void)takeOffer(wanted[rank]);
   }
   Status status = transport->connect(wanted, now);
-  return status.isOk() && fabric ? fabric->connect(wanted) : status;
+  status = status.isOk() && fabric ? fabric->connect(wanted) : status;
+  return status.isOk() ? status : tellFailure(status);
+}
+
+/// A rank that cannot start tells those with whom it is connected already: they wait for it. If they know better why
+/// the world ends, that is the cause.
+Status HostLinks::tellFailure(const Status &found) {
+  (void)transport->progress();
+  AbortRecord &record = blocks.abort();
+  Status cause = found;
+  if (found.rank() >= 0)
+    cause = rankError(found.code(), found.rank(), "rank {} (host {}): {}", found.rank(), hostName(found.rank()),
+                      found.message());
+  (void)storeAbort(record, cause);
+  tellAbort();
+  if (record.state.load(std::memory_order_acquire) != AbortState::Published)
+    return cause;
+  return Status(record.code, record.message, record.culprit);
 }
 
 void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan) {
@@ -135,7 +155,13 @@ void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan) {
   mail.round = round;
   mail.isLast = false;
   size_t sizeBytes = roundHeadBytes;
+  // The target has read what came before its last exchange.
+  uint64_t &sentBefore = sentBytes[static_cast<size_t>(round)], sentNow = 0;
+  transport->setPatience(speakerOf(target), sentBefore > manyMailBytes);
   auto send = [&] { // a rank that is lost is noticed by those who wait for it
+    sentNow += sizeBytes;
+    if (sentBefore + sentNow > manyMailBytes)
+      transport->setPatience(speakerOf(target), true);
     (void)transport->mail(speakerOf(target), write(mail));
     mail.entries.clear();
     sizeBytes = roundHeadBytes;
@@ -158,6 +184,11 @@ void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan) {
     }
   mail.isLast = true;
   send();
+  sentBefore = sentNow;
+}
+
+bool HostLinks::hasSent(int round) const {
+  return transport->hasSentMails(speakerOf(rounds.target(hostOf(self), round)));
 }
 
 int HostLinks::lostBefore(uint64_t sequence) {
@@ -167,10 +198,11 @@ int HostLinks::lostBefore(uint64_t sequence) {
       return sourceOf(round);
   if (wards.empty() || arrivals.front().sequence.hasReached(sequence))
     return -1;
-  auto ward = std::ranges::find_if(wards, isLost);
+  // One that left may have done so after this exchange. Its own host knows.
+  auto ward = std::ranges::find_if(wards, [&](int rank) { return hasBroken(rank); });
   if (ward == wards.end())
     return -1;
-  // It may have left after this exchange: then the message of its host is on its way, on another connection.
+  // It may have ended after this exchange: then the message of its host is on its way, on another connection.
   if (std::exchange(lostIn, sequence) != sequence)
     lostSince = Clock::now();
   return Clock::now() - lostSince >= wardPatience ? *ward : -1;

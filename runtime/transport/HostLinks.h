@@ -76,6 +76,10 @@ public:
   }
   /// Sends what is known after the rounds before. What does not fit into the kernel's memory follows in `progress`.
   void sendRound(int round, uint64_t sequence, uint64_t plan);
+  /// Whether the kernel has all of this round.
+  bool hasSent(int round) const;
+  /// The speaker of the host to which this one sends in a round.
+  int targetOf(int round) const { return speakerOf(rounds.target(hostOf(self), round)); }
   /// A rank that ended or left, so that a message of this exchange cannot come any more; -1: none.
   int lostBefore(uint64_t sequence);
 
@@ -83,6 +87,7 @@ public:
   void tellAbort();
   /// Asks for connections with a peer, which show whether its process has ended.
   void ask(int peer) { transport->ask(peer); }
+  bool isConnected(int peer) const { return transport->isWhole(peer); }
   /// Messages to other hosts to agree on calls, so far.
   uint64_t numMails() const { return transport->numMails(); }
   /// Connections to ranks of other hosts.
@@ -104,6 +109,7 @@ private:
   Status openNetwork(std::span<const Endpoint> endpoints);
   int speakerOf(int host) const { return members[static_cast<size_t>(host)].front(); }
   Status meetRanks(std::span<const Endpoint> endpoints);
+  Status tellFailure(const Status &found);
   Status take(int sender, std::span<const std::byte> bytes);
   Status takeRound(int sender, const Mail &mail);
   Status takeEntry(int sender, const Mail &mail, const MailEntry &entry);
@@ -128,6 +134,7 @@ private:
   // Of a speaker:
   std::vector<int> wards;             // neighbours that do not speak
   std::deque<Arrival> arrivals;       // by round
+  std::vector<uint64_t> sentBytes;    // by round: in the last exchange
   std::vector<uint64_t> lastSequence; // by rank: the last exchange of which there is an entry here
   uint64_t lostIn = 0;                // the exchange in which a ward was seen to be lost, and since when
   Clock::time_point lostSince;
