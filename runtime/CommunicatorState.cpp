@@ -143,6 +143,8 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
     if (Status status = registerWindow({window.segment->data(), window.sizeBytes}, ++agreements, *ranks);
         !status.isOk())
       return ranks->abort(status);
+    if (Status status = connectRanks(*ranks); !status.isOk())
+      return status;
   }
   return windows;
 }

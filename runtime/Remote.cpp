@@ -91,6 +91,29 @@ Status registerWindow(const Region &window, uint64_t agreement, Peers &peers) {
   return peers.links()->data().registerMemory(registration);
 }
 
+Status connectRanks(Peers &peers) {
+  const Counter none = {};
+  HostLinks &links = *peers.links();
+  for (int peer = 0; peer < peers.rank(); ++peer) // those with larger numbers ask
+    if (peers.isRemote(peer))
+      links.ask(peer);
+  Clock::time_point start = Clock::now();
+  for (int peer = 0; peer < peers.size(); ++peer)
+    while (peers.isRemote(peer) && !links.isConnected(peer)) {
+      WaitEnd end = peers.checkWait(peer, start);
+      if (end == WaitEnd::Aborted)
+        return peers.abortCause();
+      if (end != WaitEnd::Reached)
+        return peers.abort(rankError(end == WaitEnd::PeerLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
+                                     "rank {} waited {} ms for connections with {}: {}", peers.rank(),
+                                     millisecondsSince(start), peers.describe(peer),
+                                     end == WaitEnd::PeerLost ? "it has ended or left" : "timed out"));
+      peers.policy().callProgress();
+      links.sleep(none, 1, progressIntervalUs);
+    }
+  return {};
+}
+
 Status registerChannels(Peers &peers) {
   Registration registration;
   registration.agreement = channelsNumber;

@@ -53,6 +53,9 @@ Status checkHosts(const Call &call, const Buffers &buffers, const Peers &peers);
 Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers);
 /// The same for a window. InvalidArgument, Mismatch.
 Status registerWindow(const Region &window, uint64_t agreement, Peers &peers);
+/// Connects this rank to all ranks of other hosts, which do the same: a Channel writes at any time, also while its peer
+/// is in no call. Timeout, PeerLost, Aborted: the communicator is aborted.
+Status connectRanks(Peers &peers);
 /// Lets them signal this rank's channels. Called once, before all others. InvalidArgument, Mismatch.
 Status registerChannels(Peers &peers);
 

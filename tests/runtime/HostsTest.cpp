@@ -200,6 +200,32 @@ TEST(Hosts, ChannelsReachOtherHosts) {
   EXPECT_EQ(onHosts(4, pairs, {20000, 1}, body), "");
 }
 
+TEST(Hosts, AChannelNeedsNoPeerThatIsInACall) {
+  auto body = [](Communicator &communicator) -> std::string {
+    auto window = communicator.allocate(4096);
+    auto windows = communicator.exchange(*window);
+    if (!windows.isOk())
+      return windows.status().message();
+    int data = 7, self = communicator.rank();
+    auto start = Clock::now();
+    if (self == 1) { // the two have nothing else to say to each other
+      Channel to = communicator.channel(3, 0);
+      Status status = to.put((*windows)[3], 8, &data, sizeof(data));
+      status = status.isOk() ? to.signal() : status;
+      if (!status.isOk() || Clock::now() - start > std::chrono::seconds(1))
+        return "put and signal waited for rank 3, or: " + status.message();
+    }
+    if (self == 3) {
+      std::this_thread::sleep_for(std::chrono::seconds(2)); // computes
+      if (Status status = communicator.channel(1, 0).wait(); !status.isOk())
+        return status.message();
+      std::memcpy(&data, static_cast<std::byte *>(window->data()) + 8, sizeof(data));
+    }
+    return data == 7 ? "" : "wrong data";
+  };
+  EXPECT_EQ(onHosts(4, pairs, {20000, 1}, body), "");
+}
+
 TEST(Hosts, DifferentCallsAreNamedByAll) {
   auto body = [](Communicator &communicator) -> std::string {
     Plugin plugin = testPlugin();
