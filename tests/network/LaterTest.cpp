@@ -1,6 +1,7 @@
 // Connections that are made when first used: also from both sides at once, to peers that leave, and to dead ones.
 #include "Support.h"
 
+#include "network/tcp/SocketAddress.h"
 #include "network/tcp/TcpTransport.h"
 
 #include <gtest/gtest.h>

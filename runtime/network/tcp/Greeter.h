@@ -19,9 +19,8 @@ namespace kolo::runtime::tcp {
 /// A mail that the peer's kernel does not confirm for so long ends its connection.
 inline constexpr int userTimeoutMs = 3000;
 
-/// Makes a non-blocking listening socket at a numeric address, and tells where it is. InvalidArgument: not a numeric
-/// address. SystemError: not an address of this host, or no port is left.
-Result<Socket> listenAtHost(const std::string &host, HostAddress &address);
+/// The failure of a wait that ended with a trouble (see Greeter::troubleWith): Timeout, or what this rank lacks.
+Status withTrouble(const std::string &text, const Status &trouble, int self);
 
 /// Who greets, and how.
 struct GreeterOptions {

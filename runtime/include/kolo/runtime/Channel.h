@@ -25,8 +25,9 @@ public:
   /// InvalidArgument: the window belongs to another rank, or the range leaves it.
   Status put(const RemoteWindow &window, size_t offsetBytes, const void *src, size_t sizeBytes);
 
-  /// Adds one to the peer's count of signals on this channel. Never blocks, except to another host if the network is
-  /// busy. After the matching wait the peer sees all that this rank wrote before.
+  /// Adds one to the peer's count of signals on this channel. Never blocks, except to another host: if the network is
+  /// busy; and before windows were exchanged, until the peer is in a call. After the matching wait the peer sees all
+  /// that this rank wrote before.
   Status signal();
 
   /// Blocks until the peer has sent one signal for every wait of this rank. Timeout and PeerLost abort the
