@@ -38,7 +38,8 @@ public:
   /// Takes a mail of a peer. Mismatch: the connection with it must end. Any thread, also while another function runs.
   virtual Status take(int sender, std::span<const std::byte> mail) = 0;
   /// Tells all peers that this rank leaves. Puts and signals that were not flushed may be dropped. Blocks until all
-  /// signals have come and no peer writes here any more; at most for the timeout, and not for peers that are lost.
+  /// signals have come and no peer writes here any more; at most for the timeout, at most 2 s for a peer that makes no
+  /// progress, and not for peers that are lost.
   /// Called before the destructor, and at most once. Cells of this rank may be gone. A forked child does nothing.
   virtual void leave() = 0;
 };

@@ -134,8 +134,10 @@ void FabricTransport::fail(int number, const std::string &reason) {
 /// Begins what may begin.
 void FabricTransport::advance(int number, uint32_t lane, SendPath &path) {
   const Peer &peer = peers[static_cast<size_t>(number)];
-  if (!peer.failure.isOk() || peer.isLeaving || !nic || !mails.stateOf(number).isOk())
+  if (!peer.failure.isOk() || peer.isLeaving || !nic || !mails.stateOf(number).isOk()) {
+    path.wasDropped |= !path.requests.empty();
     path.requests.clear();
+  }
   while (!path.requests.empty()) {
     Request &next = path.requests.front();
     Step step = next.isSignal ? postSignal(number, lane, path, next) : postPut(number, lane, path, next);

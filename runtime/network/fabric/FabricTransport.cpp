@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace kolo::runtime::fabric {
 namespace {
@@ -239,23 +240,27 @@ Status FabricTransport::signal(Path path, RemoteSignal signal) {
   return enqueue(path, request);
 }
 
-bool FabricTransport::isDone(Path path, uint64_t &numMoved) {
+/// Whether all of the lane is complete at the peer. `wasDropped` becomes true if some of it never will be.
+bool FabricTransport::isDone(Path path, uint64_t &numMoved, bool &wasDropped) {
   std::scoped_lock lock(mutex);
   Peer &peer = peers[static_cast<size_t>(path.peer)];
   auto found = peer.paths.find(path.lane);
   if (found == peer.paths.end())
     return true;
   numMoved = found->second.numMoved;
-  return found->second.isDone() && peer.failure.isOk();
+  wasDropped |= std::exchange(found->second.wasDropped, false) || !peer.failure.isOk();
+  return found->second.isDone() && !wasDropped;
 }
 
-/// Blocks until all that the lane wrote to the peer is complete.
+/// Blocks until all that the lane wrote to the peer is complete. A peer that leaves waits for what is under way, so
+/// that only what was dropped fails then.
 Status FabricTransport::flushPath(Path path) {
   const Counter none = {};
   uint64_t numMoved = 0, lastMoved = 0;
+  bool wasDropped = false;
   Clock::time_point lastTime = Clock::now();
-  for (int look = 0; !isDone(path, numMoved); ++look) {
-    if (Status status = stateOf(path.peer); !status.isOk())
+  for (int look = 0; !isDone(path, numMoved, wasDropped); ++look) {
+    if (Status status = wasDropped ? stateOf(path.peer) : mails.stateOf(path.peer); !status.isOk())
       return status;
     if (isClosed.load(std::memory_order_acquire))
       return closedStatus();

@@ -62,6 +62,7 @@ private:
     std::deque<Request> requests;          // that have not begun, or are in the middle
     std::map<uint64_t, uint64_t> underWay; // by interval: operations
     uint64_t numUnderWay = 0, numMoved = 0;
+    bool wasDropped = false;                                  // some request, since the last flush
     uint64_t interval = 0, numPutsOfInterval = 0;             // an interval ends with a signal
     std::map<std::pair<uint64_t, uint32_t>, uint64_t> counts; // by agreement and semaphore: the last that was signalled
     bool isDone() const { return requests.empty() && numUnderWay == 0; }
@@ -114,13 +115,13 @@ private:
   void answerLeaving();
   void tellLeaving(int number);
   bool mustHear(int number) const;
-  bool mayLeave();
+  bool mayLeave(bool waitsForAnswers);
   Cell *ownCell(int sender, uint32_t lane, const RemoteSignal &signal) const;
   bool hasStopped() const;
   void closeDevice();
   Status closedStatus() const;
   Status flushPath(Path path);
-  bool isDone(Path path, uint64_t &numMoved);
+  bool isDone(Path path, uint64_t &numMoved, bool &wasDropped);
 
   const FabricOptions options;
   const ProviderRules rules;

@@ -362,6 +362,48 @@ TEST(StandIn, ARankThatLeavesWaitsForPeersThatAreToHearIt) {
   EXPECT_TRUE(landing.cell(0, 0, 1).hasReached(2));
 }
 
+TEST(StandIn, ARankThatLeavesDoesNotWaitLongForAPeerThatComputes) {
+  Landing landing(64, 2);
+  ConnectedRanks world(fabricKind("cxi", {rulesOf("cxi"), true}), 2);
+  ASSERT_TRUE(world[0].registerMemory(landing.registration(1)).isOk());
+  Clock::time_point start = Clock::now();
+  world.leave(0);
+  EXPECT_GT(Clock::now() - start, std::chrono::milliseconds(1900));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(8)); // the timeout is 20 s
+}
+
+TEST(StandIn, AFlushSaysThatPutsToAPeerThatLeftWereDropped) {
+  for (const char *name : {"cxi", "verbs", "efa"}) {
+    std::vector<std::byte> data = makeData(64, 3);
+    ConnectedRanks world(fabricKind(name, {rulesOf(name), true}), 2);
+    ASSERT_EQ(world[0].put({1, 0}, {1, 0, 0}, data.data(), data.size()).message(), ""); // waits for agreement 1
+    world.leave(1);
+    EXPECT_EQ(expectStatus(world[0].flush(0), StatusCode::PeerLost, 1, "left"), "") << name;
+    EXPECT_EQ(world[0].flush(0).message(), "") << name; // nothing was written since
+  }
+}
+
+TEST(StandIn, AFlushSucceedsWhereAPeerLeavesWhileItsLastDataComes) {
+  for (const char *name : {"cxi", "verbs"}) {
+    std::vector<std::byte> data = makeData(1000, 3);
+    Landing landing(data.size(), 2);
+    ConnectedRanks world(fabricKind(name, {rulesOf(name), true}), 2);
+    ASSERT_TRUE(world[1].registerMemory(landing.registration(1)).isOk());
+    ASSERT_TRUE(world[0].signal({1, 0}, {1, 0, 1}).isOk());
+    ASSERT_TRUE(world.runUntil([&] { return landing.cell(0, 0, 0).hasReached(1); }));
+    ASSERT_EQ(world[0].put({1, 0}, {1, 0, 0}, data.data(), data.size()).message(), "");
+    ASSERT_EQ(world[0].signal({1, 0}, {1, 0, 2}).message(), "");
+    std::thread leaver([&] { world.leave(1); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // its letter comes before the writes are complete
+    EXPECT_EQ(world[0].flush(0).message(), "") << name;
+    while (world[0].stateOf(1).isOk())
+      (void)world[0].progress();
+    leaver.join();
+    EXPECT_TRUE(landing.cell(0, 0, 0).hasReached(2)) << name;
+    EXPECT_EQ(std::memcmp(landing.data(), data.data(), data.size()), 0) << name;
+  }
+}
+
 TEST(StandIn, AProviderThatBreaksItsPromiseFailsTheSelfTest) {
   control().breaksOrder = true;
   std::string wrong = exercise(smallRules("cxi"), briefMs);
