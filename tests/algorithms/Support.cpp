@@ -1,6 +1,9 @@
 // Loading algorithms, and what is known about them.
 #include "Support.h"
 
+#include "ir/reference/Layout.h"
+#include "ir/reference/Walker.h"
+
 #include "mlir/IR/Verifier.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -58,6 +61,21 @@ SimulatedCall Algorithm::callOn(const Sizes &mesh, int64_t count, int64_t root, 
   SimulatedCall result = makeSimulatedCall(call);
   tagInput(result);
   return result;
+}
+
+int64_t Algorithm::mostPieces(const Sizes &mesh) {
+  const SimulatedCall simulated = callOn(mesh, 0, 0, ElementType::I32, Reduction::Sum);
+  Scope scope(simulated);
+  Walker walker(choreography().getBody().front(), scope);
+  int64_t most = 1;
+  while (mlir::Operation *op = llvm::cantFail(walker.next()))
+    if (auto buffer = mlir::dyn_cast<BufferOp>(op)) {
+      Layout layout{scope[buffer.getGrid()], int64_t(buffer.getBlocks())};
+      if (buffer.getCut())
+        layout.slotCut = scope[buffer.getCut()];
+      most = std::max(most, layout.chunksPerBlock());
+    }
+  return most;
 }
 
 std::vector<int64_t> Algorithm::testRoots(const Sizes &mesh) {

@@ -27,6 +27,8 @@ public:
   ChoreographyOp choreography();
   /// A call with tagged inputs.
   SimulatedCall callOn(const Sizes &mesh, int64_t count, int64_t root, ElementType type, Reduction reduction);
+  /// That a block of any buffer is cut in, on this mesh, at most.
+  int64_t mostPieces(const Sizes &mesh);
   /// Of the groups that the collective runs over, on this mesh: 0 alone where the collective has no root.
   std::vector<int64_t> testRoots(const Sizes &mesh);
   /// Runs the choreography and compares all outputs with the collective's definition, bitwise.
