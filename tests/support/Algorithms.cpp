@@ -99,7 +99,8 @@ std::vector<std::string> publishingAlgorithmNames() {
 }
 
 std::vector<std::string> packetAlgorithmNames() {
-  static const std::vector<std::string> names = namesTakenBy(createPlacePackets, "this sends to slots that hold something of the same call");
+  static const std::vector<std::string> names =
+      namesTakenBy(createPlacePackets, "this sends to slots that hold something of the same call");
   return names;
 }
 
