@@ -103,7 +103,7 @@ const std::map<std::string, Difference> differences = {
     {"directScatter", {credits, 0.48, 1.04}},
     {"frontierAllGather", {rounds, 0.78, 1.20}},
     {"frontierAllReduce", {rounds, 0.78, 1.50}},
-    {"frontierReduceScatter", {parts, 1.20, 2.40}},
+    {"frontierReduceScatter", {parts, 1.25, 2.35}},
     {"hierarchicalReduceScatter", {credits, 0.49, 1.03}},
     {"nodeReduceScatter", {credits, 0.49, 1.02}},
     {"oneShotAllReduce", {credits, 0.52, 1.02}},
