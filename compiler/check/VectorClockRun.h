@@ -25,7 +25,7 @@ struct Moment {
 struct Conflict {
   Moment earlier, later; // in the order in which this run met them
   bool isEarlierWrite, isLaterWrite;
-  bool isOrderedByPuts; // they would be ordered if the transport kept the order of puts and signals
+  bool isOrderedByPuts; // they would be ordered if signals followed puts, and flushes waited for them, on the transport
   int64_t owner;        // whose chunk it is
   uint32_t buffer;
   int64_t chunk;
@@ -199,7 +199,7 @@ private:
   Entry *readOf(Cell &cell, int32_t rank);
   void addRead(Cell &cell, const Entry &read);
   enum class Order { Settled, HiddenByTransport, None };
-  Order orderOf(const Entry &entry, size_t orbit, int64_t owner) const;
+  Order orderOf(const Entry &entry, bool isWrite, size_t orbit, int64_t owner) const;
   void report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order);
   bool leavesSlot(const Event &event) const;
   Contents::Id leaveSlot(const Event &event, Contents::Id content, int64_t chunk);

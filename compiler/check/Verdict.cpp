@@ -46,33 +46,40 @@ StringRef title(Property property) {
 
 std::optional<Transport> parseTransport(StringRef text) {
   if (text == "shared" || text == "peer")
-    return Transport{text.str(), true, "stores are ordered by release and acquire"};
+    return Transport{text.str(), {true, true}, "stores are ordered by release and acquire"};
   if (text == "network" || text == "network:nics=1")
-    return Transport{text.str(), true, "a lane's puts and signals to a peer take one NIC"};
+    return Transport{text.str(),
+                     {true, false},
+                     "a lane's puts and signals to a peer take one NIC, and a flush frees a put's source alone"};
   unsigned nics = 0;
   if (text.consume_front("network:nics=") && !text.getAsInteger(10, nics) && nics > 1)
-    return Transport{("network:nics=" + Twine(nics)).str(), false,
+    return Transport{("network:nics=" + Twine(nics)).str(),
+                     {false, true},
                      "a put is striped over " + std::to_string(nics) + " NICs, a signal takes one"};
   return std::nullopt;
 }
 
-bool Transport::orders(ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const {
-  if (!unorderedDims)
-    return ordersPutBeforeSignal;
+static Arrival both(Arrival a, Arrival b) {
+  return {a.isBeforeSignals && b.isBeforeSignals, a.isBeforeFlush && b.isBeforeFlush};
+}
+
+Arrival Transport::arrivalBetween(ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const {
+  if (arrivalAlong.empty())
+    return arrival;
+  Arrival result;
   for (size_t dim = mesh.size(); dim-- > 0; sender /= mesh[dim], receiver /= mesh[dim])
-    if (sender % mesh[dim] != receiver % mesh[dim] && llvm::is_contained(*unorderedDims, dim))
-      return false;
-  return true;
+    if (sender % mesh[dim] != receiver % mesh[dim])
+      result = both(result, arrivalAlong[dim]);
+  return result;
 }
 
 Transport combineTransports(ArrayRef<StringRef> names, ArrayRef<Transport> transports) {
-  Transport all{"", true, "", llvm::SmallVector<size_t, 4>()};
+  Transport all;
   for (auto [dim, name, transport] : llvm::enumerate(names, transports)) {
     all.name += (dim ? "," : "") + name.str() + "=" + transport.name;
     all.reason += (dim ? "; along " : "along ") + name.str() + ", " + transport.reason;
-    all.ordersPutBeforeSignal &= transport.ordersPutBeforeSignal;
-    if (!transport.ordersPutBeforeSignal)
-      all.unorderedDims->push_back(dim);
+    all.arrival = both(all.arrival, transport.arrival);
+    all.arrivalAlong.push_back(transport.arrival);
   }
   return all;
 }

@@ -35,20 +35,26 @@ std::string shortName(Property property);
 /// "no data race".
 llvm::StringRef title(Property property);
 
-/// What a transport promises about the order of what one lane sends to one peer: for all peers, or for each dimension
-/// of the mesh.
+/// What makes a put of one lane arrive at a peer. A flush frees the put's source in any case.
+struct Arrival {
+  /// A put arrives before the signals to the peer that follow it. False where a put is striped over NICs and a signal
+  /// takes one.
+  bool isBeforeSignals = true;
+  /// A put has arrived when a later flush returns, for every rank that learns of the flush. False where a flush returns
+  /// once the data is on its way: a rank may then hear from a third one before it has the data.
+  bool isBeforeFlush = true;
+};
+
+/// What a transport promises about what one lane sends to one peer: for all peers, or for each dimension of the mesh.
 struct Transport {
   std::string name;
-  /// A put arrives before the signals that follow it. False where a put is striped over NICs and a signal takes one:
-  /// then only a flush in between orders them.
-  bool ordersPutBeforeSignal;
+  Arrival arrival;
   std::string reason; // why, for messages: "release and acquire", "a put is striped over 4 NICs, a signal takes one"
-  /// The dimensions whose transport does not promise it, if each has its own.
-  std::optional<llvm::SmallVector<size_t, 4>> unorderedDims = {};
+  llvm::SmallVector<Arrival, 4> arrivalAlong = {}; // each dimension, if each has its own
 
-  /// Whether a put arrives before the signals that follow it, between these ranks of a mesh of these sizes. They may
-  /// differ in several dimensions, and then take the transport of any.
-  bool orders(llvm::ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const;
+  /// Between these ranks of a mesh of these sizes. They may differ in several dimensions, and then take the transport
+  /// of any.
+  Arrival arrivalBetween(llvm::ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const;
 };
 /// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K). Nothing when it is
 /// none of these.

@@ -149,6 +149,11 @@ TEST(Signals, OrderNoPutToAnotherRank) { expectRefuted(forwarded("", mark), {3},
 
 TEST(Signals, PassOnWhatWasFlushed) { expectProved(forwarded(flush, ""), {3}); }
 
+TEST(Signals, DoNotPassOnWhatANetworkIsStillBringing) {
+  // The flush has freed the source; the news of it may be faster than the data.
+  expectRefuted(forwarded(flush, mark), {3}, Property::PutOrder, "network");
+}
+
 TEST(Signals, PassOnWhatTheirSenderWaitedFor) {
   // The next rank puts to me, I signal the one before, which gets it from me.
   std::string text = program("all_gather", 4, wholeIn + blocksOut + oneSlot + ownCopy + R"(

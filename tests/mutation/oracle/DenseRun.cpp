@@ -178,7 +178,8 @@ void DenseRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint
   auto queue = sender.putQueues.find(int32_t(target));
   if (queue == sender.putQueues.end())
     return;
-  bool isOrdered = options.transport.orders(tracer.mesh(), group.representatives()[senderOrbit], target);
+  bool isOrdered =
+      options.transport.arrivalBetween(tracer.mesh(), group.representatives()[senderOrbit], target).isBeforeSignals;
   for (; queue->second.numArrived < numPuts; ++queue->second.numArrived) {
     PutState &put = sender.puts[queue->second.times[queue->second.numArrived]];
     (isOrdered ? put.waitTime : put.hiddenWaitTime) = time;
@@ -254,7 +255,7 @@ size_t DenseRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int
 
 /// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as
 /// seen by the owner's representative.
-DenseRun::Order DenseRun::orderOf(const Entry &entry, size_t orbit, int64_t owner) const {
+DenseRun::Order DenseRun::orderOf(const Entry &entry, bool isWrite, size_t orbit, int64_t owner) const {
   const RankState &state = states[orbit];
   int64_t rank = group.move(owner, entry.rank);
   if (!entry.isPut) {
@@ -262,13 +263,14 @@ DenseRun::Order DenseRun::orderOf(const Entry &entry, size_t orbit, int64_t owne
     return isOver ? Order::Settled : Order::None;
   }
   const PutState &put = states[group.orbitOf(entry.rank)].puts.find(entry.time)->second;
-  if (put.flushTime != UINT32_MAX && state.clock[size_t(rank)] > put.flushTime)
-    return Order::Settled;
   int64_t target = group.move(owner, group.move(entry.rank, put.target));
+  bool isFlushed = put.flushTime != UINT32_MAX && state.clock[size_t(rank)] > put.flushTime;
+  if (isFlushed && (!isWrite || options.transport.arrivalBetween(tracer.mesh(), rank, target).isBeforeFlush))
+    return Order::Settled;
   if (put.waitTime != UINT32_MAX && state.clock[size_t(target)] > put.waitTime)
     return Order::Settled;
   bool isHidden = put.hiddenWaitTime != UINT32_MAX && state.clock[size_t(target)] > put.hiddenWaitTime;
-  return isHidden ? Order::HiddenByTransport : Order::None;
+  return isHidden || isFlushed ? Order::HiddenByTransport : Order::None;
 }
 
 void DenseRun::access(const Access &access, int64_t chunk, Cell &cell) {
@@ -281,7 +283,7 @@ void DenseRun::access(const Access &access, int64_t chunk, Cell &cell) {
   auto check = [&](const Entry &other, bool isWrite) {
     if (other.rank < 0 || isSameStep(other)) // see checkOverlap for what one step does to itself
       return;
-    if (Order order = orderOf(other, access.orbit, access.owner); order != Order::Settled)
+    if (Order order = orderOf(other, isWrite, access.orbit, access.owner); order != Order::Settled)
       report(other, access, chunk, isWrite, order);
   };
   if (access.isWrite || !isPackets(access.buffer)) // packets were waited for: see receivePackets

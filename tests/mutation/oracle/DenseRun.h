@@ -109,7 +109,7 @@ private:
   std::shared_ptr<const SharedClock> shareClock(RankState &state);
   void access(const Access &access, int64_t chunk, Cell &cell);
   enum class Order { Settled, HiddenByTransport, None };
-  Order orderOf(const Entry &entry, size_t orbit, int64_t owner) const;
+  Order orderOf(const Entry &entry, bool isWrite, size_t orbit, int64_t owner) const;
   void report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order);
   bool leavesSlot(const Event &event) const;
   DenseContents::Id leaveSlot(const Event &event, DenseContents::Id content, int64_t chunk);
