@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 
 extern "C" const kolo::runtime::FabricModule *koloFabricModule();
 
@@ -213,6 +214,20 @@ TEST(FabricTransport, AFailedWriteToAPeerThatHasLeftEndsNothing) {
       (void)world[0].progress(), (void)world[2].progress();
     EXPECT_EQ(std::memcmp(other.data(), data.data(), 1000), 0);
   }
+}
+
+TEST(FabricTransport, AFlushGoesOnWhileAPeerThatLeavesTakesItsData) {
+  ConnectedRanks world(fabricKind("leaves", {rulesOf("tcp;ofi_rxm")}), 2);
+  std::vector<std::byte> data = makeData(64 << 20, 4);
+  Landing landing(data.size(), 2);
+  ASSERT_TRUE(world[1].registerMemory(landing.registration(1)).isOk());
+  ASSERT_EQ(world[0].put({1, 0}, {1, 0, 0}, data.data(), data.size()).message(), "");
+  ASSERT_EQ(world[0].signal({1, 0}, {1, 0, 1}).message(), "");
+  ASSERT_TRUE(world.runUntil([&] { return landing.data()[0] == data[0]; }));
+  std::thread leaver([&] { world.leave(1); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200)); // its letter comes before the put is complete
+  EXPECT_EQ(world[0].flush(0).message(), "");
+  leaver.join();
 }
 
 TEST(FabricModule, SaysWhichProvidersOfAutoAreHere) {
