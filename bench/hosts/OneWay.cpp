@@ -1,7 +1,7 @@
 // How long a put of 8 bytes and the signal after it take to a rank of another host: half of a turn there and back, by
 // ranks that never sleep. Then the same for 64 bytes by the sockets alone, which is the bound. Arguments: rank, numeric
 // address of its host, folder that both ranks see. Rank 0 prints.
-#include "network/tcp/Greeter.h"
+#include "network/tcp/SocketAddress.h"
 #include "network/tcp/TcpTransport.h"
 
 #include <arpa/inet.h>
