@@ -78,7 +78,7 @@ class Tune(Tables):
         tune = ["tune", "-o", "table.json", "--mesh"]
         self.refuses(2, *tune, "node=2,gpu=2", says=["--mesh", "node=2,gpu=2", "dimension"])
         self.refuses(2, *tune, "gpu=2", says=["--mesh", "gpu=2"])
-        self.refuses(2, *tune, "rank=300", says=["--mesh", "300"])
+        self.refuses(2, *tune, "rank=5000", says=["--mesh", "5000"])
         self.refuses(2, *tune, "rank=2", "--collective", "gossip", says=["--collective", "'gossip'"])
         self.refuses(2, *tune, "rank=2", "--max-bytes", "0", says=["--max-bytes", "0"])
         self.refuses(2, *tune, "rank=2", "--mesh", "rank=4", "--max-bytes", "15", says=["--max-bytes", "15", "16"])
