@@ -158,6 +158,7 @@ FailureOr<bool> HazardFinder::hasHazard(StatementInterface statement) {
 }
 
 FailureOr<bool> HazardFinder::hasHazardAt(StatementInterface statement, int64_t rank) {
+  ++movesSeen[statement];        // a rank that moves nothing takes time, too
   SmallVector<GridBox, 2> reads; // without repetitions
   auto collect = [&](const ConcreteMove &move) -> LogicalResult {
     ++movesSeen[statement];
