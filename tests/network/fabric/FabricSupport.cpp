@@ -89,7 +89,8 @@ Kind fabricKind(const std::string &name, const FabricKind &kind) {
   made.make = [kind](const RankPlace &place) { return FabricRank::create(place, kind); };
   made.isOneSided = true;
   made.isOfOneProcess = kind.usesStandIn;
-  made.flushNeedsPeer = kind.rules.order != fabric::SignalOrder::Ordered;
+  made.flushNeedsPeer =
+      kind.rules.order != fabric::SignalOrder::Ordered || kind.rules.sentCompletion == FI_DELIVERY_COMPLETE;
   return made;
 }
 
