@@ -130,9 +130,13 @@ bool Greeter::hasOpened(const Hello &hello) const {
 /// Opens what is wanted and not under way.
 void Greeter::openMissing() {
   std::erase_if(toOpen, [&](const Hello &hello) { return places[placeOf(hello)] != Standing::Wanted; });
+  openThose(std::vector<Hello>(toOpen.begin(), toOpen.end())); // a failure changes the queue
+}
+
+void Greeter::openThose(const std::vector<Hello> &wanted) {
   if (Clock::now() < openAgain)
     return;
-  for (const Hello &hello : std::vector<Hello>(toOpen.begin(), toOpen.end())) // a failure changes the queue
+  for (const Hello &hello : wanted)
     if (places[placeOf(hello)] == Standing::Wanted && !isUnderWay(hello))
       if (Status status = open(hello.rank, hello.connection); !status.isOk())
         note(hello.rank, status);
@@ -169,8 +173,10 @@ void Greeter::wantNow(uint32_t peer) {
 
 void Greeter::want(int peer) {
   std::scoped_lock lock(mutex);
+  size_t numWanted = toOpen.size();
   wantNow(static_cast<uint32_t>(peer));
-  openMissing();
+  std::vector<Hello> wanted(toOpen.begin() + static_cast<std::ptrdiff_t>(numWanted), toOpen.end());
+  openThose(wanted); // the others are opened by `step`
 }
 
 void Greeter::accept() {
@@ -179,7 +185,7 @@ void Greeter::accept() {
   for (size_t i = 0; i < maxSilent; ++i) { // then others get their turn
     Guest guest;
     guest.socket = Socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE)) {
+    if (!guest.socket.isOpen() && isOwnLack(errno)) {
       if (endOldestSilent())
         continue;
       acceptAgain = Clock::now() + restWithoutDescriptors; // the listener would wake `step` again and again

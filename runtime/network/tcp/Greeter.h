@@ -118,6 +118,7 @@ private:
   // All below with `mutex` held:
   void wantNow(uint32_t peer);
   void openMissing();
+  void openThose(const std::vector<Hello> &wanted);
   Status open(uint32_t peer, uint16_t number);
   void step(Clock::time_point until);
   void note(uint32_t peer, const Status &failure);
