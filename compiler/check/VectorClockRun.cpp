@@ -367,6 +367,8 @@ VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, bool isWrite, 
   if (put.waitTime != UINT32_MAX && isOver(orbit, target, put.waitTime))
     return Order::Settled;
   bool isHidden = put.hiddenWaitTime != UINT32_MAX && isOver(orbit, target, put.hiddenWaitTime);
+  if (isHidden && isFlushed) // they differ in several dimensions: on each transport, one of the two is enough
+    return Order::Settled;
   return isHidden || isFlushed ? Order::HiddenByTransport : Order::None;
 }
 

@@ -270,6 +270,8 @@ DenseRun::Order DenseRun::orderOf(const Entry &entry, bool isWrite, size_t orbit
   if (put.waitTime != UINT32_MAX && state.clock[size_t(target)] > put.waitTime)
     return Order::Settled;
   bool isHidden = put.hiddenWaitTime != UINT32_MAX && state.clock[size_t(target)] > put.hiddenWaitTime;
+  if (isHidden && isFlushed)
+    return Order::Settled;
   return isHidden || isFlushed ? Order::HiddenByTransport : Order::None;
 }
 
