@@ -154,6 +154,7 @@ KOLO_EXPORT int64_t standInNumCollectives() {
   return reinterpret_cast<int64_t (*)()>(standIn("standInNumCollectives"))();
 }
 KOLO_EXPORT int64_t standInNumTooEarly() { return reinterpret_cast<int64_t (*)()>(standIn("standInNumTooEarly"))(); }
+KOLO_EXPORT int64_t standInNumAddresses() { return reinterpret_cast<int64_t (*)()>(standIn("standInNumAddresses"))(); }
 KOLO_EXPORT void mscclLoadAlgo() { std::abort(); }
 KOLO_EXPORT void hipGetDevice() { std::abort(); } // RCCL is linked with HIP
 

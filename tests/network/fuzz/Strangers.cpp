@@ -110,6 +110,7 @@ void answer(Bytes bytes) {
   std::array<Endpoint, 2> endpoints{tcp::write(address), (*rank)->endpoint()};
   std::thread stranger([&] {
     Socket accepted(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+    listener = {}; // the rank comes again where it gets no answer
     std::array<std::byte, openerBytes> ignored;
     (void)!recv(accepted.descriptor(), ignored.data(), tcp::greetingBytes, MSG_WAITALL);
     (void)!send(accepted.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
