@@ -360,9 +360,11 @@ VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, bool isWrite, 
   if (!entry.isPut)
     return rank == group.representatives()[orbit] || isOver(orbit, rank, entry.time) ? Order::Settled : Order::None;
   const PutState &put = putAt(states[group.orbitOf(entry.rank)], entry.time);
-  int64_t target = group.move(owner, group.move(entry.rank, put.target));
   bool isFlushed = put.flushTime != UINT32_MAX && isOver(orbit, rank, put.flushTime);
-  if (isFlushed && (!isWrite || options.transport.arrivalBetween(tracer.mesh(), rank, target).isBeforeFlush))
+  if (isFlushed && (!isWrite || options.transport.arrival.isBeforeFlush))
+    return Order::Settled;
+  int64_t target = group.move(owner, group.move(entry.rank, put.target));
+  if (isFlushed && options.transport.arrivalBetween(tracer.mesh(), rank, target).isBeforeFlush)
     return Order::Settled;
   if (put.waitTime != UINT32_MAX && isOver(orbit, target, put.waitTime))
     return Order::Settled;

@@ -48,7 +48,7 @@ struct Arrival {
 /// What a transport promises about what one lane sends to one peer: for all peers, or for each dimension of the mesh.
 struct Transport {
   std::string name;
-  Arrival arrival;
+  Arrival arrival;    // what holds for all peers
   std::string reason; // why, for messages: "release and acquire", "a put is striped over 4 NICs, a signal takes one"
   llvm::SmallVector<Arrival, 4> arrivalAlong = {}; // each dimension, if each has its own
 
