@@ -180,7 +180,7 @@ void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan) {
       if (sizeBytes + mailEntryBytes(entry, plan) > tcp::maxMailBytes)
         send();
       sizeBytes += mailEntryBytes(entry, plan);
-      mail.entries.push_back(std::move(entry));
+      mail.entries.push_back(entry);
     }
   mail.isLast = true;
   send();
