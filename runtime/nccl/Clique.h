@@ -65,9 +65,9 @@ public:
 
   /// The devices of a rank are known: called once for each rank of this process, before its first call.
   virtual void attach(int rank, int device) = 0;
-  /// Hands over a call. LocalClique blocks only while another rank waits for
-  /// devices in `flush`. HostClique blocks until all ranks have called if the call needs
-  /// more internal memory, as DeviceCommunicator::run does; so a thread with several ranks uses submitAll.
+  /// Hands over a call. LocalClique blocks only while another rank waits for devices in `flush`. HostClique blocks
+  /// until all ranks have called if the call needs more internal memory, as DeviceCommunicator::run does; so a thread
+  /// with several ranks uses submitAll.
   virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
   virtual void await(int rank, const Ticket &ticket) = 0;

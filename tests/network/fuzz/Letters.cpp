@@ -1,5 +1,6 @@
 // Parsers of what ranks of a fabric tell each other, for a fuzzer.
 #include "fuzz/Letters.h"
+#include "fuzz/Require.h"
 
 #include "network/NetworkChoice.h"
 
@@ -8,19 +9,10 @@
 #endif
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace kolo::test {
-namespace {
 
 using namespace kolo::runtime;
-
-void require(bool isRight) {
-  if (!isRight)
-    std::abort();
-}
-
-} // namespace
 
 void parseOffer(std::span<const std::byte> bytes) {
   Endpoint endpoint = {};

@@ -1,6 +1,7 @@
 #include "Parsers.h"
 
 #include "fuzz/Letters.h"
+#include "fuzz/Require.h"
 
 #include "bootstrap/RendezvousWire.h"
 #include "network/tcp/Connection.h"
@@ -11,19 +12,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 namespace kolo::test {
 namespace {
 
 using namespace kolo::runtime;
-
-/// Ends the process, so that a fuzzer keeps the input.
-void require(bool isRight) {
-  if (!isRight)
-    std::abort();
-}
 
 using Bytes = std::span<const std::byte>;
 

@@ -1,4 +1,5 @@
 #include "fuzz/Strangers.h"
+#include "fuzz/Require.h"
 
 #include "bootstrap/Guests.h"
 #include "network/tcp/TcpTransport.h"
@@ -8,7 +9,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -17,11 +17,6 @@ namespace {
 
 using namespace kolo::runtime;
 using Bytes = std::span<const std::byte>;
-
-void require(bool isRight) {
-  if (!isRight)
-    std::abort();
-}
 
 /// A socket on the loopback interface that listens, and its port.
 Socket listenHere(uint16_t &port, int flags) {
