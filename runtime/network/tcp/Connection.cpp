@@ -298,11 +298,16 @@ uint64_t Connection::numUnconfirmed() const {
 }
 
 void Connection::sayGoodbye() {
+  {
+    std::scoped_lock lock(sending);
+    // Without a flush the source of a put may be gone: the peer sees the end of the connection alone.
+    if (std::ranges::any_of(queue, [](const Outgoing &one) { return one.message.isPut(); }))
+      return endSending();
+  }
   enqueue(Message(), nullptr);
   (void)send();
   std::scoped_lock lock(sending);
-  // Without a flush the source of a put may be gone: the peer sees the end of the connection alone.
-  if (queue.empty() || std::ranges::any_of(queue, [](const Outgoing &one) { return one.message.isPut(); }))
+  if (queue.empty())
     endSending();
 }
 
