@@ -9,6 +9,7 @@
 #include "Semaphores.h"
 #include "kolo/runtime/Communicator.h"
 #include "memory/Segments.h"
+#include "memory/StoreChoice.h"
 #include "transport/Exchange.h"
 #include "transport/Peers.h"
 
@@ -79,6 +80,7 @@ private:
   Status propose(Plan &plan, int64_t piece, bool &isAgreed);
   Status meetAgain(Plan &plan, int64_t piece);
   void publish(Plan &plan, int64_t piece);
+  void publishLanes(Plan &plan);
   Status reservePublished(Buffers &buffers);
   Status reservePackets(Plan &plan);
   void startPackets(Plan &plan);
@@ -99,8 +101,9 @@ private:
   Arena arena;
   std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
   Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
-  uint64_t numInvocations = 0;        // of all programs so far; equal on all ranks
-  uint64_t numPacketRuns = 0;         // runs of programs with packets so far; equal on all ranks
+  StoreChoice publishedStores;
+  uint64_t numInvocations = 0; // of all programs so far; equal on all ranks
+  uint64_t numPacketRuns = 0;  // runs of programs with packets so far; equal on all ranks
   Traffic moved;
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;

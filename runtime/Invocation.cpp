@@ -111,7 +111,20 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
     if (buffers.isInputAside && piece == 0)
       lane.invocation.local[KOLO_INPUT] = plan.call.input;
   }
-  if (buffers.publishesMuch && plan.lanes.size() > 1)
+  if (!buffers.publishesMuch)
+    return publishLanes(plan);
+  size_t sizeBytes = static_cast<size_t>(plan.call.publishedBytesFor(pieceCount(plan.call, buffers.pieces, piece)));
+  publishedStores.run(sizeBytes, [&](bool isNonTemporal) {
+    for (Lane &lane : plan.lanes)
+      lane.invocation.nonTemporal = isNonTemporal;
+    publishLanes(plan);
+  });
+  for (Lane &lane : plan.lanes)
+    lane.invocation.nonTemporal = buffers.exceedCaches;
+}
+
+void CommunicatorState::publishLanes(Plan &plan) {
+  if (plan.buffers.publishesMuch && plan.lanes.size() > 1)
     lanes.run(publishLane, &plan);
   else
     for (Lane &lane : plan.lanes)

@@ -155,12 +155,11 @@ void ProgramLowering::addBuffer(BufferOp buffer) {
   placeBuffer(buffer);
 }
 
-/// Whether a move to this buffer uses non-temporal stores. The runtime asks for them where the call's buffers exceed
-/// the caches. Outputs take them, and so does published memory in programs that reduce nothing: a core takes long to
-/// write a cache line that a far core has just read. Sums and scratch memory are read again soon, and stay in the
+/// Whether a move to this buffer uses non-temporal stores. The runtime asks for them where outputs exceed the caches,
+/// and where other stores to published memory take long. Sums and scratch memory are read again soon, and stay in the
 /// cache.
 Value ProgramLowering::storesNonTemporal(const PlacedBuffer &destination) {
-  if (destination.role != BufferRole::Output && (destination.role != BufferRole::Published || reduces))
+  if (destination.role != BufferRole::Output && destination.role != BufferRole::Published)
     return constantI64(builder, loc, 0);
   return access().loadInteger(offsetof(KoloInvocation, nonTemporal));
 }

@@ -12,9 +12,7 @@ namespace kolo::cpu {
 
 class ProgramLowering : ChannelLowering {
 public:
-  explicit ProgramLowering(ProgramOp lowered)
-      : ChannelLowering(lowered),
-        reduces(program.walk([](ChannelReduceOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted()) {}
+  explicit ProgramLowering(ProgramOp lowered) : ChannelLowering(lowered) {}
 
   mlir::LogicalResult run();
 
@@ -72,7 +70,6 @@ private:
   void store(mlir::Value variable, mlir::Value value);
   void append(mlir::Value list, mlir::Value number, mlir::Value address, const codec::Codec &codec);
 
-  bool reduces;
   llvm::DenseMap<mlir::Value, mlir::Value> bases; // by buffer: this rank's memory of its role, null where it has none
   FusedLists *lists = nullptr;                    // while the moves of a fuse are being listed
 };

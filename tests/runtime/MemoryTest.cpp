@@ -1,6 +1,7 @@
 // Windows and the runtime's own memory.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
+#include "memory/StoreChoice.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -22,6 +24,20 @@ namespace {
 const Plugin &testPlugin() {
   static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
   return *plugin;
+}
+
+/// Copies 64 KiB so often, at so many ns per byte; one in 16 copies is preempted. Returns how often non-temporal stores
+/// were chosen.
+int countNonTemporal(StoreChoice &choice, int numCopies, double ordinaryNs, double nonTemporalNs) {
+  constexpr size_t sizeBytes = size_t(64) << 10;
+  int number = 0;
+  for (int i = 0; i < numCopies; ++i) {
+    bool isNonTemporal = choice.nextIsNonTemporal();
+    double ns = (isNonTemporal ? nonTemporalNs : ordinaryNs) * sizeBytes + (i % 16 == 5 ? 4e6 : 0);
+    choice.took(std::chrono::nanoseconds(static_cast<int64_t>(ns)), sizeBytes);
+    number += isNonTemporal;
+  }
+  return number;
 }
 
 /// Whether the kernel makes huge pages of the small ones of shared memory: Linux 6.1 or later, unless told to deny it.
@@ -192,4 +208,16 @@ TEST(Memory, AWindowThatIsDestroyedIsUnmappedByThePeers) {
                        return countMappings() == before ? "" : std::to_string(countMappings() - before) + " too many";
                      }),
             "");
+}
+
+TEST(StoreChoice, FollowsTheMachineFromOneStateToTheOtherAndBack) {
+  StoreChoice choice;
+  EXPECT_LE(countNonTemporal(choice, 1000, 0.04, 0.07), 16) << "only trials: peers would read from memory";
+  EXPECT_GE(countNonTemporal(choice, 1000, 0.42, 0.04), 1000 - 16 - 4) << "a far core has read the lines";
+  EXPECT_LE(countNonTemporal(choice, 1000, 0.04, 0.07), 64 + 16) << "at the next trial";
+}
+
+TEST(StoreChoice, PrefersOrdinaryStoresUnlessTheyTakeTwiceAsLong) {
+  StoreChoice choice;
+  EXPECT_LE(countNonTemporal(choice, 1000, 0.12, 0.07), 16);
 }
