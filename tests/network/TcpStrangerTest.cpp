@@ -365,7 +365,11 @@ TEST(TcpStrangers, NoStreamOfBytesWritesOutsideOfWhatIsRegistered) {
 struct DeafScene {
   DeafScene() {
     TcpOptions options = optionsOf(0, 2);
-    options.receiveMail = [](int, std::span<const std::byte>) { return Status(); };
+    options.receiveMail = [this](int, std::span<const std::byte>) {
+      ++numMails;
+      return Status();
+    };
+    options.mustStop = [this] { return isAborted; };
     Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(options);
     rank = std::move(made).value();
     for (uint16_t number = 0; number < 2; ++number) {
@@ -379,26 +383,55 @@ struct DeafScene {
     std::array<Endpoint, 2> endpoints{rank->endpoint(), rank->endpoint()};
     EXPECT_EQ(rank->connect(endpoints).message(), "");
   }
+  bool isAborted = false;
+  int numMails = 0; // that came to rank 0
   std::unique_ptr<TcpTransport> rank;
   std::array<Socket, 2> peer;
 };
 
 TEST(TcpLeave, TheGoodbyeFollowsWhatTheKernelDoesNotTakeAtOnce) {
+  for (bool isAborted : {false, true}) {
+    DeafScene scene;
+    constexpr size_t numMails = 3000; // 48 MiB: more than the kernel holds
+    std::vector<std::byte> mail = makeData(maxMailBytes, 5);
+    for (size_t i = 0; i < numMails; ++i)
+      ASSERT_EQ(scene.rank->mail(1, mail).message(), "");
+    scene.isAborted = isAborted;
+    std::thread leaver([&] { scene.rank.reset(); });
+    std::vector<std::byte> all;
+    std::vector<std::byte> part(1 << 20);
+    for (ssize_t got = 0; (got = recv(scene.peer[1].descriptor(), part.data(), part.size(), 0)) > 0;)
+      all.insert(all.end(), part.begin(), part.begin() + got);
+    leaver.join();
+    ASSERT_EQ(all.size(), greetingBytes + numMails * (messageBytes + maxMailBytes) + messageBytes) << isAborted;
+    Result<Message> last = parseMessage(std::span<const std::byte>(all).last<messageBytes>());
+    ASSERT_TRUE(last.isOk());
+    EXPECT_EQ(last->kind, MessageKind::Goodbye);
+  }
+}
+
+TEST(TcpLeave, AfterAFailureDoesNotWaitForAPeerThatTakesNothing) {
   DeafScene scene;
-  constexpr size_t numMails = 3000; // 48 MiB: more than the kernel holds
   std::vector<std::byte> mail = makeData(maxMailBytes, 5);
-  for (size_t i = 0; i < numMails; ++i)
+  for (size_t i = 0; i < 3000; ++i)
     ASSERT_EQ(scene.rank->mail(1, mail).message(), "");
-  std::thread leaver([&] { scene.rank.reset(); });
-  std::vector<std::byte> all;
-  std::vector<std::byte> part(1 << 20);
-  for (ssize_t got = 0; (got = recv(scene.peer[1].descriptor(), part.data(), part.size(), 0)) > 0;)
-    all.insert(all.end(), part.begin(), part.begin() + got);
-  leaver.join();
-  ASSERT_EQ(all.size(), greetingBytes + numMails * (messageBytes + maxMailBytes) + messageBytes);
-  Result<Message> last = parseMessage(std::span<const std::byte>(all).last<messageBytes>());
-  ASSERT_TRUE(last.isOk());
-  EXPECT_EQ(last->kind, MessageKind::Goodbye);
+  scene.isAborted = true;
+  Clock::time_point start = Clock::now();
+  scene.rank.reset();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+}
+
+TEST(TcpLeave, TheLastMailOfAPeerIsReadBeforeItsEndIsAFailure) {
+  DeafScene scene;
+  std::vector<std::byte> mail(messageBytes + 1); // in one packet
+  std::ranges::copy(write(Message{MessageKind::Mail, 0, 0, 0, 1, 0, 0, 0, 0}), mail.begin());
+  say(scene.peer[1], mail);
+  scene.peer[0] = {};
+  Status status;
+  while (status.isOk())
+    status = scene.rank->progress();
+  EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, 1, "rank 1"), "");
+  EXPECT_EQ(scene.numMails, 1);
 }
 
 TEST(TcpLeave, DoesNotWaitForAHostThatIsCutOff) {

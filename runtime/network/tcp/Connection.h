@@ -40,6 +40,8 @@ public:
   /// Requires isOpen().
   int descriptor() const { return socket.descriptor(); }
   int peerRank() const { return peer; }
+  /// Whether it carries mail, and nothing else.
+  bool isForMail() const { return number == numConnections; }
   Connection *olderOne() const { return older; }
   /// From `attach` until it ends.
   bool isOpen() const { return isConnected.load(std::memory_order_acquire); }
@@ -103,9 +105,6 @@ private:
     size_t addTo(iovec *parts);
   };
   enum class Step : uint8_t { Done, Blocked };
-
-  /// Whether this connection carries mail, and nothing else.
-  bool isForMail() const { return number == numConnections; }
 
   void takeSent(uint64_t numBytes);
   void endSending();

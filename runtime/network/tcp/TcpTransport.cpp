@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds greetInterval{5};
 constexpr std::chrono::milliseconds flushInterval{50};
 /// A rank that leaves looks this often whether its peers have everything.
 constexpr std::chrono::microseconds drainInterval{200};
+/// After a failure it waits so long for a peer that takes nothing.
+constexpr std::chrono::milliseconds lastPatience{250};
 /// The longest sleep once a peer has failed.
 constexpr std::chrono::milliseconds failedInterval{1};
 
@@ -51,20 +53,28 @@ TcpTransport::~TcpTransport() {
 }
 
 /// Says goodbye, and waits until the peers' kernels have all that was said. Peers that take nothing are given up after
-/// the timeout; those of which one connection is broken, at once.
+/// the timeout; those of which one connection is broken, at once. After a failure only mails get time, and little:
+/// peers must learn its cause before they see that this rank has ended.
 void TcpTransport::leave() {
   if (greeter)
     greeter->close(); // who comes from now on learns that nobody is here
   greeter.reset();
-  std::vector<Connection *> open;
+  std::vector<Connection *> mails, others;
+  const bool isAborted = newestOne() && isStopped();
   for (Connection *one = newestOne(); one; one = one->olderOne())
-    if (one->isOpen()) {
-      one->sayGoodbye();
-      open.push_back(one);
-    }
+    if (one->isOpen())
+      (isAborted && one->isForMail() ? mails : others).push_back(one);
+  drain(std::move(mails), lastPatience);
+  drain(std::move(others), std::chrono::milliseconds(isAborted ? 0 : options.timeoutMs));
+}
+
+/// Says goodbye on these connections, and gives up those on which the peer takes nothing for so long.
+void TcpTransport::drain(std::vector<Connection *> open, std::chrono::milliseconds patience) {
+  for (Connection *one : open)
+    one->sayGoodbye();
   uint64_t numLeft = UINT64_MAX;
   Clock::time_point lastChange = Clock::now();
-  while (Clock::now() - lastChange < std::chrono::milliseconds(options.timeoutMs)) {
+  while (true) {
     std::vector<int> unreachable;
     std::erase_if(open, [&](Connection *one) {
       Connection::Drain state = one->drain();
@@ -74,13 +84,13 @@ void TcpTransport::leave() {
     });
     std::erase_if(
         open, [&](Connection *one) { return std::ranges::find(unreachable, one->peerRank()) != unreachable.end(); });
-    if (open.empty() || (options.mustStop && options.mustStop()))
-      return;
     uint64_t number = 0;
     for (const Connection *one : open)
       number += one->numUnconfirmed();
     if (std::exchange(numLeft, number) != number)
       lastChange = Clock::now();
+    if (open.empty() || Clock::now() - lastChange >= (isStopped() ? std::min(patience, lastPatience) : patience))
+      return;
     std::this_thread::sleep_for(drainInterval);
   }
 }
@@ -198,7 +208,7 @@ Status TcpTransport::flushPath(Path path) {
       return {};
     if (to.isBroken() && to.isBlocked(registrations)) // nothing more is received there before the next registration
       return fail(to.whyBroken());
-    if (options.mustStop && options.mustStop())
+    if (isStopped())
       return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
                        path.peer);
     (void)idle(none, 1, Clock::now() + flushInterval); // another peer's failure does not end this
@@ -337,8 +347,13 @@ Status TcpTransport::idle(const Counter &counter, uint64_t target, Clock::time_p
   return firstFailure();
 }
 
-/// Records a failure and ends all connections with the rank at fault.
+/// Records a failure and ends all connections with the rank at fault. If that has ended, its last mail may say why.
 Status TcpTransport::fail(const Status &cause) {
+  if (cause.code() == StatusCode::PeerLost && options.receiveMail)
+    if (Connection *mails = forMail(cause.rank())) {
+      bool hasRaised = false; // by no mail
+      (void)mails->receive(registrations, hasRaised);
+    }
   {
     std::scoped_lock lock(failing);
     if (failure.isOk())

@@ -112,6 +112,8 @@ private:
   void greet();
   bool closeMissing(int peer);
   void leave();
+  void drain(std::vector<Connection *> open, std::chrono::milliseconds patience);
+  bool isStopped() const { return options.mustStop && options.mustStop(); }
   Status work(Connection &connection, bool &hasRaised);
   Status look(const timespec *mostTime, int wakeUp);
   Result<Sleeper *> lieDown();
