@@ -287,6 +287,12 @@ bool HostLinks::hasLeft(int peer) const {
   return true;
 }
 
+Status HostLinks::explain(const Status &timeout) const {
+  Status trouble = transport->troubleWith(timeout.rank());
+  bool isTold = timeout.message().find(trouble.message()) != std::string::npos; // also if there is none
+  return isTold ? timeout : tcp::withTrouble(timeout.message(), trouble, self);
+}
+
 bool HostLinks::hasBroken(int peer) const { return transport->hasFailedWith(peer); }
 
 Status HostLinks::refusal() const {

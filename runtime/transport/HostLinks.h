@@ -103,6 +103,8 @@ public:
   bool hasBroken(int peer) const;
   /// What a peer sent that may not be, or why a device cannot write to a peer that lives, or Ok.
   Status refusal() const;
+  /// A Timeout of a wait for a peer, with what keeps this rank from connecting to that peer, if anything does.
+  Status explain(const Status &timeout) const;
 
 private:
   HostLinks() = default;

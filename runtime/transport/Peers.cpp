@@ -122,7 +122,8 @@ Status Peers::withHost(const Status &cause) const {
 }
 
 Status Peers::abort(const Status &found) {
-  Status cause = withHost(found);
+  bool mayBeExplained = network && found.code() == StatusCode::Timeout && found.rank() >= 0;
+  Status cause = withHost(mayBeExplained ? network->explain(found) : found);
   if (!storeAbort(control().abort(), cause))
     return abortCause();
   if (network)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace kolo::test;
@@ -299,6 +300,25 @@ TEST(Hosts, AKilledRankIsNamedOnEveryHost) {
     std::string said = onHosts(4, pairs, {15000, 1}, body);
     EXPECT_EQ(said, "rank " + std::to_string(victim) + ": killed by signal 9\n");
   }
+}
+
+TEST(Hosts, WhatKeepsARankFromConnectingIsNamed) {
+  auto body = [](Communicator &communicator) -> std::string {
+    if (communicator.rank() != 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(700)); // in no call
+      return "";
+    }
+    int next = dup(STDERR_FILENO);
+    close(next);
+    rlimit limit = {};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(next); // no descriptor is left
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return expectStatus(communicator.channel(3, 0).wait(), StatusCode::SystemError, // 3 hosts further: no neighbour
+                        {"rank 0 (host host0)", "for a signal of rank 3 (host host3) on channel 0: timed out",
+                         "connecting to rank 3: Too many open files"});
+  };
+  EXPECT_EQ(onHosts(6, alone, {500, 1}, body), "");
 }
 
 TEST(Hosts, AStoppedRankIsATimeoutOnAllRanks) {

@@ -224,10 +224,8 @@ Status TcpTransport::flushPath(Path path) {
 Status TcpTransport::timeout(int peer) const {
   std::string text =
       fmt::format("rank {} waited {} ms for rank {} to take data: timed out", options.rank, options.timeoutMs, peer);
-  Status trouble = greeter ? greeter->troubleWith(peer) : Status();
-  if (trouble.isOk())
-    return rankError(StatusCode::Timeout, peer, "{}", text);
-  return withTrouble(text, trouble, options.rank);
+  Status trouble = troubleWith(peer);
+  return trouble.isOk() ? rankError(StatusCode::Timeout, peer, "{}", text) : withTrouble(text, trouble, options.rank);
 }
 
 Status TcpTransport::flush(uint32_t lane) {

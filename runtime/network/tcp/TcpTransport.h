@@ -72,6 +72,8 @@ public:
   bool hasFailedWith(int peer) const;
   /// What any peer sent that may not be, or Ok.
   Status refusal() const;
+  /// What keeps this rank from connecting to the peer, though it tries on, or Ok: see Greeter::troubleWith.
+  Status troubleWith(int peer) const { return greeter ? greeter->troubleWith(peer) : Status(); }
   /// Whether there are connections with the peer, or this rank has asked for them.
   bool isConnected(int peer) const { return find({peer, 0}) != nullptr; }
   /// Whether all connections with the peer are there, or were.
