@@ -111,7 +111,7 @@ Status Greeter::open(uint32_t peer, uint16_t number) {
   guest.hello.rank = peer;
   guest.hello.peer = self.rank;
   guest.hello.connection = number;
-  guest.until = Clock::time_point::max();
+  guest.until = Clock::now() + maxSilence / 2;
   guests.push_back(std::move(guest));
   return {};
 }
@@ -209,6 +209,7 @@ Status Greeter::finishConnecting(Guest &guest) {
   if (code != 0)
     return connectError(self.rank, guest.hello.rank, code);
   guest.isConnecting = false;
+  guest.until = Clock::now() + maxSilence / 2;
   return sendGreeting(guest, {}) ? Status() : connectError(self.rank, guest.hello.rank, errno);
 }
 
@@ -252,8 +253,8 @@ Greeter::Fate Greeter::answer(Guest &guest) {
     return turnAway(fmt::format("one of many connections that greeted as rank {}", hello->rank));
   guest.hello = *hello;
   guest.hasGreeted = true;
-  guest.until = Clock::time_point::max(); // whoever waits for it has the deadline
-  keepAlive(guest.socket);                // as long as it lives, this rank does not open the connection itself
+  guest.until = Clock::now() + maxSilence;
+  keepAlive(guest.socket); // as long as it lives, this rank does not open the connection itself
   guest.nonce = makeNonce(key);
   if (!sendGreeting(guest, nonceOf(guest.bytes)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
@@ -358,6 +359,8 @@ Result<Greeter::Fate> Greeter::hear(Guest &guest) {
       return status;
     if (fate != Fate::Met)
       return fate;
+    if (guest.isOpenedHere && Clock::now() >= guest.until)
+      return Fate::Crossing; // the peer may have given up by now
     if (!guest.isOpenedHere && guest.hasGreeted)
       return confirm(guest);
     if (!guest.isOpenedHere) {
@@ -381,18 +384,22 @@ void Greeter::step(Clock::time_point until) {
   until = toOpen.empty() ? until : std::min(until, std::max(openAgain, Clock::now() + restAfterCrossing));
   for (const Guest &guest : guests) {
     entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
-    until = std::min(until, guest.until);
+    until = guest.isOpenedHere ? until : std::min(until, guest.until);
   }
+  const Clock::time_point looked = Clock::now(); // what is not found came later
   int mostMs = millisecondsUntil(until);
   poll(entries.data(), entries.size(), mostMs == 0 ? 0 : std::min(mostMs + 1, timeoutMs));
   for (size_t index = guests.size(); index-- > 0;) { // backwards, because of the erasure
     Guest &guest = guests[index];
-    Result<Fate> fate = entries[index + 1].revents != 0 ? hear(guest) : Result(Fate::Waits);
+    bool isQuiet = entries[index + 1].revents == 0;
+    Result<Fate> fate = isQuiet ? Result(Fate::Waits) : hear(guest);
     if (!fate.isOk()) {
       note(guest.hello.rank, fate.status());
       fate = Fate::Crossing;
     }
-    if (*fate == Fate::Waits && !guest.isOpenedHere && Clock::now() >= guest.until) {
+    if (isQuiet && guest.isOpenedHere)
+      guest.until = looked + maxSilence / 2;
+    if (*fate == Fate::Waits && !guest.isOpenedHere && looked >= guest.until) {
       lastStranger = fmt::format("a connection that sent {} bytes and then nothing", guest.received);
       fate = Fate::Stranger;
     }
@@ -462,12 +469,15 @@ void Greeter::close() { shutdown(listener.descriptor(), SHUT_RDWR); }
 
 bool Greeter::addTo(std::vector<pollfd> &entries) const {
   std::scoped_lock lock(mutex);
-  bool rests = Clock::now() < acceptAgain;
+  const Clock::time_point now = Clock::now();
+  bool rests = now < acceptAgain, isOver = false;
   if (!rests)
     entries.push_back({listener.descriptor(), POLLIN, 0});
-  for (const Guest &guest : guests)
+  for (const Guest &guest : guests) {
     entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
-  return rests || !toOpen.empty() || !greeted.empty() || !failed.empty();
+    isOver |= !guest.isOpenedHere && now >= guest.until;
+  }
+  return rests || isOver || !toOpen.empty() || !greeted.empty() || !failed.empty();
 }
 
 } // namespace kolo::runtime::tcp

@@ -29,6 +29,8 @@ struct GreeterOptions {
   int timeoutMs = 30'000;
   bool mayComeLater = false; // ranks may connect after `meetAll`, and any of two ranks may open the connections
   std::function<bool()> mustStop = {}; // not null: `meetAll` asks it; true: it returns Aborted
+  /// So long a connection may owe its Hello, or its last proof after that.
+  std::chrono::milliseconds maxSilence{5000};
 };
 
 /// A connection whose both sides have proved that they belong to the world.
@@ -48,14 +50,17 @@ struct Greeted {
 /// Whose connection ends without an answer tries again, until one of the two stands: perhaps it crossed another one, or
 /// came late to its own Hello. Only a refused connection tells that the peer has ended. All other errors may pass.
 ///
+/// Who has answered and hears no last proof closes the connection after `maxSilence`: a stranger that repeats a Hello
+/// must not keep the rank's own connection out. So an opener that finds an answer which may have lain there for half as
+/// long does not prove anything any more, but opens the connection again. Otherwise it would take for its peer's end
+/// what is only the end of the peer's patience.
+///
 /// All functions may be called by several threads at once.
 class Greeter {
 public:
   /// So many more connections than places are missing may owe their Hello at the same time. One more ends the one that
   /// has owed it for longest.
   static constexpr size_t maxSilent = 256;
-  /// So long a connection may owe its Hello. Who has greeted has time until the world's deadline.
-  static constexpr std::chrono::milliseconds maxSilence{5000};
   /// So many more connections than places are missing may have greeted and owe their last proof. After that only the
   /// first one of each place may greet: who repeats a greeting comes after the rank that he heard.
   static constexpr size_t maxRepeated = 64;
@@ -71,7 +76,7 @@ public:
   /// `endpointsByRank`: see Transport::connect.
   Greeter(const GreeterOptions &options, Socket listeningSocket, std::span<const Endpoint> endpointsByRank)
       : self(options.self), key(options.key), timeoutMs(options.timeoutMs), mayComeLater(options.mayComeLater),
-        mustStop(options.mustStop), listener(std::move(listeningSocket)),
+        mustStop(options.mustStop), maxSilence(options.maxSilence), listener(std::move(listeningSocket)),
         endpoints(endpointsByRank.begin(), endpointsByRank.end()),
         places(endpoints.size() * options.self.numConnections, Standing::Possible) {}
 
@@ -107,7 +112,7 @@ private:
     std::array<std::byte, greetingBytes + sizeof(SecretProof)> bytes = {};
     size_t received = 0;
     size_t numWanted() const { return greetingBytes + (hasGreeted ? sizeof(SecretProof) : 0); }
-    Clock::time_point until;
+    Clock::time_point until; // when it is dropped; opened here: an answer that is found later may be too old
     bool isSilent() const { return !isOpenedHere && !hasGreeted; }
     bool hasToConfirm() const { return !isOpenedHere && hasGreeted; }
   };
@@ -148,6 +153,7 @@ private:
   const int timeoutMs;
   const bool mayComeLater;
   const std::function<bool()> mustStop;
+  const std::chrono::milliseconds maxSilence;
 
   mutable std::mutex mutex; // of all below
   Socket listener;
