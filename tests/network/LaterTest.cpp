@@ -188,6 +188,25 @@ TEST(Later, WhatEndsWithoutAnAnswerIsTriedAgain) {
   EXPECT_EQ(expectStatus(world.at(1).flush(0), StatusCode::PeerLost, 0, "Connection refused"), "");
 }
 
+TEST(Later, APortThatAnotherProcessHasIsNotTriedForEver) {
+  tcp::HostAddress where;
+  Socket listener = std::move(listenAtHost("127.0.0.1", where)).value();
+  std::atomic<bool> isOver = false;
+  std::thread other([&] {
+    while (!isOver)
+      if (!Socket(accept(listener.descriptor(), nullptr, nullptr)).isOpen())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  Strangers world(2, false, 20'000, tcp::write(where));
+  std::byte byte;
+  Clock::time_point start = Clock::now();
+  EXPECT_EQ(world.tell(1, 0, &byte).message(), "");
+  EXPECT_EQ(expectStatus(world.at(1).flush(0), StatusCode::PeerLost, 0, "another process has its port"), "");
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+  isOver = true;
+  other.join();
+}
+
 TEST(Later, WhatThisRankLacksIsItsOwnErrorAndMayPass) {
   Strangers world(2, false, 400);
   std::byte byte;

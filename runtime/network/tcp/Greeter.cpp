@@ -206,11 +206,12 @@ Status Greeter::finishConnecting(Guest &guest) {
   int code = 0;
   socklen_t bytes = sizeof(code);
   getsockopt(guest.socket.descriptor(), SOL_SOCKET, SO_ERROR, &code, &bytes);
-  if (code != 0)
-    return connectError(self.rank, guest.hello.rank, code);
   guest.isConnecting = false;
   guest.until = Clock::now() + maxSilence / 2;
-  return sendGreeting(guest, {}) ? Status() : connectError(self.rank, guest.hello.rank, errno);
+  if (code == 0 && !sendGreeting(guest, {}))
+    code = errno;
+  bool mayBeHeard = code == 0 || code == ECONNRESET || code == EPIPE; // `receive` finds how it ended
+  return mayBeHeard ? Status() : connectError(self.rank, guest.hello.rank, code);
 }
 
 /// `theirNonce`: of the opener's greeting, which this one answers; empty: this one opens.
@@ -251,6 +252,7 @@ Greeter::Fate Greeter::answer(Guest &guest) {
     return Fate::Crossing;
   if (!mayGreet(*hello))
     return turnAway(fmt::format("one of many connections that greeted as rank {}", hello->rank));
+  unanswered.erase(hello->rank); // it lives
   guest.hello = *hello;
   guest.hasGreeted = true;
   guest.until = Clock::now() + maxSilence;
@@ -299,6 +301,7 @@ void Greeter::take(Guest &guest) {
   numMissing -= place == Standing::Wanted;
   place = Standing::Met;
   troubles.erase(guest.hello.rank);
+  unanswered.erase(guest.hello.rank);
   prepare(guest.socket, guest.hello.connection);
   greeted.push_back({guest.hello, std::move(guest.socket)});
 }
@@ -314,6 +317,16 @@ void Greeter::prepare(const Socket &socket, uint16_t number) const {
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, userTimeoutMs);
 }
 
+/// PeerLost: too many connections to that rank ended without an answer, although this rank was not late.
+Status Greeter::noteUnanswered(const Guest &guest) {
+  uint32_t peer = guest.hello.rank;
+  if (guest.received != 0 || Clock::now() >= guest.until || ++unanswered[peer] < maxUnanswered)
+    return {};
+  return rankError(StatusCode::PeerLost, static_cast<int>(peer),
+                   "rank {} has ended, or another process has its port: {} connections to it ended without an answer",
+                   peer, maxUnanswered);
+}
+
 /// Receives what is wanted of a guest now. `fate`: Met if all of it is here.
 Status Greeter::receive(Guest &guest, Fate &fate) {
   size_t wanted = guest.numWanted();
@@ -327,7 +340,7 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
     if (got <= 0 && guest.isOpenedHere) {
       fate = Fate::Crossing; // or this rank was silent for long, or the peer has ended: then the next attempt tells
       openAgain = Clock::now() + restAfterCrossing;
-      return {};
+      return noteUnanswered(guest);
     }
     if (got <= 0) {
       lastStranger = fmt::format("a connection that ended after {} bytes", guest.received);

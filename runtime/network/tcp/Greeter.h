@@ -48,7 +48,8 @@ struct Greeted {
 /// answers.
 ///
 /// Whose connection ends without an answer tries again, until one of the two stands: perhaps it crossed another one, or
-/// came late to its own Hello. Only a refused connection tells that the peer has ended. All other errors may pass.
+/// came late to its own Hello. A refused connection tells that the peer has ended, and so do `maxUnanswered` in a row
+/// that end so while this rank waits: another process has the peer's port. All other errors may pass.
 ///
 /// Who has answered and hears no last proof closes the connection after `maxSilence`: a stranger that repeats a Hello
 /// must not keep the rank's own connection out. So an opener that finds an answer which may have lain there for half as
@@ -66,7 +67,9 @@ public:
   static constexpr size_t maxRepeated = 64;
   /// So long a rank waits before it opens a connection again that ended without an answer.
   static constexpr std::chrono::milliseconds restAfterCrossing{10};
-  /// Likewise, after this host or its network did not allow it.
+  /// At least 1.5 s, with two connections to each peer.
+  static constexpr int maxUnanswered = 300;
+  /// So long it rests after this host or its network did not allow it.
   static constexpr std::chrono::milliseconds restAfterTrouble{50};
   /// `meetAll` asks so often whether it must stop.
   static constexpr std::chrono::milliseconds stopInterval{50};
@@ -132,6 +135,7 @@ private:
   void accept();
   Result<Fate> hear(Guest &guest);
   Status receive(Guest &guest, Fate &fate);
+  Status noteUnanswered(const Guest &guest);
   Status finishConnecting(Guest &guest);
   Status believe(Guest &guest) const;
   Fate answer(Guest &guest);
@@ -167,6 +171,7 @@ private:
   std::vector<Greeted> greeted;        // that `progress` has not handed out yet
   std::vector<Status> failed;          // likewise
   std::map<uint32_t, Status> troubles; // by rank: see troubleWith
+  std::map<uint32_t, int> unanswered;  // by rank: connections in a row that ended without an answer
   size_t numStrangers = 0;
   std::string lastStranger; // why the last one was closed
 };
