@@ -127,7 +127,8 @@ bool storeAbort(AbortRecord &record, const Status &cause);
 struct alignas(cacheLineBytes) HostBlock {
   Counter gathered; // the number of the exchange: all that its other ranks announced is in their blocks
   uint64_t plan[2]; // of exchange n in [n % 2]: the plan that all announced, 0 for records, or `differentPlans`
-  std::atomic<int32_t> awaited; // 1 + the rank that the speaker waits for; 0: nobody
+  std::atomic<int32_t> awaited;  // 1 + the rank that the speaker waits for; 0: nobody
+  std::atomic<int64_t> lookedAt; // of its Clock: when it last saw that it waits for that rank
 };
 inline constexpr uint64_t differentPlans = UINT64_MAX;
 

@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace kolo::runtime {
+namespace {
+
+/// A speaker that has not looked for so long has stopped: it looks every 50 ms at least.
+constexpr std::chrono::milliseconds speakerPatience{500};
+
+} // namespace
 
 Record &Exchange::next() {
   Record &record = peers.block(peers.rank()).records[(sequence + 1) % 2];
@@ -147,6 +153,14 @@ int Exchange::findLost(const Awaited &awaited) const {
   return links ? links->lostBefore(sequence) : -1;
 }
 
+/// The rank that the speaker of this host waits for; -1: nobody, or the speaker has stopped and does not know.
+int Exchange::awaitedBySpeaker() const {
+  const HostBlock &host = peers.control().host();
+  Clock::duration age =
+      Clock::now().time_since_epoch() - Clock::duration(host.lookedAt.load(std::memory_order_acquire));
+  return age < speakerPatience ? host.awaited.load(std::memory_order_relaxed) - 1 : -1;
+}
+
 Status Exchange::await(const Awaited &awaited) {
   WaitPolicy policy = peers.policyFor(awaited.rank);
   if (spinUntil(awaited.counter, sequence, policy))
@@ -154,12 +168,14 @@ Status Exchange::await(const Awaited &awaited) {
   Clock::time_point start = Clock::now();
   int suspect = awaited.rank;
   HostLinks *links = peers.links();
-  std::atomic<int32_t> *hint = links ? &peers.control().host().awaited : nullptr;
-  if (hint && links->speaks())
-    hint->store(awaited.rank + 1, std::memory_order_relaxed);
+  HostBlock *spoken = links && links->speaks() ? &peers.control().host() : nullptr;
+  if (spoken)
+    spoken->awaited.store(awaited.rank + 1, std::memory_order_relaxed);
   // A rank that stays away is named by its host first: others wait a little longer.
   int extraMs = links && (awaited.isOverNetwork || !links->speaks()) ? peers.extraMs() : 0;
   WaitEnd end = waitSlowly(awaited.counter, sequence, policy, [&] {
+    if (spoken)
+      spoken->lookedAt.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
     if (int lost = findLost(awaited); lost >= 0) {
       suspect = lost;
       return peers.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
@@ -167,8 +183,8 @@ Status Exchange::await(const Awaited &awaited) {
     return peers.checkWait(awaited.rank, start + std::chrono::milliseconds(extraMs));
   });
   if (end == WaitEnd::Reached) {
-    if (hint && links->speaks())
-      hint->store(0, std::memory_order_relaxed);
+    if (spoken)
+      spoken->awaited.store(0, std::memory_order_relaxed);
     return {};
   }
   if (end == WaitEnd::Aborted)
@@ -178,8 +194,7 @@ Status Exchange::await(const Awaited &awaited) {
     return peers.abort(rankError(StatusCode::PeerLost, suspect,
                                  "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
                                  millisecondsSince(start), peers.describe(suspect), deed, suspect));
-  int awaitedThere = hint && !links->speaks() ? hint->load(std::memory_order_relaxed) - 1 : -1;
-  // A speaker that has stopped leaves an old hint.
+  int awaitedThere = links && !spoken ? awaitedBySpeaker() : -1;
   if (awaitedThere >= 0 && (peers.isRemote(awaitedThere) || !announcement(awaitedThere).hasReached(sequence)))
     suspect = awaitedThere;
   return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",

@@ -71,6 +71,7 @@ private:
   bool haveAllSaid(uint64_t plan) const;
   Status await(const Awaited &awaited);
   int findLost(const Awaited &awaited) const;
+  int awaitedBySpeaker() const;
   Announcement &announcement(int rank) const { return peers.block(rank).announcements[sequence % 2]; }
 
   Peers &peers;

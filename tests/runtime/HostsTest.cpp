@@ -321,6 +321,28 @@ TEST(Hosts, WhatKeepsARankFromConnectingIsNamed) {
   EXPECT_EQ(onHosts(6, alone, {500, 1}, body), "");
 }
 
+TEST(Hosts, ASpeakerThatStopsIsNamedNotWhomItWaitedFor) {
+  // Ranks 0 and 1 are on one host, and rank 0 speaks. It stops while it waits for rank 2, which comes afterwards.
+  auto body = [](Communicator &communicator) -> std::string {
+    if (communicator.rank() == 0)
+      std::thread([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        kill(getpid(), SIGSTOP);
+      }).detach();
+    if (communicator.rank() != 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(communicator.rank() == 2 ? 700 : 0));
+      return communicator.barrier().message();
+    }
+    return expectStatus(communicator.barrier(), StatusCode::Timeout,
+                        {"rank 1 waited", "rank 0 (host host0) to call barrier: timed out"});
+  };
+  auto end = [](const std::vector<int> &pids) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    kill(pids[0], SIGKILL);
+  };
+  EXPECT_EQ(onHosts(3, pairs, {1000, 1}, body, end), "rank 0: killed by signal 9\n");
+}
+
 TEST(Hosts, AStoppedRankIsATimeoutOnAllRanks) {
   auto body = [&](Communicator &communicator) -> std::string {
     if (communicator.rank() == 3)
