@@ -76,6 +76,14 @@ class Hosts:
         """`state`: down or up."""
         self._ip(self._switch(), "link", "set", f"port{host}", state)
 
+    def reboot(self, host):
+        """Ends a host without a word to the others, and starts it again: its connections are unknown there."""
+        self._ip(self._switch(), "link", "del", f"port{host}")
+        os.kill(self.inits[host], signal.SIGKILL)
+        self.keepers[host].wait()
+        subprocess.run(["ip", "netns", "del", self._space(host)], check=True)
+        self._make_host(host)
+
     def _space(self, host):
         return f"{self.name}{host}"
 
@@ -104,7 +112,8 @@ class Hosts:
         subprocess.run(["ip", "netns", "add", space], check=True)
         self._ip(space, "link", "set", "lo", "up")
         self._join(space, port)
-        self._ip(space, "link", "set", "eth0", "mtu", str(self.mtu), "up")
+        hardware = f"02:00:0a:4d:00:{host + 1:02x}"  # the same after a reboot
+        self._ip(space, "link", "set", "eth0", "address", hardware, "mtu", str(self.mtu), "up")
         self._ip(self._switch(), "link", "set", port, "mtu", str(self.mtu), "master", "bridge", "up")
         self._ip(space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
         self._shape(space, "eth0")
@@ -114,8 +123,8 @@ class Hosts:
             ["ip", "netns", "exec", space, "unshare", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
              "sh", "-c", f"mount -t tmpfs shm /dev/shm; mount --bind {self.names} /etc/hosts; hostname {space}; sleep 86400 & wait $!"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.keepers.append(keeper)
-        self.inits.append(self._find_init(keeper.pid, space))
+        self.keepers[host:host + 1] = [keeper]
+        self.inits[host:host + 1] = [self._find_init(keeper.pid, space)]
 
     def _join(self, space, port):
         """Makes the host's link: by the kernel, or, where packets are to be late or lost, by `wire`."""

@@ -3,7 +3,6 @@
 kills_test.py RANK_PROGRAM PLUGIN NUMBER [SEED]. Skipped where hosts cannot be made. Prints how long the ranks took.
 """
 import os
-import pathlib
 import random
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import sys
 import time
 
 import hosts
+import ranks
 
 PROGRAM, PLUGIN, NUMBER = sys.argv[1], sys.argv[2], int(sys.argv[3])
 SEED = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 30)
@@ -19,50 +19,22 @@ MOST_SECONDS = 5  # a second, on a machine that is not loaded
 LAYOUTS = [(2, 2), (3, 1)]
 
 
-class Launch:
-    def __init__(self, made, per_host, mode, environment):
-        self.made, self.size = made, made.number * per_host
-        self.hosts = [rank // per_host for rank in range(self.size)]
-        self.ranks = []
-        for rank in range(self.size):
-            variables = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(self.size), "MASTER_ADDR": made.address(0),
-                         "MASTER_PORT": "29520", "LC_ALL": "C", **environment}
-            self.ranks.append(made.start(self.hosts[rank], [PROGRAM, mode, PLUGIN], env=variables, text=True,
-                                         stdout=subprocess.PIPE))
-        for rank, process in enumerate(self.ranks):
-            line = process.stdout.readline()
-            if line != "joined\n":
-                raise RuntimeError(f"rank {rank}: {line}")
-
-    def kill(self, rank):
-        """The program, which nsenter waits for."""
-        nsenter = self.ranks[rank].pid
-        children = pathlib.Path(f"/proc/{nsenter}/task/{nsenter}/children").read_text(encoding="ascii").split()
-        os.kill(int(children[0]), signal.SIGKILL)
-
-    def end(self):
-        for process in self.ranks:
-            process.kill()
-            process.wait()
-            process.stdout.close()
-
-    def check(self, victim):
-        """The seconds that the slowest rank took."""
-        killed = time.monotonic()
-        self.kill(victim)
-        slowest = 0
-        for rank, process in enumerate(self.ranks):
-            if rank == victim:
-                continue
-            line = process.stdout.readline()
-            fields = line.split(" ", 3)
-            # Aborted: the rank was in no call when the communicator ended; the message has the cause.
-            if fields[0] not in ("PeerLost", "Aborted") or fields[1] != str(victim) or f"host {self.made.name}{self.hosts[victim]}" not in line:
-                raise AssertionError(f"rank {rank}, of the death of rank {victim}: {line or 'ended'}")
-            slowest = max(slowest, float(fields[2]) - killed)
-            process.wait(10)
-        self.ranks[victim].wait(10)
-        return slowest
+def check(launch, victim):
+    """The seconds that the slowest rank took."""
+    killed = time.monotonic()
+    launch.signal([victim], signal.SIGKILL)
+    slowest = 0
+    for rank in range(launch.size):
+        if rank == victim:
+            continue
+        said = launch.hear(rank)
+        # Aborted: the rank was in no call when the communicator ended; the message has the cause.
+        if said.code not in ("PeerLost", "Aborted") or said.culprit != victim or not launch.names_host(said):
+            raise AssertionError(f"rank {rank}, of the death of rank {victim}: {said}")
+        slowest = max(slowest, said.time - killed)
+        launch.ranks[rank].wait(10)
+    launch.ranks[victim].wait(10)
+    return slowest
 
 
 def leftovers(made):
@@ -85,10 +57,10 @@ def kill_some(layout, number, choice):
             mode, wait = choice.choice(["traffic", "idle"]), choice.choice(["auto", "yield", "sleep"])
             victim = choice.choice([0, choice.randrange(number_of_hosts * per_host)])
             delay = choice.uniform(0, 0.3)
-            launch = Launch(made, per_host, mode, {"KOLO_WAIT": wait})
+            launch = ranks.Launch(made, per_host, [PROGRAM, mode, PLUGIN], {"KOLO_WAIT": wait})
             try:
                 time.sleep(delay)
-                taken = launch.check(victim)
+                taken = check(launch, victim)
             except Exception as error:
                 raise AssertionError(f"{mode}, {wait}, rank {victim} after {delay:.3f} s: {error}") from error
             finally:
