@@ -41,7 +41,11 @@ Guests::Fate Guests::answer(Guest &guest) {
   challenge.hasSecret = secret.has_value();
   challenge.nonce = guest.nonce = makeNonce(secret);
   challenge.proof = prove(secret, challengeLabel, {guest.received, challenge.nonce});
-  ChallengeBytes bytes = write(challenge);
+  ChallengeBytes challengeText = write(challenge);
+  WelcomeBytes welcome = write(Welcome());
+  std::span<const std::byte> bytes = challengeText;
+  if (expectsWelcome(*opening))
+    bytes = welcome;
   if (!guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now()).isOk()) // fits into a new connection
     return Fate::Stranger;
   guest.hasOpened = true;

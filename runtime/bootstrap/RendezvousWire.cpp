@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view openingMagic = "KOLOOPEN", challengeMagic = "KOLOCHAL", helloMagic = "KOLOHELO",
                            welcomeMagic = "KOLOWELC", arrivalMagic = "KOLOARRI", rosterMagic = "KOLOROST";
 constexpr uint32_t nativeOrder = std::endian::native == std::endian::little ? 1 : 2; // data is sent as it is
+constexpr uint32_t firstVersionWithOpening = 3; // before it, ranks began with a Hello, and rank 0 with a Welcome
 constexpr size_t entryBytes = 4 * 4 + 8 + 64;
 
 using Writer = Cursor<std::byte>;
@@ -71,7 +72,9 @@ HelloBytes write(const Hello &hello) {
   return bytes;
 }
 
-bool beginsOpening(std::span<const std::byte> bytes) { return begins(bytes, openingMagic); }
+bool beginsOpening(std::span<const std::byte> bytes) {
+  return begins(bytes, openingMagic) || begins(bytes, helloMagic);
+}
 bool beginsChallenge(std::span<const std::byte> bytes) { return begins(bytes, challengeMagic); }
 
 OpeningBytes write(const Opening &opening) {
@@ -88,8 +91,12 @@ OpeningBytes write(const Opening &opening) {
 Result<Opening> parseOpening(std::span<const std::byte, openingBytes> bytes) {
   Reader reader(bytes);
   Opening opening;
-  bool isOpening = begins(reader.next(magicBytes), openingMagic);
+  auto magic = reader.next(magicBytes);
   opening.version = reader.get<uint32_t>();
+  bool isOld = opening.version >= 1 && opening.version < firstVersionWithOpening;
+  bool isOpening = begins(magic, isOld ? helloMagic : openingMagic);
+  if (isOld && opening.version == 2)
+    (void)reader.get<uint32_t>(); // the byte order
   opening.rank = reader.get<int32_t>();
   auto hasSecret = reader.get<uint32_t>(), zero = reader.get<uint32_t>();
   bool isOfThisVersion = opening.version == rendezvousVersion;
@@ -99,6 +106,8 @@ Result<Opening> parseOpening(std::span<const std::byte, openingBytes> bytes) {
   std::ranges::copy(reader.next(opening.nonce.size()), opening.nonce.begin());
   return opening;
 }
+
+bool expectsWelcome(const Opening &opening) { return opening.version < firstVersionWithOpening; }
 
 ChallengeBytes write(const Challenge &challenge) {
   ChallengeBytes bytes = {};

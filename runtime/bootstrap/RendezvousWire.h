@@ -102,6 +102,8 @@ bool beginsChallenge(std::span<const std::byte> bytes);
 
 /// Of any version; of another one than this, the fields after `rank` are not read. Mismatch: something else.
 Result<Opening> parseOpening(std::span<const std::byte, openingBytes> bytes);
+/// Whether a rank of its version finds rank 0's version in a Welcome, because it knows no Challenge.
+bool expectsWelcome(const Opening &opening);
 /// The same; of another version, no field after it is read.
 Result<Challenge> parseChallenge(std::span<const std::byte, challengeBytes> bytes);
 

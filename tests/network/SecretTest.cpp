@@ -293,6 +293,26 @@ TEST(Strangers, OfAnotherVersionAreNamed) {
   EXPECT_TRUE(port.guests->disagreement({2, 3}).isOk()); // rank 3 may still come
 }
 
+TEST(Strangers, OfAVersionBeforeTheOpeningAreNamedAndToldSo) {
+  for (uint32_t version : {1, 2}) {
+    Port port({});
+    std::vector<std::byte> hello(helloBytes); // of these versions: magic, version, from version 2 on a byte order, rank
+    std::ranges::copy(std::as_bytes(std::span("KOLOHELO", magicBytes)), hello.begin());
+    hello[magicBytes] = std::byte(version);
+    hello[magicBytes + (version == 1 ? 4 : 8)] = std::byte(2);
+    Socket socket = connectTo(port.number);
+    say(socket, hello);
+    port.listen();
+    EXPECT_EQ(expectStatus(port.guests->disagreement({2}), StatusCode::Mismatch, 2,
+                           "rank 2 speaks version " + std::to_string(version) + " of the rendezvous, rank 0 version"),
+              "");
+    std::vector<std::byte> answer = listenTo(socket, welcomeBytes);
+    ASSERT_EQ(answer.size(), welcomeBytes);
+    EXPECT_EQ(std::memcmp(answer.data(), "KOLOWELC", magicBytes), 0);
+    EXPECT_EQ(answer[magicBytes], std::byte(rendezvousVersion));
+  }
+}
+
 /// Sets variables for a scope.
 struct Variables {
   Variables(const char *secret, const char *file) {

@@ -136,6 +136,18 @@ TEST(TcpStrangers, ATimeoutTellsOfThem) {
             "");
 }
 
+TEST(TcpStrangers, AnOlderVersionIsNamedThoughItSaysLess) {
+  Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 300));
+  Socket older = connectTo((*made)->endpoint());
+  HelloBytes hello = write(helloFrom(1, 0, 2));
+  hello[8] = std::byte(2);
+  say(older, hello); // no nonce and no proof
+  std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
+  EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
+                         "strangers: 1, the last one was version 2 of the network protocol, not version 3"),
+            "");
+}
+
 TEST(TcpStrangers, OnlySoManyMayBeSilent) {
   Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 1500)); // less than maxSilence
   std::vector<Socket> strangers;

@@ -279,18 +279,21 @@ Greeter::Fate Greeter::confirm(Guest &guest) {
   return Fate::Met;
 }
 
+/// Mismatch of a connection that was opened here.
+Status Greeter::isNot(const Guest &guest, std::string_view why) {
+  return rankError(StatusCode::Mismatch, static_cast<int>(guest.hello.rank),
+                   "the process that answers for rank {} is not that rank: {}", guest.hello.rank, why);
+}
+
 /// Judges the answer to a connection that was opened here, and proves this rank's side.
 Status Greeter::believe(Guest &guest) const {
   auto bytes = helloOf(guest.bytes);
-  auto peer = static_cast<int>(guest.hello.rank);
   if (key && !isRight(proofAt(guest.bytes, helloBytes + sizeof(Nonce)), key, answerLabel,
                       {bytes, nonceOf(guest.bytes), guest.nonce}))
-    return rankError(StatusCode::Mismatch, peer,
-                     "the process that answers for rank {} is not that rank: it does not know the secret", peer);
+    return isNot(guest, "it does not know the secret");
   Result<Hello> hello = parseHello(bytes);
   if (!hello.isOk() || *hello != guest.hello)
-    return rankError(StatusCode::Mismatch, peer, "the process that answers for rank {} is not that rank: {}", peer,
-                     hello.isOk() ? "another rank or world" : hello.status().message());
+    return isNot(guest, hello.isOk() ? "another rank or world" : hello.status().message());
   HelloBytes own = write(helloTo(guest.hello.rank, guest.hello.connection));
   SecretProof proof = prove(key, confirmLabel, {own, guest.nonce, nonceOf(guest.bytes)});
   return sendAll(guest.socket, proof) ? Status() : connectError(self.rank, guest.hello.rank, errno);
@@ -348,8 +351,11 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
       return {};
     }
     guest.received += static_cast<size_t>(got);
-    if (!guest.isOpenedHere && !beginsHello(std::span(guest.bytes).first(guest.received))) {
-      lastStranger = "a connection that does not speak Kolo's protocol";
+    Status beginning = checkBeginning(std::span(guest.bytes).first(guest.received)); // others may say less, and wait
+    if (!beginning.isOk() && guest.isOpenedHere)
+      return isNot(guest, beginning.message());
+    if (!beginning.isOk()) {
+      lastStranger = beginning.message();
       fate = Fate::Stranger;
       return {};
     }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kolo::runtime::tcp {
@@ -137,6 +138,7 @@ private:
   Status receive(Guest &guest, Fate &fate);
   Status noteUnanswered(const Guest &guest);
   Status finishConnecting(Guest &guest);
+  static Status isNot(const Guest &guest, std::string_view why);
   Status believe(Guest &guest) const;
   Fate answer(Guest &guest);
   Fate confirm(Guest &guest);

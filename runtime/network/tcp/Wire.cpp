@@ -60,19 +60,20 @@ HelloBytes write(const Hello &hello) {
   return bytes;
 }
 
-bool beginsHello(std::span<const std::byte> bytes) {
+Status checkBeginning(std::span<const std::byte> bytes) {
   for (size_t i = 0; i < std::min(bytes.size(), sizeof(helloMagic)); ++i)
     if (bytes[i] != static_cast<std::byte>(helloMagic >> (8 * i)))
-      return false;
-  return true;
+      return error(StatusCode::Mismatch, "a connection that does not speak Kolo's protocol");
+  if (bytes.size() < sizeof(helloMagic) + sizeof(wireVersion))
+    return {};
+  Cursor<const std::byte> cursor(bytes.subspan(sizeof(helloMagic)));
+  return checkVersion(cursor.get<uint16_t>());
 }
 
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes) {
-  Cursor<const std::byte> cursor(bytes);
-  if (cursor.get<uint64_t>() != helloMagic)
-    return error(StatusCode::Mismatch, "a connection that does not speak Kolo's protocol");
-  if (Status status = checkVersion(cursor.get<uint16_t>()); !status.isOk())
+  if (Status status = checkBeginning(bytes); !status.isOk())
     return status;
+  Cursor<const std::byte> cursor(bytes.subspan(sizeof(helloMagic) + sizeof(wireVersion)));
   Hello hello;
   hello.numConnections = cursor.get<uint16_t>();
   hello.connection = cursor.get<uint16_t>();

@@ -78,8 +78,8 @@ HelloBytes write(const Hello &hello);
 MessageBytes write(const Message &message);
 Endpoint write(const HostAddress &address);
 
-/// Whether the first bytes may be of a Hello.
-bool beginsHello(std::span<const std::byte> bytes);
+/// Whether the first bytes may be of a Hello of this version. Mismatch: the message says what else they are of.
+Status checkBeginning(std::span<const std::byte> bytes);
 /// The parsers accept only what `write` makes. Mismatch: the message says what is wrong.
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);
 Result<Message> parseMessage(std::span<const std::byte, messageBytes> bytes);
