@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -167,6 +169,19 @@ void showSecret() {
                                    : "open: whoever reaches rank 0's port may join, as KOLO_SECRET is not set");
 }
 
+/// How large a world the limit of descriptors allows. Strangers' connections give way to those of ranks.
+void showDescriptors() {
+  constexpr rlim_t ofTheProgram = 64; // about
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return line("descriptors", "no limit");
+  rlim_t left = limit.rlim_cur - std::min(limit.rlim_cur, ofTheProgram), most = runtime::maxRanks;
+  line("descriptors",
+       fmt::format("{} by `ulimit -n`: rank 0 can start a world of about {} ranks, and a rank can connect "
+                   "to about {} ranks of other hosts",
+                   limit.rlim_cur, std::min(left, most), std::min(left / 2, most)));
+}
+
 void run(const DoctorCommand &options) {
   readCollective(options.collective);
   readMemory(options.memory);
@@ -186,6 +201,7 @@ void run(const DoctorCommand &options) {
   showPlugins(door);
   showCall(options, door);
   showSecret();
+  showDescriptors();
   showSettings(door);
 }
 

@@ -1,5 +1,6 @@
 """kolo preload and kolo doctor: what they find, and what they say when they find nothing."""
 import os
+import resource
 import shutil
 import unittest
 
@@ -48,6 +49,14 @@ class Doctor(ToolTest):
         said = self.succeeds("doctor", KOLO_SECRET="a secret of the tests")
         self.assertRegex(said, "rendezvous +(closed: every rank proves|none can start: .* without libsodium)")
         self.assertNotIn("of the tests", said)
+
+    def test_says_how_many_ranks_the_descriptors_allow(self):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (264, before[1]))
+        try:
+            self.assertRegex(self.succeeds("doctor"), "descriptors +264 by `ulimit -n`: .* about 200 ranks.* about 100 ranks")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
     def test_shows_what_a_call_would_use(self):
         call = ("doctor", "--collective", "broadcast", "--bytes", "65536", "--ranks")
