@@ -107,8 +107,8 @@ private:
     const RecordedBuffer &from = recording.buffers[size_t(statement.source.buffer)],
                          &into = recording.buffers[size_t(statement.destination.buffer)];
     std::string target = "'" + into.name + "', which is " + codec::nameOf(into.codec);
-    if (statement.isReducing && codec::isScaled(into.codec))
-      mistake("combines into " + target + "; combine into a buffer without scales, as .as(f32()) is, and copy");
+    if (statement.isReducing && (codec::isScaled(into.codec) || into.codec.isStochastic()))
+      mistake("combines into " + target + "; combine into a buffer that is .as(f32()), and copy");
     else if (codec::isScaled(from.codec) && codec::isScaled(into.codec) && from.codec != into.codec)
       mistake("goes from '" + from.name + "', which is " + codec::nameOf(from.codec) + ", to " + target +
               "; copy through a buffer without scales, as .as(f32()) is");

@@ -167,8 +167,8 @@ LogicalResult GetOp::verify() { return verifyMove(*this, "get", 1); }
 LogicalResult ChannelCopyOp::verify() { return verifyMove(*this, "copy", 2); }
 
 LogicalResult ChannelReduceOp::verify() {
-  if (codec::isScaled(codecOf(getDestination())))
-    return emitOpError("reduce_c6: combines into a buffer whose codec has scales");
+  if (codec::Codec codec = codecOf(getDestination()); codec::isScaled(codec) || codec.isStochastic())
+    return emitOpError("reduce_c6: combines into a buffer whose codec has scales, or is stochastic");
   return verifyMove(*this, "reduce", 2);
 }
 

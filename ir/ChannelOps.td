@@ -176,7 +176,7 @@ def ChannelReduceOp : MoveOp<"reduce", (ins Optional<Index>:$rank), "(`from` $ra
 
     reduce_c2: one offset and one size per grid dimension. reduce_c3: both slices have the same number of ranged dimensions.
     reduce_c4: `part` and `of` come together. reduce_c5: at most one of the two buffers has slots.
-    reduce_c6: nothing is combined into a buffer whose codec has scales.
+    reduce_c6: nothing is combined into a buffer whose codec has scales, or is stochastic.
   }];
 }
 
@@ -213,7 +213,7 @@ def FuseOp : ChannelOp<"fuse", [AttrSizedOperandSegments, NoTerminator, SingleBl
     fuse_c7: what goes out of the slice overwrites: it is the same everywhere.
     fuse_c8: a division is of the slice, with its part, once and in no loop, after the moves into it, of which one combines, and
     before those out of it. It is in no fuse whose buffers have codecs.
-    fuse_c9: the buffer has no codec with scales, and none that is stochastic: each of its elements is by itself.
+    fuse_c9: the buffer has no codec with scales, and none that is stochastic.
   }];
   let arguments = (ins BufferType:$buffer, Variadic<Index>:$offsets, Variadic<Index>:$sizes, Optional<Index>:$part,
                    Optional<Index>:$parts);

@@ -64,8 +64,9 @@ LogicalResult SlicesOp::verify() {
            << countRanged(getDestinationSizes());
   if (hasSlots(statement.getSource()) && hasSlots(statement.getDestination()))
     return emitOpError("slices_c3: one side must be a chunk of a buffer without slots");
-  if (statement.isReducing() && codec::isScaled(codecOf(statement.getDestination())))
-    return emitOpError("slices_c4: combines into a buffer whose codec has scales");
+  codec::Codec stored = codecOf(statement.getDestination());
+  if (statement.isReducing() && (codec::isScaled(stored) || stored.isStochastic()))
+    return emitOpError("slices_c4: combines into a buffer whose codec has scales, or is stochastic");
   if (haveDifferentScales(statement.getSource(), statement.getDestination()))
     return emitOpError("slices_c5: the buffers have two different codecs with scales");
   return success();

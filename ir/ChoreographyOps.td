@@ -106,7 +106,7 @@ def SlicesOp : KoloOp<"slices", [AttrSizedOperandSegments, Pure, Terminator, Par
     slices_c1: one offset and one size per grid dimension of the buffer.
     slices_c2: both slices have the same number of ranged dimensions, those whose size is not the constant 1.
     slices_c3: at most one of the two buffers has slots: the other one says how long the chunks are.
-    slices_c4: nothing is combined into a buffer whose codec has scales.
+    slices_c4: nothing is combined into a buffer whose codec has scales, or is stochastic.
     slices_c5: the buffers do not have two different codecs with scales.
   }];
   let arguments = (ins Variadic<Index>:$sourceOffsets, Variadic<Index>:$sourceSizes,

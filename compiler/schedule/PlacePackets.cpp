@@ -194,11 +194,10 @@ private:
     return success();
   }
 
-  /// What the receiver stores later has lost the sender's rank and the numbers of its elements.
+  /// What a slot holds draws by its place in the destination, which the sender of packets does not know.
   LogicalResult checkDraws(TransferOp transfer) {
     bool converts = codecOf(transfer.getSource()) != codecOf(transfer.getDestination());
-    bool isDrawnLater = transfer.getReducing() || (converts && hasSlots(transfer.getSource()));
-    if (isDrawnLater && codecOf(transfer.getDestination()).isStochastic())
+    if (converts && hasSlots(transfer.getSource()) && codecOf(transfer.getDestination()).isStochastic())
       return refuse(transfer) << "'" << destinationOf(transfer).getName()
                               << "' is stochastic, and packets do not say which elements they hold";
     return success();

@@ -97,19 +97,23 @@ TEST(Codecs, MistakesAreReportedWhereABufferGetsOne) {
   });
 }
 
-TEST(Codecs, NothingIsCombinedIntoScalesAndTwoOfThemDoNotMeet) {
+TEST(Codecs, NothingIsCombinedIntoScalesOrDrawsAndTwoScalesDoNotMeet) {
   expectMistakes(AllReduce, line, [](Choreography &c) {
     Buffer out = c.output(), sum = c.scratch("sum", out).as(f32()), narrow = c.scratch("narrow", out).as(bf16());
     Buffer packed = c.scratch("packed", out).as(int8(256)), other = c.scratch("other", out).as(mxfp4());
+    Buffer drawn = c.scratch("drawn", out).as(bf16().stochastic());
     Rank next = c.rank().next(c.dim("rank"));
     c.reduce(packed, sum);
     c.reduce(out, narrow);
     c.copy(narrow, packed);
     c.send(packed).to(next);
-    mistakeBelow("combines into 'packed', which is int8(256); combine into a buffer without scales, as .as(f32()) is");
+    mistakeBelow("combines into 'packed', which is int8(256); combine into a buffer that is .as(f32()), and");
     c.reduce(sum, packed);
     mistakeBelow("combines into 'other', which is mxfp4; combine into");
     c.send(out).to(next).at(other).reduce();
+    mistakeBelow("combines into 'drawn', which is bf16 stochastic; combine into a buffer that is .as(f32()), and copy");
+    c.reduce(sum, drawn);
+    c.copy(sum, drawn);
     mistakeBelow("goes from 'packed', which is int8(256), to 'other', which is mxfp4; copy through a buffer without");
     c.copy(packed, other);
   });

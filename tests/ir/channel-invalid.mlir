@@ -785,7 +785,17 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   %n = kolo.dim_size 0
   %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
   %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
-  // expected-error @below {{reduce_c6: combines into a buffer whose codec has scales}}
+  // expected-error @below {{reduce_c6: combines into a buffer whose codec has scales, or is stochastic}}
+  kolo.chan.reduce %a[] size [] -> %b[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] semaphores 2 {
+  %n = kolo.dim_size 0
+  %a = kolo.buffer scratch "a" as #kolo.codec<i8 per 128 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error @below {{reduce_c6: combines into a buffer whose codec has scales, or is stochastic}}
   kolo.chan.reduce %a[] size [] -> %b[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
 }
 

@@ -358,7 +358,19 @@ kolo.choreography @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
   %b = kolo.buffer scratch "b" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
   kolo.reduce %a -> %b {
   ^bb0(%me: index):
-    // expected-error @below {{slices_c4: combines into a buffer whose codec has scales}}
+    // expected-error @below {{slices_c4: combines into a buffer whose codec has scales, or is stochastic}}
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [] {
+  %a = kolo.buffer scratch "a" as #kolo.codec<f32> grid() blocks 0 : !kolo.buffer<0>
+  %b = kolo.buffer scratch "b" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  kolo.reduce %a -> %b {
+  ^bb0(%me: index):
+    // expected-error @below {{slices_c4: combines into a buffer whose codec has scales, or is stochastic}}
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }

@@ -251,30 +251,16 @@ kolo.choreography @combined #kolo.collective<all_gather over 0> mesh ["rank"] me
 
 // -----
 
-// Draws are the sender's.
+// What leaves a slot draws by where it arrives.
 
 kolo.choreography @drawn #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] {
+  %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
-  %sum = kolo.buffer scratch "sum" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
-  // expected-error @below {{protocol ll: 'sum' is stochastic, and packets do not say which elements they hold}}
-  kolo.transfer reducing %in -> %sum to [next %c1] {
-  ^bb0(%me: index, %peer: index):
-    kolo.slices from [] size [] to [] size []
-  } : !kolo.buffer<0> -> !kolo.buffer<0>
-}
-
-// -----
-
-// What is combined is rounded, hence drawn, between equal codecs too.
-
-kolo.choreography @drawn_between_equals #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] {
-  %c1 = arith.constant 1 : index
-  %sum = kolo.buffer scratch "sum" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer scratch "slots" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
   %next = kolo.buffer scratch "next" as #kolo.codec<bf16 stochastic> grid() blocks 0 : !kolo.buffer<0>
   // expected-error @below {{protocol ll: 'next' is stochastic, and packets do not say which elements they hold}}
-  kolo.transfer reducing %sum -> %next to [next %c1] {
+  kolo.transfer %slots -> %next to [next %c1] {
   ^bb0(%me: index, %peer: index):
-    kolo.slices from [] size [] to [] size []
-  } : !kolo.buffer<0> -> !kolo.buffer<0>
+    kolo.slices from [%c0] size [%c1] to [] size []
+  } : !kolo.buffer<1> -> !kolo.buffer<0>
 }
