@@ -154,9 +154,12 @@ PreparedCase prepareCoded(CodedPlugin &plugin, size_t program, const Case &choic
   return prepared;
 }
 
-/// On new ranks, so that it is their first call.
-void check(CodedPlugin &plugin, size_t program, const Setup &setup, const Case &choices, uint64_t seed) {
-  PreparedCase prepared = prepareCoded(plugin, program, choices, setup.mesh, seed);
+/// On new ranks, whose only calls these are.
+void checkInTurn(CodedPlugin &plugin, size_t program, const Setup &setup, const std::vector<Case> &cases,
+                 uint64_t seed) {
+  std::vector<PreparedCase> prepared;
+  for (const Case &choices : cases)
+    prepared.push_back(prepareCoded(plugin, program, choices, setup.mesh, seed + prepared.size()));
   std::optional<ScopedVariable> ordinary;
   if (!setup.ordinaryMemory.empty())
     ordinary.emplace("KOLO_ORDINARY_MEMORY", setup.ordinaryMemory.c_str());
@@ -165,12 +168,19 @@ void check(CodedPlugin &plugin, size_t program, const Setup &setup, const Case &
   auto body = [&](runtime::Communicator &communicator) -> std::string {
     Caller caller(communicator, plugin.loaded(), mesh, seed);
     caller.program = definition.name;
-    std::string wrong = caller.allocate(prepared) + caller.call(prepared);
+    std::string wrong = caller.allocate(prepared);
+    for (const PreparedCase &call : prepared)
+      if (std::string mistake = wrong.empty() ? caller.call(call) : ""; !mistake.empty())
+        wrong = call.choices.describe() + ": " + mistake;
     runtime::Status status = communicator.barrier();
     return !wrong.empty() || status.isOk() ? wrong : status.message();
   };
   ASSERT_EQ(test::runRanks(setup.launch, mesh.numRanks(), {timeoutMs, setup.lanes}, body), "")
-      << definition.name << ", mesh " << test::textOf(setup.mesh) << ", " << choices.describe();
+      << definition.name << ", mesh " << test::textOf(setup.mesh);
+}
+
+void check(CodedPlugin &plugin, size_t program, const Setup &setup, const Case &choices, uint64_t seed) {
+  checkInTurn(plugin, program, setup, {choices}, seed);
 }
 
 float loadElement(ElementType type, const std::byte *at) {
@@ -316,20 +326,32 @@ TEST_P(EveryCodedAlgorithm, GivesTheReferencesBits) {
 
 constexpr Protocol packetProtocols[] = {Protocol::LL, Protocol::LL128};
 
-/// The larger count takes several pieces of the tile where two ranks share it.
+/// The largest count takes several pieces of the tile of one lane where two ranks share it. Later calls of the same
+/// ranks find packets of earlier ones.
 TEST_P(EveryCodedAlgorithm, GivesTheReferencesBitsInPackets) {
   std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
   meshes = {meshes[1], meshes.back()};
   size_t number = 0;
   for (Protocol protocol : packetProtocols) {
     CodedPlugin plugin = compileCoded(GetParam(), meshes, {.protocol = protocol});
-    for (const Sizes &mesh : meshes)
+    for (const Sizes &mesh : meshes) {
+      auto caseOf = [&](int64_t count, int lanes) {
+        return Case{codedTypes[number % 3], count, codedReductions[number % 4], 0, lanes, number % 2 == 0, false};
+      };
       for (int64_t count : {0, 1, 3077, 34001}) {
-        int lanes = 1 + int(number % 3);
-        check(plugin, 0, {mesh, count == 1 ? Launch::Forked : Launch::Threads, "", lanes, false},
-              {codedTypes[number % 3], count, codedReductions[number % 4], 0, lanes, number % 2 == 0, false}, number);
+        int lanes = count == 34001 ? 1 : 1 + int(number % 3);
+        check(plugin, 0, {mesh, count == 1 ? Launch::Forked : Launch::Threads, "", lanes, false}, caseOf(count, lanes),
+              number);
         ++number;
       }
+      std::vector<Case> cases;
+      int lanes = 1 + int(number % 2);
+      for (int64_t count : {2050, 9001, 1, 0, 3077}) {
+        cases.push_back(caseOf(count, lanes));
+        ++number;
+      }
+      checkInTurn(plugin, 0, {mesh, Launch::Threads, "", lanes, false}, cases, number);
+    }
   }
 }
 
