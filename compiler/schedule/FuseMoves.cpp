@@ -12,6 +12,9 @@
 // in the same pass:
 //   Before:  for %i { put %sum[%x - %i] -> %slots[%i]; signal 0; wait 0; reduce %slots[%i] -> %sum[%x - 1 - %i] }
 //   After:   put; signal; for %i { wait; fuse %sum[%x - 1 - %i] { reduce; put }; signal }; wait; reduce
+// So is a loop that sends on, first, what was encoded just before it:
+//   Before:  copy %sum[%me] -> %packed[%me]; for %i { put %packed[%me - %i]; signal 1; wait 1 }
+//   After:   fuse %sum[%me] { copy; put }; signal; for %i { wait; put; signal }; wait
 // All waits then come before the moves, and all signals after them. The only new risk is a circle of ranks that wait
 // for each other; the pass keeps a program only if the checker proves it. Requires channel form with lanes placed, and
 // a clean-up before, so that equal values are one value.
@@ -158,6 +161,9 @@ public:
   bool add(const Unit &unit);
   /// Whether the group may run after an op instead of before it, as far as this rank's own memory tells.
   bool canPass(Operation &op) const;
+  bool has(Operation *op) const {
+    return llvm::any_of(units, [&](const Unit &unit) { return unit.op == op; });
+  }
   bool isWorthwhile() const { return numMoves > 1 || hasLoopOfMoves; }
   void fuse();
 
@@ -306,17 +312,16 @@ SmallVector<Operation *> startsOf(ProgramOp program) {
   return starts;
 }
 
-/// The op from which on an iteration works on what arrived, to send it on in the next one: its first wait, if a move
-/// comes before it and a reduction after it. Null if there is none.
+/// The op from which on an iteration works on what arrived, to send it on in the next one: its first wait, if a put
+/// comes before it. Null if there is none.
 Operation *arrivalIn(scf::ForOp loop) {
-  Operation *wait = nullptr;
+  if (loop.getNumResults() != 0 || isRanged(loop.getStep()))
+    return nullptr;
   bool sends = false;
   for (Operation &op : *loop.getBody()) {
-    if (!wait && isa<WaitOp>(op))
-      wait = &op;
-    sends |= !wait && isa<PutOp>(op);
-    if (wait && isa<ChannelReduceOp>(op))
-      return sends && loop.getNumResults() == 0 && !isRanged(loop.getStep()) ? wait : nullptr;
+    if (isa<WaitOp>(op))
+      return sends ? &op : nullptr;
+    sends |= isa<PutOp>(op);
   }
   return nullptr;
 }
@@ -329,6 +334,20 @@ std::optional<Group> findCarried(scf::ForOp rotated) {
   return std::nullopt;
 }
 
+/// What was made just before a rotated loop, and is sent ahead of it.
+std::optional<Group> findSentAhead(scf::ForOp rotated) {
+  Operation *ahead = rotated->getPrevNode();
+  while (ahead && isArithmetic(*ahead))
+    ahead = ahead->getPrevNode();
+  for (Operation &op : *rotated->getBlock()) {
+    if (&op == ahead || !ahead)
+      return std::nullopt;
+    if (std::optional<Group> group = findGroup(op); group && group->has(ahead))
+      return group;
+  }
+  return std::nullopt;
+}
+
 struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
   using FuseMovesBase::FuseMovesBase;
 
@@ -337,12 +356,17 @@ struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
     setBudget(options, budget);
     options.wantSteps = options.followsCodecs = false;
     options.prefersSmallMeshes = true;
-    // Sums with codecs, which are encoded anew for every hop.
+    // What is encoded anew for every hop, or encoded and sent on from there.
     for (size_t number = 0; findCoded(getOperation()) && number < startsOf(getOperation()).size(); ++number)
       keepIf(options, [&](ProgramOp changed) {
         auto loop = dyn_cast<scf::ForOp>(startsOf(changed)[number]);
         Operation *arrival = loop ? arrivalIn(loop) : nullptr;
-        std::optional<Group> group = arrival ? findCarried(rotateLoop(loop, arrival)) : std::nullopt;
+        if (!arrival)
+          return false;
+        scf::ForOp rotated = rotateLoop(loop, arrival);
+        std::optional<Group> group = findCarried(rotated);
+        if (!group)
+          group = findSentAhead(rotated);
         if (group)
           group->fuse();
         return group.has_value();

@@ -26,6 +26,22 @@ static void cloneSide(OpBuilder &builder, scf::ForOp loop, Operation *first, Val
   }
 }
 
+/// Offsets wrap, so that adding or taking away the extent changes nothing.
+static void unwrap(Operation *op, Value buffer, OperandRange offsets) {
+  for (auto [dim, extent] : llvm::enumerate(buffer.getDefiningOp<BufferOp>().getGrid())) {
+    Operation *made = offsets[dim].getDefiningOp();
+    if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(made) && made->getOperand(1) == extent)
+      op->setOperand(offsets.getBeginOperandIndex() + unsigned(dim), made->getOperand(0));
+  }
+}
+
+static void unwrapMoves(Operation *around) {
+  around->walk([](MoveInterface move) {
+    unwrap(move, move.getSource(), move.getSourceOffsets());
+    unwrap(move, move.getDestination(), move.getDestinationOffsets());
+  });
+}
+
 static scf::ForOp createLoop(OpBuilder &builder, scf::ForOp like, Value begin, Value end) {
   auto made = scf::ForOp::create(builder, like.getLoc(), begin, end, like.getStep());
   builder.setInsertionPointToStart(made.getBody());
@@ -54,7 +70,7 @@ scf::ForOp rotateLoop(scf::ForOp loop, Operation *first) {
   Value endOfFirst = arith::MinSIOp::create(builder, loc, second, end);
   Value beginOfLast = arith::MaxSIOp::create(builder, loc, last, begin);
   scf::ForOp ahead = createLoop(builder, loop, begin, endOfFirst);
-  cloneSide(builder, loop, first, ahead.getInductionVar(), Side::Before);
+  cloneSide(builder, loop, first, begin, Side::Before);
   builder.setInsertionPoint(loop);
   scf::ForOp middle = createLoop(builder, loop, begin, last);
   cloneSide(builder, loop, first, middle.getInductionVar(), Side::From);
@@ -62,9 +78,10 @@ scf::ForOp rotateLoop(scf::ForOp loop, Operation *first) {
   cloneSide(builder, loop, first, next, Side::Before);
   builder.setInsertionPoint(loop);
   scf::ForOp behind = createLoop(builder, loop, beginOfLast, end);
-  cloneSide(builder, loop, first, behind.getInductionVar(), Side::From);
+  cloneSide(builder, loop, first, last, Side::From);
   loop.erase();
   cleanUp(middle->getParentOfType<ProgramOp>());
+  unwrapMoves(behind);
   return middle;
 }
 

@@ -216,6 +216,7 @@ kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
 }
 
 // A ring that encodes a sum for every hop: what was added in one iteration is sent in the next, so the loop is rotated.
+// What arrives last becomes the output in the same pass.
 // CHECK-LABEL: kolo.chan.program @codedRing
 // CHECK-DAG: [[SUM:%.*]] = kolo.buffer scratch "sum"
 // CHECK-DAG: [[SLOTS:%.*]] = kolo.buffer scratch "slots"
@@ -230,7 +231,9 @@ kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
 // CHECK: kolo.chan.signal 0
 // CHECK: scf.for
 // CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.fuse [[SUM]]
 // CHECK: kolo.chan.reduce [[SLOTS]]{{.*}} -> [[SUM]]
+// CHECK: kolo.chan.copy [[SUM]]{{.*}} -> {{.*}}[]
 kolo.chan.program @codedRing #kolo.collective<reduce_scatter over 0> mesh ["rank"] meshes [[1], [2], [3]] semaphores 1 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -260,4 +263,68 @@ kolo.chan.program @codedRing #kolo.collective<reduce_scatter over 0> mesh ["rank
   }
   kolo.chan.copy %sum[%me] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
   kolo.chan.divide %out[] size [] : !kolo.buffer<0>
+}
+
+// The same, then around the ring: what arrives last is added, encoded and sent on in one pass.
+// CHECK-LABEL: kolo.chan.program @codedRingAllReduce
+// CHECK-DAG: [[ME:%.*]] = kolo.chan.coord 0
+// CHECK-DAG: [[SUM:%.*]] = kolo.buffer scratch "sum"
+// CHECK-DAG: [[PACKED:%.*]] = kolo.buffer scratch "packed"
+// CHECK-DAG: [[SLOTS:%.*]] = kolo.buffer scratch "slots"
+// CHECK: kolo.chan.put [[SUM]]{{.*}} -> [[SLOTS]]
+// CHECK: kolo.chan.fuse [[SUM]]
+// CHECK-NEXT: kolo.chan.reduce [[SLOTS]]{{.*}} -> [[SUM]]
+// CHECK: kolo.chan.put [[SUM]]{{.*}} -> [[SLOTS]]
+// CHECK: kolo.chan.wait 0
+// CHECK: kolo.chan.fuse [[SUM]]{{\[}}[[ME]]]
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: kolo.chan.reduce [[SLOTS]]{{.*}} -> [[SUM]]{{\[}}[[ME]]]
+// CHECK-NEXT: }
+// CHECK-NEXT: kolo.chan.copy [[SUM]]{{\[}}[[ME]]]{{.*}} -> [[PACKED]]{{\[}}[[ME]]]
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: kolo.chan.put [[PACKED]]{{\[}}[[ME]]]{{.*}} -> [[PACKED]]{{\[}}[[ME]]]
+// CHECK: kolo.chan.signal 1
+// CHECK: scf.for
+// CHECK: kolo.chan.wait 1
+// CHECK: kolo.chan.put [[PACKED]]
+// CHECK: kolo.chan.signal 1
+// CHECK: kolo.chan.wait 1
+// CHECK: kolo.chan.copy [[PACKED]]
+kolo.chan.program @codedRingAllReduce #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[1], [2], [3]] semaphores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  kolo.chan.enter
+  %n = kolo.dim_size 0
+  %steps = arith.subi %n, %c1 : index
+  %me = kolo.chan.coord 0
+  %above = arith.addi %me, %c1 : index
+  %next = arith.remui %above, %n : index
+  %below = arith.addi %me, %steps : index
+  %previous = arith.remui %below, %n : index
+  %in = kolo.buffer input "in" grid(%n) blocks 0 : !kolo.buffer<1>
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %sum = kolo.buffer scratch "sum" as #kolo.codec<f32> grid(%n) blocks 0 : !kolo.buffer<1>
+  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid(%n) blocks 0 : !kolo.buffer<1>
+  %slots = kolo.buffer scratch "slots" as #kolo.codec<i8 per 256 scale f32 fit> grid(%steps) blocks 1 cut %n : !kolo.buffer<1>
+  kolo.chan.copy %in[%c0] size [%n] -> %sum[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %steps step %c1 {
+    %one = arith.addi %s, %c1 : index
+    %sent = arith.subi %me, %one : index
+    kolo.chan.put %sum[%sent] size [%c1] -> %slots[%s] size [%c1] to %next : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 0 to %next
+    kolo.chan.wait 0 from %previous
+    %two = arith.addi %s, %c2 : index
+    %added = arith.subi %me, %two : index
+    kolo.chan.reduce %slots[%s] size [%c1] -> %sum[%added] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  kolo.chan.copy %sum[%me] size [%c1] -> %packed[%me] size [%c1] : !kolo.buffer<1> -> !kolo.buffer<1>
+  scf.for %s = %c0 to %steps step %c1 {
+    %sent = arith.subi %me, %s : index
+    kolo.chan.put %packed[%sent] size [%c1] -> %packed[%sent] size [%c1] to %next : !kolo.buffer<1> -> !kolo.buffer<1>
+    kolo.chan.signal 1 to %next
+    kolo.chan.wait 1 from %previous
+  }
+  kolo.chan.copy %packed[%c0] size [%n] -> %out[%c0] size [%n] : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.chan.divide %out[%c0] size [%n] : !kolo.buffer<1>
 }
