@@ -37,7 +37,7 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
         continue;
       }
       proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn));
-      losses.push_back(lossesAsAttribute(&getContext(), verdict));
+      losses.push_back(lossesAsAttribute(program, verdict));
     }
     report(others);
     if (!others.empty() && !unproved)

@@ -90,17 +90,21 @@ static std::string noteOnBits(ProgramOp program, const Verdict &verdict) {
   return "on all ranks" + (isSmaller ? ", as on " + describeMesh(program, verdict.bitsCheckedOn) : "");
 }
 
+static std::string noteOnRuns(ProgramOp program) {
+  auto isStochastic = [](BufferOp buffer) { return codecOf(buffer).isStochastic(); };
+  return llvm::any_of(program.getBody().getOps<BufferOp>(), isStochastic)
+             ? "the same bits in every run, but others in every call of a run"
+             : "the same bits in every run";
+}
+
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport) {
   if (!verdict.isProved())
     return "";
-  auto isStochastic = [](BufferOp buffer) { return codecOf(buffer).isStochastic(); };
   switch (property) {
   case Property::PutOrder:
     return transport.name + ": " + transport.reason;
   case Property::Order:
-    return llvm::any_of(program.getBody().getOps<BufferOp>(), isStochastic)
-               ? "the same bits in every run, but others in every call of a run"
-               : "the same bits in every run";
+    return noteOnRuns(program);
   case Property::SameBits:
     return noteOnBits(program, verdict);
   default:
@@ -135,15 +139,17 @@ std::string describeLosses(const Verdict &verdict) {
   return text + units + callType;
 }
 
-DictionaryAttr lossesAsAttribute(MLIRContext *context, const Verdict &verdict) {
-  Builder builder(context);
+DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict) {
+  Builder builder(program.getContext());
   SmallVector<Attribute> bound;
   for (const OutputLoss &loss : verdict.losses)
     bound.push_back(
         builder.getDictionaryAttr({builder.getNamedAttr("codec", builder.getStringAttr(codec::textOf(loss.codec))),
                                    builder.getNamedAttr("factor", builder.getI64IntegerAttr(loss.factor))}));
   return builder.getDictionaryAttr({builder.getNamedAttr("encodings", builder.getI64IntegerAttr(verdict.numEncodings)),
-                                    builder.getNamedAttr("bound", builder.getArrayAttr(bound))});
+                                    builder.getNamedAttr("bound", builder.getArrayAttr(bound)),
+                                    builder.getNamedAttr("ranks", builder.getStringAttr(noteOnBits(program, verdict))),
+                                    builder.getNamedAttr("runs", builder.getStringAttr(noteOnRuns(program)))});
 }
 
 static ordered_json lossesToJson(const Verdict &verdict) {

@@ -36,10 +36,11 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
 /// "exact", "2 encodings; |error| <= 15 u A, ...", or "not decided" if the program is not proved.
 std::string describeLosses(const Verdict &verdict);
 
-/// What CheckProgram leaves on a program with codecs: for each proof a dictionary of `encodings` and `bound`. That is
-/// an array of dictionaries with the text of a `codec`, "none" for the call's type, and its `factor`. See OutputLoss.
+/// What CheckProgram leaves on a program with codecs: for each proof a dictionary of `encodings`, `bound`, and what V11
+/// and V9 say: `ranks` and `runs`. The bound is an array of dictionaries with the text of a `codec`, "none" for the
+/// call's type, and its `factor`. See OutputLoss.
 inline constexpr llvm::StringLiteral lossyAttrName = "lossy";
-mlir::DictionaryAttr lossesAsAttribute(mlir::MLIRContext *context, const Verdict &verdict);
+mlir::DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict);
 
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
 /// (likewise), lossy (null when the program is not proved) and synchronisation (null when the program cannot be run

@@ -38,7 +38,7 @@ static ordered_json describeProofs(ProgramOp program) {
   return result;
 }
 
-/// What CheckProgram left of the error of each proved mesh, if any encoding loses something.
+/// What CheckProgram left of the errors and bits of each proved mesh, if any encoding loses something.
 static ordered_json describeLosses(ProgramOp program) {
   ordered_json result = ordered_json::array();
   auto losses = program->getAttrOfType<ArrayAttr>(lossyAttrName);
@@ -53,7 +53,11 @@ static ordered_json describeLosses(ProgramOp program) {
     for (auto entry : loss.getAs<ArrayAttr>("bound").getAsRange<DictionaryAttr>())
       bound.push_back(
           {{"codec", entry.getAs<StringAttr>("codec").str()}, {"factor", entry.getAs<IntegerAttr>("factor").getInt()}});
-    result.push_back({{"mesh", toVector(proof.getMesh())}, {"encodings", encodings}, {"bound", bound}});
+    result.push_back({{"mesh", toVector(proof.getMesh())},
+                      {"encodings", encodings},
+                      {"bound", bound},
+                      {"ranks", loss.getAs<StringAttr>("ranks").str()},
+                      {"runs", loss.getAs<StringAttr>("runs").str()}});
   }
   return result;
 }

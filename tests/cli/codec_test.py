@@ -134,10 +134,18 @@ class Checks(ToolTest):
     def test_the_program_carries_its_bound(self):
         text = self.succeeds("compile", "quantisedTwoShotAllReduce", "--mesh", "rank=4", "--emit", "channel")
         self.assertIn('lossy = [{bound = [{codec = "none", factor = 4 : i64}, {codec = "i8 per 256 scale f32 fit", '
-                      "factor = 7 : i64}], encodings = 2 : i64}]", text)
+                      'factor = 7 : i64}], encodings = 2 : i64, ranks = "on all ranks", runs = "the same bits in every run"}]', text)
         self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", "exact.so")
         [program] = json.loads(self.succeeds("inspect", "exact.so", "--json"))["programs"]
         self.assertEqual(program["lossy"], [])
+        for words, ranks, runs in (
+                (["quantisedTwoShotAllReduce", "--mesh", "rank=4"], "on all ranks", "the same bits in every run"),
+                (["quantisedAllToAll", "--mesh", "rank=4", "--codec", "tokens=i8 per 64 scale f32 fit stochastic"],
+                 "every rank has an output of its own", "the same bits in every run, but others in every call of a run")):
+            self.succeeds("compile", *words, "-o", "lossy.so")
+            [program] = json.loads(self.succeeds("inspect", "lossy.so", "--json"))["programs"]
+            [lossy] = program["lossy"]
+            self.assertEqual((lossy["ranks"], lossy["runs"]), (ranks, runs))
 
     def test_an_owner_that_keeps_its_unrounded_value_is_refused(self):
         line = len(ALL_REDUCE.split("c.copy(packed, out);")[0].splitlines())
