@@ -249,7 +249,7 @@ std::vector<dsl::Definition> twoShotsOf(const std::vector<codec::Codec> &codecs)
 
 } // namespace
 
-/// Types, reductions, lanes, places and small counts change from case to case.
+/// Types, reductions, lanes, places and small counts change from case to case. The largest count is staged.
 static void checkAllCodecs(const CodedOptions &options) {
   std::vector<codec::Codec> codecs = allCodecs();
   CodedPlugin plugin(twoShotsOf(codecs), {{3}}, options);
@@ -258,7 +258,8 @@ static void checkAllCodecs(const CodedOptions &options) {
     for (int64_t count : {std::array{0, 1, 31, 1023}[i % 4], 1025, 5000}) {
       int lanes = 1 + int(number % 3);
       SCOPED_TRACE(codec::textOf(codecs[i]));
-      check(plugin, i, {{3}, Launch::Threads, "", lanes, false},
+      auto [launch, memory] = count == 5000 ? std::pair(Launch::Forked, "staged") : std::pair(Launch::Threads, "");
+      check(plugin, i, {{3}, launch, memory, lanes, false},
             {codedTypes[number % 3], count, codedReductions[number / 3 % 4], 0, lanes, number % 2 == 0, false}, number);
       checkRoundTrip(plugin, i, codecs[i], codedTypes[number % 3], count);
       ++number;
@@ -379,6 +380,23 @@ TEST(StochasticCodecs, DrawAlikeWhereverMemoryIs) {
       check(plugin, 0, {{4}, Launch::Forked, memory, 2, false},
             {ElementType::BF16, 9001, Reduction::Sum, 0, 2, false, false}, 7);
   }
+}
+
+/// The reference knows no schedule.
+TEST(StochasticCodecs, DrawAlikeWithEverySchedule) {
+  for (const char *name : {"quantisedRingAllReduce", "quantisedTwoShotAllReduce"})
+    for (const CodedOptions &options : {CodedOptions{.optimize = false},
+                                        {.schedule = {.pipelineDepth = 3}},
+                                        {.schedule = {.transfers = Transfers::Pull}},
+                                        {.schedule = {.entry = Entry::Credits}},
+                                        {.schedule = {.protocol = Protocol::LL}},
+                                        {.schedule = {.protocol = Protocol::LL128}}}) {
+      CodedOptions stochastic = options;
+      stochastic.codecs = {{"wire", dsl::int8(64).stochastic()}};
+      CodedPlugin plugin({definitionOf(name)}, {{3}}, stochastic);
+      check(plugin, 0, {{3}, Launch::Threads, "", 2, false},
+            {ElementType::BF16, 9001, Reduction::Sum, 0, 2, false, false}, 7);
+    }
 }
 
 /// The full product.
