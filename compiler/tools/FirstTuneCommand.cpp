@@ -1,5 +1,6 @@
 #include "FirstTuneCommand.h"
 #include "Options.h"
+#include "TuneJson.h"
 
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Tuned.h"
@@ -86,11 +87,19 @@ void keep(const std::string &path, const std::vector<TableEntry> &entries, const
   compile(request);
 }
 
+void printJson(const std::vector<TunedGroup> &groups, const std::string &path) {
+  nlohmann::ordered_json schedules = nlohmann::ordered_json::array();
+  for (const TunedGroup &group : groups)
+    if (group.isMeasured)
+      addSchedules({group.collective, group.mesh, group.memory, group.candidates, group.cells}, {}, schedules);
+  fmt::print("{}\n", nlohmann::ordered_json{{"output", path}, {"schedules", std::move(schedules)}}.dump(2));
+}
+
 void report(const std::vector<TunedGroup> &groups, const std::string &path) {
   auto numMeasured = std::ranges::count_if(groups, &TunedGroup::isMeasured);
   std::set<int> ranks;
   for (const TunedGroup &group : groups)
-    ranks.insert(group.ranks);
+    ranks.insert(group.mesh.numRanks());
   fmt::print("measured {} of {} groups of a collective, a number of ranks and a kind of memory, for {} ranks\n",
              numMeasured, groups.size(), fmt::join(ranks, ", "));
   if (size_t(numMeasured) < groups.size())
@@ -109,7 +118,7 @@ std::vector<std::string> defaultMeshes() {
   return meshes;
 }
 
-void tuneForDoors(const FirstTuneOptions &options, const std::string &command) {
+void tuneForDoors(const FirstTuneOptions &options, const std::string &command, bool asJson) {
   std::string path = preparePath();
   std::vector<TunedGroup> groups;
   {
@@ -122,7 +131,7 @@ void tuneForDoors(const FirstTuneOptions &options, const std::string &command) {
   if (entries.empty())
     throw ToolError(ExitCode::Usage, "--seconds: nothing was measured in time, and the table that ships has nothing");
   keep(path, entries, command);
-  report(groups, path);
+  asJson ? printJson(groups, path) : report(groups, path);
 }
 
 } // namespace kolo::tools

@@ -1,5 +1,6 @@
 // kolo machine: what a machine is, and what no algorithm can beat on it.
 #include "Commands.h"
+#include "MachineJson.h"
 #include "Options.h"
 
 #include "compiler/cost/Bounds.h"
@@ -18,7 +19,6 @@ namespace kolo::tools {
 namespace {
 
 using namespace cost;
-using Json = nlohmann::ordered_json;
 
 struct MachineCommand {
   std::string machine, svg;
@@ -42,25 +42,6 @@ std::string bandwidthText(const Bandwidth &bandwidth) {
   for (const Bandwidth::Step &step : bandwidth.bySize)
     text += gigabytes(step.peak) + " up to " + sizeText(step.upToBytes) + ", ";
   return text + gigabytes(bandwidth.peak) + " GB/s";
-}
-
-/// The numbers of nodes for which bounds are shown: one, a unit of each level, all.
-std::vector<int64_t> shownNodes(const Machine &machine) {
-  std::vector<int64_t> numbers = {1};
-  for (const Level &level : machine.levels()) {
-    int64_t nodes = std::min(level.nodes, maxPlacedRanks / machine.devicesPerNode());
-    if (nodes > numbers.back())
-      numbers.push_back(nodes);
-  }
-  return numbers;
-}
-
-LowerBounds boundsOn(const Machine &machine, int64_t nodes) {
-  PlacedMesh mesh{{"node", "device"}, {nodes, machine.devicesPerNode()}};
-  auto placement = Placement::create(machine, mesh);
-  if (auto *mistake = std::get_if<CostMistake>(&placement))
-    throw ToolError(ExitCode::Failed, mistake->message); // the mesh is the machine's own
-  return LowerBounds(machine, std::get<Placement>(placement));
 }
 
 /// Algorithm bandwidth at this many bytes and more, where latencies no longer count.
@@ -166,79 +147,6 @@ private:
   const Machine &machine;
 };
 
-Json toJson(const PerProtocol &seconds) {
-  return {{"bulk", of(seconds, Protocol::Bulk)},
-          {"ll", of(seconds, Protocol::LL)},
-          {"ll128", of(seconds, Protocol::LL128)}};
-}
-
-Json toJson(const Bandwidth &bandwidth) {
-  Json steps = Json::array();
-  for (const Bandwidth::Step &step : bandwidth.bySize)
-    steps.push_back({{"upToBytes", step.upToBytes}, {"bytesPerSecond", step.peak}});
-  return {{"bytesPerSecond", bandwidth.peak}, {"bySize", steps}};
-}
-
-Json boundsToJson(const Machine &machine) {
-  Json rows = Json::array();
-  for (int64_t nodes : shownNodes(machine)) {
-    LowerBounds bounds = boundsOn(machine, nodes);
-    for (int collective = 0; collective < KOLO_NUM_COLLECTIVES; ++collective) {
-      LowerBound bound = bounds.of(KoloCollective(collective), largeBytes);
-      rows.push_back({{"collective", runtime::toString(runtime::CollectiveKind(collective))},
-                      {"nodes", nodes},
-                      {"secondsPerByte", bound.bandwidthSeconds / largeBytes},
-                      {"latencySeconds", bound.latencySeconds},
-                      {"bottleneck", bound.bottleneck},
-                      {"triesAllCuts", bound.triesAllCuts}});
-    }
-  }
-  return rows;
-}
-
-/// In SI units; the machine as it was understood, with what was derived from the file.
-Json toJson(const Machine &machine) {
-  const DeviceSpeed &speed = machine.device();
-  Json json = {
-      {"name", machine.name()},
-      {"title", machine.title()},
-      {"nodes", machine.numNodes()},
-      {"devicesPerNode", machine.devicesPerNode()},
-      {"device",
-       {{"memory", toJson(speed.memoryBandwidth)},
-        {"memoryWrites", toJson(speed.memoryWrites)},
-        {"memoryShare", speed.memoryShare},
-        {"sharesMemory", speed.sharesMemory},
-        {"lane", toJson(speed.laneBandwidth)},
-        {"laneReduction", toJson(speed.laneReduction)},
-        {"launchSeconds", speed.launch}}},
-      {"payloadShare", {{"ll", machine.payloadShare(Protocol::LL)}, {"ll128", machine.payloadShare(Protocol::LL128)}}},
-      {"injectionBytesPerSecond", machine.injection()}};
-  constexpr const char *kinds[] = {"device", "switch", "nic"};
-  for (const Vertex &vertex : machine.vertices())
-    json["vertices"].push_back({{"kind", kinds[size_t(vertex.kind)]}, {"name", vertex.name}});
-  for (const LinkClass &kind : machine.linkClasses())
-    json["linkClasses"].push_back({{"name", kind.name},
-                                   {"bandwidth", toJson(kind.bandwidth)},
-                                   {"kernelShare", kind.kernelShare},
-                                   {"copyShare", kind.copyShare},
-                                   {"messagesPerSecond", kind.messagesPerSecond},
-                                   {"latencySeconds", toJson(kind.latency)}});
-  for (const Link &link : machine.links())
-    json["links"].push_back({{"from", machine.vertices()[size_t(link.from)].name},
-                             {"to", machine.vertices()[size_t(link.to)].name},
-                             {"class", machine.linkClasses()[size_t(link.linkClass)].name},
-                             {"count", link.count}});
-  json["levels"] = Json::array();
-  for (const Level &level : machine.levels())
-    json["levels"].push_back({{"name", level.name},
-                              {"nodes", level.nodes},
-                              {"bytesPerSecond", level.bandwidth > 0 ? Json(level.bandwidth) : Json()},
-                              {"latencySeconds", toJson(level.latency)}});
-  json["bounds"] = boundsToJson(machine);
-  return json;
-}
-
 Machine readMachine(const std::string &nameOrPath) {
   auto read = Machine::read(nameOrPath);
   if (auto *mistake = std::get_if<CostMistake>(&read))
@@ -264,7 +172,7 @@ void machineCommand(const MachineCommand &command) {
     checkRegular(command.svg, "--svg");
   Machine machine = readMachine(command.machine);
   if (command.asJson)
-    fmt::print("{}\n", toJson(machine).dump(2));
+    fmt::print("{}\n", machineJson(machine).dump(2));
   else if (command.svg == "-")
     fmt::print("{}", drawSvg(machine));
   else

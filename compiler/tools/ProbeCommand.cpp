@@ -1,11 +1,13 @@
 // kolo probe: measures this machine, for --machine host.
 #include "Commands.h"
+#include "MachineJson.h"
 #include "Options.h"
 
 #include "compiler/cost/Machine.h"
 #include "driver/Probe.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <cassert>
 #include <filesystem>
@@ -46,20 +48,30 @@ void print(const HostFigures &figures) {
     fmt::print("disturbed: other programs used the cores meanwhile; measure again when nothing else runs\n");
 }
 
-void probeCommand(const std::string &output, const ProbeOptions &options) {
+void probeCommand(const std::string &output, bool asJson, const ProbeOptions &options) {
   std::string path = output.empty() ? userPath() : output;
   checkWritable(path, "--output");
+  if (path == "-" && asJson)
+    throw ToolError(ExitCode::Usage, "--json: standard output gets the machine file already, by --output -");
   if (path != "-")
     checkRegular(path, "--output");
   HostFigures figures = probeHost(options);
   std::string command = fmt::format("kolo probe --seconds {} --cores {}", options.seconds, options.mostCores);
   std::string text = hostMachineFile(figures, describeMachine(KOLO_VERSION, command));
-  assert(std::holds_alternative<cost::Machine>(cost::Machine::parse(text, path)));
+  auto machine = cost::Machine::parse(text, path);
+  assert(std::holds_alternative<cost::Machine>(machine));
   if (path == "-") {
     fmt::print("{}", text);
     return;
   }
   writeWhole(path, text, "--output");
+  if (asJson) {
+    nlohmann::ordered_json json = machineJson(std::get<cost::Machine>(machine));
+    json["wasDisturbed"] = figures.wereDisturbed();
+    json["output"] = path;
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
   print(figures);
   fmt::print("written to {}{}\n", path, output.empty() ? ", which --machine host reads" : "");
 }
@@ -86,7 +98,9 @@ void addProbeCommand(CLI::App &app) {
                   "A signal is timed between every two cores. Pairs whose signals take about as long are of one link "
                   "class, whose\nbandwidth is that of its fastest pair. All cores together give the memory's "
                   "bandwidth.");
-  command->callback([output, options] { probeCommand(*output, *options); });
+  auto asJson = std::make_shared<bool>(false);
+  command->add_flag("--json", *asJson, "the machine as kolo machine --json prints it, in place of text");
+  command->callback([output, asJson, options] { probeCommand(*output, *asJson, *options); });
 }
 
 } // namespace kolo::tools

@@ -2,12 +2,14 @@
 #include "Commands.h"
 #include "FirstTuneCommand.h"
 #include "Options.h"
+#include "TuneJson.h"
 #include "driver/CandidateCosts.h"
 #include "driver/Tune.h"
 
 #include "kolo/runtime/Door.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,6 +26,7 @@ struct TuneCommand {
   std::vector<std::string> meshes, collectives, network;
   std::string output, maxBytes = "64M", machine, ranksAs = "processes";
   double secondsPerCell = 1, seconds = FirstTuneOptions().seconds;
+  bool asJson = false;
 
   bool isFirst() const { return output.empty(); }
   bool isLaunched() const { return ranksAs == "launched"; }
@@ -179,7 +182,7 @@ void firstTuneCommand(const TuneCommand &command) {
   options.collectives = command.parseCollectives(options.meshes);
   options.maxBytes = std::min(options.maxBytes, command.parseOptions(options.meshes.back().numRanks()).maxBytes);
   options.seconds = command.seconds;
-  tuneForDoors(options, command.text());
+  tuneForDoors(options, command.text(), command.asJson);
 }
 
 void tuneCommand(const TuneCommand &command) {
@@ -189,7 +192,7 @@ void tuneCommand(const TuneCommand &command) {
   command.checkNetwork(meshes);
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
   options.isLaunched = command.isLaunched();
-  const bool isSilent = command.isSilent();
+  const bool isSilent = command.isSilent(), printsTables = !isSilent && !command.asJson;
   if (!isSilent)
     checkWritable(command.output, "--output");
   if (command.output == "-") // standard output gets what was measured
@@ -199,10 +202,11 @@ void tuneCommand(const TuneCommand &command) {
   std::optional<cost::Machine> machine = command.readMachine(meshes);
   std::vector<TableEntry> entries;
   Effort effort;
+  nlohmann::ordered_json schedules = nlohmann::ordered_json::array();
   for (runtime::CollectiveKind collective : command.parseCollectives(meshes))
     for (const runtime::Mesh &mesh : meshes) {
       Candidates candidates = compileCandidates(collective, mesh, {}, command.network);
-      if (!isSilent)
+      if (printsTables)
         printLeftOut(candidates, mesh);
       if (machine)
         options.predict = predictorFor(*machine, candidates, mesh, sizesToTune(collective, mesh, options.maxBytes));
@@ -211,7 +215,10 @@ void tuneCommand(const TuneCommand &command) {
         std::vector<Cell> cells = tune(candidates, mesh, memory, options);
         effort.measured += effortOf(cells).measured;
         effort.all += effortOf(cells).all;
-        if (!isSilent)
+        if (command.asJson)
+          addSchedules({collective, mesh, memory, candidates.all, cells},
+                       machine ? std::optional(TuneModel{*machine, options.predict}) : std::nullopt, schedules);
+        if (printsTables)
           print(candidates, cells,
                 fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
         std::ranges::copy(entriesFor(candidates, cells, collective, mesh, memory), std::back_inserter(entries));
@@ -220,6 +227,13 @@ void tuneCommand(const TuneCommand &command) {
   if (isSilent)
     return;
   writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries), "--output");
+  if (command.asJson) {
+    nlohmann::ordered_json json = {{"output", command.output},
+                                   {"pairs", {{"measured", effort.measured}, {"all", effort.all}}},
+                                   {"schedules", std::move(schedules)}};
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
   fmt::print("\nmeasured {} of {} pairs of a size and a candidate\n{}: {} entries\n", effort.measured, effort.all,
              command.output, entries.size());
 }
@@ -277,6 +291,8 @@ void addTuneCommand(CLI::App &app) {
       ->needs(output)
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
+  command->add_flag("--json", options->asJson,
+                    "what was measured as JSON, in place of tables; with --machine also how near it is to the bound");
   command->footer(
       "Ranks are processes; f32, sum, one lane. Rounds alternate among the candidates. The one is chosen that is\n"
       "nearest to the fastest in its own worst round. A candidate that takes more than twice as long as the fastest "

@@ -120,8 +120,9 @@ class Machine(ToolTest):
         machine = json.loads(self.succeeds("machine", "dgx-h100", "--json"))
         self.assertEqual((machine["nodes"], machine["devicesPerNode"], len(machine["links"])), (2048, 8, 16))
         self.assertEqual(machine["injectionBytesPerSecond"], 400e9)
-        gather = [row for row in machine["bounds"] if row["collective"] == "all_gather" and row["nodes"] == 1]
-        self.assertAlmostEqual(1e-9 / gather[0]["secondsPerByte"], 450 * 8 / 7, places=6)
+        [gather] = [bound for bound in machine["schedules"] if (bound["collective"], bound["mesh"]) == ("all_gather", "node=1,device=8")]
+        largest = gather["sizes"][-1]
+        self.assertAlmostEqual(1e-9 * largest["bytes"] / largest["boundSeconds"], 450 * 8 / 7, places=6)
 
     def test_drawings_name_every_part(self):
         for path in FILES:

@@ -41,6 +41,7 @@ class Probe(ToolTest):
         self.refuses(2, "probe", HOME="", XDG_DATA_HOME="", says="--output is needed")
         self.refuses(2, "probe", "--seconds", "0", says="--seconds")
         self.refuses(2, "probe", "--cores", "1", says="--cores")
+        self.refuses(2, "probe", "--json", "-o", "-", says=["--json", "--output -"])
         self.write("file", "")
         self.refuses(2, "probe", XDG_DATA_HOME=self.file("file"), says="cannot make")
         self.assertLess(time.monotonic() - start, 10)

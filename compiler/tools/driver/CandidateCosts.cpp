@@ -24,7 +24,7 @@ template <typename T> T orRefuse(std::variant<T, cost::CostMistake> result) {
 struct CandidateCost {
   const runtime::ProgramInfo *info;
   bool publishes;
-  std::map<int64_t, double> seconds; // by size: of the program itself
+  std::map<int64_t, cost::Prediction> bySize; // of the program itself
 };
 
 class CandidateCosts {
@@ -40,7 +40,7 @@ public:
       auto simulation = orRefuse(cost::Simulation::create(*programs.getOps<ProgramOp>().begin(), machine, placement,
                                                           {cost::Rates::Peak, /*lanes=*/1}));
       for (int64_t bytes : sizes)
-        cost.seconds[bytes] = orRefuse(simulation.predict(bytes)).prediction.seconds;
+        cost.bySize[bytes] = orRefuse(simulation.predict(bytes)).prediction;
     });
     costs.emplace(candidate.program(), std::move(cost));
   }
@@ -50,7 +50,8 @@ public:
     std::vector<Prediction> predictions;
     for (const std::string &program : programs) {
       const CandidateCost &cost = costs.at(program);
-      predictions.push_back({program, cost.seconds.at(cell.bytes) + publishSeconds(cost, cell)});
+      const cost::Prediction &ofProgram = cost.bySize.at(cell.bytes);
+      predictions.push_back({program, ofProgram.seconds + publishSeconds(cost, cell), ofProgram.bottleneck});
     }
     std::ranges::sort(predictions, {}, [](const Prediction &prediction) {
       return std::pair(prediction.seconds, std::string_view(prediction.program));

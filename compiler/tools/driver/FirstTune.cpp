@@ -28,8 +28,9 @@ public:
     for (const runtime::Mesh &mesh : options.meshes)
       for (runtime::CollectiveKind collective : options.collectives)
         tuneBoth(collective, mesh);
-    std::ranges::sort(groups, {},
-                      [](const TunedGroup &group) { return std::tuple(group.collective, group.ranks, group.memory); });
+    std::ranges::sort(groups, {}, [](const TunedGroup &group) {
+      return std::tuple(group.collective, group.mesh.numRanks(), group.memory);
+    });
     return std::move(groups);
   }
 
@@ -41,12 +42,13 @@ private:
   void tuneBoth(runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
     std::optional<Candidates> candidates;
     for (MemoryKind memory : {MemoryKind::Ordinary, MemoryKind::Windows}) {
-      TunedGroup group{collective, mesh.numRanks(), memory, secondsLeft() > 0, entriesOf(collective, mesh, memory)};
+      TunedGroup group{collective, mesh, memory, secondsLeft() > 0, entriesOf(collective, mesh, memory)};
       if (group.isMeasured) {
         if (!candidates)
           candidates = compileCandidates(collective, mesh, programsFor(collective));
-        std::vector<Cell> cells = tune(*candidates, mesh, memory, optionsFor(collective, mesh, group.entries));
-        group.entries = entriesFor(*candidates, cells, collective, mesh, memory);
+        group.candidates = candidates->all;
+        group.cells = tune(*candidates, mesh, memory, optionsFor(collective, mesh, group.entries));
+        group.entries = entriesFor(*candidates, group.cells, collective, mesh, memory);
       }
       groups.push_back(std::move(group));
       atEnd(double(groups.size()) / double(numGroups));

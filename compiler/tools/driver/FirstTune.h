@@ -19,10 +19,12 @@ struct FirstTuneOptions {
 /// Entries of one collective, mesh and kind of memory.
 struct TunedGroup {
   runtime::CollectiveKind collective;
-  int ranks;
+  runtime::Mesh mesh;
   runtime::MemoryKind memory;
   bool isMeasured = false; // else the shipped table's entries, because time was up; none if it has none
   std::vector<TableEntry> entries;
+  std::vector<Candidate> candidates = {}; // that were measured, and what came of it
+  std::vector<Cell> cells = {};
 };
 
 /// The groups in the order of tables. Candidates of a collective are all programs that `shipped` names for it, on any

@@ -14,7 +14,7 @@ std::vector<size_t> choosePredicted(const std::vector<Prediction> &predictions,
     throw ToolError(ExitCode::Failed, "the model predicts nothing of any candidate");
   std::vector<size_t> numbers;
   double before = 0;
-  for (const auto &[program, seconds] : predictions) {
+  for (const auto &[program, seconds, _] : predictions) {
     auto found = std::ranges::find(programs, program);
     if (found == programs.end())
       throw ToolError(ExitCode::Failed, fmt::format("the model predicts {}, which is no candidate", program));

@@ -20,6 +20,7 @@ struct PredictedCell {
 struct Prediction {
   std::string program; // Candidate::program()
   double seconds = 0;  // of one call
+  std::string bottleneck = {};
 };
 
 /// The predictions for one cell, one per candidate, the fastest first. A candidate that is left out is not measured.
