@@ -170,17 +170,17 @@ LogicalResult Checker::write(StatementInterface statement) {
   llvm::DenseSet<std::pair<int64_t, int64_t>> written;
   for (PendingWrite &pending : writes) {
     ChunkContent &target = state->at(pending.rank, buffer, pending.chunk);
-    std::string place = state->describe(buffer, pending.chunk) + " on rank " + std::to_string(pending.rank);
+    auto place = [&] { return state->describe(buffer, pending.chunk) + " on rank " + std::to_string(pending.rank); };
     if (!statement.isReducing()) {
       if (!written.insert({pending.rank, pending.chunk}).second)
-        return statement->emitError() << "several senders write " << place << " (mesh " << mesh << ")";
+        return statement->emitError() << "several senders write " << place() << " (mesh " << mesh << ")";
       target = std::move(pending.content);
       continue;
     }
     if (!target.isDefined())
-      return statement->emitError() << "reduces into " << place << " before anything wrote it (mesh " << mesh << ")";
+      return statement->emitError() << "reduces into " << place() << " before anything wrote it (mesh " << mesh << ")";
     if (std::optional<std::string> problem = target.combine(pending.content))
-      return statement->emitError() << *problem << " in " << place << " (mesh " << mesh << ")";
+      return statement->emitError() << *problem << " in " << place() << " (mesh " << mesh << ")";
   }
   return success();
 }

@@ -16,6 +16,8 @@ public:
   ChunkRuns(const Tracer &tracer, const TracedGroup &traced, const BufferCodecs &codecs);
 
   int64_t count(uint32_t buffer) const;
+  /// False: every chunk is a run, and has its number.
+  bool hasLongRuns(uint32_t buffer) const { return !starts[buffer].empty(); }
   /// Number of the run that begins with this chunk.
   int64_t numberOf(uint32_t buffer, int64_t first) const;
   /// The chunk that the next run begins with, or the number of chunks.

@@ -145,10 +145,10 @@ BitVector ChunkState::groupOf(int64_t rank) const {
 
 bool ChunkState::onlyRootHas(BufferRole role) const { return isAtRoot(collective.getKind(), role); }
 
-ChunkContent ChunkState::expected(int64_t rank, int64_t chunk) const {
+ChunkContent ChunkState::expected(int64_t rank, const BitVector &group, int64_t chunk) const {
   auto output = llvm::find_if(layouts, [](const Layout &layout) { return layout.role == BufferRole::Output; });
   int64_t cut = output->chunksPerBlock, block = chunk / cut, inner = chunk % cut;
-  BitVector group = groupOf(rank), one{unsigned(numRanks)};
+  BitVector one{unsigned(numRanks)};
   auto only = [&](int64_t number) { // the member of the group with this number
     for (unsigned member : group.set_bits())
       if (numberInGroup(member) == number)
@@ -183,9 +183,10 @@ std::optional<std::string> ChunkState::findWrongResult() {
   for (int64_t rank = 0; rank < numRanks; ++rank) {
     if (!hasOutput(rank))
       continue;
+    const BitVector group = groupOf(rank);
     for (int64_t chunk = 0; chunk < layouts[output].numChunks; ++chunk) {
       const ChunkContent &actual = contents[size_t(rank)][output][size_t(chunk)];
-      ChunkContent wanted = expected(rank, chunk);
+      ChunkContent wanted = expected(rank, group, chunk);
       if (actual == wanted)
         continue;
       return "on rank " + std::to_string(rank) + ", chunk " + std::to_string(chunk) + " of the output holds " +

@@ -65,8 +65,8 @@ private:
   bool hasInput(int64_t rank) const { return !onlyRootHas(BufferRole::Input) || numberInGroup(rank) == root; }
   bool hasOutput(int64_t rank) const { return !onlyRootHas(BufferRole::Output) || numberInGroup(rank) == root; }
   bool onlyRootHas(BufferRole role) const;
-  /// What the collective puts into an output chunk.
-  ChunkContent expected(int64_t rank, int64_t chunk) const;
+  /// What the collective puts into an output chunk of a rank of this group.
+  ChunkContent expected(int64_t rank, const llvm::BitVector &group, int64_t chunk) const;
   const Layout &layoutOf(mlir::Value buffer) const { return layouts[bufferNumbers.at(buffer)]; }
 
   CollectiveAttr collective;

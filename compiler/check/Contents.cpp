@@ -135,13 +135,17 @@ Contents::Id Contents::translate(int64_t element, Id content, bool isBack) {
     return content;
   int64_t chunk = isBack ? group.moveChunkBack(element, inputBuffer, node.chunk)
                          : group.moveChunk(element, inputBuffer, node.chunk);
-  auto [known, isNew] = movedNodes.try_emplace(movedKey(element, isBack, uint32_t(content)), 0);
-  if (isNew) {
-    node.ranks = translateRanks(element, node.ranks, isBack);
-    node.term = terms.move(element, node.term, isBack);
-    known->second = uint32_t(intern(node));
+  Pair key = movedKey(element, isBack, uint32_t(content));
+  if (key != lastMoved.first) {
+    auto [known, isNew] = movedNodes.try_emplace(key, 0);
+    if (isNew) {
+      node.ranks = translateRanks(element, node.ranks, isBack);
+      node.term = terms.move(element, node.term, isBack);
+      known->second = uint32_t(intern(node));
+    }
+    lastMoved = *known;
   }
-  return Id(chunk) << 32 | known->second;
+  return ofChunk(lastMoved.second, chunk);
 }
 
 uint32_t Contents::translateRanks(int64_t element, uint32_t ranks, bool isBack) {

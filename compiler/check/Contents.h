@@ -45,6 +45,8 @@ public:
   static constexpr Id undefined = 0;
 
   Id input(int64_t call, int64_t rank, int64_t chunk);
+  /// What the same ranks contributed in the same way, of another input chunk.
+  static Id ofChunk(Id content, int64_t chunk) { return Id(chunk) << 32 | uint32_t(content); }
   /// A mistake when the two come from different input chunks or share a contribution. `op` combines them.
   Id combine(Id a, Id b, mlir::Operation *op);
   Id divide(Id a, mlir::Operation *op);
@@ -103,8 +105,9 @@ private:
   std::vector<RankSet> rankSets;
   llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> rankSetsByHash;
   std::vector<Mistake> mistakes;
-  llvm::DenseMap<Pair, uint32_t> unions;                // of two sets; UINT32_MAX: not disjoint
-  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets; // by element and direction, and what is moved
+  llvm::DenseMap<Pair, uint32_t> unions;                               // of two sets; UINT32_MAX: not disjoint
+  llvm::DenseMap<Pair, uint32_t> movedNodes, movedSets;                // by element and direction, and what is moved
+  std::pair<Pair, uint32_t> lastMoved = {{UINT64_MAX, UINT64_MAX}, 0}; // node: neighbours hold alike contents
 };
 
 } // namespace kolo

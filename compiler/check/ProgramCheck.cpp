@@ -3,6 +3,8 @@
 #include "compiler/check/Interleaving.h"
 #include "compiler/model/Unfold.h"
 
+#include "llvm/ADT/BitVector.h"
+
 #include <map>
 
 using namespace mlir;
@@ -44,15 +46,17 @@ bool ProgramCheck::isTooLarge(Verdict &verdict) {
     return false;
   // An estimate, from one rank's trace.
   Trace trace;
+  tracer.maxLines = options.maxWork / tracer.numRanks();
   tracer.run(0, trace);
+  tracer.maxLines = options.maxWork;
   if (tracer.isTooLong || tracer.isMoreThanAllowed(double(tracer.numLinesRun) * double(tracer.numRanks() - 1)))
     verdict.tooLarge = needsMoreSteps();
   tracer.maxLines = INT64_MAX;
   return verdict.tooLarge.has_value();
 }
 
-bool ProgramCheck::checkBalance(const TracedGroup &traced) {
-  const RankGroup &group = traced.group;
+bool ProgramCheck::checkBalance() {
+  const RankGroup &group = traced->group;
   struct Ends {
     int64_t numSignals = 0, numWaits = 0;
     Operation *op = nullptr;
@@ -60,7 +64,7 @@ bool ProgramCheck::checkBalance(const TracedGroup &traced) {
   };
   std::map<std::tuple<int32_t, int64_t, int64_t>, Ends>
       channels; // semaphore, sender, receiver, moved to a representative
-  for (auto [orbit, trace] : llvm::enumerate(traced.traces)) {
+  for (auto [orbit, trace] : llvm::enumerate(traced->traces)) {
     int64_t rank = group.representatives()[orbit];
     for (const Event &event : trace.events) {
       if (event.kind != EventKind::Signal && event.kind != EventKind::Wait)
@@ -89,8 +93,8 @@ bool ProgramCheck::checkBalance(const TracedGroup &traced) {
   return true;
 }
 
-void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts) {
-  Interleaving interleaving(tracer, traced);
+void ProgramCheck::explainConflict(const std::vector<Conflict> &conflicts) {
+  Interleaving interleaving(tracer, *traced);
   const Conflict *shortest = nullptr;
   uint64_t size = UINT64_MAX;
   for (const Conflict &conflict : ArrayRef(conflicts).take_front(options.wantSteps ? 64 : 1)) {
@@ -143,8 +147,8 @@ void ProgramCheck::explainConflict(const TracedGroup &traced, const std::vector<
   }
 }
 
-void ProgramCheck::explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked) {
-  Interleaving interleaving(tracer, traced);
+void ProgramCheck::explainDeadlock(const std::vector<Blocked> &blocked) {
+  Interleaving interleaving(tracer, *traced);
   const Blocked &first = blocked.front();
   Operation *op = interleaving.opAt(first.moment);
   Refutation &refuted = refute(
@@ -193,8 +197,8 @@ static Operation *writerOf(const Tracer &tracer, const TracedGroup &traced, cons
 }
 
 /// Names what the rank that lost less wrote, and the statement that encodes what the other rank has.
-void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits) {
-  Interleaving interleaving(tracer, traced);
+void ProgramCheck::explainBits(const OtherBits &bits) {
+  Interleaving interleaving(tracer, *traced);
   std::string chunk = describeChunk(bits.rank, *tracer.bufferOf(BufferRole::Output), bits.chunk);
   std::string message = chunk + " has other bits than on rank " + std::to_string(bits.other);
   Operation *other = bits.encoding;
@@ -210,7 +214,7 @@ void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits)
     message += ": the two combine in different orders";
     other = interleaving.opAt(bits.otherWrite);
   }
-  Refutation &refuted = refute(Property::SameBits, std::move(message), writerOf(tracer, traced, bits));
+  Refutation &refuted = refute(Property::SameBits, std::move(message), writerOf(tracer, *traced, bits));
   refuted.otherOp = other;
   if (other)
     refuted.other = other->getLoc();
@@ -218,23 +222,24 @@ void ProgramCheck::explainBits(const TracedGroup &traced, const OtherBits &bits)
   refuted.chunk = chunk;
 }
 
-void ProgramCheck::explain(const TracedGroup &traced, const VectorClockResult &result) {
+void ProgramCheck::explain(const VectorClockResult &result) {
   if (!result.blocked.empty())
-    return explainDeadlock(traced, result.blocked);
+    return explainDeadlock(result.blocked);
   if (!result.conflicts.empty())
-    return explainConflict(traced, result.conflicts);
+    return explainConflict(result.conflicts);
   if (result.wrongOutput)
     return explainOutput(*result.wrongOutput);
   // Of an exact program, only roundings of sums differ, and of integers there are none.
   if (result.otherBits && options.followsCodecs && findCoded(tracer.program().program))
-    explainBits(traced, *result.otherBits);
+    explainBits(*result.otherBits);
 }
 
 void ProgramCheck::run(Verdict &verdict) {
   if (!tracer.mistake && isTooLarge(verdict))
     return;
-  std::optional<TracedGroup> traced =
-      tracer.mistake ? std::nullopt : traceAll(tracer, options.maxChunkBytes(), /*mayReorder=*/true);
+  if (!tracer.mistake)
+    if (std::optional<TracedGroup> found = traceAll(tracer, options.maxChunkBytes(), /*mayReorder=*/true))
+      traced.emplace(std::move(*found));
   if (tracer.mistake) {
     Refutation &refuted =
         refute(Property::Bounds, tracer.mistake->message,
@@ -244,30 +249,44 @@ void ProgramCheck::run(Verdict &verdict) {
   } else if (!traced) {
     verdict.tooLarge = tracer.end ? describe(*tracer.end) : needsMoreSteps();
     return;
-  } else if (checkBalance(*traced)) {
-    follow(*traced, verdict);
+  } else if (checkBalance()) {
+    follow(verdict);
   }
   verdict.refutation = std::move(refutation);
 }
 
 /// Follows one rank of every orbit through its calls.
-void ProgramCheck::follow(const TracedGroup &traced, Verdict &verdict) {
-  if (options.prefersSmallMeshes && VectorClockRun::isTooLarge(tracer, traced, options)) {
+void ProgramCheck::follow(Verdict &verdict) {
+  if (options.prefersSmallMeshes && VectorClockRun::isTooLarge(tracer, *traced, options)) {
     verdict.tooLarge = needsMoreMemory();
     return;
   }
-  VectorClockResult result = VectorClockRun(tracer, traced, options).run();
+  VectorClockResult result = VectorClockRun(tracer, *traced, options).run();
   verdict.share = std::max({verdict.share, result.share, double(tracer.numLinesRun) / double(options.maxWork)});
   if (result.ended) {
-    verdict.tooLarge = describe(*result.ended, traced);
+    verdict.tooLarge = describe(*result.ended);
     result.wrongOutput.reset(); // what chunks hold was lost
   }
-  explain(traced, result);
+  explain(result);
   if (result.ranksAgreeBitwise) {
     verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
     verdict.bitsCheckedOn.assign(tracer.mesh().begin(), tracer.mesh().end());
   }
   verdict.add(result.losses, result.numEncodings);
+}
+
+bool ProgramCheck::isRefutedWithout(const llvm::SmallPtrSetImpl<Operation *> &ops) {
+  llvm::BitVector isGone(unsigned(tracer.program().ops.size()));
+  for (auto [number, info] : llvm::enumerate(tracer.program().ops))
+    isGone[unsigned(number)] = ops.contains(info.op);
+  if (!fewer)
+    fewer.emplace(*traced);
+  for (auto [all, left] : llvm::zip_equal(traced->traces, fewer->traces)) {
+    left.events.clear();
+    llvm::copy_if(all.events, std::back_inserter(left.events), [&](const Event &event) { return !isGone[event.op]; });
+  }
+  VectorClockResult result = VectorClockRun(tracer, *fewer, options).run();
+  return result.ended || !result.blocked.empty() || !result.conflicts.empty() || result.wrongOutput;
 }
 
 /// The budget of which all steps take so many times what is allowed, with some room.
@@ -321,8 +340,8 @@ std::string ProgramCheck::needsMoreMemory() const {
   return "needs more than " + std::to_string(options.maxBytes) + " bytes of clocks and chunks; --budget raises that";
 }
 
-std::string ProgramCheck::describe(const EndedEarly &ended, const TracedGroup &traced) const {
-  Interleaving interleaving(tracer, traced);
+std::string ProgramCheck::describe(const EndedEarly &ended) const {
+  Interleaving interleaving(tracer, *traced);
   constexpr StringLiteral application = "its application ";
   std::string step = interleaving.describe(ended.moment), rank = "rank " + std::to_string(ended.moment.rank);
   if (interleaving.opAt(ended.moment))

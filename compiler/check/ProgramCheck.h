@@ -13,27 +13,31 @@ public:
       : tracer(code, mesh, root, isInPlace), options(options), isInPlace(isInPlace) {}
 
   void run(Verdict &verdict);
+  /// After a run that proved the program: whether it is refuted without these flushes, and signals and waits.
+  bool isRefutedWithout(const llvm::SmallPtrSetImpl<mlir::Operation *> &ops);
 
 private:
   bool isTooLarge(Verdict &verdict);
-  bool checkBalance(const TracedGroup &traced);
-  void follow(const TracedGroup &traced, Verdict &verdict);
+  bool checkBalance();
+  void follow(Verdict &verdict);
   std::string needsMoreSteps() const;
   std::string needsMoreMemory() const;
   std::string describe(const Tracer::End &end) const;
-  std::string describe(const EndedEarly &ended, const TracedGroup &traced) const;
+  std::string describe(const EndedEarly &ended) const;
   std::string rootOf() const;
-  void explain(const TracedGroup &traced, const VectorClockResult &result);
-  void explainConflict(const TracedGroup &traced, const std::vector<Conflict> &conflicts);
-  void explainDeadlock(const TracedGroup &traced, const std::vector<Blocked> &blocked);
+  void explain(const VectorClockResult &result);
+  void explainConflict(const std::vector<Conflict> &conflicts);
+  void explainDeadlock(const std::vector<Blocked> &blocked);
   void explainOutput(const WrongOutput &wrong);
-  void explainBits(const TracedGroup &traced, const OtherBits &bits);
+  void explainBits(const OtherBits &bits);
   std::string describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const;
   Refutation &refute(Property property, std::string message, mlir::Operation *op);
 
   Tracer tracer;
-  const CheckOptions &options;
+  const CheckOptions options;
   bool isInPlace;
+  std::optional<TracedGroup> traced;
+  std::optional<TracedGroup> fewer; // the same, without some steps
   std::optional<Refutation> refutation;
 };
 

@@ -18,23 +18,23 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
     state.putTimes.push_back(state.time);
     state.putQueues[event.peer].times.push_back(state.time);
   }
-  chunkRuns.expand(trace, event.source, sourceChunks);
-  chunkRuns.expand(trace, event.destination, destinationChunks);
+  Cells sources = findChunks(trace, event.source, sourceOwner, event.part, sourceChunks, sourcePlaces);
+  Cells destinations =
+      findChunks(trace, event.destination, destinationOwner, event.part, destinationChunks, destinationPlaces);
   if (sourceOwner == destinationOwner && event.source.buffer == event.destination.buffer)
     checkOverlap(orbit, event);
   work += int64_t(sourceChunks.size());
   // All sources first: what is written here is not what is read here.
-  std::vector<Contents::Id> moved;
-  moved.reserve(sourceChunks.size());
-  Access read{orbit, sourceOwner, event.source.buffer, false, isPut};
-  for (int32_t chunk : sourceChunks) {
-    Cell &cell = cellOf(sourceOwner, event.source.buffer, chunk, event.part);
+  movedContents.clear();
+  Access read = accessOf(orbit, sourceOwner, event.source.buffer, false, isPut);
+  for (auto [chunk, place] : llvm::zip_equal(sourceChunks, sourcePlaces)) {
+    Cell &cell = sources[place];
     access(read, chunk, cell);
-    moved.push_back(contents.move(sourceOwner, cell.content));
+    movedContents.push_back(contents.move(sourceOwner, cell.content));
   }
-  Access write{orbit, destinationOwner, event.destination.buffer, true, isPut};
-  for (auto [chunk, content] : llvm::zip_equal(destinationChunks, moved)) {
-    Cell &cell = cellOf(destinationOwner, event.destination.buffer, chunk, event.part);
+  Access write = accessOf(orbit, destinationOwner, event.destination.buffer, true, isPut);
+  for (auto [chunk, place, content] : llvm::zip_equal(destinationChunks, destinationPlaces, movedContents)) {
+    Cell &cell = destinations[place];
     access(write, chunk, cell);
     if (isPackets(event.destination.buffer))
       sendPacket(event, orbit, chunk);
@@ -72,7 +72,7 @@ void VectorClockRun::checkOverlap(size_t orbit, const Event &event) {
     Entry own;
     own.rank = int32_t(group.moveBack(owner, group.representatives()[orbit]));
     own.time = states[orbit].time;
-    report(own, {orbit, owner, event.destination.buffer, true, false}, chunk, false, Order::None);
+    report(own, accessOf(orbit, owner, event.destination.buffer, true, false), chunk, false, Order::None);
     return;
   }
 }
@@ -80,9 +80,10 @@ void VectorClockRun::checkOverlap(size_t orbit, const Event &event) {
 void VectorClockRun::divide(size_t orbit, const Event &event) {
   int64_t rank = group.representatives()[orbit];
   chunkRuns.expand(traced.traces[orbit], event.destination, destinationChunks);
+  Access write = accessOf(orbit, rank, event.destination.buffer, true, false);
   for (int32_t chunk : destinationChunks) {
     Cell &cell = cellOf(rank, event.destination.buffer, chunk, event.part);
-    access({orbit, rank, event.destination.buffer, true, false}, chunk, cell);
+    access(write, chunk, cell);
     cell.content = contents.divide(cell.content, tracer.program().ops[event.op].op);
   }
 }
@@ -120,12 +121,14 @@ void VectorClockRun::startCall(size_t orbit, int64_t call) {
     if (!buffer || !tracer.exists(rank, role))
       continue;
     work += chunkRuns.count(*buffer);
+    Contents::Id content = role == BufferRole::Input ? contents.input(call, rank, 0) : Contents::undefined;
+    Access write = accessOf(orbit, rank, tracer.resolve(rank, *buffer, 0).first, true, false);
     for (int64_t chunk = 0; chunk < tracer.grids()[*buffer].numChunks; chunk = chunkRuns.next(*buffer, chunk)) {
       auto [outer, place] = tracer.resolve(rank, *buffer, chunk);
       for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
         Cell &cell = cellOf(rank, outer, place, part);
-        access({orbit, rank, outer, true, false}, place, cell);
-        cell.content = role == BufferRole::Input ? contents.input(call, rank, chunk) : Contents::undefined;
+        access(write, place, cell);
+        cell.content = role == BufferRole::Input ? Contents::ofChunk(content, chunk) : Contents::undefined;
       }
     }
   }
@@ -141,11 +144,12 @@ void VectorClockRun::endCall(size_t orbit, int64_t call) {
   RankSet members = RankSet::group(moves.rows, {tracer.mesh().data(), tracer.mesh().size()},
                                    {groupDims.data(), groupDims.size()}, rank);
   work += chunkRuns.count(*output);
+  Access read = accessOf(orbit, rank, tracer.resolve(rank, *output, 0).first, false, false);
   for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; chunk = chunkRuns.next(*output, chunk)) {
     auto [outer, place] = tracer.resolve(rank, *output, chunk);
     for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
       Cell &cell = cellOf(rank, outer, place, part);
-      access({orbit, rank, outer, false, false}, place, cell);
+      access(read, place, cell);
       WantedContent wanted = wantedContent(tracer, rank, chunk);
       if (result.wrongOutput || contents.isWanted(cell.content, wanted, call, members))
         continue;

@@ -298,7 +298,7 @@ void VectorClockRun::sendPacket(const Event &event, size_t orbit, int32_t chunk)
     Entry earlier;
     earlier.rank = packet.rank;
     earlier.time = packet.time;
-    report(earlier, {orbit, event.peer, event.destination.buffer, true, true}, chunk, true, Order::None);
+    report(earlier, accessOf(orbit, event.peer, event.destination.buffer, true, true), chunk, true, Order::None);
     hasLostPackets = true;
   }
   packet = {shareClock(state), rank, state.time, currentCall, false};
@@ -341,16 +341,38 @@ VectorClockRun::Cell &VectorClockRun::cellOf(int64_t owner, uint32_t buffer, int
   return placeOf(states[group.orbitOf(owner)].cells[buffer], buffer, packetNumber(owner, buffer, chunk, part));
 }
 
+VectorClockRun::Cells VectorClockRun::findChunks(const Trace &trace, const Box &box, int64_t owner, int32_t part,
+                                                 std::vector<int32_t> &chunks, std::vector<int32_t> &places) {
+  const Grid &grid = tracer.grids()[box.buffer];
+  chunkRuns.expand(trace, box, chunks);
+  places.clear();
+  if (chunks.empty())
+    return {nullptr, 0};
+  SmallVector<int32_t, 8> numbers(trace.numbersOf(box, grid.extents.size()));
+  if (chunkRuns.hasLongRuns(box.buffer) || !group.moveBoxBack(owner, box.buffer, numbers))
+    for (int32_t chunk : chunks)
+      places.push_back(int32_t(chunkRuns.numberOf(box.buffer, group.moveChunkBack(owner, box.buffer, chunk))));
+  else if (group.isRepresentative(owner))
+    places = chunks;
+  else
+    expandNumbers(numbers, grid, places);
+  Cell &first = placeOf(states[group.orbitOf(owner)].cells[box.buffer], box.buffer, firstOfTurn(box.buffer, part));
+  return {&first, size_t(std::max(grid.numParts, 1))};
+}
+
 VectorClockRun::Packet &VectorClockRun::packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) {
   return placeOf(states[group.orbitOf(owner)].packets[buffer], buffer, packetNumber(owner, buffer, chunk, part));
 }
 
-size_t VectorClockRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
-  const Grid &grid = tracer.grids()[buffer];
+/// Of the part of a buffer that the call at hand uses.
+size_t VectorClockRun::firstOfTurn(uint32_t buffer, int32_t part) const {
   int64_t turn = currentCall % numTurns(tracer.program().buffers[buffer]);
-  int64_t place =
-      turn * chunkRuns.count(buffer) + chunkRuns.numberOf(buffer, group.moveChunkBack(owner, buffer, chunk));
-  return size_t(place * std::max(grid.numParts, 1) + part);
+  return size_t(turn * chunkRuns.count(buffer) * std::max(tracer.grids()[buffer].numParts, 1) + part);
+}
+
+size_t VectorClockRun::packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const {
+  int64_t place = chunkRuns.numberOf(buffer, group.moveChunkBack(owner, buffer, chunk));
+  return firstOfTurn(buffer, part) + size_t(place * std::max(tracer.grids()[buffer].numParts, 1));
 }
 
 /// Whether the accessor, a representative, knows that an access to a chunk of `owner` is over. The entry's rank is as
@@ -374,18 +396,27 @@ VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, bool isWrite, 
   return isHidden || isFlushed ? Order::HiddenByTransport : Order::None;
 }
 
-void VectorClockRun::access(const Access &access, int64_t chunk, Cell &cell) {
-  const RankState &state = states[access.orbit];
-  Entry entry;
-  entry.rank = int32_t(group.moveBack(access.owner, group.representatives()[access.orbit]));
-  entry.time = state.time;
-  entry.isPut = access.isPut;
-  auto isSameStep = [&](const Entry &other) { return other.rank == entry.rank && other.time == entry.time; };
+VectorClockRun::Access VectorClockRun::accessOf(size_t orbit, int64_t owner, uint32_t buffer, bool isWrite,
+                                                bool isPut) const {
+  Access access{orbit, owner, buffer, isWrite, isPut, {}};
+  access.entry.rank = int32_t(group.moveBack(owner, group.representatives()[orbit]));
+  access.entry.time = states[orbit].time;
+  access.entry.isPut = isPut;
+  return access;
+}
+
+void VectorClockRun::access(Access &access, int64_t chunk, Cell &cell) {
+  const Entry &entry = access.entry;
+  auto isSameStep = [](const Entry &a, const Entry &b) { return a.rank == b.rank && a.time == b.time; };
   auto check = [&](const Entry &other, bool isWrite) {
-    if (other.rank < 0 || isSameStep(other)) // see checkOverlap for what one step does to itself
+    Entry &settled = access.settled[isWrite];
+    // See checkOverlap for what one step does to itself.
+    if (other.rank < 0 || isSameStep(other, entry) || isSameStep(other, settled))
       return;
     if (Order order = orderOf(other, isWrite, access.orbit, access.owner); order != Order::Settled)
       report(other, access, chunk, isWrite, order);
+    else
+      settled = other;
   };
   if (access.isWrite || !isPackets(access.buffer)) // packets were waited for: see receivePackets
     check(cell.lastWrite, true);

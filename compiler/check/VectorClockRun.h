@@ -183,19 +183,32 @@ private:
   void findBlocked();
   void arrive(size_t senderOrbit, int64_t target, uint32_t numPuts, uint32_t time);
 
+  /// One side of a step, which accesses several chunks.
   struct Access {
     size_t orbit;
     int64_t owner;
     uint32_t buffer;
     bool isWrite, isPut;
+    Entry entry;           // that it leaves in cells
+    Entry settled[2] = {}; // a read and a write that it was found to follow, as most chunks of a step have the same
   };
+  Access accessOf(size_t orbit, int64_t owner, uint32_t buffer, bool isWrite, bool isPut) const;
+  size_t firstOfTurn(uint32_t buffer, int32_t part) const;
   size_t packetNumber(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part) const;
   template <typename Place> Place &placeOf(std::vector<Place> &places, uint32_t buffer, size_t number);
   Cell &cellOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part);
   Packet &packetOf(int64_t owner, uint32_t buffer, int64_t chunk, int32_t part);
+  /// The cells of chunks of one owner.
+  struct Cells {
+    Cell *first;
+    size_t stride;
+    Cell &operator[](int32_t place) const { return first[size_t(place) * stride]; }
+  };
+  Cells findChunks(const Trace &trace, const Box &box, int64_t owner, int32_t part, std::vector<int32_t> &chunks,
+                   std::vector<int32_t> &places);
   bool isPackets(uint32_t buffer) const { return tracer.program().buffers[buffer].role == BufferRole::Packets; }
   std::shared_ptr<const SharedClock> shareClock(RankState &state);
-  void access(const Access &access, int64_t chunk, Cell &cell);
+  void access(Access &access, int64_t chunk, Cell &cell);
   Entry *readOf(Cell &cell, int32_t rank);
   void addRead(Cell &cell, const Entry &read);
   enum class Order { Settled, HiddenByTransport, None };
@@ -231,8 +244,10 @@ private:
   std::vector<Clock> enterClocks; // by call: when all ranks came to their `enter`
   llvm::DenseMap<const Cell *, llvm::DenseMap<int32_t, uint32_t>> readPlaces; // of cells with many reads, by rank
   std::vector<int32_t> sourceChunks, destinationChunks;                       // of the move at hand
-  int64_t clockBytes = 0;                                                     // of shared clocks that are alive
-  int64_t mostClockBytes = 0;                                                 // at any time
+  std::vector<int32_t> sourcePlaces, destinationPlaces;                       // numbers on the owner's representative
+  std::vector<Contents::Id> movedContents;
+  int64_t clockBytes = 0;     // of shared clocks that are alive
+  int64_t mostClockBytes = 0; // at any time
   int64_t cellBytes = 0;
   int64_t work = 0; // steps, chunks, and pieces of clocks
   int64_t numSteps = 0;

@@ -135,8 +135,11 @@ CheckOptions withPart(const CheckOptions &options, double part) {
   return result;
 }
 
-/// All roots, and calls in place, on one mesh.
-void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict) {
+using Checks = std::vector<std::unique_ptr<ProgramCheck>>;
+
+/// All roots, and calls in place, on one mesh. Adds the checks to `kept`, if that is not null.
+void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict,
+               Checks *kept = nullptr) {
   ProgramOp program = code.program;
   int64_t numVariants = program.getInPlace() == InPlace::Direct ? 2 : 1;
   int64_t numRoots = countRoots(program.getCollective(), mesh);
@@ -148,10 +151,21 @@ void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, 
     for (int64_t root = 0; root < numRoots; ++root) {
       if (root == 1 && rootsAreAlike(code, mesh, variant == 1, options.maxWork))
         break;
-      ProgramCheck(code, mesh, root, variant == 1, root == 0 ? first : each).run(verdict);
+      auto check = std::make_unique<ProgramCheck>(code, mesh, root, variant == 1, root == 0 ? first : each);
+      check->run(verdict);
       if (!verdict.isProved())
         return;
+      if (kept)
+        kept->push_back(std::move(check));
     }
+}
+
+/// Which dimensions of a mesh may be shorter on one that represents it.
+SmallVector<bool> findShrinkable(ProgramOp program, ArrayRef<int64_t> mesh) {
+  SmallVector<bool> mayShrink = findTabledDims(program, program.getCollective(), mesh.size());
+  for (bool &may : mayShrink)
+    may = !may;
+  return mayShrink;
 }
 
 /// On a smaller mesh, where the one that was checked has too many ranks to follow the order of combinations.
@@ -200,9 +214,7 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
   verdict.refutation = checkResources(program, mesh, options);
   if (verdict.refutation)
     return verdict;
-  SmallVector<bool> mayShrink = findTabledDims(program, program.getCollective(), mesh.size());
-  for (bool &may : mayShrink)
-    may = !may;
+  SmallVector<bool> mayShrink = findShrinkable(program, mesh);
   auto checkOn = [&](ArrayRef<int64_t> checkedOn, double part) {
     Verdict result;
     result.mesh = verdict.mesh;
@@ -220,6 +232,36 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
     while (verdict.tooLarge && shrinkMesh(verdict.checkedOn, mayShrink));
   checkBits(std::get<Code>(made), mayShrink, options, verdict);
   return verdict;
+}
+
+struct ReducibleProgram::Runs {
+  Code code;
+  Checks checks = {};
+  bool isRefuted = false; // as a whole
+};
+
+ReducibleProgram::ReducibleProgram(ProgramOp program, ArrayRef<SmallVector<int64_t>> meshes,
+                                   const CheckOptions &options) {
+  assert(options.prefersSmallMeshes && "the first mesh that is small enough represents a mesh");
+  runs.reset(new Runs{std::get<Code>(Code::create(program))});
+  for (SmallVector<int64_t> mesh : meshes) {
+    SmallVector<bool> mayShrink = findShrinkable(program, mesh);
+    Verdict verdict;
+    Checks checks;
+    do {
+      verdict = {};
+      checks.clear();
+      checkMesh(runs->code, mesh, options, verdict, &checks);
+    } while (verdict.tooLarge && shrinkMesh(mesh, mayShrink));
+    runs->isRefuted |= verdict.refutation.has_value();
+    llvm::move(checks, std::back_inserter(runs->checks));
+  }
+}
+
+ReducibleProgram::~ReducibleProgram() = default;
+
+bool ReducibleProgram::isRefutedWithout(const llvm::SmallPtrSetImpl<Operation *> &ops) {
+  return runs->isRefuted || llvm::any_of(runs->checks, [&](const auto &check) { return check->isRefutedWithout(ops); });
 }
 
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64_t> mesh) {

@@ -7,7 +7,10 @@
 
 #include "mlir/IR/Location.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -169,6 +172,21 @@ Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const Chec
 /// Whether the checker refutes the program on none of the meshes that it is compiled for. A smaller mesh represents one
 /// that is too large for the options.
 bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
+
+/// A proved program, of which one asks what it does not need. Its ranks are traced once: no step of a rank depends on
+/// its signals, waits and flushes.
+class ReducibleProgram {
+public:
+  /// The program must outlive this, and stay as it is. A smaller mesh represents one that is too large for the options.
+  ReducibleProgram(ProgramOp program, llvm::ArrayRef<llvm::SmallVector<int64_t>> meshes, const CheckOptions &options);
+  ~ReducibleProgram();
+  /// Of flushes, and of all signals and waits of a semaphore.
+  bool isRefutedWithout(const llvm::SmallPtrSetImpl<mlir::Operation *> &ops);
+
+private:
+  struct Runs;
+  std::unique_ptr<Runs> runs;
+};
 
 /// Empty when the program cannot be run through on this mesh.
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, llvm::ArrayRef<int64_t> mesh);

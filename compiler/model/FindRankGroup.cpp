@@ -149,7 +149,8 @@ private:
   Tracer &tracer;
   int64_t maxBytes;
   bool mayReorder;
-  Trace first;                       // of rank 0
+  Trace first; // of rank 0
+  int64_t linesOfFirst = 0;
   std::vector<Trace> neighbours;     // of rank 0, one step along every dimension
   SmallVector<bool, 4> ignoresLoops; // by dimension: see findChunkDims
 };
@@ -164,10 +165,12 @@ bool GroupFinder::makeGroup(ArrayRef<Translation> kinds, std::optional<RankGroup
 
 std::optional<int64_t> GroupFinder::verify(TracedGroup &traced) {
   const RankGroup &group = traced.group;
-  int64_t numBytes = 0, numLines = tracer.numLinesRun;
+  int64_t numBytes = 0, numLines = tracer.numLinesRun - linesOfFirst;
   for (int32_t rank : group.representatives()) {
     Trace &trace = traced.traces.emplace_back();
-    if (!tracer.run(rank, trace))
+    if (rank == 0)
+      trace = first;
+    else if (!tracer.run(rank, trace))
       return std::nullopt;
     numBytes += int64_t(trace.events.size() * sizeof(Event) + trace.numbers.size() * sizeof(int32_t));
     if (numBytes > maxBytes) {
@@ -231,8 +234,10 @@ Translation GroupFinder::findKind(ArrayRef<Translation> kinds, size_t dim) {
 }
 
 std::optional<TracedGroup> GroupFinder::run() {
+  int64_t linesBefore = tracer.numLinesRun;
   if (!tracer.run(0, first))
     return std::nullopt;
+  linesOfFirst = tracer.numLinesRun - linesBefore;
   SmallVector<Translation, 4> kinds;
   int64_t stride = tracer.numRanks();
   for (int64_t size : tracer.mesh()) {

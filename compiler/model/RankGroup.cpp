@@ -65,6 +65,19 @@ int64_t RankGroup::moveChunkBack(int64_t element, uint32_t buffer, int64_t chunk
   return isRepresentative(element) ? chunk : translateChunk<true>(element, buffer, chunk);
 }
 
+bool RankGroup::moveBoxBack(int64_t element, uint32_t buffer, MutableArrayRef<int32_t> numbers) const {
+  for (auto [i, chunkDim] : llvm::enumerate(chunkDims[buffer])) {
+    auto dim = size_t(chunkDim);
+    int32_t amount = chunkDim < 0 ? 0 : coordinates[size_t(element)][dim];
+    if (amount == 0)
+      continue;
+    if (numbers[2 * i + 1] != 1 && kinds[dim] != Translation::Cyclic)
+      return false;
+    numbers[2 * i] = shift(dim, numbers[2 * i], amount, /*isBack=*/true);
+  }
+  return true;
+}
+
 std::vector<int64_t> RankGroup::generators() const {
   std::vector<int64_t> result;
   int64_t stride = 1;

@@ -24,6 +24,8 @@ public:
   int64_t moveBack(int64_t element, int64_t rank) const { return translate<true>(element, rank); }
   int64_t moveChunk(int64_t element, uint32_t buffer, int64_t chunk) const;
   int64_t moveChunkBack(int64_t element, uint32_t buffer, int64_t chunk) const;
+  /// All chunks of a box of these offsets and sizes. False where they would come in another order than that of a box.
+  bool moveBoxBack(int64_t element, uint32_t buffer, llvm::MutableArrayRef<int32_t> numbers) const;
   /// Neighbours of a representative whose elements generate the group.
   std::vector<int64_t> generators() const;
 

@@ -11,9 +11,12 @@ namespace kolo {
 static int64_t modulo(int64_t value, int64_t divisor) { return ((value % divisor) + divisor) % divisor; }
 
 void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector<int32_t> &chunks) {
+  expandNumbers(trace.numbersOf(box, grid.extents.size()), grid, chunks);
+}
+
+void expandNumbers(ArrayRef<int32_t> numbers, const Grid &grid, std::vector<int32_t> &chunks) {
   chunks.assign(1, 0);
   std::vector<int32_t> next;
-  ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
   for (auto [dim, extent] : llvm::enumerate(grid.extents)) {
     int32_t offset = numbers[2 * dim], size = numbers[2 * dim + 1];
     if (size == 1) {

@@ -126,7 +126,8 @@ private:
   bool onlyRootHasInput = false, onlyRootHasOutput = false;
 };
 
-/// Numbers of the chunks in a box, in row-major order of the box.
+/// Numbers of the chunks in a box of these offsets and sizes, in row-major order of the box.
+void expandNumbers(llvm::ArrayRef<int32_t> numbers, const Grid &grid, std::vector<int32_t> &chunks);
 void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector<int32_t> &chunks);
 
 } // namespace kolo

@@ -17,10 +17,9 @@
 // full at the end. Requires channel form as VerifyProjected states it. Leaves programs alone that their author wrote in
 // channel form.
 #include "compiler/Passes.h"
-#include "compiler/check/Verdict.h"
 #include "compiler/sync/InferenceMemory.h"
-#include "compiler/sync/MoveEnds.h"
 #include "compiler/sync/PipelinePhases.h"
+#include "compiler/sync/Settling.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,87 +45,66 @@ struct Attempt {
 
 class Inference {
 public:
-  Inference(ProgramOp base, const CheckOptions &options) : base(base), options(options), soon(options) {
-    soon.endsAtRefutation = true;
+  Inference(ProgramOp base, const CheckOptions &options) : base(base), checks(base, options) {
     for (const ProjectedTransfer &transfer : findTransfers(base))
       possible.push_back(possibleCredits(transfer));
-    for (auto mesh : base.getMeshes().getAsRange<DenseI64ArrayAttr>())
-      meshes.emplace_back(mesh.asArrayRef());
-    // A counterexample is found soonest on the smallest mesh.
-    llvm::sort(meshes,
-               [](const auto &a, const auto &b) { return std::pair(numRanks(a), a) < std::pair(numRanks(b), b); });
   }
 
   /// The synchronised program, or, if not even the strongest credits will do, that one with its refutation.
   Attempt run();
-  /// Whether all checks could follow the program. If not, too little synchronisation may have been inferred.
-  bool hasFollowed() const { return isFollowed; }
+  bool hasFollowed() const { return checks.hasFollowed(); }
 
 private:
-  static int64_t numRanks(ArrayRef<int64_t> mesh) {
-    int64_t result = 1;
-    for (int64_t size : mesh)
-      result *= size;
-    return result;
-  }
-  std::optional<Refutation> check(ProgramOp program, const CheckOptions &wanted);
-  bool isRefuted(ProgramOp program) { return check(program, soon).has_value(); }
-  Attempt attempt(const Choices &choices, const CheckOptions &wanted);
+  OwningOpRef<ProgramOp> build(const Choices &choices);
+  enum class Answer { Explained, Soon };
+  Attempt attempt(const Choices &choices, Answer wanted);
   bool isProvedWith(const Choices &choices);
-  bool strengthen(Choices &choices, const Attempt &refuted);
+  std::optional<Attempt> strengthen(Choices &choices, const Attempt &refuted);
   void weaken(Choices &choices);
   Choices withEntryCredits(const Choices &choices) const;
-  enum class WaitsMove { Last, First };
-  Attempt settle(const Choices &choices, WaitsMove order, size_t &numMoved);
-  void settlePipeline(ProgramOp program, size_t &numMoved);
-  void elide(ProgramOp program);
-  size_t changeAll(ProgramOp program, function_ref<bool(const ProjectedTransfer &)> change);
-  void elideFlushes(ProgramOp program, bool keepsLast);
-  void elideSignals(ProgramOp program);
-  size_t moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move);
-  size_t deferWaits(ProgramOp program);
-  void reorderPhases(ProgramOp program);
 
   ProgramOp base;
-  const CheckOptions &options;
-  CheckOptions soon; // the same, for changes of which only the answer counts
+  MeshChecks checks;
   std::vector<SmallVector<CreditChoice>> possible;
-  std::vector<SmallVector<int64_t>> meshes;
   std::map<Choices, bool> attempted; // whether the program with these was proved
-  bool isFollowed = true;
-  bool keepsWaits = false; // in a pipeline: data of some transfer is waited for in the phase that sends it
+  std::vector<Choices> disordered;   // with which two accesses have no order
 };
 
-std::optional<Refutation> Inference::check(ProgramOp program, const CheckOptions &wanted) {
-  for (ArrayRef<int64_t> mesh : meshes) {
-    Verdict verdict = checkProgram(program, mesh, wanted);
-    if (verdict.refutation)
-      return verdict.refutation;
-    isFollowed &= !verdict.tooLarge;
-  }
-  return std::nullopt;
-}
-
-Attempt Inference::attempt(const Choices &choices, const CheckOptions &wanted) {
+OwningOpRef<ProgramOp> Inference::build(const Choices &choices) {
   OwningOpRef<ProgramOp> program(base.clone());
   uint64_t semaphores = base.getSemaphores();
   for (auto [number, transfer] : llvm::enumerate(findTransfers(*program)))
     if (const CreditChoice &choice = possible[number][choices[number]]; choice.kind)
       placeCredit(transfer, choice, semaphores++);
   program->setSemaphores(semaphores);
-  std::optional<Refutation> refutation = check(*program, wanted);
+  return program;
+}
+
+Attempt Inference::attempt(const Choices &choices, Answer wanted) {
+  OwningOpRef<ProgramOp> program = build(choices);
+  std::optional<Refutation> refutation = wanted == Answer::Soon ? checks.findAny(*program) : checks.explain(*program);
   attempted[choices] = !refutation;
+  if (refutation && (refutation->property == Property::Race || refutation->property == Property::Invocations ||
+                     refutation->property == Property::PutOrder))
+    disordered.push_back(choices);
   return {std::move(program), std::move(refutation)};
 }
 
+/// Without some credits, accesses that had no order with them have none either.
 bool Inference::isProvedWith(const Choices &choices) {
   auto known = attempted.find(choices);
-  return known != attempted.end() ? known->second : attempt(choices, soon).isProved();
+  if (known != attempted.end())
+    return known->second;
+  auto hasMore = [&](const Choices &other) {
+    return llvm::all_of(llvm::zip_equal(choices, other),
+                        [](auto pair) { return std::get<0>(pair) == 0 || std::get<0>(pair) == std::get<1>(pair); });
+  };
+  return llvm::none_of(disordered, hasMore) && attempt(choices, Answer::Soon).isProved();
 }
 
 /// Gives a transfer that the refutation names the next stronger credit: first puts that come too early, then reads that
-/// come too late, then any transfer. False when all have their strongest.
-bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
+/// come too late, then any transfer. Nothing when all have their strongest.
+std::optional<Attempt> Inference::strengthen(Choices &choices, const Attempt &refuted) {
   auto isStrongest = [&](size_t number) { return choices[number] + 1 == possible[number].size(); };
   SmallVector<size_t, 4> candidates;
   for (bool wantsPull : {false, true})
@@ -138,13 +116,13 @@ bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
   for (size_t number : candidates) {
     Choices stronger = choices;
     while (++stronger[number] < possible[number].size()) {
-      Attempt next = attempt(stronger, options);
+      Attempt next = attempt(stronger, Answer::Explained);
       bool isSame = !next.isProved() && next.refutation->message == refuted.refutation->message;
       bool isDeadlock = !next.isProved() && next.refutation->property == Property::Deadlock;
       if (isSame || isDeadlock)
         continue;
       choices = stronger;
-      return true;
+      return next;
     }
   }
   if (candidates.empty())
@@ -153,7 +131,7 @@ bool Inference::strengthen(Choices &choices, const Attempt &refuted) {
         candidates.push_back(number);
   for (size_t number : candidates)
     choices[number] = possible[number].size() - 1;
-  return !candidates.empty();
+  return candidates.empty() ? std::nullopt : std::optional(attempt(choices, Answer::Explained));
 }
 
 /// Later credits make earlier ones redundant.
@@ -174,19 +152,23 @@ void Inference::weaken(Choices &choices) {
 
 Attempt Inference::run() {
   Choices choices(possible.size(), 0);
-  Attempt current = attempt(choices, options);
+  Attempt current = attempt(choices, Answer::Explained);
   while (!current.isProved()) {
-    if (!strengthen(choices, current))
+    std::optional<Attempt> next = strengthen(choices, current);
+    if (!next)
       return current;
-    current = attempt(choices, options);
+    current = std::move(*next);
   }
   weaken(choices);
-  size_t numMoved = 0;
-  current = settle(choices, WaitsMove::Last, numMoved);
-  if (Choices more = withEntryCredits(choices); more != choices) {
-    size_t numMovedThen = 0;
-    Attempt then = settle(more, WaitsMove::First, numMovedThen);
-    if (then.isProved() && numMovedThen > numMoved)
+  current = {build(choices), std::nullopt};
+  Settling settling(*current.program, checks);
+  settling.run(WaitsMove::Last);
+  bool hasMovedAll = numSlices(base) && !settling.keepsWaits;
+  if (Choices more = withEntryCredits(choices); more != choices && !hasMovedAll && isProvedWith(more)) {
+    Attempt then{build(more), std::nullopt};
+    Settling settlingThen(*then.program, checks);
+    settlingThen.run(WaitsMove::First);
+    if (settlingThen.numMoved > settling.numMoved)
       return then;
   }
   return current;
@@ -200,13 +182,10 @@ Block *blockAround(Operation *move, bool isPipeline) {
   return op->getBlock();
 }
 
-/// With the entry credits of transfers that stand beside others and have no credit. The same where all waits of a
-/// pipeline have moved without them.
+/// With the entry credits of transfers that stand beside others and have no credit.
 Choices Inference::withEntryCredits(const Choices &choices) const {
   Choices more = choices;
   bool isPipeline = numSlices(base).has_value();
-  if (isPipeline && !keepsWaits)
-    return more;
   SmallVector<ProjectedTransfer> transfers = findTransfers(base);
   for (auto [number, transfer] : llvm::enumerate(transfers)) {
     Block *block = blockAround(transfer.move, isPipeline);
@@ -218,180 +197,6 @@ Choices Inference::withEntryCredits(const Choices &choices) const {
       more[number] = size_t(entry - possible[number].begin());
   }
   return more;
-}
-
-/// The program with these credits, without what it does not need, and with its ends moved; counts the waits that are.
-/// Waits that move first may need a credit that they would make redundant where they were.
-Attempt Inference::settle(const Choices &choices, WaitsMove order, size_t &numMoved) {
-  Attempt current = attempt(choices, soon);
-  if (!current.isProved())
-    return current;
-  if (numSlices(*current.program)) {
-    settlePipeline(*current.program, numMoved);
-    return current;
-  }
-  if (order == WaitsMove::First)
-    numMoved += moveEnds(*current.program, sinkWait);
-  elide(*current.program);
-  // Only statements that touch arriving data wait for it; a rank says at once that its data is ready.
-  moveEnds(*current.program, raiseSignal);
-  numMoved += moveEnds(*current.program, sinkWait);
-  return current;
-}
-
-/// What travels while others wait counts for more than one flush per call: without that flush, waits between the slices
-/// would say that what a rank sent has been read. So it goes last, and so do signals that the moved waits may need.
-void Inference::settlePipeline(ProgramOp program, size_t &numMoved) {
-  elideFlushes(program, /*keepsLast=*/true);
-  numMoved += moveEnds(program, sinkWait);
-  numMoved += deferWaits(program);
-  reorderPhases(program);
-  elideSignals(program);
-  elideFlushes(program, /*keepsLast=*/false);
-  moveEnds(program, raiseSignal);
-}
-
-/// Tries a change to a copy of the program, found by the number of an op in the order of a walk.
-template <typename Change> OwningOpRef<ProgramOp> copyWith(ProgramOp program, Change change) {
-  OwningOpRef<ProgramOp> copy(program.clone());
-  change(*copy);
-  return copy;
-}
-
-/// Puts the body of one program into another.
-void replaceBody(ProgramOp program, ProgramOp other) {
-  program.getBody().takeBody(other.getBody());
-  program.setSemaphores(other.getSemaphores());
-}
-
-/// A signal may make a flush redundant, and the other way round. Packets show their own arrival, so with them signals
-/// are the cost, and the first to go.
-void Inference::elide(ProgramOp program) {
-  bool hasPackets = llvm::any_of(program.getBody().getOps<BufferOp>(),
-                                 [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; });
-  if (hasPackets)
-    elideSignals(program);
-  elideFlushes(program, /*keepsLast=*/false);
-  if (!hasPackets)
-    elideSignals(program);
-}
-
-void Inference::elideFlushes(ProgramOp program, bool keepsLast) {
-  auto numberOf = [](ProgramOp where) {
-    int64_t number = 0;
-    where.walk([&](FlushOp) { ++number; });
-    return number;
-  };
-  // One at the very end may do for all.
-  if (numberOf(program) > 0) {
-    OpBuilder builder(&program.getBody().front(), endBeforeDivision(program));
-    FlushOp::create(builder, program.getLoc());
-  }
-  auto elide = [&](int64_t first, int64_t last) {
-    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
-      SmallVector<FlushOp> flushes;
-      changed.walk([&](FlushOp flush) { flushes.push_back(flush); });
-      for (FlushOp flush : ArrayRef(flushes).slice(size_t(first), size_t(last - first)))
-        eraseWithEmptyNest(flush);
-    });
-    bool isProved = !isRefuted(*copy);
-    if (isProved)
-      replaceBody(program, *copy);
-    return isProved;
-  };
-  if (int64_t others = numberOf(program) - 1; others > 1) // most programs need none of these
-    elide(0, others);
-  for (int64_t i = 0; i < numberOf(program) - (keepsLast ? 1 : 0);)
-    if (!elide(i, i + 1))
-      ++i;
-}
-
-void Inference::elideSignals(ProgramOp program) {
-  for (uint64_t semaphore = 0; semaphore < program.getSemaphores();) {
-    OwningOpRef<ProgramOp> copy = copyWith(program, [&](ProgramOp changed) {
-      SmallVector<Operation *> ends;
-      changed.walk([&](Operation *op) {
-        if (auto signal = dyn_cast<SignalOp>(op)) {
-          if (signal.getSemaphore() == semaphore)
-            ends.push_back(op);
-          else if (signal.getSemaphore() > semaphore)
-            signal.setSemaphore(signal.getSemaphore() - 1);
-        } else if (auto wait = dyn_cast<WaitOp>(op)) {
-          if (wait.getSemaphore() == semaphore)
-            ends.push_back(op);
-          else if (wait.getSemaphore() > semaphore)
-            wait.setSemaphore(wait.getSemaphore() - 1);
-        }
-      });
-      for (Operation *end : ends)
-        eraseWithEmptyNest(end);
-      changed.setSemaphores(changed.getSemaphores() - 1);
-    });
-    if (isRefuted(*copy))
-      ++semaphore;
-    else
-      replaceBody(program, *copy);
-  }
-}
-
-/// Makes the change to all transfers that can have it, if the checker still proves the program. Gives their number.
-/// Most programs allow it, and then take one check for all.
-size_t Inference::changeAll(ProgramOp program, function_ref<bool(const ProjectedTransfer &)> change) {
-  size_t numChanged = 0;
-  OwningOpRef<ProgramOp> copy(program.clone());
-  for (size_t number = 0; number < findTransfers(*copy).size(); ++number)
-    numChanged += change(findTransfers(*copy)[number]);
-  if (numChanged == 0 || isRefuted(*copy))
-    return 0;
-  replaceBody(program, *copy);
-  return numChanged;
-}
-
-/// Tries one end of every transfer at other places, the best first. Gives the number of those that it moved.
-size_t Inference::moveEnds(ProgramOp program, function_ref<bool(const ProjectedTransfer &, size_t place)> move) {
-  size_t numMoved = changeAll(program, [&](const ProjectedTransfer &transfer) { return move(transfer, 0); });
-  if (numMoved > 0)
-    return numMoved;
-  for (size_t number = 0; number < findTransfers(program).size(); ++number)
-    for (size_t place = 0;; ++place) {
-      OwningOpRef<ProgramOp> copy(program.clone());
-      if (!move(findTransfers(*copy)[number], place))
-        break;
-      if (isRefuted(*copy))
-        continue;
-      replaceBody(program, *copy);
-      ++numMoved;
-      break;
-    }
-  return numMoved;
-}
-
-/// In a pipeline, the next phase of a slice comes one round later. Its ranks wait only then. Gives the number of waits
-/// that it moved.
-size_t Inference::deferWaits(ProgramOp program) {
-  size_t numDeferred = changeAll(program, deferWait);
-  if (numDeferred > 0)
-    return numDeferred;
-  for (size_t number = 0; number < findTransfers(program).size(); ++number) {
-    OwningOpRef<ProgramOp> copy(program.clone());
-    if (!deferWait(findTransfers(*copy)[number]))
-      continue;
-    if (isRefuted(*copy)) {
-      keepsWaits = true;
-      continue;
-    }
-    replaceBody(program, *copy);
-    ++numDeferred;
-  }
-  return numDeferred;
-}
-
-/// With earlier phases first in a round, the rank waits for what others sent in the round before while what it sends
-/// itself travels. Where a phase waits between its moves, it does so for data of its own round, which would be delayed.
-void Inference::reorderPhases(ProgramOp program) {
-  OwningOpRef<ProgramOp> copy(program.clone());
-  if (putEarlierPhasesFirst(*copy) && !isRefuted(*copy))
-    replaceBody(program, *copy);
 }
 
 /// Nothing where the budget is too small for the smallest mesh.

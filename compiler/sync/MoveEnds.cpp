@@ -42,30 +42,29 @@ static bool standsBetween(Block::iterator from, Block::iterator to) {
                       [](Operation &op) { return !isArithmetic(op) && !op.hasTrait<OpTrait::IsTerminator>(); });
 }
 
-bool sinkWait(const ProjectedTransfer &transfer, size_t place) {
+static SmallVector<Block::iterator> findLaterPlaces(const ProjectedTransfer &transfer) {
+  SmallVector<Block::iterator> places;
   if (transfer.isPull())
-    return false;
+    return places;
   Operation *nest = loneNestOf(transfer.wait);
   Block *block = nest->getBlock();
   auto after = std::next(nest->getIterator()), end = block->end();
   if (end != block->begin() && block->back().hasTrait<OpTrait::IsTerminator>())
     --end;
   Value arrived = cast<MoveInterface>(transfer.move).getDestination();
-  SmallVector<Block::iterator> places;
+  auto addPlace = [&](Block::iterator to) {
+    // A pull is known by its wait and its read standing together.
+    while (to != after && isa<WaitOp>(*std::prev(to)))
+      --to;
+    if (standsBetween(after, to))
+      places.push_back(to);
+  };
   for (auto op = after; op != end; ++op)
     if (touches(*op, arrived))
-      places.push_back(op);
-  places.push_back(end);
-  if (place >= places.size())
-    return false;
-  Block::iterator to = places[places.size() - 1 - place];
-  // A pull is known by its wait and its read standing together.
-  while (to != after && isa<WaitOp>(*std::prev(to)))
-    --to;
-  if (!standsBetween(after, to))
-    return false;
-  nest->moveBefore(block, to);
-  return true;
+      addPlace(op);
+  addPlace(end);
+  std::reverse(places.begin(), places.end());
+  return places;
 }
 
 /// Moves an op up in its block, before another one, and the arithmetic that it needs.
@@ -80,18 +79,19 @@ static void raise(Operation *op, Operation *before) {
   op->moveBefore(before);
 }
 
-bool raiseSignal(const ProjectedTransfer &transfer, size_t place) {
+static SmallVector<Operation *> findEarlierPlaces(const ProjectedTransfer &transfer) {
+  SmallVector<Operation *> places;
   if (!transfer.isPull())
-    return false;
+    return places;
   Operation *nest = loneNestOf(transfer.signal);
   Block *block = nest->getBlock();
   Value source = cast<MoveInterface>(transfer.move).getSource();
-  SmallVector<Operation *> places;
   auto addPlace = [&](Block::iterator to) {
     while (&*to != nest && (isArithmetic(*to) || isa<SignalOp, BufferOp>(*to)))
       ++to;
     // A push is known by its write and its signal standing together: no other signal may take that place.
-    if (to == block->begin() || !isa<PutOp>(*std::prev(to)))
+    bool isOfPush = to != block->begin() && isa<PutOp>(*std::prev(to));
+    if (!isOfPush && standsBetween(to, nest->getIterator()))
       places.push_back(&*to);
   };
   auto program = dyn_cast<ProgramOp>(block->getParentOp());
@@ -100,10 +100,18 @@ bool raiseSignal(const ProjectedTransfer &transfer, size_t place) {
   for (auto op = begin; &*op != nest; ++op)
     if (touches(*op, source))
       addPlace(std::next(op));
-  if (place >= places.size() || !standsBetween(places[place]->getIterator(), nest->getIterator()))
-    return false;
-  raise(nest, places[place]);
-  return true;
+  return places;
 }
+
+const EndPlaces laterWaits = {[](const ProjectedTransfer &transfer) { return findLaterPlaces(transfer).size(); },
+                              [](const ProjectedTransfer &transfer, size_t place) {
+                                Operation *nest = loneNestOf(transfer.wait);
+                                nest->moveBefore(nest->getBlock(), findLaterPlaces(transfer)[place]);
+                              }};
+
+const EndPlaces earlierSignals = {[](const ProjectedTransfer &transfer) { return findEarlierPlaces(transfer).size(); },
+                                  [](const ProjectedTransfer &transfer, size_t place) {
+                                    raise(loneNestOf(transfer.signal), findEarlierPlaces(transfer)[place]);
+                                  }};
 
 } // namespace kolo

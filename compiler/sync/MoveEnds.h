@@ -6,14 +6,19 @@
 
 namespace kolo {
 
-/// Moves the wait of a push towards the end of its block. Position 0 is the end; the following ones are before the ops
-/// that touch the buffer in which the data arrives, the last op first. False, and nothing moves, if there is no such
-/// position or the wait stands there already.
-bool sinkWait(const ProjectedTransfer &transfer, size_t place);
+/// Other places for one end of a transfer, the best first. Order that holds with a place holds with all that follow it.
+struct EndPlaces {
+  size_t (*count)(const ProjectedTransfer &transfer);
+  /// Moves the end to one of them.
+  void (*move)(const ProjectedTransfer &transfer, size_t place);
+};
 
-/// Moves the signal of a pull towards the beginning of its block. Position 0 is the beginning; the following ones are
-/// after the ops that touch the buffer that the peer reads, the first op first. False, and nothing moves, if there is
-/// no such position or the signal stands there already.
-bool raiseSignal(const ProjectedTransfer &transfer, size_t place);
+/// For the wait of a push: the end of its block, then before the ops that touch the buffer in which the data arrives,
+/// the last op first.
+extern const EndPlaces laterWaits;
+
+/// For the signal of a pull: the beginning of its block, then after the ops that touch the buffer that the peer reads,
+/// the first op first.
+extern const EndPlaces earlierSignals;
 
 } // namespace kolo

@@ -1,11 +1,10 @@
 #include "driver/Explore.h"
 #include "driver/Assemble.h"
-#include "driver/ContenderPrograms.h"
+#include "driver/ContenderTimes.h"
 #include "driver/Kinds.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/cost/ClosedForm.h"
-#include "compiler/cost/Simulation.h"
 
 #include <algorithm>
 #include <limits>
@@ -44,15 +43,11 @@ std::vector<Contender> shippedContenders(const ExploreRequest &request) {
   return result;
 }
 
-PlacedMesh allRanks(const ExploreRequest &request) {
-  return {{"rank"}, {request.numNodes * request.machine.devicesPerNode()}};
-}
-
 class Explorer {
 public:
   explicit Explorer(const ExploreRequest &request)
       : request(request), coster(request, schedulesToTry()), ringsCoster(request, {{}, {.protocol = Protocol::LL}}),
-        programs(request, coster) {}
+        programs(request, coster), times(request, programs) {}
 
   Exploration run() {
     costShipped();
@@ -317,22 +312,65 @@ private:
     return hasMore;
   }
 
-  /// Corrects the times of who is near the best at some size.
+  /// Corrects the times of who is near the best at some size and may be ranked there: of each structure, the fastest in
+  /// closed form, and the others while that says that they may take less.
   void simulateNear() {
     result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
-    std::set<size_t> all;
-    for (const std::vector<Choice> &choices : near)
-      for (const Choice &choice : choices)
-        if (!choice.correction && !notSimulated[choice.contender])
-          all.insert(choice.contender);
+    while (true) {
+      std::set<size_t> open;
+      for (size_t size = 0; size < near.size(); ++size)
+        addWorthwhile(size, open);
+      if (open.empty())
+        return;
+      simulate({open.begin(), open.end()});
+    }
+  }
+
+  /// The next of every structure at a size. What it takes on many nodes is at least what the closed form says.
+  void addWorthwhile(size_t size, std::set<size_t> &open) const {
+    struct Best {
+      std::optional<double> seconds; // of those that were simulated
+      std::optional<Choice> next;    // of the others
+    };
+    std::map<size_t, Best> structures; // by the first contender
+    for (const Choice &choice : near[size]) {
+      if (refused[choice.contender])
+        continue;
+      const Contender &contender = result.contenders[choice.contender];
+      auto known = std::ranges::find_if(
+          structures, [&](const auto &entry) { return areOfOneStructure(result.contenders[entry.first], contender); });
+      Best &best = known != structures.end() ? known->second : structures[choice.contender];
+      if (choice.correction)
+        best.seconds = std::min(best.seconds.value_or(choice.seconds), choice.seconds);
+      else if (!notSimulated[choice.contender] && (!best.next || choice.seconds < best.next->seconds))
+        best.next = choice;
+    }
+    for (const auto &[_, best] : structures)
+      if (best.next && (!best.seconds || best.next->seconds <= margin * *best.seconds || isWhole(best.next->contender)))
+        open.insert(best.next->contender);
+  }
+
+  /// Whether few nodes are all nodes, on which a simulation may take less than the closed form.
+  bool isWhole(size_t number) const {
+    const Contender &contender = result.contenders[number];
+    return programs.fewNodes(contender).numRanks() == contender.mesh.numRanks();
+  }
+
+  void simulate(const std::vector<size_t> &numbers) {
     std::map<size_t, std::string> reasons;
-    for (size_t number : all)
+    for (size_t number : numbers)
       reasons[number];
     // A thread remembers the synchronisation that it found for one choreography.
     auto choreographyOf = [&](const Contender &contender) { return programs.choreographyOf(contender); };
-    forEachGroup({all.begin(), all.end()}, choreographyOf, [&](unsigned thread, const std::vector<size_t> &group) {
-      for (size_t number : group)
-        reasons.at(number) = simulate(thread, number);
+    forEachGroup(numbers, choreographyOf, [&](unsigned thread, const std::vector<size_t> &group) {
+      for (size_t number : group) {
+        ContenderTimes::Choices choices;
+        for (size_t size = 0; size < near.size(); ++size)
+          for (Choice &choice : near[size])
+            if (choice.contender == number && !choice.correction)
+              choices.emplace_back(size, &choice);
+        reasons.at(number) = times.onFewNodes(thread, result.contenders[number], choices);
+      }
     });
     for (const auto &[number, reason] : reasons)
       if (!reason.empty()) {
@@ -341,54 +379,9 @@ private:
       }
   }
 
-  /// Why it is not simulated; empty: it is, at all sizes where it is near the best.
-  std::string simulate(unsigned thread, size_t number) {
-    const Contender &contender = result.contenders[number];
-    ContenderPrograms::Compiled compiled;
-    if (std::string reason = programs.compile(thread, contender, compiled); !reason.empty())
-      return reason;
-    PlacedMesh mesh = programs.fewNodes(contender);
-    auto placed = Placement::create(request.machine, mesh, contender.placement);
-    if (auto *mistake = std::get_if<CostMistake>(&placed))
-      return mistake->message;
-    const Placement &placement = std::get<Placement>(placed);
-    auto form = ClosedForm::create(*compiled.choreography->getOps<ChoreographyOp>().begin(),
-                                   resolved(contender.schedule), request.machine, placement, request.rates, 0);
-    auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine,
-                                               placement, {.rates = request.rates});
-    for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
-      if (mistake)
-        return mistake->message;
-    std::optional<ClosedForm> whole; // nothing: other nodes are not costed, but scaled
-    if (!contender.isScaled)
-      whole = std::get<ClosedForm>(ClosedForm::create(
-          *compiled.choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule), request.machine,
-          std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement)), request.rates,
-          0));
-    for (size_t size = 0; size < request.sizes.size(); ++size)
-      for (Choice &choice : near[size])
-        if (choice.contender == number && !choice.correction) {
-          int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(request), mesh);
-          auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
-          if (auto *mistake = std::get_if<CostMistake>(&outcome))
-            return mistake->message;
-          const auto &found = std::get<cost::SimulationOutcome>(outcome);
-          choice.correction = found.prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
-          choice.numTransfers = found.numTransfers;
-          choice.wasOnAllNodes = mesh.numRanks() == contender.mesh.numRanks();
-          // What takes less on few nodes than the closed form says are moves inside a node, a smaller share on many.
-          if (mesh.numRanks() != contender.mesh.numRanks())
-            choice.correction = std::max(*choice.correction, 1.0);
-          choice.seconds *= *choice.correction;
-          if (whole)
-            choice.seconds = std::max(choice.seconds, busySeconds(*whole, request.sizes[size]));
-        }
-    return "";
-  }
-
   /// Simulates on all nodes, if these are not too many, who is the best at some size or may be. False if nobody was.
   bool simulateAllNodes() {
-    std::map<size_t, std::vector<std::pair<size_t, Choice *>>> open; // sizes, by contender
+    std::map<size_t, ContenderTimes::Choices> open; // by contender
     for (size_t size = 0; size < near.size(); ++size)
       for (Choice &choice : near[size])
         if (!result.sizes[size].best.empty() && isWorthAllNodes(choice, result.sizes[size].best.front().seconds))
@@ -397,14 +390,13 @@ private:
     for (const auto &[number, choices] : open)
       numbers.push_back(number);
     explore::forEach(numbers.size(), request.search.numThreads, [&](unsigned thread, size_t i) {
-      simulateAllNodes(thread, result.contenders[numbers[i]], open.at(numbers[i]));
+      times.onAllNodes(thread, result.contenders[numbers[i]], open.at(numbers[i]));
     });
     return !numbers.empty();
   }
 
   bool isWorthAllNodes(const Choice &choice, double bestSeconds) const {
     constexpr int64_t mostTransfers = int64_t(1) << 22; // some seconds
-    constexpr double margin = 1.1;                      // of what few nodes say
     const Contender &contender = result.contenders[choice.contender];
     int64_t numFew = programs.fewNodes(contender).numRanks();
     int64_t growth = (contender.mesh.numRanks() + numFew - 1) / numFew;
@@ -413,42 +405,12 @@ private:
            choice.numTransfers * growth * growth <= mostTransfers; // of each rank in proportion to the ranks, at most
   }
 
-  /// Whoever cannot be simulated on all nodes keeps what few nodes say.
-  void simulateAllNodes(unsigned thread, const Contender &contender,
-                        const std::vector<std::pair<size_t, Choice *>> &choices) {
-    for (auto [size, choice] : choices)
-      choice->wasOnAllNodes = true;
-    ContenderPrograms::Compiled compiled;
-    if (!programs.compile(thread, contender, compiled).empty())
-      return;
-    const Placement placement =
-        std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement));
-    auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine,
-                                               placement, {.rates = request.rates});
-    if (std::holds_alternative<CostMistake>(simulation))
-      return;
-    for (auto [size, choice] : choices) {
-      auto outcome = std::get<cost::Simulation>(simulation).predict(request.sizes[size]);
-      if (auto *found = std::get_if<cost::SimulationOutcome>(&outcome)) {
-        choice->seconds = found->prediction.seconds;
-        choice->correction = choice->seconds / contender.seconds[size];
-      }
-    }
-  }
-
-  /// Of the resource that is busy for longest: no overlap makes a program faster. It may be another one on all nodes
-  /// than on the few that are simulated.
-  static double busySeconds(const ClosedForm &form, int64_t bytes) {
-    cost::Prediction prediction = form.predict(bytes);
-    double share = 0;
-    for (const cost::ResourceLoad &load : prediction.loads)
-      share = std::max(share, load.share);
-    return share * prediction.seconds;
-  }
+  static constexpr double margin = 1.1; // of what few nodes say: who may be the best on all
 
   const ExploreRequest &request;
   Coster coster, ringsCoster;
   ContenderPrograms programs;
+  ContenderTimes times;
   Exploration result;
   std::vector<std::vector<Choice>> near;   // by size: who is simulated
   std::vector<bool> refused, notSimulated; // by contender
