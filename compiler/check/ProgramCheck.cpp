@@ -223,6 +223,8 @@ void ProgramCheck::explainBits(const OtherBits &bits) {
 }
 
 void ProgramCheck::explain(const VectorClockResult &result) {
+  if (options.endsAtRefutation)
+    return name(result);
   if (!result.blocked.empty())
     return explainDeadlock(result.blocked);
   if (!result.conflicts.empty())
@@ -232,6 +234,16 @@ void ProgramCheck::explain(const VectorClockResult &result) {
   // Of an exact program, only roundings of sums differ, and of integers there are none.
   if (result.otherBits && options.followsCodecs && findCoded(tracer.program().program))
     explainBits(*result.otherBits);
+}
+
+/// For a caller who asks only whether there is a refutation: to find the words takes as long as the run.
+void ProgramCheck::name(const VectorClockResult &result) {
+  if (!result.blocked.empty())
+    refute(Property::Deadlock, "a rank waits for ever", nullptr);
+  else if (!result.conflicts.empty())
+    refute(Property::Race, "nothing orders two accesses", nullptr);
+  else if (result.wrongOutput)
+    refute(Property::Result, "an output is wrong", nullptr);
 }
 
 void ProgramCheck::run(Verdict &verdict) {

@@ -26,6 +26,7 @@ private:
   std::string describe(const EndedEarly &ended) const;
   std::string rootOf() const;
   void explain(const VectorClockResult &result);
+  void name(const VectorClockResult &result);
   void explainConflict(const std::vector<Conflict> &conflicts);
   void explainDeadlock(const std::vector<Blocked> &blocked);
   void explainOutput(const WrongOutput &wrong);

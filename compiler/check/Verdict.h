@@ -90,7 +90,8 @@ struct CheckOptions {
   bool followsCodecs = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;
-  /// End at the first refutation that is met, whichever it is, for a caller who asks only whether there is one.
+  /// End at the first refutation that is met, whichever it is, for a caller who asks only whether there is one. It
+  /// names no places. Not with followsCodecs.
   bool endsAtRefutation = false;
 };
 
