@@ -321,6 +321,8 @@ private:
       for (size_t size = 0; size < near.size(); ++size)
         addWorthwhile(size, open);
       if (open.empty())
+        addRanked(open);
+      if (open.empty())
         return;
       simulate({open.begin(), open.end()});
     }
@@ -348,6 +350,14 @@ private:
     for (const auto &[_, best] : structures)
       if (best.next && (!best.seconds || best.next->seconds <= margin * *best.seconds || isWhole(best.next->contender)))
         open.insert(best.next->contender);
+  }
+
+  /// Those that come into the ranking because the fastest of their structure takes as long as another one.
+  void addRanked(std::set<size_t> &open) const {
+    for (size_t size = 0; size < near.size(); ++size)
+      for (const Choice &choice : ranking(size))
+        if (!choice.correction && !notSimulated[choice.contender])
+          open.insert(choice.contender);
   }
 
   /// Whether few nodes are all nodes, on which a simulation may take less than the closed form.
