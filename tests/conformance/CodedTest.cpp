@@ -400,25 +400,25 @@ TEST(StochasticCodecs, DrawAlikeWithEverySchedule) {
 }
 
 /// The full product.
-TEST(EveryCodec, HeavyGivesTheReferencesBits) {
+static void checkProduct(const CodedOptions &options) {
   std::vector<codec::Codec> codecs = allCodecs();
-  for (const CodedOptions &options : {CodedOptions{},
-                                      {.cpu = "x86-64-v3"},
-                                      {.optimize = false},
-                                      {.schedule = {.protocol = Protocol::LL}},
-                                      {.schedule = {.protocol = Protocol::LL128}}}) {
-    CodedPlugin plugin(twoShotsOf(codecs), {{3}}, options);
-    for (size_t i = 0; i < codecs.size() && !HasFatalFailure(); ++i)
-      for (int64_t count : {0, 1, 31, 1023, 1024, 1025, 70001})
-        for (ElementType type : codedTypes)
-          for (int lanes : {1, 2, 3}) {
-            SCOPED_TRACE(codec::textOf(codecs[i]));
-            Reduction reduction = codedReductions[size_t(count + lanes) % 4];
-            check(plugin, i, {{3}, Launch::Threads, "", lanes, false},
-                  {type, count, reduction, 0, lanes, lanes == 2, false}, size_t(count) + size_t(lanes));
-          }
-  }
+  CodedPlugin plugin(twoShotsOf(codecs), {{3}}, options);
+  for (size_t i = 0; i < codecs.size() && !testing::Test::HasFatalFailure(); ++i)
+    for (int64_t count : {0, 1, 31, 1023, 1024, 1025, 70001})
+      for (ElementType type : codedTypes)
+        for (int lanes : {1, 2, 3}) {
+          SCOPED_TRACE(codec::textOf(codecs[i]));
+          Reduction reduction = codedReductions[size_t(count + lanes) % 4];
+          check(plugin, i, {{3}, Launch::Threads, "", lanes, false},
+                {type, count, reduction, 0, lanes, lanes == 2, false}, size_t(count) + size_t(lanes));
+        }
 }
+
+TEST(EveryCodec, HeavyGivesTheReferencesBits) { checkProduct({}); }
+TEST(EveryCodec, HeavyGivesTheReferencesBitsWithAvx2Alone) { checkProduct({.cpu = "x86-64-v3"}); }
+TEST(EveryCodec, HeavyGivesTheReferencesBitsUnoptimised) { checkProduct({.optimize = false}); }
+TEST(EveryCodec, HeavyGivesTheReferencesBitsInLL) { checkProduct({.schedule = {.protocol = Protocol::LL}}); }
+TEST(EveryCodec, HeavyGivesTheReferencesBitsInLL128) { checkProduct({.schedule = {.protocol = Protocol::LL128}}); }
 
 TEST_P(EveryCodedAlgorithm, HeavyGivesTheReferencesBitsWithEverySchedule) {
   std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
