@@ -125,6 +125,19 @@ Status Registrations::add(const Registration &registration) {
   return status;
 }
 
+Status Registrations::renew(uint64_t agreement, uint64_t next, std::span<const Region> regions) {
+  std::scoped_lock lock(mutex);
+  if (next <= newest || !find(agreement))
+    return error(StatusCode::InvalidArgument, "agreement {} is renewed as {}; the newest is {}", agreement, next,
+                 newest);
+  auto node = byNumber.extract(agreement);
+  node.key() = node.mapped().agreement = newest = next;
+  node.mapped().regions.assign(regions.begin(), regions.end());
+  byNumber.insert(std::move(node));
+  numAdded.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
 void Registrations::remove(uint64_t agreement) {
   std::scoped_lock lock(mutex);
   byNumber.erase(agreement);

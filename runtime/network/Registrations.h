@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <span>
 #include <tuple>
 
 namespace kolo::runtime {
@@ -35,6 +36,9 @@ public:
   /// sent a signal that does not fit; the agreement is registered.
   Status add(const Registration &registration);
   void remove(uint64_t agreement);
+  /// Ends a registration without cells, and makes one of these regions for the same senders. What was early under the
+  /// new number may be right now. Nothing grows with the number of ranks. InvalidArgument: nothing was changed.
+  Status renew(uint64_t agreement, uint64_t next, std::span<const Region> regions);
   /// The number of registrations so far: what is early may be right after the next one.
   uint64_t generation() const { return numAdded.load(std::memory_order_acquire); }
 

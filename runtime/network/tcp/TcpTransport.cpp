@@ -117,6 +117,17 @@ Status TcpTransport::registerMemory(const Registration &registration) {
 
 void TcpTransport::release(uint64_t agreement) {
   registrations.remove(agreement);
+  endReceiving(agreement);
+}
+
+Status TcpTransport::renew(uint64_t agreement, uint64_t next, std::span<const Region> regions) {
+  Status status = registrations.renew(agreement, next, regions);
+  endReceiving(agreement);
+  wakeOthers();
+  return status;
+}
+
+void TcpTransport::endReceiving(uint64_t agreement) {
   for (Connection *one = newestOne(); one; one = one->olderOne())
     if (one->isReceiving(agreement))
       (void)fail(rankError(StatusCode::Mismatch, one->peerRank(),

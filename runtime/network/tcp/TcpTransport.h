@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ public:
   void ask(int peer);
   Status registerMemory(const Registration &registration) override;
   void release(uint64_t agreement) override;
+  /// See Registrations::renew. A peer that still writes under the old number ends with its connection, as with
+  /// `release`.
+  Status renew(uint64_t agreement, uint64_t next, std::span<const Region> regions);
   Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
   Status signal(Path path, RemoteSignal signal) override;
   Status flush(uint32_t lane) override;
@@ -109,6 +113,7 @@ private:
     return at(static_cast<size_t>(peer) * numConnections() + options.connectionsPerPeer);
   }
   Connection *newestOne() const { return newest.load(std::memory_order_acquire); }
+  void endReceiving(uint64_t agreement);
   void makePlaces(int peer);
   void attach(Greeted greeted);
   void greet();
