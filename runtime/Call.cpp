@@ -155,11 +155,7 @@ Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Gr
   call.inputBytes = static_cast<size_t>(call.extent.input * unitBytes);
   call.outputBytes = static_cast<size_t>(call.extent.output * unitBytes);
   call.setPointers(arguments);
-  if (call.inputBytes && !call.input)
-    return error(StatusCode::InvalidArgument, "input is null, this rank reads {} bytes", call.inputBytes);
-  if (call.outputBytes && !call.output)
-    return error(StatusCode::InvalidArgument, "output is null, this rank writes {} bytes", call.outputBytes);
-  return {};
+  return call.checkPointers();
 }
 
 /// Takes the program from the plugin's selection, which is for collectives over all ranks.

@@ -58,6 +58,8 @@ struct Call {
     input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
     output = static_cast<std::byte *>(arguments.output);
   }
+  /// InvalidArgument: a buffer that this rank uses is null.
+  Status checkPointers() const;
   Overlap overlap() const;
   /// Bytes of input and output together; bytes that belong to both count once.
   size_t accessedBytes() const;

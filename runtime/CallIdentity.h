@@ -36,6 +36,10 @@ public:
 
   CallIdentity identity() const { return {pluginLoad, copy}; }
   const CallArguments &arguments() const { return copy; }
+  /// Whether the call is the same, by whatever load of the plugin.
+  bool hasArguments(const CallArguments &arguments) const { return identity() == CallIdentity{pluginLoad, arguments}; }
+  uint64_t load() const { return pluginLoad; }
+  void setLoad(uint64_t load) { pluginLoad = load; }
   void setPointers(const CallArguments &from) {
     copy.input = from.input;
     copy.output = from.output;

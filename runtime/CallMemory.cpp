@@ -1,6 +1,8 @@
 // The memory of a Call: where its buffers are, how they overlap, and how many bytes it needs besides.
 #include "Call.h"
 
+#include "Error.h"
+
 #include <algorithm>
 
 namespace kolo::runtime {
@@ -9,6 +11,14 @@ MemoryKind Call::memoryKind(const SegmentTable &segments) const {
   bool areReachable = (inputBytes == 0 || segments.locate(input, inputBytes)) &&
                       (outputBytes == 0 || segments.locate(output, outputBytes));
   return areReachable ? MemoryKind::Windows : MemoryKind::Ordinary;
+}
+
+Status Call::checkPointers() const {
+  if (inputBytes && !input)
+    return error(StatusCode::InvalidArgument, "input is null, this rank reads {} bytes", inputBytes);
+  if (outputBytes && !output)
+    return error(StatusCode::InvalidArgument, "output is null, this rank writes {} bytes", outputBytes);
+  return {};
 }
 
 Overlap Call::overlap() const {

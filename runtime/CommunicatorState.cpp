@@ -23,6 +23,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);
   channelAwaited.resize(size * numChannels);
+  if (ranks->links())
+    ranks->setWatch([this] { return findDeparture(); });
 }
 
 CommunicatorState::~CommunicatorState() {
@@ -49,6 +51,7 @@ Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
 }
 
 Record &CommunicatorState::nextRecord(Operation operation) {
+  steady = nullptr;
   Record &record = exchange.next();
   record.operation = operation;
   segments->takeReleased(record);
@@ -104,8 +107,12 @@ Traffic CommunicatorState::traffic() const {
 Status CommunicatorState::barrier() {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
+  Plan *last = steady;
   nextRecord(Operation::Barrier);
-  return exchangeRecords();
+  Status status = exchangeRecords();
+  if (status.isOk()) // ranks know of each other what they knew before
+    steady = last;
+  return status;
 }
 
 Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {

@@ -93,6 +93,14 @@ private:
   Status enter(Plan &plan);
   Status resolvePeers(Plan &plan);
   Status runLanes(Plan &plan);
+  Status endFailedCall();
+
+  // In Repeat.cpp, and only where there are several hosts:
+  bool mayRepeat(const Plan &plan) const;
+  bool isRepeated(const PluginState &plugin, const CallArguments &arguments) const;
+  Status takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
+  Status reload(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
+  Status findDeparture() const;
 
   std::unique_ptr<Peers> ranks;
   Exchange exchange;
@@ -108,7 +116,8 @@ private:
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;
-  uint64_t agreements = 0; // exchanges so far that agreed on a call; equal on all ranks
+  uint64_t agreements = 0; // exchanges so far that agreed on a call, and calls that needed none; equal on all ranks
+  Plan *steady = nullptr;  // of the last call, if it may be repeated without an exchange
   LanePool lanes;
   struct TileDeleter {
     void operator()(std::byte *memory) const;

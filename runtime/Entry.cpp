@@ -13,13 +13,21 @@ namespace kolo::runtime {
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
-  Plan *plan = plans.find(plugin, arguments, *segments, rules);
-  bool isAgreed = false;
-  if (plan) {
+  bool isAgreed = isRepeated(plugin, arguments);
+  Plan *plan = isAgreed ? steady : plans.find(plugin, arguments, *segments, rules);
+  if (isAgreed) {
+    exchange.skip();
+  } else if (plan) {
+    steady = nullptr;
     if (Status status = propose(*plan, 0, isAgreed); !status.isOk())
       return status;
   }
-  if (!isAgreed) {
+  if (isAgreed && mayRepeat(*plan)) {
+    if (Status status = takeBuffers(*plan, plugin, arguments); !status.isOk()) { // the peers may be in the call already
+      (void)ranks->abort(rankError(status.code(), ranks->rank(), "{}", status.message()));
+      return endFailedCall();
+    }
+  } else if (!isAgreed) {
     Result<Plan *> agreed = agree(plugin, arguments);
     if (!agreed.isOk())
       return agreed.status();
@@ -31,7 +39,9 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
   }
-  return runLanes(*plan);
+  Status status = runLanes(*plan);
+  steady = status.isOk() && mayRepeat(*plan) ? plan : nullptr;
+  return status;
 }
 
 /// Publishes this rank's input if the program publishes inputs, and announces the plan's number.
@@ -87,7 +97,8 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     return status;
   if (ranks->links()) {
     plans.endRemoteAccess(plan->generation);
-    if (Status status = registerPlan(*plan, agreement, *ranks); !status.isOk())
+    bool lendsOutput = mayRepeat(*plan) && ranks->links()->areApart() && plan->call.info->sharesOutput;
+    if (Status status = registerPlan(*plan, agreement, lendsOutput, *ranks); !status.isOk())
       return ranks->abort(status);
   }
   plan->agreement = agreement;

@@ -174,8 +174,11 @@ Status CommunicatorState::runLanes(Plan &plan) {
     moved.sentBytes += std::exchange(lane.traffic[KOLO_SENT], 0);
     moved.fetchedBytes += std::exchange(lane.traffic[KOLO_FETCHED], 0);
   }
-  if (!ranks->isAborted())
-    return {};
+  return ranks->isAborted() ? endFailedCall() : Status();
+}
+
+/// Returns the cause when peers access no memory of this rank any more.
+Status CommunicatorState::endFailedCall() {
   plans.endRemoteAccess(UINT64_MAX); // of all
   ranks->waitUntilQuiet();
   return ranks->abortCause();

@@ -53,7 +53,7 @@ Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments,
 void PlanCache::endRemoteAccess(uint64_t generation) {
   for (const std::unique_ptr<Plan> &plan : plans)
     if (plan && plan->generation != generation)
-      plan->remoteAccess.reset();
+      plan->remoteAccess.reset(), plan->lentAccess.reset();
 }
 
 Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {

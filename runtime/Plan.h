@@ -15,9 +15,11 @@
 namespace kolo::runtime {
 
 struct Plan {
-  Plan(const PluginState &plugin, const CallArguments &arguments) : request(plugin.load, arguments) {}
+  Plan(const PluginState &plugin, const CallArguments &arguments)
+      : request(plugin.load, arguments), content(plugin.content) {}
 
   KeptCall request; // with the pointers of the last call
+  PluginContent content;
   Call call;
   Buffers buffers;
   Semaphores *semaphores = nullptr;
@@ -38,6 +40,12 @@ struct Plan {
   // Of a world of several hosts: by which number ranks of other hosts put to these buffers, and their right to do so.
   uint64_t remoteNumber = 0;
   std::unique_ptr<RemoteAccess> remoteAccess;
+  // The same for the output, if it is lent to one call alone; 0: `remoteNumber` is for all buffers.
+  uint64_t lentNumber = 0;
+  std::unique_ptr<RemoteAccess> lentAccess;
+  std::vector<std::byte> inputCopy; // see CommunicatorState::takeBuffers
+
+  uint64_t numberFor(int32_t role) const { return role == KOLO_OUTPUT && lentNumber != 0 ? lentNumber : remoteNumber; }
 
   /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }

@@ -5,8 +5,10 @@
 #include "transport/Peers.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace kolo::runtime {
 namespace {
@@ -125,7 +127,24 @@ Status registerChannels(Peers &peers) {
   return peers.links()->data().registerMemory(registration);
 }
 
-Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers) {
+using Regions = std::array<Region, KOLO_NUM_BUFFER_ROLES>;
+
+static Regions lentRegions(const Plan &plan) {
+  Regions regions;
+  regions[KOLO_OUTPUT] = {static_cast<std::byte *>(plan.buffers.local[KOLO_OUTPUT]),
+                          plan.buffers.remote[KOLO_OUTPUT].sizeBytes};
+  return regions;
+}
+
+Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers) {
+  if (Status status = peers.links()->renew(plan.lentNumber, lentNumber(agreement), lentRegions(plan)); !status.isOk())
+    return status;
+  plan.lentNumber = lentNumber(agreement);
+  plan.lentAccess->setNumber(plan.lentNumber);
+  return {};
+}
+
+Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &peers) {
   Transport &transport = peers.links()->data();
   if (plan.semaphores->remoteNumber() == 0) {
     Registration cells;
@@ -142,7 +161,8 @@ Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers) {
   buffers.agreement = buffersNumber(agreement);
   buffers.senders = remoteRanks(peers);
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    bool isWritten = role != KOLO_INPUT; // other hosts put to no input, which may be read-only
+    // Other hosts put to no input, which may be read-only.
+    bool isWritten = role != KOLO_INPUT && !(role == KOLO_OUTPUT && lendsOutput);
     buffers.regions.push_back(
         {static_cast<std::byte *>(plan.buffers.local[role]), isWritten ? plan.buffers.remote[role].sizeBytes : 0});
   }
@@ -150,6 +170,17 @@ Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers) {
     return status;
   plan.remoteNumber = buffers.agreement;
   plan.remoteAccess = std::make_unique<RemoteAccess>(transport, buffers.agreement);
+  if (!lendsOutput)
+    return {};
+  Regions regions = lentRegions(plan);
+  Registration lent;
+  lent.agreement = lentNumber(agreement);
+  lent.senders = std::move(buffers.senders);
+  lent.regions.assign(regions.begin(), regions.end());
+  if (Status status = transport.registerMemory(lent); !status.isOk())
+    return status;
+  plan.lentNumber = lent.agreement;
+  plan.lentAccess = std::make_unique<RemoteAccess>(transport, lent.agreement);
   return {};
 }
 

@@ -13,11 +13,13 @@ class Peers;
 struct Plan;
 struct Buffers;
 
-/// Number 1 of a transport's agreements holds the cells of channels. The k-th agreement of all ranks uses two numbers:
-/// one for the cells of its program's semaphores, if they are new, and one for the buffers of the call.
+/// Number 1 of a transport's agreements holds the cells of channels. The k-th agreement of all ranks uses three
+/// numbers: one for the cells of its program's semaphores, if they are new, one for the buffers of the call, and one
+/// for the caller's output if it is lent for one call alone: see Repeat.cpp.
 inline constexpr uint64_t channelsNumber = 1;
-constexpr uint64_t cellsNumber(uint64_t agreement) { return 2 * agreement; }
-constexpr uint64_t buffersNumber(uint64_t agreement) { return 2 * agreement + 1; }
+constexpr uint64_t cellsNumber(uint64_t agreement) { return 3 * agreement; }
+constexpr uint64_t buffersNumber(uint64_t agreement) { return 3 * agreement + 1; }
+constexpr uint64_t lentNumber(uint64_t agreement) { return 3 * agreement + 2; }
 
 /// What other hosts may write while this object lives.
 class RemoteAccess {
@@ -26,6 +28,7 @@ public:
   ~RemoteAccess() { owner.release(number); }
   RemoteAccess(const RemoteAccess &) = delete;
   RemoteAccess &operator=(const RemoteAccess &) = delete;
+  void setNumber(uint64_t newNumber) { number = newNumber; }
 
 private:
   Transport &owner;
@@ -49,8 +52,12 @@ private:
 /// Whether the program may run where the ranks are; the same on all ranks. UnsupportedMesh: says how to compile it.
 Status checkHosts(const Call &call, const Buffers &buffers, const Peers &peers);
 
-/// Lets the ranks of other hosts write what the plan of this agreement says. InvalidArgument, Mismatch.
-Status registerPlan(Plan &plan, uint64_t agreement, Peers &peers);
+/// Lets the ranks of other hosts write what the plan of this agreement says. `lendsOutput`: its output under a number
+/// of its own. InvalidArgument, Mismatch.
+Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &peers);
+/// Lends the plan's output, as it is now, to the call of this agreement; nobody may put to the one lent before.
+/// Requires that registerPlan lent it. InvalidArgument.
+Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers);
 /// The same for a window. InvalidArgument, Mismatch.
 Status registerWindow(const Region &window, uint64_t agreement, Peers &peers);
 /// Connects this rank to all ranks of other hosts, which do the same: a Channel writes at any time, also while its peer

@@ -104,10 +104,11 @@ void transferOverNetwork(Lane &lane, const RemoteRange &range, Direction directi
                               lane.peers->describe(rank)));
     return;
   }
-  noteRefusal(lane, lane.peers->links()->data().put({rank, static_cast<uint32_t>(lane.number)},
-                                                    {lane.plan->remoteNumber, static_cast<uint32_t>(range.role),
-                                                     static_cast<uint64_t>(range.offsetBytes)},
-                                                    local, static_cast<uint64_t>(range.sizeBytes)));
+  noteRefusal(lane,
+              lane.peers->links()->data().put({rank, static_cast<uint32_t>(lane.number)},
+                                              {lane.plan->numberFor(range.role), static_cast<uint32_t>(range.role),
+                                               static_cast<uint64_t>(range.offsetBytes)},
+                                              local, static_cast<uint64_t>(range.sizeBytes)));
 }
 
 void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction, void *local) {

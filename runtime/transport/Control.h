@@ -106,7 +106,9 @@ struct alignas(cacheLineBytes) RankBlock {
   JoinInfo join;
   Announcement announcements[2]; // of exchange n in [n % 2], like the records
   Record records[2];
-  uint32_t publishedBytes[2]; // that other hosts must be sent; only where there are several hosts
+  // Of exchange n in [n % 2], and only where there are several hosts:
+  uint32_t publishedBytes[2];                              // that other hosts must be sent
+  uint64_t numRepeated[2];                                 // see RepeatCounts
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
 };
 
@@ -123,10 +125,25 @@ struct alignas(cacheLineBytes) AbortRecord {
 /// Stores the first failure of a host's ranks. False: there was one before.
 bool storeAbort(AbortRecord &record, const Status &cause);
 
+/// How many calls ranks began without an exchange before they came to this one: the fewest and the most of any of them,
+/// and by whom. Equal in a right program.
+struct RepeatCounts {
+  uint64_t least = UINT64_MAX, most = 0;
+  int32_t leastRank = 0, mostRank = 0;
+
+  void add(const RepeatCounts &other) {
+    if (other.least < least)
+      least = other.least, leastRank = other.leastRank;
+    if (other.most >= most)
+      most = other.most, mostRank = other.mostRank;
+  }
+};
+
 /// What all ranks of the world announced, as the speaker of the host found out. Only where there are several hosts.
 struct alignas(cacheLineBytes) HostBlock {
   Counter gathered; // the number of the exchange: all that its other ranks announced is in their blocks
   uint64_t plan[2]; // of exchange n in [n % 2]: the plan that all announced, 0 for records, or `differentPlans`
+  RepeatCounts repeats[2];
   std::atomic<int32_t> awaited;  // 1 + the rank that the speaker waits for; 0: nobody
   std::atomic<int64_t> lookedAt; // of its Clock: when it last saw that it waits for that rank
 };

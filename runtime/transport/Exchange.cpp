@@ -35,12 +35,26 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   ++sequence;
   Announcement &own = announcement(peers.rank());
   own.plan = plan;
-  if (peers.links())
-    peers.block(peers.rank()).publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
+  if (peers.links()) {
+    RankBlock &block = peers.block(peers.rank());
+    block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
+    block.numRepeated[sequence % 2] = numRepeated;
+  }
   own.raise(sequence);
   if (!peers.links())
     return awaitRanksHere();
-  return peers.links()->speaks() ? gather() : awaitSpeaker();
+  Status status = peers.links()->speaks() ? gather() : awaitSpeaker();
+  return status.isOk() ? compareRepeats() : status;
+}
+
+/// Whether all ranks made equally many calls without an exchange. The same on all ranks.
+Status Exchange::compareRepeats() {
+  const RepeatCounts &counts = peers.control().host().repeats[sequence % 2];
+  if (counts.least == counts.most)
+    return {};
+  return peers.abort(rankError(StatusCode::Mismatch, counts.leastRank,
+                               "ranks disagree on how often they repeated a call: rank {} did so {} times, rank {} {}",
+                               counts.leastRank, counts.least, counts.mostRank, counts.most));
 }
 
 Status Exchange::awaitRanksHere() {
@@ -67,18 +81,24 @@ Status Exchange::gather() {
     return status;
   HostLinks &links = *peers.links();
   uint64_t plan = announcement(peers.rank()).plan;
-  for (int rank : links.ranksHere())
+  RepeatCounts repeats;
+  for (int rank : links.ranksHere()) {
     plan = announcement(rank).plan == plan ? plan : differentPlans;
+    uint64_t number = peers.block(rank).numRepeated[sequence % 2];
+    repeats.add({number, number, rank, rank});
+  }
   for (int round = 0; round < links.numRounds(); ++round) {
-    links.sendRound(round, sequence, plan);
+    links.sendRound(round, sequence, plan, repeats);
     Counter &arrived = links.arrivedOf(round);
     if (!arrived.hasReached(sequence))
       if (Status status = await({arrived, links.sourceOf(round), true}); !status.isOk())
         return status;
     plan = links.planOf(round, sequence) == plan ? plan : differentPlans;
+    repeats.add(links.repeatsOf(round, sequence));
   }
   HostBlock &host = peers.control().host();
   host.plan[sequence % 2] = plan;
+  host.repeats[sequence % 2] = repeats;
   host.gathered.raise(sequence);
   return finishSending();
 }
@@ -199,6 +219,25 @@ Status Exchange::await(const Awaited &awaited) {
     suspect = awaitedThere;
   return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",
                                peers.rank(), millisecondsSince(start), peers.describe(suspect), deed));
+}
+
+std::optional<Exchange::Departure> Exchange::findDeparture() const {
+  HostLinks &links = *peers.links();
+  const uint64_t following = sequence + 1;
+  auto departureOf = [&](int rank, uint64_t plan) {
+    return Departure{rank, plan, plan == 0 ? &peers.block(rank).records[following % 2] : nullptr};
+  };
+  for (int rank : links.ranksHere()) {
+    const RankBlock &block = peers.block(rank);
+    const Announcement &next = block.announcements[following % 2];
+    if (rank != peers.rank() && next.hasReached(following) && block.numRepeated[following % 2] < numRepeated)
+      return departureOf(rank, next.plan);
+  }
+  for (int round = 0; links.speaks() && round < links.numRounds(); ++round)
+    if (links.arrivedOf(round).hasReached(following))
+      if (const RepeatCounts &counts = links.repeatsOf(round, following); counts.least < numRepeated)
+        return departureOf(counts.leastRank, links.planOf(round, following));
+  return {};
 }
 
 Status Exchange::firstRefusal() const {

@@ -5,6 +5,7 @@
 #include "transport/Peers.h"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace kolo::runtime {
@@ -24,6 +25,8 @@ namespace kolo::runtime {
 /// - All announce 0: each rank's record is that of turn n % 2.
 /// - Anything else: all ranks go on to exchange n + 1 with 0 and a record. A rank that wrote a record for exchange n
 ///   copies it to the next turn; nobody has read it.
+///
+/// Ranks of several hosts may make calls without an exchange: see `skip`. Every exchange compares how many they were.
 class Exchange {
 public:
   explicit Exchange(Peers &owner) : peers(owner) {}
@@ -55,6 +58,19 @@ public:
   /// The refusal of the first rank that refused, as a Status for this rank: its own message, or "rank 3: ...".
   Status firstRefusal() const;
 
+  /// This rank begins a call without an exchange. Requires several hosts. All ranks must do so equally often between
+  /// two exchanges; else the next one returns Mismatch on all of them, and the communicator is aborted.
+  void skip() { ++numRepeated; }
+
+  /// A rank that has come to the next exchange without the call that this rank has begun.
+  struct Departure {
+    int rank = 0;
+    uint64_t plan = 0;              // that it proposes, or `differentPlans`
+    const Record *record = nullptr; // where `plan` is 0
+  };
+  /// The one that is known here, if any. Any thread, in a call that this rank began by `skip`.
+  std::optional<Departure> findDeparture() const;
+
 private:
   /// What a wait is for: something that a rank does, perhaps on another host.
   struct Awaited {
@@ -66,6 +82,7 @@ private:
   Status meet(uint64_t plan, size_t publishedBytes = 0);
   Status gather();
   Status finishSending();
+  Status compareRepeats();
   Status awaitRanksHere();
   Status awaitSpeaker();
   bool haveAllSaid(uint64_t plan) const;
@@ -76,6 +93,7 @@ private:
 
   Peers &peers;
   uint64_t sequence = 0;
+  uint64_t numRepeated = 0; // calls without an exchange, so far
   Operation current = Operation::Run;
 };
 

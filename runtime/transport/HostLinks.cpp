@@ -146,12 +146,13 @@ Status HostLinks::tellFailure(const Status &found) {
   return Status(record.code, record.message, record.culprit);
 }
 
-void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan) {
+void HostLinks::sendRound(int round, uint64_t sequence, uint64_t plan, const RepeatCounts &repeats) {
   const int own = hostOf(self), target = rounds.target(own, round);
   Mail mail;
   mail.kind = MailKind::Round;
   mail.sequence = sequence;
   mail.plan = plan;
+  mail.repeats = repeats;
   mail.round = round;
   mail.isLast = false;
   size_t sizeBytes = roundHeadBytes;
@@ -236,6 +237,10 @@ Status HostLinks::takeRound(int sender, const Mail &mail) {
   if (mail.round >= static_cast<int>(arrivals.size()) || sender != sourceOf(mail.round))
     return rankError(StatusCode::Mismatch, sender, "rank {} sends round {} of an exchange to rank {}, which is not its",
                      sender, mail.round, self);
+  const auto numRanks = static_cast<int>(hosts.hostOf.size());
+  if (mail.repeats.leastRank >= numRanks || mail.repeats.mostRank >= numRanks)
+    return rankError(StatusCode::Mismatch, sender, "rank {} sends what ranks {} and {} of {} announce", sender,
+                     mail.repeats.leastRank, mail.repeats.mostRank, numRanks);
   Arrival &arrival = arrivals[static_cast<size_t>(mail.round)];
   if (arrival.sequence.hasReached(mail.sequence) || !arrival.sequence.hasReached(mail.sequence - 1))
     return rankError(StatusCode::Mismatch, sender, "rank {} sends round {} of exchange {}, which is not the next",
@@ -246,6 +251,7 @@ Status HostLinks::takeRound(int sender, const Mail &mail) {
   if (!mail.isLast)
     return {};
   arrival.plan[mail.sequence % 2] = mail.plan;
+  arrival.repeats[mail.sequence % 2] = mail.repeats;
   arrival.sequence.raise(mail.sequence);
   return {};
 }

@@ -55,6 +55,14 @@ public:
   bool writesByDevice() const { return fabric != nullptr; }
   Transport &data() { return fabric ? *fabric : static_cast<Transport &>(*transport); }
 
+  /// Whether every rank is alone on its host, and TCP carries everything: then only this rank needs to know where its
+  /// buffers are.
+  bool areApart() const { return !fabric && hosts.hostOf.size() == hosts.names.size(); }
+  /// See TcpTransport::renew. Requires areApart().
+  Status renew(uint64_t agreement, uint64_t next, std::span<const Region> regions) {
+    return transport->renew(agreement, next, regions);
+  }
+
   /// The ranks of this host; the first one is its speaker.
   const std::vector<int> &ranksHere() const { return members[static_cast<size_t>(hostOf(self))]; }
   /// Of a rank of this host.
@@ -74,8 +82,11 @@ public:
   uint64_t planOf(int round, uint64_t sequence) const {
     return arrivals[static_cast<size_t>(round)].plan[sequence % 2];
   }
+  const RepeatCounts &repeatsOf(int round, uint64_t sequence) const {
+    return arrivals[static_cast<size_t>(round)].repeats[sequence % 2];
+  }
   /// Sends what is known after the rounds before. What does not fit into the kernel's memory follows in `progress`.
-  void sendRound(int round, uint64_t sequence, uint64_t plan);
+  void sendRound(int round, uint64_t sequence, uint64_t plan, const RepeatCounts &repeats);
   /// Whether the kernel has all of this round.
   bool hasSent(int round) const;
   /// The speaker of the host to which this one sends in a round.
@@ -120,6 +131,7 @@ private:
   struct Arrival {
     Counter sequence = {}; // of the last exchange whose message is here
     uint64_t plan[2] = {}; // by turn
+    RepeatCounts repeats[2] = {};
   };
 
   int self = 0;

@@ -97,9 +97,15 @@ bool readRound(Reader &reader, std::span<const std::byte> body, Mail &mail) {
   mail.round = reader.get<int32_t>();
   auto isLast = reader.get<uint32_t>(), numEntries = reader.get<uint32_t>(), zero = reader.get<uint32_t>();
   mail.isLast = isLast == 1;
+  RepeatCounts &repeats = mail.repeats;
+  repeats.least = reader.get<uint64_t>();
+  repeats.most = reader.get<uint64_t>();
+  repeats.leastRank = reader.get<int32_t>();
+  repeats.mostRank = reader.get<int32_t>();
+  bool areCountsRight = repeats.least <= repeats.most && repeats.leastRank >= 0 && repeats.mostRank >= 0;
   bool areEntriesRight = numEntries == 0 || mail.plan != differentPlans;
   return mail.sequence != 0 && mail.round >= 0 && mail.round < maxRounds && isLast <= 1 && zero == 0 &&
-         areEntriesRight && readEntries(reader, body, numEntries, mail);
+         areCountsRight && areEntriesRight && readEntries(reader, body, numEntries, mail);
 }
 
 bool readAbort(Reader &reader, Mail &mail) {
@@ -138,6 +144,10 @@ std::vector<std::byte> write(const Mail &mail) {
   writer.put(uint32_t(mail.isLast ? 1 : 0));
   writer.put(static_cast<uint32_t>(mail.entries.size()));
   writer.put(uint32_t(0));
+  writer.put(mail.repeats.least);
+  writer.put(mail.repeats.most);
+  writer.put(mail.repeats.leastRank);
+  writer.put(mail.repeats.mostRank);
   for (const MailEntry &entry : mail.entries) {
     writer.put(static_cast<int32_t>(entry.rank));
     writer.put(static_cast<uint32_t>(mailEntryBytes(entry, mail.plan) - entryHeadBytes));

@@ -10,7 +10,7 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint16_t mailVersion = 2;
+inline constexpr uint16_t mailVersion = 3;
 
 /// Round: what ranks announce in one exchange. Abort: the failure that ends the world.
 enum class MailKind : uint16_t { Round = 1, Abort = 2 };
@@ -25,8 +25,9 @@ struct MailEntry {
 /// One mail. A round takes several if they would be too long.
 struct Mail {
   MailKind kind = MailKind::Abort;
-  uint64_t sequence = 0; // Round: the number of the exchange
-  uint64_t plan = 0;     // Round: what the hosts that the sender has heard of announce: see HostBlock
+  uint64_t sequence = 0;               // Round: the number of the exchange
+  uint64_t plan = 0;                   // Round: what the hosts that the sender has heard of announce: see HostBlock
+  RepeatCounts repeats = {0, 0, 0, 0}; // Round: of their ranks
   int round = 0;
   bool isLast = true; // Round: no other mail of this round follows
   std::vector<MailEntry> entries;
@@ -34,7 +35,7 @@ struct Mail {
 };
 
 /// A mail of a round without entries, its head, and the bytes of one entry.
-inline constexpr size_t roundHeadBytes = 40;
+inline constexpr size_t roundHeadBytes = 64;
 size_t mailEntryBytes(const MailEntry &entry, uint64_t plan);
 
 std::vector<std::byte> write(const Mail &mail);

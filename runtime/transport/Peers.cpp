@@ -151,8 +151,9 @@ Status Peers::abortedEarlier() const {
 
 WaitEnd Peers::checkWait(int peer, Clock::time_point start) {
   if (network)
-    if (Status refusal = network->refusal(); !refusal.isOk())
-      (void)abort(refusal);
+    for (const Status &refusal : {network->refusal(), watch ? watch() : Status()})
+      if (!refusal.isOk())
+        (void)abort(refusal);
   if (isAborted())
     return WaitEnd::Aborted;
   if (isLost(peer))

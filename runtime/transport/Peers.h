@@ -10,9 +10,11 @@
 #include "wait/Wait.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kolo::runtime {
@@ -98,6 +100,9 @@ public:
   /// StatusCode::Aborted with the original cause. Only when aborted.
   Status abortedEarlier() const;
 
+  /// What else may end every wait: not Ok is why the world ends. Any thread may call it. Set once, before any wait.
+  void setWatch(std::function<Status()> newWatch) { watch = std::move(newWatch); }
+
   /// A wait for other hosts may take so much longer than one for a rank of this host.
   int extraMs() const { return std::min(options.timeoutMs / 4, 500); }
   /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
@@ -124,6 +129,7 @@ private:
   Settings options;
   WaitPolicy waitPolicy;
   std::vector<int> pidFds; // by rank; -1: none, ask kill()
+  std::function<Status()> watch;
 };
 
 } // namespace kolo::runtime

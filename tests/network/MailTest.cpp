@@ -17,6 +17,7 @@ Mail records() {
   mail.sequence = 7;
   mail.round = 2;
   mail.isLast = false;
+  mail.repeats = {3, 5, 1, 2};
   MailEntry entry;
   entry.rank = 5;
   Record &record = entry.record;
@@ -79,6 +80,10 @@ TEST(Mail, ARecordKeepsWhatPeersCompare) {
   ASSERT_TRUE(mail.isOk());
   EXPECT_EQ(mail->sequence, 7u);
   EXPECT_EQ(mail->round, 2);
+  EXPECT_EQ(mail->repeats.least, 3u);
+  EXPECT_EQ(mail->repeats.most, 5u);
+  EXPECT_EQ(mail->repeats.leastRank, 1);
+  EXPECT_EQ(mail->repeats.mostRank, 2);
   EXPECT_FALSE(mail->isLast);
   ASSERT_EQ(mail->entries.size(), 2u);
   EXPECT_EQ(mail->entries[1].rank, 6);
@@ -133,6 +138,11 @@ TEST(Mail, NothingElseIsTaken) {
   std::vector<std::byte> longer = examples()[2];
   longer.push_back({});
   EXPECT_FALSE(parseMail(longer).isOk());
+  for (RepeatCounts wrong : {RepeatCounts{5, 3, 1, 2}, RepeatCounts{3, 5, -1, 2}, RepeatCounts{3, 5, 1, -2}}) {
+    Mail mail = records();
+    mail.repeats = wrong;
+    EXPECT_FALSE(parseMail(write(mail)).isOk());
+  }
   std::vector<std::byte> operation = examples()[2];
   operation[roundHeadBytes + 8] = std::byte(9);
   EXPECT_FALSE(parseMail(operation).isOk());

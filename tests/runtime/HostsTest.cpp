@@ -21,33 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-using HostOf = std::function<std::string(int rank)>;
-using Meanwhile = std::function<void(const std::vector<int> &pids)>;
-
-std::string pairs(int rank) { return "host" + std::to_string(rank / 2); }
-std::string alone(int rank) { return "host" + std::to_string(rank); }
 std::string uneven(int rank) { return rank == 2 ? "b" : "a"; }
-
-/// Runs the body on every rank, each on its host. "" is success.
-std::string onHosts(int numRanks, const HostOf &hostOf, const CommunicatorOptions &options, const RankBody &body,
-                    const Meanwhile &meanwhile = {}) {
-  int port = freePort();
-  auto said = runProcesses(
-      numRanks,
-      [&](int rank) -> std::string {
-        setenv("KOLO_HOSTID", hostOf(rank).c_str(), 1);
-        setenv("KOLO_WAIT", "yield", 0); // the hosts share the cores of this machine
-        setRankEnvironment(rank, numRanks, port);
-        auto communicator = Communicator::createFromEnvironment(options);
-        return communicator.isOk() ? body(*communicator) : communicator.status().message();
-      },
-      meanwhile);
-  std::string all;
-  for (size_t rank = 0; rank < said.size(); ++rank)
-    if (!said[rank].empty())
-      all += "rank " + std::to_string(rank) + ": " + said[rank] + "\n";
-  return all;
-}
 
 Plugin testPlugin() { return std::move(Plugin::load(KOLO_TEST_PLUGIN)).value(); }
 

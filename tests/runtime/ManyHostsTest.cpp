@@ -28,33 +28,22 @@ struct HostGrid {
   int numNeighbours(int rank) const { return speaks(rank) ? 2 * numRounds() - 1 + ranksPerHost - 1 : 1; }
 };
 
-/// Runs the body on every rank. "" is success.
-std::string onHosts(const HostGrid &hosts, const RankBody &body) {
-  int port = freePort();
-  auto said = runProcesses(hosts.numRanks(), [&](int rank) -> std::string {
-    setenv("KOLO_HOSTID", ("host" + std::to_string(rank / hosts.ranksPerHost)).c_str(), 1);
-    setenv("KOLO_WAIT", "sleep", 1); // many ranks share few cores
-    setRankEnvironment(rank, hosts.numRanks(), port);
-    auto communicator = Communicator::createFromEnvironment({18000, 1});
-    return communicator.isOk() ? body(*communicator) : communicator.status().message();
-  });
-  std::string all;
-  for (size_t rank = 0; rank < said.size(); ++rank)
-    if (!said[rank].empty())
-      all += "rank " + std::to_string(rank) + ": " + said[rank] + "\n";
-  return all;
+std::string onGrid(const HostGrid &hosts, const RankBody &body) {
+  ScopedVariable wait("KOLO_WAIT", "sleep"); // many ranks share few cores
+  return onHosts(
+      hosts.numRanks(), [&](int rank) { return "host" + std::to_string(rank / hosts.ranksPerHost); }, {18000, 1}, body);
 }
 
 int valueAt(int rank, int64_t index, int call) { return 1000 * (rank + 1) + static_cast<int>(index) + 7 * call; }
 
-Status gather(Communicator &communicator, const Plugin &plugin, int call, bool &isRight) {
+Status gather(Communicator &communicator, const Plugin &plugin, const char *program, int call, bool &isRight) {
   constexpr int64_t count = 100;
   static std::vector<int> input(count), output(static_cast<size_t>(count * communicator.size()));
   std::ranges::fill(output, -1);
   for (int64_t i = 0; i < count; ++i)
     input[static_cast<size_t>(i)] = valueAt(communicator.rank(), i, call);
   CallArguments arguments;
-  arguments.program = "ringAllGather";
+  arguments.program = program;
   arguments.mesh = std::move(Mesh::parse("rank=" + std::to_string(communicator.size()))).value();
   arguments.count = count;
   arguments.type = DataType::I32;
@@ -72,22 +61,24 @@ std::string compare(const char *what, int64_t found, int64_t expected) {
   return found == expected ? "" : std::to_string(found) + " " + what + ", not " + std::to_string(expected) + "; ";
 }
 
-/// A steady call costs a speaker one message in each round, and no new connection.
-std::string countCalls(Communicator &communicator, const HostGrid &hosts) {
+/// A repeated call costs a speaker one message in each round if the ranks enter it together, else none; and no new
+/// connection.
+std::string countCalls(Communicator &communicator, const HostGrid &hosts, bool isTogether) {
   constexpr int numCalls = 5;
   Plugin plugin = std::move(Plugin::load(KOLO_TEST_PLUGIN)).value();
   Traffic before;
   for (int call = 0; call <= numCalls; ++call) {
     bool isRight = false;
-    if (Status status = gather(communicator, plugin, call, isRight); !status.isOk() || !isRight)
+    const char *program = isTogether ? "togetherAllGather" : "ringAllGather";
+    if (Status status = gather(communicator, plugin, program, call, isRight); !status.isOk() || !isRight)
       return status.isOk() ? "wrong bytes" : status.message();
     if (call == 0)
       before = communicator.traffic();
   }
   Traffic after = communicator.traffic();
   int rank = communicator.rank();
-  std::string wrong =
-      compare("messages", after.messages - before.messages, hosts.speaks(rank) ? numCalls * hosts.numRounds() : 0);
+  std::string wrong = compare("messages", after.messages - before.messages,
+                              isTogether && hosts.speaks(rank) ? numCalls * hosts.numRounds() : 0);
   wrong += compare("new connections", after.connections - before.connections, 0);
   // The ring's neighbours are neighbours, where hosts have one rank; else the last rank of a host talks to the next.
   if (hosts.ranksPerHost == 1)
@@ -97,15 +88,21 @@ std::string countCalls(Communicator &communicator, const HostGrid &hosts) {
   return wrong;
 }
 
-std::string countOn(const HostGrid &hosts) {
-  return onHosts(hosts, [&](Communicator &communicator) { return countCalls(communicator, hosts); });
+std::string countOn(const HostGrid &hosts, bool isTogether) {
+  return onGrid(hosts, [&](Communicator &communicator) { return countCalls(communicator, hosts, isTogether); });
 }
 
 } // namespace
 
-TEST(ManyHosts, ASteadyCallCostsOneMessageInEachRound) { EXPECT_EQ(countOn({16, 1}), ""); }
-TEST(ManyHosts, OneRankSpeaksForItsHost) { EXPECT_EQ(countOn({8, 2}), ""); }
-TEST(ManyHosts, SoItIsOnSixtyFourHosts) { EXPECT_EQ(countOn({64, 1}), ""); }
+TEST(ManyHosts, ARepeatedCallThatRanksEnterTogetherCostsOneMessageInEachRound) {
+  EXPECT_EQ(countOn({16, 1}, true), "");
+}
+TEST(ManyHosts, OneRankSpeaksForItsHost) { EXPECT_EQ(countOn({8, 2}, true), ""); }
+TEST(ManyHosts, SoItIsOnSixtyFourHosts) { EXPECT_EQ(countOn({64, 1}, true), ""); }
+TEST(ManyHosts, ARepeatedCallWithEntryCreditsCostsNoMessage) {
+  for (const HostGrid &hosts : {HostGrid{8, 2}, HostGrid{64, 1}})
+    EXPECT_EQ(countOn(hosts, false), "") << hosts.numHosts;
+}
 
 TEST(ManyHosts, AChannelConnectsItsTwoRanksAlone) {
   HostGrid hosts{16, 1};
@@ -123,7 +120,7 @@ TEST(ManyHosts, AChannelConnectsItsTwoRanksAlone) {
     return status.message() + wrong +
            compare("new connections", communicator.traffic().connections - before, rank == 2 || rank == 5 ? 2 : 0);
   };
-  EXPECT_EQ(onHosts(hosts, body), "");
+  EXPECT_EQ(onGrid(hosts, body), "");
 }
 
 TEST(ManyHosts, AKilledRankIsNamedByAllWithinASecond) {
@@ -135,7 +132,7 @@ TEST(ManyHosts, AKilledRankIsNamedByAllWithinASecond) {
         raise(SIGKILL);
       auto start = Clock::now();
       bool isRight = false;
-      Status status = gather(communicator, plugin, call, isRight);
+      Status status = gather(communicator, plugin, "ringAllGather", call, isRight);
       auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
       if (!status.isOk())
         return expectStatus(status, StatusCode::PeerLost, {"rank 6 (host host6)"}) +
@@ -143,5 +140,5 @@ TEST(ManyHosts, AKilledRankIsNamedByAllWithinASecond) {
     }
     return "nobody noticed";
   };
-  EXPECT_EQ(onHosts(hosts, body), "rank 6: killed by signal 9\n");
+  EXPECT_EQ(onGrid(hosts, body), "rank 6: killed by signal 9\n");
 }

@@ -136,6 +136,20 @@ std::string runRanks(Launch kind, int numRanks, const CommunicatorOptions &optio
                            [&](int rank) { return enter(Communicator::createForked(*forked, rank, options), body); }));
 }
 
+std::string onHosts(int numRanks, const HostOf &hostOf, const CommunicatorOptions &options, const RankBody &body,
+                    const std::function<void(const std::vector<int> &)> &meanwhile) {
+  int port = freePort();
+  return join(runProcesses(
+      numRanks,
+      [&](int rank) {
+        setenv("KOLO_HOSTID", hostOf(rank).c_str(), 1);
+        setenv("KOLO_WAIT", "yield", 0); // the hosts share the cores of this machine
+        setRankEnvironment(rank, numRanks, port);
+        return enter(Communicator::createFromEnvironment(options), body);
+      },
+      meanwhile));
+}
+
 int freePort() {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};

@@ -32,6 +32,16 @@ std::string runRanks(Launch kind, int numRanks, const CommunicatorOptions &optio
 std::vector<std::string> runProcesses(int numRanks, const ProcessBody &body,
                                       const std::function<void(const std::vector<int> &pids)> &meanwhile = {});
 
+/// The host of a rank, as KOLO_HOSTID says it.
+using HostOf = std::function<std::string(int rank)>;
+inline std::string pairs(int rank) { return "host" + std::to_string(rank / 2); }
+inline std::string alone(int rank) { return "host" + std::to_string(rank); }
+
+/// Likewise on ranks of several hosts, which meet by rendezvous. Returns what they said, joined, each with its rank; ""
+/// is success.
+std::string onHosts(int numRanks, const HostOf &hostOf, const CommunicatorOptions &options, const RankBody &body,
+                    const std::function<void(const std::vector<int> &pids)> &meanwhile = {});
+
 /// A port that was free a moment ago.
 int freePort();
 void setRankEnvironment(int rank, int worldSize, int port);

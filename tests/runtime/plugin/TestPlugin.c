@@ -185,6 +185,9 @@ static int32_t awaitNothing(In in) {
   return selfRank(in) == 0 ? in->services->awaitPacket((KoloInvocation *)in, &packet, 0) : 0;
 }
 
+/* Ranks need nothing of each other. */
+static int32_t standAlone(In in) { return 0; }
+
 static int32_t misbehave(In in) {
   if (in->root == 0)
     return 5;
@@ -229,9 +232,16 @@ static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = av
 
 #define PROGRAM(function, scratch) {.name = #function, .run = function, .scratchBytes = scratch}
 static const KoloProgram programs[] = {
-    PROGRAM(ringAllGather, noScratch), PROGRAM(pullAllReduce, noScratch), PROGRAM(scratchAllReduce, slotPerRank),
-    PROGRAM(rowBroadcast, noScratch),  PROGRAM(hang, noScratch),          PROGRAM(misbehave, noScratch),
-    PROGRAM(pullAllToAll, noScratch),  PROGRAM(awaitNothing, noScratch),
+    PROGRAM(ringAllGather, noScratch),
+    PROGRAM(pullAllReduce, noScratch),
+    PROGRAM(scratchAllReduce, slotPerRank),
+    PROGRAM(rowBroadcast, noScratch),
+    PROGRAM(hang, noScratch),
+    PROGRAM(misbehave, noScratch),
+    PROGRAM(pullAllToAll, noScratch),
+    PROGRAM(awaitNothing, noScratch),
+    PROGRAM(standAlone, noScratch),
+    {.name = "togetherAllGather", .run = ringAllGather, .scratchBytes = noScratch},
 };
 #if defined(__x86_64__)
 #define THIS_CPU "x86-64"

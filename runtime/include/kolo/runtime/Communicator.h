@@ -97,7 +97,8 @@ class CommunicatorState;
 /// has left. A peer that waits for this rank then fails with PeerLost.
 ///
 /// Timeout or PeerLost on any rank aborts the communicator on all ranks. Calls in progress return that failure, and
-/// later calls return Aborted with the original cause. After every other error the communicator stays usable.
+/// later calls return Aborted with the original cause. After every other error the communicator stays usable, except
+/// in a call that ranks of several hosts repeat without agreeing on it again: see docs/several-hosts.md.
 class KOLO_RUNTIME_API Communicator {
 public:
   /// Makes numRanks communicators for threads of this process, by rank. Does not block.
