@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/cost/ClosedFormTerms.h"
+#include "compiler/cost/RankChains.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -40,13 +41,16 @@ private:
     bool isPutLast = false;
     llvm::SmallVector<Member, 4> members;
     Loads total, messages;
-    std::optional<Accesses> accesses; // where rounds of a loop may overlap
+    std::vector<ChainedMove> told; // where rounds of a loop may overlap: what moves,
+    Accesses accesses;             // and what it reads and writes
   };
-  /// Rounds of a loop that are under way at once: no put sends what another one brings.
+  /// Rounds of a loop that are under way at once. In a pipeline, no put sends what another one brings. Else ranks wait
+  /// in every round for what it brings them, but not for the other ranks.
   struct Rounds {
     std::vector<std::pair<Group, Result>> groups;
-    std::vector<Access> written;
-    bool arePuts = false;
+    std::vector<Access> written; // by what is under way: in a pipeline by all, else in this round
+    RankChains chains;           // not in a pipeline
+    bool arePuts = false;        // the last ones
     double times = 0;
   };
 
@@ -66,8 +70,12 @@ private:
   std::vector<int64_t> valueKey(const Group &group, llvm::ArrayRef<Moves> moves);
   double stored(mlir::Value buffer) const;
   MoveCost costOf(mlir::Operation *op, const Group &group);
+  bool isPipelined() const { return schedule.pipelineDepth() > 1; }
   bool mayOverlap(const Group &group);
   void settle(const Group &group, const Result &result, double times);
+  std::vector<ChainedMove::Use> usesOf(const Moves &moves, const EnumeratedMoves &one);
+  std::vector<ChainedMove> chainedMoves(const Moves &moves, double latency);
+  void endRound();
   void endRounds();
   void commit(const Group &group, const Result &result, double times);
   size_t rowOf(mlir::Operation *op);
@@ -92,7 +100,13 @@ private:
   double blocks = 0, entryLatency = 0;
   int64_t budget = ClosedForm::mostMoves;
   Loads total, totalMessages;
-  bool isInRounds = false; // of a loop without loops in it
+  /// What whole blocks use that move from one rank to another, where counted dimensions are kept.
+  struct KnownUses {
+    MoveCost cost;
+    llvm::DenseMap<std::pair<int64_t, int64_t>, std::vector<ChainedMove::Use>> byEnds;
+  };
+  std::vector<KnownUses> knownUses;
+  bool isInRounds = false; // of a loop whose rounds differ, and of no other loop in it
   Rounds rounds;
 };
 

@@ -14,6 +14,7 @@
 // In a pipeline, rounds of a loop may overlap: those in which no device of a node sends what an earlier round brought.
 // Together they take
 //   the worst of their latencies + largest over resources of (total load / bandwidth).
+// Without a pipeline, ranks of a node wait in every round for what it brings them: see RankChains.
 #pragma once
 
 #include "compiler/cost/Prediction.h"

@@ -2,6 +2,8 @@
 #include "compiler/cost/Calculator.h"
 #include "compiler/project/Relations.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 using namespace mlir;
 
 namespace kolo::cost {
@@ -63,8 +65,11 @@ LogicalResult Calculator::walkLoop(scf::ForOp loop, double times) {
   int64_t trips = upper > lower ? (upper - lower + step - 1) / step : 0;
   if (varies(loop))
     return walkTrips(loop, lower, trips, times);
+  if (trips < 1)
+    return success();
   evaluator->set(loop.getInductionVar(), lower);
-  return trips > 0 ? walkBlock(*loop.getBody(), times * double(trips)) : success();
+  llvm::SaveAndRestore once(isInRounds, isInRounds && trips == 1);
+  return walkBlock(*loop.getBody(), times * double(trips));
 }
 
 /// Whether the loop's statements move the same in all these trips. False also where that would be hard to say.
@@ -81,7 +86,7 @@ bool Calculator::isAlike(scf::ForOp loop, int64_t first, int64_t trips) {
 
 /// The last trip often differs from the others; else one half may differ from the other.
 LogicalResult Calculator::walkTrips(scf::ForOp loop, int64_t first, int64_t trips, double times) {
-  isInRounds = loop.getBody()->getOps<scf::ForOp>().empty();
+  llvm::SaveAndRestore inRounds(isInRounds, true);
   for (int64_t alike = trips; trips > 0; trips -= alike, alike *= 2) {
     alike = std::min(alike, trips);
     while (alike > 1 && !isAlike(loop, first, alike))
@@ -89,10 +94,11 @@ LogicalResult Calculator::walkTrips(scf::ForOp loop, int64_t first, int64_t trip
     evaluator->set(loop.getInductionVar(), first);
     if (failed(walkBlock(*loop.getBody(), times * double(alike))))
       return failure();
+    endRound();
     first += alike * evaluator->get(loop.getStep());
   }
-  endRounds();
-  isInRounds = false;
+  if (!inRounds.get())
+    endRounds();
   return success();
 }
 

@@ -55,6 +55,7 @@ struct MoveCost {
   double senderLanes = 0, receiverLanes = 0;
   // For each sender, however many it sends to, and for each receiver, however many send to it.
   double senderMemoryOnce = 0, receiverMemoryOnce = 0, receiverWritesOnce = 0;
+  bool operator==(const MoveCost &) const = default;
 };
 
 /// One execution of a statement. Shares are parts of the call's bytes.

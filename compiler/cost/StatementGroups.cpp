@@ -176,10 +176,12 @@ LogicalResult Calculator::addGroup(const Group &group, double times) {
   }
   Result result = evaluate(group, *moves);
   if (isTold && mayOverlap(group)) {
-    FailureOr<Accesses> accesses = statements[group.members.front()]->accesses(*evaluator, placement, moves->front());
+    const Moves &of = moves->front();
+    FailureOr<Accesses> accesses = statements[group.members.front()]->accesses(*evaluator, placement, of);
     if (failed(accesses))
       return failure();
     result.accesses = std::move(*accesses);
+    result.told = chainedMoves(of, result.latency);
   }
   settle(group, result, times);
   if (memo.size() < mostRemembered)
@@ -209,31 +211,83 @@ Part &Calculator::partOf(Operation *op) {
 }
 
 /// Whether executions of a statement may be under way at once: of puts, and of what ranks move themselves. In a
-/// pipeline, ranks wait for what a phase brings only in its next phase; else in every round.
+/// pipeline, ranks wait for what a phase brings only in its next phase; else in every round, but for their own peers.
 bool Calculator::mayOverlap(const Group &group) {
   Operation *op = group.members.front();
-  return isInRounds && schedule.pipelineDepth() > 1 && group.kind == Group::Kind::Single &&
-         (isPut(op) || !isa<TransferOp>(op)) && statements[op]->staysInNode(*model);
+  return isInRounds && group.kind == Group::Kind::Single && (isPut(op) || !isa<TransferOp>(op)) &&
+         statements[op]->staysInNode(*model);
 }
 
 /// Adds an execution to the rounds that are under way, after they end if it needs what they bring.
 void Calculator::settle(const Group &group, const Result &result, double times) {
-  if (result.accesses && !result.total.moves)
+  if (!result.total.moves)
     return;
-  bool arePuts = result.isPutLast;
-  if (!result.accesses || arePuts != rounds.arePuts || (arePuts && overlap(result.accesses->read, rounds.written)))
+  if (result.told.empty()) {
     endRounds();
-  if (!result.accesses)
     return commit(group, result, times);
+  }
+  bool arePuts = result.isPutLast, needsLast = overlap(result.accesses.read, rounds.written);
+  if (isPipelined() && (arePuts != rounds.arePuts || (arePuts && needsLast)))
+    endRounds();
+  else if (!arePuts || !rounds.arePuts || needsLast) // a rank moves itself what it moves, one after the other
+    endRound();
+  if (!isPipelined())
+    rounds.chains.put(result.told);
   rounds.arePuts = arePuts;
   rounds.times = times;
-  llvm::append_range(rounds.written, result.accesses->written);
+  llvm::append_range(rounds.written, result.accesses.written);
   rounds.groups.emplace_back(group, result);
 }
 
-/// Together they take the worst latency, and as long as the resource that all of them load most.
+/// Of one move alone, for each byte of the call that it moves.
+std::vector<ChainedMove::Use> Calculator::usesOf(const Moves &moves, const EnumeratedMoves &one) {
+  auto find = [&] {
+    Moves alone = moves;
+    alone.enumerated = {{one.from, one.to, 1}};
+    std::vector<double> loads = model->largest(model->loadsOf(alone));
+    std::vector<ChainedMove::Use> uses;
+    for (size_t resource = 0; resource < loads.size(); ++resource)
+      if (double bandwidth = model->bandwidthOf(resource); loads[resource] > 0 && bandwidth > 0)
+        uses.push_back({resource, loads[resource] / bandwidth});
+    return uses;
+  };
+  for (auto [step, isEnumerated] : llvm::zip_equal(moves.steps, model->enumerated()))
+    if (!isEnumerated && step.along != DimStep::Along::Keep)
+      return find();
+  auto known = llvm::find_if(knownUses, [&](const KnownUses &uses) { return uses.cost == moves.cost; });
+  if (known == knownUses.end()) {
+    knownUses.emplace_back().cost = moves.cost;
+    known = std::prev(knownUses.end());
+  }
+  auto [uses, isNew] = known->byEnds.try_emplace({one.from, one.to});
+  if (isNew)
+    uses->second = find();
+  return uses->second;
+}
+
+std::vector<ChainedMove> Calculator::chainedMoves(const Moves &moves, double latency) {
+  std::vector<ChainedMove> result;
+  for (const EnumeratedMoves &move : moves.enumerated) {
+    result.push_back({move.from, move.to, latency, usesOf(moves, move)});
+    for (ChainedMove::Use &use : result.back().uses)
+      use.seconds *= move.share;
+  }
+  return result;
+}
+
+/// Without a pipeline, ranks wait for what this round brings them.
+void Calculator::endRound() {
+  if (isPipelined())
+    return;
+  rounds.chains.wait();
+  rounds.written.clear();
+}
+
+/// In a pipeline, together they take the worst latency, and as long as the resource that all of them load most. Else as
+/// long as the longest chain of ranks that wait for each other.
 void Calculator::endRounds() {
-  Rounds ended = std::exchange(rounds, {});
+  endRound();
+  Rounds ended = std::exchange(rounds, Rounds());
   if (ended.groups.empty())
     return;
   Loads together, messages;
@@ -247,6 +301,10 @@ void Calculator::endRounds() {
     sumOfMessages += result.messageSeconds;
   }
   double perByte = model->bottleneckOf(together).seconds, messageSeconds = model->messageTimeOf(messages).seconds;
+  if (!isPipelined()) {
+    latency = ended.chains.latency();
+    perByte = ended.chains.perByte();
+  }
   bool waitsInside = terms->phases.back().waitsInside || (terms->phases.back().hasTransfer && ended.arePuts);
   for (auto &[group, result] : ended.groups) {
     result.latency *= sumOfLatencies > 0 ? latency / sumOfLatencies : 0;
