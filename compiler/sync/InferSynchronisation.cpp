@@ -20,6 +20,7 @@
 #include "compiler/sync/InferenceMemory.h"
 #include "compiler/sync/PipelinePhases.h"
 #include "compiler/sync/Settling.h"
+#include "compiler/sync/Unfollowed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -40,6 +41,7 @@ using Choices = SmallVector<size_t, 8>; // by transfer: which of its possible cr
 struct Attempt {
   OwningOpRef<ProgramOp> program;
   std::optional<Refutation> refutation;
+  bool isFollowed = true;
   bool isProved() const { return !refutation; }
 };
 
@@ -245,7 +247,10 @@ Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &quick, const C
     attempt = inferWithSlices(slices, program, larger, memory);
   if (attempt && (!attempt->isProved() || isProvedOnItsMeshes(*attempt->program, larger)))
     return std::move(*attempt);
-  return Inference(program, larger).run();
+  Inference last(program, larger);
+  attempt = last.run();
+  attempt->isFollowed = last.hasFollowed();
+  return std::move(*attempt);
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
@@ -269,6 +274,8 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
     replaceBody(program, *attempt.program);
     removePipelinePhases(program);
+    if (!attempt.isFollowed)
+      markUnfollowed(program);
   }
 
   InferenceMemory *memory = nullptr;

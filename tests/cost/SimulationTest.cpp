@@ -321,5 +321,23 @@ TEST(PerfettoTrace, HasOrderedTimesBalancedFlowsAndSlicesThatDoNotOverlap) {
     });
 }
 
+TEST(CostedPrograms, AreProvedWhereNoCheckFollowedTheirInference) {
+  Case what = shipped("ringAllGather", {8});
+  auto costWithin = [&](std::optional<int64_t> budget) {
+    tools::CompileRequest request;
+    request.definitions = {what.definition};
+    request.meshes = {test::namedMesh(what.definition, what.mesh)};
+    request.budget = budget;
+    tools::compileForCosts(request, Runners::Any, [](auto, auto, const auto &) {});
+  };
+  EXPECT_NO_THROW(costWithin(std::nullopt));
+  try {
+    costWithin(1);
+    FAIL() << "costs of a program that may have lost a wait";
+  } catch (const tools::ToolError &error) {
+    EXPECT_NE(std::string(error.what()).find("nothing orders two accesses"), std::string::npos) << error.what();
+  }
+}
+
 } // namespace
 } // namespace kolo::cost

@@ -7,6 +7,7 @@
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "compiler/project/Relations.h"
+#include "compiler/sync/Unfollowed.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/Recording.h"
 #include "targets/cpu/CpuTarget.h"
@@ -367,6 +368,8 @@ void compileForCosts(const CompileRequest &request, Runners runners,
   run(buildChoreographyPipeline, *choreographies);
   OwningOpRef<ModuleOp> programs = choreographies->clone();
   run(buildProgramPipeline, *programs);
+  if (llvm::any_of(programs->getOps<ProgramOp>(), isUnfollowed))
+    run(buildProof, *programs);
   use(*choreographies, *programs, options.schedule);
 }
 

@@ -102,7 +102,8 @@ void compileToChannel(const CompileRequest &request, const std::function<void(ml
 void readChoreographies(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
 
 /// Hands over what costs are found from, in one context and gone when `use` returns: the choreographies as
-/// buildChoreographyPipeline leaves them, and their programs in channel form, not checked. Throws as compile does.
+/// buildChoreographyPipeline leaves them, and their programs in channel form, checked only where inference could not
+/// check them itself. Throws as compile does.
 void compileForCosts(const CompileRequest &request, Runners runners,
                      const std::function<void(mlir::ModuleOp choreographies, mlir::ModuleOp programs,
                                               const ResolvedSchedule &schedule)> &use);
