@@ -10,6 +10,12 @@
 
 namespace kolo::runtime {
 
+/// Whether two calls are the same but for plugin and buffers, and for what some programs ignore: reduction and root.
+inline bool areAlike(const CallArguments &left, const CallArguments &right) {
+  return left.count == right.count && left.type == right.type && left.collective == right.collective &&
+         left.allowsLoss == right.allowsLoss && left.program == right.program && left.mesh == right.mesh;
+}
+
 /// A call without its buffers. Two calls are the same exactly when these are equal. A view: the arguments must outlive
 /// it.
 struct CallIdentity {
@@ -18,9 +24,8 @@ struct CallIdentity {
 
   bool operator==(const CallIdentity &other) const {
     const CallArguments &left = arguments, &right = other.arguments;
-    return left.count == right.count && pluginLoad == other.pluginLoad && left.type == right.type &&
-           left.reduction == right.reduction && left.root == right.root && left.collective == right.collective &&
-           left.allowsLoss == right.allowsLoss && left.program == right.program && left.mesh == right.mesh;
+    return pluginLoad == other.pluginLoad && left.reduction == right.reduction && left.root == right.root &&
+           areAlike(left, right);
   }
 };
 
@@ -36,8 +41,16 @@ public:
 
   CallIdentity identity() const { return {pluginLoad, copy}; }
   const CallArguments &arguments() const { return copy; }
-  /// Whether the call is the same, by whatever load of the plugin.
-  bool hasArguments(const CallArguments &arguments) const { return identity() == CallIdentity{pluginLoad, arguments}; }
+  /// Whether the call is the same to the peers, by whatever load of the plugin.
+  bool isRepeatedBy(const CallArguments &call) const {
+    return (!usesReduction || copy.reduction == call.reduction) && (!usesRoot || copy.root == call.root) &&
+           areAlike(copy, call);
+  }
+  /// What the program does not ignore.
+  void setUse(bool ofReduction, bool ofRoot) {
+    usesReduction = ofReduction;
+    usesRoot = ofRoot;
+  }
   uint64_t load() const { return pluginLoad; }
   void setLoad(uint64_t load) { pluginLoad = load; }
   void setPointers(const CallArguments &from) {
@@ -49,6 +62,7 @@ private:
   uint64_t pluginLoad;
   std::string program;
   CallArguments copy;
+  bool usesReduction = true, usesRoot = true;
 };
 
 /// Mismatch when the calls of these two ranks differ: the message names the first difference.

@@ -13,8 +13,9 @@ namespace kolo::runtime {
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
-  bool isAgreed = isRepeated(plugin, arguments);
-  Plan *plan = isAgreed ? steady : plans.find(plugin, arguments, *segments, rules);
+  const bool isRepeat = isRepeated(plugin, arguments);
+  Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
+  bool isAgreed = isRepeat && exchange.maySkip();
   if (isAgreed) {
     exchange.skip();
   } else if (plan) {
@@ -22,8 +23,10 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
     if (Status status = propose(*plan, 0, isAgreed); !status.isOk())
       return status;
   }
-  if (isAgreed && mayRepeat(*plan)) {
-    if (Status status = takeBuffers(*plan, plugin, arguments); !status.isOk()) { // the peers may be in the call already
+  // The plugin by which a repeated plan was made may be unloaded: mayRepeat must not read it.
+  if (isAgreed && (isRepeat || mayRepeat(*plan))) {
+    Status status = guarded([&] { return takeBuffers(*plan, plugin, arguments); });
+    if (!status.isOk()) { // the peers may be in the call already
       (void)ranks->abort(rankError(status.code(), ranks->rank(), "{}", status.message()));
       return endFailedCall();
     }
@@ -135,6 +138,8 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
     return planned.status();
   plan.call = *planned;
   plan.call.numLanes = ranks->settings().lanes;
+  plan.program = plan.call.info->name;
+  plan.request.setUse(plan.call.info->reduces, hasRoot(plan.call.info->collective));
   std::unique_ptr<Semaphores> &set = semaphores[{plugin.content, plan.call.key.program}];
   if (!set) {
     auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);

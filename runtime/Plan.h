@@ -10,6 +10,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace kolo::runtime {
@@ -20,6 +21,7 @@ struct Plan {
 
   KeptCall request; // with the pointers of the last call
   PluginContent content;
+  std::string program; // its name, which the plan keeps when the plugin is unloaded
   Call call;
   Buffers buffers;
   Semaphores *semaphores = nullptr;

@@ -1,18 +1,20 @@
 // A repeated call among several hosts, on which ranks agree without an exchange.
 //
-// The last call was that of an agreement, and this one is the same on every rank, because it has the same CallIdentity
-// and the same plugin. So each rank knows what its peers know. Nothing but the proof orders this call behind the last
-// one: it covers calls back to back, however late a rank is. Hence:
+// The last call was that of an agreement, and this one is the same on every rank, because plugin and arguments are
+// the same, but for what the program ignores. So each rank knows what its peers know. Nothing but the proof orders this
+// call behind the last one: it covers calls back to back, however late a rank is. Hence:
 // - The program has no entry barrier, and is proved on this mesh.
 // - Only this rank needs to know where its buffers are: they are staged, or peers access only the runtime's memory, or
 //   every rank is alone on its host and TCP carries the call.
+// - At most Exchange::mostRepeated calls in a row went without an exchange. In the next, ranks propose the plan again.
 // - No other call and no exchange of windows came between; a barrier may. Programs share scratch memory, and no proof
 //   orders one behind the other.
 //
-// What peers check on arrival: a put names its agreement, and a signal says its count since the first call. In the last
-// case of the list, the caller's output is lent to one call alone, under a number that only grows. A put for a later
-// call waits in the socket, and one for an earlier call is refused. All exchanges compare how many calls went without
-// one. So a rank that makes another call is found by that call's exchange, also by ranks that are inside of this one.
+// What peers check on arrival: a put names its agreement, and a signal says its count since the first call. If every
+// rank is alone on its host, the caller's output is lent to one call alone, under a number that only grows. A put for a
+// later call waits in the socket, and one for an earlier call is refused. All exchanges compare how many calls went
+// without one. So a rank that makes another call is found by that call's exchange, also by ranks that are inside of
+// this one.
 #include "CommunicatorState.h"
 
 #include "CallIdentity.h"
@@ -32,10 +34,10 @@ bool CommunicatorState::mayRepeat(const Plan &plan) const {
 
 /// Whether this is the call that `steady` was made for. Its program was selected then, wherever the buffers are now.
 bool CommunicatorState::isRepeated(const PluginState &plugin, const CallArguments &arguments) const {
-  return steady && steady->request.hasArguments(arguments) && steady->content == plugin.content;
+  return steady && steady->request.isRepeatedBy(arguments) && steady->content == plugin.content;
 }
 
-/// Gives an agreed plan the buffers of this call. Peers notice nothing. InvalidArgument, OutOfMemory.
+/// Gives an agreed plan the buffers of this call. Peers notice nothing. InvalidArgument. May throw std::bad_alloc.
 Status CommunicatorState::takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments) {
   if (plan.request.load() != plugin.load)
     if (Status status = reload(plan, plugin, arguments); !status.isOk())
@@ -50,12 +52,7 @@ Status CommunicatorState::takeBuffers(Plan &plan, const PluginState &plugin, con
   bool isOverwritten = buffers.isCopied[KOLO_INPUT] ? call.overlap() == Overlap::Other && buffers.pieces.number > 1
                                                     : call.mustCopyInput();
   if (isOverwritten && !buffers.isInputAside) {
-    Status status = guarded([&]() -> Status {
-      plan.inputCopy.assign(call.input, call.input + call.inputBytes);
-      return {};
-    });
-    if (!status.isOk())
-      return status;
+    plan.inputCopy.assign(call.input, call.input + call.inputBytes);
     call.input = plan.inputCopy.data();
   }
   if (!buffers.isCopied[KOLO_INPUT] && !buffers.isInputAside)
@@ -81,13 +78,13 @@ Status CommunicatorState::reload(Plan &plan, const PluginState &plugin, const Ca
   planned->numLanes = plan.call.numLanes;
   plan.call = *planned;
   plan.request.setLoad(plugin.load);
-  return guarded([&]() -> Status {
-    makeLanes(plan, *ranks, tiles.get());
-    return {};
-  });
+  plan.content = plugin.content; // the next comparison reads no manifest
+  makeLanes(plan, *ranks, tiles.get());
+  return {};
 }
 
-/// Why the repeated call that this rank has begun can be no call of all ranks, or Ok. Any thread of the call.
+/// Why the repeated call that this rank has begun can be no call of all ranks, or Ok. Any thread of the call, and any
+/// later wait: the plugin may be unloaded then.
 Status CommunicatorState::findDeparture() const {
   std::optional<Exchange::Departure> left = steady ? exchange.findDeparture() : std::nullopt;
   if (!left)
@@ -102,11 +99,11 @@ Status CommunicatorState::findDeparture() const {
     if (record->operation != Operation::Run)
       return rankError(StatusCode::Mismatch, left->rank,
                        "ranks disagree on the operation: rank {} repeated a call of program {}, rank {} called {}",
-                       ranks->rank(), steady->call.info->name, left->rank, toString(record->operation));
+                       ranks->rank(), steady->program, left->rank, toString(record->operation));
   }
   return rankError(StatusCode::Mismatch, left->rank,
                    "ranks disagree on the call: rank {} repeated one of program {}, rank {} made another one",
-                   ranks->rank(), steady->call.info->name, left->rank);
+                   ranks->rank(), steady->program, left->rank);
 }
 
 } // namespace kolo::runtime

@@ -33,6 +33,7 @@ Record &Exchange::next() {
 /// One exchange: announces the plan's number, and returns when every rank has announced something.
 Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   ++sequence;
+  repeatedBefore = numRepeated;
   Announcement &own = announcement(peers.rank());
   own.plan = plan;
   if (peers.links()) {

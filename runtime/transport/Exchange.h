@@ -29,6 +29,11 @@ namespace kolo::runtime {
 /// Ranks of several hosts may make calls without an exchange: see `skip`. Every exchange compares how many they were.
 class Exchange {
 public:
+  /// So many calls in a row may go without an exchange; the next one has one. Ranks that need nothing of each other
+  /// would else drift apart, until one waits longer than the timeout, and would not hear that the communicator is
+  /// aborted. With 64, the ranks' delays of 64 calls add up at most, and a call costs 1/64 of an exchange.
+  static constexpr uint64_t mostRepeated = 64;
+
   explicit Exchange(Peers &owner) : peers(owner) {}
 
   /// The turn of the next exchange. A rank publishes its input in its memory of this turn before it calls `propose`.
@@ -58,8 +63,11 @@ public:
   /// The refusal of the first rank that refused, as a Status for this rank: its own message, or "rank 3: ...".
   Status firstRefusal() const;
 
-  /// This rank begins a call without an exchange. Requires several hosts. All ranks must do so equally often between
-  /// two exchanges; else the next one returns Mismatch on all of them, and the communicator is aborted.
+  /// Whether another call may go without an exchange; the same on all ranks.
+  bool maySkip() const { return numRepeated - repeatedBefore < mostRepeated; }
+
+  /// This rank begins a call without an exchange. Requires several hosts, and `maySkip`. All ranks must do so equally
+  /// often between two exchanges; else the next one returns Mismatch on all of them, and the communicator is aborted.
   void skip() { ++numRepeated; }
 
   /// A rank that has come to the next exchange without the call that this rank has begun.
@@ -93,7 +101,8 @@ private:
 
   Peers &peers;
   uint64_t sequence = 0;
-  uint64_t numRepeated = 0; // calls without an exchange, so far
+  uint64_t numRepeated = 0;    // calls without an exchange, so far
+  uint64_t repeatedBefore = 0; // of them, those before the last exchange
   Operation current = Operation::Run;
 };
 

@@ -5,6 +5,7 @@
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -225,8 +226,86 @@ TEST(RepeatOnHosts, GroupsGoOnWithoutEachOther) {
   EXPECT_EQ(onHosts(4, alone, {timeoutMs, 1}, body), "");
 }
 
+TEST(RepeatOnHosts, GroupsDriftApartBySixtyFourCallsAtMost) {
+  auto body = [](Communicator &communicator) -> std::string {
+    Plugin plugin = testPlugin();
+    int value = 0;
+    CallArguments arguments = callOf(communicator, "rowBroadcast", 1);
+    arguments.mesh = std::move(Mesh::parse("node=2,gpu=2")).value();
+    arguments.input = arguments.output = &value;
+    for (int call = 0; call < 200; ++call) {
+      if (communicator.rank() / 2 == 1) // in all longer than the timeout
+        std::this_thread::sleep_for(std::chrono::milliseconds(8));
+      if (Status status = communicator.run(plugin, arguments); !status.isOk())
+        return "call " + std::to_string(call) + ": " + status.message();
+    }
+    return communicator.barrier().message();
+  };
+  EXPECT_EQ(onHosts(4, alone, {1200, 1}, body), "");
+}
+
+TEST(RepeatOnHosts, EachSixtyFifthRepetitionIsAgreedOn) {
+  auto body = [](Communicator &communicator) -> std::string {
+    Plugin plugin = testPlugin();
+    std::vector<int> input(10), output(40), moved(40);
+    CallArguments arguments = callOf(communicator, "ringAllGather", 10);
+    for (int call = 0; call < 200; ++call) {
+      int64_t before = communicator.traffic().messages;
+      int *to = call / 5 % 2 ? output.data() : moved.data();
+      if (Status status = gatherAt(communicator, plugin, arguments, input.data(), to, call); !status.isOk())
+        return status.message();
+      int64_t messages = communicator.traffic().messages - before;
+      bool speaks = communicator.size() == 3 || communicator.rank() % 2 == 0;
+      int64_t expected = speaks ? communicator.size() == 3 ? 2 : 1 : 0; // one in each round
+      if (call > 0 && messages != (call % 65 == 0 ? expected : 0))
+        return std::to_string(messages) + " messages in call " + std::to_string(call);
+    }
+    return communicator.barrier().message();
+  };
+  EXPECT_EQ(onHosts(3, alone, {timeoutMs, 1}, body), "");
+  EXPECT_EQ(onHosts(4, pairs, {timeoutMs, 1}, body), "");
+}
+
+TEST(RepeatOnHosts, ARankMayPassAnotherRootAndReductionWhereTheyAreIgnored) {
+  auto body = [](Communicator &communicator) -> std::string {
+    Plugin plugin = testPlugin();
+    std::vector<int> input(10), output(30);
+    for (int call = 0; call < 8; ++call) {
+      CallArguments arguments = callOf(communicator, "ringAllGather", 10);
+      if (communicator.rank() == 1 && call >= 3) {
+        arguments.root = call;
+        arguments.reduction = call % 2 ? Reduction::Max : Reduction::Product;
+      }
+      if (Status status = gatherAt(communicator, plugin, arguments, input.data(), output.data(), call); !status.isOk())
+        return status.message();
+    }
+    return communicator.barrier().message();
+  };
+  EXPECT_EQ(onHosts(3, alone, {timeoutMs, 1}, body), "");
+}
+
+TEST(RepeatOnHosts, AnotherRootIsNamedWhereItCounts) {
+  auto body = [](Communicator &communicator) -> std::string {
+    Plugin plugin = testPlugin();
+    int value = 0;
+    CallArguments arguments = callOf(communicator, "rowBroadcast", 1);
+    arguments.mesh = std::move(Mesh::parse("node=2,gpu=2")).value();
+    arguments.input = arguments.output = &value;
+    Status status;
+    for (int call = 0; call < 4 && status.isOk(); ++call) {
+      arguments.root = communicator.rank() == 1 && call == 3 ? 1 : 0;
+      status = communicator.run(plugin, arguments);
+    }
+    if (status.isOk())
+      status = communicator.barrier();
+    return expectStatus(status, StatusCode::Mismatch, {"ranks disagree on", "rank 1"});
+  };
+  EXPECT_EQ(onHosts(4, alone, {timeoutMs, 1}, body), "");
+}
+
 TEST(RepeatOnHosts, ARankMayLoadThePluginAgain) {
   auto body = [](Communicator &communicator) -> std::string {
+    mallopt(M_PERTURB, 0xa5); // what is freed is overwritten
     Plugin plugin = testPlugin();
     std::vector<int> input(100), output(400);
     for (int call = 0; call < 9; ++call) {
@@ -279,6 +358,26 @@ TEST(RepeatOnHosts, AnExchangeComparesHowOftenACallWasRepeated) {
         return status.message();
     return expectStatus(communicator.barrier(), StatusCode::Mismatch,
                         {"how often they repeated a call: rank 1 did so 1 times, rank 0 3"});
+  };
+  EXPECT_EQ(onHosts(2, alone, {timeoutMs, 1}, body), "");
+}
+
+TEST(RepeatOnHosts, SoDoesAChannelWhenThePluginIsUnloaded) {
+  auto body = [](Communicator &communicator) -> std::string {
+    mallopt(M_PERTURB, 0xa5); // what is freed is overwritten
+    std::optional<Plugin> plugin = testPlugin();
+    std::vector<int> input(10), output(20);
+    CallArguments arguments = callOf(communicator, "standAlone", 10);
+    arguments.input = input.data();
+    arguments.output = output.data();
+    const bool isFirst = communicator.rank() == 0;
+    for (int call = 0; call < (isFirst ? 4 : 2); ++call)
+      if (Status status = communicator.run(*plugin, arguments); !status.isOk())
+        return status.message();
+    plugin.reset();
+    return isFirst ? expectStatus(communicator.channel(1, 0).wait(), StatusCode::Mismatch,
+                                  {"repeated a call of program standAlone, rank 1 called barrier"})
+                   : expectStatus(communicator.barrier(), StatusCode::Mismatch, {"ranks disagree"});
   };
   EXPECT_EQ(onHosts(2, alone, {timeoutMs, 1}, body), "");
 }

@@ -48,7 +48,8 @@ struct Traffic {
   int64_t connections = 0;  // with ranks of other hosts that were made so far
 };
 
-/// One call of a collective. All ranks pass the same values; only the pointers differ. The caller owns the buffers.
+/// One call of a collective. All ranks pass the same values, also whether they name the program; only the pointers
+/// differ, and what a comment says is ignored. The caller owns the buffers.
 struct CallArguments {
   std::string_view program; // empty: the plugin's only program, or the one that it selects for `collective`
   Mesh mesh;                // a mesh that the program was compiled for, with the communicator's number of ranks
@@ -63,7 +64,7 @@ struct CallArguments {
   // that program does another collective.
   std::optional<CollectiveKind> collective = {};
   // Whether the plugin may select a program that loses bits where the table does not allow it. A named program runs in
-  // any case.
+  // any case. The same on all ranks, also then.
   bool allowsLoss = false;
 };
 
