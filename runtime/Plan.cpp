@@ -1,6 +1,7 @@
 #include "Plan.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kolo::runtime {
 namespace {
@@ -54,6 +55,8 @@ void PlanCache::endRemoteAccess(uint64_t generation) {
   for (const std::unique_ptr<Plan> &plan : plans)
     if (plan && plan->generation != generation)
       plan->remoteAccess.reset(), plan->lentAccess.reset();
+  replacedAccess.reset();
+  replacedLentAccess.reset();
 }
 
 Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {
@@ -64,7 +67,9 @@ Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &argumen
         isSamePlace(plan->request.arguments(), arguments))
       index = i;
   }
-  plans[index] = std::make_unique<Plan>(plugin, arguments);
+  std::unique_ptr<Plan> replaced = std::exchange(plans[index], std::make_unique<Plan>(plugin, arguments));
+  replacedAccess = replaced ? std::move(replaced->remoteAccess) : nullptr;
+  replacedLentAccess = replaced ? std::move(replaced->lentAccess) : nullptr;
   if (index == oldest)
     oldest = (oldest + 1) % plans.size();
   last = index;

@@ -67,10 +67,13 @@ public:
   /// std::bad_alloc.
   Plan &replace(const PluginState &plugin, const CallArguments &arguments);
 
-  /// Ends the access of other hosts to the buffers of plans of other generations than this one.
+  /// Ends the access of other hosts to the buffers of plans of other generations than this one, and of the plan that
+  /// was replaced last.
   void endRemoteAccess(uint64_t generation);
 
 private:
+  // Of the plan that was replaced last: peers may still repeat its call, until they meet this rank in an exchange.
+  std::unique_ptr<RemoteAccess> replacedAccess, replacedLentAccess;
   std::array<std::unique_ptr<Plan>, 16> plans;
   size_t last = 0;   // the plan found last
   size_t oldest = 0; // the plan made first

@@ -382,6 +382,30 @@ TEST(RepeatOnHosts, SoDoesAChannelWhenThePluginIsUnloaded) {
   EXPECT_EQ(onHosts(2, alone, {timeoutMs, 1}, body), "");
 }
 
+/// Its new plan takes the place of the repeated one, to whose memory its peer has put already.
+TEST(RepeatOnHosts, ARankThatDropsThePlanIsStillNamedForItsCall) {
+  auto body = [](Communicator &communicator) -> std::string {
+    Plugin plugin = testPlugin();
+    std::vector<int> input(1000), output(2000);
+    auto call = [&](int64_t count) {
+      return gatherAt(communicator, plugin, callOf(communicator, "slotAllGather", count), input.data(), output.data(),
+                      0);
+    };
+    Status status = call(1000);                                    // later calls need no more scratch memory
+    for (int64_t count = 10; count < 26 && status.isOk(); ++count) // as many plans as are kept
+      status = call(count);
+    for (int repetition = 0; repetition < 3 && status.isOk(); ++repetition)
+      status = call(10);
+    const bool isOther = communicator.rank() == 1;
+    if (isOther)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (status.isOk())
+      status = call(isOther ? 9 : 10);
+    return expectStatus(status, StatusCode::Mismatch, {"ranks disagree on count", "with 10", "rank 1", "with 9"});
+  };
+  EXPECT_EQ(onHosts(2, alone, {timeoutMs, 1}, body), "");
+}
+
 TEST(RepeatOnHosts, ARankThatLeavesIsNamedByAll) {
   auto body = [](Communicator &communicator) -> std::string {
     Plugin plugin = testPlugin();

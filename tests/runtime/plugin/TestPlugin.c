@@ -185,6 +185,21 @@ static int32_t awaitNothing(In in) {
   return selfRank(in) == 0 ? in->services->awaitPacket((KoloInvocation *)in, &packet, 0) : 0;
 }
 
+/* No rank waits before it puts: who has finished a call knows that all slots are free. */
+static int32_t slotAllGather(In in) {
+  int64_t size = numRanks(in->dimSizes), me = selfRank(in), e = in->elementBytes, chunk = in->count * e;
+  Part part = partOf(in);
+  int64_t begin = part.begin * e, bytes = (part.end - part.begin) * e;
+  for (int64_t peer = 0; bytes && peer < size; ++peer)
+    putTo(in, peer, KOLO_SCRATCH, me * chunk + begin, (char *)in->local[KOLO_INPUT] + begin, bytes);
+  int32_t status = meetAll(in, 0, 0);
+  for (int64_t rank = 0; !status && bytes && rank < size; ++rank) {
+    int64_t offset = rank * chunk + begin;
+    copyBytes((char *)in->local[KOLO_OUTPUT] + offset, (char *)in->local[KOLO_SCRATCH] + offset, bytes);
+  }
+  return status ? status : meetAll(in, 1, 1);
+}
+
 /* Ranks need nothing of each other. */
 static int32_t standAlone(In in) { return 0; }
 
@@ -241,6 +256,7 @@ static const KoloProgram programs[] = {
     PROGRAM(pullAllToAll, noScratch),
     PROGRAM(awaitNothing, noScratch),
     PROGRAM(standAlone, noScratch),
+    PROGRAM(slotAllGather, slotPerRank),
     {.name = "togetherAllGather", .run = ringAllGather, .scratchBytes = noScratch},
 };
 #if defined(__x86_64__)
