@@ -244,7 +244,8 @@ ReducibleProgram::ReducibleProgram(ProgramOp program, ArrayRef<SmallVector<int64
                                    const CheckOptions &options) {
   assert(options.prefersSmallMeshes && "the first mesh that is small enough represents a mesh");
   runs.reset(new Runs{std::get<Code>(Code::create(program))});
-  for (SmallVector<int64_t> mesh : meshes) {
+  for (const SmallVector<int64_t> &whole : meshes) {
+    SmallVector<int64_t> mesh(whole); // or a smaller one that represents it
     SmallVector<bool> mayShrink = findShrinkable(program, mesh);
     Verdict verdict;
     Checks checks;

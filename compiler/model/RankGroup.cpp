@@ -67,8 +67,10 @@ int64_t RankGroup::moveChunkBack(int64_t element, uint32_t buffer, int64_t chunk
 
 bool RankGroup::moveBoxBack(int64_t element, uint32_t buffer, MutableArrayRef<int32_t> numbers) const {
   for (auto [i, chunkDim] : llvm::enumerate(chunkDims[buffer])) {
-    auto dim = size_t(chunkDim);
-    int32_t amount = chunkDim < 0 ? 0 : coordinates[size_t(element)][dim];
+    if (chunkDim < 0)
+      continue;
+    auto dim = static_cast<uint8_t>(chunkDim);
+    int32_t amount = coordinates[size_t(element)][dim];
     if (amount == 0)
       continue;
     if (numbers[2 * i + 1] != 1 && kinds[dim] != Translation::Cyclic)

@@ -98,11 +98,14 @@ Result<Opening> parseOpening(std::span<const std::byte, openingBytes> bytes) {
   if (isOld && opening.version == 2)
     (void)reader.get<uint32_t>(); // the byte order
   opening.rank = reader.get<int32_t>();
-  auto hasSecret = reader.get<uint32_t>(), zero = reader.get<uint32_t>();
-  bool isOfThisVersion = opening.version == rendezvousVersion;
-  if (!isOpening || opening.rank < 0 || (isOfThisVersion && (hasSecret > 1 || zero != 0)))
+  if (!isOpening || opening.rank < 0)
     return error(StatusCode::Mismatch, "an opening of rank {} that no rank sends", opening.rank);
-  opening.hasSecret = isOfThisVersion && hasSecret == 1;
+  if (opening.version != rendezvousVersion)
+    return opening; // what follows is of another form
+  auto hasSecret = reader.get<uint32_t>(), zero = reader.get<uint32_t>();
+  if (hasSecret > 1 || zero != 0)
+    return error(StatusCode::Mismatch, "an opening of rank {} that no rank sends", opening.rank);
+  opening.hasSecret = hasSecret == 1;
   std::ranges::copy(reader.next(opening.nonce.size()), opening.nonce.begin());
   return opening;
 }
