@@ -8,8 +8,8 @@
 //            copy %sum[%me] -> %packed[%me]; for %p { put %packed[%me]; signal 1 }
 //   After:   ...; for %p { wait 0 }; fuse %sum[%me] { copy; for %p { reduce }; copy; for %p { put } };
 //            for %p { signal 1 }
-// A loop that encodes a sum for a peer and then adds what arrives is rotated first, so that what was added is sent on
-// in the same pass:
+// Some loops encode a sum for a peer and then add what arrives. They are rotated first: then one fuse adds to the sum
+// and sends it on:
 //   Before:  for %i { put %sum[%x - %i] -> %slots[%i]; signal 0; wait 0; reduce %slots[%i] -> %sum[%x - 1 - %i] }
 //   After:   put; signal; for %i { wait; fuse %sum[%x - 1 - %i] { reduce; put }; signal }; wait; reduce
 // So is a loop that sends on, first, what was encoded just before it:

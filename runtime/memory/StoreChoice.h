@@ -2,7 +2,7 @@
 //
 // An ordinary store to a cache line that a far core has read takes long, because that core's copy must be invalidated
 // first. Between cores that share a cache it is the faster one. A virtual machine does not say where its processors
-// run, and its host moves them within seconds: the same copy then takes ten times as long.
+// run. There the same copy was seen to take ten times as long seconds later, probably because its host moved them.
 // bench/results/2026-11-23-ordinary-memory-swing.md has measurements.
 #pragma once
 

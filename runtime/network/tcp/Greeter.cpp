@@ -225,12 +225,14 @@ bool Greeter::sendGreeting(const Guest &guest, std::span<const std::byte> theirN
   return sendAll(guest.socket, bytes);
 }
 
+/// `reason`: what the connection was, for the message about missing ranks.
+Greeter::Fate Greeter::turnAway(std::string reason) {
+  lastStranger = std::move(reason);
+  return Fate::Stranger;
+}
+
 /// Judges the Hello of a connection that another process opened, and answers it.
 Greeter::Fate Greeter::answer(Guest &guest) {
-  auto turnAway = [&](std::string reason) {
-    lastStranger = std::move(reason);
-    return Fate::Stranger;
-  };
   auto bytes = helloOf(guest.bytes);
   if (key &&
       !isRight(proofAt(guest.bytes, helloBytes + sizeof(Nonce)), key, openingLabel, {bytes, nonceOf(guest.bytes)}))
@@ -267,14 +269,10 @@ Greeter::Fate Greeter::answer(Guest &guest) {
 /// prove this rank's new nonce.
 Greeter::Fate Greeter::confirm(Guest &guest) {
   if (!isRight(proofAt(guest.bytes, greetingBytes), key, confirmLabel,
-               {helloOf(guest.bytes), nonceOf(guest.bytes), guest.nonce})) {
-    lastStranger = fmt::format("a connection that greeted as rank {} and sent a wrong last proof", guest.hello.rank);
-    return Fate::Stranger;
-  }
-  if (places[placeOf(guest.hello)] == Standing::Met || places[placeOf(guest.hello)] == Standing::Failed) {
-    lastStranger = fmt::format("a second connection {} of rank {}", guest.hello.connection, guest.hello.rank);
-    return Fate::Stranger;
-  }
+               {helloOf(guest.bytes), nonceOf(guest.bytes), guest.nonce}))
+    return turnAway(fmt::format("a connection that greeted as rank {} and sent a wrong last proof", guest.hello.rank));
+  if (places[placeOf(guest.hello)] == Standing::Met || places[placeOf(guest.hello)] == Standing::Failed)
+    return turnAway(fmt::format("a second connection {} of rank {}", guest.hello.connection, guest.hello.rank));
   take(guest);
   return Fate::Met;
 }
@@ -346,8 +344,7 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
       return noteUnanswered(guest);
     }
     if (got <= 0) {
-      lastStranger = fmt::format("a connection that ended after {} bytes", guest.received);
-      fate = Fate::Stranger;
+      fate = turnAway(fmt::format("a connection that ended after {} bytes", guest.received));
       return {};
     }
     guest.received += static_cast<size_t>(got);
@@ -355,8 +352,7 @@ Status Greeter::receive(Guest &guest, Fate &fate) {
     if (!beginning.isOk() && guest.isOpenedHere)
       return isNot(guest, beginning.message());
     if (!beginning.isOk()) {
-      lastStranger = beginning.message();
-      fate = Fate::Stranger;
+      fate = turnAway(beginning.message());
       return {};
     }
   }
@@ -418,10 +414,8 @@ void Greeter::step(Clock::time_point until) {
     }
     if (isQuiet && guest.isOpenedHere)
       guest.until = looked + maxSilence / 2;
-    if (*fate == Fate::Waits && !guest.isOpenedHere && looked >= guest.until) {
-      lastStranger = fmt::format("a connection that sent {} bytes and then nothing", guest.received);
-      fate = Fate::Stranger;
-    }
+    if (*fate == Fate::Waits && !guest.isOpenedHere && looked >= guest.until)
+      fate = turnAway(fmt::format("a connection that sent {} bytes and then nothing", guest.received));
     numStrangers += *fate == Fate::Stranger;
     if (*fate != Fate::Waits)
       guests.erase(guests.begin() + static_cast<std::ptrdiff_t>(index));

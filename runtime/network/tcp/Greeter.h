@@ -140,6 +140,7 @@ private:
   Status finishConnecting(Guest &guest);
   static Status isNot(const Guest &guest, std::string_view why);
   Status believe(Guest &guest) const;
+  Fate turnAway(std::string reason);
   Fate answer(Guest &guest);
   Fate confirm(Guest &guest);
   bool sendGreeting(const Guest &guest, std::span<const std::byte> theirNonce) const;
