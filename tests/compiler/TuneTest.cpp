@@ -110,3 +110,18 @@ TEST(Tuner, MeasuresOnlyWhatTheModelExpectsToBeFast) {
     }
   }
 }
+
+TEST(LastSize, IsWhereBothChoicesAreEquallyFast) {
+  // 64 to 4,096: six doublings. At 64 the first is 4 times as fast, at 4,096 the second is twice as fast.
+  const Cell small = {64, {{{}, {10}}, {{}, {40}}}, 0}, large = {4096, {{{}, {200}}, {{}, {100}}}, 1};
+  EXPECT_NEAR(double(lastSizeOf(small, large)), 1024, 1);
+  const Cell equalAtFirst = {64, {{{}, {10}}, {{}, {10}}}, 0}, equalAtLast = {4096, {{{}, {100}}, {{}, {100}}}, 1};
+  EXPECT_EQ(lastSizeOf(equalAtFirst, large), 64);
+  EXPECT_EQ(lastSizeOf(small, equalAtLast), 4095) << "the larger size has its own choice";
+  EXPECT_NEAR(double(lastSizeOf(equalAtFirst, equalAtLast)), 512, 1);
+}
+
+TEST(LastSize, IsHalfWayWhereATimeIsMissing) {
+  const Cell small = {64, {{{}, {10}}, {{}, {}, true}}, 0}, large = {4096, {{{}, {200}}, {{}, {100}}}, 1};
+  EXPECT_NEAR(double(lastSizeOf(small, large)), 512, 1);
+}

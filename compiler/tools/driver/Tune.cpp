@@ -266,6 +266,17 @@ Effort effortOf(const std::vector<Cell> &cells) {
   return effort;
 }
 
+int64_t lastSizeOf(const Cell &cell, const Cell &next) {
+  auto gain = [](const Cell &at, size_t slower, size_t faster) -> std::optional<double> {
+    double slow = at.measurements[slower].typicalUs(), fast = at.measurements[faster].typicalUs();
+    return slow > 0 && fast > 0 ? std::optional(std::max(std::log(slow / fast), 0.0)) : std::nullopt;
+  };
+  std::optional<double> here = gain(cell, next.chosen, cell.chosen), there = gain(next, cell.chosen, next.chosen);
+  double share = here && there && *here + *there > 0 ? *here / (*here + *there) : 0.5;
+  auto crossing = int64_t(double(cell.bytes) * std::pow(double(next.bytes) / double(cell.bytes), share));
+  return std::clamp(crossing, cell.bytes, next.bytes - 1);
+}
+
 std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,
                                    runtime::CollectiveKind collective, const runtime::Mesh &mesh,
                                    runtime::MemoryKind memory) {
@@ -277,7 +288,7 @@ std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vect
     const Candidate &chosen = candidates.all[cells[number].chosen];
     std::optional<int64_t> end;
     if (!isLast)
-      end = int64_t(std::sqrt(double(cells[number].bytes) * double(cells[number + 1].bytes)));
+      end = lastSizeOf(cells[number], cells[number + 1]);
     entries.push_back({collective, mesh.numRanks(), memory, end, chosen.algorithm, chosen.schedule});
     if (mesh.dims().size() > 1)
       entries.back().mesh = mesh;

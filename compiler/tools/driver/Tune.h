@@ -75,8 +75,13 @@ struct Effort {
 };
 Effort effortOf(const std::vector<Cell> &cells);
 
+/// The largest size, from cell.bytes to below next.bytes, at which cell's choice is as fast as next's. Both choices'
+/// times are taken as lines between the two cells, over logarithms of size and time. Half way by ratio where a cell
+/// lacks a time, or where both are equally fast in both.
+int64_t lastSizeOf(const Cell &cell, const Cell &next);
+
 /// The entries of a table: for any mesh of so many ranks, if this one has one dimension, else for this mesh. A size
-/// between two measured ones goes by the nearer, by ratio.
+/// between two measured ones goes by lastSizeOf.
 std::vector<TableEntry> entriesFor(const Candidates &candidates, const std::vector<Cell> &cells,
                                    runtime::CollectiveKind collective, const runtime::Mesh &mesh,
                                    runtime::MemoryKind memory);
