@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <bit>
+#include <chrono>
 
 namespace kolo::standin {
 
@@ -96,7 +97,18 @@ PRIMITIVE(int32_t, fromLast, "kolo.fromLast", int32_t value) {
   group().barrier.arrive_and_wait();
   return result;
 }
-PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) { sched_yield(); }
+/// Offers the core to other threads. A busy program may keep it for milliseconds, where a poll should take up to a
+/// microsecond. So the polls that follow do not offer it, until they are as many as that time is for.
+PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) {
+  thread_local int64_t numPaid = 0;
+  if (numPaid > 0) {
+    --numPaid;
+    return;
+  }
+  auto begin = std::chrono::steady_clock::now();
+  sched_yield();
+  numPaid = (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(500);
+}
 
 /// What LLVM calls to round to bf16, to the nearest and ties to even; the result is in the lowest bits of the register.
 PRIMITIVE(float, roundToBfloat16, "__truncsfbf2", float value) {
