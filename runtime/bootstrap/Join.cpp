@@ -24,6 +24,10 @@ Status compareSettings(const Exchange &exchange, int numRanks) {
                        "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
                        toString(static_cast<OrdinaryMemory>(first.ordinaryMemory)), peer,
                        toString(static_cast<OrdinaryMemory>(other.ordinaryMemory)));
+    if (other.timeoutMs != first.timeoutMs)
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on the timeout (KOLO_TIMEOUT_MS): rank 0 has {} ms, rank {} has {} ms",
+                       first.timeoutMs, peer, other.timeoutMs);
   }
   return {};
 }
@@ -57,6 +61,7 @@ Status CommunicatorState::join() {
   Record &first = nextRecord(Operation::Join);
   first.lanes = ranks->settings().lanes;
   first.ordinaryMemory = static_cast<uint32_t>(wanted);
+  first.timeoutMs = ranks->settings().timeoutMs;
   if (Status status = exchange.perform(); !status.isOk())
     return status;
   ranks->watchPeers();

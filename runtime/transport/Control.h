@@ -74,6 +74,7 @@ struct Record {
   StatusCode code = StatusCode::Ok;            // not Ok: this rank refuses, and `message` says why
   int32_t lanes = 0;                           // when joining: of this rank, and how it treats ordinary memory
   uint32_t ordinaryMemory = 0;
+  int32_t timeoutMs = 0;
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
   Location semaphores;

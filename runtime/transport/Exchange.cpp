@@ -23,6 +23,7 @@ Record &Exchange::next() {
   record.code = StatusCode::Ok;
   record.lanes = 0;
   record.ordinaryMemory = 0;
+  record.timeoutMs = 0;
   record.call = {};
   for (Location &buffer : record.buffers)
     buffer = {};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t headBytes = 8, entryHeadBytes = 8;
 constexpr size_t callBytes = 8 + 8 * KOLO_MAX_MESH_DIMS + 8 + 4 * 4;
-constexpr size_t recordBytes = 4 + 4 + 8 + callBytes + 8 * KOLO_NUM_BUFFER_ROLES + sizeof(Record::message);
+constexpr size_t recordBytes = 4 + 4 + 12 + callBytes + 8 * KOLO_NUM_BUFFER_ROLES + sizeof(Record::message);
 constexpr size_t abortBytes = 8 + sizeof(AbortRecord::message);
 constexpr int maxRounds = 31;
 
@@ -24,6 +24,7 @@ void writeRecord(Writer &writer, const Record &record) {
   writer.put(static_cast<int32_t>(record.code));
   writer.put(record.lanes);
   writer.put(record.ordinaryMemory);
+  writer.put(record.timeoutMs);
   writer.put(record.call.plugin);
   for (int64_t size : record.call.mesh)
     writer.put(size);
@@ -44,6 +45,7 @@ bool readRecord(Reader &reader, Record &record) {
   auto code = reader.get<int32_t>();
   record.lanes = reader.get<int32_t>();
   record.ordinaryMemory = reader.get<uint32_t>();
+  record.timeoutMs = reader.get<int32_t>();
   if (record.ordinaryMemory > static_cast<uint32_t>(OrdinaryMemory::Staged) ||
       operation > static_cast<uint8_t>(Operation::Confirm) || staging > static_cast<uint8_t>(Staging::Whole) ||
       selectedBy > static_cast<uint8_t>(MemoryKind::Ordinary) || flags > 3 || !isCode(code))

@@ -27,6 +27,7 @@ Mail records() {
   record.selectedBy = MemoryKind::Ordinary;
   record.lanes = 3;
   record.ordinaryMemory = 2;
+  record.timeoutMs = 1234;
   record.call.plugin = 0x0123456789abcdef;
   record.call.mesh[1] = 4;
   record.call.count = 1 << 20;
@@ -96,6 +97,7 @@ TEST(Mail, ARecordKeepsWhatPeersCompare) {
   EXPECT_EQ(back.selectedBy, expected.selectedBy);
   EXPECT_EQ(back.lanes, 3);
   EXPECT_EQ(back.ordinaryMemory, 2u);
+  EXPECT_EQ(back.timeoutMs, 1234);
   EXPECT_EQ(std::memcmp(&back.call, &expected.call, sizeof(back.call)), 0);
   EXPECT_EQ(back.code, StatusCode::OutOfMemory);
   EXPECT_STREQ(back.message, "no memory");

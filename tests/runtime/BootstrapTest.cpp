@@ -114,6 +114,12 @@ TEST(Forked, DifferentSettingsAreNamed) {
                          {"KOLO_ORDINARY_MEMORY: rank 0 has auto, rank 1 has staged"});
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
+  auto third = ForkedRanks::create(2);
+  said = runProcesses(2, [&](int rank) {
+    return expectFailure(Communicator::createForked(*third, rank, {5000 + rank}), StatusCode::Mismatch,
+                         {"the timeout (KOLO_TIMEOUT_MS): rank 0 has 5000 ms, rank 1 has 5001 ms"});
+  });
+  EXPECT_EQ(said, std::vector<std::string>(2));
 }
 
 TEST(Environment, EveryMissingOrBadVariableIsNamed) {

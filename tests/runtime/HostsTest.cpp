@@ -225,6 +225,17 @@ TEST(Hosts, DifferentSettingsAreNamed) {
                         {"disagree on lanes: rank 0 has 1, rank 1 has 2"});
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
+  port = freePort();
+  auto start = Clock::now();
+  said = runProcesses(3, [&](int rank) {
+    setenv("KOLO_HOSTID", pairs(rank).c_str(), 1);
+    setRankEnvironment(rank, 3, port);
+    setenv("KOLO_TIMEOUT_MS", rank == 2 ? "9000" : "15000", 1);
+    return expectStatus(Communicator::createFromEnvironment().status(), StatusCode::Mismatch,
+                        {"disagree on the timeout (KOLO_TIMEOUT_MS): rank 0 has 15000 ms, rank 2 has 9000 ms"});
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5)); // before anybody's timeout
 }
 
 TEST(Hosts, BadVariablesAreNamedByAll) {
