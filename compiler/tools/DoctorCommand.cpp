@@ -169,17 +169,18 @@ void showSecret() {
                                    : "open: whoever reaches rank 0's port may join, as KOLO_SECRET is not set");
 }
 
-/// How large a world the limit of descriptors allows. Strangers' connections give way to those of ranks.
+/// How large a world the hard limit of descriptors allows: the runtime raises the soft one where a world needs it.
+/// Strangers' connections give way to those of ranks.
 void showDescriptors() {
   constexpr rlim_t ofTheProgram = 64; // about
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY)
     return line("descriptors", "no limit");
-  rlim_t left = limit.rlim_cur - std::min(limit.rlim_cur, ofTheProgram), most = runtime::maxRanks;
+  rlim_t left = limit.rlim_max - std::min(limit.rlim_max, ofTheProgram), most = runtime::maxRanks;
   line("descriptors",
-       fmt::format("{} by `ulimit -n`: rank 0 can start a world of about {} ranks, and a rank can connect "
+       fmt::format("{} by `ulimit -Hn`: rank 0 can start a world of about {} ranks, and a rank can connect "
                    "to about {} ranks of other hosts",
-                   limit.rlim_cur, std::min(left, most), std::min(left / 2, most)));
+                   limit.rlim_max, std::min(left, most), std::min(left / 2, most)));
 }
 
 void run(const DoctorCommand &options) {

@@ -2,7 +2,6 @@
 
 #include "Error.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -105,14 +104,14 @@ bool Guests::dropOldest() {
 }
 
 void Guests::makeRoom() {
-  if (waiting.size() >= maxWaiting())
+  if (waiting.size() >= maxWaiting(numRanks))
     dropOldest();
 }
 
 void Guests::acceptAll(const Visitor &visit) {
   if (Clock::now() < acceptAgain)
     return;
-  for (size_t i = 0; i < maxWaiting(); ++i) { // then others get their turn
+  for (size_t i = 0; i < maxWaiting(numRanks); ++i) { // then others get their turn
     Guest guest;
     guest.socket = Socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE)) {
@@ -144,7 +143,9 @@ bool Guests::listen(Clock::time_point until, const Visitor &visit) {
   }
   if (!claims.empty()) // whose owner looks for a disagreement
     next = std::min(next, Clock::now() + rest);
-  poll(entries.data(), entries.size(), millisecondsUntil(next) + (next < until ? 1 : 0));
+  const int mostMs = millisecondsUntil(next) + (next < until ? 1 : 0);
+  const timespec most = {mostMs / 1000, mostMs % 1000 * 1'000'000L};
+  waitForAny(entries, &most);
   for (size_t index = waiting.size(); index-- > 0;) { // backwards, because of the erasure
     Guest &guest = waiting[index];
     Fate fate = entries[index + 1].revents != 0 ? hear(guest, visit) : Fate::Waits;

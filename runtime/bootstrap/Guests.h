@@ -3,6 +3,7 @@
 
 #include "bootstrap/RendezvousWire.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -29,6 +30,8 @@ class Guests {
 public:
   static constexpr std::chrono::milliseconds maxSilence{5000};
   static constexpr size_t minWaiting = 64;
+  /// So many connections may wait before they have proved anything.
+  static size_t maxWaiting(int ranks) { return std::max(minWaiting, 4 * static_cast<size_t>(ranks)); }
   /// So long the listener rests when no descriptor is left, and so often the owner looks for a disagreement.
   static constexpr std::chrono::milliseconds rest{100};
 
@@ -68,7 +71,6 @@ private:
   Fate answer(Guest &guest);
   Fate admit(Guest &guest, const Visitor &visit);
   void note(int rank, Trouble trouble, uint32_t version = rendezvousVersion);
-  size_t maxWaiting() const { return std::max(minWaiting, 4 * static_cast<size_t>(numRanks)); }
 
   Socket listener;
   const OptionalKey secret;

@@ -3,13 +3,15 @@
 #include "Error.h"
 
 #include <netdb.h>
-#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
+#include <filesystem>
 #include <memory>
+#include <thread>
 
 namespace kolo::runtime {
 namespace {
@@ -72,6 +74,34 @@ int connectOnce(const Socket &opened, const addrinfo &entry, Clock::time_point d
 int millisecondsUntil(Clock::time_point deadline) {
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
+}
+
+int waitForAny(std::vector<pollfd> &entries, const timespec *mostTime) {
+  int numReady = ppoll(entries.data(), entries.size(), mostTime, nullptr);
+  if (numReady >= 0)
+    return numReady;
+  for (pollfd &entry : entries)
+    entry.revents = 0;
+  if (errno == EINTR)
+    return 0;
+  constexpr std::chrono::nanoseconds rest = std::chrono::milliseconds(1);
+  auto most = std::chrono::seconds(mostTime->tv_sec) + std::chrono::nanoseconds(mostTime->tv_nsec);
+  std::this_thread::sleep_for(std::min(rest, most));
+  for (pollfd &entry : entries)
+    entry.revents = entry.fd >= 0 ? entry.events : static_cast<short>(0);
+  return static_cast<int>(entries.size());
+}
+
+void allowDescriptors(size_t number) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+    return;
+  std::error_code unknown;
+  for (auto open = std::filesystem::directory_iterator("/proc/self/fd", unknown);
+       !unknown && open != std::filesystem::directory_iterator(); open.increment(unknown))
+    ++number;
+  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, static_cast<rlim_t>(number)));
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 Socket::~Socket() {

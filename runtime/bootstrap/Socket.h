@@ -4,8 +4,11 @@
 #include "kolo/runtime/Status.h"
 #include "wait/Clock.h"
 
+#include <poll.h>
+
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kolo::runtime {
 
@@ -45,5 +48,11 @@ Result<Socket> listenAt(const Address &address);
 Result<Socket> connectTo(const Address &address, Clock::time_point deadline);
 /// Milliseconds until the deadline, at least 0.
 int millisecondsUntil(Clock::time_point deadline);
+
+/// As ppoll. The kernel refuses to wait for more descriptors than RLIMIT_NOFILE, which a program may lower at any time:
+/// then this waits for at most 1 ms, and says that all are ready.
+int waitForAny(std::vector<pollfd> &entries, const timespec *mostTime);
+/// Raises the soft limit, so that this process may open so many more descriptors, as far as its hard limit allows.
+void allowDescriptors(size_t number);
 
 } // namespace kolo::runtime

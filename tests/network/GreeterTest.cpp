@@ -98,6 +98,27 @@ TEST(Greeter, AStrangerThatGreetsAsARankKeepsItOutForAShortTimeOnly) {
   }
 }
 
+TEST(Greeter, StrangersThatGreetAsARankWithoutAGapKeepItOutForAShortTimeOnly) {
+  for (uint32_t rank : {0, 1}) {
+    Meeting meeting(rank);
+    std::vector<Socket> strangers;
+    Socket own;
+    for (int turn = 0; turn < 12 && !own.isOpen(); ++turn) {
+      strangers.push_back(meeting.connectToOwn());
+      meeting.greet(strangers.back());
+      meeting.work(silence / 3);
+      meeting.greeter->want(static_cast<int>(1 - rank));
+      own = meeting.accepted();
+      EXPECT_TRUE(turn > 1 || !own.isOpen()); // a rank that greets gets its time
+    }
+    ASSERT_TRUE(own.isOpen()) << rank;
+    meeting.answer(own);
+    meeting.work(silence / 3);
+    EXPECT_EQ(meeting.met.size(), 1u);
+    EXPECT_TRUE(meeting.failures.empty());
+  }
+}
+
 TEST(Greeter, AnAnswerThatIsFoundTooLateIsNotBelieved) {
   Meeting meeting(1);
   meeting.greeter->want(0);

@@ -226,6 +226,45 @@ TEST(Later, WhatThisRankLacksIsItsOwnErrorAndMayPass) {
   EXPECT_TRUE(world.hasHeard(0, 1));
 }
 
+/// A program may lower its limit below what it has open. The kernel then refuses to wait for all connections at once.
+TEST(Later, DataArrivesWhereTheKernelRefusesToWaitForSoMany) {
+  Strangers world(2);
+  std::byte first = {}, second = {};
+  EXPECT_EQ(world.tell(1, 0, &first).message(), "");
+  while (!world.hasHeard(0, 1) || !world.at(1).isWhole(0))
+    for (auto &rank : world.ranks)
+      ASSERT_EQ(rank->progress().message(), "");
+  Cell &cell = world.landing(0).cell(0, 0, 1);
+  EXPECT_EQ(world.at(0).idle(cell, 2, Clock::now()).message(), ""); // makes the descriptor that wakes it
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(world.at(1).put({0, 0}, {1, 0, 1}, &second, 1).message(), "");
+  EXPECT_EQ(world.at(1).signal({0, 0}, {1, 0, 2}).message(), "");
+  for (Clock::time_point until = Clock::now() + std::chrono::seconds(5); !cell.hasReached(2) && Clock::now() < until;)
+    EXPECT_EQ(world.at(0).idle(cell, 2, until).message(), "");
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(cell.hasReached(2));
+}
+
+TEST(Later, TheLimitOfDescriptorsIsRaisedAsFarAsNeeded) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  rlimit few = {static_cast<rlim_t>(next) + 8, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  {
+    Strangers world(6);
+    talk(world, [](int rank, int peer) { return rank != peer; });
+    rlimit after = {};
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+    EXPECT_GT(after.rlim_cur, few.rlim_cur);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 TEST(Later, MailsThatWaitGoBeforeTheGoodbye) {
   Strangers world(2);
   const std::vector<std::byte> mail(16 << 10);

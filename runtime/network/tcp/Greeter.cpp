@@ -117,9 +117,17 @@ Status Greeter::open(uint32_t peer, uint16_t number) {
 }
 
 bool Greeter::isUnderWay(const Hello &hello) const {
+  bool isLarger = hello.rank < self.rank, isHeld = Clock::now() < greetedSince(hello) + maxSilence;
   return std::ranges::any_of(guests, [&](const Guest &guest) {
-    return (guest.isOpenedHere || guest.hasGreeted) && placeOf(guest.hello) == placeOf(hello);
+    return (guest.isOpenedHere || (guest.hasGreeted && (isLarger || isHeld))) && placeOf(guest.hello) == placeOf(hello);
   });
+}
+
+/// Since when there have been connections for this place that owe their last proof; now if there are none.
+Clock::time_point Greeter::greetedSince(const Hello &hello) const {
+  auto isSame = [&](const Guest &guest) { return guest.hasToConfirm() && placeOf(guest.hello) == placeOf(hello); };
+  auto found = std::ranges::find_if(guests, isSame);
+  return found == guests.end() ? Clock::now() : found->since;
 }
 
 bool Greeter::hasOpened(const Hello &hello) const {
@@ -252,12 +260,16 @@ Greeter::Fate Greeter::answer(Guest &guest) {
     return turnAway(fmt::format("a second connection {} of rank {}", hello->connection, hello->rank));
   if (hello->rank < self.rank && hasOpened(*hello))
     return Fate::Crossing;
+  const Clock::time_point now = Clock::now(), since = greetedSince(*hello);
+  if (hello->rank < self.rank && place == Standing::Wanted && now >= since + maxSilence)
+    return Fate::Waits;
   if (!mayGreet(*hello))
     return turnAway(fmt::format("one of many connections that greeted as rank {}", hello->rank));
   unanswered.erase(hello->rank); // it lives
   guest.hello = *hello;
   guest.hasGreeted = true;
-  guest.until = Clock::now() + maxSilence;
+  guest.since = since;
+  guest.until = now + maxSilence;
   keepAlive(guest.socket); // as long as it lives, this rank does not open the connection itself
   guest.nonce = makeNonce(key);
   if (!sendGreeting(guest, nonceOf(guest.bytes)))
@@ -379,7 +391,7 @@ Result<Greeter::Fate> Greeter::hear(Guest &guest) {
     if (!guest.isOpenedHere && guest.hasGreeted)
       return confirm(guest);
     if (!guest.isOpenedHere) {
-      if (Fate answered = answer(guest); answered != Fate::Waits)
+      if (Fate answered = answer(guest); answered != Fate::Waits || !guest.hasGreeted)
         return answered;
       continue; // its last proof may be here already
     }
@@ -403,7 +415,9 @@ void Greeter::step(Clock::time_point until) {
   }
   const Clock::time_point looked = Clock::now(); // what is not found came later
   int mostMs = millisecondsUntil(until);
-  poll(entries.data(), entries.size(), mostMs == 0 ? 0 : std::min(mostMs + 1, timeoutMs));
+  mostMs = mostMs == 0 ? 0 : std::min(mostMs + 1, timeoutMs);
+  const timespec most = {mostMs / 1000, mostMs % 1000 * 1'000'000L};
+  waitForAny(entries, &most);
   for (size_t index = guests.size(); index-- > 0;) { // backwards, because of the erasure
     Guest &guest = guests[index];
     bool isQuiet = entries[index + 1].revents == 0;
@@ -451,7 +465,9 @@ Status Greeter::meetAll(const std::vector<bool> &ranks, std::vector<Greeted> &me
   std::erase_if(toOpen, [&](const Hello &hello) { return hello.rank > self.rank; }); // they open
   Status status;
   while (status.isOk() && numMissing > 0) {
-    step(std::min(deadline, Clock::now() + stopInterval));
+    step(std::min(deadline, Clock::now() + (callProgress ? progressInterval : stopInterval)));
+    if (callProgress)
+      callProgress();
     if (!failed.empty())
       status = failed.front();
     else if (mustStop && mustStop())

@@ -30,6 +30,7 @@ struct GreeterOptions {
   int timeoutMs = 30'000;
   bool mayComeLater = false; // ranks may connect after `meetAll`, and any of two ranks may open the connections
   std::function<bool()> mustStop = {}; // not null: `meetAll` asks it; true: it returns Aborted
+  std::function<void()> progress = {}; // not null: `meetAll` calls it between looks
   /// So long a connection may owe its Hello, or its last proof after that.
   std::chrono::milliseconds maxSilence{5000};
 };
@@ -53,9 +54,11 @@ struct Greeted {
 /// that end so while this rank waits: another process has the peer's port. All other errors may pass.
 ///
 /// Who has answered and hears no last proof closes the connection after `maxSilence`: a stranger that repeats a Hello
-/// must not keep the rank's own connection out. So an opener that finds an answer which may have lain there for half as
-/// long does not prove anything any more, but opens the connection again. Otherwise it would take for its peer's end
-/// what is only the end of the peer's patience.
+/// must not keep the rank's own connection out. One stranger may follow the other, so after `maxSilence` of them in a
+/// row a rank that wants the connection opens it itself: the smaller rank at once, and the larger one answers nobody
+/// any more until the last of them is gone, because its own connection would stay. Also, an opener that finds an answer
+/// which may have lain there for half as long does not prove anything any more, but opens the connection again.
+/// Otherwise it would take for its peer's end what is only the end of the peer's patience.
 ///
 /// All functions may be called by several threads at once.
 class Greeter {
@@ -74,14 +77,16 @@ public:
   static constexpr std::chrono::milliseconds restAfterTrouble{50};
   /// `meetAll` asks so often whether it must stop.
   static constexpr std::chrono::milliseconds stopInterval{50};
+  /// `meetAll` calls `progress` so often.
+  static constexpr std::chrono::milliseconds progressInterval{1};
   /// So long the listener rests when no descriptor is left.
   static constexpr std::chrono::milliseconds restWithoutDescriptors{100};
 
   /// `endpointsByRank`: see Transport::connect.
   Greeter(const GreeterOptions &options, Socket listeningSocket, std::span<const Endpoint> endpointsByRank)
       : self(options.self), key(options.key), timeoutMs(options.timeoutMs), mayComeLater(options.mayComeLater),
-        mustStop(options.mustStop), maxSilence(options.maxSilence), listener(std::move(listeningSocket)),
-        endpoints(endpointsByRank.begin(), endpointsByRank.end()),
+        mustStop(options.mustStop), callProgress(options.progress), maxSilence(options.maxSilence),
+        listener(std::move(listeningSocket)), endpoints(endpointsByRank.begin(), endpointsByRank.end()),
         places(endpoints.size() * options.self.numConnections, Standing::Possible) {}
 
   /// Blocks until all connections with these ranks stand. Others may stand then, too; after a failure, some. Timeout,
@@ -117,6 +122,7 @@ private:
     size_t received = 0;
     size_t numWanted() const { return greetingBytes + (hasGreeted ? sizeof(SecretProof) : 0); }
     Clock::time_point until; // when it is dropped; opened here: an answer that is found later may be too old
+    Clock::time_point since; // hasGreeted: when the first in an unbroken series of guests greeted for this place
     bool isSilent() const { return !isOpenedHere && !hasGreeted; }
     bool hasToConfirm() const { return !isOpenedHere && hasGreeted; }
   };
@@ -132,6 +138,7 @@ private:
   void step(Clock::time_point until);
   void note(uint32_t peer, const Status &failure);
   bool isUnderWay(const Hello &hello) const;
+  Clock::time_point greetedSince(const Hello &hello) const;
   bool hasOpened(const Hello &hello) const;
   void accept();
   Result<Fate> hear(Guest &guest);
@@ -160,6 +167,7 @@ private:
   const int timeoutMs;
   const bool mayComeLater;
   const std::function<bool()> mustStop;
+  const std::function<void()> callProgress;
   const std::chrono::milliseconds maxSilence;
 
   mutable std::mutex mutex; // of all below

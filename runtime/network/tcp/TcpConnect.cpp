@@ -24,8 +24,10 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vec
   bool mayComeLater = false;
   for (size_t rank = 0; rank < endpoints.size(); ++rank)
     mayComeLater |= !now[rank] && endpoints[rank] != Endpoint() && static_cast<int>(rank) != options.rank;
-  auto made = std::make_unique<Greeter>(GreeterOptions{own, key, options.timeoutMs, mayComeLater, options.mustStop},
-                                        std::move(listener), endpoints);
+  const int longestMs = options.connectMs ? options.connectMs : options.timeoutMs;
+  auto made =
+      std::make_unique<Greeter>(GreeterOptions{own, key, longestMs, mayComeLater, options.mustStop, options.progress},
+                                std::move(listener), endpoints);
   key.reset();
   std::vector<Greeted> met;
   Status status = made->meetAll(now, met);

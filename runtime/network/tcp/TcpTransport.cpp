@@ -3,7 +3,6 @@
 #include "Error.h"
 #include "network/tcp/SocketAddress.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -102,6 +101,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions &opt
     return error(StatusCode::InvalidArgument, "between 1 and 64 connections to each peer, not {}",
                  options.connectionsPerPeer);
   std::unique_ptr<TcpTransport> made(new TcpTransport(options));
+  allowDescriptors(static_cast<size_t>(options.numRanks) * made->numConnections() + Greeter::maxSilent);
   Result<Socket> listening = listenAtHost(options.listenAt, made->address);
   if (!listening.isOk())
     return listening.status();
@@ -259,15 +259,19 @@ Status TcpTransport::work(Connection &one, bool &hasRaised) {
 /// Waits until a connection is ready, and works on those that are.
 Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   thread_local std::vector<pollfd> entries;
+  thread_local std::vector<Connection *> waited; // by entry, without the first one
   const timespec none = {}, soon = {0, std::chrono::nanoseconds(greetInterval).count()};
   entries.assign(1, {wakeUp, POLLIN, 0});
-  Connection *const last = newestOne();
-  for (Connection *one = last; one; one = one->olderOne()) {
+  waited.clear();
+  for (Connection *one = newestOne(); one; one = one->olderOne()) {
     short events = 0;
     if (one->isOpen())
       events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) |
                                   (one->hasToSend() && !one->isBroken() ? POLLOUT : 0));
-    entries.push_back({events ? one->descriptor() : -1, events, 0});
+    if (events) {
+      entries.push_back({one->descriptor(), events, 0});
+      waited.push_back(one);
+    }
     if (one->isOpen() && one->mustResume(registrations))
       mostTime = &none;
   }
@@ -275,13 +279,12 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   bool mustGreet = greeter && greeter->addTo(entries);
   bool isShort = mustGreet && (mostTime->tv_sec > 0 || mostTime->tv_nsec > soon.tv_nsec);
   bool mayResume = mostTime->tv_sec == 0 && mostTime->tv_nsec == 0;
-  int numReady = ppoll(entries.data(), entries.size(), isShort ? &soon : mostTime, nullptr);
+  int numReady = waitForAny(entries, isShort ? &soon : mostTime);
   bool hasRaised = false;
   Status first;
-  size_t index = 1;
-  for (Connection *one = last; (numReady > 0 || mayResume) && one; one = one->olderOne(), ++index)
-    if (entries[index].revents != 0 || (entries[index].fd >= 0 && one->mustResume(registrations)))
-      if (Status status = work(*one, hasRaised); !status.isOk() && first.isOk())
+  for (size_t index = 0; (numReady > 0 || mayResume) && index < waited.size(); ++index)
+    if (entries[index + 1].revents != 0 || waited[index]->mustResume(registrations))
+      if (Status status = work(*waited[index], hasRaised); !status.isOk() && first.isOk())
         first = fail(status);
   for (; numGreeted < entries.size() && !mustGreet; ++numGreeted)
     mustGreet = entries[numGreeted].revents != 0;

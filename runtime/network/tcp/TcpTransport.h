@@ -23,12 +23,14 @@ struct TcpOptions {
   int rank = 0;
   int numRanks = 1;
   int timeoutMs = 30'000;
+  int connectMs = 0;                   // not 0: instead of it, in `connect`
   uint16_t connectionsPerPeer = 1;     // lane n uses connection n % connectionsPerPeer; the same on all ranks
   WorldNumber world = {};              // the same on all ranks
   OptionalKey key = {};                // likewise; set: every connection begins with a proof of it
   std::string listenAt;                // a numeric address of this host, by which peers reach it
   MailHandler receiveMail = {};        // not null: every two ranks have one more connection, for mail
   std::function<bool()> mustStop = {}; // not null: a flush that would block asks it; true: it returns Aborted
+  std::function<void()> progress = {}; // not null: `connect` calls it between looks
 };
 
 /// How it works: README.md of this folder.
