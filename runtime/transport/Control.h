@@ -5,6 +5,7 @@
 #include "kolo/runtime/Plugin.h"
 #include "kolo/runtime/Status.h"
 #include "wait/Cell.h"
+#include "wait/Seat.h"
 
 #include <sched.h>
 
@@ -105,6 +106,7 @@ struct alignas(cacheLineBytes) RankBlock {
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid; // 0: unknown yet, or a thread of this process
   JoinInfo join;
+  SeatedOn seatedOn;
   Announcement announcements[2]; // of exchange n in [n % 2], like the records
   Record records[2];
   // Of exchange n in [n % 2], and only where there are several hosts:

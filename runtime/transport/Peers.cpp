@@ -58,13 +58,27 @@ private:
   HostLinks &links;
 };
 
+Seat seatOf(const Control &control, const HostLinks *links, int rank) {
+  std::vector<SeatedOn *> seats;
+  size_t own = 0;
+  for (int peer = 0; peer < control.numRanks(); ++peer) {
+    if (links && links->isRemote(peer))
+      continue;
+    if (peer == rank)
+      own = seats.size();
+    seats.push_back(&control.block(peer).seatedOn);
+  }
+  return Seat(std::move(seats), own);
+}
+
 } // namespace
 
 Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings,
              std::shared_ptr<HostLinks> hostLinks)
     : shared(std::move(memory)), network(std::move(hostLinks)),
       networkWait(network ? std::make_unique<LinksWait>(*network) : nullptr), howRelated(rankKind), self(ownRank),
-      creatorPid(getpid()), options(settings), pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
+      creatorPid(getpid()), options(settings), seat(seatOf(shared->control, network.get(), ownRank)),
+      pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
   // Do not spin until the ranks have announced which cores they may use.
   setPolicy(choosePolicy(options.wait, false));
 }
@@ -74,8 +88,21 @@ Peers::~Peers() {
     if (fd >= 0)
       close(fd);
   // A forked child inherits a copy of this object; it is not this rank, and must not leave for it.
-  if (getpid() == creatorPid)
+  if (getpid() == creatorPid) {
+    seat.leave();
     block(self).presence.store(Presence::Left, std::memory_order_seq_cst);
+  }
+}
+
+void Peers::setPolicy(const WaitPolicy &newPolicy) {
+  waitPolicy = newPolicy;
+  waitPolicy.progress = options.progress ? &options.progress : nullptr;
+  waitPolicy.network = networkWait.get();
+  // From Linux 6.18 on, a thread that yields gives up its share of time to any busy program beside it.
+  if (waitPolicy.progress && waitPolicy.maySleep)
+    waitPolicy.numYields = 0;
+  // Where a rank has several threads, nobody says where the others run.
+  waitPolicy.seat = options.lanes == 1 ? &seat : nullptr;
 }
 
 void Peers::watchPeers() {

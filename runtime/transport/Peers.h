@@ -71,18 +71,13 @@ public:
   /// How a lane waits. Only lane 0 runs on the calling thread, which alone may call `progress`.
   WaitPolicy policyOfLane(int64_t lane, int peer) const {
     WaitPolicy policy = policyFor(peer);
-    if (lane != 0)
+    if (lane != 0) {
       policy.progress = nullptr;
+      policy.seat = nullptr;
+    }
     return policy;
   }
-  void setPolicy(const WaitPolicy &newPolicy) {
-    waitPolicy = newPolicy;
-    waitPolicy.progress = options.progress ? &options.progress : nullptr;
-    waitPolicy.network = networkWait.get();
-    // From Linux 6.18 on, a thread that yields gives up its share of time to any busy program beside it.
-    if (waitPolicy.progress && waitPolicy.maySleep)
-      waitPolicy.numYields = 0;
-  }
+  void setPolicy(const WaitPolicy &newPolicy);
 
   /// Opens a pidfd of every peer's process. From then on `isLost` is right even if the kernel uses a process number
   /// again. Called after the join.
@@ -128,6 +123,7 @@ private:
   int creatorPid;
   Settings options;
   WaitPolicy waitPolicy;
+  Seat seat;
   std::vector<int> pidFds; // by rank; -1: none, ask kill()
   std::function<Status()> watch;
 };

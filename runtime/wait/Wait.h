@@ -3,6 +3,7 @@
 
 #include "Environment.h"
 #include "wait/Cell.h"
+#include "wait/Seat.h"
 
 #include <sched.h>
 
@@ -30,6 +31,9 @@ struct WaitPolicy {
   bool maySleep = true;
   /// What the waiting thread calls between looks: see CommunicatorOptions. Null: nothing. Not owned.
   const std::function<void()> *progress = nullptr;
+
+  /// Of the waiting thread. Null: it does not care which core it runs on. Not owned.
+  Seat *seat = nullptr;
 
   /// Null: all ranks are on this host. Every thread calls it. Not owned.
   NetworkWait *network = nullptr;
@@ -101,6 +105,8 @@ WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check 
   bool isAsleep = false; // a wait that has slept yields no more
   while (true) {
     for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
+      if (policy.seat)
+        policy.seat->beforeYield();
       sched_yield();
       policy.callProgress();
       if (counter.hasReached(target))
