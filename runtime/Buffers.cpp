@@ -196,6 +196,8 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
   buffers.exceedCaches = buffers.mustBypassCaches;
   if (buffers.isCopied[KOLO_OUTPUT])
     buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;
+  if (size_t sharedBytes = sizes[KOLO_SCRATCH] + sizes[KOLO_OUTPUT]; buffers.pieces.count > 0)
+    buffers.sharedElementBytes = sharedBytes / static_cast<size_t>(buffers.pieces.count);
   if (Status status = reserveArena(buffers, sizes, segments, arena); !status.isOk())
     return status;
   return buffers;
@@ -205,13 +207,18 @@ int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece) {
   return call.info->enters ? std::min(pieces.count, call.key.count - piece * pieces.count) : pieces.count;
 }
 
-void Buffers::copyIn(const Call &call, int64_t piece) const {
+void Buffers::copyIn(const Call &call, int64_t piece, StoreChoice &stores) const {
   auto *staged = static_cast<std::byte *>(local[KOLO_INPUT]);
   if (isInputAside && piece == 0)
     std::memcpy(staged, call.input, call.inputBytes);
-  if (isCopied[KOLO_INPUT] && call.inputBytes)
+  if (!isCopied[KOLO_INPUT] || !call.inputBytes)
+    return;
+  auto sizeBytes = static_cast<size_t>(call.extent.input * pieceCount(call, pieces, piece) * call.elementBytes);
+  stores.run(sizeBytes, [&](bool isNonTemporal) {
+    auto copy = isNonTemporal ? copyNonTemporal : copyCached;
     forEachBlock(call, pieces, piece, {call.input, staged, call.extent.input},
-                 [](std::byte *whole, std::byte *copy, size_t sizeBytes) { std::memcpy(copy, whole, sizeBytes); });
+                 [&](std::byte *whole, std::byte *block, size_t blockBytes) { copy(block, whole, blockBytes); });
+  });
 }
 
 void Buffers::copyOut(const Call &call, int64_t piece) const {

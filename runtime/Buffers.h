@@ -5,6 +5,7 @@
 #include "Call.h"
 #include "Environment.h"
 #include "memory/Segments.h"
+#include "memory/StoreChoice.h"
 
 #include <memory>
 
@@ -70,8 +71,10 @@ struct Buffers {
   bool exceedCaches = false;     // the buffers that the program works on do not fit into the caches
   bool mustBypassCaches = false; // the caller's buffers do not, so copyOut uses non-temporal stores
 
+  size_t sharedElementBytes = 0; // of scratch memory and staged output, by element of the call: what peers read
+
   /// Copy the staged buffers of a piece from and to the caller's memory. Called for all pieces in order.
-  void copyIn(const Call &call, int64_t piece) const;
+  void copyIn(const Call &call, int64_t piece, StoreChoice &stores) const;
   void copyOut(const Call &call, int64_t piece) const;
 
   /// Whether ranks that enter together must meet once more after `copyIn`. From then on peers may read the copy, or

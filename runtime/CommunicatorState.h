@@ -81,6 +81,7 @@ private:
   Status meetAgain(Plan &plan, int64_t piece);
   void publish(Plan &plan, int64_t piece);
   void publishLanes(Plan &plan);
+  void runPiece(Plan &plan, int64_t piece);
   Status reservePublished(Buffers &buffers);
   Status reservePackets(Plan &plan);
   void startPackets(Plan &plan);
@@ -109,7 +110,7 @@ private:
   Arena arena;
   std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
   Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
-  StoreChoice publishedStores;
+  StoreChoice publishedStores{StoreChoice::ratioOfCopies};
   uint64_t numInvocations = 0; // of all programs so far; equal on all ranks
   uint64_t numPacketRuns = 0;  // runs of programs with packets so far; equal on all ranks
   Traffic moved;

@@ -33,7 +33,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   result.tileBytes = tileBytes;
   result.type = plan.call.key.type;
   result.reduceNumbers = plan.call.reduceNumbers;
-  result.nonTemporal = plan.buffers.exceedCaches;
+  result.nonTemporal = plan.buffers.exceedCaches ? KOLO_TO_OUTPUT : 0;
   return result;
 }
 
@@ -116,11 +116,11 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   size_t sizeBytes = static_cast<size_t>(plan.call.publishedBytesFor(pieceCount(plan.call, buffers.pieces, piece)));
   publishedStores.run(sizeBytes, [&](bool isNonTemporal) {
     for (Lane &lane : plan.lanes)
-      lane.invocation.nonTemporal = isNonTemporal;
+      lane.invocation.nonTemporal = isNonTemporal ? KOLO_TO_OUTPUT : 0;
     publishLanes(plan);
   });
   for (Lane &lane : plan.lanes)
-    lane.invocation.nonTemporal = buffers.exceedCaches;
+    lane.invocation.nonTemporal = buffers.exceedCaches ? KOLO_TO_OUTPUT : 0;
 }
 
 void CommunicatorState::publishLanes(Plan &plan) {
@@ -143,13 +143,35 @@ void CommunicatorState::startPackets(Plan &plan) {
   }
 }
 
+/// Runs the generated code. Peers have read what it stores to the runtime's memory, so it measures which stores are the
+/// faster ones.
+void CommunicatorState::runPiece(Plan &plan, int64_t piece) {
+  auto runAll = [&] {
+    if (plan.lanes.size() == 1)
+      runLane(&plan, 0);
+    else
+      lanes.run(runLane, &plan);
+  };
+  const Buffers &buffers = plan.buffers;
+  if (buffers.sharedElementBytes == 0)
+    return runAll();
+  int64_t toOutput = buffers.exceedCaches ? KOLO_TO_OUTPUT : 0;
+  int64_t toShared = KOLO_TO_SCRATCH | (buffers.isCopied[KOLO_OUTPUT] ? KOLO_TO_OUTPUT : 0);
+  auto count = static_cast<size_t>(pieceCount(plan.call, buffers.pieces, piece));
+  plan.runStores.run(buffers.sharedElementBytes * count, [&](bool isNonTemporal) {
+    for (Lane &lane : plan.lanes)
+      lane.invocation.nonTemporal = toOutput | (isNonTemporal ? toShared : 0);
+    runAll();
+  });
+}
+
 Status CommunicatorState::runLanes(Plan &plan) {
   std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
   // This rank writes isRunning and then reads the abort state. A rank that aborts writes that state and then reads
   // isRunning. So this rank sees the abort, or the other rank sees that this one runs.
   isRunning.store(1, std::memory_order_seq_cst);
   for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
-    plan.buffers.copyIn(plan.call, piece);
+    plan.buffers.copyIn(plan.call, piece, plan.inputStores);
     if (plan.call.info->enters && (piece > 0 || plan.buffers.mustMeetAfterCopy(plan.call)))
       if (Status status = meetAgain(plan, piece); !status.isOk())
         break;
@@ -160,10 +182,7 @@ Status CommunicatorState::runLanes(Plan &plan) {
     for (Lane &lane : plan.lanes)
       lane.invocation.call = static_cast<int64_t>(numInvocations);
     ++numInvocations;
-    if (plan.lanes.size() == 1)
-      runLane(&plan, 0);
-    else
-      lanes.run(runLane, &plan);
+    runPiece(plan, piece);
     if (!ranks->isAborted())
       plan.buffers.copyOut(plan.call, piece);
   }

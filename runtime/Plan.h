@@ -34,6 +34,8 @@ struct Plan {
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> peerPieces[2];
   std::vector<Lane> lanes;
+  StoreChoice inputStores{StoreChoice::ratioOfCopies}; // to the staged input
+  StoreChoice runStores{StoreChoice::ratioOfRuns};     // of the generated code to memory of the runtime
 
   uint64_t generation = 0; // of the segment table; the plan is invalid in any other generation
   // Number of the agreement of all ranks on this plan, from 1; 0: none. Every rank counts the same exchanges, so equal

@@ -15,9 +15,15 @@
 
 namespace kolo::runtime {
 
-/// For copies of one kind by one rank. Not for several threads at once.
+/// For copies of one kind by one rank, or for runs of one call. Not for several threads at once.
 class StoreChoice {
 public:
+  /// Takes non-temporal stores while ordinary ones take more than so many times as long. After non-temporal stores,
+  /// peers read from memory what they would have read from a cache. The time of a copy does not show that; the time of
+  /// a whole run does.
+  explicit StoreChoice(float leastRatio) : ratio(leastRatio) {}
+  static constexpr float ratioOfCopies = 2, ratioOfRuns = 1.25;
+
   /// Copies below this size are not worth a choice: ordinary stores.
   static constexpr size_t leastBytes = size_t(16) << 10;
 
@@ -42,8 +48,7 @@ public:
     else
       costs[numCopies % costs.size()] = cost;
     ++numCopies;
-    // After non-temporal stores, peers read from memory what they would have read from a cache.
-    prefersNonTemporal = least(ordinary) > 2 * least(nonTemporal);
+    prefersNonTemporal = least(ordinary) > ratio * least(nonTemporal);
   }
 
 private:
@@ -55,6 +60,7 @@ private:
   static float least(const Costs &costs) { return *std::min_element(costs.begin(), costs.end()); }
   bool isTrial() const { return numCopies % copiesPerTrial == firstTrial; }
 
+  float ratio;
   Costs ordinary = {}, nonTemporal = {never, never, never, never};
   uint64_t numCopies = 0;
   bool prefersNonTemporal = false;

@@ -1,7 +1,8 @@
 // Seat: keeps the ranks of a host evenly spread over its cores where there are more ranks than cores.
 //
-// The kernel balances busy threads only now and then. Until then three ranks of four may share one core of two, and a
-// call takes twice as long, because it waits for that core to run each of them in turn.
+// The kernel may leave threads that yield where they are for 100 ms and more. If three ranks of four share one core of
+// two, a call takes twice as long, because it waits for that core to run each of them in turn.
+// bench/results/2026-11-23-ordinary-memory-swing.md has measurements.
 #pragma once
 
 #include <sched.h>

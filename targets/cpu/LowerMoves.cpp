@@ -156,12 +156,13 @@ void ProgramLowering::addBuffer(BufferOp buffer) {
 }
 
 /// Whether a move to this buffer uses non-temporal stores. The runtime asks for them where outputs exceed the caches,
-/// and where other stores to published memory take long. Sums and scratch memory are read again soon, and stay in the
-/// cache.
+/// and where other stores to memory that peers read take long.
 Value ProgramLowering::storesNonTemporal(const PlacedBuffer &destination) {
-  if (destination.role != BufferRole::Output && destination.role != BufferRole::Published)
+  KoloNonTemporal bit = destination.role == BufferRole::Scratch ? KOLO_TO_SCRATCH : KOLO_TO_OUTPUT;
+  if (bit == KOLO_TO_OUTPUT && destination.role != BufferRole::Output && destination.role != BufferRole::Published)
     return constantI64(builder, loc, 0);
-  return access().loadInteger(offsetof(KoloInvocation, nonTemporal));
+  return arith::AndIOp::create(builder, loc, access().loadInteger(offsetof(KoloInvocation, nonTemporal)),
+                               constantI64(builder, loc, bit));
 }
 
 void ProgramLowering::lowerMove(MoveInterface move) {

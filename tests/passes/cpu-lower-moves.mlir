@@ -226,7 +226,8 @@ kolo.chan.program @codedRing #kolo.collective<all_reduce over 0> mesh ["rank"] m
 // CHECK-LABEL: llvm.func internal @publishedBytes.publishing(%{{.*}}: !llvm.ptr) -> i64
 // CHECK-LABEL: llvm.func internal @publish.publishing(%{{.*}}: !llvm.ptr)
 // CHECK: %[[FIELD:.*]] = llvm.getelementptr %{{.*}}[256]
-// CHECK: %[[AROUND_CACHES:.*]] = llvm.load %[[FIELD]]
+// CHECK: %[[BITS:.*]] = llvm.load %[[FIELD]]
+// CHECK: %[[AROUND_CACHES:.*]] = arith.andi %[[BITS]], %c1_i64
 // CHECK: llvm.call @kolo.copy(%{{.*}}, %{{.*}}, %{{.*}}, %[[AROUND_CACHES]])
 // CHECK-NOT: llvm.call @kolo
 // CHECK: llvm.return
@@ -250,7 +251,8 @@ kolo.chan.program @publishing #kolo.collective<broadcast over 0> mesh ["rank"] m
 // So is what the others combine: the runtime knows which stores are the faster ones.
 // CHECK-LABEL: llvm.func internal @publish.combining(%{{.*}}: !llvm.ptr)
 // CHECK: %[[FIELD:.*]] = llvm.getelementptr %{{.*}}[256]
-// CHECK: %[[BY_RUNTIME:.*]] = llvm.load %[[FIELD]]
+// CHECK: %[[BITS:.*]] = llvm.load %[[FIELD]]
+// CHECK: %[[BY_RUNTIME:.*]] = arith.andi %[[BITS]], %c1_i64
 // CHECK: llvm.call @kolo.copy(%{{.*}}, %{{.*}}, %{{.*}}, %[[BY_RUNTIME]])
 kolo.chan.program @combining #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
   %me = kolo.chan.coord 0
@@ -328,4 +330,19 @@ kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   kolo.chan.put %packed[%me] size [%c1] -> %packed[%me] size [%c1] to %peer : !kolo.buffer<1> -> !kolo.buffer<1>
   kolo.chan.reduce %packed[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
   kolo.chan.get %packed[%peer] size [%c1] -> %out[] size [] from %peer : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// Scratch memory has a bit of its own.
+// CHECK-LABEL: llvm.func internal @run.scratched(%{{.*}}: !llvm.ptr) -> i32
+// CHECK: %[[FIELD:.*]] = llvm.getelementptr %{{.*}}[256]
+// CHECK: %[[BITS:.*]] = llvm.load %[[FIELD]]
+// CHECK: %[[TO_SCRATCH:.*]] = arith.andi %[[BITS]], %c2_i64
+// CHECK: llvm.call @kolo.put({{.*}}, %[[TO_SCRATCH]])
+kolo.chan.program @scratched #kolo.collective<broadcast over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %me = kolo.chan.coord 0
+  %c1 = arith.constant 1 : index
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %stage = kolo.buffer scratch "stage" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.put %in[] size [] -> %stage[] size [] to %peer : !kolo.buffer<0> -> !kolo.buffer<0>
 }

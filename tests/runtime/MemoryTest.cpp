@@ -211,13 +211,15 @@ TEST(Memory, AWindowThatIsDestroyedIsUnmappedByThePeers) {
 }
 
 TEST(StoreChoice, FollowsTheMachineFromOneStateToTheOtherAndBack) {
-  StoreChoice choice;
+  StoreChoice choice(StoreChoice::ratioOfCopies);
   EXPECT_LE(countNonTemporal(choice, 1000, 0.04, 0.07), 16) << "only trials: peers would read from memory";
   EXPECT_GE(countNonTemporal(choice, 1000, 0.42, 0.04), 1000 - 16 - 4) << "a far core has read the lines";
   EXPECT_LE(countNonTemporal(choice, 1000, 0.04, 0.07), 64 + 16) << "at the next trial";
 }
 
-TEST(StoreChoice, PrefersOrdinaryStoresUnlessTheyTakeTwiceAsLong) {
-  StoreChoice choice;
+TEST(StoreChoice, PrefersOrdinaryStoresForCopiesUnlessTheyTakeTwiceAsLong) {
+  StoreChoice choice(StoreChoice::ratioOfCopies);
   EXPECT_LE(countNonTemporal(choice, 1000, 0.12, 0.07), 16);
+  StoreChoice ofRuns(StoreChoice::ratioOfRuns);
+  EXPECT_GE(countNonTemporal(ofRuns, 1000, 0.12, 0.07), 1000 - 16 - 8) << "a run has the readers' part in it";
 }

@@ -103,6 +103,12 @@ typedef void (*KoloAverageKernel)(void *const *dsts, int64_t numDsts, const void
 
 typedef struct KoloInvocation KoloInvocation;
 
+/* Memory that non-temporal stores write. Programs may use them for outputs whatever bit is set. */
+typedef enum KoloNonTemporal {
+  KOLO_TO_OUTPUT = 1, /* `run` to outputs, `publish` to published memory */
+  KOLO_TO_SCRATCH = 2
+} KoloNonTemporal;
+
 /* What generated code asks of the runtime. `peer` is a rank number of the mesh, row-major.
  *
  * Semaphores are counters that only grow, one per (semaphore, sending rank, receiving rank, lane). The k-th wait on one
@@ -152,7 +158,7 @@ struct KoloInvocation {
   int64_t tileBytes;                 /* a multiple of 64, at least KOLO_MIN_TILE_BYTES */
   int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
                                       * of any packet that is still in the memory for packets */
-  int64_t nonTemporal; /* not 0: non-temporal stores, of `run` to outputs and of `publish` to published memory */
+  int64_t nonTemporal; /* bits of KoloNonTemporal: which stores are non-temporal */
   /* What programs read whose buffers have codecs. */
   int64_t type;                   /* KoloType: KOLO_F16, KOLO_BF16 or KOLO_F32 */
   int64_t call;                   /* invocations of all programs before this one: what stochastic codecs draw by */
