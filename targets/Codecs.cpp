@@ -322,6 +322,44 @@ CodecLanes::StoredScale CodecLanes::scaleOf(Value largestBits, Value exact, Valu
   return {select(isPlain, bits, zero), select(isPlain, value, number(value, 0))};
 }
 
+/// By the codec's rule; null for e8m0, which needs none.
+Value CodecLanes::exactScale(Value largestBits, Value found) {
+  auto over = [&](Value value, float divisor) -> Value {
+    return arith::DivFOp::create(builder, loc, value, number(value, divisor));
+  };
+  auto half = float(int64_t(1) << (std::max(codec::bitsOf(codec.element()), 1) - 1));
+  switch (codec.rule()) {
+  case Rule::Fit:
+    return over(numberOf(largestBits), codec::largestValue(codec));
+  case Rule::Full:
+    return over(numberOf(largestBits), half);
+  case Rule::Signed:
+    return over(found, -half);
+  case Rule::Mean:
+    return found;
+  case Rule::Power:
+    return {};
+  }
+  return {};
+}
+
+CodecLanes::BlockScale CodecLanes::blockScale(Value largestBits, Value found, Value unit) {
+  Value isFinite =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, largestBits, integer(largestBits, infinityBits));
+  StoredScale scale = scaleOf(largestBits, exactScale(largestBits, found), unit);
+  Value stored = select(isFinite, scale.bits, integer(scale.bits, nanScale()));
+  Value isPlain = arith::AndIOp::create(builder, loc, isFinite, isAbove(magnitude(bitsOf(scale.value)), 0));
+  Value one = number(scale.value, 1), safe = select(isPlain, scale.value, one);
+  return {stored, arith::DivFOp::create(builder, loc, one, safe), isPlain};
+}
+
+Value CodecLanes::granuleScale(Value largestBits) {
+  Value largest = numberOf(largestBits), divisor = number(largest, 448 * codec::largestValue(codec));
+  Value scale = arith::DivFOp::create(builder, loc, largest, divisor);
+  scale = clamp(scale, 0, std::numeric_limits<float>::max());
+  return select(isAbove(bitsOf(scale), 0x007fffff), scale, number(scale, 0));
+}
+
 Value createNarrowed(OpBuilder &builder, Location loc, Element element, Value numbers) {
   codec::Codec cast(element);
   CodecLanes lanes(builder, loc, cast);

@@ -8,6 +8,15 @@
 
 namespace kolo {
 
+/// A move between two buffers. A codec of none stands for the type of the call.
+struct Conversion {
+  codec::Codec from, to;
+  bool isCombining;
+
+  /// False where bytes move as they are, or elements of the call's type combine.
+  bool isNeeded() const { return from != to || (isCombining && !codec::isNone(to)); }
+};
+
 /// Builds operations on values of one shape: f32 and i32, or vectors of them.
 class Lanes {
 public:
@@ -49,14 +58,16 @@ public:
   /// What codes stand for, before any scale. Of a codec with scales, the codes stand for finite numbers.
   mlir::Value valuesOf(mlir::Value codes);
 
-  /// The scale of a block of single numbers before it is rounded to its type, clamped to what is finite. `exact` says
-  /// how it comes from the rule; an e8m0 scale needs none.
-  struct StoredScale {
-    mlir::Value bits, value; // i32, f32: 0 where all codes are those of zero
+  /// What blocks are encoded with. Codes are those of each number times the reciprocal; where the scale is not plain,
+  /// they are those of zero.
+  struct BlockScale {
+    mlir::Value stored, reciprocal, isPlain; // i32, f32, i1
   };
-  /// `largestBits`: of the largest magnitude, finite. `exact`: null for e8m0. `unit`: of an e4m3 scale.
-  StoredScale scaleOf(mlir::Value largestBits, mlir::Value exact, mlir::Value unit);
-  int64_t nanScale() const;
+  /// `largestBits`: of the largest magnitudes. `found`: what rules signed and mean divide; null for others. `unit`: of
+  /// an e4m3 scale.
+  BlockScale blockScale(mlir::Value largestBits, mlir::Value found, mlir::Value unit);
+  /// The unit of e4m3 scales of a granule, from the largest magnitude of its blocks without NaN and infinity.
+  mlir::Value granuleScale(mlir::Value largestBits);
   mlir::Value scaleValue(mlir::Value bits, mlir::Value unit, bool isFinite = false);
 
 private:
@@ -68,6 +79,14 @@ private:
   mlir::Value integerCodes(mlir::Value scaled, mlir::Value draws);
   mlir::Value levelCodes(mlir::Value scaled, mlir::Value draws);
   mlir::Value levelValues(mlir::Value codes);
+  /// A scale before it is rounded to its type, clamped to what is finite.
+  struct StoredScale {
+    mlir::Value bits, value; // i32, f32: 0 where all codes are those of zero
+  };
+  /// `largestBits`: of the largest magnitude, finite. `exact`: null for e8m0.
+  StoredScale scaleOf(mlir::Value largestBits, mlir::Value exact, mlir::Value unit);
+  mlir::Value exactScale(mlir::Value largestBits, mlir::Value found);
+  int64_t nanScale() const;
   mlir::Value inSteps(const codec::FloatFormat &format, mlir::Value number, mlir::Value exponent);
 
   const codec::Codec &codec;

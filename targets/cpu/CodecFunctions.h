@@ -3,20 +3,12 @@
 #pragma once
 
 #include "codec/Codec.h"
+#include "targets/Codecs.h"
 #include "targets/cpu/ProgramFunctions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace kolo::cpu {
-
-/// A move between two buffers. A codec of none stands for the type of the call.
-struct Conversion {
-  codec::Codec from, to;
-  bool isCombining;
-
-  /// False where bytes move as they are, or elements of the call's type combine.
-  bool isNeeded() const { return from != to || (isCombining && !codec::isNone(to)); }
-};
 
 /// The address of the codec's CodecDescription, null for none, at the builder's place. Adds what the description needs
 /// to the module, where it is not there yet.

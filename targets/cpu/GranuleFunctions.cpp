@@ -1,5 +1,6 @@
 // Encoding and decoding of whole granules of 1024 elements: loops over blocks, vectors in them. ir/README.md defines
 // layout and arithmetic.
+#include "targets/CodePacking.h"
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/FunctionBuilder.h"
 
@@ -35,10 +36,10 @@ namespace {
 class GranuleFunctions : FunctionBuilder {
 public:
   GranuleFunctions(ModuleOp module, const codec::Codec &codec)
-      : FunctionBuilder(module), codec(codec), lanes(builder, loc, codec), bits(codec::bitsOf(codec.element())),
-        block(codec::isScaled(codec) ? codec.block() : granule), width(16),
-        group(std::min<int64_t>(granule / block, 8)), totalBytes(codec::bytes(codec, granule)),
-        scales(granule * bits / 8), granuleScale(totalBytes - 16) {}
+      : FunctionBuilder(module), codec(codec), lanes(builder, loc, codec), packing(builder, loc, codec, 1),
+        block(codec::isScaled(codec) ? codec.block() : granule), group(std::min<int64_t>(granule / block, 8)),
+        totalBytes(codec::bytes(codec, granule)), scales(granule * codec::bitsOf(codec.element()) / 8),
+        granuleScale(totalBytes - 16) {}
 
   void defineEncode();
   void defineDecode();
@@ -47,32 +48,12 @@ public:
 
 private:
   std::string nameOf(llvm::StringRef prefix) { return prefix.str() + codec::textOf(codec); }
-  Value bitcast(Value value, Type type) { return LLVM::BitcastOp::create(builder, loc, type, value); }
   Value truncate(Value value, Type type) { return arith::TruncIOp::create(builder, loc, type, value); }
   Value extend(Value value, Type type) { return arith::ExtUIOp::create(builder, loc, type, value); }
   Value broadcast(Value scalar, Type element) {
     return vector::BroadcastOp::create(builder, loc, vectorOf(width, element), scalar);
   }
-  Value logic(Value a, int64_t mask) { // of integers of any width
-    auto type = cast<VectorType>(a.getType());
-    auto value = builder.getIntegerAttr(type.getElementType(), mask);
-    Value constant = arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, Attribute(value)));
-    return arith::AndIOp::create(builder, loc, a, constant);
-  }
-  Value shift(Value a, int64_t amount) { // to the left; to the right where negative
-    auto type = cast<VectorType>(a.getType());
-    auto value = builder.getIntegerAttr(type.getElementType(), std::abs(amount));
-    Value constant = arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, Attribute(value)));
-    return amount < 0 ? arith::ShRUIOp::create(builder, loc, a, constant).getResult()
-                      : arith::ShLIOp::create(builder, loc, a, constant).getResult();
-  }
-  Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
-
   Value numbersAt(Value tile, Value element) { return load(vectorOf(width, f32), at(tile, mul64(element, 4))); }
-  void pack(Value codes, Value granule, Value element);
-  Value unpack(Value granule, Value element);
-  Value nibbles(Value bytes);
-  Value bytesOfNibbles(Value packed);
   /// Of the scales of neighbouring blocks.
   Type groupOf(Type element) { return group == 1 ? element : vectorOf(group, element); }
   Value inGroup(Value scalar) {
@@ -88,7 +69,6 @@ private:
   Value largestIn(Value tile, Value first);
   Value largestWithSign(Value tile, Value first);
   Value createGranuleScale(Value largest);
-  Value createExactScale(Value largestBits, Value found);
   Value createFirstLargest(Value tile, Value first, Value largestBits);
   Value createMean(Value tile, Value first, Value numElements);
   /// What the encoding of a granule knows of its blocks.
@@ -109,68 +89,13 @@ private:
   void prefetchNext(Value tile, Value element);
 
   const codec::Codec &codec;
+  static constexpr int64_t width = CodePacking::width;
   CodecLanes lanes;
-  int64_t bits, block, width, group, totalBytes;
+  CodePacking packing;
+  int64_t block, group, totalBytes;
   int64_t scales, granuleScale; // bytes to the scales, to the granule's own
   Value sums;                   // room for the means
 };
-
-/// Bytes of which the low 4 bits count, two to a byte.
-Value GranuleFunctions::nibbles(Value bytes) {
-  Type i16 = builder.getI16Type(), i8 = builder.getI8Type();
-  Value pairs = bitcast(bytes, vectorOf(width / 2, i16));
-  return truncate(either(logic(pairs, 0x0f), logic(shift(pairs, -4), 0xf0)), vectorOf(width / 2, i8));
-}
-
-Value GranuleFunctions::bytesOfNibbles(Value packed) {
-  Type i16 = builder.getI16Type(), i8 = builder.getI8Type();
-  Value pairs = extend(packed, vectorOf(width / 2, i16));
-  return bitcast(either(logic(pairs, 0x0f), shift(logic(pairs, 0xf0), 4)), vectorOf(width, i8));
-}
-
-void GranuleFunctions::pack(Value codes, Value to, Value element) {
-  Type i8 = builder.getI8Type();
-  if (bits == 32)
-    return store(codes, at(to, mul64(element, 4)));
-  if (bits == 16)
-    return store(truncate(codes, vectorOf(width, builder.getI16Type())), at(to, mul64(element, 2)));
-  if (bits == 1) {
-    Value isSet = lanes.isAbove(codes, 0);
-    return store(bitcast(isSet, builder.getIntegerType(unsigned(width))), at(to, div64(element, 8)));
-  }
-  Value bytes = truncate(codes, vectorOf(width, i8));
-  if (bits == 8)
-    return store(bytes, at(to, element));
-  store(nibbles(bytes), at(to, div64(element, 2)));
-  if (bits == 4)
-    return;
-  Value fours = bitcast(bytes, vectorOf(width / 4, i32));
-  Value high = either(either(logic(shift(fours, -4), 0x03), logic(shift(fours, -10), 0x0c)),
-                      either(logic(shift(fours, -16), 0x30), logic(shift(fours, -22), 0xc0)));
-  store(truncate(high, vectorOf(width / 4, i8)), at(at(to, granule / 2), div64(element, 4)));
-}
-
-Value GranuleFunctions::unpack(Value from, Value element) {
-  Type i8 = builder.getI8Type(), codes = vectorOf(width, i32);
-  if (bits == 32)
-    return load(codes, at(from, mul64(element, 4)));
-  if (bits == 16)
-    return extend(load(vectorOf(width, builder.getI16Type()), at(from, mul64(element, 2))), codes);
-  if (bits == 1) {
-    Value packed = load(builder.getIntegerType(unsigned(width)), at(from, div64(element, 8)));
-    return extend(bitcast(packed, vectorOf(width, builder.getI1Type())), codes);
-  }
-  if (bits == 8)
-    return extend(load(vectorOf(width, i8), at(from, element)), codes);
-  Value low = bytesOfNibbles(load(vectorOf(width / 2, i8), at(from, div64(element, 2))));
-  if (bits == 4)
-    return extend(low, codes);
-  Value high =
-      extend(load(vectorOf(width / 4, i8), at(at(from, granule / 2), div64(element, 4))), vectorOf(width / 4, i32));
-  Value spread = either(either(shift(logic(high, 0x03), 4), shift(logic(high, 0x0c), 10)),
-                        either(shift(logic(high, 0x30), 16), shift(logic(high, 0xc0), 22)));
-  return extend(either(low, bitcast(spread, vectorOf(width, i8))), codes);
-}
 
 /// The bits of the largest magnitude of a block.
 Value GranuleFunctions::largestIn(Value tile, Value first) {
@@ -232,10 +157,7 @@ Value GranuleFunctions::createGranuleScale(Value largest) {
     Value finite = lanes.select(lanes.isAbove(size, 0x7f7fffff), lanes.integer(size, 0), size);
     return arith::MaxUIOp::create(builder, loc, value, finite);
   });
-  Value number = lanes.numberOf(most), divisor = lanes.number(number, 448 * codec::largestValue(codec));
-  Value scale = arith::DivFOp::create(builder, loc, number, divisor);
-  scale = lanes.clamp(scale, 0, std::numeric_limits<float>::max());
-  return lanes.select(lanes.isAbove(lanes.bitsOf(scale), 0x007fffff), scale, lanes.number(scale, 0));
+  return lanes.granuleScale(most);
 }
 
 /// The first element that has the largest magnitude.
@@ -285,44 +207,18 @@ Value GranuleFunctions::createMean(Value tile, Value first, Value numElements) {
   return arith::DivFOp::create(builder, loc, total, arith::SIToFPOp::create(builder, loc, f32, present));
 }
 
-/// Of a group of blocks, before it is rounded to its type; null for e8m0.
-Value GranuleFunctions::createExactScale(Value largestBits, Value found) {
-  auto over = [&](Value value, float divisor) -> Value {
-    return arith::DivFOp::create(builder, loc, value, lanes.number(value, divisor));
-  };
-  auto half = float(int64_t(1) << (std::max<int64_t>(bits, 1) - 1));
-  switch (codec.rule()) {
-  case codec::Rule::Fit:
-    return over(lanes.numberOf(largestBits), codec::largestValue(codec));
-  case codec::Rule::Full:
-    return over(lanes.numberOf(largestBits), half);
-  case codec::Rule::Signed:
-    return over(found, -half);
-  case codec::Rule::Mean:
-    return found;
-  case codec::Rule::Power:
-    return {};
-  }
-  return {};
-}
-
 /// Of the group of blocks from this one on.
 void GranuleFunctions::encodeScales(Value to, const BlockNumbers &blocks, Value unit, Value first) {
   Value largestBits = ofBlock(blocks.largest, first, groupOf(i32));
   Value found = blocks.found ? ofBlock(blocks.found, first, groupOf(f32)) : Value();
-  Value isFinite = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, largestBits,
-                                         lanes.integer(largestBits, 0x7f800000));
-  CodecLanes::StoredScale scale = lanes.scaleOf(largestBits, createExactScale(largestBits, found), unit);
-  Value stored = lanes.select(isFinite, scale.bits, lanes.integer(scale.bits, lanes.nanScale()));
+  CodecLanes::BlockScale scale = lanes.blockScale(largestBits, found, unit);
+  Value stored = scale.stored;
   int64_t size = codec::bytesOf(codec.scale());
   if (size < 4)
     stored = truncate(stored, groupOf(builder.getIntegerType(unsigned(8 * size))));
   store(stored, at(at(to, scales), mul64(first, size)));
-  Value isPlain =
-      arith::AndIOp::create(builder, loc, isFinite, lanes.isAbove(lanes.magnitude(lanes.bitsOf(scale.value)), 0));
-  Value one = lanes.number(scale.value, 1), safe = lanes.select(isPlain, scale.value, one);
-  setOfBlock(blocks.reciprocals, first, arith::DivFOp::create(builder, loc, one, safe));
-  setOfBlock(blocks.masks, first, arith::ExtSIOp::create(builder, loc, groupOf(i32), isPlain));
+  setOfBlock(blocks.reciprocals, first, scale.reciprocal);
+  setOfBlock(blocks.masks, first, arith::ExtSIOp::create(builder, loc, groupOf(i32), scale.isPlain));
 }
 
 /// What the elements from `place` in the granule on draw; null if the codec does not.
@@ -362,7 +258,7 @@ void GranuleFunctions::encodeBlock(Value tile, Value to, const BlockNumbers &blo
     prefetchNext(tile, element);
     // Where the scale says zeros or NaN, the codes are those of zero.
     Value kept = arith::AndIOp::create(builder, loc, lanes.bitsOf(numbersAt(tile, element)), mask);
-    pack(lanes.codesOf(lanes.mul(lanes.numberOf(kept), reciprocal), createDraws(element)), to, element);
+    packing.pack(lanes.codesOf(lanes.mul(lanes.numberOf(kept), reciprocal), createDraws(element)), to, element);
   });
 }
 
@@ -371,8 +267,9 @@ void GranuleFunctions::defineEncode() {
     return;
   Value tile = argument(0), to = argument(1);
   if (!codec::isScaled(codec)) {
-    loop(granule, width,
-         [&](Value element) { pack(lanes.codesOf(numbersAt(tile, element), createDraws(element)), to, element); });
+    loop(granule, width, [&](Value element) {
+      packing.pack(lanes.codesOf(numbersAt(tile, element), createDraws(element)), to, element);
+    });
     return finish();
   }
   bool isFound = codec.rule() == codec::Rule::Signed || codec.rule() == codec::Rule::Mean;
@@ -427,7 +324,7 @@ void GranuleFunctions::defineDecode() {
   Value from = argument(0), tile = argument(1);
   auto storeNumbers = [&](Value numbers, Value element) { store(numbers, at(tile, mul64(element, 4))); };
   if (!codec::isScaled(codec)) {
-    loop(granule, width, [&](Value element) { storeNumbers(lanes.valuesOf(unpack(from, element)), element); });
+    loop(granule, width, [&](Value element) { storeNumbers(lanes.valuesOf(packing.unpack(from, element)), element); });
     return finish();
   }
   Value factors = allocateForBlocks();
@@ -436,7 +333,7 @@ void GranuleFunctions::defineDecode() {
     Value factor = broadcast(ofBlock(factors, number, f32), f32), first = mul64(number, block);
     loop(block, width, [&](Value place) {
       Value element = add64(first, place);
-      storeNumbers(lanes.mul(lanes.valuesOf(unpack(from, element)), factor), element);
+      storeNumbers(lanes.mul(lanes.valuesOf(packing.unpack(from, element)), factor), element);
     });
   });
   finish();
