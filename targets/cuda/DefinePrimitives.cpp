@@ -34,7 +34,8 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     defineCounters(builder);
     definePause(builder);
     defineLines(builder);
-    defineList(getOperation());
+    defineTeams(builder);
+    defineBlockMemory(getOperation());
   }
 
 private:
@@ -77,6 +78,20 @@ private:
           intrinsic(builder, "llvm.nvvm.barrier.cta.red.or.aligned.all", builder.getI1Type(), {constant(0), isFailed});
       giveBack(builder, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isAny));
     }
+  }
+
+  /// A team has two warps or more, and each its own barrier. Barrier 0 is the block's.
+  void defineTeams(OpBuilder &builder) {
+    if (!getOperation().lookupSymbol(meetFunction))
+      return;
+    Location loc = getOperation().getLoc();
+    auto meet = definePrimitive(builder, getOperation(), meetFunction);
+    Value teamThreads = arith::TruncIOp::create(builder, loc, builder.getI32Type(), meet.getArgument(0));
+    Value thread = intrinsic(builder, "llvm.nvvm.read.ptx.sreg.tid.x", builder.getI32Type());
+    Value team = arith::DivUIOp::create(builder, loc, thread, teamThreads);
+    Value number = arith::AddIOp::create(builder, loc, team, arith::ConstantIntOp::create(builder, loc, 1, 32));
+    intrinsic(builder, "llvm.nvvm.barrier.cta.sync.count", Type(), {number, teamThreads});
+    giveBack(builder);
   }
 
   void defineCounters(OpBuilder &builder) {

@@ -21,11 +21,15 @@ static LLVM::LLVMFuncOp declare(OpBuilder &builder, ModuleOp module, StringRef n
   return function;
 }
 
+void declarePrimitive(OpBuilder &builder, ModuleOp module, StringRef name, Type result, ArrayRef<Type> arguments) {
+  declare(builder, module, name, result, arguments, LLVM::Linkage::External);
+}
+
 void declarePrimitives(ModuleOp module) {
   OpBuilder builder(module.getContext());
   Type i32 = builder.getI32Type(), i64 = builder.getI64Type(), pointer = pointerType(builder);
   auto add = [&](StringRef name, Type result, ArrayRef<Type> arguments) {
-    declare(builder, module, name, result, arguments, LLVM::Linkage::External);
+    declarePrimitive(builder, module, name, result, arguments);
   };
   for (StringRef name : {laneFunction, numLanesFunction, entryFunction, threadFunction, numThreadsFunction})
     add(name, i64, {});
@@ -63,20 +67,25 @@ LLVM::LLVMFuncOp definePrimitive(OpBuilder &builder, ModuleOp module, StringRef 
   return function;
 }
 
-void defineList(ModuleOp module) {
+/// As a global of so many bytes.
+static void defineMemory(ModuleOp module, StringRef primitive, StringRef name, int64_t numBytes, unsigned alignment) {
   OpBuilder builder(module.getContext());
   Location loc = module.getLoc();
   builder.setInsertionPointToStart(module.getBody());
-  auto entries = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(destinationEntries + mostListEntries));
-  constexpr StringLiteral name = "kolo.lists";
-  auto lists =
-      LLVM::GlobalOp::create(builder, loc, entries, /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
-                             /*alignment=*/8, blockSpace);
-  builder.createBlock(&lists.getInitializerRegion());
-  LLVM::ReturnOp::create(builder, loc, LLVM::PoisonOp::create(builder, loc, entries).getResult());
-  definePrimitive(builder, module, listFunction);
+  auto type = LLVM::LLVMArrayType::get(builder.getI64Type(), unsigned(numBytes / 8));
+  auto memory = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/false, LLVM::Linkage::Internal, name,
+                                       Attribute(), alignment, blockSpace);
+  builder.createBlock(&memory.getInitializerRegion());
+  LLVM::ReturnOp::create(builder, loc, LLVM::PoisonOp::create(builder, loc, type).getResult());
+  definePrimitive(builder, module, primitive);
   Value address = LLVM::AddressOfOp::create(builder, loc, pointerType(builder, blockSpace), name);
   LLVM::ReturnOp::create(builder, loc, address);
+}
+
+void defineBlockMemory(ModuleOp module) {
+  defineMemory(module, listFunction, "kolo.lists", (destinationEntries + mostListEntries) * 8, 8);
+  if (module.lookupSymbol(roomFunction))
+    defineMemory(module, roomFunction, "kolo.rooms", mostTeams * teamRoomBytes, 16);
 }
 
 Value load(OpBuilder &builder, Location loc, Type type, Value base, int64_t offsetBytes) {

@@ -2,6 +2,7 @@
 // targets.
 #pragma once
 
+#include "codec/Codec.h"
 #include "compiler/lower/PacketFormat.h"
 #include "targets/DeviceCode.h"
 #include "targets/Elements.h"
@@ -38,12 +39,19 @@ inline constexpr llvm::StringLiteral raiseFunction = "kolo.raise"; // (ptr<1>, i
 /// barrier.
 inline constexpr llvm::StringLiteral peekFunction = "kolo.peek";       // (ptr<1>) -> i64
 inline constexpr llvm::StringLiteral acquireFunction = "kolo.acquire"; // ()
-/// Every thread: gives what it gets, which is the same for all threads of the block.
+/// Every thread: gives what it gets, which is the same for all threads of the block, or of the team.
 inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) -> i64
 /// Every thread: where the block keeps two lists of addresses, ptr<1>, that LowerFuse gathers: mostListEntries sources,
 /// from the first on, and as many destinations, from entry destinationEntries on.
 inline constexpr llvm::StringLiteral listFunction = "kolo.list"; // () -> ptr<3>
 inline constexpr int64_t mostListEntries = 128, destinationEntries = mostListEntries;
+/// Programs with codecs alone. A team is `teamThreads` neighbouring threads of a block, the same for a module. All
+/// threads of a team call `meet` at the same point; the teams of a block need not. What they wrote is then visible to
+/// the team.
+inline constexpr llvm::StringLiteral meetFunction = "kolo.meet"; // (i64 teamThreads)
+/// Every thread: memory of the block, teamRoomBytes for each team, aligned to 16 bytes.
+inline constexpr llvm::StringLiteral roomFunction = "kolo.room"; // () -> ptr<3>
+inline constexpr int64_t teamRoomBytes = 5376, mostTeams = 8;
 /// LL128 lines, 128 bytes at a multiple of 128. Threads 8k to 8k + 7 of a block are a group, and call these three
 /// together. The j-th thread of a group stores or loads bytes 16 j to 16 j + 15 of a line, at the address that it
 /// passes. A reader that finds the last 8 bytes which a group stored finds all 128. Between devices this holds for the
@@ -68,6 +76,13 @@ inline constexpr llvm::StringLiteral multicastFunction =
     "kolo.multicast"; // (first, end, difference, sizeBytes): of one source
 /// (numSources, first, end, difference, numElements, type, reduction): of at least two.
 inline constexpr llvm::StringLiteral combineFunction = "kolo.combine";
+/// Between codecs, and only in modules that have some: see ConvertFunction.cpp. An entry of the lists is an address and
+/// the number of a codec, each of 8 bytes. All sources are combined, each sum is rounded as the codec `chunk` stores
+/// it, and the result goes to the destinations [first, end), whose codecs are among the bits of `codecs`. The codec of
+/// the only source may have scales if it is `chunk`. A destination may be a source. Barriers of the block before and
+/// after.
+inline constexpr llvm::StringLiteral convertFunction =
+    "kolo.convert"; // (numSources, first, end, codecs, numElements, type, reduction, chunk)
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
@@ -96,20 +111,32 @@ void declarePrimitives(mlir::ModuleOp module);
 /// copy, reduce and divide; multicast and combine where a program fuses. The number of threads of a block is a multiple
 /// of groupSize.
 void defineMoves(mlir::ModuleOp module, const DeviceOptions &options, int64_t groupSize);
+/// The number of a codec among those of a module.
+inline int64_t numberOf(llvm::ArrayRef<codec::Codec> codecs, const codec::Codec &codec) {
+  return llvm::find(codecs, codec) - codecs.begin();
+}
+/// Between these codecs, by number; the first is none, for the type of the call. Declares the primitives of teams,
+/// which have teamThreads threads.
+void defineConversions(mlir::ModuleOp module, const DeviceOptions &options, llvm::ArrayRef<codec::Codec> codecs,
+                       int64_t teamThreads);
 void defineWaitAndSignal(mlir::ModuleOp module);
 void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
 void defineLines(mlir::ModuleOp module, const DeviceOptions &options);
 void defineQuotient(mlir::ModuleOp module);
 
 enum class Inlining { Never, Always, IfUseful };
+/// Declares a primitive; nothing for one that returns nothing.
+void declarePrimitive(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name, mlir::Type result,
+                      llvm::ArrayRef<mlir::Type> arguments);
 /// Makes a private function at the end of the module and leaves the builder in its entry block.
 mlir::LLVM::LLVMFuncOp createFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
                                       mlir::Type result, llvm::ArrayRef<mlir::Type> arguments, Inlining inlining);
 /// Gives a primitive its body, which is to be inlined, and leaves the builder there.
 mlir::LLVM::LLVMFuncOp definePrimitive(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name);
 
-/// Defines the primitive `list`, for targets whose memory of a block is a global of blockSpace.
-void defineList(mlir::ModuleOp module);
+/// Defines the primitives `list`, and `room` if it is declared, for targets whose memory of a block is a global of
+/// blockSpace.
+void defineBlockMemory(mlir::ModuleOp module);
 
 mlir::Value load(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value base, int64_t offsetBytes);
 /// table[index], for entries of 8 bytes.

@@ -11,8 +11,9 @@ namespace kolo::gpu {
 
 class KernelLowering : ChannelLowering {
 public:
-  KernelLowering(ProgramOp lowered, int64_t listEntries)
-      : ChannelLowering(lowered, globalSpace), listEntries(listEntries),
+  /// `codecs` by number, as defineConversions has them.
+  KernelLowering(ProgramOp lowered, int64_t listEntries, llvm::ArrayRef<codec::Codec> codecs)
+      : ChannelLowering(lowered, globalSpace), listEntries(listEntries), codecs(codecs),
         hasPackets(packetFormatOf(program).has_value()) {}
 
   void run();
@@ -29,6 +30,10 @@ private:
   struct Side {
     const PlacedBuffer &buffer;
     mlir::Value begin; // address of the buffer's first byte
+  };
+  /// Of a range, of type index.
+  struct Length {
+    mlir::Value elements, bytes;
   };
   /// Which accesses to this rank's memory threads of the block may still have before them, since the last barrier.
   struct Unsettled {
@@ -50,7 +55,8 @@ private:
   mlir::Value addressIn(const Side &side, mlir::Value number) {
     return advance(builder, loc, side.begin, integer(bytesTo(side.buffer, number)));
   }
-  void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, mlir::Value length);
+  void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, const Length &length);
+  void lowerConversion(MoveInterface move);
   mlir::Value callCounter();
   void startPackets();
   void placePackets();
@@ -73,6 +79,7 @@ private:
   mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
 
   const int64_t listEntries;
+  const llvm::ArrayRef<codec::Codec> codecs;
   const bool hasPackets;
   KernelFrame kernel;
   Unsettled unsettled;

@@ -8,6 +8,9 @@
 // A list has a fixed size, and a mesh may have any number of ranks. The kernel works off a full list into the common
 // chunk, which carries the sums on, and starts the list again. It does so before a division too, if the call asks for
 // an average.
+//
+// Where a buffer has a codec, each address has the number of its codec beside it, and the call is @kolo.convert. The
+// common chunk's codec has no scales, so that it carries the same sums on.
 #include "targets/gpu/LowerFuse.h"
 
 #include "ir/IndexArithmetic.h"
@@ -25,7 +28,8 @@ namespace {
 class FuseLowering {
 public:
   FuseLowering(FuseOp fuse, const FuseContext &context)
-      : fuse(fuse), context(context), builder(context.builder), loc(context.loc) {}
+      : fuse(fuse), context(context), builder(context.builder), loc(context.loc), isCoded(fuse.isCoded()),
+        capacity(isCoded ? context.listEntries / 2 : context.listEntries) {}
 
   void run();
 
@@ -35,7 +39,8 @@ private:
   struct Lists {
     Value numSources, numDestinations; // of type index
     Value hasCommon;                   // of type index: 1 if the first source is the common chunk, else 0
-    Value difference;                  // i64: the bits in which any two addresses differ
+    Value difference;                  // i64: the bits in which any two addresses differ; with codecs, the numbers of
+                                       // those of all destinations but the common chunk, as bits
     SmallVector<Value> values() const { return {numSources, numDestinations, hasCommon, difference}; }
     static Lists of(ValueRange values) { return {values[0], values[1], values[2], values[3]}; }
   };
@@ -45,27 +50,30 @@ private:
   Lists listLoop(scf::ForOp loop, const Lists &lists);
   Lists listMove(MoveInterface move, Lists lists);
   Lists divideIfAverage(const Lists &lists);
-  void append(Value number, int64_t firstEntry, Value address, Lists &lists);
+  void append(Value number, int64_t firstEntry, Value address, Value buffer, Lists &lists);
   Lists
   workOffIf(Value condition, const Lists &lists, Value numDestinations, function_ref<void()> buildAfterwards = [] {});
   void workOff(const Lists &lists);
   /// The state of the lists once they were worked off.
   Lists restart(Value numDestinations) {
-    write(0, constant(0), common);
+    write(0, constant(0), common, fuse.getBuffer());
     return {constant(1), numDestinations, constant(1), constantI64(builder, loc, 0)};
   }
-  void write(int64_t firstEntry, Value number, Value address);
+  void write(int64_t firstEntry, Value number, Value address, Value buffer);
 
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value integer(Value index) { return toInteger(builder, loc, index); }
   Value isEqual(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b); }
+  Value codecBit(Value buffer) { return constantI64(builder, loc, int64_t(1) << context.codecNumber(buffer)); }
   Value addressBits(Value address) { return LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), address); }
 
   FuseOp fuse;
   const FuseContext &context;
   OpBuilder &builder;
   Location loc;
-  Value common, length; // where the common chunk begins, and its elements, of type index
+  const bool isCoded;
+  const int64_t capacity; // of a list
+  Value common, length;   // where the common chunk begins, and its elements, of type index
 };
 
 void FuseLowering::run() {
@@ -81,7 +89,7 @@ void FuseLowering::moveRange(Value begin, Value rangeLength) {
   MoveInterface first = fuse.getMoves().front();
   bool isOverwritten = fuse.isInto(first) && !isa<ChannelReduceOp>(first.getOperation());
   Lists lists = restart(constant(1));
-  write(destinationEntries, constant(0), common);
+  write(destinationEntries, constant(0), common, fuse.getBuffer());
   if (isOverwritten)
     lists.numSources = lists.hasCommon = constant(0);
   workOff(listBlock(fuse.getBody().front(), lists));
@@ -118,30 +126,40 @@ FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   // Before anything is computed that the call would have to keep. While moves go in, the common chunk is the only
   // destination.
   Value &number = isInto ? lists.numSources : lists.numDestinations;
-  lists =
-      workOffIf(isEqual(number, constant(context.listEntries)), lists, isInto ? lists.numDestinations : constant(1));
+  lists = workOffIf(isEqual(number, constant(capacity)), lists, isInto ? lists.numDestinations : constant(1));
   // One chunk is one range: no loop is built.
   Value address;
   context.buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
     address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
                      : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
   });
-  append(number, isInto ? 0 : destinationEntries, address, lists);
+  append(number, isInto ? 0 : destinationEntries, address, isInto ? move.getSource() : move.getDestination(), lists);
   number = createAdd(builder, loc, number, constant(1));
   return lists;
 }
 
-void FuseLowering::append(Value number, int64_t firstEntry, Value address, Lists &lists) {
-  write(firstEntry, number, address);
-  Value difference = arith::XOrIOp::create(builder, loc, addressBits(address), addressBits(common));
-  lists.difference = arith::OrIOp::create(builder, loc, lists.difference, difference);
+void FuseLowering::append(Value number, int64_t firstEntry, Value address, Value buffer, Lists &lists) {
+  write(firstEntry, number, address, buffer);
+  Value facts;
+  if (!isCoded)
+    facts = arith::XOrIOp::create(builder, loc, addressBits(address), addressBits(common));
+  else if (firstEntry == destinationEntries)
+    facts = codecBit(buffer);
+  if (facts)
+    lists.difference = arith::OrIOp::create(builder, loc, lists.difference, facts);
 }
 
-void FuseLowering::write(int64_t firstEntry, Value number, Value address) {
+void FuseLowering::write(int64_t firstEntry, Value number, Value address, Value buffer) {
   Value list = call(builder, loc, listFunction);
-  Value offset = integer(createMul(builder, loc, createAdd(builder, loc, number, constant(firstEntry)), constant(8)));
-  buildForLeader(builder, loc,
-                 [&] { LLVM::StoreOp::create(builder, loc, address, advance(builder, loc, list, offset), 8); });
+  Value entry = isCoded ? createMul(builder, loc, number, constant(2)) : number;
+  Value offset = integer(createMul(builder, loc, createAdd(builder, loc, entry, constant(firstEntry)), constant(8)));
+  buildForLeader(builder, loc, [&] {
+    Value place = advance(builder, loc, list, offset);
+    LLVM::StoreOp::create(builder, loc, address, place, 8);
+    if (isCoded)
+      LLVM::StoreOp::create(builder, loc, constantI64(builder, loc, context.codecNumber(buffer)),
+                            advance(builder, loc, place, constantI64(builder, loc, 8)), 8);
+  });
 }
 
 FuseLowering::Lists FuseLowering::workOffIf(Value condition, const Lists &lists, Value numDestinations,
@@ -168,13 +186,22 @@ FuseLowering::Lists FuseLowering::divideIfAverage(const Lists &lists) {
   });
 }
 
-/// Both functions begin and end with a barrier: lists are complete, and may be written again.
+/// All of these functions begin and end with a barrier: lists are complete, and may be written again.
 void FuseLowering::workOff(const Lists &lists) {
   OpBuilder::InsertionGuard guard(builder);
   Value isOnlyCommon =
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule, lists.numSources, lists.hasCommon);
   Value first = integer(arith::SelectOp::create(builder, loc, isOnlyCommon, constant(1), constant(0)));
   Value end = integer(lists.numDestinations);
+  if (isCoded) {
+    Value commonBit =
+        arith::SelectOp::create(builder, loc, isOnlyCommon, constantI64(builder, loc, 0), codecBit(fuse.getBuffer()));
+    auto [type, reduction] = context.readReduction();
+    call(builder, loc, convertFunction,
+         {integer(lists.numSources), first, end, arith::OrIOp::create(builder, loc, lists.difference, commonBit),
+          integer(length), type, reduction, constantI64(builder, loc, context.codecNumber(fuse.getBuffer()))});
+    return;
+  }
   if (fuse.isReducing()) {
     auto choice = scf::IfOp::create(builder, loc, isEqual(lists.numSources, constant(1)), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.elseBlock());

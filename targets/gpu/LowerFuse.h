@@ -14,7 +14,7 @@ struct FuseContext {
   mlir::Location loc;
   mlir::IRMapping &mapping;
   mlir::Value elementBytes; // of the call, an index
-  int64_t listEntries;      // addresses that a list holds; at least 2
+  int64_t listEntries;      // addresses that a list holds; at least 2, with codecs at least 4
   /// Reads the call's type and reduction, i64, anew: loops over peers leave few registers to keep them in.
   llvm::function_ref<std::pair<mlir::Value, mlir::Value>()> readReduction;
   /// Loops over the contiguous ranges of a move, or of the slice of the fuse itself.
@@ -22,6 +22,8 @@ struct FuseContext {
   /// Address of an element of a buffer, in the memory of a peer, or of this rank for a null rank.
   llvm::function_ref<mlir::Value(mlir::Value buffer, mlir::Value rank, mlir::Value element)> addressOf;
   llvm::function_ref<void(mlir::Operation &)> lowerArithmetic;
+  /// A codec's number in calls of kolo.convert.
+  llvm::function_ref<int64_t(mlir::Value buffer)> codecNumber;
   /// Number of ranks that an average divides by.
   llvm::function_ref<mlir::Value()> groupSize;
 };

@@ -1,4 +1,5 @@
 // The moves of a program: a function over byte ranges for each, and calls of them.
+#include "targets/Codecs.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 
@@ -26,6 +27,10 @@ void KernelLowering::lowerMove(MoveInterface move) {
   settle(unsettled.writes || (!isPut && unsettled.reads));
   if (packetFormatOf(move.getSource().getDefiningOp<BufferOp>()))
     return lowerReceive(move);
+  Conversion conversion{codecOf(move.getSource()), codecOf(move.getDestination()),
+                        isa<ChannelReduceOp>(move.getOperation())};
+  if (conversion.isNeeded())
+    return lowerConversion(move);
   outline(move, /*mayFail=*/false, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
@@ -34,11 +39,44 @@ void KernelLowering::lowerMove(MoveInterface move) {
       if (std::optional<PacketFormat> format = destination.buffer.shape.packets)
         call(builder, loc, functionsOf(*format).send, {to, from, integer(bytesOf(length)), integer(kernel.sequence)});
       else
-        buildRange(move, from, to, length);
+        buildRange(move, from, to, {length, createChunkBytes(builder, loc, frame.call, source.buffer.shape, length)});
     });
   });
   unsettled.reads = true;
   unsettled.writes |= !isPut;
+}
+
+/// The function has the barriers that it needs, and the lists are free between its calls.
+void KernelLowering::lowerConversion(MoveInterface move) {
+  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  outline(move, /*mayFail=*/false, [&] {
+    Side source = sideOf(move.getSource(), move.getSourceRank());
+    Side destination = sideOf(move.getDestination(), move.getDestinationRank());
+    Value from = constantI64(builder, loc, numberOf(codecs, source.buffer.shape.codec));
+    Value to = constantI64(builder, loc, numberOf(codecs, destination.buffer.shape.codec));
+    buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+      Value target = addressIn(destination, destinationBegin), list = call(builder, loc, listFunction);
+      SmallVector<Value> sources{addressIn(source, sourceBegin), from};
+      if (isReducing)
+        sources.insert(sources.begin(), {target, to});
+      buildForLeader(builder, loc, [&] {
+        auto write = [&](int64_t entry, Value value) {
+          Value place = advance(builder, loc, list, constantI64(builder, loc, entry * 8));
+          LLVM::StoreOp::create(builder, loc, value, place, 8);
+        };
+        for (auto [entry, value] : llvm::enumerate(sources))
+          write(int64_t(entry), value);
+        write(destinationEntries, target);
+        write(destinationEntries + 1, to);
+      });
+      auto number = [&](int64_t value) { return constantI64(builder, loc, value); };
+      Value codec = number(int64_t(1) << numberOf(codecs, destination.buffer.shape.codec));
+      call(builder, loc, convertFunction,
+           {number(isReducing ? 2 : 1), number(0), number(1), codec, integer(length), kernel.type, kernel.reduction,
+            isReducing ? to : from});
+    });
+  });
+  unsettled = {};
 }
 
 /// All threads of the block have met when it returns.
@@ -61,10 +99,10 @@ void KernelLowering::lowerReceive(MoveInterface move) {
   unsettled = {};
 }
 
-void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value length) {
+void KernelLowering::buildRange(MoveInterface move, Value from, Value to, const Length &length) {
   OpBuilder::InsertionGuard guard(builder);
   if (isa<ChannelReduceOp>(move.getOperation())) {
-    call(builder, loc, reduceFunction, {to, from, integer(length), kernel.type, kernel.reduction});
+    call(builder, loc, reduceFunction, {to, from, integer(length.elements), kernel.type, kernel.reduction});
     return;
   }
   if (!move.getSourceRank() && !move.getDestinationRank()) {
@@ -72,7 +110,7 @@ void KernelLowering::buildRange(MoveInterface move, Value from, Value to, Value 
     Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, to, from);
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
   }
-  call(builder, loc, copyFunction, {to, from, integer(bytesOf(length))});
+  call(builder, loc, copyFunction, {to, from, integer(length.bytes)});
 }
 
 void KernelLowering::lowerDivide(DivideOp divide) {
@@ -103,13 +141,14 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
   };
   auto address = [&](Value buffer, Value rank, Value element) { return addressIn(sideOf(buffer, rank), element); };
   auto arithmetic = [&](Operation &op) { lowerOp(op); };
+  auto codecNumber = [&](Value buffer) { return numberOf(codecs, codecOf(buffer)); };
   auto readReduction = [&] {
     return std::pair(readField(offsetof(KoloDeviceInvocation, type)),
                      readField(offsetof(KoloDeviceInvocation, reduction)));
   };
   outline(fuse, /*mayFail=*/false, [&] {
     gpu::lowerFuse(fuse, {builder, loc, frame.mapping, frame.call.elementBytes, listEntries, readReduction, ranges,
-                          address, arithmetic, [&] { return groupSize(); }});
+                          address, arithmetic, codecNumber, [&] { return groupSize(); }});
   });
 }
 

@@ -106,6 +106,12 @@ void KernelLowering::readCall() {
   values.elementBytes = toIndex(builder, loc, bytes);
   kernel.type = readField(offsetof(KoloDeviceInvocation, type));
   kernel.reduction = readField(offsetof(KoloDeviceInvocation, reduction));
+  if (!codecs.empty() && findCoded(program)) {
+    values.alignment = constant(codec::granule);
+    if (hasPackets)
+      values.packetStride = createPacketStride(builder, loc, values);
+    return;
+  }
   // Elements in 16 bytes; their size is a power of two.
   Value places = LLVM::CountTrailingZerosOp::create(builder, loc, i64, bytes, /*is_zero_poison=*/true);
   values.alignment = toIndex(builder, loc, arith::ShRUIOp::create(builder, loc, constantI64(builder, loc, 16), places));
@@ -162,14 +168,18 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     FailureOr<DeviceOptions> options = readOptions();
     if (failed(options) || failed(checkPrograms()))
       return signalPassFailure();
-    if (listEntries < 2 || listEntries > mostListEntries) {
-      getOperation().emitError() << "a list has at least 2 and at most " << mostListEntries << " entries, not "
-                                 << int64_t(listEntries);
+    ModuleOp module = getOperation();
+    SmallVector<codec::Codec> codecs = collectCodecs();
+    int64_t leastEntries = codecs.empty() ? 2 : 4;
+    if (listEntries < leastEntries || listEntries > mostListEntries) {
+      module.emitError() << "a list has at least " << leastEntries << " and at most " << mostListEntries
+                         << " entries, not " << int64_t(listEntries);
       return signalPassFailure();
     }
-    ModuleOp module = getOperation();
     declarePrimitives(module);
     defineMoves(module, *options, groupSize);
+    if (!codecs.empty())
+      defineConversions(module, *options, codecs, groupSize);
     defineWaitAndSignal(module);
     // Only where they are used: they take a good part of the compile time.
     auto isUsed = [&](const PacketFormat &format) {
@@ -182,12 +192,24 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
       defineLines(module, *options);
     defineQuotient(module);
     for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {
-      KernelLowering(program, listEntries).run();
+      KernelLowering(program, listEntries, codecs).run();
       program.erase();
     }
   }
 
 private:
+  /// Those of all buffers, the first one none; or nothing at all.
+  SmallVector<codec::Codec> collectCodecs() {
+    SmallVector<codec::Codec> codecs;
+    if (!findCoded(getOperation()))
+      return codecs;
+    codecs.push_back(dsl::none());
+    getOperation().walk([&](BufferOp buffer) {
+      if (!llvm::is_contained(codecs, codecOf(buffer)))
+        codecs.push_back(codecOf(buffer));
+    });
+    return codecs;
+  }
   FailureOr<DeviceOptions> readOptions() {
     DeviceOptions options;
     if (failed(readNames(types, parseType, options.types)) ||
@@ -209,13 +231,23 @@ private:
     return success();
   }
 
+  static LogicalResult checkCodecs(ProgramOp program) {
+    bool hasPackets = packetFormatOf(program).has_value();
+    for (auto buffer : program.getBody().getOps<BufferOp>()) {
+      codec::Codec codec = codecOf(buffer);
+      if (!codec::isNone(codec) && (hasPackets || codec.isStochastic()))
+        return buffer.emitError() << "devices have no code for "
+                                  << (hasPackets ? "packets of codecs" : "stochastic codecs") << ": buffer '"
+                                  << buffer.getName() << "' is " << codec::nameOf(codec);
+    }
+    return success();
+  }
   /// Kernels are named like their programs, which must therefore be names in assembly languages.
   LogicalResult checkPrograms() {
     llvm::StringSet<> kernels;
     for (auto program : getOperation().getOps<ProgramOp>()) {
-      if (BufferOp coded = findCoded(program))
-        return coded.emitError() << "devices have no code for codecs: buffer '" << coded.getName() << "' is "
-                                 << codec::nameOf(codecOf(coded));
+      if (failed(checkCodecs(program)))
+        return failure();
       for (auto enter : program.getBody().getOps<EnterOp>())
         return enter.emitOpError("is for programs of the host alone");
       std::string name = kernelName(program.getSymName().str());

@@ -36,6 +36,7 @@ public:
 
   void defineNumbers();
   void defineBarrier();
+  void defineTeams();
   void defineShare();
   void defineAny();
   void defineUniform();
@@ -97,6 +98,17 @@ void Primitives::barrier() {
 void Primitives::defineBarrier() {
   define(barrierFunction);
   barrier();
+  giveBack();
+}
+
+/// A team is a wave, which runs in step: only the order of its accesses is to be kept.
+void Primitives::defineTeams() {
+  if (!module.lookupSymbol(meetFunction))
+    return;
+  define(meetFunction);
+  fence(LLVM::AtomicOrdering::release, "workgroup");
+  intrinsic("llvm.amdgcn.wave.barrier", Type());
+  fence(LLVM::AtomicOrdering::acquire, "workgroup");
   giveBack();
 }
 
@@ -185,7 +197,8 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     primitives.defineUniform();
     primitives.defineCounters();
     primitives.definePause();
-    defineList(getOperation());
+    primitives.defineTeams();
+    defineBlockMemory(getOperation());
   }
 };
 

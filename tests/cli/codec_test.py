@@ -282,11 +282,16 @@ class Programs(ToolTest):
                 self.assertGreater(float(found[1]), float(found[2]) / 4, text)
                 self.assertLess(float(found[1]), float(found[2]), text)
 
-    def test_what_knows_no_codecs_refuses_them(self):
+    def test_devices_have_no_code_for_some_codecs(self):
+        target = ("--mesh", "rank=4", "-o", "x.so", "--target", "cpu,cuda:sm_90")
         self.write("mine.cpp", MINE)
         buffer = "buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
-        self.refuses(1, "compile", "mine.cpp", "--mesh", "rank=4", "-o", "x.so", "--target", "cpu,cuda:sm_90",
-                     says=["mine.cpp:8:", "devices have no code for codecs: " + buffer])
+        self.succeeds("compile", "mine.cpp", *target)
+        for protocol in ("ll", "ll128"):
+            self.refuses(1, "compile", "mine.cpp", *target, "--protocol", protocol,
+                         says=["mine.cpp:8:", "devices have no code for packets of codecs: " + buffer])
+        self.refuses(1, "compile", "mine.cpp", *target, "--codec", "wire=i8 per 256 scale f32 fit stochastic",
+                     says=["mine.cpp:8:", "devices have no code for stochastic codecs: buffer 'packed' is i8 per 256"])
 
     def test_packets_carry_encoded_bytes(self):
         for protocol in ("ll", "ll128"):

@@ -78,8 +78,9 @@ typedef struct KoloDeviceInvocation {
   uint64_t pollLimit;          /* polls until a wait times out, at least 1; a poll takes up to a microsecond */
 } KoloDeviceInvocation;
 
-/* Scratch memory has KoloProgram.scratchBytes bytes. The packet buffer has twice KoloProgram.packetBytes bytes, is
- * aligned to 128 bytes and starts zeroed. On every rank only calls of one shape use it. */
+/* Scratch memory has KoloProgram.scratchBytes bytes, and is aligned to 64 bytes. The packet buffer has twice
+ * KoloProgram.packetBytes bytes, is aligned to 128 bytes and starts zeroed. On every rank only calls of one shape use
+ * it. */
 
 typedef enum KoloDeviceFormat {
   KOLO_DEVICE_PTX,   /* text for cuModuleLoadData, with a terminating zero that sizeBytes counts */

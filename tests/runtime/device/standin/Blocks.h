@@ -6,6 +6,9 @@
 #include "Kernel.h"
 
 #include <barrier>
+#include <cstddef>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 namespace kolo::standin {
@@ -17,6 +20,12 @@ struct Group {
   int32_t shared = 0;
 };
 
+/// Threads that convert a granule together: of programs with codecs.
+struct Teams {
+  std::once_flag made;
+  std::vector<std::unique_ptr<std::barrier<>>> barriers;
+};
+
 struct Block {
   Block(const StandInBlock &which, int number)
       : position(which), numThreads(number), barrier(number), groups(static_cast<size_t>(number / threadsPerLine)) {}
@@ -24,7 +33,10 @@ struct Block {
   int numThreads;
   std::barrier<> barrier;
   int32_t shared = 0;
-  std::vector<Group> groups;                     // of programs that have lines: numThreads is a multiple then
+  std::vector<Group> groups; // of programs that have lines: numThreads is a multiple then
+  Teams teams;
+  static constexpr int teamRoomBytes = 5376, mostTeams = 8; // as much as code for devices asks for
+  alignas(16) std::byte rooms[teamRoomBytes * mostTeams];
   static constexpr int numListEntries = 2 * 128; // as much as code for devices asks for
   void *lists[numListEntries] = {};
 };

@@ -71,6 +71,15 @@ PRIMITIVE(uint64_t, peek, "kolo.peek", uint64_t *counter) {
 PRIMITIVE(void, acquire, "kolo.acquire") {}
 PRIMITIVE(int64_t, uniform, "kolo.uniform", int64_t value) { return value; }
 PRIMITIVE(void **, lists, "kolo.list") { return currentBlock->lists; }
+PRIMITIVE(void, meet, "kolo.meet", int64_t teamThreads) {
+  Teams &teams = currentBlock->teams;
+  std::call_once(teams.made, [&] {
+    for (int64_t thread = 0; thread < currentBlock->numThreads; thread += teamThreads)
+      teams.barriers.push_back(std::make_unique<std::barrier<>>(teamThreads));
+  });
+  teams.barriers[static_cast<size_t>(currentThread / teamThreads)]->arrive_and_wait();
+}
+PRIMITIVE(std::byte *, rooms, "kolo.room") { return currentBlock->rooms; }
 /// The others' parts, relaxed, before the last one's: with release and acquire they are there when that is.
 PRIMITIVE(void, storeLine, "kolo.storeLine", Part *part, uint64_t low, uint64_t high) {
   if (isLast())

@@ -1,0 +1,301 @@
+// Moves between buffers of different codecs, as one function for all of them. The teams of a block take turns with the
+// granules of a range. A team decodes the sources one after the other into its room, combines them there, rounds each
+// sum as the fused chunk would store it, and encodes the result once for all destinations of one codec.
+//
+// Nothing is contracted: the products of scales and codes are rounded before they are added.
+#include "targets/gpu/TeamCodec.h"
+
+using namespace mlir;
+using kolo::codec::granule;
+
+namespace kolo::gpu {
+
+namespace {
+
+class ConvertFunction : TeamBuilder {
+public:
+  ConvertFunction(ModuleOp module, OpBuilder &builder, const DeviceOptions &options, ArrayRef<codec::Codec> codecs,
+                  int64_t teamThreads)
+      : TeamBuilder(builder, module.getLoc(), teamThreads), module(module), options(options), codecs(codecs),
+        lanes(builder, loc) {}
+
+  void define();
+
+private:
+  /// The function's arguments.
+  struct Call {
+    Value numSources, first, end, codecs, numElements, type, reduction, chunk;
+  };
+  using Case = function_ref<void(int64_t number)>;
+  void choose(Value chosen, ArrayRef<int64_t> numbers, Case build, Part otherwise = nullptr);
+  /// Of an entry of the lists.
+  struct Side {
+    Value address, codec;
+  };
+  Side listed(Value entry);
+
+  void convertGranule(Value number);
+  void absorbSource(Value source, Value number, Value size);
+  void absorb(Value isFirst, Value numbers, Value element);
+  Value combined(Value sum, Value numbers);
+  Value added(Value sum, Value numbers);
+  void round(Value kind);
+  void forEachDestination(int64_t codec, Value number, Body build);
+
+  /// Elements of the call's type, by that type.
+  void chooseType(function_ref<void(KoloType type, int64_t elementBytes)> build);
+  Value isVector(Value address, Value size);
+  void loadElements(KoloType type, Value from, Value size, TeamCodec::Absorb absorb);
+  void storeElements(KoloType type, Value to, Value size);
+  Value widened(KoloType type, Value stored);
+  Value narrowed(KoloType type, Value numbers);
+  Type stored(KoloType type) { return type == KOLO_F32 ? f32 : builder.getI16Type(); }
+
+  ModuleOp module;
+  const DeviceOptions &options;
+  ArrayRef<codec::Codec> codecs;
+  Lanes lanes;
+  Call arguments;
+  Value rounding; // i64: what `round` does to a sum
+};
+
+/// How a sum is rounded: not at all, as an element of a type of 16 bits, or as the cast of this number behind these.
+constexpr int64_t noRounding = 0, roundToHalf = 1, roundToBfloat16 = 2, roundToCast = 3;
+constexpr int64_t elementsOfVector32 = 4, vectorBytes = 16;
+
+bool isCast(const codec::Codec &codec) {
+  return !codec::isNone(codec) && !codec::isScaled(codec) && codec.element() != codec::Element::F32;
+}
+
+void ConvertFunction::choose(Value chosen, ArrayRef<int64_t> numbers, Case build, Part otherwise) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto choice =
+      scf::IndexSwitchOp::create(builder, loc, TypeRange(), toIndex(builder, loc, chosen), numbers, numbers.size());
+  for (auto [number, region] : llvm::zip_equal(numbers, choice.getCaseRegions())) {
+    builder.createBlock(&region);
+    build(number);
+    scf::YieldOp::create(builder, loc);
+  }
+  builder.createBlock(&choice.getDefaultRegion());
+  if (otherwise)
+    otherwise();
+  else
+    LLVM::Trap::create(builder, loc);
+  scf::YieldOp::create(builder, loc);
+}
+
+ConvertFunction::Side ConvertFunction::listed(Value entry) {
+  Value place = at(call(builder, loc, listFunction), mul(entry, 16));
+  return {load(pointer, place, 8), load(i64, at(place, integer(8)), 8)};
+}
+
+void ConvertFunction::chooseType(function_ref<void(KoloType, int64_t)> build) {
+  choose(arguments.type, {KOLO_F32, KOLO_F16, KOLO_BF16},
+         [&](int64_t type) { build(KoloType(type), type == KOLO_F32 ? 4 : 2); });
+}
+
+Value ConvertFunction::widened(KoloType type, Value value) {
+  if (type == KOLO_F32)
+    return value;
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Type wide = vector ? Type(VectorType::get(vector.getShape(), i32)) : i32;
+  return createWidened(builder, loc, type == KOLO_F16 ? codec::Element::F16 : codec::Element::BF16,
+                       extend(value, wide));
+}
+
+Value ConvertFunction::narrowed(KoloType type, Value numbers) {
+  if (type == KOLO_F32)
+    return numbers;
+  Value codes = createNarrowed(builder, loc, type == KOLO_F16 ? codec::Element::F16 : codec::Element::BF16, numbers);
+  auto vector = dyn_cast<VectorType>(numbers.getType());
+  Type narrow = builder.getI16Type();
+  return truncate(codes, vector ? Type(VectorType::get(vector.getShape(), narrow)) : narrow);
+}
+
+/// Whether all elements of a granule are in vectors.
+Value ConvertFunction::isVector(Value address, Value size) {
+  Value low = bitsBelow(LLVM::PtrToIntOp::create(builder, loc, i64, address), vectorBytes);
+  return both(isEqual(low, 0), isEqual(size, granule));
+}
+
+/// Up to four loads of a thread come before the first use.
+void ConvertFunction::loadElements(KoloType type, Value from, Value size, TeamCodec::Absorb absorb) {
+  int64_t elementBytes = type == KOLO_F32 ? 4 : 2, perVector = vectorBytes / elementBytes;
+  auto loadVectors = [&] {
+    int64_t numVectors = granule / perVector, atOnce = 4;
+    while (numVectors % (atOnce * teamThreads) != 0 && atOnce > 1)
+      atOnce /= 2;
+    loop(member, integer(numVectors), integer(atOnce * teamThreads), [&](Value vector) {
+      SmallVector<std::pair<Value, Value>> loaded;
+      for (int64_t i = 0; i < atOnce; ++i) {
+        Value element = mul(add(vector, integer(i * teamThreads)), perVector);
+        loaded.emplace_back(load(vectorOf(perVector, stored(type)), at(from, mul(element, elementBytes)), vectorBytes),
+                            element);
+      }
+      for (auto [value, element] : loaded)
+        absorb(widened(type, value), element);
+    });
+  };
+  auto loadSingle = [&] {
+    share(integer(0), size, [&](Value element) {
+      absorb(widened(type, load(stored(type), at(from, mul(element, elementBytes)), elementBytes)), element);
+    });
+  };
+  ifThen(isVector(from, size), loadVectors, loadSingle);
+}
+
+void ConvertFunction::storeElements(KoloType type, Value to, Value size) {
+  int64_t elementBytes = type == KOLO_F32 ? 4 : 2, perVector = vectorBytes / elementBytes;
+  auto storeVectors = [&] {
+    share(granule / perVector, [&](Value vector) {
+      Value element = mul(vector, perVector);
+      Value numbers = load(vectorOf(perVector, f32), numbersAt(element), vectorBytes);
+      store(narrowed(type, numbers), at(to, mul(element, elementBytes)), vectorBytes);
+    });
+  };
+  auto storeSingle = [&] {
+    share(integer(0), size, [&](Value element) {
+      store(narrowed(type, load(f32, numbersAt(element), 4)), at(to, mul(element, elementBytes)), elementBytes);
+    });
+  };
+  ifThen(isVector(to, size), storeVectors, storeSingle);
+}
+
+/// A NaN is the left one, or else the right one, made quiet, as hosts have it: devices give one of their own.
+Value ConvertFunction::added(Value sum, Value numbers) {
+  constexpr int64_t infinity = 0x7f800000, quietBit = 0x00400000, ofInfinities = 0xffc00000;
+  Value result = lanes.bitsOf(lanes.sum(sum, numbers)), other = lanes.integer(result, ofInfinities);
+  for (Value number : {numbers, sum}) {
+    Value found = lanes.bitsOf(number), quiet = lanes.bitOr(found, lanes.integer(found, quietBit));
+    other = lanes.select(lanes.isAbove(lanes.magnitude(found), infinity), quiet, other);
+  }
+  Value isNan = lanes.isAbove(lanes.magnitude(result), infinity);
+  return lanes.numberOf(lanes.select(isNan, other, result));
+}
+
+Value ConvertFunction::combined(Value sum, Value numbers) {
+  auto by = [&](KoloReduction reduction) { return createReduction(builder, loc, KOLO_F32, reduction, sum, numbers); };
+  Value result = added(sum, numbers);
+  for (KoloReduction reduction : {KOLO_MIN, KOLO_MAX})
+    if (llvm::is_contained(options.reductions, reduction))
+      result = select(isEqual(arguments.reduction, reduction), by(reduction), result);
+  return result;
+}
+
+/// Into the room.
+void ConvertFunction::absorb(Value isFirst, Value numbers, Value element) {
+  Value place = numbersAt(element);
+  int64_t alignment = isa<VectorType>(numbers.getType()) ? vectorBytes : 4;
+  Value sum = load(numbers.getType(), place, alignment);
+  store(select(isFirst, numbers, combined(sum, numbers)), place, alignment);
+}
+
+void ConvertFunction::absorbSource(Value source, Value number, Value size) {
+  Side side = listed(source);
+  Value isFirst = isEqual(source, 0);
+  auto absorbNumbers = [&](Value numbers, Value element) { absorb(isFirst, numbers, element); };
+  SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, int64_t(codecs.size())));
+  choose(side.codec, numbers, [&](int64_t codec) {
+    if (codec == 0)
+      return chooseType([&](KoloType type, int64_t elementBytes) {
+        loadElements(type, at(side.address, mul(number, granule * elementBytes)), size, absorbNumbers);
+      });
+    const codec::Codec &found = codecs[size_t(codec)];
+    TeamCodec(*this, found).decode(at(side.address, mul(number, codec::bytes(found, granule))), size, absorbNumbers);
+  });
+  meet();
+  // What comes first from a buffer of the same codec is rounded already.
+  Value isAlike =
+      both(isFirst, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, side.codec, arguments.chunk));
+  round(select(isAlike, integer(noRounding), rounding));
+}
+
+void ConvertFunction::round(Value kind) {
+  SmallVector<int64_t> kinds{roundToHalf, roundToBfloat16};
+  for (auto [number, codec] : llvm::enumerate(codecs))
+    if (isCast(codec))
+      kinds.push_back(roundToCast + int64_t(number));
+  auto roundElements = [&](KoloType type) {
+    share(granule / elementsOfVector32, [&](Value vector) {
+      Value place = numbersAt(mul(vector, elementsOfVector32));
+      Value numbers = load(vectorOf(elementsOfVector32, f32), place, vectorBytes);
+      store(widened(type, narrowed(type, numbers)), place, vectorBytes);
+    });
+  };
+  auto build = [&](int64_t chosen) {
+    if (chosen >= roundToCast)
+      TeamCodec(*this, codecs[size_t(chosen - roundToCast)]).roundAll();
+    else
+      roundElements(chosen == roundToHalf ? KOLO_F16 : KOLO_BF16);
+    meet();
+  };
+  choose(kind, kinds, build, [] {});
+}
+
+/// Of one codec: `build` gets the address of the granule.
+void ConvertFunction::forEachDestination(int64_t codec, Value number, Body build) {
+  loop(arguments.first, arguments.end, integer(1), [&](Value entry) {
+    Side side = listed(add(entry, integer(destinationEntries / 2)));
+    ifThen(isEqual(side.codec, codec), [&] {
+      if (codec != 0)
+        return build(at(side.address, mul(number, codec::bytes(codecs[size_t(codec)], granule))));
+      build(side.address);
+    });
+  });
+}
+
+void ConvertFunction::convertGranule(Value number) {
+  Value size = least(sub(arguments.numElements, mul(number, granule)), integer(granule));
+  loop(integer(0), arguments.numSources, integer(1), [&](Value source) { absorbSource(source, number, size); });
+  ifThen(isBelow(size, integer(granule)), [&] {
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    share(size, integer(granule), [&](Value element) { store(zero, numbersAt(element), 4); });
+    meet();
+  });
+  for (int64_t codec = 0; codec < int64_t(codecs.size()); ++codec) {
+    Value bit = bitsBelow(arith::ShRUIOp::create(builder, loc, arguments.codecs, integer(codec)), 2);
+    ifThen(isEqual(bit, 1), [&] {
+      auto destinations = [&](Body build) { forEachDestination(codec, number, build); };
+      if (codec != 0)
+        return TeamCodec(*this, codecs[size_t(codec)]).encode(size, destinations);
+      chooseType([&](KoloType type, int64_t elementBytes) {
+        destinations([&](Value to) { storeElements(type, at(to, mul(number, granule * elementBytes)), size); });
+      });
+      meet();
+    });
+  }
+}
+
+void ConvertFunction::define() {
+  declarePrimitive(builder, module, meetFunction, Type(), {i64});
+  declarePrimitive(builder, module, roomFunction, pointerType(builder, blockSpace), {});
+  auto function = createFunction(builder, module, convertFunction, Type(), SmallVector<Type>(8, i64), Inlining::Never);
+  auto uniform = [&](Value value) { return call(builder, loc, uniformFunction, {value}); };
+  SmallVector<Value> given = llvm::map_to_vector(function.getArguments(), [&](Value value) { return uniform(value); });
+  arguments = {given[0], given[1], given[2], given[3], given[4], given[5], given[6], given[7]};
+  call(builder, loc, barrierFunction);
+  Value thread = call(builder, loc, threadFunction), team = uniform(over(thread, teamThreads));
+  member = bitsBelow(thread, teamThreads);
+  room = at(call(builder, loc, roomFunction), mul(team, teamRoomBytes));
+  rounding = integer(noRounding);
+  for (auto [number, codec] : llvm::enumerate(codecs))
+    if (isCast(codec))
+      rounding = select(isEqual(arguments.chunk, int64_t(number)), integer(roundToCast + int64_t(number)), rounding);
+  for (auto [type, kind] : {std::pair(KOLO_F16, roundToHalf), {KOLO_BF16, roundToBfloat16}})
+    rounding = select(both(isEqual(arguments.chunk, 0), isEqual(arguments.type, type)), integer(kind), rounding);
+  Value numTeams = over(call(builder, loc, numThreadsFunction), teamThreads);
+  loop(team, overUp(arguments.numElements, granule), numTeams, [&](Value number) { convertGranule(number); });
+  call(builder, loc, barrierFunction);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+} // namespace
+
+void defineConversions(ModuleOp module, const DeviceOptions &options, ArrayRef<codec::Codec> codecs,
+                       int64_t teamThreads) {
+  assert(llvm::isPowerOf2_64(uint64_t(teamThreads)) && "members of a team are found by their bits");
+  OpBuilder builder(module.getContext());
+  ConvertFunction(module, builder, options, codecs, teamThreads).define();
+}
+
+} // namespace kolo::gpu
