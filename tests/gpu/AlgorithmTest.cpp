@@ -58,6 +58,29 @@ TEST_P(DeviceAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackT
 
 TEST_P(DeviceAlgorithms, GiveTheRightResultForLargeBuffers) { runLarge(GetParam(), "bulk", 2); }
 
+class CodedAlgorithms : public DeviceAlgorithms {};
+
+TEST_P(CodedAlgorithms, GiveTheBitsThatTheyGiveOnTheHost) {
+  constexpr const char *few[] = {"quantisedReduceScatter", "quantisedTwoShotAllReduce"};
+  if (isStandIn() && std::ranges::find(few, GetParam()) == std::end(few))
+    GTEST_SKIP() << "that is for devices";
+  DeviceAlgorithm algorithm(GetParam(), "coded");
+  std::mt19937_64 random(14);
+  for (const runtime::Mesh &mesh : algorithm.meshes())
+    for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{1, 3, 8}) {
+      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = 20000});
+      for (runtime::DataType type : {runtime::DataType::F32, runtime::DataType::BF16, runtime::DataType::F16})
+        for (int64_t count : isStandIn() ? std::vector<int64_t>{3077} : std::vector<int64_t>{0, 1, 31, 1025, 70001}) {
+          DeviceCall call = algorithm.call(mesh, count);
+          call.type = type;
+          call.reduction = random() % 2 ? runtime::Reduction::Sum : runtime::Reduction::Max;
+          ASSERT_EQ(ranks.runCoded(call, 2, random()), "")
+              << runtime::toString(type) << " " << runtime::toString(call.reduction) << ", count " << count << ", "
+              << lanes << " lanes, " << mesh.toString();
+        }
+    }
+}
+
 class PacketAlgorithms : public DeviceAlgorithms {};
 
 TEST_P(PacketAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
@@ -103,6 +126,8 @@ TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LineAlgorithms, testing::ValuesIn(algorithmNames("ll128")),
+                         [](const auto &test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, CodedAlgorithms, testing::ValuesIn(algorithmNames("coded")),
                          [](const auto &test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(All, PacketAlgorithms, testing::ValuesIn(algorithmNames("ll")),
                          [](const auto &test) { return test.param; });

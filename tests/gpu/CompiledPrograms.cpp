@@ -38,6 +38,8 @@ llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const std::
 } // namespace
 
 std::vector<std::string> algorithmNames(const std::string &protocol) {
+  if (protocol == "coded")
+    return codedAlgorithmNames();
   return protocol == "bulk" ? algorithmNames() : packetAlgorithmNames();
 }
 

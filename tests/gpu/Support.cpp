@@ -1,5 +1,7 @@
 #include "Support.h"
 
+#include "Coded.h"
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -96,8 +98,10 @@ void DeviceRanks::prepare(const DeviceCall &call, uint64_t seed) {
   fill(seed);
 }
 
-void DeviceRanks::fill(uint64_t seed) {
-  content = taggedInputs(called, seed);
+void DeviceRanks::fill(uint64_t seed) { fillWith(taggedInputs(called, seed)); }
+
+void DeviceRanks::fillWith(std::vector<Bytes> data) {
+  content = std::move(data);
   for (size_t rank = 0; rank < content.size(); ++rank) {
     write(inputs[rank], content[rank]);
     write(outputs[rank], {});
@@ -117,6 +121,26 @@ std::string DeviceRanks::check() const {
   std::string wrong;
   for (size_t rank = 0; rank < content.size(); ++rank) {
     wrong += checkOutput(called, content, int(rank), read(outputs[rank], wrong));
+    if (read(inputs[rank], wrong) != content[rank])
+      wrong += "the input of rank " + std::to_string(rank) + " has changed; ";
+  }
+  return wrong;
+}
+
+std::string DeviceRanks::runCoded(const DeviceCall &call, int numCalls, uint64_t seed) {
+  prepare(call, seed);
+  fillWith(ordinaryInputs(call, seed));
+  if (std::string problem = start(numCalls); !problem.empty())
+    return problem;
+  if (runtime::Status status = communicator.synchronize(); !status.isOk())
+    return status.message();
+  std::string wrong;
+  std::vector<Bytes> expected = hostOutputs(algorithm.plugin, call, content);
+  for (size_t rank = 0; rank < content.size(); ++rank) {
+    Bytes found = read(outputs[rank], wrong);
+    if (size_t place = size_t(std::ranges::mismatch(found, expected[rank]).in1 - found.begin()); place < found.size())
+      wrong += "element " + std::to_string(place / runtime::sizeBytes(call.type)) + " of rank " + std::to_string(rank) +
+               " is not what the host gives; ";
     if (read(inputs[rank], wrong) != content[rank])
       wrong += "the input of rank " + std::to_string(rank) + " has changed; ";
   }

@@ -71,6 +71,8 @@ public:
   std::string start(int numCalls);
   /// "" when all ranks have what the definition says, and nothing beside it has changed.
   std::string check() const;
+  /// Likewise, of a program with codecs, with other data: "" when all ranks have what they get on the host.
+  std::string runCoded(const DeviceCall &call, int numCalls, uint64_t seed);
   /// All of these.
   std::string run(const DeviceCall &call, int numCalls, uint64_t seed);
 
@@ -85,6 +87,7 @@ private:
     void *data() const { return static_cast<std::byte *>(memory.data()) + offsetBytes; }
   };
   Buffer makeBuffer(int rank, size_t sizeBytes, size_t offsetBytes);
+  void fillWith(std::vector<Bytes> data);
   static void write(Buffer &buffer, const Bytes &content);
   static Bytes read(const Buffer &buffer, std::string &wrong);
 

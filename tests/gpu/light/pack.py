@@ -32,26 +32,34 @@ def compile_command(args, name, dims, protocol, output):
             "--protocol", protocol, "-o", output]
 
 
+def has_codecs(args, plugin):
+    manifest = subprocess.run([args.kolo, "inspect", plugin, "--json"], check=True, capture_output=True, text=True).stdout
+    return any("granule" in program for program in json.loads(manifest)["programs"])
+
+
 def pack_one(args, name, dims, protocol):
-    """The size of the packed plugin; nothing if the algorithm has no such protocol."""
-    packed = args.folder / f"{name}.{protocol}.so.xz"
+    """"NAME.PROTOCOL" of the packed plugin; nothing if the algorithm has no such protocol. With codecs, bulk is "coded"."""
     compiler = pathlib.Path(args.stand_in or args.kolo)
-    if packed.exists() and packed.stat().st_mtime > compiler.stat().st_mtime:
-        return packed.stat().st_size
+    for kind in ("bulk", "coded") if protocol == "bulk" else (protocol,):
+        packed = args.folder / f"{name}.{kind}.so.xz"
+        if packed.exists() and packed.stat().st_mtime > compiler.stat().st_mtime:
+            return f"{name}.{kind}"
     with tempfile.TemporaryDirectory() as folder:
         plugin = pathlib.Path(folder, "plugin.so")
         done = subprocess.run(compile_command(args, name, dims, protocol, plugin), capture_output=True, text=True,
                               check=False)
         if protocol != "bulk" and "this sends to slots" in done.stderr:
             return None
-        if "devices have no code for codecs" in done.stderr:
+        if "devices have no code for packets of codecs" in done.stderr:
             return None
         if done.returncode != 0:
             sys.exit(f"first_light: {name}, {protocol}: {done.stderr.strip()}")
+        kind = "coded" if has_codecs(args, plugin) else protocol
+        packed = args.folder / f"{name}.{kind}.so.xz"
         part = packed.with_suffix(".part")
         part.write_bytes(lzma.compress(plugin.read_bytes()))
         part.replace(packed)
-    return packed.stat().st_size
+    return f"{name}.{kind}"
 
 
 def pack_sources(args):
@@ -85,12 +93,11 @@ def pack(args):
     args.folder.mkdir(parents=True, exist_ok=True)
     write_manifest(args, [])
     wanted = [(name, dims, protocol) for name, dims in algorithms(args.kolo) for protocol in PROTOCOLS
-              if not args.only or f"{name}.{protocol}" in args.only]
+              if not args.only or f"{name}.{protocol}" in args.only or (protocol == "bulk" and f"{name}.coded" in args.only)]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        sizes = list(pool.map(lambda each: pack_one(args, *each), wanted))
+        packed = [name for name in pool.map(lambda each: pack_one(args, *each), wanted) if name]
     pack_sources(args)
     plain = compile_plain(args.folder / "plain.image", args.architecture, args.stand_in)
-    packed = [f"{name}.{protocol}" for (name, _, protocol), size in zip(wanted, sizes) if size]
     write_manifest(args, packed, plain)
     total = sum(path.stat().st_size for path in args.folder.rglob("*") if path.is_file())
     print(f"{len(packed)} plugins in {args.folder}, {total / 1e6:.1f} MB with all that the build needs")

@@ -30,6 +30,7 @@ PARTS = {
     "small": (50, figures("small")),
     "rivals": (50, figures("rivals")),
     "lanes": (30, figures("lanes")),
+    "coded": (60, tests("All/CodedAlgorithms.*")),
     "ll": (60, tests("All/PacketAlgorithms.*")),
     "ll128": (60, tests("All/LineAlgorithms.*-*LargeBuffers*")),
     "large": (60, tests("*LargeBuffers*")),
