@@ -160,8 +160,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     if (!pieces.isOk())
       return pieces.status();
     buffers.pieces = *pieces;
-    buffers.publishesMuch =
-        call.publishedBytesFor(call.key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
+    buffers.publishesMuch = call.publishesMuch();
     buffers.publishedSlotBytes = aligned(static_cast<size_t>(call.publishedBytesFor(buffers.pieces.count)));
   }
   int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);

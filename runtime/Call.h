@@ -72,6 +72,10 @@ struct Call {
   /// Bytes that a call of `count` elements needs; a negative number is an error of the plugin. Packets: of one turn.
   int64_t scratchBytesFor(int64_t count) const;
   int64_t publishedBytesFor(int64_t count) const;
+  /// Whether that are more bytes than an announcement holds.
+  bool publishesMuch() const {
+    return publishes && publishedBytesFor(key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
+  }
   int64_t packetBytesFor(int64_t count) const;
 
 private:

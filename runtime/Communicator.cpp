@@ -59,6 +59,8 @@ Status Communicator::carries(const Plugin &plugin, const CallArguments &argument
   return guarded([&] { return state->carries(*plugin.state, arguments); });
 }
 
+std::vector<Mesh> Communicator::meshes() const { return state->meshes(); }
+
 Traffic Communicator::traffic() const { return state->traffic(); }
 
 Result<Window> Window::create(size_t sizeBytes) {

@@ -86,13 +86,39 @@ Status CommunicatorState::carries(const PluginState &plugin, const CallArguments
   static std::byte somewhere;
   CallArguments shared = arguments;
   shared.input = shared.output = &somewhere;
-  MemoryKind memory = ranks->kind() == RankKind::Threads ? MemoryKind::Windows : MemoryKind::Ordinary;
-  Result<Call> planned =
-      planCall(plugin, shared, SegmentTable(ranks->kind()), {0, ranks->size(), memory, ranks->settings().tag});
-  if (!planned.isOk())
-    return planned.status();
-  planned->numLanes = ranks->settings().lanes;
-  return checkPublished(*planned);
+  auto plan = [&](RankKind kind) -> Status {
+    MemoryKind memory = kind == RankKind::Threads ? MemoryKind::Windows : MemoryKind::Ordinary;
+    Result<Call> planned =
+        planCall(plugin, shared, SegmentTable(kind), {0, ranks->size(), memory, ranks->settings().tag});
+    if (!planned.isOk())
+      return planned.status();
+    planned->numLanes = ranks->settings().lanes;
+    if (Status status = checkPublished(*planned); !status.isOk())
+      return status;
+    return ranks->links() ? checkHosts(*planned, *ranks) : Status();
+  };
+  Status status = plan(ranks->kind());
+  // Another program may be selected for windows, and must be for several hosts, too. All memory of threads counts so.
+  return status.isOk() && ranks->links() ? plan(RankKind::Threads) : status;
+}
+
+std::vector<Mesh> CommunicatorState::meshes() const {
+  std::vector<Mesh> found;
+  auto add = [&](std::vector<MeshDim> dims) {
+    if (Result<Mesh> made = Mesh::create(std::move(dims)); made.isOk())
+      found.push_back(std::move(made).value());
+  };
+  const int size = ranks->size();
+  if (const HostLinks *links = ranks->links()) {
+    const int numHosts = links->map().numHosts(), numEach = size / numHosts;
+    bool areInOrder = numEach > 1 && size % numHosts == 0;
+    for (int rank = 0; areInOrder && rank < size; ++rank)
+      areInOrder = links->hostOf(rank) == rank / numEach;
+    if (areInOrder)
+      add({{"node", numHosts}, {"gpu", numEach}});
+  }
+  add({{"rank", size}});
+  return found;
 }
 
 Traffic CommunicatorState::traffic() const {

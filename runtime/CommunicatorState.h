@@ -53,6 +53,7 @@ public:
   Result<std::vector<RemoteWindow>> exchangeWindows(WindowState &window);
   Status run(const PluginState &plugin, const CallArguments &arguments);
   Status carries(const PluginState &plugin, const CallArguments &arguments) const;
+  std::vector<Mesh> meshes() const;
 
   Peers &peers() { return *ranks; }
   Traffic traffic() const;

@@ -177,14 +177,17 @@ uint64_t Door::identity() const {
   return hash;
 }
 
-const Plugin *Door::find(const Communicator &communicator, const CallArguments &arguments, std::string &why) const {
-  for (const Plugin &plugin : state->plugins) {
-    Status status = communicator.carries(plugin, arguments);
-    if (status.isOk())
-      return &plugin;
-    if (&plugin == &state->plugins.front())
-      why = status.message();
-  }
+const Plugin *Door::find(const Communicator &communicator, CallArguments &arguments, std::string &why) const {
+  const std::vector<Mesh> meshes = communicator.meshes();
+  for (const Plugin &plugin : state->plugins)
+    for (const Mesh &mesh : meshes) {
+      arguments.mesh = mesh;
+      Status status = communicator.carries(plugin, arguments);
+      if (status.isOk())
+        return &plugin;
+      if (&plugin == &state->plugins.front())
+        why = status.message();
+    }
   return nullptr;
 }
 

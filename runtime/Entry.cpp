@@ -153,7 +153,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
     return placed.status();
   plan.buffers = *placed;
   if (ranks->links())
-    if (Status status = checkHosts(plan.call, plan.buffers, *ranks); !status.isOk())
+    if (Status status = checkHosts(plan.call, *ranks); !status.isOk())
       return status;
   if (plan.buffers.publishesMuch)
     if (Status status = reservePublished(plan.buffers); !status.isOk())

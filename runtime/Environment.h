@@ -18,6 +18,7 @@ const char *toString(OrdinaryMemory mode);
 /// The options of one communicator after environment variables have replaced some.
 struct Settings {
   int timeoutMs = 0;
+  int connectMs = 0; // not 0: instead of it, for the connections with which a communicator of several hosts begins
   int lanes = 1;
   WaitMode wait = WaitMode::Auto;
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Auto;

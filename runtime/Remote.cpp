@@ -68,11 +68,11 @@ Status refuse(const Call &call, const Peers &peers, int first, int second) {
 
 } // namespace
 
-Status checkHosts(const Call &call, const Buffers &buffers, const Peers &peers) {
+Status checkHosts(const Call &call, const Peers &peers) {
   for (int rank = 0; rank < peers.size(); ++rank)
     if (int first = firstOfHost(call, rank); peers.links()->hostOf(first) != peers.links()->hostOf(rank))
       return refuse(call, peers, first, rank);
-  if (buffers.publishesMuch)
+  if (call.publishesMuch())
     return error(StatusCode::UnsupportedMesh,
                  "program '{}' publishes {} bytes in this call; over a network at most {} are possible: compile it "
                  "without --protocol published for this size",

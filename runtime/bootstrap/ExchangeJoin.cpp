@@ -2,9 +2,12 @@
 //
 // In the first round every rank says who it is and what it refuses. Rank 0 has made the control segment by then, and
 // says where it is. In the second round every rank says whether it reached the segment. So all ranks return one error.
+//
+// If they are on several hosts, every rank listens, and says in a second round where. The third and fourth round tell
+// whether all have their host's control segment, and whether all are connected.
 #include "CommunicatorState.h"
 #include "Error.h"
-#include "bootstrap/Rendezvous.h"
+#include "bootstrap/Newcomers.h"
 
 #include <unistd.h>
 
@@ -20,19 +23,37 @@ constexpr char introductionMagic[8] = {'K', 'O', 'L', 'O', 'M', 'E', 'E', 'T'};
 /// What a rank says in one round.
 struct Introduction {
   char magic[8] = {};
-  uint32_t version = 2; // of this struct
+  uint32_t version = 3; // of this struct
   int32_t rank = 0;
   int32_t size = 0;
   int32_t pid = 0;
   HostId host;
+  char hostName[hostNameBytes] = {};
   StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
   char message[192] = {};
   // Of rank 0.
   int32_t controlFd = -1;
   uint64_t controlBytes = 0;
   uint64_t controlAddress = 0; // of a shared_ptr<ControlMemory>, for ranks that are threads
+  tcp::WorldNumber world = {}; // if there are several hosts, with the address by which they reach rank 0
+  char address[64] = {};
 };
 static_assert(std::is_trivially_copyable_v<Introduction> && sizeof(Introduction) <= 512);
+
+/// What a rank of several hosts says in the second round.
+struct Place {
+  ArrivalBytes arrival = {};
+  uint32_t hasSecret = 0;
+  SecretProof proof = {}; // of the world's number: equal secrets give equal proofs
+};
+static_assert(std::is_trivially_copyable_v<Place>);
+
+/// A rank is in the exchange when it connects, so no peer computes meanwhile.
+constexpr int longestConnectMs = 30'000;
+
+template <size_t N> void copyText(std::string_view text, char (&to)[N]) {
+  std::copy_n(text.data(), std::min(text.size(), N - 1), to);
+}
 
 Introduction introduce(int rank, int size, const Status &status) {
   Introduction own;
@@ -43,9 +64,10 @@ Introduction introduce(int rank, int size, const Status &status) {
   Result<HostId> host = currentHost();
   if (host.isOk())
     own.host = *host;
+  copyText(hostName(), own.hostName);
   const Status &refusal = status.isOk() ? host.status() : status;
   own.code = refusal.code();
-  std::copy_n(refusal.message().data(), std::min(refusal.message().size(), sizeof(own.message) - 1), own.message);
+  copyText(refusal.message(), own.message);
   return own;
 }
 
@@ -55,15 +77,23 @@ public:
   Newcomer(int ownRank, int numRanks, const AllGather &allGather)
       : rank(ownRank), size(numRanks), gather(allGather), all(static_cast<size_t>(numRanks)) {}
 
-  Result<std::shared_ptr<ControlMemory>> enter(const Status &own);
+  Result<Meeting> enter(const Result<Settings> &own);
   bool areThreads() const {
-    return std::all_of(all.begin(), all.end(), [&](const Introduction &each) { return each.pid == all.front().pid; });
+    return std::all_of(all.begin(), all.end(), [&](const Introduction &each) {
+      return each.pid == all.front().pid && each.host == all.front().host;
+    });
   }
 
 private:
+  bool areOnOneHost() const {
+    return std::all_of(all.begin(), all.end(), [&](const Introduction &each) { return each.host == all.front().host; });
+  }
   Status exchange(const Introduction &own);
   Status compare() const;
   Result<std::shared_ptr<ControlMemory>> openControl() const;
+  Result<Meeting> meetHere(const std::shared_ptr<ControlMemory> &made);
+  Result<Meeting> meetHosts(Settings settings);
+  Result<Roster> gatherArrivals(NetworkNewcomer &newcomer, const HostMap &map, const Result<OptionalKey> &secret);
 
   int rank, size;
   const AllGather &gather;
@@ -87,12 +117,6 @@ Status Newcomer::compare() const {
     if (each.code != StatusCode::Ok)
       return rankError(each.code, peer, "rank {}: {}", peer, each.message);
   }
-  for (int peer = 1; peer < size; ++peer)
-    if (all[static_cast<size_t>(peer)].host != all.front().host)
-      return rankError(StatusCode::SystemError, peer,
-                       "rank {} runs on another host, or in another container, than rank 0: only createFromEnvironment "
-                       "joins several",
-                       peer);
   return {};
 }
 
@@ -103,9 +127,85 @@ Result<std::shared_ptr<ControlMemory>> Newcomer::openControl() const {
   return runtime::openControl({root.pid, root.controlFd, root.controlBytes}, size, size);
 }
 
-Result<std::shared_ptr<ControlMemory>> Newcomer::enter(const Status &own) {
+/// All ranks are on this host. `made`: null but on rank 0.
+Result<Meeting> Newcomer::meetHere(const std::shared_ptr<ControlMemory> &made) {
+  Result<std::shared_ptr<ControlMemory>> opened = made ? Result(made) : openControl();
+  // Numbered before anybody waits for this rank, so that its peers notice when it ends.
+  if (opened.isOk() && !areThreads())
+    (*opened)->control.block(rank).pid.store(getpid());
+  if (Status refused = exchange(introduce(rank, size, opened.status())); !refused.isOk())
+    return refused;
+  return Meeting{*opened, nullptr};
+}
+
+/// Tells where this rank listens, and hears the same of all. The first refusal or difference, the same on all ranks.
+Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap &map,
+                                        const Result<OptionalKey> &secret) {
+  const tcp::WorldNumber world = all.front().world;
+  Result<std::string> address =
+      rank == 0 ? Result<std::string>(all.front().address) : addressTowards(all.front().address);
+  bool isInterfaceGiven = std::getenv("KOLO_NETWORK_INTERFACE") != nullptr;
+  Arrival arrival;
+  arrival.refusal = isInterfaceGiven ? Status() : address.status();
+  if (!secret.isOk())
+    arrival.refusal = secret.status();
+  if (arrival.refusal.isOk())
+    arrival = newcomer.listen(address.isOk() ? *address : "");
+  Place own;
+  own.arrival = write(arrival);
+  own.hasSecret = secret.isOk() && secret->has_value();
+  own.proof = prove(secret.isOk() ? *secret : OptionalKey(), secretLabel, {world});
+  std::vector<Place> places(static_cast<size_t>(size));
+  if (Status status = gather(&own, sizeof(own), places.data()); !status.isOk())
+    return status;
+  Roster roster;
+  roster.map = map;
+  for (int peer = 0; peer < size; ++peer) {
+    const Place &place = places[static_cast<size_t>(peer)], &first = places.front();
+    Result<Arrival> parsed = parseArrival(place.arrival);
+    if (!parsed.isOk())
+      return rankError(StatusCode::Mismatch, peer, "rank {}: {}", peer, parsed.status().message());
+    if (!parsed->refusal.isOk())
+      return rankError(parsed->refusal.code(), peer, "rank {}: {}", peer, parsed->refusal.message());
+    if (place.hasSecret != first.hasSecret)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on KOLO_SECRET: rank 0 has {}, rank {} has {}",
+                       first.hasSecret ? "one" : "none", peer, place.hasSecret ? "one" : "none");
+    if (place.proof != first.proof)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on KOLO_SECRET: rank {} has another one than rank 0",
+                       peer);
+    roster.arrivals.push_back(*parsed);
+  }
+  return roster;
+}
+
+/// Ranks are on several hosts.
+Result<Meeting> Newcomer::meetHosts(Settings settings) {
+  std::vector<HostId> hosts;
+  std::vector<std::string> names;
+  for (const Introduction &each : all) {
+    hosts.push_back(each.host);
+    names.emplace_back(each.hostName, strnlen(each.hostName, sizeof(each.hostName)));
+  }
+  const HostMap map = mapHosts(hosts, names);
+  const std::vector<int> here = map.ranksOf(map.hostOf[static_cast<size_t>(rank)]);
+  settings.connectMs = std::min(settings.timeoutMs, longestConnectMs);
+  const Result<OptionalKey> secret = readSecret();
+  NetworkNewcomer newcomer({rank, size, here.front(), static_cast<int>(here.size())},
+                           {all.front().world, secret.isOk() ? *secret : OptionalKey()}, settings);
+  Result<Roster> roster = gatherArrivals(newcomer, map, secret);
+  if (!roster.isOk())
+    return roster.status();
+  if (Status refused = exchange(introduce(rank, size, newcomer.open(*roster))); !refused.isOk())
+    return refused;
+  Result<Meeting> met = newcomer.connect(*roster);
+  if (Status refused = exchange(introduce(rank, size, met.status())); !refused.isOk())
+    return refused;
+  return met;
+}
+
+Result<Meeting> Newcomer::enter(const Result<Settings> &own) {
   // Rank 0 does not know yet whether the ranks are threads, so it makes memory that serves both.
-  Status status = own;
+  Status status = own.status();
   std::shared_ptr<ControlMemory> made;
   if (rank == 0 && status.isOk()) {
     Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, size, size);
@@ -118,16 +218,12 @@ Result<std::shared_ptr<ControlMemory>> Newcomer::enter(const Status &own) {
     introduction.controlFd = made->memory.fd();
     introduction.controlBytes = made->memory.sizeBytes();
     introduction.controlAddress = reinterpret_cast<uintptr_t>(&made);
+    introduction.world = randomWorld();
+    copyText(likelyAddress(), introduction.address);
   }
   if (Status refused = exchange(introduction); !refused.isOk())
     return refused;
-  Result<std::shared_ptr<ControlMemory>> opened = made ? Result(made) : openControl();
-  // Numbered before anybody waits for this rank, so that its peers notice when it ends.
-  if (opened.isOk() && !areThreads())
-    (*opened)->control.block(rank).pid.store(getpid());
-  if (Status refused = exchange(introduce(rank, size, opened.status())); !refused.isOk())
-    return refused;
-  return opened;
+  return areOnOneHost() ? meetHere(made) : meetHosts(*own);
 }
 
 Status checkPlace(int rank, int size) {
@@ -148,11 +244,11 @@ Result<Communicator> Communicator::create(int rank, int size, const AllGather &e
       return status;
     Result<Settings> settings = readSettings(options);
     Newcomer newcomer(rank, size, exchange);
-    Result<std::shared_ptr<ControlMemory>> shared = newcomer.enter(settings.status());
-    if (!shared.isOk())
-      return shared.status();
+    Result<Meeting> met = newcomer.enter(settings);
+    if (!met.isOk())
+      return met.status();
     Result<std::unique_ptr<CommunicatorState>> joined = CommunicatorState::joinRanks(
-        *shared, newcomer.areThreads() ? RankKind::Threads : RankKind::Processes, rank, *settings);
+        met->control, newcomer.areThreads() ? RankKind::Threads : RankKind::Processes, rank, *settings, met->links);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());

@@ -33,7 +33,6 @@ private:
   std::string ownAddress() const;
   Status missing() const;
   void answer(const Welcome &welcome, const HostMap &map = {});
-  HostMap mapOfHosts() const;
   bool isComplete() const {
     return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
   }
@@ -124,20 +123,6 @@ void Host::answer(const Welcome &welcome, const HostMap &map) {
     guests->admitted().clear();
 }
 
-HostMap Host::mapOfHosts() const {
-  HostMap map;
-  std::vector<const HostId *> ids;
-  for (size_t rank = 0; rank < hosts.size(); ++rank) {
-    auto found = std::ranges::find_if(ids, [&](const HostId *id) { return *id == hosts[rank]; });
-    map.hostOf.push_back(static_cast<int>(found - ids.begin()));
-    if (found != ids.end())
-      continue;
-    ids.push_back(&hosts[rank]);
-    map.names.push_back(hostNames[rank]);
-  }
-  return map;
-}
-
 /// Answers ranks that come after an error. Without an answer they would try again until their timeout.
 void Host::answerLatecomers(const Welcome &welcome) {
   Clock::time_point until = std::min(deadline, Clock::now() + std::chrono::seconds(1));
@@ -221,7 +206,8 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   for (Guest &guest : guests->admitted())
     if (guest.rank >= 0)
       (void)guest.socket.sendAll(bytes.data(), bytes.size(), deadline);
-  return newcomer.connect(roster);
+  status = newcomer.open(roster);
+  return status.isOk() ? newcomer.connect(roster) : Result<Meeting>(status);
 }
 
 Result<Meeting> Host::run() {
@@ -231,13 +217,14 @@ Result<Meeting> Host::run() {
   pids[0] = getpid();
   hosts[0] = *own;
   hostNames[0] = hostName();
+  allowDescriptors(pids.size() + Guests::maxWaiting(environment.worldSize));
   Result<Socket> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
   guests.emplace(std::move(listening).value(), secret, environment.worldSize, start + (deadline - start) / 2);
   if (Status status = gather(); !status.isOk())
     return refuse(status);
-  HostMap map = mapOfHosts();
+  HostMap map = mapHosts(hosts, hostNames);
   return map.numHosts() == 1 ? meetHere() : meetHosts(map);
 }
 

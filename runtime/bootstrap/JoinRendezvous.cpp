@@ -133,7 +133,8 @@ Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &se
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
                      status.message());
   Result<Roster> roster = receiveRoster(environment, socket, deadline);
-  return roster.isOk() ? newcomer.connect(*roster) : roster.status();
+  Status status = roster.isOk() ? newcomer.open(*roster) : roster.status();
+  return status.isOk() ? newcomer.connect(*roster) : Result<Meeting>(status);
 }
 
 /// Whether another attempt may succeed, because rank 0 may not listen yet.

@@ -101,6 +101,51 @@ Result<std::string> addressOfInterface(const std::string &name) {
   return numeric(best->ifa_addr);
 }
 
+Result<std::string> addressTowards(const std::string &address) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  if (getaddrinfo(address.c_str(), "9", &hints, &found) != 0)
+    return error(StatusCode::InvalidArgument, "'{}' is not a numeric address", address);
+  std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  Socket opened(socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0));
+  if (!opened.isOpen() || ::connect(opened.descriptor(), found->ai_addr, found->ai_addrlen) != 0) // sends nothing
+    return systemError(fmt::format("{} has no way to {}", hostName(), address), errno);
+  return localAddress(opened);
+}
+
+std::string likelyAddress() {
+  if (const char *interface = std::getenv("KOLO_NETWORK_INTERFACE"))
+    if (Result<std::string> found = addressOfInterface(interface); found.isOk())
+      return *found;
+  constexpr const char *anywhere = "192.0.2.1"; // an address of documentation: by the default route, if there is one
+  if (Result<std::string> found = addressTowards(anywhere); found.isOk())
+    return *found;
+  ifaddrs *list = nullptr;
+  if (getifaddrs(&list) != 0)
+    return "127.0.0.1";
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  const ifaddrs *best = nullptr;
+  for (const ifaddrs *entry = list; entry; entry = entry->ifa_next)
+    if (hasNumber(*entry) && !(entry->ifa_flags & IFF_LOOPBACK) && (!best || preference(*entry) > preference(*best)))
+      best = entry;
+  return best ? numeric(best->ifa_addr) : "127.0.0.1";
+}
+
+HostMap mapHosts(std::span<const HostId> hosts, std::span<const std::string> names) {
+  HostMap map;
+  std::vector<const HostId *> ids;
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    auto found = std::ranges::find_if(ids, [&](const HostId *id) { return *id == hosts[rank]; });
+    map.hostOf.push_back(static_cast<int>(found - ids.begin()));
+    if (found != ids.end())
+      continue;
+    ids.push_back(&hosts[rank]);
+    map.names.push_back(names[rank]);
+  }
+  return map;
+}
+
 Arrival NetworkNewcomer::listen(const std::string &address) {
   Arrival own;
   own.pid = getpid();
@@ -113,6 +158,8 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   options.rank = place.rank;
   options.numRanks = place.numRanks;
   options.timeoutMs = settings.timeoutMs;
+  options.connectMs = settings.connectMs;
+  options.progress = settings.progress;
   options.world = world.number;
   options.key = world.key;
   options.listenAt = *listenAt;
@@ -134,7 +181,7 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   return own;
 }
 
-Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
+Status NetworkNewcomer::open(const Roster &roster) {
   if (!roster.refusal.isOk())
     return roster.refusal;
   std::vector<int> own = roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]);
@@ -152,11 +199,15 @@ Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
                        opened.status().message());
     control = *opened;
   }
+  for (int rank : own)
+    control->control.block(rank).pid.store(roster.arrivals[static_cast<size_t>(rank)].pid);
+  return {};
+}
+
+Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
   std::vector<Endpoint> endpoints;
   for (const Arrival &other : roster.arrivals)
     endpoints.push_back(other.endpoint);
-  for (int rank : own)
-    control->control.block(rank).pid.store(roster.arrivals[static_cast<size_t>(rank)].pid);
   if (Status status = links->connect(roster.map, endpoints, control->control); !status.isOk())
     return status;
   return Meeting{control, links};

@@ -4,6 +4,7 @@
 #include "bootstrap/RendezvousWire.h"
 
 #include <memory>
+#include <span>
 #include <string>
 
 namespace kolo::runtime {
@@ -32,8 +33,9 @@ public:
   /// Listens by KOLO_NETWORK_INTERFACE, or else at the numeric address. A leader makes its host's control segment. A
   /// failure is in the Arrival.
   Arrival listen(const std::string &address);
-  /// Blocks until this rank is connected to all ranks of other hosts. Requires an Arrival without failure, or returns
-  /// the roster's refusal.
+  /// Opens its host's control segment. Requires an Arrival without failure, or returns the roster's refusal.
+  Status open(const Roster &roster);
+  /// After `open`: blocks until this rank is connected to its neighbours.
   Result<Meeting> connect(const Roster &roster);
 
 private:
@@ -44,6 +46,13 @@ private:
   std::shared_ptr<HostLinks> links;
 };
 
+/// Numbers the hosts in the order of their first ranks. By rank: its host, and what messages call it.
+HostMap mapHosts(std::span<const HostId> hosts, std::span<const std::string> names);
+/// The numeric address of this host by which it reaches that one. InvalidArgument, SystemError.
+Result<std::string> addressTowards(const std::string &address);
+/// The numeric address by which other hosts are likely to reach this one: that of KOLO_NETWORK_INTERFACE, or else of
+/// the default route, or else of an interface that is up, or else of the loopback interface.
+std::string likelyAddress();
 /// A random number.
 tcp::WorldNumber randomWorld();
 /// The numeric address of this end of a connection; empty if there is none.

@@ -34,7 +34,8 @@ struct Challenge {
   SecretProof proof = {};
 };
 
-inline constexpr std::string_view challengeLabel = "rank 0", helloLabel = "rank", worldLabel = "world";
+inline constexpr std::string_view challengeLabel = "rank 0", helloLabel = "rank", worldLabel = "world",
+                                  secretLabel = "same secret";
 
 /// From every rank to rank 0. A proof follows it: of the Opening, the nonce of the Challenge, and the Hello, under
 /// helloLabel.

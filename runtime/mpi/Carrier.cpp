@@ -53,8 +53,6 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
     whyNot = "one rank";
   else if (numRanks > runtime::maxRanks)
     whyNot = "more ranks than Kolo connects";
-  if (Result<runtime::Mesh> made = runtime::Mesh::create({{"rank", numRanks}}); made.isOk())
-    mesh = std::move(made).value();
 }
 
 void Carrier::adopt(const runtime::Window &window) {
@@ -155,7 +153,7 @@ Carrier::Decision &Carrier::decide(const Request &request) {
   if (decision.isMade && decision.shape == request.shape) [[likely]]
     return decision;
   const Shape &shape = request.shape;
-  runtime::CallArguments arguments{"", mesh};
+  runtime::CallArguments arguments;
   shape.enter(arguments);
   std::string why;
   const runtime::Plugin *plugin = door().find(*communicator, arguments, why);

@@ -91,8 +91,7 @@ private:
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
   std::map<const void *, runtime::Window> windows; // guarded by the process's lock; by address
-  runtime::Mesh mesh;
-  std::vector<Decision> decisions; // by hash; a newer one replaces an older one
+  std::vector<Decision> decisions;                 // by hash; a newer one replaces an older one
   Packed packedInput, packedOutput;
 };
 

@@ -61,8 +61,8 @@ WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opt
     countForwarded(choice.reason);
     return gloo->broadcast(tensors, options);
   }
-  return submit({c10d::OpType::BROADCAST, "kolo:broadcast", isAsync(options)}, choice,
-                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
+  return submit({c10d::OpType::BROADCAST, "kolo:broadcast", isAsync(options)},
+                {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
 }
 
 WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
@@ -72,8 +72,8 @@ WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opt
     countForwarded(choice.reason);
     return gloo->allreduce(tensors, options);
   }
-  return submit({c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)}, choice,
-                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
+  return submit({c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)},
+                {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
 }
 
 WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
@@ -87,10 +87,10 @@ WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCo
       countForwarded(choice.plugin ? "several types" : choice.reason);
       return gloo->allreduce_coalesced(tensors, options);
     }
-    parts.push_back(Part{choice.shape, {}, Blocks({tensor}), true});
+    parts.push_back(Part{choice, {}, Blocks({tensor}), true});
   }
-  return submit({c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)}, choice, std::move(parts),
-                tensors, tensors);
+  return submit({c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)}, std::move(parts), tensors,
+                tensors);
 }
 
 WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
@@ -102,8 +102,8 @@ WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) 
     countForwarded(choice.reason);
     return gloo->reduce(tensors, options);
   }
-  return submit({c10d::OpType::REDUCE, "kolo:reduce", isAsync(options)}, choice,
-                {Part{choice.shape, {}, Blocks(tensors), true}}, tensors, tensors);
+  return submit({c10d::OpType::REDUCE, "kolo:reduce", isAsync(options)}, {Part{choice, {}, Blocks(tensors), true}},
+                tensors, tensors);
 }
 
 WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
@@ -115,8 +115,8 @@ WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::
     countForwarded(choice.reason);
     return gloo->allgather(outputs, inputs, options);
   }
-  return submit({c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)}, choice,
-                {Part{choice.shape, Blocks(inputs), Blocks(output)}}, inputs, output);
+  return submit({c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)},
+                {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output);
 }
 
 WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
@@ -126,8 +126,8 @@ WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const 
     countForwarded(choice.reason);
     return gloo->_allgather_base(output, input, options);
   }
-  return submit({c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)}, choice,
-                {Part{choice.shape, Blocks({input}), Blocks({output})}}, {input}, {output});
+  return submit({c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)},
+                {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
 }
 
 /// outputs: by rank, then by input.
@@ -152,10 +152,10 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
       return gloo->allgather_coalesced(outputs, inputs, options);
     }
     written.insert(written.end(), output.begin(), output.end());
-    parts.push_back(Part{choice.shape, Blocks({inputs[index]}), Blocks(std::move(output))});
+    parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks(std::move(output))});
   }
-  return submit({c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", isAsync(options)}, choice, std::move(parts),
-                inputs, std::move(written));
+  return submit({c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", isAsync(options)}, std::move(parts), inputs,
+                std::move(written));
 }
 
 WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
@@ -172,8 +172,8 @@ WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::Gat
     return gloo->gather(outputs, inputs, options);
   }
   Tensors output = isRoot ? outputs.front() : Tensors();
-  return submit({c10d::OpType::GATHER, "kolo:gather", isAsync(options)}, choice,
-                {Part{choice.shape, Blocks(inputs), Blocks(output)}}, inputs, output);
+  return submit({c10d::OpType::GATHER, "kolo:gather", isAsync(options)}, {Part{choice, Blocks(inputs), Blocks(output)}},
+                inputs, output);
 }
 
 WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
@@ -190,8 +190,8 @@ WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::Sc
     return gloo->scatter(outputs, inputs, options);
   }
   Tensors input = isRoot ? inputs.front() : Tensors();
-  return submit({c10d::OpType::SCATTER, "kolo:scatter", isAsync(options)}, choice,
-                {Part{choice.shape, Blocks(input), Blocks(outputs)}}, input, outputs);
+  return submit({c10d::OpType::SCATTER, "kolo:scatter", isAsync(options)},
+                {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
 }
 
 WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c10d::ReduceScatterOptions &options) {
@@ -203,8 +203,8 @@ WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c
     countForwarded(choice.reason);
     return gloo->reduce_scatter(outputs, inputs, options);
   }
-  return submit({c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)}, choice,
-                {Part{choice.shape, Blocks(input), Blocks(outputs)}}, input, outputs);
+  return submit({c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)},
+                {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
 }
 
 WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -215,8 +215,8 @@ WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
     countForwarded(choice.reason);
     return gloo->_reduce_scatter_base(output, input, options);
   }
-  return submit({c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)}, choice,
-                {Part{choice.shape, Blocks({input}), Blocks({output})}}, {input}, {output});
+  return submit({c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)},
+                {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
 }
 
 WorkPointer Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
@@ -289,10 +289,10 @@ WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &in
       countForwarded(choice.reason);
       return gloo->allgather_into_tensor_coalesced(outputs, inputs, options);
     }
-    parts.push_back(Part{choice.shape, Blocks({inputs[index]}), Blocks({outputs[index]})});
+    parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
   }
-  return submit({c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "kolo:all_gather", isAsync(options)}, choice,
-                std::move(parts), inputs, outputs);
+  return submit({c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "kolo:all_gather", isAsync(options)}, std::move(parts),
+                inputs, outputs);
 }
 
 WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
@@ -309,9 +309,9 @@ WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &in
       countForwarded(choice.reason);
       return gloo->reduce_scatter_tensor_coalesced(outputs, inputs, options);
     }
-    parts.push_back(Part{choice.shape, Blocks({inputs[index]}), Blocks({outputs[index]})});
+    parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
   }
-  return submit({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "kolo:reduce_scatter", isAsync(options)}, choice,
+  return submit({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "kolo:reduce_scatter", isAsync(options)},
                 std::move(parts), inputs, outputs);
 }
 #endif

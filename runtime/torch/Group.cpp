@@ -129,9 +129,10 @@ c10::intrusive_ptr<Base> Group::create(const c10::intrusive_ptr<c10d::Store> &st
 
 Group::Group(int rank, int size, Communicator joined, c10::intrusive_ptr<Base> glooGroup)
     : Base(rank, size), gloo(std::move(glooGroup)) {
-  arguments.mesh = runtime::Mesh::create({{"rank", size}}).value();
+  for (const runtime::Mesh &mesh : joined.meshes())
+    arguments.push_back({{}, mesh});
   queue.emplace(std::move(joined));
-  agreement = find(agreementShape).plugin;
+  agreement = find(agreementShape);
 }
 
 /// Torch may destroy a group while it holds Python's lock. Callbacks of unfinished calls need that lock, and so do the
@@ -152,11 +153,16 @@ size_t Group::ShapeHash::operator()(const Shape &shape) const {
   return static_cast<size_t>(hash);
 }
 
-const runtime::Plugin *Group::pluginFor(const Shape &shape) const {
-  CallArguments asked = {{}, runtime::Mesh::create({{"rank", getSize()}}).value()};
+Choice Group::choose(const Shape &shape) const {
+  CallArguments asked;
   shape.enter(asked);
   std::string why;
-  return door().find(queue->communicator(), asked, why);
+  Choice choice{door().find(queue->communicator(), asked, why), shape};
+  if (!choice.plugin)
+    choice.reason = noProgram;
+  while (arguments[choice.mesh].mesh != asked.mesh)
+    ++choice.mesh;
+  return choice;
 }
 
 /// All ranks ask for the same shapes, so all find the same plugin.
@@ -166,8 +172,7 @@ Choice Group::find(Shape shape) {
     return known->second;
   if (choices.size() >= maxChoices)
     choices.clear();
-  const runtime::Plugin *plugin = pluginFor(shape);
-  Choice choice{plugin, shape, plugin ? nullptr : noProgram};
+  Choice choice = choose(shape);
   choices.emplace(shape, choice);
   return choice;
 }
@@ -198,19 +203,19 @@ void Group::countForwarded(const char *reason) {
   door().countForwarded(reason);
 }
 
-Status Group::runShape(Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape, const void *input,
-                       void *output) {
-  shape.enter(arguments);
-  arguments.input = input;
-  arguments.output = output;
-  return communicator.run(plugin, arguments);
+Status Group::runChoice(Communicator &communicator, const Choice &choice, const void *input, void *output) {
+  CallArguments &call = arguments[choice.mesh];
+  choice.shape.enter(call);
+  call.input = input;
+  call.output = output;
+  return communicator.run(*choice.plugin, call);
 }
 
-Status Group::runPart(Communicator &communicator, const runtime::Plugin &plugin, Part &part) {
+Status Group::runPart(Communicator &communicator, Part &part) {
   void *output = part.output.place(outputScratch);
   const void *input = part.isInPlace ? output : part.input.place(inputScratch);
   (part.isInPlace ? part.output : part.input).pack();
-  Status status = runShape(communicator, plugin, part.shape, input, output);
+  Status status = runChoice(communicator, part.choice, input, output);
   if (status.isOk())
     part.output.unpack();
   return status;
@@ -226,16 +231,15 @@ WorkPointer Group::enqueue(const Label &label, const Tensors &inputs, Tensors ou
   return work;
 }
 
-WorkPointer Group::submit(const Label &label, const Choice &choice, Parts parts, const Tensors &inputs,
-                          Tensors outputs) {
+WorkPointer Group::submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs) {
   int64_t numBytes = 0;
   for (const Part &part : parts)
-    numBytes += part.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.shape.type));
+    numBytes += part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type));
   door().countCarried(numBytes);
   return enqueue(label, inputs, std::move(outputs),
-                 [this, plugin = choice.plugin, parts = std::move(parts)](Communicator &communicator) mutable {
+                 [this, parts = std::move(parts)](Communicator &communicator) mutable {
                    for (Part &part : parts)
-                     if (Status status = runPart(communicator, *plugin, part); !status.isOk())
+                     if (Status status = runPart(communicator, part); !status.isOk())
                        return status;
                    return Status();
                  });
@@ -244,7 +248,7 @@ WorkPointer Group::submit(const Label &label, const Choice &choice, Parts parts,
 /// Whether all ranks have the same count, which no rank passes as a negative one.
 Status Group::agreeOnCount(Communicator &communicator, int64_t count, bool &isAgreed) {
   int64_t bounds[2] = {count, -count};
-  Status status = runShape(communicator, *agreement, agreementShape, bounds, bounds);
+  Status status = runChoice(communicator, agreement, bounds, bounds);
   isAgreed = bounds[0] == -bounds[1] && bounds[0] >= 0;
   return status;
 }
@@ -253,21 +257,21 @@ Status Group::agreeOnCount(Communicator &communicator, int64_t count, bool &isAg
 WorkPointer Group::exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
                                   std::function<WorkPointer()> viaGloo) {
   const at::Tensor &like = inputs.front();
-  if (const char *reason = agreement ? whyNotMoved(like) : noProgram) {
+  if (const char *reason = agreement.plugin ? whyNotMoved(like) : noProgram) {
     countForwarded(reason);
     return viaGloo();
   }
   bool isWhole = inputs.size() == 1; // all blocks are in one tensor
   Choice choice = chooseMove(CollectiveKind::AllToAll, like, isWhole ? getSize() : 1);
-  Part part{choice.shape, Blocks(inputs), Blocks(outputs)};
-  auto call = [this, looksEven, part = std::move(part), plugin = choice.plugin,
+  Part part{choice, Blocks(inputs), Blocks(outputs)};
+  auto call = [this, looksEven, part = std::move(part),
                viaGloo = std::move(viaGloo)](Communicator &communicator) mutable -> Status {
     bool isAgreed = false;
-    if (Status status = agreeOnCount(communicator, looksEven ? part.shape.count : -1, isAgreed); !status.isOk())
+    if (Status status = agreeOnCount(communicator, looksEven ? part.choice.shape.count : -1, isAgreed); !status.isOk())
       return status;
-    if (isAgreed && plugin) {
-      door().countCarried(part.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.shape.type)));
-      return runPart(communicator, *plugin, part);
+    if (isAgreed && part.choice.plugin) {
+      door().countCarried(part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type)));
+      return runPart(communicator, part);
     }
     door().countForwarded(isAgreed ? noProgram : "uneven sizes");
     viaGloo()->wait();

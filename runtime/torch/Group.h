@@ -25,6 +25,7 @@ struct Choice {
   const runtime::Plugin *plugin = nullptr;
   Shape shape;
   const char *reason = nullptr; // of static life time
+  size_t mesh = 0;              // of Communicator::meshes
 };
 
 /// How torch knows a call: its number, the title for its profiler, whether the caller goes on meanwhile.
@@ -84,7 +85,7 @@ private:
   };
   /// One collective of a call: its shape and memory. A call may have several.
   struct Part {
-    Shape shape;
+    Choice choice;
     Blocks input, output;
     bool isInPlace = false; // `output` is both
   };
@@ -93,13 +94,12 @@ private:
   Choice chooseMove(runtime::CollectiveKind collective, const at::Tensor &block, int64_t numBlocks, int root = 0);
   Choice chooseReduction(runtime::CollectiveKind collective, const at::Tensor &tensor, const c10d::ReduceOp &op,
                          int64_t numBlocks, int root = 0);
-  const runtime::Plugin *pluginFor(const Shape &shape) const;
+  Choice choose(const Shape &shape) const;
   Choice find(Shape shape);
-  WorkPointer submit(const Label &label, const Choice &choice, Parts parts, const Tensors &inputs, Tensors outputs);
+  WorkPointer submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs);
   WorkPointer enqueue(const Label &label, const Tensors &inputs, Tensors outputs, runtime::Queue::Call call);
-  runtime::Status runShape(runtime::Communicator &communicator, const runtime::Plugin &plugin, const Shape &shape,
-                           const void *input, void *output);
-  runtime::Status runPart(runtime::Communicator &communicator, const runtime::Plugin &plugin, Part &part);
+  runtime::Status runChoice(runtime::Communicator &communicator, const Choice &choice, const void *input, void *output);
+  runtime::Status runPart(runtime::Communicator &communicator, Part &part);
   WorkPointer exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
                              std::function<WorkPointer()> viaGloo);
   runtime::Status agreeOnCount(runtime::Communicator &communicator, int64_t count, bool &isAgreed);
@@ -108,11 +108,11 @@ private:
   void checkList(const Tensors &list, const at::Tensor &like, const char *what) const;
 
   c10::intrusive_ptr<Base> gloo;
-  const runtime::Plugin *agreement = nullptr; // runs the all-reduce by which ranks agree on a count; may be null
+  Choice agreement; // the all-reduce by which ranks agree on a count; may have no plugin
   std::unordered_map<Shape, Choice, ShapeHash> choices;
   uint64_t sequence = 0;
   // Used by calls in the queue, one at a time.
-  runtime::CallArguments arguments; // kept, because a copy of its mesh takes as long as a small call
+  std::vector<runtime::CallArguments> arguments; // by mesh: a copy of a mesh takes as long as a small call
   Scratch inputScratch, outputScratch;
   std::optional<runtime::Queue> queue; // last: it ends first
 };

@@ -31,12 +31,13 @@ class MpiTest(unittest.TestCase):
         subprocess.run([compiler, "-O1", "-o", program, os.path.join(HERE, source)], check=True, cwd=self.directory)
         return program
 
-    def mpirun(self, ranks, *command, door=DOOR, seconds=100, **variables):
+    def mpirun(self, ranks, *command, door=DOOR, seconds=100, perHost=None, **variables):
         """Returns the exit code and the output, both streams. Ranks write errors to a file: MPICH's launcher loses some of
-        what they wrote to it just before MPI_Abort."""
+        what they wrote to it just before MPI_Abort. `perHost`: Kolo takes so many ranks each for those of one host."""
         errors = os.path.join(self.directory, "errors")
         environment = {**os.environ, **OPEN_MPI, "KOLO_STATS": "1", "XDG_CACHE_HOME": self.directory, **variables}
-        inner = ["sh", "-c", f'exec "$@" 2>>{errors}', "sh"] + (["env", f"LD_PRELOAD={door}"] if door else [])
+        host = f"export KOLO_HOSTID=host$((${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} / {perHost})); " if perHost else ""
+        inner = ["sh", "-c", f'{host}exec "$@" 2>>{errors}', "sh"] + (["env", f"LD_PRELOAD={door}"] if door else [])
         try:
             done = subprocess.run([os.environ["KOLO_MPI_RUN"], "-n", str(ranks), *inner, *command], env=environment,
                                   cwd=self.directory, text=True, errors="replace", stdout=subprocess.PIPE,
@@ -149,6 +150,26 @@ class Cases(MpiTest):
             self.assertEqual(code, 0, output)
             self.assertIn("connected as rank 1 of 2, without a tag: ranks gave other names", output)
             self.assertNotIn("of f32: carried", output)
+
+    def test_ranks_of_several_hosts(self):
+        tool, table = os.path.join(BUILD, "bin", "kolo"), os.path.join(self.directory, "table.json")
+        if not os.path.exists(tool):
+            self.skipTest("this build has no kolo, which compiles the plugin")
+        with open(table, "w") as file:
+            json.dump({"entries": [{"collective": "all_reduce", "mesh": {"node": 2, "gpu": 2}, "memory": memory,
+                                    "upToBytes": None, "algorithm": "hierarchicalAllReduce"}
+                                   for memory in ("windows", "ordinary")]}, file)
+        for network, least in ((["--network", "node"], 40), ([], 0)):
+            plugin = os.path.join(self.directory, f"hosts{least}.so")
+            subprocess.run([tool, "compile", "--table", table, *network, "-o", plugin], check=True, stdout=subprocess.DEVNULL)
+            output = self.expectCarried(least, 4, self.program, "alike", perHost=2, KOLO_PLUGIN_PATH=plugin,
+                                        KOLO_DEBUG="info", KOLO_WAIT="yield")
+            self.assertIn("connected as rank 3 of 4", output)
+            self.assertRegex(output, r"MPI_Bcast of \d+ bytes: forwarded: .* selects no program for broadcast")
+            if network:
+                self.assertIn(f"MPI_Allreduce of 4 bytes, sum of f32: carried, {plugin}", output)
+            else:
+                self.assertRegex(output, r"MPI_Allreduce of 4 bytes, sum of f32: forwarded: ")
 
     def test_communicators_leave_nothing_behind(self):
         self.expectCarried(300, 2, self.program, "communicators")

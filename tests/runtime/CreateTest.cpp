@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <thread>
@@ -153,24 +153,76 @@ TEST(Create, RefusalsOfOneRankReachAll) {
             "");
 }
 
-TEST(Create, RanksOnOtherHostsAreRefused) {
-  Board board(2);
-  EXPECT_EQ(onProcesses(2,
-                        [&](int rank) {
-                          auto elsewhere = [&](const void *own, size_t sizeBytes, void *all) -> Status {
-                            Status status = board.allGather(rank)(own, sizeBytes, all);
-                            auto *second = static_cast<char *>(all) + sizeBytes;
-                            std::string boot;
-                            std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-                            char *found = std::search(second, second + sizeBytes, boot.begin(), boot.end());
-                            if (found != second + sizeBytes)
-                              ++*found;
-                            return status;
-                          };
-                          return expectStatus(Communicator::create(rank, 2, elsewhere).status(),
-                                              StatusCode::SystemError, {"rank 1", "another host"});
+TEST(Create, RanksOfSeveralHostsMeet) {
+  for (const HostOf &hostOf : {HostOf(pairs), HostOf(alone)}) {
+    Board board(4);
+    EXPECT_EQ(onProcesses(4,
+                          [&](int rank) -> std::string {
+                            setenv("KOLO_HOSTID", hostOf(rank).c_str(), 1);
+                            auto created = Communicator::create(rank, 4, board.allGather(rank), {15000, 1});
+                            if (!created.isOk())
+                              return created.status().message();
+                            return sumRanks(*created) + (created->traffic().connections > 0 ? "" : "no connections");
+                          }),
+              "");
+  }
+}
+
+TEST(Create, AllRanksOfSeveralHostsKnowWhatTheyCarry) {
+  Board board(4);
+  EXPECT_EQ(onProcesses(4,
+                        [&](int rank) -> std::string {
+                          setenv("KOLO_HOSTID", pairs(rank).c_str(), 1);
+                          auto created = Communicator::create(rank, 4, board.allGather(rank), {15000, 1});
+                          if (!created.isOk())
+                            return created.status().message();
+                          std::vector<Mesh> meshes = created->meshes();
+                          if (meshes.size() != 2 || meshes[0].toString() != "node=2,gpu=2" ||
+                              meshes[1].toString() != "rank=4")
+                            return "other meshes";
+                          CallArguments call{"scratchAllReduce", meshes[1], 16, DataType::I32};
+                          std::string said = expectStatus(created->carries(testPlugin(), call), StatusCode::Ok);
+                          call.program = "pullAllReduce";
+                          return said + expectStatus(created->carries(testPlugin(), call), StatusCode::UnsupportedMesh,
+                                                     {"along dimension rank", "host0", "host1", "--network rank"});
                         }),
             "");
+}
+
+TEST(Create, WhatKeepsHostsApartIsNamedByAll) {
+  struct Case {
+    const char *variable, *value;
+    StatusCode code;
+    std::vector<std::string> says;
+  };
+  std::vector<Case> cases = {
+      {"KOLO_NETWORK_INTERFACE", "nosuch", StatusCode::InvalidArgument, {"rank 1", "'nosuch' is no network interface"}},
+      {"KOLO_SECRET", "short", StatusCode::InvalidArgument, {"rank 1", "KOLO_SECRET"}},
+      {"KOLO_TIMEOUT_MS", "9000", StatusCode::Mismatch, {"rank 0 has 15000 ms, rank 1 has 9000 ms"}}};
+  ScopedVariable secret("KOLO_SECRET", "a secret of the tests");
+  if (isSecretSet().isOk()) // with libsodium
+    for (const char *other : {"another secret of them", ""})
+      cases.push_back({"KOLO_SECRET",
+                       other,
+                       StatusCode::Mismatch,
+                       {"ranks disagree on KOLO_SECRET", *other ? "rank 1 has another one" : "rank 1 has none"}});
+  for (const Case &each : cases) {
+    Board board(3);
+    EXPECT_EQ(onProcesses(3,
+                          [&](int rank) {
+                            setenv("KOLO_HOSTID", alone(rank).c_str(), 1);
+                            if (std::string_view(each.variable) != "KOLO_SECRET" || each.says[0] == "rank 1")
+                              unsetenv("KOLO_SECRET");
+                            if (rank == 1 && *each.value)
+                              setenv(each.variable, each.value, 1);
+                            else if (rank == 1)
+                              unsetenv(each.variable);
+                            auto created = Communicator::create(rank, 3, board.allGather(rank), {15000, 1});
+                            return expectStatus(created.status(), each.code, each.says);
+                          }),
+              "")
+        << each.variable << "=" << each.value;
+  }
 }
 
 TEST(Create, WrongPlacesAndFailedExchangesEndAtOnce) {

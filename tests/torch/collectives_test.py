@@ -258,6 +258,33 @@ class Lossy(unittest.TestCase):
                         run(functools.partial(rounding, isCarried=is_lossy or bool(others), isLossy=is_lossy), 2)
 
 
+def on_hosts(isCarried, rank, size):
+    tensor = torch.arange(1000.0) * (rank + 1)
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.arange(1000.0) * sum(range(size + 1)))
+    assert counts() == ((1, 0) if isCarried else (0, 1)), kolo_torch.statistics()
+    gathered = [torch.zeros(3) for _ in range(size)]
+    dist.all_gather(gathered, torch.full((3,), float(rank)))
+    assert [each[0].item() for each in gathered] == list(range(size))
+    assert "no program" in kolo_torch.statistics(), kolo_torch.statistics()
+    dist.barrier()
+
+
+@unittest.skipIf("KOLO_WITHOUT_COMPILER" in os.environ, "the compiler, which makes the plugin, is not built here")
+class Hosts(unittest.TestCase):
+    def test_calls_are_carried_where_the_plugin_is_for_a_network(self):
+        entries = [{"collective": "all_reduce", "mesh": {"node": 2, "gpu": 2}, "memory": memory, "upToBytes": None,
+                    "algorithm": "hierarchicalAllReduce"} for memory in ("windows", "ordinary")]
+        for network in (["--network", "node"], []):
+            with self.subTest(network=network), tempfile.TemporaryDirectory() as folder:
+                plugin, table = os.path.join(folder, "hosts.kolo.so"), os.path.join(folder, "table.json")
+                pathlib.Path(table).write_text(json.dumps({"entries": entries}))
+                subprocess.run([TOOL, "compile", "--table", table, *network, "-o", plugin], check=True,
+                               stdout=subprocess.DEVNULL)
+                with mock.patch.dict(os.environ, KOLO_PLUGIN_PATH=plugin, KOLO_WAIT="yield"):
+                    run(functools.partial(on_hosts, bool(network)), 4, per_host=2)
+
+
 class Collectives(unittest.TestCase):
     def test_with_2_and_3_ranks(self):
         for size, body in itertools.product((2, 3), (reductions, moves, strides, exchanges, forwarded, asynchronous, groups,

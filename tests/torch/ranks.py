@@ -37,8 +37,9 @@ def _one(body, rank, size, backend, path, timeout):
         dist.destroy_process_group()
 
 
-def start(body, size, backend="kolo", timeout=20):
-    """Forks the ranks. Returns (process ids, files with what each printed)."""
+def start(body, size, backend="kolo", timeout=20, per_host=None):
+    """Forks the ranks. Returns (process ids, files with what each printed). `per_host`: Kolo takes so many ranks each for
+    those of one host."""
     directory = tempfile.mkdtemp(prefix="tests-of-torch-")
     pids, outputs = [], []
     for rank in range(size):
@@ -46,6 +47,8 @@ def start(body, size, backend="kolo", timeout=20):
         pid = os.fork()
         if pid == 0:
             os.setpgid(0, 0)  # with what the rank may fork
+            if per_host:
+                os.environ["KOLO_HOSTID"] = f"host{rank // per_host}"
             out = os.open(outputs[-1], os.O_WRONLY | os.O_CREAT)
             os.dup2(out, 1)
             os.dup2(out, 2)
@@ -83,9 +86,9 @@ def wait(pids, outputs, seconds=60):
     return [(ends[pid], text) for pid, text in zip(pids, texts)]
 
 
-def run(body, size, backend="kolo", timeout=20):
+def run(body, size, backend="kolo", timeout=20, per_host=None):
     """Runs `body(rank, size)` on every rank. AssertionError with the output of the ranks that failed."""
-    ends = wait(*start(body, size, backend, timeout))
+    ends = wait(*start(body, size, backend, timeout, per_host))
     wrong = [f"rank {rank}: exit {code}\n{text}" for rank, (code, text) in enumerate(ends) if code != 0]
     if wrong:
         raise AssertionError("\n".join(wrong))

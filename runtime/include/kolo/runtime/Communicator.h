@@ -27,7 +27,7 @@ inline constexpr int maxRanks = 4096;
 inline constexpr int maxLanes = 64;
 
 struct CommunicatorOptions {
-  int timeoutMs = 30000; // longest wait for a peer, in any one wait
+  int timeoutMs = 30000; // longest wait for a peer, in any one wait; the same on every rank
   int lanes = 1;         // workers per rank, the calling thread included; the same on every rank
   // What the calling thread calls between looks in every wait for a peer; no wait then sleeps longer than 100 us, plus
   // what the kernel adds. For libraries that must answer their peers while they wait, as MPI does. It must not throw,
@@ -124,13 +124,14 @@ public:
   ///   SystemError      MASTER_PORT is taken, or an address cannot be used
   static Result<Communicator> createFromEnvironment(const CommunicatorOptions &options = {});
 
-  /// Joins ranks that the caller connects: threads, processes, or processes of several threads, of one host. Every rank
-  /// calls `exchange` twice with the same size, at most 512 bytes, and not after the return. Blocks until all ranks
-  /// have joined. A process may be in any number of communicators, and makes and destroys them in any order;
-  /// communicators with a rank in common are made in the same order by both ranks, as `exchange` requires. Errors as
-  /// for createForked, and:
+  /// Joins ranks that the caller connects: threads, processes, or processes of several threads, of one host; or
+  /// processes of several hosts, which then connect over TCP. Every rank calls `exchange` two to four times, with the
+  /// same size as the others, at most 512 bytes, and not after the return. Blocks until all ranks have joined. A
+  /// process may be in any number of communicators, and makes and destroys them in any order; communicators with a rank
+  /// in common are made in the same order by both ranks, as `exchange` requires. Errors as for createForked, and:
   ///   InvalidArgument  rank or size is out of range; this rank alone returns it, without calling `exchange`
-  ///   SystemError      a rank is on another host; all ranks return it
+  ///   InvalidArgument, Mismatch, SystemError, PeerLost, Timeout of several hosts: as for createFromEnvironment, on all
+  ///                    ranks, also if some cannot connect to each other within 30 s
   static Result<Communicator> create(int rank, int size, const AllGather &exchange,
                                      const CommunicatorOptions &options = {});
 
@@ -176,6 +177,10 @@ public:
   /// Allocates memory; a caller that asks for every call keeps the answers. InvalidArgument, UnsupportedMesh,
   /// BadPlugin, as for `run`.
   Status carries(const Plugin &plugin, const CallArguments &arguments) const;
+
+  /// The meshes of all ranks by which a caller that knows none asks for a program, in this order. With several hosts of
+  /// equally many ranks, of which each has the next ones: "node" and "gpu". Always: "rank".
+  std::vector<Mesh> meshes() const;
 
   /// Since the rank joined. Bytes are zeros unless the options ask for counting.
   Traffic traffic() const;

@@ -61,9 +61,10 @@ public:
   /// Of all plugins, in their order. Ranks with equal numbers would carry the same calls.
   uint64_t identity() const;
 
-  /// The first plugin with a program for the call, as Communicator::carries tells. Null when there is none; `why` is
-  /// then what the first plugin lacks. The same on all ranks whose doors have one identity.
-  const Plugin *find(const Communicator &communicator, const CallArguments &arguments, std::string &why) const;
+  /// The first plugin with a program for the call on one of Communicator::meshes, as Communicator::carries tells; sets
+  /// the mesh. Null when there is none; `why` is then what the first plugin lacks. The same on all ranks whose doors
+  /// have one identity.
+  const Plugin *find(const Communicator &communicator, CallArguments &arguments, std::string &why) const;
 
   LogLevel logLevel() const;
   bool wantsStatistics() const;
