@@ -2,6 +2,7 @@
 // may be in a window or not.
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
+#include "kolo/runtime/PluginAbi.h"
 
 #include <gtest/gtest.h>
 
@@ -288,4 +289,34 @@ TEST(Staging, EndsWhereAttachingIsFaster) {
                        }),
               "")
         << each.kind.program << " of " << each.count << " bytes";
+}
+
+/// The first stores other than ordinary ones that a program is asked for in 20 calls, which contain a trial.
+static std::string triedStores(Communicator &communicator, bool inWindow, int64_t count) {
+  CallArguments arguments{"storesAllGather", *Mesh::parse("rank=2"), count, DataType::U8};
+  GuardedBuffer in(communicator, inWindow, count), out(communicator, inWindow, 2 * count);
+  arguments.input = in.data();
+  arguments.output = out.data();
+  for (int call = 0; call < 20; ++call) {
+    if (Status status = communicator.run(testPlugin(), arguments); !status.isOk())
+      return status.message();
+    if (*out.data() != 0)
+      return std::to_string(*out.data());
+  }
+  return "ordinary";
+}
+
+/// Scratch memory always, and the output only where it is staged.
+TEST(Staging, TriesNonTemporalStoresToMemoryOfTheRuntime) {
+  (void)testPlugin();
+  static_assert(KOLO_TO_OUTPUT == 1 && KOLO_TO_SCRATCH == 2);
+  ScopedVariable memory("KOLO_ORDINARY_MEMORY", "staged");
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
+                     [](Communicator &communicator) {
+                       std::string said = triedStores(communicator, true, 1 << 14) + ", " +
+                                          triedStores(communicator, false, 1 << 14) + ", " +
+                                          triedStores(communicator, false, 1 << 10);
+                       return said == "2, 3, ordinary" ? "" : said;
+                     }),
+            "");
 }

@@ -200,6 +200,14 @@ static int32_t slotAllGather(In in) {
   return status ? status : meetAll(in, 1, 1);
 }
 
+/* Says by which stores it was asked to write. */
+static int32_t storesAllGather(In in) {
+  int64_t bytes = numRanks(in->dimSizes) * in->count * in->elementBytes;
+  for (int64_t i = 0; i < bytes; ++i)
+    ((char *)in->local[KOLO_OUTPUT])[i] = (char)in->nonTemporal;
+  return 0;
+}
+
 /* Ranks need nothing of each other. */
 static int32_t standAlone(In in) { return 0; }
 
@@ -257,6 +265,7 @@ static const KoloProgram programs[] = {
     PROGRAM(awaitNothing, noScratch),
     PROGRAM(standAlone, noScratch),
     PROGRAM(slotAllGather, slotPerRank),
+    PROGRAM(storesAllGather, slotPerRank),
     {.name = "togetherAllGather", .run = ringAllGather, .scratchBytes = noScratch},
 };
 #if defined(__x86_64__)
