@@ -158,7 +158,7 @@ struct KoloInvocation {
   int64_t tileBytes;                 /* a multiple of 64, at least KOLO_MIN_TILE_BYTES */
   int64_t sequence;                  /* from 1 to 2^32 - 1: of packets. The same on all ranks; another one than that
                                       * of any packet that is still in the memory for packets */
-  int64_t nonTemporal; /* bits of KoloNonTemporal: which stores are non-temporal */
+  int64_t nonTemporal;               /* bits of KoloNonTemporal: which stores are non-temporal */
   /* What programs read whose buffers have codecs. */
   int64_t type;                   /* KoloType: KOLO_F16, KOLO_BF16 or KOLO_F32 */
   int64_t call;                   /* invocations of all programs before this one: what stochastic codecs draw by */
