@@ -37,34 +37,37 @@ std::string ContenderTimes::onFewNodes(unsigned thread, const Contender &contend
   if (auto *mistake = std::get_if<CostMistake>(&placed))
     return mistake->message;
   const Placement &placement = std::get<Placement>(placed);
-  auto form = ClosedForm::create(*compiled.choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule),
-                                 request.machine, placement, request.rates, 0);
-  auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine, placement,
-                                             {.rates = request.rates});
+  ProgramOp program = *compiled.program->getOps<ProgramOp>().begin();
+  const cost::ProgramFacts facts = cost::ProgramFacts::of(program);
+  auto formOn = [&](const Placement &ranks) {
+    return ClosedForm::create(*compiled.choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule),
+                              request.machine, ranks, request.rates, 0, &facts);
+  };
+  auto form = formOn(placement);
+  auto simulation = cost::Simulation::create(program, request.machine, placement, {.rates = request.rates});
   for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
     if (mistake)
       return mistake->message;
   std::optional<ClosedForm> whole; // nothing: other nodes are not costed, but scaled
   if (!contender.isScaled)
-    whole = std::get<ClosedForm>(ClosedForm::create(
-        *compiled.choreography->getOps<ChoreographyOp>().begin(), resolved(contender.schedule), request.machine,
-        std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement)), request.rates,
-        0));
+    whole = std::get<ClosedForm>(
+        formOn(std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement))));
   for (auto [size, choice] : choices) {
     int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(request), mesh);
     auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
     if (auto *mistake = std::get_if<CostMistake>(&outcome))
       return mistake->message;
     const auto &found = std::get<cost::SimulationOutcome>(outcome);
-    choice->correction = found.prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
+    double correction = found.prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
     choice->numTransfers = found.numTransfers;
     choice->wasOnAllNodes = mesh.numRanks() == contender.mesh.numRanks();
     // What takes less on few nodes than the closed form says are moves inside a node, a smaller share on many.
     if (!choice->wasOnAllNodes)
-      choice->correction = std::max(*choice->correction, 1.0);
-    choice->seconds *= *choice->correction;
+      correction = std::max(correction, 1.0);
+    choice->seconds = correction * (whole ? whole->seconds(request.sizes[size]) : contender.seconds[size]);
     if (whole)
       choice->seconds = std::max(choice->seconds, busySeconds(*whole, request.sizes[size]));
+    choice->correction = choice->seconds / contender.seconds[size];
   }
   return "";
 }
