@@ -37,12 +37,13 @@ class Hosts:
     """`number` hosts NAME0, NAME1, ... at 10.77.0.1, 10.77.0.2, ...; `rate` as tc writes it, each way; None: not shaped.
 
     `delay_us` from host to host, one way; `loss` and `reordered` in percent of the
-    packets, on each of the two links from host to host. They need a C compiler.
+    packets, on each of the two links from host to host. They need a C compiler. `congestion`: TCP's congestion control;
+    None: this machine's.
     """
 
-    def __init__(self, name, number, rate=None, mtu=1500, delay_us=0, loss=0, reordered=0):
+    def __init__(self, name, number, rate=None, mtu=1500, delay_us=0, loss=0, reordered=0, congestion=None):
         self.name, self.number, self.rate, self.mtu = name, number, rate, mtu
-        self.delay_us, self.loss, self.reordered = delay_us, loss, reordered
+        self.delay_us, self.loss, self.reordered, self.congestion = delay_us, loss, reordered, congestion
         self.keepers, self.inits, self.wires = [], [], []
 
     def __enter__(self):
@@ -117,6 +118,9 @@ class Hosts:
         self._ip(self._switch(), "link", "set", port, "mtu", str(self.mtu), "master", "bridge", "up")
         self._ip(space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
         self._shape(space, "eth0")
+        if self.congestion:
+            setting = f"net.ipv4.tcp_congestion_control={self.congestion}"
+            subprocess.run(["ip", "netns", "exec", space, "sysctl", "-qw", setting], check=True)
         if self.number > 2:  # of two hosts, neither receives more than the other can send
             self._shape(self._switch(), port)
         keeper = subprocess.Popen(
