@@ -143,14 +143,16 @@ void CommunicatorState::startPackets(Plan &plan) {
   }
 }
 
-/// Runs the generated code. Peers have read what it stores to the runtime's memory, so it measures which stores are the
-/// faster ones.
+/// Runs the generated code and copies what it staged to the caller. Peers have read the runtime's memory that it stores
+/// to, so both together are measured: which stores are the faster ones.
 void CommunicatorState::runPiece(Plan &plan, int64_t piece) {
   auto runAll = [&] {
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);
     else
       lanes.run(runLane, &plan);
+    if (!ranks->isAborted())
+      plan.buffers.copyOut(plan.call, piece);
   };
   const Buffers &buffers = plan.buffers;
   if (buffers.sharedElementBytes == 0)
@@ -183,8 +185,6 @@ Status CommunicatorState::runLanes(Plan &plan) {
       lane.invocation.call = static_cast<int64_t>(numInvocations);
     ++numInvocations;
     runPiece(plan, piece);
-    if (!ranks->isAborted())
-      plan.buffers.copyOut(plan.call, piece);
   }
   isRunning.store(0, std::memory_order_release);
   for (Lane &lane : plan.lanes) {

@@ -35,7 +35,7 @@ struct Plan {
   std::vector<void *> peerPieces[2];
   std::vector<Lane> lanes;
   StoreChoice inputStores{StoreChoice::ratioOfCopies}; // to the staged input
-  StoreChoice runStores{StoreChoice::ratioOfRuns};     // of the generated code to memory of the runtime
+  StoreChoice runStores{StoreChoice::ratioOfRuns, 16}; // of the generated code to memory of the runtime
 
   uint64_t generation = 0; // of the segment table; the plan is invalid in any other generation
   // Number of the agreement of all ranks on this plan, from 1; 0: none. Every rank counts the same exchanges, so equal

@@ -20,8 +20,9 @@ class StoreChoice {
 public:
   /// Takes non-temporal stores while ordinary ones take more than so many times as long. After non-temporal stores,
   /// peers read from memory what they would have read from a cache. The time of a copy does not show that; the time of
-  /// a whole run does.
-  explicit StoreChoice(float leastRatio) : ratio(leastRatio) {}
+  /// a whole run does. `trial`: which of 64 copies tries the other way; two choices within one call try at different
+  /// calls, so that neither measures the other's trial.
+  explicit StoreChoice(float leastRatio, uint64_t trial = 8) : ratio(leastRatio), trialNumber(trial) {}
   static constexpr float ratioOfCopies = 2, ratioOfRuns = 1.25;
 
   /// Copies below this size are not worth a choice: ordinary stores.
@@ -55,12 +56,13 @@ private:
   /// The latest ones, in ns per byte. The least counts: a preempted copy says nothing.
   using Costs = std::array<float, 4>;
   static constexpr float never = std::numeric_limits<float>::max() / 4;
-  static constexpr uint64_t copiesPerTrial = 64, firstTrial = 8;
+  static constexpr uint64_t copiesPerTrial = 64;
 
   static float least(const Costs &costs) { return *std::min_element(costs.begin(), costs.end()); }
-  bool isTrial() const { return numCopies % copiesPerTrial == firstTrial; }
+  bool isTrial() const { return numCopies % copiesPerTrial == trialNumber; }
 
   float ratio;
+  uint64_t trialNumber;
   Costs ordinary = {}, nonTemporal = {never, never, never, never};
   uint64_t numCopies = 0;
   bool prefersNonTemporal = false;

@@ -16,10 +16,12 @@ int findBetterCore(std::span<const int32_t> seated, size_t self, const cpu_set_t
       ++numRanks[static_cast<size_t>(seated[rank] - 1)];
   }
   int fewest = -1;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
+  for (int step = 1; step < CPU_SETSIZE; ++step) { // a core near by, not always the first of all
+    int core = (own + step) % CPU_SETSIZE;
     if (CPU_ISSET(core, &allowed) &&
         (fewest < 0 || numRanks[static_cast<size_t>(core)] < numRanks[static_cast<size_t>(fewest)]))
       fewest = core;
+  }
   bool isBetter = fewest >= 0 && numRanks[static_cast<size_t>(own)] >= numRanks[static_cast<size_t>(fewest)] + 2;
   return isBetter ? fewest : -1;
 }

@@ -208,7 +208,7 @@ void ProgramLowering::convertListed(const FusedLists &made, Value begin, Value l
   if (llvm::any_of(moves, isPutOut)) // what is left is put from there
     isKept = arith::OrIOp::create(builder, loc, isKept, load(made.numLeft));
   auto [rank, element] = createDrawKey({}, chunk, begin);
-  // Of all destinations without a codec, if all are outputs.
+  // Of the destinations without a codec one that is no output decides, if there is any.
   MoveInterface plain;
   for (MoveInterface move : moves)
     if (const PlacedBuffer &to = bufferOf(move.getDestination());
@@ -223,7 +223,7 @@ void ProgramLowering::convertListed(const FusedLists &made, Value begin, Value l
 
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {
   SmallVector<MoveInterface> moves = FuseOp(made.fuse).getMoves();
-  // Elements that also go to scratch memory, or to a peer afterwards, are read again soon.
+  // Where elements also go to scratch memory, its bit decides. What goes to a peer afterwards is read again soon.
   auto toScratch = llvm::find_if(
       moves, [&](MoveInterface move) { return bufferOf(move.getDestination()).role != BufferRole::Output; });
   MoveInterface deciding = toScratch == moves.end() ? moves.front() : *toScratch;
