@@ -41,12 +41,12 @@ struct Introduction {
 static_assert(std::is_trivially_copyable_v<Introduction> && sizeof(Introduction) <= 512);
 
 /// What a rank of several hosts says in the second round.
-struct Place {
+struct ProvedArrival {
   ArrivalBytes arrival = {};
   uint32_t hasSecret = 0;
   SecretProof proof = {}; // of the world's number: equal secrets give equal proofs
 };
-static_assert(std::is_trivially_copyable_v<Place>);
+static_assert(std::is_trivially_copyable_v<ProvedArrival>);
 
 /// A rank is in the exchange when it connects, so no peer computes meanwhile.
 constexpr int longestConnectMs = 30'000;
@@ -151,17 +151,17 @@ Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap
     arrival.refusal = secret.status();
   if (arrival.refusal.isOk())
     arrival = newcomer.listen(address.isOk() ? *address : "");
-  Place own;
+  ProvedArrival own;
   own.arrival = write(arrival);
   own.hasSecret = secret.isOk() && secret->has_value();
   own.proof = prove(secret.isOk() ? *secret : OptionalKey(), secretLabel, {world});
-  std::vector<Place> places(static_cast<size_t>(size));
+  std::vector<ProvedArrival> places(static_cast<size_t>(size));
   if (Status status = gather(&own, sizeof(own), places.data()); !status.isOk())
     return status;
   Roster roster;
   roster.map = map;
   for (int peer = 0; peer < size; ++peer) {
-    const Place &place = places[static_cast<size_t>(peer)], &first = places.front();
+    const ProvedArrival &place = places[static_cast<size_t>(peer)], &first = places.front();
     Result<Arrival> parsed = parseArrival(place.arrival);
     if (!parsed.isOk())
       return rankError(StatusCode::Mismatch, peer, "rank {}: {}", peer, parsed.status().message());
