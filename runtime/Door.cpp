@@ -177,6 +177,12 @@ uint64_t Door::identity() const {
   return hash;
 }
 
+bool Door::hasNetworkPrograms() const {
+  return std::ranges::any_of(state->plugins, [](const Plugin &plugin) {
+    return std::ranges::any_of(plugin.programs(), [](const ProgramInfo &info) { return !info.networkDims.empty(); });
+  });
+}
+
 const Plugin *Door::find(const Communicator &communicator, CallArguments &arguments, std::string &why) const {
   const std::vector<Mesh> meshes = communicator.meshes();
   for (const Plugin &plugin : state->plugins)

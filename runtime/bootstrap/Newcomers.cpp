@@ -1,6 +1,7 @@
 #include "bootstrap/Newcomers.h"
 
 #include "Error.h"
+#include "kolo/runtime/Door.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -53,6 +54,18 @@ Result<HostId> currentHost() {
   std::string text = fmt::format("{}/{}", boot, isKnown ? info.st_ino : 0);
   std::copy_n(text.data(), std::min(text.size(), sizeof(id.text) - 1), id.text);
   return id;
+}
+
+Result<uint64_t> hostNumber() {
+  return guarded([]() -> Result<uint64_t> {
+    Result<HostId> id = currentHost();
+    if (!id.isOk())
+      return id.status();
+    uint64_t hash = 0xcbf29ce484222325;
+    for (char each : id->text)
+      hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+    return hash ? hash : 1;
+  });
 }
 
 std::string hostName() {

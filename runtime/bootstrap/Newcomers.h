@@ -50,8 +50,8 @@ private:
 HostMap mapHosts(std::span<const HostId> hosts, std::span<const std::string> names);
 /// The numeric address of this host by which it reaches that one. InvalidArgument, SystemError.
 Result<std::string> addressTowards(const std::string &address);
-/// The numeric address by which other hosts are likely to reach this one: that of KOLO_NETWORK_INTERFACE, or else of
-/// the default route, or else of an interface that is up, or else of the loopback interface.
+/// The numeric address by which other hosts are likely to reach this one. It is that of KOLO_NETWORK_INTERFACE, or else
+/// of the default route. If there is none, it is that of an interface that is up, at worst of the loopback interface.
 std::string likelyAddress();
 /// A random number.
 tcp::WorldNumber randomWorld();

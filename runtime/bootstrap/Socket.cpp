@@ -11,6 +11,7 @@
 #include <climits>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 namespace kolo::runtime {
@@ -93,14 +94,18 @@ int waitForAny(std::vector<pollfd> &entries, const timespec *mostTime) {
 }
 
 void allowDescriptors(size_t number) {
+  static std::mutex mutex; // else a thread could undo another one's raise
+  std::scoped_lock lock(mutex);
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
     return;
+  size_t numOpen = 0;
   std::error_code unknown;
   for (auto open = std::filesystem::directory_iterator("/proc/self/fd", unknown);
        !unknown && open != std::filesystem::directory_iterator(); open.increment(unknown))
-    ++number;
-  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, static_cast<rlim_t>(number)));
+    ++numOpen;
+  const rlim_t needed = number + (unknown ? limit.rlim_cur : numOpen); // without a descriptor nobody can count
+  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, needed));
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 

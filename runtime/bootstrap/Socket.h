@@ -49,8 +49,8 @@ Result<Socket> connectTo(const Address &address, Clock::time_point deadline);
 /// Milliseconds until the deadline, at least 0.
 int millisecondsUntil(Clock::time_point deadline);
 
-/// As ppoll. The kernel refuses to wait for more descriptors than RLIMIT_NOFILE, which a program may lower at any time:
-/// then this waits for at most 1 ms, and says that all are ready.
+/// As ppoll. The kernel refuses to wait for more descriptors than RLIMIT_NOFILE, which a program may lower at any time.
+/// Then this waits for at most 1 ms, and says that all are ready.
 int waitForAny(std::vector<pollfd> &entries, const timespec *mostTime);
 /// Raises the soft limit, so that this process may open so many more descriptors, as far as its hard limit allows.
 void allowDescriptors(size_t number);

@@ -3,6 +3,7 @@
 #include "Process.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstring>
 #include <limits>
@@ -39,6 +40,15 @@ std::string describe(const Request &request, int64_t sizeBytes) {
 bool isMistake(const Status &status) {
   return status.code() == StatusCode::InvalidArgument || status.code() == StatusCode::Mismatch;
 }
+
+/// What ranks tell each other before they connect.
+struct Place {
+  uint64_t plugins = 0, host = 0;
+  bool hasFailed = false; // see hasFailedToConnect
+};
+
+/// Whether this process has waited in vain for ranks on other hosts.
+std::atomic<bool> hasFailedToConnect = false;
 
 } // namespace
 
@@ -80,16 +90,32 @@ bool Carrier::enter() {
   return communicator.has_value();
 }
 
-/// Ranks with other plugins would choose other programs, so that each call would be an error.
-Status Carrier::agreeOnPlugins() const {
-  uint64_t own = door().identity();
-  std::vector<uint64_t> all(static_cast<size_t>(numRanks));
+/// Ranks with other plugins would choose other programs, so that each call would be an error. Ranks of several hosts
+/// would wait for connections that no program uses, or that could not be made before.
+Status Carrier::agree(bool &areOnOneHost) const {
+  Place own;
+  own.plugins = door().identity();
+  if (Result<uint64_t> host = runtime::hostNumber(); host.isOk())
+    own.host = *host; // else Communicator::create says why
+  own.hasFailed = hasFailedToConnect;
+  std::vector<Place> all(static_cast<size_t>(numRanks));
   PMPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, owner);
-  auto other = std::find_if(all.begin(), all.end(), [&](uint64_t each) { return each != all.front(); });
-  if (other == all.end())
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].plugins != all.front().plugins)
+      return {StatusCode::Mismatch,
+              "ranks have other plugins in KOLO_PLUGIN_PATH: rank 0 and rank " + std::to_string(rank) + " differ"};
+  areOnOneHost = std::ranges::all_of(all, [&](const Place &each) { return each.host == all.front().host; });
+  if (areOnOneHost || std::ranges::any_of(all, [](const Place &each) { return each.host == 0; }))
     return {};
-  return {StatusCode::Mismatch, "ranks have other plugins in KOLO_PLUGIN_PATH: rank 0 and rank " +
-                                    std::to_string(other - all.begin()) + " differ"};
+  if (!door().hasNetworkPrograms())
+    return {StatusCode::SystemError,
+            "they are on several hosts, and no plugin has a program for that: compile one with "
+            "--network"};
+  auto failed = std::ranges::find_if(all, [](const Place &each) { return each.hasFailed; });
+  if (failed == all.end())
+    return {};
+  return {StatusCode::SystemError, "they are on several hosts, and rank " + std::to_string(failed - all.begin()) +
+                                       " could not be connected before, in another communicator"};
 }
 
 /// The name that the program gave the communicator, where all ranks gave it the same one; else nothing.
@@ -116,11 +142,14 @@ void Carrier::connect() {
     bool isDone = PMPI_Allgather(from, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;
     return isDone ? Status() : Status(StatusCode::SystemError, "MPI_Allgather failed");
   };
-  Status status = agreeOnPlugins();
+  bool areOnOneHost = true;
+  Status status = agree(areOnOneHost);
   if (status.isOk()) {
     options.tag = agreeOnTag();
     Result<Communicator> created = Communicator::create(ownRank, numRanks, exchange, options);
     status = created.status();
+    if (!areOnOneHost && !status.isOk() && !isMistake(status))
+      hasFailedToConnect = true;
     if (created.isOk()) {
       communicator.emplace(std::move(created).value());
       decisions.resize(numDecisions);

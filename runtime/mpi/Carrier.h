@@ -76,7 +76,8 @@ private:
   };
 
   void connect();
-  runtime::Status agreeOnPlugins() const;
+  /// Whether the ranks may try to connect, the same on all of them.
+  runtime::Status agree(bool &areOnOneHost) const;
   std::string agreeOnTag() const;
   Decision &decide(const Request &request);
   int fail(const char *function, const runtime::Status &status) const;

@@ -73,9 +73,11 @@ Status HostLinks::openNetwork(std::span<const Endpoint> endpoints) {
   wanted.rank = options.rank;
   wanted.numRanks = options.numRanks;
   wanted.timeoutMs = options.timeoutMs;
+  wanted.connectMs = options.connectMs;
   wanted.provider = *provider;
   wanted.address = options.listenAt;
   wanted.mustStop = options.mustStop;
+  wanted.progress = options.progress;
   Result<std::unique_ptr<Fabric>> opened = openFabric(wanted, *mails);
   if (!opened.isOk())
     return rankError(opened.status().code(), self, "rank {}: {}", self, opened.status().message());

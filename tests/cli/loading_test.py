@@ -51,7 +51,7 @@ class Doctor(ToolTest):
         self.assertNotIn("of the tests", said)
 
     def test_says_how_many_ranks_the_descriptors_allow(self):
-        command = ["sh", "-c", 'ulimit -Hn 264; ulimit -Sn 100; exec "$0" doctor', KOLO]
+        command = ["sh", "-c", 'ulimit -Sn 100; ulimit -Hn 264; exec "$0" doctor', KOLO]
         text = subprocess.run(command, cwd=self.directory, env=self.environment(), capture_output=True, text=True).stdout
         self.assertRegex(text, "descriptors +264 by `ulimit -Hn`: .* about 200 ranks.* about 100 ranks")
 

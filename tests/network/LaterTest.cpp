@@ -231,9 +231,11 @@ TEST(Later, DataArrivesWhereTheKernelRefusesToWaitForSoMany) {
   Strangers world(2);
   std::byte first = {}, second = {};
   EXPECT_EQ(world.tell(1, 0, &first).message(), "");
-  while (!world.hasHeard(0, 1) || !world.at(1).isWhole(0))
+  auto isConnected = [&] { return world.hasHeard(0, 1) && world.at(1).isWhole(0); };
+  for (Clock::time_point until = Clock::now() + std::chrono::seconds(5); !isConnected() && Clock::now() < until;)
     for (auto &rank : world.ranks)
       ASSERT_EQ(rank->progress().message(), "");
+  ASSERT_TRUE(isConnected());
   Cell &cell = world.landing(0).cell(0, 0, 1);
   EXPECT_EQ(world.at(0).idle(cell, 2, Clock::now()).message(), ""); // makes the descriptor that wakes it
   rlimit before = {};

@@ -26,9 +26,11 @@ struct FabricOptions {
   int rank = 0;
   int numRanks = 1;
   int timeoutMs = 30'000;
+  int connectMs = 0;                   // see TcpOptions
   std::string provider;                // by its name in the rules
   std::string address;                 // of this host, numeric: for providers that choose devices so
   std::function<bool()> mustStop = {}; // see TcpOptions
+  std::function<void()> progress = {}; // see TcpOptions
 };
 
 /// A Transport whose mails are carried by somebody else. `endpoint` is empty. `connect` looks only at which endpoints
@@ -50,7 +52,7 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
   return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
 }
 
-inline constexpr uint32_t fabricModuleVersion = 2;
+inline constexpr uint32_t fabricModuleVersion = 3;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 

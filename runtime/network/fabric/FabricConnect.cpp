@@ -104,10 +104,12 @@ Status FabricTransport::waitForAll(const std::function<bool(const Peer &)> &isTh
     }
     if (missing.empty())
       return {};
-    if (Clock::now() - start >= std::chrono::milliseconds(options.timeoutMs))
+    if (Clock::now() - start >= std::chrono::milliseconds(longestMs))
       return rankError(StatusCode::Timeout, first, "rank {} waited {} ms for {} of rank {}: timed out", options.rank,
-                       options.timeoutMs, what, missing);
+                       longestMs, what, missing);
     (void)mails.idle(none, 1, Clock::now() + lookInterval);
+    if (options.progress)
+      options.progress();
     std::scoped_lock lock(mutex);
     for (int rank = 0; rank < options.numRanks; ++rank) // one that has left may have told before all that is wanted
       if (const Peer &peer = peers[static_cast<size_t>(rank)]; peer.isWanted && !isThere(peer))
@@ -137,10 +139,12 @@ Status FabricTransport::runTest(SelfTest &test) {
     }
     if (missing < 0)
       return flush(0);
-    if (Clock::now() - start >= std::chrono::milliseconds(options.timeoutMs))
+    if (Clock::now() - start >= std::chrono::milliseconds(longestMs))
       return rankError(StatusCode::Timeout, missing, "rank {} waited {} ms for the puts of rank {}: timed out",
-                       options.rank, options.timeoutMs, missing);
+                       options.rank, longestMs, missing);
     (void)mails.idle(none, 1, Clock::now() + std::chrono::microseconds(20));
+    if (options.progress)
+      options.progress();
   }
 }
 
@@ -152,6 +156,7 @@ Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
   for (int rank = 0; rank < options.numRanks; ++rank)
     peers[static_cast<size_t>(rank)].isWanted =
         rank != options.rank && endpoints[static_cast<size_t>(rank)] != Endpoint();
+  longestMs = options.connectMs ? options.connectMs : options.timeoutMs;
   SelfTest test(options.rank, options.numRanks);
   const std::vector<bool> everybody(peers.size(), true);
   Letter own;
@@ -179,6 +184,8 @@ Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
   tell(released, everybody);
   if (!status.isOk())
     closeDevice(); // peers may still be writing to the test's memory
+  longestMs = options.timeoutMs;
+  options.progress = {};
   return status;
 }
 

@@ -273,9 +273,11 @@ Status FabricTransport::flushPath(Path path) {
       lastTime = Clock::now();
       look = 0;
     }
-    if (Clock::now() - lastTime >= std::chrono::milliseconds(options.timeoutMs))
+    if (options.progress)
+      options.progress();
+    if (Clock::now() - lastTime >= std::chrono::milliseconds(longestMs))
       return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out",
-                       options.rank, options.timeoutMs, path.peer);
+                       options.rank, longestMs, path.peer);
     if (look >= looksBeforeSleep)
       (void)mails.idle(none, 1, Clock::now() + longestSleep);
   }

@@ -123,7 +123,8 @@ private:
   Status flushPath(Path path);
   bool isDone(Path path, uint64_t &numMoved, bool &wasDropped);
 
-  const FabricOptions options;
+  FabricOptions options;             // constant but for `progress`, which ends with `connect`
+  int longestMs = options.timeoutMs; // what a wait may take; another value in `connect`
   const ProviderRules rules;
   MailPath &mails;
   const int creatorPid;

@@ -116,11 +116,14 @@ Status Greeter::open(uint32_t peer, uint16_t number) {
   return {};
 }
 
-bool Greeter::isUnderWay(const Hello &hello) const {
-  bool isLarger = hello.rank < self.rank, isHeld = Clock::now() < greetedSince(hello) + maxSilence;
-  return std::ranges::any_of(guests, [&](const Guest &guest) {
-    return (guest.isOpenedHere || (guest.hasGreeted && (isLarger || isHeld))) && placeOf(guest.hello) == placeOf(hello);
-  });
+/// By place: whether a connection may come to stand there, so that this rank opens none.
+std::vector<bool> Greeter::placesUnderWay() const {
+  const Clock::time_point now = Clock::now();
+  std::vector<bool> are(places.size());
+  for (const Guest &guest : guests)
+    if (guest.isOpenedHere || (guest.hasGreeted && (guest.hello.rank < self.rank || now < guest.since + maxSilence)))
+      are[placeOf(guest.hello)] = true;
+  return are;
 }
 
 /// Since when there have been connections for this place that owe their last proof; now if there are none.
@@ -142,10 +145,11 @@ void Greeter::openMissing() {
 }
 
 void Greeter::openThose(const std::vector<Hello> &wanted) {
-  if (Clock::now() < openAgain)
+  if (wanted.empty() || Clock::now() < openAgain)
     return;
+  const std::vector<bool> areUnderWay = placesUnderWay();
   for (const Hello &hello : wanted)
-    if (places[placeOf(hello)] == Standing::Wanted && !isUnderWay(hello))
+    if (places[placeOf(hello)] == Standing::Wanted && !areUnderWay[placeOf(hello)])
       if (Status status = open(hello.rank, hello.connection); !status.isOk())
         note(hello.rank, status);
 }
@@ -214,11 +218,11 @@ Status Greeter::finishConnecting(Guest &guest) {
   int code = 0;
   socklen_t bytes = sizeof(code);
   getsockopt(guest.socket.descriptor(), SOL_SOCKET, SO_ERROR, &code, &bytes);
-  guest.isConnecting = false;
   guest.until = Clock::now() + maxSilence / 2;
   if (code == 0 && !sendGreeting(guest, {}))
     code = errno;
-  bool mayBeHeard = code == 0 || code == ECONNRESET || code == EPIPE; // `receive` finds how it ended
+  guest.isConnecting = code == EAGAIN; // waitForAny may say that it is ready, and it is not
+  bool mayBeHeard = code == 0 || code == EAGAIN || code == ECONNRESET || code == EPIPE; // `receive` finds how it ended
   return mayBeHeard ? Status() : connectError(self.rank, guest.hello.rank, code);
 }
 
@@ -410,7 +414,7 @@ void Greeter::step(Clock::time_point until) {
   until = rests ? std::min(until, acceptAgain) : until;
   until = toOpen.empty() ? until : std::min(until, std::max(openAgain, Clock::now() + restAfterCrossing));
   for (const Guest &guest : guests) {
-    entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
+    entries.push_back(guest.entry());
     until = guest.isOpenedHere ? until : std::min(until, guest.until);
   }
   const Clock::time_point looked = Clock::now(); // what is not found came later
@@ -426,7 +430,7 @@ void Greeter::step(Clock::time_point until) {
       note(guest.hello.rank, fate.status());
       fate = Fate::Crossing;
     }
-    if (isQuiet && guest.isOpenedHere)
+    if (guest.isOpenedHere && *fate == Fate::Waits && (isQuiet || guest.received == 0))
       guest.until = looked + maxSilence / 2;
     if (*fate == Fate::Waits && !guest.isOpenedHere && looked >= guest.until)
       fate = turnAway(fmt::format("a connection that sent {} bytes and then nothing", guest.received));
@@ -503,7 +507,7 @@ bool Greeter::addTo(std::vector<pollfd> &entries) const {
   if (!rests)
     entries.push_back({listener.descriptor(), POLLIN, 0});
   for (const Guest &guest : guests) {
-    entries.push_back({guest.socket.descriptor(), static_cast<short>(guest.isConnecting ? POLLOUT : POLLIN), 0});
+    entries.push_back(guest.entry());
     isOver |= !guest.isOpenedHere && now >= guest.until;
   }
   return rests || isOver || !toOpen.empty() || !greeted.empty() || !failed.empty();

@@ -54,11 +54,13 @@ struct Greeted {
 /// that end so while this rank waits: another process has the peer's port. All other errors may pass.
 ///
 /// Who has answered and hears no last proof closes the connection after `maxSilence`: a stranger that repeats a Hello
-/// must not keep the rank's own connection out. One stranger may follow the other, so after `maxSilence` of them in a
-/// row a rank that wants the connection opens it itself: the smaller rank at once, and the larger one answers nobody
-/// any more until the last of them is gone, because its own connection would stay. Also, an opener that finds an answer
-/// which may have lain there for half as long does not prove anything any more, but opens the connection again.
-/// Otherwise it would take for its peer's end what is only the end of the peer's patience.
+/// must not keep the rank's own connection out. One stranger may follow the other. So after `maxSilence` of them in a
+/// row, a rank that wants the connection opens it itself. The smaller rank does so at once. The larger one first
+/// answers nobody any more until the last of them is gone, because its own connection would stay.
+///
+/// An answer may have lain there for half as long when its opener finds it. Then the opener does not prove anything any
+/// more, but opens the connection again. Otherwise it would take for its peer's end what is only the end of the peer's
+/// patience.
 ///
 /// All functions may be called by several threads at once.
 class Greeter {
@@ -125,6 +127,11 @@ private:
     Clock::time_point since; // hasGreeted: when the first in an unbroken series of guests greeted for this place
     bool isSilent() const { return !isOpenedHere && !hasGreeted; }
     bool hasToConfirm() const { return !isOpenedHere && hasGreeted; }
+    /// What the greeter waits for. From a guest whose greeting has got no answer: nothing, whatever else it sends.
+    pollfd entry() const {
+      bool isWithheld = isSilent() && received == greetingBytes;
+      return {isWithheld ? -1 : socket.descriptor(), static_cast<short>(isConnecting ? POLLOUT : POLLIN), 0};
+    }
   };
   /// What became of a guest after it was heard. Crossing: another connection for the same place stays.
   enum class Fate : uint8_t { Waits, Met, Stranger, Crossing };
@@ -137,7 +144,7 @@ private:
   Status open(uint32_t peer, uint16_t number);
   void step(Clock::time_point until);
   void note(uint32_t peer, const Status &failure);
-  bool isUnderWay(const Hello &hello) const;
+  std::vector<bool> placesUnderWay() const;
   Clock::time_point greetedSince(const Hello &hello) const;
   bool hasOpened(const Hello &hello) const;
   void accept();

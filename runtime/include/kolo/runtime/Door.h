@@ -60,6 +60,8 @@ public:
   const std::string &notice() const;
   /// Of all plugins, in their order. Ranks with equal numbers would carry the same calls.
   uint64_t identity() const;
+  /// Whether any plugin has a program for ranks on several hosts.
+  bool hasNetworkPrograms() const;
 
   /// The first plugin with a program for the call on one of Communicator::meshes, as Communicator::carries tells; sets
   /// the mesh. Null when there is none; `why` is then what the first plugin lacks. The same on all ranks whose doors
@@ -90,5 +92,8 @@ struct LaunchedRank {
 /// Reads RANK and WORLD_SIZE; without RANK, the variables of Open MPI's mpirun, then of MPICH's (PMI), then of Slurm's
 /// srun. InvalidArgument: there are none, or they are bad; the message names them.
 KOLO_RUNTIME_API Result<LaunchedRank> readLaunchedRank();
+
+/// Equal for ranks that Communicator::create takes for ranks of one host. Not 0. InvalidArgument: KOLO_HOSTID is bad.
+KOLO_RUNTIME_API Result<uint64_t> hostNumber();
 
 } // namespace kolo::runtime
