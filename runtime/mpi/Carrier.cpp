@@ -42,7 +42,7 @@ bool isMistake(const Status &status) {
 }
 
 /// What ranks tell each other before they connect.
-struct Place {
+struct JoinFacts {
   uint64_t plugins = 0, host = 0;
   bool hasFailed = false; // see hasFailedToConnect
 };
@@ -93,25 +93,25 @@ bool Carrier::enter() {
 /// Ranks with other plugins would choose other programs, so that each call would be an error. Ranks of several hosts
 /// would wait for connections that no program uses, or that could not be made before.
 Status Carrier::agree(bool &areOnOneHost) const {
-  Place own;
+  JoinFacts own;
   own.plugins = door().identity();
   if (Result<uint64_t> host = runtime::hostNumber(); host.isOk())
     own.host = *host; // else Communicator::create says why
   own.hasFailed = hasFailedToConnect;
-  std::vector<Place> all(static_cast<size_t>(numRanks));
+  std::vector<JoinFacts> all(static_cast<size_t>(numRanks));
   PMPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, owner);
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].plugins != all.front().plugins)
       return {StatusCode::Mismatch,
               "ranks have other plugins in KOLO_PLUGIN_PATH: rank 0 and rank " + std::to_string(rank) + " differ"};
-  areOnOneHost = std::ranges::all_of(all, [&](const Place &each) { return each.host == all.front().host; });
-  if (areOnOneHost || std::ranges::any_of(all, [](const Place &each) { return each.host == 0; }))
+  areOnOneHost = std::ranges::all_of(all, [&](const JoinFacts &each) { return each.host == all.front().host; });
+  if (areOnOneHost || std::ranges::any_of(all, [](const JoinFacts &each) { return each.host == 0; }))
     return {};
   if (!door().hasNetworkPrograms())
     return {StatusCode::SystemError,
             "they are on several hosts, and no plugin has a program for that: compile one with "
             "--network"};
-  auto failed = std::ranges::find_if(all, [](const Place &each) { return each.hasFailed; });
+  auto failed = std::ranges::find_if(all, [](const JoinFacts &each) { return each.hasFailed; });
   if (failed == all.end())
     return {};
   return {StatusCode::SystemError, "they are on several hosts, and rank " + std::to_string(failed - all.begin()) +
