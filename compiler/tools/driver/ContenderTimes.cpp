@@ -28,6 +28,34 @@ static double busySeconds(const ClosedForm &form, int64_t bytes) {
   return share * prediction.seconds;
 }
 
+namespace {
+
+/// What a program takes for some bytes by one model, and what of that is latency: a call of one element per rank.
+struct Parts {
+  double seconds;
+  double latency;
+
+  double ofBandwidth() const { return seconds - latency; }
+};
+
+} // namespace
+
+static int64_t bytesOfLatency(const PlacedMesh &mesh) { return mesh.numRanks() * cost::defaultElementBytes; }
+
+static Parts partsOf(const ClosedForm &form, int64_t bytes, const PlacedMesh &mesh) {
+  return {form.seconds(bytes), form.seconds(bytesOfLatency(mesh))};
+}
+
+/// What the closed form leaves out on all nodes, by what it leaves out on few. More latency stays as it is; the rest
+/// grows as the time of bandwidth does. What takes less in the simulation of few nodes are moves inside a node, a
+/// smaller share on all.
+static double secondsLeftOut(Parts simulation, Parts form, Parts formOnAll) {
+  const double more = std::max(simulation.seconds - form.seconds, 0.0);
+  const double latency = std::clamp(simulation.latency - form.latency, 0.0, more);
+  const double growth = form.ofBandwidth() > 0 ? formOnAll.ofBandwidth() / form.ofBandwidth() : 1;
+  return latency + std::max(growth, 1.0) * (more - latency);
+}
+
 std::string ContenderTimes::onFewNodes(unsigned thread, const Contender &contender, const Choices &choices) {
   ContenderPrograms::Compiled compiled;
   if (std::string reason = programs.compile(thread, contender, compiled); !reason.empty())
@@ -48,25 +76,37 @@ std::string ContenderTimes::onFewNodes(unsigned thread, const Contender &contend
   for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
     if (mistake)
       return mistake->message;
-  std::optional<ClosedForm> whole; // nothing: other nodes are not costed, but scaled
-  if (!contender.isScaled)
-    whole = std::get<ClosedForm>(
+  const auto &formOnFew = std::get<ClosedForm>(form);
+  const bool isOnAllNodes = mesh.numRanks() == contender.mesh.numRanks();
+  std::optional<ClosedForm> formOnAll;
+  std::optional<double> latency; // simulated
+  if (!isOnAllNodes) {
+    formOnAll = std::get<ClosedForm>(
         formOn(std::get<Placement>(Placement::create(request.machine, contender.mesh, contender.placement))));
+    auto outcome = std::get<cost::Simulation>(simulation).predict(bytesOfLatency(mesh));
+    if (auto *mistake = std::get_if<CostMistake>(&outcome))
+      return mistake->message;
+    latency = std::get<cost::SimulationOutcome>(outcome).prediction.seconds;
+  }
   for (auto [size, choice] : choices) {
-    int64_t bytes = shrinkBytes(request.sizes[size], request.collective, allRanks(request), mesh);
-    auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
+    const int64_t bytes = request.sizes[size];
+    const int64_t fewBytes = shrinkBytes(bytes, request.collective, allRanks(request), mesh);
+    auto outcome = std::get<cost::Simulation>(simulation).predict(fewBytes);
     if (auto *mistake = std::get_if<CostMistake>(&outcome))
       return mistake->message;
     const auto &found = std::get<cost::SimulationOutcome>(outcome);
-    double correction = found.prediction.seconds / std::get<ClosedForm>(form).seconds(bytes);
+    const double simulated = found.prediction.seconds;
     choice->numTransfers = found.numTransfers;
-    choice->wasOnAllNodes = mesh.numRanks() == contender.mesh.numRanks();
-    // What takes less on few nodes than the closed form says are moves inside a node, a smaller share on many.
-    if (!choice->wasOnAllNodes)
-      correction = std::max(correction, 1.0);
-    choice->seconds = correction * (whole ? whole->seconds(request.sizes[size]) : contender.seconds[size]);
-    if (whole)
-      choice->seconds = std::max(choice->seconds, busySeconds(*whole, request.sizes[size]));
+    choice->wasOnAllNodes = isOnAllNodes;
+    if (contender.isScaled)
+      choice->seconds = contender.seconds[size] * simulated / formOnFew.seconds(fewBytes);
+    else if (isOnAllNodes)
+      choice->seconds = simulated;
+    else
+      choice->seconds =
+          std::max(formOnAll->seconds(bytes) + secondsLeftOut({simulated, *latency}, partsOf(formOnFew, fewBytes, mesh),
+                                                              partsOf(*formOnAll, bytes, contender.mesh)),
+                   busySeconds(*formOnAll, bytes));
     choice->correction = choice->seconds / contender.seconds[size];
   }
   return "";
