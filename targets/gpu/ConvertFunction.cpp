@@ -5,6 +5,8 @@
 // Nothing is contracted: the products of scales and codes are rounded before they are added.
 #include "targets/gpu/TeamCodec.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 using namespace mlir;
 using kolo::codec::granule;
 
@@ -25,6 +27,10 @@ private:
   /// The function's arguments.
   struct Call {
     Value numSources, first, end, codecs, numElements, type, reduction, chunk;
+
+    static constexpr size_t size = 8;
+    SmallVector<Value> values() const { return {numSources, first, end, codecs, numElements, type, reduction, chunk}; }
+    static Call of(ArrayRef<Value> v) { return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]}; }
   };
   using Case = function_ref<void(int64_t number)>;
   void choose(Value chosen, ArrayRef<int64_t> numbers, Case build, Part otherwise = nullptr);
@@ -33,13 +39,20 @@ private:
     Value address, codec;
   };
   Side listed(Value entry);
+  Value uniform(Value value) { return call(builder, loc, uniformFunction, {value}); }
+  Value numberOfTeam() { return uniform(over(call(builder, loc, threadFunction), teamThreads)); }
+  Value sizeOf(Value number) { return least(sub(arguments.numElements, mul(number, granule)), integer(granule)); }
 
+  SmallVector<Value> enter(StringRef name, size_t numGiven);
+  void outline(const Twine &stage, ArrayRef<Value> given, function_ref<void(ArrayRef<Value> received)> build);
   void convertGranule(Value number);
-  void absorbSource(Value source, Value number, Value size);
+  void absorbSource(Value source, Value number);
+  void absorbCodec(int64_t codec, Value source, Value number);
   void absorb(Value isFirst, Value numbers, Value element);
   Value combined(Value sum, Value numbers);
   Value added(Value sum, Value numbers);
   void round(Value kind);
+  void encode(int64_t codec, Value number);
   void forEachDestination(int64_t codec, Value number, Body build);
 
   /// Elements of the call's type, by that type.
@@ -87,6 +100,35 @@ void ConvertFunction::choose(Value chosen, ArrayRef<int64_t> numbers, Case build
 ConvertFunction::Side ConvertFunction::listed(Value entry) {
   Value place = at(call(builder, loc, listFunction), mul(entry, 16));
   return {load(pointer, place, 8), load(i64, at(place, integer(8)), 8)};
+}
+
+/// Begins a function that gets the arguments of the conversion, and then so many of its own, which it returns. All are
+/// the same for all threads of a team.
+SmallVector<Value> ConvertFunction::enter(StringRef name, size_t numGiven) {
+  auto function =
+      createFunction(builder, module, name, Type(), SmallVector<Type>(Call::size + numGiven, i64), Inlining::Never);
+  SmallVector<Value> given = llvm::map_to_vector(function.getArguments(), [&](Value value) { return uniform(value); });
+  arguments = Call::of(given);
+  member = bitsBelow(call(builder, loc, threadFunction), teamThreads);
+  room = at(call(builder, loc, roomFunction), mul(numberOfTeam(), teamRoomBytes));
+  return SmallVector<Value>(ArrayRef(given).drop_front(Call::size));
+}
+
+/// Builds a stage of the work on a granule in a function of its own, and calls it. In one function, the addresses of
+/// all stages would be kept over its loops, in more registers than there are.
+void ConvertFunction::outline(const Twine &stage, ArrayRef<Value> given,
+                              function_ref<void(ArrayRef<Value> received)> build) {
+  std::string name = (convertFunction + "." + stage).str();
+  SmallVector<Value> passed = arguments.values();
+  llvm::append_range(passed, given);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    llvm::SaveAndRestore outside(arguments);
+    llvm::SaveAndRestore outsideMember(member), outsideRoom(room);
+    build(enter(name, given.size()));
+    LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  }
+  call(builder, loc, name, passed);
 }
 
 void ConvertFunction::chooseType(function_ref<void(KoloType, int64_t)> build) {
@@ -190,24 +232,28 @@ void ConvertFunction::absorb(Value isFirst, Value numbers, Value element) {
   store(select(isFirst, numbers, combined(sum, numbers)), place, alignment);
 }
 
-void ConvertFunction::absorbSource(Value source, Value number, Value size) {
-  Side side = listed(source);
-  Value isFirst = isEqual(source, 0);
-  auto absorbNumbers = [&](Value numbers, Value element) { absorb(isFirst, numbers, element); };
-  SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, int64_t(codecs.size())));
-  choose(side.codec, numbers, [&](int64_t codec) {
-    if (codec == 0)
-      return chooseType([&](KoloType type, int64_t elementBytes) {
-        loadElements(type, at(side.address, mul(number, granule * elementBytes)), size, absorbNumbers);
-      });
-    const codec::Codec &found = codecs[size_t(codec)];
-    TeamCodec(*this, found).decode(at(side.address, mul(number, codec::bytes(found, granule))), size, absorbNumbers);
+void ConvertFunction::absorbSource(Value source, Value number) {
+  Value codec = listed(source).codec;
+  choose(codec, llvm::to_vector(llvm::seq<int64_t>(0, int64_t(codecs.size()))), [&](int64_t chosen) {
+    outline("absorb." + Twine(chosen), {source, number},
+            [&](ArrayRef<Value> received) { absorbCodec(chosen, received[0], received[1]); });
   });
   meet();
   // What comes first from a buffer of the same codec is rounded already.
   Value isAlike =
-      both(isFirst, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, side.codec, arguments.chunk));
+      both(isEqual(source, 0), arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, codec, arguments.chunk));
   round(select(isAlike, integer(noRounding), rounding));
+}
+
+void ConvertFunction::absorbCodec(int64_t codec, Value source, Value number) {
+  Value address = listed(source).address, size = sizeOf(number), isFirst = isEqual(source, 0);
+  auto absorbNumbers = [&](Value numbers, Value element) { absorb(isFirst, numbers, element); };
+  if (codec == 0)
+    return chooseType([&](KoloType type, int64_t elementBytes) {
+      loadElements(type, at(address, mul(number, granule * elementBytes)), size, absorbNumbers);
+    });
+  const codec::Codec &found = codecs[size_t(codec)];
+  TeamCodec(*this, found).decode(at(address, mul(number, codec::bytes(found, granule))), size, absorbNumbers);
 }
 
 void ConvertFunction::round(Value kind) {
@@ -223,10 +269,12 @@ void ConvertFunction::round(Value kind) {
     });
   };
   auto build = [&](int64_t chosen) {
-    if (chosen >= roundToCast)
-      TeamCodec(*this, codecs[size_t(chosen - roundToCast)]).roundAll();
-    else
-      roundElements(chosen == roundToHalf ? KOLO_F16 : KOLO_BF16);
+    outline("round." + Twine(chosen), {}, [&](ArrayRef<Value>) {
+      if (chosen >= roundToCast)
+        TeamCodec(*this, codecs[size_t(chosen - roundToCast)]).roundAll();
+      else
+        roundElements(chosen == roundToHalf ? KOLO_F16 : KOLO_BF16);
+    });
     meet();
   };
   choose(kind, kinds, build, [] {});
@@ -244,9 +292,20 @@ void ConvertFunction::forEachDestination(int64_t codec, Value number, Body build
   });
 }
 
+void ConvertFunction::encode(int64_t codec, Value number) {
+  Value size = sizeOf(number);
+  auto destinations = [&](Body build) { forEachDestination(codec, number, build); };
+  if (codec != 0)
+    return TeamCodec(*this, codecs[size_t(codec)]).encode(size, destinations);
+  chooseType([&](KoloType type, int64_t elementBytes) {
+    destinations([&](Value to) { storeElements(type, at(to, mul(number, granule * elementBytes)), size); });
+  });
+  meet();
+}
+
 void ConvertFunction::convertGranule(Value number) {
-  Value size = least(sub(arguments.numElements, mul(number, granule)), integer(granule));
-  loop(integer(0), arguments.numSources, integer(1), [&](Value source) { absorbSource(source, number, size); });
+  loop(integer(0), arguments.numSources, integer(1), [&](Value source) { absorbSource(source, number); });
+  Value size = sizeOf(number);
   ifThen(isBelow(size, integer(granule)), [&] {
     Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
     share(size, integer(granule), [&](Value element) { store(zero, numbersAt(element), 4); });
@@ -255,13 +314,7 @@ void ConvertFunction::convertGranule(Value number) {
   for (int64_t codec = 0; codec < int64_t(codecs.size()); ++codec) {
     Value bit = bitsBelow(arith::ShRUIOp::create(builder, loc, arguments.codecs, integer(codec)), 2);
     ifThen(isEqual(bit, 1), [&] {
-      auto destinations = [&](Body build) { forEachDestination(codec, number, build); };
-      if (codec != 0)
-        return TeamCodec(*this, codecs[size_t(codec)]).encode(size, destinations);
-      chooseType([&](KoloType type, int64_t elementBytes) {
-        destinations([&](Value to) { storeElements(type, at(to, mul(number, granule * elementBytes)), size); });
-      });
-      meet();
+      outline("encode." + Twine(codec), {number}, [&](ArrayRef<Value> received) { encode(codec, received[0]); });
     });
   }
 }
@@ -269,14 +322,8 @@ void ConvertFunction::convertGranule(Value number) {
 void ConvertFunction::define() {
   declarePrimitive(builder, module, meetFunction, Type(), {i64});
   declarePrimitive(builder, module, roomFunction, pointerType(builder, blockSpace), {});
-  auto function = createFunction(builder, module, convertFunction, Type(), SmallVector<Type>(8, i64), Inlining::Never);
-  auto uniform = [&](Value value) { return call(builder, loc, uniformFunction, {value}); };
-  SmallVector<Value> given = llvm::map_to_vector(function.getArguments(), [&](Value value) { return uniform(value); });
-  arguments = {given[0], given[1], given[2], given[3], given[4], given[5], given[6], given[7]};
+  enter(convertFunction, 0);
   call(builder, loc, barrierFunction);
-  Value thread = call(builder, loc, threadFunction), team = uniform(over(thread, teamThreads));
-  member = bitsBelow(thread, teamThreads);
-  room = at(call(builder, loc, roomFunction), mul(team, teamRoomBytes));
   rounding = integer(noRounding);
   for (auto [number, codec] : llvm::enumerate(codecs))
     if (isCast(codec))
@@ -284,7 +331,7 @@ void ConvertFunction::define() {
   for (auto [type, kind] : {std::pair(KOLO_F16, roundToHalf), {KOLO_BF16, roundToBfloat16}})
     rounding = select(both(isEqual(arguments.chunk, 0), isEqual(arguments.type, type)), integer(kind), rounding);
   Value numTeams = over(call(builder, loc, numThreadsFunction), teamThreads);
-  loop(team, overUp(arguments.numElements, granule), numTeams, [&](Value number) { convertGranule(number); });
+  loop(numberOfTeam(), overUp(arguments.numElements, granule), numTeams, [&](Value number) { convertGranule(number); });
   call(builder, loc, barrierFunction);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }

@@ -127,29 +127,38 @@ Value TeamCodec::createUnit() {
   }));
 }
 
-/// Of this unit of a block and of those at multiples of 1/numSummed of the block after it, as a tree.
-Value TeamCodec::sumOfMagnitudes(Value firstUnit, int64_t unit, int64_t numSummed) {
-  if (numSummed == 1) {
-    Value numbers = numbersOf(add(firstUnit, integer(unit)));
-    return lanes.numberOf(lanes.magnitude(lanes.bitsOf(numbers)));
-  }
-  int64_t distance = block / width / numSummed;
-  Value left = sumOfMagnitudes(firstUnit, unit, numSummed / 2);
-  return lanes.sum(left, sumOfMagnitudes(firstUnit, unit + distance, numSummed / 2));
+/// Of 16 elements of a block that are `distance` apart, from this one on, as a tree.
+Value TeamCodec::sumOfMagnitudes(Value element, int64_t distance) {
+  if (distance == block)
+    return lanes.numberOf(lanes.magnitude(lanes.bitsOf(load(f32, numbersAt(element), 4))));
+  Value left = sumOfMagnitudes(element, 2 * distance);
+  return lanes.sum(left, sumOfMagnitudes(add(element, integer(distance)), 2 * distance));
 }
 
-/// Sums a_j + a_(j + B/2), then halves of that, and divides by the number of elements.
-Value TeamCodec::createMean(Value number, Value size) {
-  Value rest = sumOfMagnitudes(mul(number, block / width), 0, block / width);
-  for (int64_t half = width / 2; half > 0; half /= 2) {
-    auto part = [&](int64_t begin) {
-      return vector::ExtractStridedSliceOp::create(builder, loc, rest, ArrayRef<int64_t>{begin},
-                                                   ArrayRef<int64_t>{half}, ArrayRef<int64_t>{1});
-    };
-    rest = lanes.sum(part(0), part(half));
+/// Of all blocks: a_j + a_(j + B/2), then halves of that, until the first sum of a block is that of all its elements.
+void TeamCodec::storeSums() {
+  int64_t numSums = block / width;
+  auto place = [&](Value part, int64_t partsOfBlock) {
+    return sumAt(add(mul(over(part, partsOfBlock), numSums), bitsBelow(part, partsOfBlock)));
+  };
+  share(unitsOfGranule, [&](Value part) {
+    Value first = add(mul(over(part, numSums), block), bitsBelow(part, numSums));
+    store(sumOfMagnitudes(first, numSums), place(part, numSums), 4);
+  });
+  for (int64_t half = numSums / 2; half > 0; half /= 2) {
+    meet();
+    share(granule / block * half, [&](Value part) {
+      Value left = place(part, half), right = at(left, integer(4 * half));
+      store(lanes.sum(load(f32, left, 4), load(f32, right, 4)), left, 4);
+    });
   }
+}
+
+/// Of the elements that the granule has.
+Value TeamCodec::createMean(Value number, Value size) {
   Value present = least(sub(size, mul(number, block)), integer(block));
-  return arith::DivFOp::create(builder, loc, extract(rest, 0), arith::SIToFPOp::create(builder, loc, f32, present));
+  return arith::DivFOp::create(builder, loc, load(f32, sumAt(mul(number, block / width)), 4),
+                               arith::SIToFPOp::create(builder, loc, f32, present));
 }
 
 /// Scales go to the destinations, and what elements are multiplied by goes to the room: 0 where codes are those of
@@ -157,6 +166,8 @@ Value TeamCodec::createMean(Value number, Value size) {
 void TeamCodec::encodeScales(Value size, Destinations destinations) {
   share(unitsOfGranule,
         [&](Value unit) { store(largestIn(numbersOf(unit)), at(roomAt(largestOffset), mul(unit, 4)), 4); });
+  if (codec.rule() == codec::Rule::Mean)
+    storeSums();
   meet();
   Value unitScale = codec.scale() == codec::Scale::E4M3 ? createUnit() : Value();
   Type stored = builder.getIntegerType(unsigned(8 * scaleBytes));

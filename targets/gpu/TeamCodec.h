@@ -51,7 +51,10 @@ private:
   mlir::Value largestOf(mlir::Value block);
   mlir::Value createUnit();
   mlir::Value createMean(mlir::Value block, mlir::Value size);
-  mlir::Value sumOfMagnitudes(mlir::Value firstUnit, int64_t unit, int64_t numSummed);
+  mlir::Value sumOfMagnitudes(mlir::Value element, int64_t distance);
+  void storeSums();
+  /// Where sums are, before there are codes.
+  mlir::Value sumAt(mlir::Value number) { return at(roomAt(codesOffset), mul(number, 4)); }
   void encodeScales(mlir::Value size, Destinations destinations);
   mlir::Value codesOf(mlir::Value unit, mlir::Value size);
   void encodeUnits(mlir::Value numUnits, mlir::Value size, Destinations destinations);

@@ -15,10 +15,24 @@
 // HIP-NEXT: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"
 // HIP-NEXT: llvm.fence syncscope("workgroup") acquire
 
-// Products of codes and scales are rounded before anything else is done with them.
+// Every stage of a conversion is a function: the team meets between decoding and encoding.
 // CHECK-LABEL: llvm.func internal @kolo.convert(
+// CHECK: scf.for
+// CHECK: llvm.call @kolo.convert.absorb.0(
+// CHECK: llvm.call @kolo.convert.absorb.1(
+// CHECK: llvm.call @kolo.meet
+// CHECK: llvm.call @kolo.convert.encode.0(
+// CHECK: llvm.call @kolo.convert.encode.1(
+
+// Products of codes and scales are rounded before anything else is done with them.
+// CHECK-LABEL: llvm.func internal @kolo.convert.absorb.1(
+// CHECK-NOT: fma
+// CHECK: arith.mulf
+// CHECK-NOT: fma
+// CHECK-LABEL: llvm.func internal @kolo.convert.encode.1(
 // CHECK-NOT: fma
 // CHECK: llvm.call @kolo.meet
+// CHECK-NOT: fma
 
 // CHECK-LABEL: llvm.func internal @move.gather.0(
 // CHECK: llvm.call @kolo.convert(
