@@ -17,6 +17,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
 using namespace llvm;
 
@@ -69,6 +70,29 @@ static void keepLoops(Module &module) {
   }
 }
 
+static bool callsWhatStays(const Loop &loop) {
+  auto isCall = [](const Instruction &instruction) {
+    auto *call = dyn_cast<CallBase>(&instruction);
+    const Function *function = call ? call->getCalledFunction() : nullptr;
+    return function && !function->isIntrinsic() && !function->hasFnAttribute(Attribute::AlwaysInline);
+  };
+  return any_of(loop.blocks(), [&](const BasicBlock *block) { return any_of(*block, isCall); });
+}
+
+/// Loops around moves, unlike those that move, compute in every iteration what does not change. Before the loop, it
+/// would hold registers throughout: a program of many moves has more such values than a thread has registers.
+static void keepInLoopsAroundMoves(Module &module) {
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    DominatorTree dominators(function);
+    LoopInfo loops(dominators);
+    for (Loop *loop : loops.getLoopsInPreorder())
+      if (callsWhatStays(*loop))
+        addStringMetadataToLoop(loop, "llvm.licm.disable", 1);
+  }
+}
+
 static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::ModuleOp module,
                                                const PipelineOptions &options, const DeviceOptions &device,
                                                const DeviceTarget &target) {
@@ -95,6 +119,7 @@ struct Emission {
   std::string target;
 
   Expected<std::string> run() {
+    keepInLoopsAroundMoves(*code);
     optimizeModule(*code, *machine, level);
     keepLoops(*code);
     SmallString<0> text;
