@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # fuzz.sh BUILD SECONDS: builds the fuzzer and runs it for so long; fails where it finds something, and keeps the input.
 set -euo pipefail
-cmake --build "$1" --target kolo_network_fuzzer >/dev/null
+log=$(cmake --build "$1" --target kolo_network_fuzzer) || { echo "$log"; exit 1; }
 corpus=$(mktemp -d)
 trap 'rm -rf "$corpus"' EXIT
 KOLO_FUZZ_SEEDS=$corpus "$1/bin/kolo_network_fuzzer" -runs=0 "$corpus" 2>/dev/null # writes the seeds
