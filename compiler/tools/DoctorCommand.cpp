@@ -166,7 +166,8 @@ void showSecret() {
   runtime::Result<bool> isSet = runtime::isSecretSet();
   line("rendezvous", !isSet.isOk() ? "none can start: " + isSet.status().message()
                      : *isSet      ? "closed: every rank proves the secret of KOLO_SECRET or KOLO_SECRET_FILE"
-                                   : "open: whoever reaches rank 0's port may join, as KOLO_SECRET is not set");
+                                   : "open: whoever reaches rank 0's port may join, as KOLO_SECRET is not set; who "
+                                     "comes first keeps a rank, and a stranger can come first");
 }
 
 /// How large a world the hard limit of descriptors allows: the runtime raises the soft one where a world needs it.

@@ -71,8 +71,7 @@ Guests::Fate Guests::admit(Guest &guest, const Visitor &visit) {
   if (said.isOk() && said->rank != guest.claimedRank)
     return Fate::Stranger;
   guest.isAdmitted = true;
-  visit(guest, said);
-  return Fate::Admitted;
+  return visit(guest, said) ? Fate::Admitted : Fate::Refused;
 }
 
 Guests::Fate Guests::hear(Guest &guest, const Visitor &visit) {

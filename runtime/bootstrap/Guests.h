@@ -35,7 +35,8 @@ public:
   /// So long the listener rests when no descriptor is left, and so often the owner looks for a disagreement.
   static constexpr std::chrono::milliseconds rest{100};
 
-  using Visitor = std::function<void(Guest &, const Result<Hello> &)>;
+  /// False: it was answered, and its connection ends.
+  using Visitor = std::function<bool(Guest &, const Result<Hello> &)>;
 
   /// `patienceUntil`: a closed world waits so long for ranks in whose name only strangers came.
   Guests(Socket listening, const OptionalKey &worldSecret, int ranks, Clock::time_point patienceUntil)
@@ -56,7 +57,7 @@ public:
   std::string describe(const std::vector<int> &missing) const;
 
 private:
-  enum class Fate : uint8_t { Waits, Admitted, Stranger };
+  enum class Fate : uint8_t { Waits, Admitted, Refused, Stranger };
   enum class Trouble : uint8_t { HasNoSecret, HasSecret, OtherSecret, OtherVersion };
   struct Claim {
     Trouble trouble = Trouble::OtherSecret;

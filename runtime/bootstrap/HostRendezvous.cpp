@@ -3,6 +3,7 @@
 #include "bootstrap/Guests.h"
 #include "bootstrap/Newcomers.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ class Host {
 public:
   Host(const RankEnvironment &ownEnvironment, const Settings &ownSettings, const OptionalKey &worldSecret)
       : environment(ownEnvironment), secret(worldSecret), timeoutMs(ownSettings.timeoutMs), start(Clock::now()),
-        deadline(start + std::chrono::milliseconds(ownSettings.timeoutMs)), settings(ownSettings),
+        deadline(start + std::chrono::milliseconds(ownSettings.timeoutMs)),
+        patientUntil(start + (deadline - start) / 2), settings(ownSettings),
         pids(static_cast<size_t>(ownEnvironment.worldSize), 0), hosts(pids.size()), hostNames(pids.size()) {}
 
   Result<Meeting> run();
@@ -26,6 +28,8 @@ private:
   void answerLatecomers(const Welcome &refusal);
   bool listenOnce(Clock::time_point until);
   Status admit(Guest &guest, const Result<Hello> &said);
+  bool isThere(int rank);
+  void refuseTwin(Guest &guest, const Hello &hello);
   Result<Meeting> meetHere();
   Result<Meeting> meetHosts(const HostMap &map);
   Result<Meeting> refuse(const Status &status);
@@ -42,13 +46,13 @@ private:
   const RankEnvironment &environment;
   const OptionalKey &secret;
   int timeoutMs;
-  Clock::time_point start, deadline;
+  Clock::time_point start, deadline, patientUntil;
   const Settings &settings;
   std::optional<Guests> guests; // once this rank listens
   std::vector<int> pids;        // by rank; 0: not here yet
   std::vector<HostId> hosts;
   std::vector<std::string> hostNames;
-  Status refusal;
+  Status refusal, twins; // twins: two processes have the same rank
 };
 
 Status Host::admit(Guest &guest, const Result<Hello> &said) {
@@ -60,22 +64,56 @@ Status Host::admit(Guest &guest, const Result<Hello> &said) {
                      environment.worldSize, hello.rank, hello.worldSize);
   if (hello.rank < 0 || hello.rank >= environment.worldSize)
     return error(StatusCode::Mismatch, "RANK {} is not below WORLD_SIZE {}", hello.rank, environment.worldSize);
-  int &pid = pids[static_cast<size_t>(hello.rank)];
-  if (pid != 0)
-    return rankError(StatusCode::Mismatch, hello.rank, "two processes have RANK={}: {} and {}", hello.rank, pid,
-                     hello.pid);
-  pid = hello.pid;
+  pids[static_cast<size_t>(hello.rank)] = hello.pid;
   hosts[static_cast<size_t>(hello.rank)] = hello.host;
   hostNames[static_cast<size_t>(hello.rank)] = hello.hostName;
   guest.rank = hello.rank;
   return {};
 }
 
+/// Whether the rank has said Hello and still waits. One that has ended makes room for another process.
+bool Host::isThere(int rank) {
+  std::vector<Guest> &inside = guests->admitted();
+  auto first = std::ranges::find(inside, rank, &Guest::rank);
+  if (first == inside.end())
+    return pids[static_cast<size_t>(rank)] != 0; // rank 0
+  std::byte next;
+  ssize_t got = recv(first->socket.descriptor(), &next, sizeof(next), MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)))
+    return true;
+  inside.erase(first);
+  return false;
+}
+
+/// The process that came first keeps the rank. The world ends only if another rank does not come: see gather.
+void Host::refuseTwin(Guest &guest, const Hello &hello) {
+  const size_t rank = static_cast<size_t>(hello.rank);
+  Status status = rankError(StatusCode::Mismatch, hello.rank,
+                            "two processes have RANK={}: {} (host {}), which came first, and {} (host {}){}",
+                            hello.rank, pids[rank], hostNames[rank], hello.pid, hello.hostName,
+                            secret ? "" : "; one of them may be a stranger, as no secret is set");
+  Welcome welcome;
+  welcome.code = status.code();
+  welcome.culprit = status.rank();
+  welcome.message = status.message();
+  WelcomeBytes bytes = write(welcome);
+  (void)guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now()); // fits into a new connection
+  if (twins.isOk())
+    twins = status;
+}
+
 /// Waits until something arrives, and receives it. The first error becomes `refusal`. False when the time is over.
 bool Host::listenOnce(Clock::time_point until) {
   return guests->listen(until, [this](Guest &guest, const Result<Hello> &hello) {
+    const bool isRank = hello.isOk() && hello->worldSize == environment.worldSize && hello->rank >= 0 &&
+                        hello->rank < environment.worldSize;
+    if (isRank && isThere(hello->rank)) {
+      refuseTwin(guest, *hello);
+      return false;
+    }
     if (Status status = admit(guest, hello); !status.isOk() && refusal.isOk())
       refusal = status;
+    return true;
   });
 }
 
@@ -99,8 +137,12 @@ Status Host::missing() const {
 
 Status Host::gather() {
   while (!isComplete() && refusal.isOk()) {
-    if (!listenOnce(deadline) && !isComplete() && refusal.isOk())
+    bool isPatient = Clock::now() < patientUntil; // anybody may come in the name of a rank that is there
+    (void)listenOnce(isPatient ? patientUntil : deadline);
+    if (!isComplete() && refusal.isOk() && Clock::now() >= deadline)
       return missing();
+    if (!isComplete() && refusal.isOk() && Clock::now() >= patientUntil)
+      refusal = twins;
     if (Status status = guests->disagreement(missingRanks()); !status.isOk() && refusal.isOk())
       refusal = status;
   }
@@ -221,7 +263,7 @@ Result<Meeting> Host::run() {
   Result<Socket> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
-  guests.emplace(std::move(listening).value(), secret, environment.worldSize, start + (deadline - start) / 2);
+  guests.emplace(std::move(listening).value(), secret, environment.worldSize, patientUntil);
   if (Status status = gather(); !status.isOk())
     return refuse(status);
   HostMap map = mapHosts(hosts, hostNames);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 using namespace kolo::test;
 using namespace kolo::runtime;
@@ -171,6 +172,45 @@ TEST(Environment, TwoProcessesWithOneRankAreToldApart) {
                          {"two processes have RANK=1"});
   });
   EXPECT_EQ(said, std::vector<std::string>(3));
+}
+
+TEST(Environment, ASecondProcessWithARankIsRefusedAndTheWorldStarts) {
+  for (bool hosts : {false, true}) {
+    int port = freePort();
+    auto said = runProcesses(4, [&](int process) -> std::string {
+      if (process >= 2) // the second one with rank 1, and then the last rank
+        std::this_thread::sleep_for(std::chrono::milliseconds(process == 3 ? 300 : 1000));
+      const int rank = process == 3 ? 1 : process;
+      setRankEnvironment(rank, 3, port);
+      if (hosts)
+        setenv("KOLO_HOSTID", alone(rank).c_str(), 1);
+      auto begin = Clock::now();
+      auto communicator = Communicator::createFromEnvironment({10000, 1});
+      if (process != 3)
+        return expectStatus(communicator.isOk() ? communicator->barrier() : communicator.status(), StatusCode::Ok);
+      if (Clock::now() - begin > std::chrono::milliseconds(500))
+        return "was refused late";
+      return expectFailure(std::move(communicator), StatusCode::Mismatch,
+                           {"two processes have RANK=1", "which came first", "may be a stranger"});
+    });
+    EXPECT_EQ(said, std::vector<std::string>(4)) << hosts;
+  }
+}
+
+TEST(Environment, ARankThatEndsBeforeTheStartMakesRoom) {
+  int port = freePort();
+  auto said = runProcesses(4, [&](int process) -> std::string {
+    setRankEnvironment(process == 3 ? 1 : process, 3, port);
+    if (process == 3) { // its connection ends with it
+      auto communicator = Communicator::createFromEnvironment({200, 1});
+      return communicator.isOk() ? "joined" : "";
+    }
+    if (process > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(500 * process));
+    auto communicator = Communicator::createFromEnvironment({10000, 1});
+    return expectStatus(communicator.isOk() ? communicator->barrier() : communicator.status(), StatusCode::Ok);
+  });
+  EXPECT_EQ(said, std::vector<std::string>(4));
 }
 
 TEST(Environment, DifferentWorldSizesAreNamedOnAllRanks) {

@@ -128,6 +128,7 @@ void visit(Bytes bytes) {
   while (guests.listen(until, [&](kolo::runtime::Guest &guest, const Result<Hello> &hello) {
     ++numVisits;
     require(guest.isAdmitted && (!hello.isOk() || parseHello(write(*hello)).isOk()));
+    return true;
   }))
     continue;
   (void)guests.describe({0, 1, 2, 3});
