@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <optional>
@@ -140,6 +141,31 @@ TEST(Greeter, AnAnswerThatIsFoundTooLateIsNotBelieved) {
   meeting.work(silence / 3);
   EXPECT_EQ(meeting.met.size(), 1u);
   EXPECT_TRUE(meeting.failures.empty());
+}
+
+TEST(Greeter, RemembersWhatKeepsItFromConnectingUntilItIsConnected) {
+  Meeting meeting(1);
+  EXPECT_TRUE(meeting.greeter->troubleWith(0).isOk());
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  meeting.greeter->want(0);
+  meeting.work(silence / 6);
+  const Status trouble = meeting.greeter->troubleWith(0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(expectStatus(trouble, StatusCode::SystemError, 1, "connecting to rank 0: Too many open files"), "");
+  EXPECT_EQ(expectStatus(withTrouble("rank 1 waited", trouble, 1), StatusCode::SystemError, 1, "rank 1 waited; conn"),
+            "");
+  EXPECT_EQ(expectStatus(withTrouble("rank 1 waited", trouble, 0), StatusCode::Timeout, 1, "rank 1 waited; conn"), "");
+  EXPECT_TRUE(meeting.failures.empty()); // it tries again
+  meeting.work(silence / 3);
+  Socket own = meeting.accepted();
+  ASSERT_TRUE(own.isOpen());
+  meeting.answer(own);
+  meeting.work(silence / 3);
+  EXPECT_EQ(meeting.met.size(), 1u);
+  EXPECT_EQ(meeting.greeter->troubleWith(0).message(), "");
 }
 
 TEST(Greeter, AnAnswerIsBelievedHoweverLateThePeerAnswers) {

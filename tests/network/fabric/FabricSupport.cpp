@@ -48,13 +48,15 @@ public:
     options.timeoutMs = place.timeoutMs;
     options.address = "127.0.0.1";
     options.mustStop = kind.mustStop;
+    options.connectMs = kind.connectMs;
+    options.progress = kind.progress;
     Result<std::unique_ptr<fabric::FabricTransport>> made =
         fabric::FabricTransport::create(options, kind.rules, *mails);
     if (!made.isOk())
       return made.status();
     data = std::move(made).value();
     Status status = tcp->connect(endpoints);
-    if (status.isOk())
+    if (status.isOk() && place.rank != kind.absentRank)
       status = data->connect(endpoints);
     isConnected = true;
     return status;

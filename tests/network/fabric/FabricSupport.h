@@ -13,7 +13,10 @@ struct FabricKind {
   fabric::ProviderRules rules;
   bool usesStandIn = false;
   int lateRank = -1;                   // gets each mail of a handshake late
-  std::function<bool()> mustStop = {}; // see FabricOptions
+  int absentRank = -1;                 // stays away from the handshake
+  std::function<bool()> mustStop = {}; // see FabricOptions, as the next two
+  int connectMs = 0;
+  std::function<void()> progress = {};
 };
 Kind fabricKind(const std::string &name, const FabricKind &kind);
 /// The rules of a provider.

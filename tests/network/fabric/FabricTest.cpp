@@ -230,6 +230,34 @@ TEST(FabricTransport, AFlushGoesOnWhileAPeerThatLeavesTakesItsData) {
   leaver.join();
 }
 
+TEST(FabricTransport, ConnectingHasATimeoutOfItsOwnAndCallsProgressMeanwhile) {
+  for (int absent : {-1, 1}) {
+    std::atomic<int> numCalls = 0;
+    FabricKind kind{rulesOf("tcp;ofi_rxm")};
+    kind.connectMs = absent < 0 ? 10'000 : 300;
+    kind.absentRank = absent;
+    kind.progress = [&] { ++numCalls; };
+    Kind made = fabricKind("connects", kind);
+    std::vector<std::unique_ptr<Transport>> ranks;
+    for (int rank : {0, 1})
+      ranks.push_back(std::move(made.make({rank, 2, 20'000})).value());
+    std::array<Endpoint, 2> endpoints{ranks[0]->endpoint(), ranks[1]->endpoint()};
+    std::thread other([&] { EXPECT_EQ(ranks[1]->connect(endpoints).message(), ""); });
+    const Clock::time_point begin = Clock::now();
+    Status status = ranks[0]->connect(endpoints);
+    other.join();
+    if (absent < 0)
+      EXPECT_EQ(status.message(), "");
+    else
+      EXPECT_EQ(expectStatus(status, StatusCode::Timeout, 1, "waited 300 ms for the address of rank 1"), "");
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_GT(numCalls, 0);
+    const int before = numCalls;
+    (void)ranks[0]->idle(Counter(), 1, Clock::now() + std::chrono::milliseconds(5));
+    EXPECT_EQ(numCalls, before); // the caller's function may be gone after `connect`
+  }
+}
+
 TEST(FabricModule, SaysWhichProvidersOfAutoAreHere) {
   const FabricModule &module = *koloFabricModule();
   EXPECT_EQ(module.version, fabricModuleVersion);
