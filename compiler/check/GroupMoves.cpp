@@ -1,6 +1,8 @@
 // Where translations move rows of ranks, and the places in them.
 #include "compiler/check/GroupMoves.h"
 
+#include "llvm/Support/ErrorHandling.h"
+
 namespace kolo {
 
 GroupMoves::GroupMoves(const RankGroup &group, llvm::ArrayRef<int64_t> mesh)
@@ -14,6 +16,8 @@ GroupMoves::GroupMoves(const RankGroup &group, llvm::ArrayRef<int64_t> mesh)
   case Translation::Xor:
     last.kind = RowMove::Kind::Flip;
     break;
+  case Translation::ToFront:
+    llvm_unreachable("only other roots come to the front");
   }
   if (rows.numRows > 1)
     last.rows.resize(rows.numRows);

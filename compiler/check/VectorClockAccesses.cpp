@@ -100,7 +100,7 @@ int64_t VectorClockRun::workOfApplications() const {
 
 /// The steps, and the chunks that they move, in all calls: without what clocks take.
 int64_t VectorClockRun::workOfSteps() const {
-  int64_t result = 0;
+  int64_t sum = 0;
   for (const Trace &trace : traced.traces)
     for (const Event &event : trace.events) {
       bool isMove = tracer.program().ops[event.op].isMove();
@@ -108,9 +108,9 @@ int64_t VectorClockRun::workOfSteps() const {
       if (isMove)
         for (size_t i = 0; i < tracer.grids()[event.source.buffer].extents.size(); ++i)
           numChunks *= trace.numbers[event.source.first + 2 * i + 1];
-      result += workOfStep + (isMove ? std::min(numChunks, chunkRuns.count(event.source.buffer)) : 0);
+      sum += workOfStep + (isMove ? std::min(numChunks, chunkRuns.count(event.source.buffer)) : 0);
     }
-  return calls * result;
+  return calls * sum;
 }
 
 /// The application has written its input and spoilt its output.

@@ -87,14 +87,14 @@ private:
         byMesh.back().push_back(i);
     }
     std::mt19937_64 random(options.seed);
-    for (std::vector<size_t> &numbers : byMesh)
-      shuffle(numbers, random);
+    for (std::vector<size_t> &ofMesh : byMesh)
+      shuffle(ofMesh, random);
     std::vector<size_t> chosen;
     for (size_t turn = 0; chosen.size() < count; ++turn) {
       size_t before = chosen.size();
-      for (const std::vector<size_t> &numbers : byMesh)
-        if (turn < numbers.size() && chosen.size() < count)
-          chosen.push_back(numbers[turn]);
+      for (const std::vector<size_t> &ofMesh : byMesh)
+        if (turn < ofMesh.size() && chosen.size() < count)
+          chosen.push_back(ofMesh[turn]);
       if (chosen.size() == before)
         break;
     }

@@ -69,7 +69,7 @@ scf::ForOp rotateLoop(scf::ForOp loop, Operation *first) {
   Value second = createAdd(builder, loc, begin, one);
   Value endOfFirst = arith::MinSIOp::create(builder, loc, second, end);
   Value beginOfLast = arith::MaxSIOp::create(builder, loc, last, begin);
-  scf::ForOp ahead = createLoop(builder, loop, begin, endOfFirst);
+  createLoop(builder, loop, begin, endOfFirst);
   cloneSide(builder, loop, first, begin, Side::Before);
   builder.setInsertionPoint(loop);
   scf::ForOp middle = createLoop(builder, loop, begin, last);

@@ -277,8 +277,13 @@ static const KoloProgram programs[] = {
 static const KoloKernels kernels[] = {{"another", wrongKernels, averageKernels},
                                       {THIS_CPU, reduceKernels, averageKernels},
                                       {"a later one", wrongKernels, averageKernels}};
-static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs,
-                                  sizeof(kernels) / sizeof(kernels[0]), kernels};
+static const KoloPlugin plugin = {KOLO_ABI_VERSION,
+                                  sizeof(programs) / sizeof(programs[0]),
+                                  programs,
+                                  sizeof(kernels) / sizeof(kernels[0]),
+                                  kernels,
+                                  0,
+                                  NULL};
 
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
 const KoloPlugin *kolo_plugin(void) { return &plugin; }
