@@ -295,8 +295,10 @@ std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64
 }
 
 bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options) {
+  CheckOptions soon = options;
+  soon.endsAtRefutation = true;
   return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
-    return !checkProgram(program, mesh.asArrayRef(), options).refutation;
+    return !checkProgram(program, mesh.asArrayRef(), soon).refutation;
   });
 }
 

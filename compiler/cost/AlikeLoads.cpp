@@ -1,6 +1,9 @@
 // Loads of moves that are told as progressions of ranks: nodes are looked at in classes.
 #include "compiler/cost/Loads.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -96,6 +99,23 @@ void LoadModel::addAlikePart(const MoveCost &cost, const AlikePart &part, Loads 
   addLatencies({{0, 0, 1, 1, 1}}, part.fromPlace, part.toPlace, crossed, loads);
 }
 
+/// Calls body(unit) for units of so many nodes, among them all in which a move begins or ends.
+static void forEachUnit(const Progression &from, const Progression &to, int64_t nodes, int64_t numUnits,
+                        llvm::function_ref<void(int64_t)> body) {
+  if (from.count + to.count >= numUnits) {
+    for (int64_t unit = 0; unit < numUnits; ++unit)
+      body(unit);
+    return;
+  }
+  llvm::SmallVector<int64_t, 32> units;
+  for (const Progression &ends : {from, to})
+    for (int64_t k = 0; k < ends.count; ++k)
+      units.push_back(ends[k] / nodes);
+  llvm::sort(units);
+  units.erase(llvm::unique(units), units.end());
+  llvm::for_each(units, body);
+}
+
 /// Gives the borders that are the outermost of some move, as bordersBetween does.
 uint32_t LoadModel::addAlikeUnits(double wire, const AlikePart &part, Loads &loads) const {
   int64_t count = part.count(), ahead = part.toNodes.first - part.fromNodes.first;
@@ -110,6 +130,8 @@ uint32_t LoadModel::addAlikeUnits(double wire, const AlikePart &part, Loads &loa
     const Border &border = borders[number];
     int64_t nodes = border.positions / placement.ranksPerNode(), numStaying = 0;
     auto addTo = [&](size_t resource, int64_t unit, int64_t moves) {
+      if (moves == 0)
+        return;
       size_t variants = border.last == border.lengths ? 1 : 2;
       for (size_t variant = 0; border.hasResources && variant < variants; ++variant) {
         loads.byUnit.resize(resources.size());
@@ -118,7 +140,7 @@ uint32_t LoadModel::addAlikeUnits(double wire, const AlikePart &part, Loads &loa
         units[size_t(unit)] += part.share * wire * double(moves);
       }
     };
-    for (int64_t unit = 0; number > 0 && unit < border.numUnits; ++unit) {
+    auto addUnit = [&](int64_t unit) {
       int64_t first = unit * nodes, end = first + nodes;
       auto inside = [&](const Progression &some) {
         if (some.count > 1)
@@ -131,7 +153,9 @@ uint32_t LoadModel::addAlikeUnits(double wire, const AlikePart &part, Loads &loa
       numStaying += stay;
       addTo(border.firstResource, unit, sent - stay);
       addTo(border.firstResource + 1, unit, received - stay);
-    }
+    };
+    if (number > 0)
+      forEachUnit(part.fromNodes, part.toNodes, nodes, border.numUnits, addUnit);
     if (numStaying > numInside)
       result |= uint32_t(1) << number;
     numInside = numStaying;

@@ -81,9 +81,15 @@ std::variant<ClosedForm, CostMistake> ClosedForm::create(ChoreographyOp choreogr
   return result;
 }
 
+void ClosedForm::setPipelineDepth(int64_t depth) {
+  for (const std::unique_ptr<Terms> &all : terms)
+    if (all->depth > 1) // else it has one phase
+      all->depth = depth;
+}
+
 const ClosedForm::Terms &ClosedForm::termsFor(int64_t bytes) const {
   double needed = workingSet * double(bytes);
-  for (const std::unique_ptr<const Terms> &candidate : terms)
+  for (const std::unique_ptr<Terms> &candidate : terms)
     if (needed <= double(candidate->upToWorkingSet))
       return *candidate;
   return *terms.back();

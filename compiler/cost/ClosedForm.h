@@ -42,7 +42,6 @@ struct ProgramFacts {
   static ProgramFacts of(ProgramOp program);
 };
 
-/// Immutable.
 class ClosedForm {
 public:
   /// `choreography`: as buildChoreographyPipeline leaves it; its own meshes do not matter, the placement's does. Time
@@ -59,6 +58,9 @@ public:
   ClosedForm &operator=(ClosedForm &&) noexcept;
   ~ClosedForm();
 
+  /// As `create` gives it for another depth of a pipeline; both are more than 1.
+  void setPipelineDepth(int64_t depth);
+
   /// `bytes`: as LowerBound counts; at least 0. Takes microseconds.
   Prediction predict(int64_t bytes) const;
   /// `predict(bytes).seconds`, without the rest: for search.
@@ -72,8 +74,8 @@ private:
   ClosedForm() = default;
   const Terms &termsFor(int64_t bytes) const;
 
-  double workingSet = 0;                           // as a share of the call's bytes
-  std::vector<std::unique_ptr<const Terms>> terms; // by growing working set: a host's caches are faster than its memory
+  double workingSet = 0;                     // as a share of the call's bytes
+  std::vector<std::unique_ptr<Terms>> terms; // by growing working set: a host's caches are faster than its memory
 };
 
 } // namespace cost

@@ -12,7 +12,7 @@ static int64_t modulo(int64_t value, int64_t divisor) { return ((value % divisor
 MovedNumber MovedNumber::coordinate(uint8_t dim, Translation kind, int32_t size, int32_t offset) {
   MovedNumber result(kind == Translation::None ? offset : 0);
   if (kind != Translation::None)
-    result.addTerm({dim, kind, size, offset, 1});
+    result.addTerm({dim, kind, size, offset, 1, 0});
   return result;
 }
 

@@ -2,6 +2,7 @@
 // symmetry of a program for all ranks at once. Includes no MLIR.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -42,13 +43,23 @@ public:
     Translation kind;
     int32_t size, offset; // 0 <= offset < size
     int64_t factor;
-    uint8_t shift = 0; // for Xor; bits of `offset` that it drops are 0
+    uint8_t shift; // for Xor; bits of `offset` that it drops are 0
     bool isLike(const Term &other) const { return dim == other.dim && offset == other.offset && shift == other.shift; }
     bool operator==(const Term &) const = default;
   };
   using Condition = uint32_t; // 0: none
 
   MovedNumber(int64_t constant = 0) : constant(constant) {}
+  MovedNumber(const MovedNumber &other) { *this = other; }
+  MovedNumber &operator=(const MovedNumber &other) {
+    isKnown = other.isKnown;
+    numTerms = other.numTerms;
+    condition = other.condition;
+    constant = other.constant;
+    jump = other.jump;
+    std::copy_n(other.terms.begin(), numTerms, terms.begin()); // most numbers have none
+    return *this;
+  }
   static MovedNumber unknown() {
     MovedNumber result;
     result.isKnown = false;
@@ -94,7 +105,7 @@ private:
   uint8_t numTerms = 0;
   Condition condition = 0;
   int64_t constant = 0, jump = 0;
-  std::array<Term, 4> terms{}; // ordered by dimension, then offset
+  std::array<Term, 4> terms; // so many of them, ordered by dimension, then offset
 };
 
 } // namespace kolo

@@ -16,7 +16,6 @@ void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector
 
 void expandNumbers(ArrayRef<int32_t> numbers, const Grid &grid, std::vector<int32_t> &chunks) {
   chunks.assign(1, 0);
-  std::vector<int32_t> next;
   for (auto [dim, extent] : llvm::enumerate(grid.extents)) {
     int32_t offset = numbers[2 * dim], size = numbers[2 * dim + 1];
     if (size == 1) {
@@ -24,11 +23,15 @@ void expandNumbers(ArrayRef<int32_t> numbers, const Grid &grid, std::vector<int3
         chunk = chunk * extent + offset;
       continue;
     }
-    next.clear();
-    for (int32_t base : chunks)
+    if (size == 0)
+      return chunks.clear();
+    size_t numBefore = chunks.size();
+    chunks.resize(numBefore * size_t(size));
+    for (size_t number = numBefore; number-- > 0;) { // from the back: each becomes `size` that lie no farther in front
+      int32_t base = chunks[number] * extent;
       for (int32_t i = 0; i < size; ++i)
-        next.push_back(base * extent + (offset + i < extent ? offset + i : offset + i - extent));
-    std::swap(chunks, next);
+        chunks[number * size_t(size) + size_t(i)] = base + (offset + i < extent ? offset + i : offset + i - extent);
+    }
   }
 }
 

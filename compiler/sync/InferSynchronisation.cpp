@@ -24,6 +24,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Parser/Parser.h"
 
 #include <map>
 
@@ -208,16 +209,30 @@ std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options) {
   return inference.hasFollowed() ? std::optional(std::move(attempt)) : std::nullopt;
 }
 
-/// The same, unless it is remembered.
-std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options, InferenceMemory &memory) {
-  std::string text = std::to_string(options.maxBytes) + "\n";
+/// Of which the parser makes the same program, locations included.
+std::string textOf(ProgramOp program) {
+  std::string text;
   llvm::raw_string_ostream stream(text);
   program.print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
-  if (std::optional<ProgramOp> known = memory.find(text))
-    return *known ? std::optional(Attempt{known->clone(), std::nullopt}) : std::nullopt;
+  return text;
+}
+
+/// The same, unless it is remembered.
+std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options, InferenceMemory &memory) {
+  std::string key = std::to_string(options.maxBytes) + "\n" + textOf(program);
+  if (std::optional<std::string> known = memory.find(key)) {
+    if (known->empty())
+      return std::nullopt;
+    ParserConfig config(program.getContext(), /*verifyAfterParse=*/false);
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(*known, config);
+    assert(module && "what was printed can be parsed");
+    OwningOpRef<ProgramOp> found(*module->getOps<ProgramOp>().begin());
+    found->getOperation()->remove();
+    return Attempt{std::move(found), std::nullopt};
+  }
   std::optional<Attempt> attempt = infer(program, options);
   if (!attempt || attempt->isProved())
-    memory.add(text, attempt ? attempt->program->clone() : ProgramOp());
+    memory.add(std::move(key), attempt ? textOf(*attempt->program) : "");
   return attempt;
 }
 

@@ -1,32 +1,35 @@
 // What InferSynchronisation has found, so that it searches once for all depths of a pipeline. Exploration keeps one for
-// each context that it works in.
+// all of its threads, so programs are kept as text.
 #pragma once
-
-#include "ir/Kolo.h"
 
 #include "mlir/Pass/Pass.h"
 
-#include "llvm/ADT/StringMap.h"
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
 
 namespace kolo {
 
 struct InferSynchronisationOptions;
 
-/// Programs of one context, which must outlive it. Not for several threads at once.
+/// For several threads at once.
 class InferenceMemory {
 public:
-  /// What was found for a program with this text; null: it is too large for the search. Nothing: it is not known.
-  std::optional<ProgramOp> find(llvm::StringRef program) const {
+  /// What was found for a program with this text; empty: it is too large for the search. Nothing: it is not known.
+  std::optional<std::string> find(const std::string &program) {
+    std::lock_guard lock(mutex);
     auto found = programs.find(program);
-    return found == programs.end() ? std::nullopt : std::optional(found->second.get());
+    return found == programs.end() ? std::nullopt : std::optional(found->second);
   }
-  void add(llvm::StringRef program, mlir::OwningOpRef<ProgramOp> synchronised) {
-    programs[program] = std::move(synchronised);
+  void add(std::string program, std::string synchronised) {
+    std::lock_guard lock(mutex);
+    programs.try_emplace(std::move(program), std::move(synchronised));
   }
-  void clear() { programs.clear(); }
 
 private:
-  llvm::StringMap<mlir::OwningOpRef<ProgramOp>> programs; // by their text before the search
+  std::mutex mutex;
+  std::map<std::string, std::string> programs; // by their text before the search
 };
 
 /// The pass with a memory, which may be null. What it makes of a program does not depend on what is remembered.

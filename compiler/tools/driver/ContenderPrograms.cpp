@@ -24,6 +24,14 @@ template <typename Op> static void setWholeMesh(Op op, const Contender &contende
   op.setMeshesAttr(builder.getArrayAttr(builder.getDenseI64ArrayAttr(contender.mesh.sizes)));
 }
 
+/// Of which the parser makes the same again, locations included.
+static std::string textOf(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
+  return text;
+}
+
 static std::string meshOfProof(ProgramOp program) {
   auto proof = cast<ProofAttr>((*program.getProved())[0]);
   PlacedMesh mesh;
@@ -87,7 +95,7 @@ std::string ContenderPrograms::compile(unsigned thread, const Contender &contend
     return "";
   compiled.program = compiled.choreography->clone();
   PipelineOptions options = {
-      .schedule = resolved(contender.schedule), .check = false, .isChecked = true, .memory = workshop.memory()};
+      .schedule = resolved(contender.schedule), .check = false, .isChecked = true, .memory = &inferred};
   reason = workshop.run(*compiled.program, buildProgramPipeline, options);
   if (!reason.empty())
     return reason;
@@ -97,15 +105,12 @@ std::string ContenderPrograms::compile(unsigned thread, const Contender &contend
 
 /// In place of what was kept before.
 void ContenderPrograms::keep(const Contender &contender, ModuleOp program) {
-  std::string text, name = programOf(contender);
-  llvm::raw_string_ostream stream(text);
-  program.print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
+  std::string text = textOf(program), name = programOf(contender);
   std::lock_guard lock(mutex);
   programs.insert_or_assign(std::move(name), std::move(text));
 }
 
-/// What the passes on choreographies make holds for any number of nodes. The check at the end decides, on the whole
-/// mesh's kind.
+/// Without a proof. What the passes on choreographies make holds for any number of nodes.
 std::string ContenderPrograms::compileForAll(unsigned thread, const Contender &contender,
                                              OwningOpRef<ModuleOp> &program) {
   Workshop &workshop = coster.workshop(thread);
@@ -116,7 +121,8 @@ std::string ContenderPrograms::compileForAll(unsigned thread, const Contender &c
   ChoreographyOp choreography = *program->getOps<ChoreographyOp>().begin();
   setWholeMesh(choreography, contender);
   choreography.removeCheckedAttr();
-  PipelineOptions options = {.schedule = resolved(contender.schedule), .isChecked = true, .memory = workshop.memory()};
+  PipelineOptions options = {
+      .schedule = resolved(contender.schedule), .check = false, .isChecked = true, .memory = &inferred};
   return workshop.run(*program, buildProgramPipeline, options);
 }
 
@@ -142,11 +148,17 @@ ContenderPrograms::Proof ContenderPrograms::proveAnew(unsigned thread, const Con
     module = std::move(compiled.program);
   }
   setWholeMesh(*module->getOps<ProgramOp>().begin(), contender);
-  bool needsMore = !coster.workshop(thread).run(*module, buildProof, {}).empty();
+  std::string refusal = coster.workshop(thread).run(*module, buildProof, {});
+  bool needsMore = !refusal.empty();
   if (needsMore) {
+    std::string refuted = textOf(*module->getOps<ProgramOp>().begin());
     module = nullptr;
     if (std::string reason = compileForAll(thread, contender, module); !reason.empty())
       return {reason};
+    if (textOf(*module->getOps<ProgramOp>().begin()) != refuted)
+      refusal = coster.workshop(thread).run(*module, buildProof, {});
+    if (!refusal.empty())
+      return {refusal};
   }
   ProgramOp program = *module->getOps<ProgramOp>().begin();
   if (mayDifferInLastBits(program, fewNodes(contender).sizes))

@@ -3,6 +3,8 @@
 
 #include "driver/Coster.h"
 
+#include "compiler/sync/InferenceMemory.h"
+
 #include <map>
 #include <mutex>
 
@@ -45,6 +47,7 @@ private:
 
   const ExploreRequest &request;
   Coster &coster;
+  InferenceMemory inferred;
   std::mutex mutex;                            // of the maps
   std::map<std::string, size_t> byName;        // choreographies, by all that tells structures apart
   std::map<std::string, size_t> byText;        // the same, by source and mesh

@@ -108,7 +108,6 @@ void Workshop::renew() {
   if (context && ++numUses < mostUses)
     return;
   numUses = 0;
-  inferred.clear();
   context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
   context->loadDialect<KoloDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
@@ -159,18 +158,23 @@ void Coster::costGroup(Workshop &workshop, ModuleOp module, const Placement &pla
   OwningOpRef<ModuleOp> copy = module.clone();
   std::string reason =
       workshop.run(*copy, buildChoreographyPipeline, {.schedule = resolved(schedules[first]), .isChecked = true});
-  for (size_t i = first; i < last; ++i) {
-    costs.refusals[i] = reason;
-    if (!reason.empty())
-      continue;
-    auto form = ClosedForm::create(*copy->getOps<ChoreographyOp>().begin(), resolved(schedules[i]), request.machine,
-                                   placement, request.rates, 0);
-    if (auto *mistake = std::get_if<CostMistake>(&form)) {
+  std::fill(costs.refusals.begin() + int64_t(first), costs.refusals.begin() + int64_t(last), reason);
+  std::optional<std::variant<ClosedForm, CostMistake>> form;
+  for (size_t i = first; i < last && reason.empty(); ++i) {
+    int64_t depth = schedules[i].pipelineDepth;
+    if (i > first && depth > 1 && schedules[i - 1].pipelineDepth > 1) {
+      if (auto *pipeline = std::get_if<ClosedForm>(&*form))
+        pipeline->setPipelineDepth(depth);
+    } else {
+      form = ClosedForm::create(*copy->getOps<ChoreographyOp>().begin(), resolved(schedules[i]), request.machine,
+                                placement, request.rates, 0);
+    }
+    if (auto *mistake = std::get_if<CostMistake>(&*form)) {
       costs.refusals[i] = mistake->message;
       continue;
     }
     for (int64_t bytes : request.sizes)
-      costs.seconds[i].push_back(std::get<ClosedForm>(form).seconds(bytesFor(bytes)));
+      costs.seconds[i].push_back(std::get<ClosedForm>(*form).seconds(bytesFor(bytes)));
   }
 }
 

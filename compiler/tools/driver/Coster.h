@@ -6,7 +6,7 @@
 
 #include "compiler/Schedule.h"
 #include "compiler/explore/Search.h"
-#include "compiler/sync/InferenceMemory.h"
+#include "ir/Kolo.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -55,15 +55,11 @@ public:
   std::string run(mlir::ModuleOp module, void (*build)(mlir::OpPassManager &, const PipelineOptions &),
                   const PipelineOptions &options);
 
-  /// Of programs of the current context.
-  InferenceMemory *memory() { return &inferred; }
-
 private:
   void renew();
   void placeOnLines(mlir::ModuleOp module, const std::string &file, const std::vector<unsigned> &lines);
 
   std::unique_ptr<mlir::MLIRContext> context;
-  InferenceMemory inferred;
   int numUses = 0;
 };
 
