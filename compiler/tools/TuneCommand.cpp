@@ -19,8 +19,8 @@ namespace kolo::tools {
 
 namespace {
 
-constexpr size_t shareMeasured = 4;    // one candidate of so many in windows, where a model says which
-constexpr double withinInOrdinary = 3; // times the prediction for the fastest
+constexpr size_t shareMeasured = 3; // one pair of a size and a candidate of so many, where a model says which
+constexpr size_t shareInWindows = 4;
 
 struct TuneCommand {
   std::vector<std::string> meshes, collectives, network;
@@ -31,6 +31,7 @@ struct TuneCommand {
   bool isFirst() const { return output.empty(); }
   bool isLaunched() const { return ranksAs == "launched"; }
   bool isSilent() const;
+  bool printsTables() const { return !isSilent() && !asJson; }
   void checkNetwork(const std::vector<runtime::Mesh> &meshes) const;
   std::vector<runtime::Mesh> parseMeshes() const;
   std::vector<runtime::CollectiveKind> parseCollectives(const std::vector<runtime::Mesh> &meshes) const;
@@ -168,12 +169,69 @@ void print(const Candidates &candidates, const std::vector<Cell> &cells, const s
   std::fflush(stdout);
 }
 
-/// In windows the best of all candidates. In ordinary memory, what predictorFor gives: no model has the copies of
-/// inputs and outputs, which at most make three of each byte that the fastest moves.
-PredictionLimits limitsFor(runtime::MemoryKind memory, size_t numCandidates) {
-  if (memory == runtime::MemoryKind::Windows)
-    return {.most = std::max<size_t>(1, numCandidates / shareMeasured)};
-  return {.within = withinInOrdinary};
+/// One collective on one mesh.
+struct Job {
+  runtime::CollectiveKind collective;
+  runtime::Mesh mesh;
+  Candidates candidates;
+  std::vector<int64_t> sizes;
+  Predictor predict = {};                                                     // empty: there is no model
+  std::map<std::pair<runtime::MemoryKind, int64_t>, size_t> numMeasured = {}; // where there is a model
+
+  std::vector<Prediction> predictionsFor(runtime::MemoryKind memory, int64_t bytes) const {
+    std::vector<std::string> programs;
+    for (const Candidate &candidate : candidates.all)
+      programs.push_back(candidate.program());
+    return predict({collective, mesh, memory, bytes}, programs);
+  }
+  /// Gives those predictions alone that are measured.
+  Predictor predictMeasured() const {
+    return [this](const PredictedCell &cell, const std::vector<std::string> &programs) {
+      std::vector<Prediction> predictions = predict(cell, programs);
+      predictions.resize(numMeasured.at({cell.memory, cell.bytes}));
+      return predictions;
+    };
+  }
+};
+
+/// A third of all pairs is measured: in windows the best quarter at every size. What is left goes to ordinary memory,
+/// for which predictorFor gives the best of every way in which ranks reach each other's data: no model has the copies
+/// of inputs and outputs.
+void shareMeasurementsAmong(std::vector<Job> &jobs) {
+  std::vector<std::vector<Prediction>> cells; // in ordinary memory
+  size_t all = 0, inWindows = 0;
+  for (Job &job : jobs)
+    for (int64_t bytes : job.sizes) {
+      size_t number = std::max<size_t>(1, job.candidates.all.size() / shareInWindows);
+      job.numMeasured[{runtime::MemoryKind::Windows, bytes}] = number;
+      inWindows += number;
+      all += 2 * job.candidates.all.size();
+      cells.push_back(job.predictionsFor(runtime::MemoryKind::Ordinary, bytes));
+    }
+  size_t most = all / shareMeasured;
+  std::vector<size_t> shares = shareMeasurements(cells, most - std::min(most, inWindows));
+  auto share = shares.begin();
+  for (Job &job : jobs)
+    for (int64_t bytes : job.sizes)
+      job.numMeasured[{runtime::MemoryKind::Ordinary, bytes}] = *share++;
+}
+
+std::vector<Job> compileJobs(const TuneCommand &command, const std::vector<runtime::Mesh> &meshes, int64_t maxBytes,
+                             const std::optional<cost::Machine> &machine) {
+  std::vector<Job> jobs;
+  for (runtime::CollectiveKind collective : command.parseCollectives(meshes))
+    for (const runtime::Mesh &mesh : meshes) {
+      jobs.push_back({collective, mesh, compileCandidates(collective, mesh, {}, command.network),
+                      sizesToTune(collective, mesh, maxBytes)});
+      Job &job = jobs.back();
+      if (command.printsTables())
+        printLeftOut(job.candidates, mesh);
+      if (machine)
+        job.predict = predictorFor(*machine, job.candidates, mesh, job.sizes);
+    }
+  if (machine)
+    shareMeasurementsAmong(jobs);
+  return jobs;
 }
 
 void firstTuneCommand(const TuneCommand &command) {
@@ -192,7 +250,7 @@ void tuneCommand(const TuneCommand &command) {
   command.checkNetwork(meshes);
   TuneOptions options = command.parseOptions(meshes.back().numRanks());
   options.isLaunched = command.isLaunched();
-  const bool isSilent = command.isSilent(), printsTables = !isSilent && !command.asJson;
+  const bool isSilent = command.isSilent(), printsTables = command.printsTables();
   if (!isSilent)
     checkWritable(command.output, "--output");
   if (command.output == "-") // standard output gets what was measured
@@ -200,30 +258,29 @@ void tuneCommand(const TuneCommand &command) {
   if (!isSilent)
     checkRegular(command.output, "--output");
   std::optional<cost::Machine> machine = command.readMachine(meshes);
+  const std::vector<Job> jobs = compileJobs(command, meshes, options.maxBytes, machine);
   std::vector<TableEntry> entries;
   Effort effort;
   nlohmann::ordered_json schedules = nlohmann::ordered_json::array();
-  for (runtime::CollectiveKind collective : command.parseCollectives(meshes))
-    for (const runtime::Mesh &mesh : meshes) {
-      Candidates candidates = compileCandidates(collective, mesh, {}, command.network);
+  for (const Job &job : jobs) {
+    const std::vector<Candidate> &candidates = job.candidates.all;
+    if (machine)
+      options.predict = job.predictMeasured();
+    for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
+      std::vector<Cell> cells = tune(job.candidates, job.mesh, memory, options);
+      effort.measured += effortOf(cells).measured;
+      effort.all += effortOf(cells).all;
+      if (command.asJson)
+        addSchedules({job.collective, job.mesh, memory, candidates, cells},
+                     machine ? std::optional(TuneModel{*machine, job.predict}) : std::nullopt, schedules);
       if (printsTables)
-        printLeftOut(candidates, mesh);
-      if (machine)
-        options.predict = predictorFor(*machine, candidates, mesh, sizesToTune(collective, mesh, options.maxBytes));
-      for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary}) {
-        options.limits = limitsFor(memory, candidates.all.size());
-        std::vector<Cell> cells = tune(candidates, mesh, memory, options);
-        effort.measured += effortOf(cells).measured;
-        effort.all += effortOf(cells).all;
-        if (command.asJson)
-          addSchedules({collective, mesh, memory, candidates.all, cells},
-                       machine ? std::optional(TuneModel{*machine, options.predict}) : std::nullopt, schedules);
-        if (printsTables)
-          print(candidates, cells,
-                fmt::format("{} on {}, {}", runtime::toString(collective), mesh.toString(), runtime::toString(memory)));
-        std::ranges::copy(entriesFor(candidates, cells, collective, mesh, memory), std::back_inserter(entries));
-      }
+        print(job.candidates, cells,
+              fmt::format("{} on {}, {}", runtime::toString(job.collective), job.mesh.toString(),
+                          runtime::toString(memory)));
+      std::ranges::copy(entriesFor(job.candidates, cells, job.collective, job.mesh, memory),
+                        std::back_inserter(entries));
     }
+  }
   if (isSilent)
     return;
   writeWhole(command.output, writeTable(describeMachine(KOLO_VERSION, command.text()), entries), "--output");
@@ -271,10 +328,10 @@ void addTuneCommand(CLI::App &app) {
       ->capture_default_str();
   command
       ->add_option("--machine", options->machine,
-                   "a machine file, or host, which kolo probe measures: measures only the candidates that a\n"
-                   "simulation expects to be fast, at every size: in windows the best quarter, in ordinary memory\n"
-                   "the best of every way in which ranks reach each other's data, but for ways that are expected to\n"
-                   "take more than three times as long as the fastest")
+                   "a machine file, or host, which kolo probe measures: measures at most a third of all pairs of a\n"
+                   "size and a candidate, but one at every size, as a simulation expects them to be fast: in\n"
+                   "windows the best quarter; of what is left, in ordinary memory the best of every way in which\n"
+                   "ranks reach each other's data, those first that are expected to be nearest to the fastest")
       ->needs(output)
       ->excludes(ranksAs);
   command

@@ -17,7 +17,7 @@ using Numbers = std::vector<size_t>;
 
 std::string refusalOf(const std::vector<Prediction> &predictions) {
   try {
-    choosePredicted(predictions, programs, {});
+    choosePredicted(predictions, programs);
   } catch (const ToolError &error) {
     return error.what();
   }
@@ -26,12 +26,19 @@ std::string refusalOf(const std::vector<Prediction> &predictions) {
 
 } // namespace
 
-TEST(Predictions, ThoseWithinAFactorOfTheBestAreChosenInTheirOrder) {
-  const std::vector<Prediction> predictions = {{"c", 1.0}, {"a", 1.5}, {"d", 1.6}};
-  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 1.5}), (Numbers{2, 0}));
-  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 2}), (Numbers{2, 0, 3}));
-  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 2, .most = 1}), Numbers{2});
-  EXPECT_EQ(choosePredicted(predictions, programs, {.within = 1, .most = 0}), Numbers{2}) << "at least one";
+TEST(Predictions, AreFoundAmongTheProgramsInTheirOrder) {
+  EXPECT_EQ(choosePredicted({{"c", 1.0}, {"a", 1.5}, {"d", 1.6}}, programs), (Numbers{2, 0, 3}));
+}
+
+TEST(Predictions, ShareMeasurementsByHowNearTheyAreToTheFastestOfTheirCell) {
+  const std::vector<std::vector<Prediction>> cells = {
+      {{"a", 1.0}, {"b", 1.5}, {"c", 4.0}}, {{"a", 10}, {"b", 12}, {"c", 19}}, {{"a", 3}}};
+  EXPECT_EQ(shareMeasurements(cells, 3), (Numbers{1, 1, 1}));
+  EXPECT_EQ(shareMeasurements(cells, 4), (Numbers{1, 2, 1}));
+  EXPECT_EQ(shareMeasurements(cells, 5), (Numbers{2, 2, 1}));
+  EXPECT_EQ(shareMeasurements(cells, 6), (Numbers{2, 3, 1}));
+  EXPECT_EQ(shareMeasurements(cells, 100), (Numbers{3, 3, 1}));
+  EXPECT_EQ(shareMeasurements(cells, 0), (Numbers{1, 1, 1})) << "every cell chooses among one at least";
 }
 
 TEST(Predictions, ThatCannotBeAreRefused) {

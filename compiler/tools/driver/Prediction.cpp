@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace kolo::tools {
 
 std::vector<size_t> choosePredicted(const std::vector<Prediction> &predictions,
-                                    const std::vector<std::string> &programs, const PredictionLimits &limits) {
+                                    const std::vector<std::string> &programs) {
   if (predictions.empty())
     throw ToolError(ExitCode::Failed, "the model predicts nothing of any candidate");
   std::vector<size_t> numbers;
@@ -27,11 +28,24 @@ std::vector<size_t> choosePredicted(const std::vector<Prediction> &predictions,
     numbers.push_back(number);
     before = seconds;
   }
-  double limit = limits.within * predictions.front().seconds;
-  auto isWithin = [&](const Prediction &prediction) { return prediction.seconds <= limit; };
-  auto numWithin = size_t(std::ranges::count_if(predictions, isWithin));
-  numbers.resize(std::clamp<size_t>(std::min(numWithin, limits.most), 1, numbers.size()));
   return numbers;
+}
+
+std::vector<size_t> shareMeasurements(const std::vector<std::vector<Prediction>> &cells, size_t most) {
+  struct Pair {
+    double ratio; // to the fastest of its cell
+    size_t cell;
+  };
+  std::vector<Pair> pairs; // but for the fastest
+  for (size_t cell = 0; cell < cells.size(); ++cell)
+    for (const Prediction &prediction : std::span(cells[cell]).subspan(1))
+      pairs.push_back({prediction.seconds / cells[cell].front().seconds, cell});
+  std::ranges::sort(pairs, {}, [](const Pair &pair) { return std::pair(pair.ratio, pair.cell); });
+  std::vector<size_t> shares(cells.size(), 1);
+  pairs.resize(std::min(pairs.size(), most - std::min(most, cells.size())));
+  for (const Pair &pair : pairs)
+    ++shares[pair.cell];
+  return shares;
 }
 
 } // namespace kolo::tools

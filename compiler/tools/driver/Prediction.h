@@ -27,16 +27,14 @@ struct Prediction {
 using Predictor =
     std::function<std::vector<Prediction>(const PredictedCell &cell, const std::vector<std::string> &programs)>;
 
-/// How many of the predicted candidates are measured.
-struct PredictionLimits {
-  double within = 1.5; // candidates of at most so many times the best prediction
-  size_t most = SIZE_MAX;
-};
-
-/// The numbers, among `programs`, of the candidates to measure, the fastest prediction first; at least one. Throws
-/// ToolError (Failed), naming the program: a prediction of an unknown program, of one that was predicted before, of no
-/// positive time, or out of order; or no prediction at all.
+/// The numbers of the predicted candidates among `programs`, in the predictions' order; at least one. Throws ToolError
+/// (Failed), naming the program: a prediction of an unknown program, of one that was predicted before, of no positive
+/// time, or out of order; or no prediction at all.
 std::vector<size_t> choosePredicted(const std::vector<Prediction> &predictions,
-                                    const std::vector<std::string> &programs, const PredictionLimits &limits);
+                                    const std::vector<std::string> &programs);
+
+/// How many predictions of each cell, the fastest first, are worth one of `most` measurements. Every cell gets one,
+/// even if these are more. The others go to the predictions that are nearest to the fastest of their cell.
+std::vector<size_t> shareMeasurements(const std::vector<std::vector<Prediction>> &cells, size_t most);
 
 } // namespace kolo::tools

@@ -134,7 +134,7 @@ private:
       auto predictions = options.predict({job.info()->collective, job.mesh, memory, cell.bytes}, programs);
       for (Measurement &measurement : cell.measurements)
         measurement.isLeftOut = true;
-      for (size_t number : choosePredicted(predictions, programs, options.limits))
+      for (size_t number : choosePredicted(predictions, programs))
         cell.measurements[number].isLeftOut = false;
     }
   }

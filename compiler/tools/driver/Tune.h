@@ -33,8 +33,7 @@ struct Cell {
 struct TuneOptions {
   int64_t maxBytes = int64_t(64) << 20; // at least one f32 for every rank
   double secondsPerCell = 1;
-  Predictor predict = {}; // says which candidates to measure; empty: all
-  PredictionLimits limits = {};
+  Predictor predict = {};  // says which candidates to measure; empty: all
   bool isLaunched = false; // this process is one rank of a launcher's: see RankJob
   bool isQuick = false;    // sizes by factors of 8; fewer calls and rounds; results checked up to 256 KiB
   /// The program, by size, that stays chosen unless another one clearly beats it, as `choose` says. Empty: none.
