@@ -128,11 +128,14 @@ void printCounts(const Report &report) {
   for (const auto &[reason, count] : found.leftOut)
     fmt::print("left out: {:>6}  {}\n", count, reason);
   int64_t numNodes = report.request.numNodes;
-  fmt::print("\ntimes: the closed form times `simulated`, which is simulation by closed form on at most {} nodes{}\n",
-             found.simulatedNodes,
-             numNodes > found.simulatedNodes && numNodes <= mostNodesOfBest
-                 ? "; on all nodes for the best, if that is at most 2^22 transfers"
-                 : "");
+  if (numNodes <= found.simulatedNodes)
+    fmt::print("\ntimes: simulated with all ranks");
+  else
+    fmt::print("\ntimes: the closed form, corrected by a simulation of {} nodes{}", found.simulatedNodes,
+               numNodes <= mostNodesOfBest
+                   ? "; the best are simulated with all ranks, where that is at most 2^22 transfers"
+                   : "");
+  fmt::print("; `simulated`: time / closed form\n");
   for (const auto &[reason, count] : found.notSimulated)
     fmt::print("not simulated: {:>6}  {}\n", count, reason);
   if (found.numInferredForAll > 0)
