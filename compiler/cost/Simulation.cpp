@@ -21,8 +21,9 @@ struct Simulation::Parts {
   CallSize callFor(int64_t bytes) const;
   bool isUniform(const CallSize &call) const;
   int64_t workingSet(const CallSize &call) const;
-  int64_t bytesOf(int64_t rank, const Trace &trace, const Event &event, const CallSize &call, bool isUniform) const;
-  RankProgram programFor(int64_t rank, const CallSize &call, bool isUniform) const;
+  const Box &measured(const Event &event) const;
+  std::vector<RankProgram> sharedPrograms(const CallSize &call) const;
+  std::vector<RankProgram> ownPrograms(const CallSize &call) const;
   Workload workloadFor(const CallSize &call) const;
   std::optional<CostMistake> checkSteps(bool isUniform) const;
   std::vector<std::vector<double>> trafficOf(const Workload &workload) const;
@@ -106,39 +107,62 @@ int64_t Simulation::Parts::workingSet(const CallSize &call) const {
   return int64_t(bytes);
 }
 
-/// As bytesMoved, of the event of a representative's trace that is moved to `rank`.
-int64_t Simulation::Parts::bytesOf(int64_t rank, const Trace &trace, const Event &event, const CallSize &call,
-                                   bool isUniform) const {
-  const Box &box = tracer.grids()[event.destination.buffer].isSlots ? event.source : event.destination;
-  const Grid &grid = tracer.grids()[box.buffer];
-  auto sizeOf = [&](int64_t chunk) {
-    return partRange(chunkRange(grid, chunk, call), grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call)
-        .size;
-  };
-  if (isUniform) {
-    int64_t number = 1;
-    llvm::ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
-    for (size_t dim = 0; dim < grid.extents.size(); ++dim)
-      number *= numbers[2 * dim + 1];
-    return number == 0 ? 0 : number * sizeOf(0) * call.elementBytes;
-  }
-  std::vector<int32_t> chunks;
-  expandBox(trace, box, grid, chunks);
-  int64_t bytes = 0;
-  for (int32_t chunk : chunks)
-    bytes += sizeOf(traced->group.moveChunk(rank, box.buffer, chunk)) * call.elementBytes;
-  return bytes;
+/// Whose chunks say how long an event's parts are: a slot is as full as the chunk that it is paired with.
+const Box &Simulation::Parts::measured(const Event &event) const {
+  return tracer.grids()[event.destination.buffer].isSlots ? event.source : event.destination;
 }
 
-RankProgram Simulation::Parts::programFor(int64_t rank, const CallSize &call, bool isUniform) const {
-  size_t orbit = traced->group.orbitOf(rank);
-  const Skeleton &skeleton = skeletons[orbit];
-  const Trace &trace = traced->traces[orbit];
-  RankProgram program = skeleton.program;
-  for (size_t i = 0; i < program.code.size(); ++i)
-    if (skeleton.eventOf[i] != UINT32_MAX)
-      program.code[i].bytes = bytesOf(rank, trace, trace.events[skeleton.eventOf[i]], call, isUniform);
-  return program;
+/// Of the representatives, where all chunks of a buffer are equally long.
+std::vector<RankProgram> Simulation::Parts::sharedPrograms(const CallSize &call) const {
+  std::vector<RankProgram> programs;
+  for (auto [skeleton, trace] : llvm::zip_equal(skeletons, traced->traces)) {
+    RankProgram &program = programs.emplace_back(skeleton.program);
+    for (auto [step, number] : llvm::zip_equal(program.code, skeleton.eventOf)) {
+      if (number == UINT32_MAX)
+        continue;
+      const Event &event = trace.events[number];
+      const Box &box = measured(event);
+      const Grid &grid = tracer.grids()[box.buffer];
+      int64_t numChunks = 1;
+      llvm::ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
+      for (size_t dim = 0; dim < grid.extents.size(); ++dim)
+        numChunks *= numbers[2 * dim + 1];
+      ElementRange part =
+          partRange(chunkRange(grid, 0, call), grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call);
+      step.bytes = numChunks * part.size * call.elementBytes;
+    }
+  }
+  return programs;
+}
+
+/// Of every rank.
+std::vector<RankProgram> Simulation::Parts::ownPrograms(const CallSize &call) const {
+  const RankGroup &group = traced->group;
+  std::vector<PartSizes> sizes;
+  for (const Grid &grid : tracer.grids())
+    sizes.emplace_back(grid, call);
+  std::vector<RankProgram> programs;
+  std::vector<std::vector<int64_t>> orbits(skeletons.size());
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
+    orbits[group.orbitOf(rank)].push_back(rank);
+    programs.push_back(skeletons[group.orbitOf(rank)].program);
+  }
+  std::vector<int32_t> chunks;
+  for (auto [orbit, skeleton, trace] : llvm::zip_equal(orbits, skeletons, traced->traces))
+    for (auto [i, number] : llvm::enumerate(skeleton.eventOf)) {
+      if (number == UINT32_MAX)
+        continue;
+      const Event &event = trace.events[number];
+      const Box &box = measured(event);
+      expandBox(trace, box, tracer.grids()[box.buffer], chunks);
+      for (int64_t rank : orbit) {
+        int64_t elements = 0;
+        for (int32_t chunk : chunks)
+          elements += sizes[box.buffer].of(int32_t(group.moveChunk(rank, box.buffer, chunk)), event.part);
+        programs[size_t(rank)].code[i].bytes = elements * call.elementBytes;
+      }
+    }
+  return programs;
 }
 
 Workload Simulation::Parts::workloadFor(const CallSize &call) const {
@@ -147,14 +171,9 @@ Workload Simulation::Parts::workloadFor(const CallSize &call) const {
   workload.numCalls = options.numCalls;
   const RankGroup &group = traced->group;
   bool isShared = isUniform(call);
-  if (isShared)
-    for (int32_t rank : group.representatives())
-      workload.programs.push_back(programFor(rank, call, true));
-  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
-    if (!isShared)
-      workload.programs.push_back(programFor(rank, call, false));
+  workload.programs = isShared ? sharedPrograms(call) : ownPrograms(call);
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
     workload.programOf.push_back(uint32_t(isShared ? group.orbitOf(rank) : rank));
-  }
   workload.peerOf = [this, &group](uint32_t rank, uint32_t channel) {
     return uint32_t(group.move(rank, skeletons[group.orbitOf(rank)].peers[channel]));
   };

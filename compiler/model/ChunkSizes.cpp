@@ -45,6 +45,15 @@ ElementRange partRange(const ElementRange &chunk, int64_t chunksPerBlock, int64_
   return {chunk.begin + begin, std::min(cut(part + 1, numParts, total, call), chunk.size) - begin};
 }
 
+PartSizes::PartSizes(const Grid &grid, const CallSize &call)
+    : numChunks(grid.isSlots ? 1 : int32_t(grid.chunksPerBlock)) {
+  const int64_t numParts = std::max(grid.numParts, 1);
+  sizes.reserve(size_t(numParts * numChunks));
+  for (int64_t part = 0; part < numParts; ++part)
+    for (int64_t chunk = 0; chunk < numChunks; ++chunk)
+      sizes.push_back(partRange(chunkRange(grid, chunk, call), grid.chunksPerBlock, part, numParts, call).size);
+}
+
 int64_t bytesMoved(const Tracer &tracer, const Trace &trace, const Event &event, const CallSize &call) {
   const OpInfo &info = tracer.program().ops[event.op];
   if (!info.isMove() && event.kind != EventKind::Divide)

@@ -35,6 +35,17 @@ ElementRange chunkRange(const Grid &grid, int64_t chunk, const CallSize &call);
 ElementRange partRange(const ElementRange &chunk, int64_t chunksPerBlock, int64_t part, int64_t numParts,
                        const CallSize &call);
 
+/// How many elements the parts of a buffer's chunks have in one call: partRange of chunkRange, looked up.
+class PartSizes {
+public:
+  PartSizes(const Grid &grid, const CallSize &call);
+  int64_t of(int32_t chunk, int32_t part) const { return sizes[size_t(part * numChunks + chunk % numChunks)]; }
+
+private:
+  int32_t numChunks; // whose sizes repeat
+  std::vector<int64_t> sizes;
+};
+
 /// Bytes that an event of a tracer's trace moves, over all lanes of the rank; 0 for an event that moves nothing. A
 /// division counts the bytes that it divides.
 int64_t bytesMoved(const Tracer &tracer, const Trace &trace, const Event &event, const CallSize &call);
