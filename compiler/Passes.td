@@ -116,6 +116,7 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
                         "shared, peer, network or network:nics=K; empty: network along network_dims, else shared">,
     Option<"budget", "budget", "int64_t", "1 << 16", "bytes that one mesh may take; a smaller mesh replaces a larger one">,
     Option<"meshBudget", "mesh-budget", "int64_t", "0",
-           "bytes, if more, that a mesh may take itself where small meshes predict that they suffice">
+           "bytes, if more, that a mesh may take itself where small meshes predict that they suffice">,
+    Option<"steps", "steps", "bool", "true", "explain a refutation by the shortest interleaving, which costs a second run">
   ];
 }

@@ -95,6 +95,7 @@ void buildProof(OpPassManager &manager, const PipelineOptions &options) {
   check.unproved = options.unproved;
   check.budget = options.budget;
   check.meshBudget = options.meshBudget;
+  check.steps = options.wantSteps;
   manager.addNestedPass<ProgramOp>(createCheckProgram(check));
 }
 

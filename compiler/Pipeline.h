@@ -18,6 +18,7 @@ struct PipelineOptions {
   /// meshes predict that it suffices: some seconds, enough for 75,264 ranks where the program is symmetric. `budget` is
   /// for searches, and for the smaller mesh that represents any other one: a fraction of a second.
   int64_t budget = int64_t(1) << 16, meshBudget = int64_t(1) << 23;
+  bool wantSteps = true;             // of a refutation; see CheckOptions
   InferenceMemory *memory = nullptr; // of inferred synchronisation, for callers that compile much that is alike
   bool sanitizeThread = false;       // true: the target's code reports its accesses to its process's thread sanitizer
 };

@@ -27,6 +27,7 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       return signalPassFailure();
     }
     options.transport = *chosen;
+    options.wantSteps = steps;
     SmallVector<Attribute> proved, losses;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {

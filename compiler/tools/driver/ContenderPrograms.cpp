@@ -24,14 +24,6 @@ template <typename Op> static void setWholeMesh(Op op, const Contender &contende
   op.setMeshesAttr(builder.getArrayAttr(builder.getDenseI64ArrayAttr(contender.mesh.sizes)));
 }
 
-/// Of which the parser makes the same again, locations included.
-static std::string textOf(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  op->print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
-  return text;
-}
-
 static std::string meshOfProof(ProgramOp program) {
   auto proof = cast<ProofAttr>((*program.getProved())[0]);
   PlacedMesh mesh;
@@ -105,7 +97,9 @@ std::string ContenderPrograms::compile(unsigned thread, const Contender &contend
 
 /// In place of what was kept before.
 void ContenderPrograms::keep(const Contender &contender, ModuleOp program) {
-  std::string text = textOf(program), name = programOf(contender);
+  std::string text, name = programOf(contender);
+  llvm::raw_string_ostream stream(text);
+  program.print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope()); // the parser makes the same of it
   std::lock_guard lock(mutex);
   programs.insert_or_assign(std::move(name), std::move(text));
 }
@@ -148,16 +142,12 @@ ContenderPrograms::Proof ContenderPrograms::proveAnew(unsigned thread, const Con
     module = std::move(compiled.program);
   }
   setWholeMesh(*module->getOps<ProgramOp>().begin(), contender);
-  std::string refusal = coster.workshop(thread).run(*module, buildProof, {});
-  bool needsMore = !refusal.empty();
+  const bool needsMore = !coster.workshop(thread).run(*module, buildProof, {.wantSteps = false}).empty();
   if (needsMore) {
-    std::string refuted = textOf(*module->getOps<ProgramOp>().begin());
     module = nullptr;
     if (std::string reason = compileForAll(thread, contender, module); !reason.empty())
       return {reason};
-    if (textOf(*module->getOps<ProgramOp>().begin()) != refuted)
-      refusal = coster.workshop(thread).run(*module, buildProof, {});
-    if (!refusal.empty())
+    if (std::string refusal = coster.workshop(thread).run(*module, buildProof, {}); !refusal.empty())
       return {refusal};
   }
   ProgramOp program = *module->getOps<ProgramOp>().begin();

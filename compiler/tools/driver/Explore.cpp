@@ -366,21 +366,33 @@ private:
     return programs.fewNodes(contender).numRanks() == contender.mesh.numRanks();
   }
 
+  /// One of every choreography first, whose synchronisation is remembered for the others; then deep pipelines, which
+  /// take longest.
+  std::vector<size_t> inOrderOfWork(const std::vector<size_t> &numbers) {
+    std::set<size_t> begun; // choreographies
+    std::vector<size_t> leaders, others;
+    for (size_t number : numbers)
+      (begun.insert(programs.choreographyOf(result.contenders[number])).second ? leaders : others).push_back(number);
+    std::ranges::sort(others, {}, [&](size_t number) {
+      return std::pair(-result.contenders[number].schedule.pipelineDepth, number);
+    });
+    std::ranges::copy(others, std::back_inserter(leaders));
+    return leaders;
+  }
+
   void simulate(const std::vector<size_t> &numbers) {
     std::map<size_t, std::string> reasons;
     for (size_t number : numbers)
       reasons[number];
-    // A thread remembers the synchronisation that it found for one choreography.
-    auto choreographyOf = [&](const Contender &contender) { return programs.choreographyOf(contender); };
-    forEachGroup(numbers, choreographyOf, [&](unsigned thread, const std::vector<size_t> &group) {
-      for (size_t number : group) {
-        ContenderTimes::Choices choices;
-        for (size_t size = 0; size < near.size(); ++size)
-          for (Choice &choice : near[size])
-            if (choice.contender == number && !choice.correction)
-              choices.emplace_back(size, &choice);
-        reasons.at(number) = times.onFewNodes(thread, result.contenders[number], choices);
-      }
+    const std::vector<size_t> inOrder = inOrderOfWork(numbers);
+    explore::forEach(inOrder.size(), request.search.numThreads, [&](unsigned thread, size_t i) {
+      size_t number = inOrder[i];
+      ContenderTimes::Choices choices;
+      for (size_t size = 0; size < near.size(); ++size)
+        for (Choice &choice : near[size])
+          if (choice.contender == number && !choice.correction)
+            choices.emplace_back(size, &choice);
+      reasons.at(number) = times.onFewNodes(thread, result.contenders[number], choices);
     });
     for (const auto &[number, reason] : reasons)
       if (!reason.empty()) {
