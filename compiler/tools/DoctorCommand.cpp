@@ -11,6 +11,7 @@
 #include <llvm/Config/llvm-config.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <sys/resource.h>

@@ -6,6 +6,7 @@
 #include "kolo/runtime/Tuned.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <unistd.h>

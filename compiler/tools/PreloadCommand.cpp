@@ -4,6 +4,7 @@
 #include "driver/ToolError.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <unistd.h>
 

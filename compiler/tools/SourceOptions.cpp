@@ -5,6 +5,7 @@
 #include "compiler/check/Verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -9,6 +9,7 @@
 #include "kolo/runtime/Door.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -3,6 +3,8 @@
 #include "bootstrap/Guests.h"
 #include "bootstrap/Newcomers.h"
 
+#include <fmt/ranges.h>
+
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -2,6 +2,7 @@
 #include "driver/ToolError.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
