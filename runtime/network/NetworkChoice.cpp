@@ -89,7 +89,7 @@ Result<NetworkOffer> readNetworkOffer(const std::string &address) {
 }
 
 void addOffer(Endpoint &endpoint, const NetworkOffer &offer) {
-  Cursor<std::byte> writer(std::span(endpoint).last(offerBytes));
+  Cursor<std::byte> writer{std::span(endpoint).last(offerBytes)};
   writer.put(static_cast<uint16_t>(offer.kind));
   writer.put(static_cast<uint16_t>(offer.present));
   writer.putText(offer.provider, providerBytes);
