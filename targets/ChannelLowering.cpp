@@ -85,6 +85,17 @@ void ChannelLowering::buildRanges(MoveInterface move, RangeBuilder build) {
                   {mapped(move.getPart()), mapped(move.getParts())}, build);
 }
 
+Value ChannelLowering::elementNumber(const PlacedBuffer &buffer, Value begin) {
+  BlockPosition at = createBlockPosition(builder, loc, frame.call, buffer.shape, begin);
+  return createAdd(builder, loc, createMul(builder, loc, at.block, frame.call.count), at.element);
+}
+
+Value ChannelLowering::elementNumber(MoveInterface move, Value sourceBegin, Value destinationBegin) {
+  const PlacedBuffer &source = bufferOf(move.getSource());
+  return source.shape.cut ? elementNumber(bufferOf(move.getDestination()), destinationBegin)
+                          : elementNumber(source, sourceBegin);
+}
+
 Value ChannelLowering::groupSize() {
   Value numRanks = constant(1);
   for (int64_t dim : program.getCollective().getGroupDims())

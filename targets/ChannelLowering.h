@@ -54,6 +54,10 @@ protected:
     SliceValues slice = sliceOf(op.getBuffer(), op.getOffsets(), op.getSizes());
     buildRangeLoops(builder, loc, frame.call, slice, slice, {mapped(op.getPart()), mapped(op.getParts())}, build);
   }
+  /// What stochastic codecs draw by, of type index: the number in the call of an element of a buffer, or of the one
+  /// that a move begins with. The place in a slot says nothing about which element it is.
+  mlir::Value elementNumber(const PlacedBuffer &buffer, mlir::Value begin);
+  mlir::Value elementNumber(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin);
   /// Number of ranks that the collective runs over: an average divides by it.
   mlir::Value groupSize();
 

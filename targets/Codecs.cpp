@@ -3,10 +3,12 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using kolo::codec::Element;
@@ -83,7 +85,8 @@ Value Lanes::toHalf(Value numbers) {
   return arith::ExtUIOp::create(builder, loc, withElement(half, builder.getI32Type()), bits);
 }
 
-Value createMixed(OpBuilder &builder, Location loc, Value bits) {
+/// MurmurHash3's finalizer, of integers.
+static Value createMixed(OpBuilder &builder, Location loc, Value bits) {
   Lanes lanes(builder, loc);
   auto step = [&](Value value, int64_t shift, uint32_t factor) -> Value {
     Value folded = arith::XOrIOp::create(builder, loc, value, lanes.shiftRight(value, shift));
@@ -91,6 +94,48 @@ Value createMixed(OpBuilder &builder, Location loc, Value bits) {
   };
   bits = step(step(bits, 16, 0x85ebca6b), 13, 0xc2b2ae35);
   return arith::XOrIOp::create(builder, loc, bits, lanes.shiftRight(bits, 16));
+}
+
+/// The hash goes on with another word.
+static Value createHashed(OpBuilder &builder, Location loc, Value hash, Value word) {
+  return createMixed(builder, loc, arith::XOrIOp::create(builder, loc, hash, word));
+}
+
+static std::pair<Value, Value> createHalves(OpBuilder &builder, Location loc, Value number) {
+  Type i32 = builder.getI32Type();
+  Value high = arith::ShRUIOp::create(builder, loc, number, arith::ConstantIntOp::create(builder, loc, 32, 64));
+  return {arith::TruncIOp::create(builder, loc, i32, high), arith::TruncIOp::create(builder, loc, i32, number)};
+}
+
+Value createDrawHash(OpBuilder &builder, Location loc, Value call, Value rank) {
+  auto [high, low] = createHalves(builder, loc, call);
+  Value hash = arith::ConstantIntOp::create(builder, loc, int32_t(0x9e3779b9), 32);
+  for (Value word : {low, high, createHalves(builder, loc, rank).second})
+    hash = createHashed(builder, loc, hash, word);
+  return hash;
+}
+
+Value createDraws(OpBuilder &builder, Location loc, Value hash, Value element, int64_t numElements) {
+  Lanes lanes(builder, loc);
+  auto [high, low] = createHalves(builder, loc, element);
+  Value ofHigh = createHashed(builder, loc, hash, high), words = low;
+  Type numbers = builder.getF32Type();
+  if (numElements > 1) {
+    auto type = VectorType::get({numElements}, builder.getI32Type());
+    auto broadcast = [&](Value value) { return vector::BroadcastOp::create(builder, loc, type, value).getResult(); };
+    SmallVector<int32_t> places(static_cast<size_t>(numElements));
+    std::iota(places.begin(), places.end(), 0);
+    Value place = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(places)));
+    Value first = broadcast(low);
+    words = lanes.add(place, first);
+    Value hasCarried = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, words, first);
+    Value ofNextHigh = createHashed(builder, loc, hash, lanes.add(high, lanes.integer(high, 1)));
+    ofHigh = lanes.select(hasCarried, broadcast(ofNextHigh), broadcast(ofHigh));
+    numbers = VectorType::get({numElements}, numbers);
+  }
+  Value drawn = lanes.shiftRight(createHashed(builder, loc, ofHigh, words), 8);
+  Value number = arith::SIToFPOp::create(builder, loc, numbers, drawn);
+  return lanes.mul(number, lanes.number(number, 0x1p-24f));
 }
 
 static bool isHalf(const FloatFormat &format) { return format.bias == 15 && format.mantissaBits == 10; }

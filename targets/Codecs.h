@@ -96,7 +96,10 @@ private:
 mlir::Value createNarrowed(mlir::OpBuilder &builder, mlir::Location loc, codec::Element element, mlir::Value numbers);
 mlir::Value createWidened(mlir::OpBuilder &builder, mlir::Location loc, codec::Element element, mlir::Value codes);
 
-/// MurmurHash3's finalizer, of integers.
-mlir::Value createMixed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value bits);
+/// What all elements of a rank have in common in a call, i32, of two i64.
+mlir::Value createDrawHash(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value call, mlir::Value rank);
+/// What so many neighbouring elements draw, the first one of this number, i64: a vector, or for one a number.
+mlir::Value createDraws(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value hash, mlir::Value element,
+                        int64_t numElements);
 
 } // namespace kolo

@@ -164,7 +164,7 @@ void Memory::move(const PartPair &pieces, llvm::ArrayRef<std::byte> source,
   // The place in a slot says nothing about which element it is.
   const Range &elements = from.layout.slotCut ? pieces.destination.elements : pieces.source.elements;
   moveElements(simulated, isCombining, {from.codec, source}, to.codec, destination, elements.size,
-               {uint64_t(invocation), uint32_t(sender), uint64_t(elements.begin)});
+               {uint64_t(simulated.numBefore + invocation), uint32_t(sender), uint64_t(elements.begin)});
 }
 
 } // namespace kolo::reference

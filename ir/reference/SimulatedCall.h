@@ -28,6 +28,7 @@ struct Call {
 
 struct SimulatedCall : Call {
   std::vector<Bytes> inputs, outputs; // by rank
+  int64_t numBefore = 0;              // calls before this one: what stochastic codecs draw by
 };
 
 /// A simulated with the buffers that the call needs: inputs of zeros, outputs poisoned. Rooted collectives have all

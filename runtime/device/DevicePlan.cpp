@@ -52,6 +52,7 @@ struct TableWriter {
     invocation.semaphores = static_cast<uint64_t *>(addresses.semaphores[static_cast<size_t>(local.rank)]);
     invocation.sent = static_cast<uint64_t *>(plan.program->ranks[index].sent.data());
     invocation.awaited = static_cast<uint64_t *>(plan.program->ranks[index].awaited.data());
+    invocation.calls = static_cast<uint64_t *>(plan.program->ranks[index].calls.data());
     invocation.packetCalls = static_cast<uint64_t *>(shape.packetCalls[index].data());
     invocation.packetBytes = call.hasPackets ? call.packetBytesFor(addresses.count) : 0;
     invocation.abort = addresses.abort;

@@ -32,7 +32,7 @@ struct LocalRank {
 /// failure records. Never freed before the communicator.
 struct DeviceProgram {
   struct OfRank {
-    DeviceMemory sent, awaited;
+    DeviceMemory sent, awaited, calls;
   };
   std::shared_ptr<const PluginState> plugin; // owns `info`
   const ProgramInfo *info = nullptr;

@@ -134,8 +134,10 @@ Status DeviceState::fillProgram(DevicePlan &plan, HeapBlock semaphores) {
   made->failures = std::move(failures).value();
   for (const LocalRank &local : locals) {
     DeviceProgram::OfRank &own = made->ranks.emplace_back();
-    for (DeviceMemory *memory : {&own.sent, &own.awaited}) {
-      Result<DeviceMemory> cleared = allocateCleared(devices[local.device], semaphores.sizeBytes);
+    const size_t ofCalls = static_cast<size_t>(options.lanes) * sizeof(uint64_t);
+    for (auto [memory, sizeBytes] :
+         {std::pair(&own.sent, semaphores.sizeBytes), {&own.awaited, semaphores.sizeBytes}, {&own.calls, ofCalls}}) {
+      Result<DeviceMemory> cleared = allocateCleared(devices[local.device], sizeBytes);
       if (!cleared.isOk())
         return cleared.status();
       *memory = std::move(cleared).value();

@@ -225,22 +225,7 @@ void GranuleFunctions::encodeScales(Value to, const BlockNumbers &blocks, Value 
 Value GranuleFunctions::createDraws(Value place) {
   if (!codec.isStochastic())
     return {};
-  Value hash = argument(3), base = add64(argument(4), place);
-  auto mixed = [&](Value state, Value word) {
-    return createMixed(builder, loc, arith::XOrIOp::create(builder, loc, state, word));
-  };
-  Value high = truncate(arith::ShRUIOp::create(builder, loc, base, integer64(32)), i32), low = truncate(base, i32);
-  SmallVector<int32_t> numbers(static_cast<size_t>(width));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  Value places =
-      arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(vectorOf(width, i32), ArrayRef<int32_t>(numbers)));
-  Value first = broadcast(low, i32), words = lanes.add(places, first);
-  Value hasCarried = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, words, first);
-  Value state = lanes.select(hasCarried, broadcast(mixed(hash, lanes.add(high, lanes.integer(high, 1))), i32),
-                             broadcast(mixed(hash, high), i32));
-  Value drawn = lanes.shiftRight(mixed(state, words), 8);
-  Value number = arith::SIToFPOp::create(builder, loc, vectorOf(width, f32), drawn);
-  return lanes.mul(number, lanes.number(number, 0x1p-24f));
+  return kolo::createDraws(builder, loc, argument(3), add64(argument(4), place), width);
 }
 
 /// Moves are long: the granule that follows is probably next. A prefetch from where there is no memory does nothing.

@@ -207,7 +207,6 @@ void ProgramLowering::convertListed(const FusedLists &made, Value begin, Value l
   Value isKept = constantI64(builder, loc, !isWritten(fuse) || isReadAfterwards(fuse));
   if (llvm::any_of(moves, isPutOut)) // what is left is put from there
     isKept = arith::OrIOp::create(builder, loc, isKept, load(made.numLeft));
-  auto [rank, element] = createDrawKey({}, chunk, begin);
   // Of the destinations without a codec one that is no output decides, if there is any.
   MoveInterface plain;
   for (MoveInterface move : moves)
@@ -218,7 +217,8 @@ void ProgramLowering::convertListed(const FusedLists &made, Value begin, Value l
   call(convertFusedFunction,
        {frame.invocation, made.destinations, load(made.numDestinations), made.sources, load(made.numSources),
         addressOf(fuse.getBuffer(), begin), createDescription(builder, loc, module, chunk.shape.codec), integer(length),
-        rank, element, nonTemporal, constantI64(builder, loc, fuse.isOverwriting()), isKept});
+        holderOf({}), integer(elementNumber(chunk, begin)), nonTemporal,
+        constantI64(builder, loc, fuse.isOverwriting()), isKept});
 }
 
 void ProgramLowering::moveListed(const FusedLists &made, Value length) {

@@ -217,14 +217,13 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   });
 }
 
-std::pair<Value, Value> ProgramLowering::createDrawKey(Value sourceRank, const PlacedBuffer &buffer, Value begin) {
+Value ProgramLowering::holderOf(Value sourceRank) {
+  if (sourceRank)
+    return integer(sourceRank);
   SmallVector<Value> coordinates;
   for (size_t dim = 0; dim < frame.dimSizes.size(); ++dim)
     coordinates.push_back(access().loadIndex(offsetof(KoloInvocation, coordinates) + dim * sizeof(int64_t)));
-  Value rank = sourceRank ? sourceRank : createLinear(builder, loc, coordinates, frame.dimSizes);
-  BlockPosition at = createBlockPosition(builder, loc, frame.call, buffer.shape, begin);
-  Value element = createAdd(builder, loc, createMul(builder, loc, at.block, frame.call.count), at.element);
-  return {integer(rank), integer(element)};
+  return integer(createLinear(builder, loc, coordinates, frame.dimSizes));
 }
 
 /// Of one range that has elements.
@@ -234,10 +233,8 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
   Conversion conversion{source.shape.codec, destination.shape.codec, isReducing};
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
   Value rank = constantI64(builder, loc, 0), element = rank;
-  // The place in a slot says nothing about which element it is.
   if (conversion.to.isStochastic())
-    std::tie(rank, element) = source.shape.cut ? createDrawKey(sourceRank, destination, destinationBegin)
-                                               : createDrawKey(sourceRank, source, sourceBegin);
+    rank = holderOf(sourceRank), element = integer(elementNumber(move, sourceBegin, destinationBegin));
   SmallVector<Value> arguments{frame.invocation};
   bool isPut = bool(destinationRank), isRemote = isPut || sourceRank;
   if (isRemote) {
@@ -271,7 +268,7 @@ void ProgramLowering::lowerPackedConversion(MoveInterface move, Value sourceBegi
   Value rank = constantI64(builder, loc, 0), element = rank;
   // Packets say nothing of which element they hold: see PlacePackets.
   if (destination.shape.codec.isStochastic())
-    std::tie(rank, element) = createDrawKey({}, other, isSent ? sourceBegin : destinationBegin);
+    rank = holderOf({}), element = integer(elementNumber(other, isSent ? sourceBegin : destinationBegin));
   Value to = createDescription(builder, loc, module, destination.shape.codec);
   Value from = createDescription(builder, loc, module, source.shape.codec);
   SmallVector<Value> numbers{integer(length),

@@ -27,10 +27,8 @@ private:
   void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
   void lowerPackedConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin,
                              mlir::Value length);
-  /// What a stochastic codec draws by: the rank that holds the source, this one for null, and the number of an element
-  /// in the call; both i64.
-  std::pair<mlir::Value, mlir::Value> createDrawKey(mlir::Value sourceRank, const PlacedBuffer &buffer,
-                                                    mlir::Value begin);
+  /// The rank that holds the source of a move, this one for null, i64.
+  mlir::Value holderOf(mlir::Value sourceRank);
   void lowerDivide(DivideOp divide);
   void lowerFuse(FuseOp fuse);
   void lowerSignal(SignalOp signal);

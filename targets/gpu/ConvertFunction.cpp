@@ -19,7 +19,7 @@ public:
   ConvertFunction(ModuleOp module, OpBuilder &builder, const DeviceOptions &options, ArrayRef<codec::Codec> codecs,
                   int64_t teamThreads)
       : TeamBuilder(builder, module.getLoc(), teamThreads), module(module), options(options), codecs(codecs),
-        lanes(builder, loc) {}
+        hasDraws(haveDraws(codecs)), lanes(builder, loc) {}
 
   void define();
 
@@ -27,10 +27,17 @@ private:
   /// The function's arguments.
   struct Call {
     Value numSources, first, end, codecs, numElements, type, reduction, chunk;
+    SmallVector<Value, 2> draws; // hash and element; nothing if no codec is stochastic
 
-    static constexpr size_t size = 8;
-    SmallVector<Value> values() const { return {numSources, first, end, codecs, numElements, type, reduction, chunk}; }
-    static Call of(ArrayRef<Value> v) { return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]}; }
+    static size_t size(bool hasDraws) { return hasDraws ? 10 : 8; }
+    SmallVector<Value> values() const {
+      SmallVector<Value> all{numSources, first, end, codecs, numElements, type, reduction, chunk};
+      llvm::append_range(all, draws);
+      return all;
+    }
+    static Call of(ArrayRef<Value> v, bool hasDraws) {
+      return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], SmallVector<Value, 2>(v.slice(8, hasDraws ? 2 : 0))};
+    }
   };
   using Case = function_ref<void(int64_t number)>;
   void choose(Value chosen, ArrayRef<int64_t> numbers, Case build, Part otherwise = nullptr);
@@ -67,6 +74,7 @@ private:
   ModuleOp module;
   const DeviceOptions &options;
   ArrayRef<codec::Codec> codecs;
+  const bool hasDraws;
   Lanes lanes;
   Call arguments;
   Value rounding; // i64: what `round` does to a sum
@@ -76,8 +84,10 @@ private:
 constexpr int64_t noRounding = 0, roundToHalf = 1, roundToBfloat16 = 2, roundToCast = 3;
 constexpr int64_t elementsOfVector32 = 4, vectorBytes = 16;
 
+/// One that a sum may be rounded to.
 bool isCast(const codec::Codec &codec) {
-  return !codec::isNone(codec) && !codec::isScaled(codec) && codec.element() != codec::Element::F32;
+  bool rounds = !codec::isNone(codec) && codec.element() != codec::Element::F32;
+  return rounds && !codec::isScaled(codec) && !codec.isStochastic();
 }
 
 void ConvertFunction::choose(Value chosen, ArrayRef<int64_t> numbers, Case build, Part otherwise) {
@@ -105,13 +115,14 @@ ConvertFunction::Side ConvertFunction::listed(Value entry) {
 /// Begins a function that gets the arguments of the conversion, and then so many of its own, which it returns. All are
 /// the same for all threads of a team.
 SmallVector<Value> ConvertFunction::enter(StringRef name, size_t numGiven) {
+  size_t numArguments = Call::size(hasDraws);
   auto function =
-      createFunction(builder, module, name, Type(), SmallVector<Type>(Call::size + numGiven, i64), Inlining::Never);
+      createFunction(builder, module, name, Type(), SmallVector<Type>(numArguments + numGiven, i64), Inlining::Never);
   SmallVector<Value> given = llvm::map_to_vector(function.getArguments(), [&](Value value) { return uniform(value); });
-  arguments = Call::of(given);
+  arguments = Call::of(given, hasDraws);
   member = bitsBelow(call(builder, loc, threadFunction), teamThreads);
   room = at(call(builder, loc, roomFunction), mul(numberOfTeam(), teamRoomBytes));
-  return SmallVector<Value>(ArrayRef(given).drop_front(Call::size));
+  return SmallVector<Value>(ArrayRef(given).drop_front(numArguments));
 }
 
 /// Builds a stage of the work on a granule in a function of its own, and calls it. In one function, the addresses of
@@ -295,8 +306,12 @@ void ConvertFunction::forEachDestination(int64_t codec, Value number, Body build
 void ConvertFunction::encode(int64_t codec, Value number) {
   Value size = sizeOf(number);
   auto destinations = [&](Body build) { forEachDestination(codec, number, build); };
-  if (codec != 0)
-    return TeamCodec(*this, codecs[size_t(codec)]).encode(size, destinations);
+  if (codec != 0) {
+    TeamCodec::DrawKey key;
+    if (hasDraws)
+      key = {truncate(arguments.draws[0], i32), add(arguments.draws[1], mul(number, granule))};
+    return TeamCodec(*this, codecs[size_t(codec)]).encode(size, key, destinations);
+  }
   chooseType([&](KoloType type, int64_t elementBytes) {
     destinations([&](Value to) { storeElements(type, at(to, mul(number, granule * elementBytes)), size); });
   });

@@ -83,6 +83,11 @@ inline constexpr llvm::StringLiteral combineFunction = "kolo.combine";
 /// after.
 inline constexpr llvm::StringLiteral convertFunction =
     "kolo.convert"; // (numSources, first, end, codecs, numElements, type, reduction, chunk)
+/// Where one of the codecs is stochastic, two more arguments say what it draws by: createDrawHash of the call and the
+/// rank that holds the source, and the number of the first element in the call.
+inline bool haveDraws(llvm::ArrayRef<codec::Codec> codecs) {
+  return llvm::any_of(codecs, [](const codec::Codec &codec) { return codec.isStochastic(); });
+}
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";

@@ -14,7 +14,7 @@ public:
   /// `codecs` by number, as defineConversions has them.
   KernelLowering(ProgramOp lowered, int64_t listEntries, llvm::ArrayRef<codec::Codec> codecs)
       : ChannelLowering(lowered, globalSpace), listEntries(listEntries), codecs(codecs),
-        hasPackets(packetFormatOf(program).has_value()) {}
+        hasPackets(packetFormatOf(program).has_value()), hasDraws(haveDraws(codecs)) {}
 
   void run();
 
@@ -57,10 +57,14 @@ private:
   }
   void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, const Length &length);
   void lowerConversion(MoveInterface move);
-  mlir::Value callCounter();
+  /// What kolo.convert gets to draw by; nothing where no codec of the module is stochastic. `rank` holds the source,
+  /// this one for null.
+  llvm::SmallVector<mlir::Value> drawKey(mlir::Value rank, mlir::Value elementNumber);
+  mlir::Value callCounter(size_t field);
+  mlir::Value readCounter(size_t field);
   void startPackets();
   void placePackets();
-  void endPackets();
+  void endCall();
   void lowerFuse(FuseOp fuse);
   void lowerDivide(DivideOp divide);
   void lowerSignal(SignalOp signal);
@@ -81,6 +85,7 @@ private:
   const int64_t listEntries;
   const llvm::ArrayRef<codec::Codec> codecs;
   const bool hasPackets;
+  const bool hasDraws;
   KernelFrame kernel;
   Unsettled unsettled;
   int numMoves = 0;

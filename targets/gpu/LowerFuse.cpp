@@ -74,6 +74,7 @@ private:
   const bool isCoded;
   const int64_t capacity; // of a list
   Value common, length;   // where the common chunk begins, and its elements, of type index
+  Value firstElement;     // of the common chunk, in its buffer, likewise
 };
 
 void FuseLowering::run() {
@@ -82,7 +83,7 @@ void FuseLowering::run() {
 
 void FuseLowering::moveRange(Value begin, Value rangeLength) {
   OpBuilder::InsertionGuard guard(builder);
-  length = rangeLength;
+  length = rangeLength, firstElement = begin;
   Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
   common = context.addressOf(fuse.getBuffer(), Value(), begin);
@@ -197,9 +198,11 @@ void FuseLowering::workOff(const Lists &lists) {
     Value commonBit =
         arith::SelectOp::create(builder, loc, isOnlyCommon, constantI64(builder, loc, 0), codecBit(fuse.getBuffer()));
     auto [type, reduction] = context.readReduction();
-    call(builder, loc, convertFunction,
-         {integer(lists.numSources), first, end, arith::OrIOp::create(builder, loc, lists.difference, commonBit),
-          integer(length), type, reduction, constantI64(builder, loc, context.codecNumber(fuse.getBuffer()))});
+    SmallVector<Value> arguments{
+        integer(lists.numSources), first, end,       arith::OrIOp::create(builder, loc, lists.difference, commonBit),
+        integer(length),           type,  reduction, constantI64(builder, loc, context.codecNumber(fuse.getBuffer()))};
+    llvm::append_range(arguments, context.drawKey(firstElement));
+    call(builder, loc, convertFunction, arguments);
     return;
   }
   if (fuse.isReducing()) {

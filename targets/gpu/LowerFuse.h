@@ -24,6 +24,8 @@ struct FuseContext {
   llvm::function_ref<void(mlir::Operation &)> lowerArithmetic;
   /// A codec's number in calls of kolo.convert.
   llvm::function_ref<int64_t(mlir::Value buffer)> codecNumber;
+  /// What kolo.convert gets to draw by, from an element of the common chunk on; nothing where no codec is stochastic.
+  llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value element)> drawKey;
   /// Number of ranks that an average divides by.
   llvm::function_ref<mlir::Value()> groupSize;
 };

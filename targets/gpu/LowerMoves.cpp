@@ -71,9 +71,12 @@ void KernelLowering::lowerConversion(MoveInterface move) {
       });
       auto number = [&](int64_t value) { return constantI64(builder, loc, value); };
       Value codec = number(int64_t(1) << numberOf(codecs, destination.buffer.shape.codec));
-      call(builder, loc, convertFunction,
-           {number(isReducing ? 2 : 1), number(0), number(1), codec, integer(length), kernel.type, kernel.reduction,
-            isReducing ? to : from});
+      SmallVector<Value> arguments{
+          number(isReducing ? 2 : 1), number(0), number(1), codec, integer(length), kernel.type, kernel.reduction,
+          isReducing ? to : from};
+      llvm::append_range(arguments,
+                         drawKey(mapped(move.getSourceRank()), elementNumber(move, sourceBegin, destinationBegin)));
+      call(builder, loc, convertFunction, arguments);
     });
   });
   unsettled = {};
@@ -141,6 +144,9 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
   };
   auto address = [&](Value buffer, Value rank, Value element) { return addressIn(sideOf(buffer, rank), element); };
   auto arithmetic = [&](Operation &op) { lowerOp(op); };
+  auto drawKeyOfChunk = [&](Value element) {
+    return drawKey(Value(), elementNumber(bufferOf(fuse.getBuffer()), element));
+  };
   auto codecNumber = [&](Value buffer) { return numberOf(codecs, codecOf(buffer)); };
   auto readReduction = [&] {
     return std::pair(readField(offsetof(KoloDeviceInvocation, type)),
@@ -148,7 +154,7 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
   };
   outline(fuse, /*mayFail=*/false, [&] {
     gpu::lowerFuse(fuse, {builder, loc, frame.mapping, frame.call.elementBytes, listEntries, readReduction, ranges,
-                          address, arithmetic, codecNumber, [&] { return groupSize(); }});
+                          address, arithmetic, codecNumber, drawKeyOfChunk, [&] { return groupSize(); }});
   });
 }
 

@@ -7,6 +7,7 @@
 // The element type and the reduction are numbers that the call brings, so that a program is one kernel. A wait becomes
 // a call of @kolo.wait, and LowerFailures tests its result. Requires channel form, lanes placed.
 #include "codec/Presets.h"
+#include "targets/Codecs.h"
 #include "targets/DeviceCode.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
@@ -44,22 +45,26 @@ std::string KernelLowering::createRun() {
   readShape();
   startPackets();
   lowerBlock(program.getBody().front());
-  endPackets();
+  endCall();
   LLVM::ReturnOp::create(builder, loc, arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32));
   return name;
 }
 
 /// Of this lane.
-Value KernelLowering::callCounter() {
+Value KernelLowering::callCounter(size_t field) {
   Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, laneFunction),
                                        constantI64(builder, loc, sizeof(uint64_t)));
-  return advance(builder, loc, pointerField(offsetof(KoloDeviceInvocation, packetCalls)), offset);
+  return advance(builder, loc, pointerField(field), offset);
+}
+
+Value KernelLowering::readCounter(size_t field) {
+  return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), callCounter(field), 8);
 }
 
 void KernelLowering::startPackets() {
   if (!hasPackets)
     return;
-  Value counter = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), callCounter(), 8);
+  Value counter = readCounter(offsetof(KoloDeviceInvocation, packetCalls));
   kernel.numCalls = toIndex(builder, loc, call(builder, loc, uniformFunction, {counter}));
 }
 
@@ -73,14 +78,31 @@ void KernelLowering::placePackets() {
                      createMul(builder, loc, turn, field(offsetof(KoloDeviceInvocation, packetBytes))));
 }
 
-/// Once all threads have read the number.
-void KernelLowering::endPackets() {
-  if (!hasPackets)
+SmallVector<Value> KernelLowering::drawKey(Value rank, Value elementNumber) {
+  if (!hasDraws)
+    return {};
+  Value holder = rank ? integer(rank) : readField(offsetof(KoloDeviceInvocation, rank));
+  Value calls = readCounter(offsetof(KoloDeviceInvocation, calls));
+  Value hash = createDrawHash(builder, loc, calls, holder);
+  return {arith::ExtUIOp::create(builder, loc, builder.getI64Type(), hash), integer(elementNumber)};
+}
+
+/// Once all threads have read the numbers of calls.
+void KernelLowering::endCall() {
+  if (!hasPackets && !hasDraws)
     return;
   settle(true);
   buildForLeader(builder, loc, [&] {
-    LLVM::StoreOp::create(builder, loc, integer(createAdd(builder, loc, kernel.numCalls, constant(1))), callCounter(),
-                          8);
+    auto count = [&](size_t field) {
+      Value counter = callCounter(field);
+      Value calls = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), counter, 8);
+      LLVM::StoreOp::create(builder, loc, arith::AddIOp::create(builder, loc, calls, constantI64(builder, loc, 1)),
+                            counter, 8);
+    };
+    if (hasPackets)
+      count(offsetof(KoloDeviceInvocation, packetCalls));
+    if (hasDraws)
+      count(offsetof(KoloDeviceInvocation, calls));
   });
 }
 
@@ -232,14 +254,12 @@ private:
   }
 
   static LogicalResult checkCodecs(ProgramOp program) {
-    bool hasPackets = packetFormatOf(program).has_value();
-    for (auto buffer : program.getBody().getOps<BufferOp>()) {
-      codec::Codec codec = codecOf(buffer);
-      if (!codec::isNone(codec) && (hasPackets || codec.isStochastic()))
-        return buffer.emitError() << "devices have no code for "
-                                  << (hasPackets ? "packets of codecs" : "stochastic codecs") << ": buffer '"
-                                  << buffer.getName() << "' is " << codec::nameOf(codec);
-    }
+    if (!packetFormatOf(program))
+      return success();
+    for (auto buffer : program.getBody().getOps<BufferOp>())
+      if (!codec::isNone(codecOf(buffer)))
+        return buffer.emitError() << "devices have no code for packets of codecs: buffer '" << buffer.getName()
+                                  << "' is " << codec::nameOf(codecOf(buffer));
     return success();
   }
   /// Kernels are named like their programs, which must therefore be names in assembly languages.

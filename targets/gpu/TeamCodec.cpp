@@ -200,6 +200,13 @@ void TeamCodec::encodeScales(Value size, Destinations destinations) {
   meet();
 }
 
+/// Null if the codec does not draw.
+Value TeamCodec::drawsOf(Value element, int64_t numElements) {
+  if (!codec.isStochastic())
+    return {};
+  return createDraws(builder, loc, key.hash, add(key.element, element), numElements);
+}
+
 /// Of elements that are not there, zero.
 Value TeamCodec::codesOf(Value unit, Value size) {
   Value numbers = numbersOf(unit);
@@ -210,7 +217,7 @@ Value TeamCodec::codesOf(Value unit, Value size) {
     Value zeros = lanes.number(numbers, 0);
     numbers = lanes.mul(select(isPlain, numbers, zeros), broadcast(select(isPlain, factor, lanes.number(factor, 0))));
   }
-  Value codes = lanes.codesOf(numbers, {});
+  Value codes = lanes.codesOf(numbers, drawsOf(mul(unit, width), width));
   if (codec::zeroCode(codec) == 0)
     return codes;
   SmallVector<int32_t> places(static_cast<size_t>(width));
@@ -252,14 +259,15 @@ void TeamCodec::encodeEnd(Value size, Destinations destinations) {
     });
   }
   share(integer(0), over(codeBytes(size), bits / 8), [&](Value element) {
-    Value code = lanes.codesOf(load(f32, numbersAt(element), 4), {});
+    Value code = lanes.codesOf(load(f32, numbersAt(element), 4), drawsOf(element, 1));
     if (bits == 16)
       code = truncate(code, builder.getIntegerType(16));
     destinations([&](Value to) { store(code, at(to, mul(element, bits / 8)), bits / 8); });
   });
 }
 
-void TeamCodec::encode(Value size, Destinations destinations) {
+void TeamCodec::encode(Value size, const DrawKey &drawKey, Destinations destinations) {
+  key = drawKey;
   if (codec::isScaled(codec))
     encodeScales(size, destinations);
   if (bits < 16 && bits != 6) {

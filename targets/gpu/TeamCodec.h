@@ -21,8 +21,12 @@ public:
 
   /// Builds a loop over the addresses that an encoded granule goes to.
   using Destinations = llvm::function_ref<void(Body store)>;
+  /// What a stochastic codec draws by, for the granule's first element; null for others.
+  struct DrawKey {
+    mlir::Value hash, element; // i32, i64
+  };
   /// Of the numbers in the room, which are 0 where the granule has no elements. Meets at the end.
-  void encode(mlir::Value size, Destinations destinations);
+  void encode(mlir::Value size, const DrawKey &drawKey, Destinations destinations);
 
   /// Of a cast: the numbers in the room as they are stored.
   void roundAll();
@@ -56,6 +60,7 @@ private:
   /// Where sums are, before there are codes.
   mlir::Value sumAt(mlir::Value number) { return at(roomAt(codesOffset), mul(number, 4)); }
   void encodeScales(mlir::Value size, Destinations destinations);
+  mlir::Value drawsOf(mlir::Value element, int64_t numElements);
   mlir::Value codesOf(mlir::Value unit, mlir::Value size);
   void encodeUnits(mlir::Value numUnits, mlir::Value size, Destinations destinations);
   void encodeEnd(mlir::Value size, Destinations destinations);
@@ -65,6 +70,7 @@ private:
   CodecLanes lanes;
   CodePacking packing;
   int64_t bits, block, scaleBytes;
+  DrawKey key; // of the granule at hand
 };
 
 } // namespace kolo::gpu

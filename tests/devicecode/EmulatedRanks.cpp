@@ -39,6 +39,7 @@ void EmulatedRanks::place(uint64_t seed) {
       addresses[role].push_back(buffer.data());
   for (size_t rank = 0; rank < numRanks; ++rank) {
     buffers[KOLO_PACKETS][rank].fill(Bytes(2 * packetBytes));
+    std::ranges::fill(numCalls[rank], 0);
     std::ranges::fill(packetCalls[rank], 0);
   }
 }
@@ -59,6 +60,7 @@ KoloDeviceInvocation EmulatedRanks::describe(size_t rank) {
   invocation.peerSemaphores = peerSemaphores.data();
   invocation.semaphores = semaphores[rank].data(), invocation.sent = sent[rank].data();
   invocation.awaited = awaited[rank].data(), invocation.abort = &abort;
+  invocation.calls = numCalls[rank].data();
   invocation.packetCalls = packetCalls[rank].data(), invocation.packetBytes = int64_t(packetBytes);
   invocation.failures = failures[rank].data(), invocation.pollLimit = pollLimit;
   return invocation;

@@ -57,7 +57,8 @@ public:
     size_t numCounters = size_t(shape.lanes) * size_t(program.program.getSemaphores()) * numRanks;
     for (auto *table : {&semaphores, &sent, &awaited})
       table->assign(numRanks, std::vector<uint64_t>(numCounters, 0));
-    packetCalls.assign(numRanks, std::vector<uint64_t>(size_t(shape.lanes)));
+    for (auto *table : {&numCalls, &packetCalls})
+      table->assign(numRanks, std::vector<uint64_t>(size_t(shape.lanes)));
     for (std::vector<uint64_t> &cells : semaphores)
       peerSemaphores.push_back(cells.data());
     failures.assign(numRanks, std::vector<KoloDeviceFailure>(size_t(shape.lanes)));
@@ -94,7 +95,7 @@ private:
   std::vector<Guarded> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> addresses[KOLO_NUM_BUFFER_ROLES];
   size_t packetBytes = 0; // of one turn
-  std::vector<std::vector<uint64_t>> semaphores, sent, awaited, packetCalls;
+  std::vector<std::vector<uint64_t>> semaphores, sent, awaited, numCalls, packetCalls;
   std::vector<uint64_t *> peerSemaphores;
 };
 

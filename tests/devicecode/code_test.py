@@ -249,10 +249,12 @@ def check_with_ptxas(names):
         return SKIPPED
     wrong = False
     print(f"{'algorithm':<34} {'protocol':<8} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
-    bulk = [(name, dims, "bulk") for name, dims in algorithms(names)]
-    for name, dims, protocol in bulk + [("twoShotAllReduce", ["rank"], protocol) for protocol in ("ll", "ll128")]:
+    rows = [(name, dims, "bulk", ()) for name, dims in algorithms(names)]
+    rows += [("twoShotAllReduce", ["rank"], protocol, ()) for protocol in ("ll", "ll128")]
+    rows.append(("quantisedTwoShotAllReduce", ["rank"], "bulk", ("--codec", "wire=i8 per 256 scale f32 fit stochastic")))
+    for name, dims, protocol, words in rows:
         with tempfile.TemporaryDirectory(prefix="kolo-code-") as folder:
-            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA], "--ptxas", ptxas, "--protocol", protocol)
+            compiled = Compiled(folder, name, mesh_of(dims), [f"cuda:{one}" for one in CUDA], "--ptxas", ptxas, "--protocol", protocol, *words)
             cubins = [image for image in compiled.manifest["devices"]["images"] if image["format"] == "cubin"]
             wrong |= [cubin["architecture"] for cubin in cubins] != list(CUDA)
             for cubin in cubins:

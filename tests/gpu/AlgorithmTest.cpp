@@ -81,6 +81,22 @@ TEST_P(CodedAlgorithms, GiveTheBitsThatTheyGiveOnTheHost) {
     }
 }
 
+class StochasticAlgorithms : public DeviceAlgorithms {};
+
+/// The host counts calls of all programs, and the device those of this one: the first ones have the same number.
+TEST_P(StochasticAlgorithms, GiveTheBitsOfTheHostAndOthersInTheNextCall) {
+  DeviceAlgorithm algorithm(GetParam(), "stochastic");
+  for (const runtime::Mesh &mesh : algorithm.meshes()) {
+    DeviceRanks ranks(algorithm, mesh, {.lanes = 2, .threads = 256, .timeoutMs = 20000});
+    DeviceCall call = algorithm.call(mesh, 3077);
+    call.type = runtime::DataType::F32;
+    EXPECT_EQ(ranks.runCoded(call, 1, 15), "") << mesh.toString();
+    EXPECT_NE(ranks.runCoded(call, 1, 15), "") << mesh.toString() << ": the second call has drawn the same";
+  }
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StochasticAlgorithms);
+
 class PacketAlgorithms : public DeviceAlgorithms {};
 
 TEST_P(PacketAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
@@ -128,6 +144,8 @@ TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
 INSTANTIATE_TEST_SUITE_P(All, LineAlgorithms, testing::ValuesIn(algorithmNames("ll128")),
                          [](const auto &test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(All, CodedAlgorithms, testing::ValuesIn(algorithmNames("coded")),
+                         [](const auto &test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, StochasticAlgorithms, testing::ValuesIn(algorithmNames("stochastic")),
                          [](const auto &test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(All, PacketAlgorithms, testing::ValuesIn(algorithmNames("ll")),
                          [](const auto &test) { return test.param; });

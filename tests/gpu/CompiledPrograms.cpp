@@ -6,6 +6,7 @@
 #include "tests/support/Algorithms.h"
 #include "tests/support/Support.h"
 
+#include "codec/Presets.h"
 #include "compiler/Schedule.h"
 #include "targets/cpu/CpuTarget.h"
 #include "targets/cuda/CudaTarget.h"
@@ -40,13 +41,19 @@ llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const std::
 std::vector<std::string> algorithmNames(const std::string &protocol) {
   if (protocol == "coded")
     return codedAlgorithmNames();
+  if (protocol == "stochastic")
+    return {"quantisedTwoShotAllReduce"};
   return protocol == "bulk" ? algorithmNames() : packetAlgorithmNames();
 }
 
 runtime::Plugin loadAlgorithm(const std::string &name, const std::string &protocol, const std::string &architecture) {
   auto context = makeContext();
   cpu::loadCpuTarget(*context);
-  mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, deviceMeshes(definitionOf(name).mesh.dims.size()));
+  std::map<std::string, codec::Codec> codecs;
+  if (protocol == "stochastic")
+    codecs.emplace("wire", dsl::int8().stochastic());
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      emit(*context, name, deviceMeshes(definitionOf(name).mesh.dims.size()), codecs);
   auto info = [&] { return runtime::describeDevice(runtime::DeviceKind::Cuda, 0).value().architecture; };
   auto compile = [&, chosen = architecture.empty() ? info() : architecture](mlir::ModuleOp programs) {
     return compileForDevice(programs, chosen);

@@ -21,13 +21,6 @@ kolo.chan.program @"3ways" #kolo.collective<all_reduce over 0> mesh ["rank"] mes
 
 // -----
 
-kolo.chan.program @coded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
-  // expected-error@+1 {{devices have no code for stochastic codecs: buffer 'packed' is i8 per 256 scale f32 fit stochastic}}
-  %packed = kolo.buffer scratch "packed" as #kolo.codec<i8 per 256 scale f32 fit stochastic> grid() blocks 0 : !kolo.buffer<0>
-}
-
-// -----
-
 kolo.chan.program @packed #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
   // expected-error@+1 {{devices have no code for packets of codecs: buffer 'packed' is int8(256)}}
   %packed = kolo.buffer packets "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>

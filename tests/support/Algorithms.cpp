@@ -54,8 +54,9 @@ std::unique_ptr<mlir::MLIRContext> makeContext() {
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::string &name,
-                                       const std::vector<Sizes> &meshes) {
-  std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
+                                       const std::vector<Sizes> &meshes,
+                                       const std::map<std::string, codec::Codec> &codecs) {
+  std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name), codecs);
   for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
     ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": " << diagnostic.message;
   return dsl::emitChoreography(context, *recording, meshes);

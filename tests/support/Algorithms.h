@@ -27,7 +27,8 @@ std::string textOf(llvm::ArrayRef<int64_t> mesh);
 std::unique_ptr<mlir::MLIRContext> makeContext();
 /// Fails the test where the algorithm has mistakes of the language.
 mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::string &name,
-                                       const std::vector<Sizes> &meshes);
+                                       const std::vector<Sizes> &meshes,
+                                       const std::map<std::string, codec::Codec> &codecs = {});
 
 /// Those of the meshes that the compiler takes an algorithm for. Fails the test where it refuses one for a reason that
 /// is not documented.

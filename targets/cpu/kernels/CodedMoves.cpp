@@ -231,13 +231,7 @@ void ConvertFunctions::pack(Value codec, Value numbers, Value to, Value size, Va
 
 /// Of the call and the rank, which the hash of every element begins with.
 Value ConvertFunctions::createHash(Value rank) {
-  Value number = invocationNumber(offsetof(KoloInvocation, call));
-  auto narrow = [&](Value value) { return arith::TruncIOp::create(builder, loc, i32, value).getResult(); };
-  Value state = constantI32(builder, loc, int32_t(0x9e3779b9));
-  Value high = arith::ShRUIOp::create(builder, loc, number, integer64(32));
-  for (Value word : {narrow(number), narrow(high), narrow(rank)})
-    state = createMixed(builder, loc, arith::XOrIOp::create(builder, loc, state, word));
-  return state;
+  return createDrawHash(builder, loc, invocationNumber(offsetof(KoloInvocation, call)), rank);
 }
 
 /// Whether a side holds numbers of f32 in a row, so that nothing need be packed or unpacked. Never at a block's end,

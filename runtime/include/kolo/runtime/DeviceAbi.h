@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Every change of a struct, of a function type or of the launch in this file raises this number. */
-#define KOLO_DEVICE_ABI_VERSION 3u
+#define KOLO_DEVICE_ABI_VERSION 4u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
@@ -70,10 +70,12 @@ typedef struct KoloDeviceInvocation {
   uint64_t *semaphores;                      /* this rank's, which peers raise: [lane][S][R], by sending rank */
   uint64_t *sent;                            /* [lane][S][R], by receiving rank; device memory of this rank alone */
   uint64_t *awaited;                         /* [lane][S][R], by sending rank; device memory of this rank alone */
-  uint64_t *packetCalls;       /* [lane]: calls so far with this packet buffer; memory of this rank alone, zero at
-                                * first. Null when the program has no packets */
-  int64_t packetBytes;         /* KoloProgram.packetBytes: from one half of the packet buffer to the other */
-  uint64_t *abort;             /* in host memory; non-zero: waiting lanes end. A lane that times out sets it */
+  uint64_t *calls;       /* [lane]: calls so far of this program on this rank: what stochastic codecs draw by; memory
+                          * of this rank alone, zero at first */
+  uint64_t *packetCalls; /* [lane]: calls so far with this packet buffer; memory of this rank alone, zero at
+                          * first. Null when the program has no packets */
+  int64_t packetBytes;   /* KoloProgram.packetBytes: from one half of the packet buffer to the other */
+  uint64_t *abort;       /* in host memory; non-zero: waiting lanes end. A lane that times out sets it */
   KoloDeviceFailure *failures; /* [lane], in host memory */
   uint64_t pollLimit;          /* polls until a wait times out, at least 1; a poll takes up to a microsecond */
 } KoloDeviceInvocation;
