@@ -53,6 +53,10 @@ def Project : Pass<"kolo-project", "::mlir::ModuleOp"> {
                  Option<"together", "together", "bool", "false", "every rank waits for all others before the first transfer">];
 }
 
+def PlaceEncoding : Pass<"kolo-place-encoding", "::kolo::ProgramOp"> {
+  let summary = "encodes what goes to packets, and decodes what comes out of them, in scratch memory";
+}
+
 def VerifyProjected : Pass<"kolo-verify-projected", "::mlir::ModuleOp"> {
   let summary = "states what holds from kolo-project on";
   let description = [{

@@ -53,6 +53,8 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
   project.transfers = schedule.transfers();
   project.together = schedule.entersTogether();
   manager.addPass(createProject(project));
+  // Before synchronisation is inferred, which decides which flushes the new memory needs.
+  manager.addNestedPass<ProgramOp>(createPlaceEncoding());
   manager.addPass(createVerifyProjected());
 
   // Before any clean-up: the next passes rely on the form that VerifyProjected states.

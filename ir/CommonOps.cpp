@@ -15,9 +15,19 @@ bool hasSlots(Value buffer) {
   return op && op.getCut();
 }
 
+bool arePackets(Value buffer) {
+  auto op = buffer.getDefiningOp<BufferOp>();
+  return op && op.getRole() == BufferRole::Packets;
+}
+
 codec::Codec codecOf(Value buffer) {
   auto op = buffer.getDefiningOp<BufferOp>();
   return op && op.getCodec() ? op.getCodec()->getCodec() : dsl::none();
+}
+
+bool isConverting(MoveInterface move) {
+  codec::Codec from = codecOf(move.getSource()), to = codecOf(move.getDestination());
+  return from != to || (isa<ChannelReduceOp>(move.getOperation()) && !codec::isNone(to));
 }
 
 BufferOp findCoded(Operation *program) {

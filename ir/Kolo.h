@@ -34,8 +34,14 @@ SlicesOp slicesOf(StatementInterface statement);
 /// Whether a buffer consists of slots: see kolo.buffer.
 bool hasSlots(mlir::Value buffer);
 
+/// Whether a buffer holds packets.
+bool arePackets(mlir::Value buffer);
+
 /// The codec of a buffer; `none()` if it has none.
 codec::Codec codecOf(mlir::Value buffer);
+
+/// False where bytes move as they are, or elements of the call's type combine.
+bool isConverting(MoveInterface move);
 
 /// The first buffer of a program, of either phase, that has a codec; null if none has.
 BufferOp findCoded(mlir::Operation *program);

@@ -8,15 +8,6 @@
 
 namespace kolo {
 
-/// A move between two buffers. A codec of none stands for the type of the call.
-struct Conversion {
-  codec::Codec from, to;
-  bool isCombining;
-
-  /// False where bytes move as they are, or elements of the call's type combine.
-  bool isNeeded() const { return from != to || (isCombining && !codec::isNone(to)); }
-};
-
 /// Builds operations on values of one shape: f32 and i32, or vectors of them.
 class Lanes {
 public:

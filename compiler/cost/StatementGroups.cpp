@@ -50,11 +50,10 @@ double Calculator::stored(Value buffer) const {
 /// See README.md, "What is counted".
 MoveCost Calculator::costOf(Operation *op, const Group &group) {
   auto statement = cast<StatementInterface>(op);
-  auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
   double stretch = 1 / machine.payloadShare(protocol);
   double source = stored(statement.getSource()), destination = stored(statement.getDestination());
-  double read = source * (isPackets(statement.getSource()) ? stretch : 1),
-         written = destination * (isPackets(statement.getDestination()) ? stretch : 1);
+  double read = source * (arePackets(statement.getSource()) ? stretch : 1),
+         written = destination * (arePackets(statement.getDestination()) ? stretch : 1);
   MoveCost cost;
   cost.payload = isPut(op) ? destination : source; // who moves it converts it
   cost.wire = isa<TransferOp>(op) ? cost.payload * stretch : 0;

@@ -45,10 +45,7 @@ struct Unit {
 
 bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
-bool movesPackets(MoveInterface move) {
-  auto isPackets = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole() == BufferRole::Packets; };
-  return isPackets(move.getSource()) || isPackets(move.getDestination());
-}
+bool movesPackets(MoveInterface move) { return arePackets(move.getSource()) || arePackets(move.getDestination()); }
 
 /// Nothing if an op is something else, as a read of packets: it waits in the middle of its move.
 std::optional<Unit> asUnit(Operation &op) {

@@ -2,6 +2,7 @@
 //   - synchronised_c1: no mark is left that one pass writes for a later one: needs_handshake, kolo.phase,
 //     kolo.pipeline_phase.
 //   - synchronised_c2: every move and every division takes a part of its chunks.
+//   - synchronised_c3: no move of packets converts between codecs.
 // All programs satisfy this, also those that an author wrote in channel form. The verifiers of the ops see to it that
 // semaphores are the program's (signal_c1, wait_c1), each for data or for one kind of credit (program_c13). The fusing
 // passes, the checker's counts and the targets rely on these constraints. CheckProgram decides whether the
@@ -30,6 +31,8 @@ LogicalResult verify(Operation *op) {
   auto divide = dyn_cast<DivideOp>(op);
   if ((move && !move.getPart()) || (divide && !divide.getPart()))
     return op->emitOpError("synchronised_c2: takes whole chunks, not a part for every lane");
+  if (move && (arePackets(move.getSource()) || arePackets(move.getDestination())) && isConverting(move))
+    return op->emitOpError("synchronised_c3: converts between codecs, and one of the buffers is packets");
   return success();
 }
 

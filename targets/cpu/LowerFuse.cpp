@@ -87,7 +87,7 @@ void ProgramLowering::listPut(MoveInterface move) {
     auto isMissing = scf::IfOp::create(builder, loc, isNull(builder, loc, base), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(isMissing.thenBlock());
     if (lists->isListed) {
-      if (Conversion{bufferOf(move.getSource()).shape.codec, destination.shape.codec, false}.isNeeded())
+      if (isConverting(move))
         return lowerConversion(move, sourceBegin, destinationBegin, length);
       return call(putFunction, {frame.invocation, rank, role, byteOffset(destination, destinationBegin),
                                 addressOf(move.getSource(), sourceBegin), size, constantI64(builder, loc, 0)});

@@ -179,11 +179,8 @@ void ProgramLowering::lowerMove(MoveInterface move) {
       Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
       builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
     }
-    if (Conversion{source.shape.codec, destination.shape.codec, isReducing}.isNeeded()) {
-      bool isPacked = source.shape.packets || destination.shape.packets;
-      return isPacked ? lowerPackedConversion(move, sourceBegin, destinationBegin, length)
-                      : lowerConversion(move, sourceBegin, destinationBegin, length);
-    }
+    if (isConverting(move))
+      return lowerConversion(move, sourceBegin, destinationBegin, length);
     Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
     if (destination.role == BufferRole::Packets)
       return call(functionsOf(*destination.shape.packets).send,
@@ -230,10 +227,10 @@ Value ProgramLowering::holderOf(Value sourceRank) {
 void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
-  Conversion conversion{source.shape.codec, destination.shape.codec, isReducing};
+  const codec::Codec &from = source.shape.codec, &to = destination.shape.codec;
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
   Value rank = constantI64(builder, loc, 0), element = rank;
-  if (conversion.to.isStochastic())
+  if (to.isStochastic())
     rank = holderOf(sourceRank), element = integer(elementNumber(move, sourceBegin, destinationBegin));
   SmallVector<Value> arguments{frame.invocation};
   bool isPut = bool(destinationRank), isRemote = isPut || sourceRank;
@@ -250,48 +247,9 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
   if (isPut || !isRemote)
     arguments.push_back(addressOf(move.getSource(), sourceBegin));
   arguments.append({integer(length), rank, element, storesNonTemporal(destination),
-                    createDescription(builder, loc, module, conversion.to),
-                    createDescription(builder, loc, module, conversion.from), constantI64(builder, loc, isReducing)});
+                    createDescription(builder, loc, module, to), createDescription(builder, loc, module, from),
+                    constantI64(builder, loc, isReducing)});
   call(isPut ? convertPutFunction : isRemote ? convertGetFunction : convertFunction, arguments);
-}
-
-/// Of one range, which may be empty.
-void ProgramLowering::lowerPackedConversion(MoveInterface move, Value sourceBegin, Value destinationBegin,
-                                            Value length) {
-  const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
-  bool isSent = bool(destination.shape.packets);
-  const PlacedBuffer &packets = isSent ? destination : source, &other = isSent ? source : destination;
-  auto bytesOfElements = [&](const PlacedBuffer &buffer, Value number) {
-    return integer(createChunkBytes(builder, loc, frame.call, buffer.shape, number));
-  };
-  Value granule = constant(codec::granule);
-  Value rank = constantI64(builder, loc, 0), element = rank;
-  // Packets say nothing of which element they hold: see PlacePackets.
-  if (destination.shape.codec.isStochastic())
-    rank = holderOf({}), element = integer(elementNumber(other, isSent ? sourceBegin : destinationBegin));
-  Value to = createDescription(builder, loc, module, destination.shape.codec);
-  Value from = createDescription(builder, loc, module, source.shape.codec);
-  SmallVector<Value> numbers{integer(length),
-                             bytesOfElements(packets, length),
-                             bytesOfElements(packets, granule),
-                             bytesOfElements(other, granule),
-                             rank,
-                             element};
-  const PacketFunctionNames &names = functionsOf(*packets.shape.packets);
-  SmallVector<Value> arguments{frame.invocation};
-  if (isSent) {
-    arguments.append({integer(mapped(move.getDestinationRank())), byteOffset(destination, destinationBegin),
-                      addressOf(move.getSource(), sourceBegin)});
-    arguments.append(numbers);
-    arguments.append({to, from});
-    return call(names.convertSend, arguments);
-  }
-  arguments.append({addressOf(move.getDestination(), destinationBegin), addressOf(move.getSource(), sourceBegin)});
-  arguments.append(numbers);
-  arguments.append({storesNonTemporal(destination), to, from,
-                    constantI64(builder, loc, isa<ChannelReduceOp>(move.getOperation())),
-                    constantI32(builder, loc, statements.numberOf(move.getLoc()))});
-  LLVM::CallOp::create(builder, loc, builder.getI32Type(), names.convertReceive, arguments);
 }
 
 void ProgramLowering::lowerDivide(DivideOp divide) {
@@ -320,18 +278,12 @@ namespace {
 struct LowerMoves : impl::LowerMovesBase<LowerMoves> {
   using LowerMovesBase::LowerMovesBase;
 
-  void definePackets(const PacketFormat &format) {
-    definePacketFunctions(getOperation(), format);
-    if (findCoded(getOperation()))
-      defineCodedPackets(getOperation(), format);
-  }
-
   void runOnOperation() override {
     defineMoveFunctions(getOperation());
     for (const PacketFormat &format : {llPackets, ll128Packets})
       if (llvm::any_of(getOperation().getOps<ProgramOp>(),
                        [&](ProgramOp program) { return packetFormatOf(program) == format; }))
-        definePackets(format);
+        definePacketFunctions(getOperation(), format);
     declareCodedMoves(getOperation());
     for (const codec::Codec &codec : collectCodecs(getOperation()))
       defineRoundTrip(getOperation(), codec);

@@ -20,7 +20,7 @@ struct LowerWaits : impl::LowerWaitsBase<LowerWaits> {
   void runOnOperation() override {
     returnOnFailure(getOperation(), [](StringRef name) {
       auto receives = [&](const PacketFunctionNames &names) {
-        return name == names.receive || name == names.receiveReduce || name == names.convertReceive;
+        return name == names.receive || name == names.receiveReduce;
       };
       return name == waitFunction || name == awaitPacketFunction || receives(llFunctions) || receives(ll128Functions);
     });

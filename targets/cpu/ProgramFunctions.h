@@ -64,18 +64,11 @@ struct PacketFunctionNames {
   llvm::StringLiteral send;          // (inv, peer, offsetBytes, src, sizeBytes)
   llvm::StringLiteral receive;       // (inv, dst, packets, sizeBytes, statement) -> status of a wait
   llvm::StringLiteral receiveReduce; // (inv, dst, packets, numElements, statement) -> status of a wait
-  /// Between buffers of different codecs; the bytes of a granule are those in packets and those in the other buffer.
-  llvm::StringLiteral convertSend;    // (inv, peer, offsetBytes, src, numElements, sizeBytes, granuleBytes,
-                                      // otherGranuleBytes, rank, element, to, from)
-  llvm::StringLiteral convertReceive; // (inv, dst, packets, numElements, sizeBytes, granuleBytes, otherGranuleBytes,
-                                      // rank, element, nonTemporal, to, from, combines, statement) -> status of a wait
 };
-inline constexpr PacketFunctionNames llFunctions = {"kolo.writePackets",  "kolo.readPackets",   "kolo.send",
-                                                    "kolo.receive",       "kolo.receiveReduce", "kolo.convertSend",
-                                                    "kolo.convertReceive"};
-inline constexpr PacketFunctionNames ll128Functions = {
-    "kolo.writeLines",         "kolo.readLines",        "kolo.sendLines",          "kolo.receiveLines",
-    "kolo.receiveReduceLines", "kolo.convertSendLines", "kolo.convertReceiveLines"};
+inline constexpr PacketFunctionNames llFunctions = {"kolo.writePackets", "kolo.readPackets", "kolo.send",
+                                                    "kolo.receive", "kolo.receiveReduce"};
+inline constexpr PacketFunctionNames ll128Functions = {"kolo.writeLines", "kolo.readLines", "kolo.sendLines",
+                                                       "kolo.receiveLines", "kolo.receiveReduceLines"};
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == ll128Packets ? ll128Functions : llFunctions;
 }
@@ -95,7 +88,6 @@ struct CodecDescription {
 /// Adds the private ones to the module, and declares the others. Unused ones are dropped later.
 void defineMoveFunctions(mlir::ModuleOp module);
 void definePacketFunctions(mlir::ModuleOp module, const PacketFormat &format); // after the others
-void defineCodedPackets(mlir::ModuleOp module, const PacketFormat &format);    // those that convert
 
 /// Declares a function that another object file defines.
 void declareFunction(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,

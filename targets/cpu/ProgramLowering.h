@@ -25,8 +25,6 @@ private:
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
   void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
-  void lowerPackedConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin,
-                             mlir::Value length);
   /// The rank that holds the source of a move, this one for null, i64.
   mlir::Value holderOf(mlir::Value sourceRank);
   void lowerDivide(DivideOp divide);

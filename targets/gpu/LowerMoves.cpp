@@ -27,19 +27,18 @@ void KernelLowering::lowerMove(MoveInterface move) {
   settle(unsettled.writes || (!isPut && unsettled.reads));
   if (packetFormatOf(move.getSource().getDefiningOp<BufferOp>()))
     return lowerReceive(move);
-  Conversion conversion{codecOf(move.getSource()), codecOf(move.getDestination()),
-                        isa<ChannelReduceOp>(move.getOperation())};
-  if (conversion.isNeeded())
+  if (isConverting(move))
     return lowerConversion(move);
   outline(move, /*mayFail=*/false, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
       Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
+      Value bytes = createChunkBytes(builder, loc, frame.call, source.buffer.shape, length);
       if (std::optional<PacketFormat> format = destination.buffer.shape.packets)
-        call(builder, loc, functionsOf(*format).send, {to, from, integer(bytesOf(length)), integer(kernel.sequence)});
+        call(builder, loc, functionsOf(*format).send, {to, from, integer(bytes), integer(kernel.sequence)});
       else
-        buildRange(move, from, to, {length, createChunkBytes(builder, loc, frame.call, source.buffer.shape, length)});
+        buildRange(move, from, to, {length, bytes});
     });
   });
   unsettled.reads = true;
@@ -93,7 +92,8 @@ void KernelLowering::lowerReceive(MoveInterface move) {
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
       SmallVector<Value> arguments{frame.invocation, integer(kernel.sequence), number,
                                    addressIn(destination, destinationBegin), addressIn(source, sourceBegin)};
-      arguments.push_back(integer(isReducing ? length : bytesOf(length)));
+      Value bytes = createChunkBytes(builder, loc, frame.call, destination.buffer.shape, length);
+      arguments.push_back(integer(isReducing ? length : bytes));
       if (isReducing)
         llvm::append_values(arguments, kernel.type, kernel.reduction);
       call(builder, loc, isReducing ? names.receiveReduce : names.receive, arguments);

@@ -253,21 +253,10 @@ private:
     return success();
   }
 
-  static LogicalResult checkCodecs(ProgramOp program) {
-    if (!packetFormatOf(program))
-      return success();
-    for (auto buffer : program.getBody().getOps<BufferOp>())
-      if (!codec::isNone(codecOf(buffer)))
-        return buffer.emitError() << "devices have no code for packets of codecs: buffer '" << buffer.getName()
-                                  << "' is " << codec::nameOf(codecOf(buffer));
-    return success();
-  }
   /// Kernels are named like their programs, which must therefore be names in assembly languages.
   LogicalResult checkPrograms() {
     llvm::StringSet<> kernels;
     for (auto program : getOperation().getOps<ProgramOp>()) {
-      if (failed(checkCodecs(program)))
-        return failure();
       for (auto enter : program.getBody().getOps<EnterOp>())
         return enter.emitOpError("is for programs of the host alone");
       std::string name = kernelName(program.getSymName().str());

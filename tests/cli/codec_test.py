@@ -282,14 +282,13 @@ class Programs(ToolTest):
                 self.assertGreater(float(found[1]), float(found[2]) / 4, text)
                 self.assertLess(float(found[1]), float(found[2]), text)
 
-    def test_devices_have_no_code_for_packets_of_codecs(self):
-        target = ("--mesh", "rank=4", "-o", "x.so", "--target", "cpu,cuda:sm_90")
+    def test_devices_have_code_for_packets_of_codecs(self):
         self.write("mine.cpp", MINE)
-        buffer = "buffer 'packed' is levels [-1, -0.5, 0, 0.5, 1] per 64 scale bf16 fit"
-        self.succeeds("compile", "mine.cpp", *target)
-        for protocol in ("ll", "ll128"):
-            self.refuses(1, "compile", "mine.cpp", *target, "--protocol", protocol,
-                         says=["mine.cpp:8:", "devices have no code for packets of codecs: " + buffer])
+        for protocol in ("bulk", "ll", "ll128"):
+            with self.subTest(protocol=protocol):
+                self.succeeds("compile", "mine.cpp", "--mesh", "rank=4", "-o", "x.so", "--target", "cpu,cuda:sm_90",
+                              "--protocol", protocol)
+                self.assertIn("sm_90", self.succeeds("inspect", "x.so"))
 
     def test_packets_carry_encoded_bytes(self):
         for protocol in ("ll", "ll128"):

@@ -10,6 +10,7 @@
 #include "dsl/Recording.h"
 #include "ir/reference/Interpreter.h"
 #include "targets/cpu/CpuTarget.h"
+#include "targets/gpu/DeviceFunctions.h"
 
 #include <array>
 
@@ -27,6 +28,7 @@ constexpr int64_t listEntries = 128;
 struct Options {
   std::map<std::string, codec::Codec> codecs = {}; // by the names of an algorithm's codecs
   int64_t teamThreads = fewThreads, listEntries = ::listEntries;
+  Protocol protocol = Protocol::Bulk;
 };
 
 /// As choreography, in channel form, and compiled.
@@ -36,11 +38,13 @@ public:
       : teamThreads(options.teamThreads), context(makeContext()) {
     cpu::loadCpuTarget(*context);
     name = definition.name;
+    format = options.protocol == Protocol::LL128 ? ll128Packets : llPackets;
     mesh = sizes;
     choreography = dsl::emitChoreography(*context, *dsl::record(definition, options.codecs), {mesh});
     channel = mlir::OwningOpRef<mlir::ModuleOp>(choreography->clone());
     mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
-    buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {})), .check = false});
+    ResolvedSchedule schedule = std::get<ResolvedSchedule>(resolve({.protocol = options.protocol}, {}));
+    buildChannelPipeline(manager, {.schedule = schedule, .check = false});
     if (failed(manager.run(*channel)))
       llvm::report_fatal_error("no channel program");
     program = *channel->getOps<ProgramOp>().begin();
@@ -154,6 +158,28 @@ TEST_P(EmulatedCodedAlgorithm, GivesTheReferencesBits) {
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedCodedAlgorithm, testing::ValuesIn(codedAlgorithmNames()),
                          [](const auto &info) { return info.param; });
+
+class EmulatedCodedPackets : public testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedCodedPackets, GiveTheReferencesBits) {
+  const dsl::Definition &definition = definitionOf(GetParam());
+  CodedProgram packets(definition, smallMesh(definition), {.protocol = Protocol::LL});
+  check(packets, {ElementType::BF16, 3077, Reduction::Average, 2, 2, true}, 5);
+  CodedProgram lines(definition, smallMesh(definition),
+                     {.teamThreads = gpu::threadsPerLine, .protocol = Protocol::LL128});
+  check(lines, {ElementType::F32, 1041, Reduction::Max, 1, 1, false}, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedCodedPackets, testing::ValuesIn(codedPacketAlgorithmNames()),
+                         [](const auto &info) { return info.param; });
+
+TEST(EmulatedStochasticPackets, GiveTheReferencesBits) {
+  for (Protocol protocol : {Protocol::LL, Protocol::LL128}) {
+    codec::Codec codec = dsl::int8(256).stochastic();
+    CodedProgram program(twoShot("coded", codec), {3}, {.teamThreads = gpu::threadsPerLine, .protocol = protocol});
+    check(program, {ElementType::F16, 3077, Reduction::Sum, 1, 2, false}, 7);
+  }
+}
 
 TEST(EmulatedCodedFuse, CarriesTheSumOnWithMorePeersThanItGathersAtOnce) {
   for (int64_t entries : {4, 6}) {

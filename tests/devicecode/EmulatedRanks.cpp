@@ -86,9 +86,9 @@ void EmulatedRanks::runRank(size_t rank, const Check &check, std::string &wrong)
   }
 }
 
-std::string EmulatedRanks::run(int numCalls, uint64_t seed, const TakesPart &takesPart) {
+std::string EmulatedRanks::run(int numBackToBack, uint64_t seed, const TakesPart &takesPart) {
   simulatedCalls.clear();
-  for (int number = 0; number < numCalls; ++number) {
+  for (int number = 0; number < numBackToBack; ++number) {
     reference::SimulatedCall &simulated = simulatedCalls.emplace_back(reference::makeSimulatedCall(call));
     reference::tagInput(simulated, seed + uint64_t(number));
     reference::poisonOutputs(simulated);

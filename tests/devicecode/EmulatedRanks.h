@@ -75,7 +75,7 @@ public:
   static bool all(size_t) { return true; }
   /// Several calls one after the other, with other data in the same buffers; a rank waits for nobody between them. Says
   /// what is wrong, or nothing. Ranks for which `takesPart` is false stay away.
-  std::string run(int numCalls, uint64_t seed, const TakesPart &takesPart = all);
+  std::string run(int numBackToBack, uint64_t seed, const TakesPart &takesPart = all);
   /// Likewise with this data, and with these outputs by call and rank; no output: it may be anything.
   using Outputs = std::vector<std::optional<reference::Bytes>>;
   std::string run(const std::vector<reference::SimulatedCall> &calls, const std::vector<Outputs> &expected,

@@ -250,7 +250,7 @@ def check_with_ptxas(names):
     wrong = False
     print(f"{'algorithm':<34} {'protocol':<8} {'architecture':<12} {'registers':>9} {'shared':>7} {'spilled':>8} {'stack':>6}")
     rows = [(name, dims, "bulk", ()) for name, dims in algorithms(names)]
-    rows += [("twoShotAllReduce", ["rank"], protocol, ()) for protocol in ("ll", "ll128")]
+    rows += [(name, ["rank"], protocol, ()) for name in ("twoShotAllReduce", "quantisedTwoShotAllReduce") for protocol in ("ll", "ll128")]
     rows.append(("quantisedTwoShotAllReduce", ["rank"], "bulk", ("--codec", "wire=i8 per 256 scale f32 fit stochastic")))
     for name, dims, protocol, words in rows:
         with tempfile.TemporaryDirectory(prefix="kolo-code-") as folder:

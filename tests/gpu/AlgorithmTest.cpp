@@ -50,6 +50,29 @@ void runLarge(const std::string &name, const std::string &protocol, int numCalls
   }
 }
 
+/// Whether the bits are those of the host: for awkward counts, two calls back to back.
+void runCoded(const DeviceAlgorithm &algorithm, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (const runtime::Mesh &mesh : algorithm.meshes())
+    for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{1, 3, 8}) {
+      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = 20000});
+      for (runtime::DataType type : {runtime::DataType::F32, runtime::DataType::BF16, runtime::DataType::F16})
+        for (int64_t count : isStandIn() ? std::vector<int64_t>{3077} : std::vector<int64_t>{0, 1, 31, 1025, 70001}) {
+          DeviceCall call = algorithm.call(mesh, count);
+          call.type = type;
+          call.reduction = random() % 2 ? runtime::Reduction::Sum : runtime::Reduction::Max;
+          ASSERT_EQ(ranks.runCoded(call, 2, random()), "")
+              << runtime::toString(type) << " " << runtime::toString(call.reduction) << ", count " << call.count << ", "
+              << lanes << " lanes, " << mesh.toString();
+        }
+    }
+}
+
+/// What takes long on the stand-in is done there for these alone.
+bool isSkipped(const std::string &name, std::initializer_list<const char *> few) {
+  return isStandIn() && std::ranges::find(few, name) == few.end();
+}
+
 } // namespace
 
 TEST_P(DeviceAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
@@ -61,24 +84,17 @@ TEST_P(DeviceAlgorithms, GiveTheRightResultForLargeBuffers) { runLarge(GetParam(
 class CodedAlgorithms : public DeviceAlgorithms {};
 
 TEST_P(CodedAlgorithms, GiveTheBitsThatTheyGiveOnTheHost) {
-  constexpr const char *few[] = {"quantisedReduceScatter", "quantisedTwoShotAllReduce"};
-  if (isStandIn() && std::ranges::find(few, GetParam()) == std::end(few))
+  if (isSkipped(GetParam(), {"quantisedReduceScatter", "quantisedTwoShotAllReduce"}))
     GTEST_SKIP() << "that is for devices";
-  DeviceAlgorithm algorithm(GetParam(), "coded");
-  std::mt19937_64 random(14);
-  for (const runtime::Mesh &mesh : algorithm.meshes())
-    for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{1, 3, 8}) {
-      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = 20000});
-      for (runtime::DataType type : {runtime::DataType::F32, runtime::DataType::BF16, runtime::DataType::F16})
-        for (int64_t count : isStandIn() ? std::vector<int64_t>{3077} : std::vector<int64_t>{0, 1, 31, 1025, 70001}) {
-          DeviceCall call = algorithm.call(mesh, count);
-          call.type = type;
-          call.reduction = random() % 2 ? runtime::Reduction::Sum : runtime::Reduction::Max;
-          ASSERT_EQ(ranks.runCoded(call, 2, random()), "")
-              << runtime::toString(type) << " " << runtime::toString(call.reduction) << ", count " << count << ", "
-              << lanes << " lanes, " << mesh.toString();
-        }
-    }
+  runCoded({GetParam(), "coded"}, 14);
+}
+
+class CodedPacketAlgorithms : public DeviceAlgorithms {};
+
+TEST_P(CodedPacketAlgorithms, GiveTheBitsThatTheyGiveOnTheHost) {
+  if (isSkipped(GetParam(), {"quantisedTwoShotAllReduce"}))
+    GTEST_SKIP() << "that is for devices";
+  runCoded({GetParam(), "coded-ll"}, 16);
 }
 
 class StochasticAlgorithms : public DeviceAlgorithms {};
@@ -110,13 +126,20 @@ protected:
 };
 
 TEST_P(LineAlgorithms, GiveTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  constexpr const char *few[] = {"directBroadcast", "ringReduceScatter", "twoShotAllReduce"};
-  if (isStandIn() && std::ranges::find(few, GetParam()) == std::end(few))
+  if (isSkipped(GetParam(), {"directBroadcast", "ringReduceScatter", "twoShotAllReduce"}))
     GTEST_SKIP() << "that is for devices";
   runAllTypes({GetParam(), "ll128"}, 5, {0, 1, 17, 255, 1000}, 13);
 }
 
 TEST_P(LineAlgorithms, GiveTheRightResultForLargeBuffers) { runLarge(GetParam(), "ll128", 5); }
+
+class CodedLineAlgorithms : public LineAlgorithms {};
+
+TEST_P(CodedLineAlgorithms, GiveTheBitsThatTheyGiveOnTheHost) {
+  if (isSkipped(GetParam(), {"quantisedTwoShotAllReduce"}))
+    GTEST_SKIP() << "that is for devices";
+  runCoded({GetParam(), "coded-ll128"}, 17);
+}
 
 TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
   if (!isStandIn())
@@ -144,6 +167,10 @@ TEST(Lines, AreRefusedAcrossDevicesThatNvlinkDoesNotConnect) {
 INSTANTIATE_TEST_SUITE_P(All, LineAlgorithms, testing::ValuesIn(algorithmNames("ll128")),
                          [](const auto &test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(All, CodedAlgorithms, testing::ValuesIn(algorithmNames("coded")),
+                         [](const auto &test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, CodedPacketAlgorithms, testing::ValuesIn(algorithmNames("coded-ll")),
+                         [](const auto &test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, CodedLineAlgorithms, testing::ValuesIn(algorithmNames("coded-ll128")),
                          [](const auto &test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(All, StochasticAlgorithms, testing::ValuesIn(algorithmNames("stochastic")),
                          [](const auto &test) { return test.param; });

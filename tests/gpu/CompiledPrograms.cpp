@@ -41,6 +41,8 @@ llvm::Expected<DeviceCode> compileForDevice(mlir::ModuleOp programs, const std::
 std::vector<std::string> algorithmNames(const std::string &protocol) {
   if (protocol == "coded")
     return codedAlgorithmNames();
+  if (protocol == "coded-ll" || protocol == "coded-ll128")
+    return codedPacketAlgorithmNames();
   if (protocol == "stochastic")
     return {"quantisedTwoShotAllReduce"};
   return protocol == "bulk" ? algorithmNames() : packetAlgorithmNames();

@@ -10,8 +10,8 @@
 
 namespace kolo::test {
 
-/// Those that there are with a protocol: "bulk", "ll" or "ll128"; or in bulk "coded": those with codecs, or
-/// "stochastic": one whose codec is. In an order that does not change.
+/// Those that there are with a protocol: "bulk", "ll" or "ll128"; those with codecs: "coded" in bulk, "coded-ll" or
+/// "coded-ll128"; or in bulk "stochastic": one whose codec is. In an order that does not change.
 std::vector<std::string> algorithmNames(const std::string &protocol);
 
 /// One of them, for its meshes of 2, 4 and 8 ranks, all types and all reductions. It is for the device that there is

@@ -40,7 +40,9 @@ DeviceOptions everything() {
 }
 
 Protocol protocolOf(const std::string &name) {
-  return name == "ll" ? Protocol::LL : name == "ll128" ? Protocol::LL128 : Protocol::Bulk;
+  llvm::StringRef protocol = name;
+  protocol.consume_front("coded-");
+  return protocol == "ll" ? Protocol::LL : protocol == "ll128" ? Protocol::LL128 : Protocol::Bulk;
 }
 
 } // namespace kolo::test

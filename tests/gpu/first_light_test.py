@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 BINARIES = pathlib.Path(os.environ["KOLO"]).parent
 # Enough for a test of each kind. All that reduces takes seconds to compile.
 PLUGINS = ("ringAllGather.bulk", "ringAllGather.ll", "ringAllGather.ll128", "ringAllReduce.bulk", "ringAllReduce.ll",
-           "allPairsAllGather.bulk", "allPairsAllGather.ll128", "directBroadcast.ll128", "quantisedTwoShotAllReduce.coded",
+           "allPairsAllGather.bulk", "allPairsAllGather.ll128", "directBroadcast.ll128", "quantisedTwoShotAllReduce.coded", "quantisedTwoShotAllReduce.coded-ll",
            "twoSlotRingAllReduce.ll")
 PLUGINS_OF_NCCL = tuple(f"{name}.bulk" for name in (
     "ringAllReduce", "ringReduceScatter", "ringAllGather", "directBroadcast", "directReduce", "directGather", "directScatter",
@@ -112,7 +112,7 @@ class Packed(unittest.TestCase):
 
 class FirstLight(Packed):
     def test_packs_what_there_is_and_what_the_build_needs(self):
-        self.assertIn("9 plugins in", self.packed)  # none of twoSlotRingAllReduce.ll, which cannot be
+        self.assertIn("10 plugins in", self.packed)  # none of twoSlotRingAllReduce.ll, which cannot be
         for name in ("include/fmt/format.h", "include/nlohmann/json.hpp", "googletest/src/gtest-all.cc", "cuda/cuda.h"):
             self.assertTrue((self.pack / "deps" / name).exists(), name)
         done = first_light("pack", self.pack, "--kolo", os.environ["KOLO"], "--architecture", "sm_100")
@@ -145,7 +145,7 @@ class FirstLight(Packed):
         self.assertEqual(report["device"]["architecture"], "sm_90")
         self.assertGreater(report["copyBandwidthGBps"], 0)
         parts = report["parts"]
-        for name in ("algorithms", "coded", "streams", "processes", "ll", "ll128"):
+        for name in ("algorithms", "coded", "coded-packets", "streams", "processes", "ll", "ll128"):
             self.assertGreater(parts[name]["counts"]["passed"], 0, name)
             self.assertEqual(parts[name]["counts"]["failed"], 0, name)
         self.assertIn("directBroadcast.bulk", parts["nccl"]["missing"] if CLIENT.exists() else PLUGINS_OF_NCCL)

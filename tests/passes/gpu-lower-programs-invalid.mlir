@@ -18,10 +18,3 @@ kolo.chan.program @ring_ll #kolo.collective<all_reduce over 0> mesh ["rank"] mes
 // expected-error@+1 {{not '3ways'}}
 kolo.chan.program @"3ways" #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
 }
-
-// -----
-
-kolo.chan.program @packed #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[2]] semaphores 1 {
-  // expected-error@+1 {{devices have no code for packets of codecs: buffer 'packed' is int8(256)}}
-  %packed = kolo.buffer packets "packed" as #kolo.codec<i8 per 256 scale f32 fit> grid() blocks 0 : !kolo.buffer<0>
-}

@@ -100,3 +100,17 @@ kolo.chan.program @wholeDivision #kolo.collective<all_gather over 0> mesh ["rank
   kolo.chan.divide %work[] size [] : !kolo.buffer<0>
 }
 
+// -----
+
+// What goes to packets was not encoded before.
+kolo.chan.program @unencoded #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %me = kolo.chan.coord 0
+  %peer = arith.xori %me, %c1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %packets = kolo.buffer packets "packets" as #kolo.codec<bf16> grid() blocks 0 : !kolo.buffer<0>
+  // expected-error@below {{synchronised_c3: converts between codecs, and one of the buffers is packets}}
+  kolo.chan.put %in[] size [] -> %packets[] size [] to %peer part %lane of %lanes : !kolo.buffer<0> -> !kolo.buffer<0>
+}

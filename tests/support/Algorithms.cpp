@@ -86,8 +86,8 @@ std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> can
 }
 
 /// Those that a pass takes, on four ranks per dimension: enough for slots to be used again.
-static std::vector<std::string> namesTakenBy(std::unique_ptr<mlir::Pass> (*createPass)(), llvm::StringRef refusal) {
-  std::vector<std::string> names = algorithmNames();
+static std::vector<std::string> namesTakenBy(std::unique_ptr<mlir::Pass> (*createPass)(), llvm::StringRef refusal,
+                                             std::vector<std::string> names = algorithmNames()) {
   llvm::erase_if(names, [&](const std::string &name) {
     return !takes(name, Sizes(definitionOf(name).mesh.dims.size(), 4), createPass(), refusal);
   });
@@ -99,9 +99,15 @@ std::vector<std::string> publishingAlgorithmNames() {
   return names;
 }
 
+constexpr llvm::StringLiteral hasFullSlots = "this sends to slots that hold something of the same call";
+
 std::vector<std::string> packetAlgorithmNames() {
-  static const std::vector<std::string> names =
-      namesTakenBy(createPlacePackets, "this sends to slots that hold something of the same call");
+  static const std::vector<std::string> names = namesTakenBy(createPlacePackets, hasFullSlots);
+  return names;
+}
+
+std::vector<std::string> codedPacketAlgorithmNames() {
+  static const std::vector<std::string> names = namesTakenBy(createPlacePackets, hasFullSlots, codedAlgorithmNames());
   return names;
 }
 

@@ -38,6 +38,8 @@ std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> can
 std::vector<std::string> publishingAlgorithmNames();
 /// Those that can send in packets: packets can stand for all slots that they send to.
 std::vector<std::string> packetAlgorithmNames();
+/// Those with codecs that can.
+std::vector<std::string> codedPacketAlgorithmNames();
 
 class EveryAlgorithm : public testing::TestWithParam<std::string> {};
 

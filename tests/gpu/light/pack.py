@@ -12,7 +12,7 @@ import tempfile
 from light.machine import cuda_folders
 from light.plain import compile_plain
 
-PROTOCOLS = ("bulk", "ll", "ll128")
+CODED = {"bulk": "coded", "ll": "coded-ll", "ll128": "coded-ll128"}  # by protocol: what it is called with codecs
 SIZES = {1: [(2,), (4,), (8,)], 2: [(1, 2), (2, 2), (2, 4)], 3: [(1, 1, 2), (1, 2, 2), (2, 2, 2)],
          4: [(1, 1, 1, 2), (1, 1, 2, 2), (1, 2, 2, 2)]}
 
@@ -38,9 +38,9 @@ def has_codecs(args, plugin):
 
 
 def pack_one(args, name, dims, protocol):
-    """"NAME.PROTOCOL" of the packed plugin; nothing if the algorithm has no such protocol. With codecs, bulk is "coded"."""
+    """"NAME.PROTOCOL" of the packed plugin; nothing if the algorithm has no such protocol."""
     compiler = pathlib.Path(args.stand_in or args.kolo)
-    for kind in ("bulk", "coded") if protocol == "bulk" else (protocol,):
+    for kind in (protocol, CODED[protocol]):
         packed = args.folder / f"{name}.{kind}.so.xz"
         if packed.exists() and packed.stat().st_mtime > compiler.stat().st_mtime:
             return f"{name}.{kind}"
@@ -50,11 +50,9 @@ def pack_one(args, name, dims, protocol):
                               check=False)
         if protocol != "bulk" and "this sends to slots" in done.stderr:
             return None
-        if "devices have no code for packets of codecs" in done.stderr:
-            return None
         if done.returncode != 0:
             sys.exit(f"first_light: {name}, {protocol}: {done.stderr.strip()}")
-        kind = "coded" if has_codecs(args, plugin) else protocol
+        kind = CODED[protocol] if has_codecs(args, plugin) else protocol
         packed = args.folder / f"{name}.{kind}.so.xz"
         part = packed.with_suffix(".part")
         part.write_bytes(lzma.compress(plugin.read_bytes()))
@@ -92,8 +90,8 @@ def write_manifest(args, plugins, plain=None):
 def pack(args):
     args.folder.mkdir(parents=True, exist_ok=True)
     write_manifest(args, [])
-    wanted = [(name, dims, protocol) for name, dims in algorithms(args.kolo) for protocol in PROTOCOLS
-              if not args.only or f"{name}.{protocol}" in args.only or (protocol == "bulk" and f"{name}.coded" in args.only)]
+    wanted = [(name, dims, protocol) for name, dims in algorithms(args.kolo) for protocol in CODED
+              if not args.only or {f"{name}.{protocol}", f"{name}.{CODED[protocol]}"} & set(args.only)]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         packed = [name for name in pool.map(lambda each: pack_one(args, *each), wanted) if name]
     pack_sources(args)

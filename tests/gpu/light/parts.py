@@ -31,6 +31,7 @@ PARTS = {
     "rivals": (50, figures("rivals")),
     "lanes": (30, figures("lanes")),
     "coded": (60, tests("All/CodedAlgorithms.*")),
+    "coded-packets": (60, tests("All/CodedPacketAlgorithms.*:All/CodedLineAlgorithms.*")),
     "ll": (60, tests("All/PacketAlgorithms.*")),
     "ll128": (60, tests("All/LineAlgorithms.*-*LargeBuffers*")),
     "large": (60, tests("*LargeBuffers*")),
