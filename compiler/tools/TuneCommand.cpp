@@ -276,7 +276,8 @@ void tuneCommand(const TuneCommand &command) {
                      machine ? std::optional(TuneModel{*machine, job.predict}) : std::nullopt, schedules);
       if (printsTables)
         print(job.candidates, cells,
-              fmt::format("{} on {}, {}", runtime::toString(job.collective), job.mesh.toString(),
+              fmt::format("{}{} on {}, {}", runtime::toString(job.collective),
+                          isTunedInPlace(job.collective) ? " in place" : "", job.mesh.toString(),
                           runtime::toString(memory)));
       std::ranges::copy(entriesFor(job.candidates, cells, job.collective, job.mesh, memory),
                         std::back_inserter(entries));

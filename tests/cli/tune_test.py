@@ -54,7 +54,7 @@ class Tune(Tables):
         for ends in groups.values():
             self.assertIsNone(ends[-1])
             self.assertEqual(ends[:-1], sorted(set(ends[:-1])))
-        for title in ("all_gather on rank=2, windows", "broadcast on rank=2, ordinary"):
+        for title in ("all_gather on rank=2, windows", "broadcast in place on rank=2, ordinary"):
             self.assertIn(title, said)
         self.assertEqual(re.findall(r"^ +(\d+)  \w", said, re.M), ["16", "64", "256", "1024", "4096"] * 4)
         self.assertRegex(said, r"not measured on rank=2: .*ringAllGather\.published.*: protocol published publishes the input")

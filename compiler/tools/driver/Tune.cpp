@@ -96,6 +96,7 @@ public:
                                                       true,
                                                       {timeoutMs, 1},
                                                       {}} {
+    job.isInPlace = isTunedInPlace(job.info()->collective);
     job.wantsHugePages = true;
     job.isLaunched = options.isLaunched;
     blockBytes = blockBytesOf(job.info()->collective, mesh);

@@ -44,15 +44,19 @@ struct TuneOptions {
 std::vector<int64_t> sizesToTune(runtime::CollectiveKind collective, const runtime::Mesh &mesh, int64_t maxBytes,
                                  bool isQuick = false);
 
+/// Whether input and output of the calls that are measured are one buffer. Those of a broadcast are in MPI and PyTorch.
+inline bool isTunedInPlace(runtime::CollectiveKind collective) {
+  return collective == runtime::CollectiveKind::Broadcast;
+}
+
 /// One cell per size. Calls are f32, sum, with ranks as processes. The ranks of a launcher all come to the same cells.
-/// In the first round every candidate's result is
-/// checked byte by byte, then a few calls are timed. The second round times the same; a candidate that is far behind in
-/// both is not measured again. The rounds that follow alternate among the others, as many as fit into the time of a
-/// cell, but at least one. Memory that is in no window is on huge pages, if the kernel gives them, in every round but
-/// the last ones, which use small pages, as malloc gives them.
-/// A virtual machine whose cores move is in one of two states for seconds. A candidate that is good in both is better
-/// than the fastest in one, so each cell chooses by its worst round (`choose`). Throws as runRanks does, Refused where
-/// results are wrong, and as choosePredicted.
+/// In the first round every candidate's result is checked byte by byte, then a few calls are timed. The second round
+/// times the same; a candidate that is far behind in both is not measured again. The rounds that follow alternate among
+/// the others, as many as fit into the time of a cell, but at least one. Memory that is in no window is on huge pages,
+/// if the kernel gives them, in every round but the last ones, which use small pages, as malloc gives them. A virtual
+/// machine whose cores move is in one of two states for seconds. A candidate that is good in both is better than the
+/// fastest in one, so each cell chooses by its worst round
+/// (`choose`). Throws as runRanks does, Refused where results are wrong, and as choosePredicted.
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
 
