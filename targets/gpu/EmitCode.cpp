@@ -1,6 +1,7 @@
 // From programs in channel form to a device's code, with LLVM's own optimizer and code generators.
 #include "targets/gpu/EmitCode.h"
 #include "targets/DeviceCode.h"
+#include "targets/gpu/AroundMoves.h"
 
 #include "ir/Kolo.h"
 
@@ -17,7 +18,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/Transforms/Utils/LoopUtils.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
 
 using namespace llvm;
 
@@ -54,6 +55,9 @@ static void optimizeModule(Module &module, TargetMachine &machine, OptimizationL
   // Without optimization too: primitives must be inlined.
   ModulePassManager passes = level == OptimizationLevel::O0 ? builder.buildO0DefaultPipeline(level)
                                                             : builder.buildPerModuleDefaultPipeline(level);
+  passes.addPass(ComputeAgainAfterMoves());
+  // What is equal, where no call is in between.
+  passes.addPass(createModuleToFunctionPassAdaptor(EarlyCSEPass(/*UseMemorySSA=*/true)));
   passes.run(module, modules);
 }
 
@@ -67,29 +71,6 @@ static void keepLoops(Module &module) {
     LoopInfo loops(dominators);
     for (Loop *loop : loops.getLoopsInPreorder())
       loop->setLoopAlreadyUnrolled();
-  }
-}
-
-static bool callsWhatStays(const Loop &loop) {
-  auto isCall = [](const Instruction &instruction) {
-    auto *call = dyn_cast<CallBase>(&instruction);
-    const Function *function = call ? call->getCalledFunction() : nullptr;
-    return function && !function->isIntrinsic() && !function->hasFnAttribute(Attribute::AlwaysInline);
-  };
-  return any_of(loop.blocks(), [&](const BasicBlock *block) { return any_of(*block, isCall); });
-}
-
-/// Loops around moves, unlike those that move, compute in every iteration what does not change. Before the loop, it
-/// would hold registers throughout: a program of many moves has more such values than a thread has registers.
-static void keepInLoopsAroundMoves(Module &module) {
-  for (Function &function : module) {
-    if (function.isDeclaration())
-      continue;
-    DominatorTree dominators(function);
-    LoopInfo loops(dominators);
-    for (Loop *loop : loops.getLoopsInPreorder())
-      if (callsWhatStays(*loop))
-        addStringMetadataToLoop(loop, "llvm.licm.disable", 1);
   }
 }
 

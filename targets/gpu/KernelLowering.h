@@ -40,6 +40,8 @@ private:
     bool reads = false, writes = false;
   };
 
+  mlir::LLVM::LLVMFuncOp createFunctionOf(llvm::StringRef name, mlir::Type result, mlir::TypeRange arguments,
+                                          Inlining inlining);
   std::string createRun();
   void readShape();
   void readCall();

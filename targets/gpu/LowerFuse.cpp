@@ -48,6 +48,7 @@ private:
   void moveRange(Value begin, Value rangeLength);
   Lists listBlock(Block &block, Lists lists);
   Lists listLoop(scf::ForOp loop, const Lists &lists);
+  Lists makeRoom(MoveInterface move, const Lists &lists);
   Lists listMove(MoveInterface move, Lists lists);
   Lists divideIfAverage(const Lists &lists);
   void append(Value number, int64_t firstEntry, Value address, Value buffer, Lists &lists);
@@ -96,16 +97,27 @@ void FuseLowering::moveRange(Value begin, Value rangeLength) {
   workOff(listBlock(fuse.getBody().front(), lists));
 }
 
+/// Lists are worked off before anything is computed that the call would have to keep.
 FuseLowering::Lists FuseLowering::listBlock(Block &block, Lists lists) {
+  SmallVector<Operation *> arithmetic;
+  auto lowerArithmetic = [&] {
+    for (Operation *op : arithmetic)
+      context.lowerArithmetic(*op);
+    arithmetic.clear();
+  };
   for (Operation &op : block)
-    if (auto move = dyn_cast<MoveInterface>(op))
+    if (auto move = dyn_cast<MoveInterface>(op)) {
+      lists = makeRoom(move, lists);
+      lowerArithmetic();
       lists = listMove(move, lists);
-    else if (auto loop = dyn_cast<scf::ForOp>(op))
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      lowerArithmetic();
       lists = listLoop(loop, lists);
-    else if (isa<DivideOp>(op))
+    } else if (isa<DivideOp>(op)) {
       lists = divideIfAverage(lists);
-    else if (!isa<scf::YieldOp>(op))
-      context.lowerArithmetic(op);
+    } else if (!isa<scf::YieldOp>(op)) {
+      arithmetic.push_back(&op);
+    }
   return lists;
 }
 
@@ -121,13 +133,17 @@ FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) 
   return Lists::of(made.getResults());
 }
 
+/// Works off the list that a move goes to if it is full. While moves go in, the common chunk is the only destination.
+FuseLowering::Lists FuseLowering::makeRoom(MoveInterface move, const Lists &lists) {
+  bool isInto = fuse.isInto(move);
+  Value number = isInto ? lists.numSources : lists.numDestinations;
+  return workOffIf(isEqual(number, constant(capacity)), lists, isInto ? lists.numDestinations : constant(1));
+}
+
 /// Appends the side of a move that is not the common chunk.
 FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   bool isInto = fuse.isInto(move);
-  // Before anything is computed that the call would have to keep. While moves go in, the common chunk is the only
-  // destination.
   Value &number = isInto ? lists.numSources : lists.numDestinations;
-  lists = workOffIf(isEqual(number, constant(capacity)), lists, isInto ? lists.numDestinations : constant(1));
   // One chunk is one range: no loop is built.
   Value address;
   context.buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {

@@ -218,8 +218,8 @@ void KernelLowering::outline(Operation *op, bool mayFail, function_ref<void()> b
     OpBuilder::InsertionGuard guard(builder);
     llvm::SaveAndRestore outside(frame, Frame());
     llvm::SaveAndRestore outsideKernel(kernel, KernelFrame());
-    auto function = createFunction(builder, module, name, mayFail ? builder.getI32Type() : Type(),
-                                   llvm::to_vector(ValueRange(operands).getTypes()), Inlining::Never);
+    auto function = createFunctionOf(name, mayFail ? builder.getI32Type() : Type(), ValueRange(operands).getTypes(),
+                                     Inlining::Never);
     readArguments(function, passed.getArrayRef());
     for (Operation *above : arithmetic)
       if (auto buffer = dyn_cast<BufferOp>(above))

@@ -9,6 +9,7 @@
 #include "codec/Presets.h"
 #include "targets/Codecs.h"
 #include "targets/DeviceCode.h"
+#include "targets/gpu/AroundMoves.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 #include "targets/gpu/Passes.h"
@@ -27,8 +28,8 @@ namespace kolo::gpu {
 
 void KernelLowering::run() {
   std::string run = createRun();
-  auto entry = createFunction(builder, module, kernelName(program.getSymName().str()), Type(), {pointerType(builder)},
-                              Inlining::Never);
+  auto entry =
+      createFunctionOf(kernelName(program.getSymName().str()), Type(), {pointerType(builder)}, Inlining::Never);
   entry.setLinkage(LLVM::Linkage::External);
   Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction),
                                        constantI64(builder, loc, sizeof(KoloDeviceInvocation)));
@@ -36,10 +37,18 @@ void KernelLowering::run() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
+/// Of an invocation, its first argument.
+LLVM::LLVMFuncOp KernelLowering::createFunctionOf(StringRef name, Type result, TypeRange arguments, Inlining inlining) {
+  auto function = createFunction(builder, module, name, result, llvm::to_vector(arguments), inlining);
+  SmallVector<Attribute> attributes(function.getPassthroughAttr().begin(), function.getPassthroughAttr().end());
+  attributes.push_back(builder.getStringAttr(invocationAttribute));
+  function.setPassthroughAttr(builder.getArrayAttr(attributes));
+  return function;
+}
+
 std::string KernelLowering::createRun() {
   std::string name = ("run." + program.getSymName()).str();
-  auto function =
-      createFunction(builder, module, name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
+  auto function = createFunctionOf(name, builder.getI32Type(), {pointerType(builder)}, Inlining::IfUseful);
   frame.invocation = function.getArgument(0);
   // Once, here: a store may hit any memory, so that nothing would be known of them later.
   readShape();

@@ -149,6 +149,7 @@ class Text(unittest.TestCase):
         self.check_moves(compiled, found, r"ld\.global\.(v4\.b32|v2\.b64)", r"st\.", r"add\.rn|fma\.")
         for name in {"reduce", "combine"} & set(found):
             self.assertRegex("\n".join(found[name]), r"\.f16x2", "two halves at a time")
+        self.check_reads(functions(text, r"\.func (move_[\w$]+)\($", r"^}"))
         if self.has_semaphores(compiled):
             signal = [line for line in found["signal"] if re.match(r"bar\.sync|st\.release", line)]
             self.assertEqual([line.split()[0] for line in signal], ["bar.sync", "st.release.sys.global.b64"])
@@ -156,6 +157,15 @@ class Text(unittest.TestCase):
             self.assertIn("ld.acquire.sys.global.b64", waits)
             self.assertIn("nanosleep.u32", waits)
             self.assertRegex(waits, r"bar\.red\.or\.pred")
+
+    def check_reads(self, moves):
+        """No register keeps type and reduction over the calls of a loop: they are read right before the call that gets them."""
+        for name, lines in moves.items():
+            for place in (i for i, line in enumerate(lines) if re.match(r"call\.uni kolo_\$_reduce,", line)):
+                before = "\n".join(lines[:place])
+                block = re.split(r"\n\$L__\w+:|\ncall\.uni ", before)[-1]
+                self.assertRegex(block, r"ld\.global\.b64\s+%rd\d+, \[%rd\d+\+104\]", name)
+                self.assertRegex(block, r"ld\.global\.b64\s+%rd\d+, \[%rd\d+\+112\]", name)
 
     def check_moves(self, compiled, found, load, store, use):
         """Loads of 16 bytes are in flight together; what is fused goes through memory once."""

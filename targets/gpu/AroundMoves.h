@@ -1,0 +1,23 @@
+// When functions that call moves compute what does not change: a value that is kept over a call takes registers from
+// the move. EmitCode uses this.
+#pragma once
+
+#include "llvm/IR/PassManager.h"
+
+namespace kolo::gpu {
+
+/// For the optimizer: loops around calls compute in every iteration what does not change.
+void keepInLoopsAroundMoves(llvm::Module &module);
+
+/// Functions with this attribute have an invocation as their first argument, or kernels all invocations of a launch.
+inline constexpr llvm::StringLiteral invocationAttribute = "kolo-invocation";
+
+/// Runs last, but for the merging of what is equal. What such a function reads of its invocation, which nothing changes
+/// while the kernel runs, and values of a few operations on that, come right before each use: behind a call they are
+/// computed again.
+struct ComputeAgainAfterMoves : llvm::PassInfoMixin<ComputeAgainAfterMoves> {
+  llvm::PreservedAnalyses run(llvm::Module &module, llvm::ModuleAnalysisManager &);
+  static bool isRequired() { return true; }
+};
+
+} // namespace kolo::gpu
