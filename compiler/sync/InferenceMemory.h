@@ -22,9 +22,9 @@ public:
     auto found = programs.find(program);
     return found == programs.end() ? std::nullopt : std::optional(found->second);
   }
-  void add(std::string program, std::string synchronised) {
+  void add(std::string program, const std::string &synchronised) {
     std::lock_guard lock(mutex);
-    programs.try_emplace(std::move(program), std::move(synchronised));
+    programs.try_emplace(std::move(program), synchronised);
   }
 
 private:
