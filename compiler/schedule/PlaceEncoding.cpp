@@ -1,9 +1,7 @@
 // PlaceEncoding: encodes what goes to packets, and decodes what comes out of them, in scratch memory of the rank's own.
-//   Before:  for %p { put %in[%me] -> %packets[%me] to %p; signal 0 to %p }; flush; ...;
-//            reduce %packets[%p] -> %sum[%me]
-//   After:   copy %in[%me] -> %encoded[%me]; for %p { put %encoded[%me] -> %packets[%me] to %p; signal 0 to %p };
-//   flush;
-//            ...; copy %packets[%p] -> %received[%me]; reduce %received[%me] -> %sum[%me]
+//   Before:  for %p { put %in -> %packets[%me] to %p; signal 0 to %p }; flush; ...; reduce %packets[%p] -> %sum
+//   After:   copy %in -> %encoded; for %p { put %encoded -> %packets[%me] to %p; signal 0 to %p }; flush; ...;
+//            copy %packets[%p] -> %received; reduce %received -> %sum
 // So packets carry bytes, and targets convert between other buffers only. What several peers get is encoded once. Runs
 // before synchronisation is inferred, which decides about flushes. Guarantees synchronised_c3.
 #include "compiler/Passes.h"
@@ -19,6 +17,7 @@ namespace kolo {
 
 namespace {
 
+/// Whether a flush stands beside an op.
 bool isFlushed(Operation *op) { return !op->getBlock()->getOps<FlushOp>().empty(); }
 
 /// Of a move whose packets are to carry bytes.

@@ -5,7 +5,6 @@
 #include "targets/gpu/AroundMoves.h"
 
 #include "llvm/ADT/PostOrderIterator.h"
-#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
@@ -24,16 +23,22 @@ static bool isLasting(const Instruction &instruction) {
   return function && !function->isIntrinsic() && !function->hasFnAttribute(Attribute::AlwaysInline);
 }
 
-void keepInLoopsAroundMoves(Module &module) {
+void forEachLoop(Module &module, function_ref<void(Loop &)> visit) {
   for (Function &function : module) {
     if (function.isDeclaration())
       continue;
     DominatorTree dominators(function);
     LoopInfo loops(dominators);
     for (Loop *loop : loops.getLoopsInPreorder())
-      if (any_of(loop->blocks(), [](const BasicBlock *block) { return any_of(*block, isLasting); }))
-        addStringMetadataToLoop(loop, "llvm.licm.disable", 1);
+      visit(*loop);
   }
+}
+
+void keepInLoopsAroundMoves(Module &module) {
+  forEachLoop(module, [](Loop &loop) {
+    if (any_of(loop.blocks(), [](const BasicBlock *block) { return any_of(*block, isLasting); }))
+      addStringMetadataToLoop(&loop, "llvm.licm.disable", 1);
+  });
 }
 
 namespace {

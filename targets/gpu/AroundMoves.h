@@ -2,9 +2,13 @@
 // the move. EmitCode uses this.
 #pragma once
 
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/PassManager.h"
 
 namespace kolo::gpu {
+
+/// Calls `visit` for all loops of a module, outer ones first.
+void forEachLoop(llvm::Module &module, llvm::function_ref<void(llvm::Loop &)> visit);
 
 /// For the optimizer: loops around calls compute in every iteration what does not change.
 void keepInLoopsAroundMoves(llvm::Module &module);

@@ -9,8 +9,6 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
-#include "llvm/Analysis/LoopInfo.h"
-#include "llvm/IR/Dominators.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -64,14 +62,7 @@ static void optimizeModule(Module &module, TargetMachine &machine, OptimizationL
 /// Loops that matter have several loads in flight already. Assemblers would unroll them once more, which no load can
 /// make use of, since it may not pass the stores before it; but registers, and time to assemble, are lost.
 static void keepLoops(Module &module) {
-  for (Function &function : module) {
-    if (function.isDeclaration())
-      continue;
-    DominatorTree dominators(function);
-    LoopInfo loops(dominators);
-    for (Loop *loop : loops.getLoopsInPreorder())
-      loop->setLoopAlreadyUnrolled();
-  }
+  forEachLoop(module, [](Loop &loop) { loop.setLoopAlreadyUnrolled(); });
 }
 
 static Expected<std::unique_ptr<Module>> lower(LLVMContext &context, mlir::ModuleOp module,

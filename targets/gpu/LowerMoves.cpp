@@ -92,10 +92,10 @@ void KernelLowering::lowerReceive(MoveInterface move) {
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
       SmallVector<Value> arguments{frame.invocation, integer(kernel.sequence), number,
                                    addressIn(destination, destinationBegin), addressIn(source, sourceBegin)};
-      Value bytes = createChunkBytes(builder, loc, frame.call, destination.buffer.shape, length);
-      arguments.push_back(integer(isReducing ? length : bytes));
       if (isReducing)
-        llvm::append_values(arguments, kernel.type, kernel.reduction);
+        llvm::append_values(arguments, integer(length), kernel.type, kernel.reduction);
+      else
+        arguments.push_back(integer(createChunkBytes(builder, loc, frame.call, destination.buffer.shape, length)));
       call(builder, loc, isReducing ? names.receiveReduce : names.receive, arguments);
     });
   });
