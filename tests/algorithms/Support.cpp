@@ -19,8 +19,13 @@ struct FlippingAlgorithm {
   size_t dim;
 };
 static const FlippingAlgorithm flippingAlgorithms[] = {
-    {"rabenseifnerAllReduce", 0},      {"railRecursiveAllGather", 0},        {"recursiveDoublingAllGather", 0},
-    {"recursiveDoublingAllReduce", 0}, {"recursiveHalvingReduceScatter", 0}, {"slottedRecursiveDoublingAllReduce", 0},
+    {"rabenseifnerAllReduce", 0},
+    {"railRecursiveAllGather", 0},
+    {"railRecursiveAllReduce", 0},
+    {"recursiveDoublingAllGather", 0},
+    {"recursiveDoublingAllReduce", 0},
+    {"recursiveHalvingReduceScatter", 0},
+    {"slottedRecursiveDoublingAllReduce", 0},
 };
 
 std::optional<std::string> reasonToRefuse(const std::string &algorithm, const Sizes &mesh) {

@@ -108,6 +108,7 @@ const std::map<std::string, Difference> differences = {
     {"oneShotAllReduce", {credits, 0.52, 1.02}},
     {"orderedAllReduce", {neighbours, 0.97, 2.25}},
     {"pushTwoShotAllReduce", {neighbours, 0.98, 1.10}},
+    {"railRecursiveAllReduce", {neighbours, 0.98, 1.09}},
     {"railReduceScatter", {credits, 0.49, 1.02}},
     {"railRingAllGather", {neighbours, 0.98, 1.25}},
     {"recursiveDoublingAllGather", {neighbours, 0.98, 1.22}},
