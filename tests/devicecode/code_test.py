@@ -33,6 +33,11 @@ def mesh_of(dims, sizes={1: (8,), 2: (2, 4), 3: (2, 2, 2)}):
     return ",".join(f"{dim}={size}" for dim, size in zip(dims, sizes[len(dims)]))
 
 
+def of_nodes(name, dims):
+    """The mesh for comparisons with more nodes. Algorithms for Frontier are other programs on nodes that are not of 8 devices."""
+    return mesh_of(dims, {2: (2, 8)}) if name.startswith("frontier") else mesh_of(dims)
+
+
 class Compiled:
     """A shipped algorithm, compiled for all architectures, with its images as files."""
 
@@ -41,7 +46,8 @@ class Compiled:
         run(KOLO, "compile", name, "--mesh", mesh, "--target", ",".join(["cpu", *targets]), *flags, "-o", plugin)
         self.files = [pathlib.Path(line) for line in run(KOLO, "inspect", plugin, "--extract", folder).splitlines()]
         self.manifest = json.loads(run(KOLO, "inspect", plugin, "--json"))
-        self.reduces = self.manifest["programs"][0]["reduces"]
+        program = self.manifest["programs"][0]
+        self.reduces, self.has_codecs = program["reduces"], bool(program["lossy"])
 
     def image(self, architecture):
         return next(path for path in self.files if path.stem.endswith("-" + architecture))
@@ -59,6 +65,23 @@ def functions(text, begin, end):
             else:
                 lines.append(line.split("//")[0].strip())
     return found
+
+
+def reads_of_others(text):
+    """Loads by ld.global.nc of a PTX text that read anything but the program's tables, which are constant."""
+    wrong = []
+    for function in re.split(r"^}$", text, flags=re.MULTILINE):
+        bases = {}  # by register: what each of its definitions moves or adds to
+        for operation, register, base in re.findall(r"^\t(\S+)\s+(%rd\d+), ([^,;]+)", function, re.MULTILINE):
+            bases.setdefault(register, set()).add(base if operation in ("mov.b64", "add.s64") else None)
+        inTables, before = set(bases), None
+        while inTables != before:
+            before = inTables
+            inTables = {register for register in before
+                        if all(base and (base.startswith("table_$_") or base in before) for base in bases[register])}
+        reads = re.findall(r"^(.*ld\.global\.nc.*\[(%rd\d+).*)$", function, re.MULTILINE)
+        wrong += [line for line, address in reads if address not in inTables]
+    return wrong
 
 
 def longest_run(lines, wanted, unless):
@@ -139,8 +162,8 @@ class Text(unittest.TestCase):
             Compiled(self.folder, "twoShotAllReduce", "rank=8", ["hip:gfx90a"], "--protocol", "ll128")
 
     def check_ptx(self, compiled, text):
-        for absent, why in ((r"ld\.global\.nc", "memory that peers write is not coherent there"),
-                            (r"\s(atom|red)\.", "nobody adds to memory of others"), (r"\.extern", "nothing defines it"),
+        self.assertEqual(reads_of_others(text), [], "memory that peers write is not coherent there")
+        for absent, why in ((r"\s(atom|red)\.", "nobody adds to memory of others"), (r"\.extern", "nothing defines it"),
                             (r"\.local|\.param \.align", "registers are enough"), (r"__nv_|vprintf|malloc", "a library")):
             self.assertIsNone(re.search(absent, text), f"{absent}: {why}")
         self.assertEqual(len(re.findall(r"\.visible \.entry", text)), 1)
@@ -168,12 +191,17 @@ class Text(unittest.TestCase):
                 self.assertRegex(block, r"ld\.global\.b64\s+%rd\d+, \[%rd\d+\+112\]", name)
 
     def check_moves(self, compiled, found, load, store, use):
-        """Loads of 16 bytes are in flight together; what is fused goes through memory once."""
+        """Loads of 16 bytes are in flight together; what is fused goes through memory once. Elements are converted 16 bytes a load."""
         for name in {"copy", "multicast"} & set(found):
             self.assertGreaterEqual(longest_run(found[name], load, store), 4)
         for name in {"reduce", "combine"} & set(found):
             self.assertGreaterEqual(longest_run(found[name], load, f"{store}|{use}"), 8)
-        self.assertTrue({"reduce", "combine"} & set(found) if compiled.reduces else {"copy", "multicast"} & set(found))
+        conversions = [lines for name, lines in found.items() if re.match(r"convert(_\$_|\.)absorb(_\$_|\.)0$", name)]
+        self.assertEqual(len(conversions), int(compiled.has_codecs))
+        for lines in conversions:
+            self.assertRegex("\n".join(lines), load)
+        moves = {"reduce", "combine"} if compiled.reduces else {"copy", "multicast"}
+        self.assertTrue(conversions or moves & set(found))
 
     def has_semaphores(self, compiled):
         return compiled.manifest["programs"][0]["semaphores"] > 0
@@ -222,7 +250,7 @@ class Text(unittest.TestCase):
             with self.subTest(name):
                 targets = ["cuda:sm_90", "hip:gfx90a"]
                 images = []
-                for mesh in (mesh_of(dims), mesh_of(dims, many)):
+                for mesh in (of_nodes(name, dims), mesh_of(dims, many)):
                     compiled = Compiled(self.folder, name, mesh, targets)
                     images.append([path.read_bytes() for path in compiled.files])
                 self.assertTrue(images[0] == images[1], "another mesh, another image")
