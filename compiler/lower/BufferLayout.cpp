@@ -18,8 +18,15 @@ static int64_t alignmentBytesOf(BufferRole role, const BufferShape &shape) {
   return shape.packets ? std::max(leastBytes, shape.packets->bytes) : leastBytes;
 }
 
+/// Sizes are far from what an index can count. So the sum does not wrap, and less code says it than arith.ceildivui
+/// does.
+static Value ceilDiv(OpBuilder &builder, Location loc, Value value, Value divisor) {
+  Value most = createSub(builder, loc, divisor, createConstant(builder, loc, 1));
+  return arith::DivUIOp::create(builder, loc, createAdd(builder, loc, value, most), divisor);
+}
+
 static Value roundUp(OpBuilder &builder, Location loc, Value value, Value multiple) {
-  return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, value, multiple), multiple);
+  return createMul(builder, loc, ceilDiv(builder, loc, value, multiple), multiple);
 }
 
 std::optional<PacketFormat> packetFormatOf(BufferOp buffer) {
@@ -41,8 +48,7 @@ Value createPacketStride(OpBuilder &builder, Location loc, const CallValues &cal
 
 Value createSlotSize(OpBuilder &builder, Location loc, const CallValues &call, Value chunksPerBlock) {
   Value one = createConstant(builder, loc, 1);
-  Value quotient =
-      arith::CeilDivUIOp::create(builder, loc, call.count, arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
+  Value quotient = ceilDiv(builder, loc, call.count, arith::MaxSIOp::create(builder, loc, chunksPerBlock, one));
   Value padded = createAdd(builder, loc, quotient, createSub(builder, loc, call.alignment, one));
   return roundUp(builder, loc, padded, call.alignment);
 }
@@ -54,11 +60,15 @@ static Value createBlockElements(OpBuilder &builder, Location loc, const CallVal
   return buffer.stride ? buffer.stride : call.count;
 }
 
-Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
-  Value total = createBlockElements(builder, loc, call, buffer);
+/// `each` for every block.
+static Value createForAllBlocks(OpBuilder &builder, Location loc, const BufferShape &buffer, Value each) {
   for (Value extent : ArrayRef(buffer.grid).take_front(buffer.numBlockDims))
-    total = createMul(builder, loc, total, extent);
-  return total;
+    each = createMul(builder, loc, each, extent);
+  return each;
+}
+
+Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer) {
+  return createForAllBlocks(builder, loc, buffer, createBlockElements(builder, loc, call, buffer));
 }
 
 /// Of so many whole granules.
@@ -70,7 +80,7 @@ static Value createGranuleBytes(OpBuilder &builder, Location loc, const codec::C
 Value createEncodedBytes(OpBuilder &builder, Location loc, const codec::Codec &codec, Value numElements) {
   auto constant = [&](int64_t value) { return createConstant(builder, loc, value); };
   auto wholeUnits = [&](Value number, int64_t perUnit) {
-    return createMul(builder, loc, arith::CeilDivUIOp::create(builder, loc, number, constant(perUnit)), constant(16));
+    return createMul(builder, loc, ceilDiv(builder, loc, number, constant(perUnit)), constant(16));
   };
   Value whole = createGranuleBytes(builder, loc, codec, numElements);
   Value rest = arith::RemUIOp::create(builder, loc, numElements, constant(codec::granule));
@@ -100,18 +110,21 @@ static Value createDataBytesTo(OpBuilder &builder, Location loc, const CallValue
                                Value element) {
   if (codec::isNone(buffer.codec))
     return createMul(builder, loc, element, call.elementBytes);
+  if (buffer.packets) // whose blocks are whole granules
+    return createEncodedBytes(builder, loc, buffer.codec, element);
+  if (buffer.numBlockDims == 0 || buffer.cut) // likewise slots; or there is one block
+    return createGranuleBytes(builder, loc, buffer.codec, element);
   BlockPosition at = createBlockPosition(builder, loc, call, buffer, element);
   Value each = createEncodedBytes(builder, loc, buffer.codec, createBlockElements(builder, loc, call, buffer));
-  auto inBlock = buffer.packets ? createEncodedBytes : createGranuleBytes;
   return createAdd(builder, loc, createMul(builder, loc, at.block, each),
-                   inBlock(builder, loc, buffer.codec, at.element));
+                   createGranuleBytes(builder, loc, buffer.codec, at.element));
 }
 
 Value createFilledPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
                           Value element) {
   constexpr int64_t unitBytes = 16;
   Value bytes = createDataBytesTo(builder, loc, call, buffer, element);
-  Value units = arith::CeilDivUIOp::create(builder, loc, bytes, createConstant(builder, loc, unitBytes));
+  Value units = ceilDiv(builder, loc, bytes, createConstant(builder, loc, unitBytes));
   int64_t dataBytes = buffer.packets->dataBytes, common = std::gcd(unitBytes, dataBytes), divisor = dataBytes / common;
   Value product = createMul(builder, loc, units, createConstant(builder, loc, unitBytes / common));
   return divisor == 1 ? product : arith::DivUIOp::create(builder, loc, product, createConstant(builder, loc, divisor));
@@ -133,10 +146,14 @@ Value createBytesTo(OpBuilder &builder, Location loc, const CallValues &call, co
 /// Bytes of one buffer, rounded up so that the next one begins aligned.
 static Value createPaddedBytes(OpBuilder &builder, Location loc, const CallValues &call, BufferRole role,
                                const BufferShape &shape) {
-  Value number = shape.packets ? createNumPackets(builder, loc, call, shape, call.numLanes)
-                               : createNumElements(builder, loc, call, shape);
-  Value alignment = createConstant(builder, loc, alignmentBytesOf(role, shape));
-  return roundUp(builder, loc, createBytesTo(builder, loc, call, shape, number), alignment);
+  Value bytes;
+  if (shape.packets) {
+    bytes = createBytesTo(builder, loc, call, shape, createNumPackets(builder, loc, call, shape, call.numLanes));
+  } else {
+    Value blockElements = createBlockElements(builder, loc, call, shape);
+    bytes = createForAllBlocks(builder, loc, shape, createChunkBytes(builder, loc, call, shape, blockElements));
+  }
+  return roundUp(builder, loc, bytes, createConstant(builder, loc, alignmentBytesOf(role, shape)));
 }
 
 PlacedBuffer BufferLayout::place(OpBuilder &builder, Location loc, const CallValues &call, BufferOp buffer,
