@@ -162,26 +162,17 @@ bool Network::canFlip() const {
 }
 
 /// The nodes below `nodes` stand for all; what several nodes of a unit put on its resources, one of them does then.
-/// `nodesAfter`: where a move leads from a node.
-NetworkSymmetry Network::symmetryOf(int64_t nodes,
-                                    const std::vector<std::function<int64_t(int64_t)>> &nodesAfter) const {
+/// `nodeAfter`: where a move leads from a node.
+NetworkSymmetry Network::symmetryOf(int64_t nodes, std::function<int64_t(int64_t move, int64_t node)> nodeAfter) const {
   size_t numVertices = machine.vertices().size();
   std::vector<uint32_t> rankAt(size_t(numNodes()) * numVertices); // by node and device
   for (uint32_t rank = 0; rank < positions.size(); ++rank)
     rankAt[size_t(positions[rank].node) * numVertices + size_t(positions[rank].device)] = rank;
-  auto moved = [&](const std::function<int64_t(int64_t)> &nodeAfter) {
-    std::vector<uint32_t> ranks;
-    for (const Position &at : positions)
-      ranks.push_back(rankAt[size_t(nodeAfter(at.node)) * numVertices + size_t(at.device)]);
-    return ranks;
-  };
-  NetworkSymmetry symmetry{{},
-                           moved([&](int64_t node) { return node % nodes; }),
-                           {},
-                           std::vector<double>(bytesPerSecond.size(), 1),
-                           uint32_t(numNodes() / nodes)};
-  for (const auto &nodeAfter : nodesAfter)
-    symmetry.moves.push_back(moved(nodeAfter));
+  NetworkSymmetry symmetry;
+  symmetry.numAlike = uint32_t(numNodes() / nodes);
+  symmetry.shareOf.assign(bytesPerSecond.size(), 1);
+  for (const Position &at : positions)
+    symmetry.rankOf.push_back(rankAt[size_t(at.node % nodes) * numVertices + size_t(at.device)]);
   for (size_t resource = 0; resource < firstOfLevels; ++resource)
     symmetry.resourceOf.push_back(uint32_t(resource % (size_t(nodes) * perNode)));
   for (size_t level = 0; level < firstOfLevel.size(); ++level)
@@ -193,19 +184,21 @@ NetworkSymmetry Network::symmetryOf(int64_t nodes,
       }
   for (uint32_t rank : symmetry.rankOf)
     symmetry.resourceOf.push_back(uint32_t(firstOfLanes + rank));
+  symmetry.moved = [this, numVertices, rankAt = std::move(rankAt), nodeAfter = std::move(nodeAfter)](uint32_t move,
+                                                                                                     uint32_t rank) {
+    const Position &at = positions[rank];
+    return rankAt[size_t(nodeAfter(move, at.node)) * numVertices + size_t(at.device)];
+  };
   return symmetry;
 }
 
 std::vector<NetworkSymmetry> Network::symmetries() const {
   std::vector<NetworkSymmetry> result;
+  if (canFlip())
+    result.push_back(symmetryOf(1, [](int64_t move, int64_t node) { return node ^ move; }));
   if (int64_t nodes = leastRotation())
-    result.push_back(symmetryOf(nodes, {[=, this](int64_t node) { return (node + nodes) % numNodes(); }}));
-  if (!canFlip())
-    return result;
-  std::vector<std::function<int64_t(int64_t)>> flips;
-  for (int64_t bit = 1; bit < numNodes(); bit *= 2)
-    flips.push_back([bit](int64_t node) { return node ^ bit; });
-  result.insert(result.begin(), symmetryOf(1, flips));
+    result.push_back(
+        symmetryOf(nodes, [=, this](int64_t move, int64_t node) { return (node + move * nodes) % numNodes(); }));
   return result;
 }
 

@@ -53,7 +53,7 @@ private:
   int64_t numNodes() const { return int64_t(firstOfLevels / perNode); }
   int64_t leastRotation() const;
   bool canFlip() const;
-  NetworkSymmetry symmetryOf(int64_t nodes, const std::vector<std::function<int64_t(int64_t)>> &nodesAfter) const;
+  NetworkSymmetry symmetryOf(int64_t nodes, std::function<int64_t(int64_t move, int64_t node)> nodeAfter) const;
   size_t unitResource(size_t level, int64_t node, bool isInto) const;
 
   const Machine &machine;

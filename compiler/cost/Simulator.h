@@ -39,6 +39,7 @@ struct Instruction {
   uint32_t first = 0;     // of a transfer: leg. Of a signal: channel. Of a wait: slot
   uint32_t number = 0; // of a transfer: legs. Of a signal: slot at the peer. Of a wait: signals to this slot in a call
   int64_t bytes = 0;   // of a transfer: payload, in elements as the call has them
+  bool operator==(const Instruction &) const = default;
 };
 
 struct RankProgram {
@@ -46,6 +47,7 @@ struct RankProgram {
   std::vector<Leg> legs;
   uint32_t numChannels = 0;            // peers that this rank signals, or exchanges data with
   std::vector<uint32_t> signalsToSlot; // by slot: in one call
+  bool operator==(const RankProgram &) const = default;
 };
 
 /// What is simulated. Programs may be shared: ranks then differ in their peers only.
@@ -65,12 +67,12 @@ struct PeerLeg {
   double bytes;
 };
 
-/// Moves of ranks, and of resources with them, that change no route, bandwidth or latency.
+/// A group of moves of ranks, and of resources with them, that change no route, bandwidth or latency.
 struct NetworkSymmetry {
-  std::vector<std::vector<uint32_t>> moves; // by rank: the rank that it is moved to. All others are made of these
-  std::vector<uint32_t> rankOf, resourceOf; // by rank, and by resource: the one that stands for it
-  std::vector<double> shareOf;              // by resource: how many ranks put the same on it for each that stands in
-  uint32_t numAlike;                        // ranks for which each one stands
+  uint32_t numAlike;                                           // moves, and ranks for which each one stands
+  std::function<uint32_t(uint32_t move, uint32_t rank)> moved; // move 0: nowhere
+  std::vector<uint32_t> rankOf, resourceOf;                    // by rank, and by resource: the one that stands for it
+  std::vector<double> shareOf; // by resource: how many ranks put the same on it for each that stands in
 };
 
 /// Where things happen, and how long messages take.

@@ -4,15 +4,26 @@
 
 namespace kolo::cost {
 
-static bool isSymmetric(const Workload &workload, const std::vector<uint32_t> &move) {
-  for (uint32_t rank = 0; rank < move.size(); ++rank)
-    if (workload.programOf[rank] != workload.programOf[move[rank]])
-      return false;
-  for (uint32_t rank = 0; rank < move.size(); ++rank) {
-    uint32_t numChannels = workload.programs[workload.programOf[rank]].numChannels;
-    for (uint32_t channel = 0; channel < numChannels; ++channel)
-      if (workload.peerOf(move[rank], channel) != move[workload.peerOf(rank, channel)])
+static void readPeers(const Workload &workload, uint32_t rank, std::vector<uint32_t> &peers) {
+  peers.resize(workload.programs[workload.programOf[rank]].numChannels);
+  for (uint32_t channel = 0; channel < peers.size(); ++channel)
+    peers[channel] = workload.peerOf(rank, channel);
+}
+
+static bool isSymmetric(const Workload &workload, const NetworkSymmetry &symmetry) {
+  std::vector<uint32_t> peers;
+  for (uint32_t rank = 0; rank < symmetry.rankOf.size(); ++rank) {
+    if (symmetry.rankOf[rank] != rank)
+      continue;
+    readPeers(workload, rank, peers);
+    for (uint32_t move = 1; move < symmetry.numAlike; ++move) {
+      uint32_t moved = symmetry.moved(move, rank);
+      if (workload.programOf[moved] != workload.programOf[rank])
         return false;
+      for (uint32_t channel = 0; channel < peers.size(); ++channel)
+        if (workload.peerOf(moved, channel) != symmetry.moved(move, peers[channel]))
+          return false;
+    }
   }
   return true;
 }
@@ -29,7 +40,7 @@ std::optional<NetworkSymmetry> findSymmetry(const Workload &workload, const Simu
   if (!allAreShared(workload))
     return std::nullopt;
   for (NetworkSymmetry &symmetry : network.symmetries())
-    if (std::ranges::all_of(symmetry.moves, [&](const auto &move) { return isSymmetric(workload, move); }))
+    if (isSymmetric(workload, symmetry))
       return std::move(symmetry);
   return std::nullopt;
 }
