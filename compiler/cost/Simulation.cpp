@@ -22,6 +22,10 @@ struct Simulation::Parts {
   bool isUniform(const CallSize &call) const;
   int64_t workingSet(const CallSize &call) const;
   const Box &measured(const Event &event) const;
+  struct Amount;
+  Amount amountOf(const Trace &trace, const Event &event) const;
+  bool areAlike(size_t orbit, size_t other) const;
+  void findAlike();
   std::vector<RankProgram> sharedPrograms(const CallSize &call) const;
   std::vector<RankProgram> ownPrograms(const CallSize &call) const;
   Workload workloadFor(const CallSize &call) const;
@@ -40,7 +44,9 @@ struct Simulation::Parts {
   Protocol protocol = Protocol::Bulk;
   std::optional<TracedGroup> traced;
   std::vector<Skeleton> skeletons;
-  int64_t numSteps = 0; // of all ranks in one call
+  std::vector<size_t> distinct;  // orbits, none of which takes the same steps as another one
+  std::vector<uint32_t> alikeTo; // by orbit: number of the one of those whose steps it takes
+  int64_t numSteps = 0;          // of all ranks in one call
 };
 
 static Protocol protocolOf(const Code &code) {
@@ -72,6 +78,7 @@ std::optional<CostMistake> Simulation::Parts::trace() {
     return CostMistake{"the steps of all ranks take too much memory to be simulated: take fewer ranks, or the closed "
                        "form"};
   skeletons = buildSkeletons(tracer, *traced, statements, options.elementBytes);
+  findAlike();
   protocol = protocolOf(code);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
     numSteps += int64_t(skeletons[traced->group.orbitOf(rank)].program.code.size());
@@ -112,24 +119,68 @@ const Box &Simulation::Parts::measured(const Event &event) const {
   return tracer.grids()[event.destination.buffer].isSlots ? event.source : event.destination;
 }
 
-/// Of the representatives, where all chunks of a buffer are equally long.
+/// So many chunks of a buffer, or of their parts with this number.
+struct Simulation::Parts::Amount {
+  uint32_t buffer;
+  int32_t part;
+  int64_t numChunks;
+  bool operator==(const Amount &) const = default;
+};
+
+Simulation::Parts::Amount Simulation::Parts::amountOf(const Trace &trace, const Event &event) const {
+  const Box &box = measured(event);
+  Amount amount{box.buffer, int32_t(event.part), 1};
+  size_t numDims = tracer.grids()[box.buffer].extents.size();
+  llvm::ArrayRef<int32_t> numbers = trace.numbersOf(box, numDims);
+  for (size_t dim = 0; dim < numDims; ++dim)
+    amount.numChunks *= numbers[2 * dim + 1];
+  return amount;
+}
+
+/// Whether ranks of two orbits take the same steps if all chunks are equally long, but for their peers.
+bool Simulation::Parts::areAlike(size_t orbit, size_t other) const {
+  const Skeleton &a = skeletons[orbit], &b = skeletons[other];
+  auto moveTheSame = [&](uint32_t first, uint32_t second) {
+    if (first == UINT32_MAX)
+      return true;
+    const Trace &trace = traced->traces[orbit], &otherTrace = traced->traces[other];
+    return amountOf(trace, trace.events[first]) == amountOf(otherTrace, otherTrace.events[second]);
+  };
+  return a.program == b.program && std::ranges::equal(a.eventOf, b.eventOf, moveTheSame);
+}
+
+void Simulation::Parts::findAlike() {
+  std::unordered_map<size_t, std::vector<uint32_t>> known; // by hash: numbers in `distinct`
+  for (size_t orbit = 0; orbit < skeletons.size(); ++orbit) {
+    llvm::hash_code hash = {};
+    for (const Instruction &step : skeletons[orbit].program.code)
+      hash = llvm::hash_combine(hash, step.kind, step.statement, step.first, step.number);
+    std::vector<uint32_t> &candidates = known[hash];
+    auto found = llvm::find_if(candidates, [&](uint32_t number) { return areAlike(distinct[number], orbit); });
+    if (found == candidates.end()) {
+      candidates.push_back(uint32_t(distinct.size()));
+      distinct.push_back(orbit);
+      found = std::prev(candidates.end());
+    }
+    alikeTo.push_back(*found);
+  }
+}
+
+/// Where all chunks of a buffer are equally long.
 std::vector<RankProgram> Simulation::Parts::sharedPrograms(const CallSize &call) const {
   std::vector<RankProgram> programs;
-  for (auto [skeleton, trace] : llvm::zip_equal(skeletons, traced->traces)) {
+  for (size_t orbit : distinct) {
+    const Skeleton &skeleton = skeletons[orbit];
+    const Trace &trace = traced->traces[orbit];
     RankProgram &program = programs.emplace_back(skeleton.program);
     for (auto [step, number] : llvm::zip_equal(program.code, skeleton.eventOf)) {
       if (number == UINT32_MAX)
         continue;
-      const Event &event = trace.events[number];
-      const Box &box = measured(event);
-      const Grid &grid = tracer.grids()[box.buffer];
-      int64_t numChunks = 1;
-      llvm::ArrayRef<int32_t> numbers = trace.numbersOf(box, grid.extents.size());
-      for (size_t dim = 0; dim < grid.extents.size(); ++dim)
-        numChunks *= numbers[2 * dim + 1];
+      Amount amount = amountOf(trace, trace.events[number]);
+      const Grid &grid = tracer.grids()[amount.buffer];
       ElementRange part =
-          partRange(chunkRange(grid, 0, call), grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call);
-      step.bytes = numChunks * part.size * call.elementBytes;
+          partRange(chunkRange(grid, 0, call), grid.chunksPerBlock, amount.part, std::max(grid.numParts, 1), call);
+      step.bytes = amount.numChunks * part.size * call.elementBytes;
     }
   }
   return programs;
@@ -173,7 +224,7 @@ Workload Simulation::Parts::workloadFor(const CallSize &call) const {
   bool isShared = isUniform(call);
   workload.programs = isShared ? sharedPrograms(call) : ownPrograms(call);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
-    workload.programOf.push_back(uint32_t(isShared ? group.orbitOf(rank) : rank));
+    workload.programOf.push_back(isShared ? alikeTo[group.orbitOf(rank)] : uint32_t(rank));
   workload.peerOf = [this, &group](uint32_t rank, uint32_t channel) {
     return uint32_t(group.move(rank, skeletons[group.orbitOf(rank)].peers[channel]));
   };

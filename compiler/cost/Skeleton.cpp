@@ -63,6 +63,7 @@ public:
       collectPackets(number);
     for (orbit = 0; orbit < skeletons.size(); ++orbit)
       addRank();
+    orderSlots();
     return std::move(skeletons);
   }
 
@@ -73,6 +74,7 @@ private:
   uint32_t slotFor(size_t ofOrbit, int32_t semaphore, int64_t sender);
   void collectPackets(size_t ofOrbit);
   void addRank();
+  void orderSlots();
   void addEvents(size_t first, size_t end);
   void addSignal(int32_t semaphore, int64_t peer, uint32_t statement);
   void addWait(int32_t semaphore, int64_t peer, uint32_t number, uint32_t statement);
@@ -302,6 +304,32 @@ void SkeletonBuilder::addRank() {
     }
     i = end;
   }
+}
+
+void SkeletonBuilder::orderSlots() {
+  std::vector<std::vector<uint32_t>> numbers; // by orbit and slot as it was
+  for (Skeleton &of : skeletons) {
+    std::vector<uint32_t> &ofOrbit = numbers.emplace_back(of.slots.size(), UINT32_MAX);
+    uint32_t next = 0;
+    for (Instruction &step : of.program.code) {
+      if (step.kind != Instruction::Kind::Wait)
+        continue;
+      if (ofOrbit[step.first] == UINT32_MAX)
+        ofOrbit[step.first] = next++;
+      step.first = ofOrbit[step.first];
+    }
+    std::vector<uint32_t> signalsToSlot(ofOrbit.size());
+    for (auto [number, signals] : llvm::zip_equal(ofOrbit, of.program.signalsToSlot)) {
+      if (number == UINT32_MAX)
+        number = next++;
+      signalsToSlot[number] = signals;
+    }
+    of.program.signalsToSlot = std::move(signalsToSlot);
+  }
+  for (Skeleton &of : skeletons)
+    for (Instruction &step : of.program.code)
+      if (step.kind == Instruction::Kind::Signal)
+        step.number = numbers[traced.group.orbitOf(of.peers[step.first])][step.number];
 }
 
 } // namespace

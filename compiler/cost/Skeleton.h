@@ -24,7 +24,8 @@ struct StatementNumbers {
   explicit StatementNumbers(const Code &code);
 };
 
-/// One skeleton per orbit. Averages are not divided. `elementBytes`: of the call, where buffers have codecs.
+/// One skeleton per orbit. Averages are not divided. Slots are numbered as the rank waits for them, so that ranks that
+/// do the same have equal programs. `elementBytes`: of the call, where buffers have codecs.
 std::vector<Skeleton> buildSkeletons(const Tracer &tracer, const TracedGroup &traced,
                                      const StatementNumbers &statements, int64_t elementBytes);
 
