@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace kolo::cost {
@@ -19,14 +20,13 @@ public:
     buckets[cached].events.push_back(event);
   }
 
-  bool isEmpty() const { return heap.empty(); }
-  double nextTime() const { return heap.front().time; }
+  /// Infinity: there is no event.
+  double nextTime() const { return heap.empty() ? std::numeric_limits<double>::infinity() : heap.front().time; }
 
-  /// Takes the events of the earliest time, and of times that differ from it by rounding only.
-  void popInto(std::vector<Event> &events) {
+  /// Takes the events up to this time.
+  void popInto(double until, std::vector<Event> &events) {
     events.clear();
-    double until = nextTime() * (1 + 1e-12);
-    while (!isEmpty() && nextTime() <= until) {
+    while (nextTime() <= until) {
       Bucket &bucket = buckets[heap.front().bucket];
       events.insert(events.end(), bucket.events.begin(), bucket.events.end());
       bucket.events.clear();

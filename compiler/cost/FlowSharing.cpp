@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace kolo::cost {
@@ -13,22 +12,9 @@ constexpr uint32_t farthestBound = 8; // in uses
 constexpr size_t mostBounds = 32;     // of one resource; more do not bound it well
 
 FlowSharing::FlowSharing(std::span<const double> bandwidths)
-    : resources(bandwidths.size()), members(bandwidths.size()), freeUses(32) {
+    : groupsByHash(64, none), resources(bandwidths.size()), members(bandwidths.size()) {
   for (size_t number = 0; number < bandwidths.size(); ++number)
     resources[number].bandwidth = bandwidths[number];
-}
-
-/// Room for so many uses that follow each other.
-uint32_t FlowSharing::allocateUses(size_t number) {
-  size_t room = std::bit_ceil(number);
-  std::vector<uint32_t> &free = freeUses[size_t(std::countr_zero(room))];
-  if (free.empty()) {
-    uses.resize(uses.size() + room);
-    return uint32_t(uses.size() - room);
-  }
-  uint32_t first = free.back();
-  free.pop_back();
-  return first;
 }
 
 void FlowSharing::markDirty(uint32_t number) {
@@ -42,7 +28,7 @@ void FlowSharing::markDirty(uint32_t number) {
 uint32_t FlowSharing::narrowestNear(uint32_t number, uint32_t end) const {
   const Group &group = groups[uses[number].group];
   auto setsCap = [&](const Use &use) { return resources[use.resource].bandwidth <= use.load * group.cap * (1 + 1e-9); };
-  uint32_t before = number - group.firstUse, after = end - 1 - number;
+  uint32_t before = number - group.uses.first, after = end - 1 - number;
   for (uint32_t distance = 0; distance <= farthestBound; ++distance) {
     if (distance <= before && setsCap(uses[number - distance]))
       return number - distance;
@@ -59,15 +45,14 @@ uint32_t FlowSharing::boundFor(uint32_t number, uint32_t end) {
     return none;
   uint32_t narrower = uses[nearest].resource;
   double most = uses[number].load / uses[nearest].load * resources[narrower].bandwidth;
-  std::vector<Bound> &bounds = members[uses[number].resource].bounds;
-  auto found = std::ranges::find_if(
-      bounds, [&](const Bound &bound) { return bound.narrower == narrower && bound.most == most; });
-  if (found != bounds.end())
-    return uint32_t(found - bounds.begin());
-  if (bounds.size() == mostBounds)
+  PooledList &known = members[uses[number].resource].bounds;
+  for (uint32_t place = 0; place < known.size; ++place)
+    if (const Bound &bound = bounds.of(known)[place]; bound.narrower == narrower && bound.most == most)
+      return place;
+  if (known.size == mostBounds)
     return none;
-  bounds.push_back({narrower, 0, most});
-  return uint32_t(bounds.size() - 1);
+  bounds.push(known, {narrower, 0, most});
+  return known.size - 1;
 }
 
 /// Adds what the use demands of its resource, or takes it away.
@@ -78,7 +63,7 @@ void FlowSharing::addDemand(const Use &use, double sign) {
     at.demand += demand;
     return;
   }
-  Bound &bound = at.bounds[use.bound];
+  Bound &bound = bounds.of(at.bounds)[use.bound];
   double before = bound.bounded();
   bound.demand += demand;
   at.demand += bound.bounded() - before;
@@ -87,36 +72,58 @@ void FlowSharing::addDemand(const Use &use, double sign) {
 void FlowSharing::swapUses(uint32_t first, uint32_t second) {
   std::swap(uses[first], uses[second]);
   for (uint32_t use : {first, second})
-    members[uses[use].resource].all[uses[use].position].use = use;
+    membersOf(uses[use].resource)[uses[use].position].use = use;
 }
 
 void FlowSharing::setContended(uint32_t number, bool isContended) {
   Resource &resource = resources[number];
   resource.isContended = isContended;
   resource.load = 0;
-  for (const Member &member : members[number].all) {
+  resource.fastest = unlimited;
+  for (const Member &member : membersOf(number)) {
     Group &group = groups[member.group];
     uint32_t use = member.use;
     resource.load += uses[use].load * group.charged;
-    swapUses(use, group.firstUse + (isContended ? group.numContended++ : --group.numContended));
+    swapUses(use, group.uses.first + (isContended ? group.numContended++ : --group.numContended));
   }
   markDirty(number);
 }
 
+/// Whether these are the group's uses, in any order.
+bool FlowSharing::hasUses(const Group &group, std::span<const ResourceUse> wanted) const {
+  std::span<const Use> all = uses.of(group.uses);
+  auto areEqual = [](const Use &use, const ResourceUse &other) {
+    return use.resource == other.resource && use.load == other.load;
+  };
+  for (size_t i = 0; i < all.size() && all.size() == wanted.size(); ++i)
+    if (!areEqual(all[i], wanted[i]) &&
+        std::ranges::none_of(all, [&](const Use &use) { return areEqual(use, wanted[i]); }))
+      return false;
+  return all.size() == wanted.size();
+}
+
 /// The group with exactly these uses; none.
-uint32_t FlowSharing::findGroup(std::span<const ResourceUse> wanted, uint64_t hash) const {
-  auto [first, end] = groupsByHash.equal_range(hash);
-  for (auto entry = first; entry != end; ++entry) {
-    const Group &group = groups[entry->second];
-    auto has = [&](const Use &use) {
-      return std::ranges::any_of(
-          wanted, [&](const ResourceUse &other) { return other.resource == use.resource && other.load == use.load; });
-    };
-    if (group.numUses == wanted.size() &&
-        std::ranges::all_of(std::span(uses).subspan(group.firstUse, group.numUses), has))
-      return entry->second;
-  }
-  return none;
+uint32_t FlowSharing::findGroup(std::span<const ResourceUse> wanted, uint64_t hash) {
+  uint32_t number = placeOf(hash);
+  while (number != none && (groups[number].hash != hash || !hasUses(groups[number], wanted)))
+    number = groups[number].nextAlike;
+  return number;
+}
+
+void FlowSharing::addByHash(uint32_t number) {
+  uint32_t &place = placeOf(groups[number].hash);
+  groups[number].nextAlike = place;
+  place = number;
+}
+
+/// Before a group is added.
+void FlowSharing::makeRoomByHash() {
+  if (groups.size() - freeGroups.size() <= groupsByHash.size())
+    return;
+  groupsByHash.assign(2 * groupsByHash.size(), none);
+  for (uint32_t number = 0; number < groups.size(); ++number)
+    if (groups[number].numFlows > 0)
+      addByHash(number);
 }
 
 uint32_t FlowSharing::makeGroup(std::span<const ResourceUse> wanted, uint64_t hash) {
@@ -127,16 +134,12 @@ uint32_t FlowSharing::makeGroup(std::span<const ResourceUse> wanted, uint64_t ha
   uint32_t number = freeGroups.back();
   freeGroups.pop_back();
   Group &group = groups[number];
-  std::vector<Ending> endings = std::move(group.endings);
-  endings.clear();
   group = {};
-  group.endings = std::move(endings);
   group.hash = hash;
-  group.cap = std::numeric_limits<double>::infinity();
-  group.firstUse = allocateUses(wanted.size());
-  group.numUses = uint32_t(wanted.size());
+  group.cap = unlimited;
+  group.uses = uses.make(wanted.size());
   group.bottleneck = none;
-  uint32_t end = group.firstUse;
+  uint32_t first = group.uses.first, end = first;
   for (const ResourceUse &use : wanted) {
     uses[end++] = {use.load, number, use.resource, 0, none};
     if (double alone = resources[use.resource].bandwidth / use.load; alone < group.cap) {
@@ -144,31 +147,38 @@ uint32_t FlowSharing::makeGroup(std::span<const ResourceUse> wanted, uint64_t ha
       group.narrowest = end - 1;
     }
   }
-  for (uint32_t use = group.firstUse; use < end; ++use) {
-    std::vector<Member> &all = members[uses[use].resource].all;
+  for (uint32_t use = first; use < end; ++use) {
+    PooledList &all = members[uses[use].resource].all;
     uses[use].bound = boundFor(use, end);
-    uses[use].position = uint32_t(all.size());
-    all.push_back({use, number});
+    uses[use].position = all.size;
+    memberPool.push(all, {use, number});
   }
   group.narrowest = uses[group.narrowest].resource; // uses change their places from here on
-  for (uint32_t use = group.firstUse; use < end; ++use)
+  for (uint32_t use = first; use < end; ++use)
     if (resources[uses[use].resource].isContended)
-      swapUses(use, group.firstUse + group.numContended++);
-  groupsByHash.emplace(hash, number);
+      swapUses(use, first + group.numContended++);
+  makeRoomByHash();
+  addByHash(number);
   return number;
+}
+
+static uint64_t hashOf(const ResourceUse &use) {
+  uint64_t hash = std::bit_cast<uint64_t>(use.load) ^ (use.resource + 1) * 0x9e3779b97f4a7c15;
+  hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccd;
+  return hash ^ hash >> 32;
 }
 
 uint32_t FlowSharing::start(double bytes, std::span<const ResourceUse> wanted) {
   uint64_t hash = 0;
   for (const ResourceUse &use : wanted) // in any order
-    hash += (std::bit_cast<uint64_t>(use.load) ^ (use.resource + 1) * 0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd;
+    hash += hashOf(use);
   uint32_t number = findGroup(wanted, hash);
   if (number == none)
     number = makeGroup(wanted, hash);
   Group &group = groups[number];
   ++group.numFlows;
-  for (uint32_t use = group.firstUse; use < group.firstUse + group.numUses; ++use)
-    addDemand(uses[use], 1);
+  for (const Use &use : uses.of(group.uses))
+    addDemand(use, 1);
   for (const ResourceUse &use : wanted) {
     const Resource &resource = resources[use.resource];
     if (!resource.isContended && members[use.resource].demand > resource.bandwidth * (1 + 1e-9))
@@ -189,33 +199,39 @@ uint32_t FlowSharing::start(double bytes, std::span<const ResourceUse> wanted) {
 
 void FlowSharing::removeGroup(uint32_t number) {
   Group &group = groups[number];
-  for (uint32_t i = group.firstUse; i < group.firstUse + group.numUses; ++i) {
-    const Use &use = uses[i];
+  for (const Use &use : uses.of(group.uses)) {
     Members &at = members[use.resource];
-    Member last = at.all.back();
-    at.all[use.position] = last;
-    uses[last.use].position = use.position;
-    at.all.pop_back();
-    if (at.all.empty()) { // no rounding error is carried along
+    std::span<Member> all = membersOf(use.resource);
+    all[use.position] = all.back();
+    uses[all.back().use].position = use.position;
+    memberPool.pop(at.all);
+    if (at.all.size == 0) { // no rounding error is carried along
       at.demand = resources[use.resource].load = 0;
-      at.bounds.clear();
+      memberPool.clear(at.all);
+      bounds.clear(at.bounds);
       resources[use.resource].isContended = false;
     }
   }
-  auto [first, end] = groupsByHash.equal_range(group.hash);
-  groupsByHash.erase(std::find_if(first, end, [&](const auto &entry) { return entry.second == number; }));
-  freeUses[size_t(std::countr_zero(std::bit_ceil(size_t(group.numUses))))].push_back(group.firstUse);
+  uint32_t *place = &placeOf(group.hash);
+  while (*place != number)
+    place = &groups[*place].nextAlike;
+  *place = group.nextAlike;
+  if (group.bottleneck != none)
+    --resources[group.bottleneck].numLimited;
+  ends.set(number, EarliestTime::never);
+  uses.clear(group.uses);
+  endings.clear(group.endings);
   freeGroups.push_back(number);
 }
 
 void FlowSharing::end(uint32_t flow) {
-  uint32_t number = groupOf(flow);
+  uint32_t number = flows[flow].group;
   Group &group = groups[number];
   flows[flow].isOpen = false;
   --group.numFlows;
   group.charged -= group.rate;
-  for (uint32_t i = group.firstUse; i < group.firstUse + group.numUses; ++i) {
-    const Use &use = uses[i];
+  std::span<const Use> all = uses.of(group.uses);
+  for (const Use &use : all) {
     Resource &resource = resources[use.resource];
     if (resource.isContended && isFull(resource, resource.load))
       markDirty(use.resource);
@@ -226,10 +242,10 @@ void FlowSharing::end(uint32_t flow) {
     removeGroup(number);
   else
     shrunk.push_back(number);
-  for (uint32_t i = group.firstUse; i < group.firstUse + group.numUses; ++i)
-    if (uint32_t use = uses[i].resource;
-        resources[use].isContended && members[use].demand < resources[use].bandwidth * farFromFull)
-      setContended(use, false);
+  for (const Use &use : all)
+    if (const Resource &resource = resources[use.resource];
+        resource.isContended && members[use.resource].demand < resource.bandwidth * farFromFull)
+      setContended(use.resource, false);
   freeFlows.push_back(flow);
 }
 
@@ -239,11 +255,20 @@ void FlowSharing::join(uint32_t number) {
     return;
   group.round = round;
   group.index = uint32_t(filled.size());
-  filled.push_back({number, 0, none});
+  auto firstUse = uint32_t(filledUses.size());
+  for (const Use &use : contendedUses(group))
+    filledUses.push_back({use.load, use.resource, none, group.index, none});
+  double cap = resources[group.narrowest].isContended ? unlimited : group.cap;
+  filled.push_back(
+      {number, none, 0, double(group.numFlows), group.charged, cap, firstUse, uint32_t(filledUses.size()), false});
+  if (group.bottleneck != none)
+    --resources[group.bottleneck].numLimited;
 }
 
 void FlowSharing::joinLimitedBy(uint32_t number) {
-  for (const Member &member : members[number].all)
+  if (resources[number].numLimited == 0)
+    return;
+  for (const Member &member : membersOf(number))
     if (groups[member.group].bottleneck == number)
       join(member.group);
 }
@@ -254,10 +279,10 @@ void FlowSharing::joinAllConnected() {
   for (size_t next = 0; next < filled.size(); ++next) {
     for (const Use &use : contendedUses(groups[filled[next].group])) {
       Resource &resource = resources[use.resource];
-      if (resource.round == pass)
+      if (resource.pass == pass)
         continue;
-      resource.round = pass;
-      for (const Member &member : members[use.resource].all)
+      resource.pass = pass;
+      for (const Member &member : membersOf(use.resource))
         join(member.group);
     }
   }
@@ -267,62 +292,62 @@ void FlowSharing::joinAllConnected() {
 void FlowSharing::prepare() {
   ++pass;
   reached.clear();
-  for (const Filled &member : filled) {
-    Group &group = groups[member.group];
-    group.isFixed = false;
-    for (const Use &use : contendedUses(group)) {
-      Resource &resource = resources[use.resource];
-      if (resource.round != pass) {
-        resource.round = pass;
-        resource.left = resource.bandwidth - resource.load;
-        resource.weight = 0;
-        resource.numOpen = 0;
-        resource.isLimit = false;
-        reached.push_back(use.resource);
-      }
-      resource.left += use.load * group.charged;
-      resource.weight += use.load * group.numFlows;
-      ++resource.numOpen;
+  for (Filled &member : filled)
+    member.isFixed = false;
+  for (uint32_t number = 0; number < filledUses.size(); ++number) {
+    FilledUse &use = filledUses[number];
+    const Filled &member = filled[use.index];
+    Resource &resource = resources[use.resource];
+    if (resource.pass != pass) {
+      resource.pass = pass;
+      resource.reached = uint32_t(reached.size());
+      reached.push_back({use.resource, none, 0, 0, resource.bandwidth - resource.load, 0, 0, 0, false});
     }
+    use.reached = resource.reached;
+    Reached &at = reached[use.reached];
+    at.left += use.load * member.charged;
+    at.weight += use.load * member.numFlows;
+    ++at.numOpen;
+    use.next = at.firstUse;
+    at.firstUse = number;
   }
-  for (uint32_t number : reached) {
-    Resource &resource = resources[number];
-    resource.numFilled = resource.numOpen;
-    if (resource.numOpen == members[number].all.size())
-      resource.left = resource.bandwidth;
-    resource.left = std::max(resource.left, 0.0);
+  for (Reached &at : reached) {
+    at.numFilled = at.numOpen;
+    bool hasOthers = at.numFilled < members[at.resource].all.size;
+    at.left = hasOthers ? std::max(at.left, 0.0) : resources[at.resource].bandwidth;
   }
 }
 
-void FlowSharing::fix(uint32_t number, double rate, uint32_t bottleneck) {
-  Group &group = groups[number];
-  group.isFixed = true;
-  filled[group.index].rate = rate;
-  filled[group.index].bottleneck = bottleneck;
-  for (const Use &use : contendedUses(group)) {
-    Resource &resource = resources[use.resource];
-    resource.left -= use.load * rate * group.numFlows;
-    resource.weight -= use.load * group.numFlows;
-    --resource.numOpen;
+void FlowSharing::fix(Filled &member, double rate, uint32_t bottleneck) {
+  member.isFixed = true;
+  member.rate = rate;
+  member.bottleneck = bottleneck;
+  for (const FilledUse &use : usesOf(member)) {
+    Reached &at = reached[use.reached];
+    at.left -= use.load * rate * member.numFlows;
+    at.weight -= use.load * member.numFlows;
+    at.fastest = std::max(at.fastest, rate);
+    --at.numOpen;
   }
 }
 
 void FlowSharing::fill() {
   levels.clear();
-  for (uint32_t number : reached)
-    levels.push_back({resources[number].left / resources[number].weight, number});
+  for (uint32_t number = 0; number < reached.size(); ++number)
+    levels.push_back({reached[number].left / reached[number].weight, number});
   std::ranges::make_heap(levels, isLater);
   byCap.clear();
-  for (const Filled &member : filled)
-    if (!resources[groups[member.group].narrowest].isContended) // else that resource's level is no more than the cap
-      byCap.push_back(member.group);
+  for (uint32_t index = 0; index < filled.size(); ++index)
+    if (filled[index].cap < unlimited)
+      byCap.push_back(index);
   if (byCap.size() > 1)
-    std::ranges::sort(byCap, {}, [&](uint32_t group) { return std::pair(groups[group].cap, group); });
-  for (uint32_t narrowest : byCap) {
-    while (!groups[narrowest].isFixed && !levels.empty() && levels.front().rate < groups[narrowest].cap)
+    std::ranges::sort(byCap, {}, [&](uint32_t index) { return std::pair(filled[index].cap, index); });
+  for (uint32_t index : byCap) {
+    Filled &member = filled[index];
+    while (!member.isFixed && !levels.empty() && levels.front().rate < member.cap)
       fillNextLevel();
-    if (!groups[narrowest].isFixed)
-      fix(narrowest, groups[narrowest].cap, none);
+    if (!member.isFixed)
+      fix(member, member.cap, none);
   }
   while (!levels.empty())
     fillNextLevel();
@@ -333,84 +358,86 @@ void FlowSharing::fillNextLevel() {
   std::ranges::pop_heap(levels, isLater);
   Level level = levels.back();
   levels.pop_back();
-  Resource &resource = resources[level.resource];
-  if (resource.numOpen == 0)
+  Reached &at = reached[level.reached];
+  if (at.numOpen == 0)
     return;
   // Since it was noted, flows of the resource may have got less than their part, and leave the others more.
-  double rate = std::max(resource.left, 0.0) / resource.weight;
+  double rate = std::max(at.left, 0.0) / at.weight;
   if (rate > level.rate * (1 + 1e-12)) {
-    levels.push_back({rate, level.resource});
+    levels.push_back({rate, level.reached});
     std::ranges::push_heap(levels, isLater);
     return;
   }
-  resource.isLimit = true;
-  resource.level = level.rate;
-  for (const Member &member : members[level.resource].all)
-    if (const Group &group = groups[member.group]; isFilled(group) && !group.isFixed)
-      fix(member.group, level.rate, level.resource);
+  at.isLimit = true;
+  at.level = level.rate;
+  for (uint32_t use = at.firstUse; use != none; use = filledUses[use].next)
+    if (Filled &member = filled[filledUses[use].index]; !member.isFixed)
+      fix(member, level.rate, at.resource);
+}
+
+/// Whether flows may have to join that are not filled. Looking at all of them takes longer.
+bool FlowSharing::mayLoseBottleneck(const Reached &at) const {
+  const Resource &resource = resources[at.resource];
+  if (at.numFilled == members[at.resource].all.size)
+    return false;
+  double fastest = std::max(at.fastest, resource.fastest);
+  return (resource.numLimited > 0 && (!isStillFull(at) || resource.slowest < fastest * (1 - 1e-9))) ||
+         (at.isLimit && resource.fastest > at.level);
 }
 
 /// Lets the flows join that are not filled, but get more at the resource than those that it limits, or are limited by
 /// it no more.
-void FlowSharing::checkResource(uint32_t number) {
-  Resource &resource = resources[number];
-  double most = 0;
-  const std::vector<Member> &all = members[number].all;
-  for (const Member &member : all) {
-    const Group &group = groups[member.group];
-    most = std::max(most, isFilled(group) ? filled[group.index].rate : group.rate);
-  }
-  bool isStillFull = isFull(resource, resource.bandwidth - resource.left);
+void FlowSharing::joinWithoutBottleneck(const Reached &at) {
+  std::span<const Member> all = membersOf(at.resource);
+  double fastest = at.fastest;
+  for (const Member &member : all)
+    if (const Group &group = groups[member.group]; !isFilled(group))
+      fastest = std::max(fastest, group.rate);
   for (const Member &member : all) {
     const Group &group = groups[member.group];
     if (isFilled(group))
       continue;
-    bool losesBottleneck = group.bottleneck == number && (!isStillFull || group.rate < most * (1 - 1e-9));
-    if (losesBottleneck || (resource.isLimit && group.rate > resource.level * (1 + 1e-9)))
+    bool losesBottleneck = group.bottleneck == at.resource && (!isStillFull(at) || group.rate < fastest * (1 - 1e-9));
+    if (losesBottleneck || (at.isLimit && group.rate > at.level * (1 + 1e-9)))
       join(member.group);
   }
 }
 
 bool FlowSharing::joinThoseWithoutBottleneck() {
   size_t before = filled.size();
-  for (uint32_t number : reached) {
-    const Resource &resource = resources[number];
-    if (resource.numFilled < members[number].all.size() && (resource.isLimit || isFull(resource, resource.load)))
-      checkResource(number);
-  }
+  for (const Reached &at : reached)
+    if (mayLoseBottleneck(at))
+      joinWithoutBottleneck(at);
   return filled.size() > before;
 }
 
-void FlowSharing::findFirst(uint32_t number, std::vector<uint32_t> &ending) {
-  Group &group = groups[number];
+void FlowSharing::popEnding(Group &group) {
+  std::ranges::pop_heap(endings.of(group.endings), endsLater);
+  endings.pop(group.endings);
+}
+
+void FlowSharing::findEnding(double until, std::vector<uint32_t> &ending) {
   ending.clear();
-  while (!group.endings.empty()) {
-    Ending next = group.endings.front();
-    bool isStale = !flows[next.flow].isOpen || flows[next.flow].group != number || flows[next.flow].end != next.end;
-    if (!isStale && !ending.empty() && next.end > flows[ending.front()].end * (1 + 1e-12))
-      break;
-    if (!isStale)
-      ending.push_back(next.flow);
-    std::ranges::pop_heap(group.endings, endsLater);
-    group.endings.pop_back();
+  while (ends.time() <= until) {
+    uint32_t number = ends.number();
+    ends.set(number, EarliestTime::never);
+    Group &group = groups[number];
+    for (double last = group.firstEnd * (1 + 1e-12); group.endings.size > 0; popEnding(group)) {
+      const Ending &next = endings[group.endings.first];
+      if (next.end > last)
+        break;
+      if (isOpen(next, number))
+        ending.push_back(next.flow);
+    }
   }
 }
 
-/// Adds when the group's first flow ends to the changes.
-void FlowSharing::announce(uint32_t number, double now) {
+/// Finds which flow of the group ends first.
+void FlowSharing::dropEnded(uint32_t number) {
   Group &group = groups[number];
-  if (group.announced == round)
-    return;
-  group.announced = round;
-  auto isStale = [&](const Ending &ending) {
-    const Flow &flow = flows[ending.flow];
-    return !flow.isOpen || flow.group != number || flow.end != ending.end;
-  };
-  while (isStale(group.endings.front())) {
-    std::ranges::pop_heap(group.endings, endsLater);
-    group.endings.pop_back();
-  }
-  changes.push_back({number, now + std::max(group.endings.front().end - movedAt(group, now), 0.0) / group.rate});
+  while (!isOpen(endings[group.endings.first], number))
+    popEnding(group);
+  group.firstEnd = endings[group.endings.first].end;
 }
 
 /// What started ends when its group has moved as much more as it has bytes.
@@ -418,47 +445,71 @@ void FlowSharing::placeStarted(double now) {
   for (uint32_t number : started) {
     Flow &flow = flows[number];
     Group &group = groups[flow.group];
-    if (group.endings.empty() && group.rate == 0)
+    bool isFirst = group.endings.size == 0;
+    if (isFirst && group.rate == 0)
       group.since = now;
     flow.end += movedAt(group, now);
-    group.endings.push_back({flow.end, number});
-    std::ranges::push_heap(group.endings, endsLater);
+    group.firstEnd = isFirst ? flow.end : std::min(group.firstEnd, flow.end);
+    endings.push(group.endings, {flow.end, number});
+    std::ranges::push_heap(endings.of(group.endings), endsLater);
     join(flow.group);
   }
+}
+
+/// Notes when the group's first flow ends.
+void FlowSharing::placeEnd(uint32_t number, double now) {
+  const Group &group = groups[number];
+  ends.set(number, now + std::max(group.firstEnd - movedAt(group, now), 0.0) / group.rate);
+}
+
+void FlowSharing::setBottleneck(Group &group, uint32_t number) {
+  group.bottleneck = number;
+  if (number == none)
+    return;
+  Resource &resource = resources[number];
+  bool isFirst = resource.numLimited++ == 0;
+  resource.slowest = isFirst ? group.rate : std::min(resource.slowest, group.rate);
+  resource.fastest = isFirst ? group.rate : std::max(resource.fastest, group.rate);
 }
 
 void FlowSharing::apply(double now) {
   for (const Filled &member : filled) {
     Group &group = groups[member.group];
-    group.bottleneck = member.bottleneck;
     bool isSame = std::abs(member.rate - group.rate) <= 1e-12 * member.rate;
-    double rate = isSame ? group.rate : member.rate, charged = rate * group.numFlows;
-    if (charged != group.charged)
-      for (const Use &use : contendedUses(group))
-        resources[use.resource].load += use.load * (charged - group.charged);
+    double rate = isSame ? group.rate : member.rate, charged = rate * member.numFlows;
+    for (const FilledUse &use : usesOf(member))
+      resources[use.resource].load += use.load * (charged - group.charged);
     group.charged = charged;
-    if (isSame)
-      continue;
-    group.moved = movedAt(group, now);
-    group.since = now;
-    group.rate = rate;
-    announce(member.group, now);
+    if (!isSame) {
+      group.moved = movedAt(group, now);
+      group.since = now;
+      group.rate = rate;
+      placeEnd(member.group, now);
+    }
+    setBottleneck(group, member.bottleneck);
   }
+  for (const Reached &at : reached)
+    if (Resource &resource = resources[at.resource]; resource.numLimited == 0)
+      resource.fastest = unlimited;
   for (uint32_t number : started)
-    announce(groupOf(number), now);
+    placeEnd(flows[number].group, now);
   for (uint32_t number : shrunk)
     if (groups[number].numFlows > 0)
-      announce(number, now);
+      placeEnd(number, now);
 }
 
-std::span<const FlowSharing::Change> FlowSharing::settle(double now) {
+void FlowSharing::settle(double now) {
   constexpr int mostWaves = 12;
-  changes.clear();
   if (started.empty() && dirty.empty() && shrunk.empty())
-    return changes;
+    return;
   ++round;
   filled.clear();
+  filledUses.clear();
+  reached.clear();
   placeStarted(now);
+  for (uint32_t number : shrunk)
+    if (groups[number].numFlows > 0)
+      dropEnded(number);
   for (uint32_t number : dirty) {
     resources[number].isDirty = false;
     joinLimitedBy(number);
@@ -475,7 +526,6 @@ std::span<const FlowSharing::Change> FlowSharing::settle(double now) {
   apply(now);
   started.clear();
   shrunk.clear();
-  return changes;
 }
 
 } // namespace kolo::cost

@@ -222,11 +222,14 @@ double Network::busySeconds(size_t resource, std::span<const double> bytes, std:
 std::optional<size_t> Network::slowest(std::span<const double> bytes, std::span<const double> messages) const {
   std::optional<size_t> worst;
   double most = 0;
-  for (size_t resource = 0; resource < bytes.size(); ++resource)
+  for (size_t resource = 0; resource < bytes.size(); ++resource) {
+    if (bytes[resource] == 0) // then there is no message either
+      continue;
     if (double seconds = busySeconds(resource, bytes, messages); seconds > most * (1 + 1e-9)) {
       most = seconds;
       worst = resource;
     }
+  }
   return worst;
 }
 

@@ -62,12 +62,11 @@ private:
     double begin = 0;
   };
   struct Event {
-    enum class Kind : uint8_t { FlowEnd, Arrival, Meeting };
+    enum class Kind : uint8_t { Arrival, Meeting };
     Kind kind;
-    uint32_t number;  // group of flows, or slot
-    uint32_t version; // of the end of a group's first flow
-    Chain chain;      // of an arrival or a meeting: up to it
-    uint32_t record;  // of an arrival: what it announces
+    uint32_t slot;   // of an arrival
+    Chain chain;     // up to it
+    uint32_t record; // of an arrival: what it announces
   };
   void handle(const Event &event);
   void runRank(uint32_t rank);
@@ -75,7 +74,6 @@ private:
   bool startTransfer(uint32_t rank, const Instruction &instruction);
   void findUses(uint32_t rank, const Instruction &instruction);
   void addArrivals(uint32_t rank, const Instruction &instruction, FlowInfo &flow);
-  void endFlows(uint32_t group);
   void endFlow(uint32_t flow);
   void endArrival(const Arrival &arrival, uint32_t rank, Chain chain, uint32_t record);
   void signal(uint32_t rank, const Instruction &instruction);
@@ -85,7 +83,7 @@ private:
   bool enter(uint32_t rank);
   bool nextCall(Rank &rank);
   void wake(uint32_t rank, Chain chain);
-  void settle();
+  bool advance();
   void block(Rank &rank, State state) {
     rank.state = state;
     rank.since = now;
@@ -116,9 +114,9 @@ private:
   Pool<PendingSignal> pending;
   Pool<Arrival> arrivals;
   std::vector<FlowInfo> flows;
-  std::vector<uint32_t> versions; // of groups of flows: of the events that say when their first flow ends
-  std::vector<uint32_t> ending;
   std::vector<uint32_t> ready;
+  std::vector<uint32_t> ending; // flows, and events, of this moment
+  std::vector<Event> events;
   uint32_t numSimulated = 0, numInMeeting = 0, lastRank = 0;
   std::vector<std::vector<int64_t>> transfersOf; // by statement and rank
   std::vector<PeerLeg> legs;
@@ -133,6 +131,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
   if (!timeline)
     symmetry = findSymmetry(workload, network);
   uint32_t numRanks = uint32_t(workload.programOf.size());
+  ranks.reserve(numRanks);
   for (uint32_t number = 0; number < numRanks; ++number) {
     const RankProgram &program = workload.programs[workload.programOf[number]];
     ranks.push_back({&program, uint32_t(channels.size()), uint32_t(slots.size())});
@@ -188,18 +187,14 @@ void Simulator::recordWait(uint32_t number, const Instruction &instruction) {
 
 void Simulator::handle(const Event &event) {
   switch (event.kind) {
-  case Event::Kind::FlowEnd:
-    if (versions[event.number] == event.version)
-      endFlows(event.number);
-    break;
   case Event::Kind::Arrival: {
-    uint64_t number = ++slots[event.number];
-    uint32_t owner = slotOwner[event.number];
+    uint64_t number = ++slots[event.slot];
+    uint32_t owner = slotOwner[event.slot];
     Rank &rank = ranks[owner];
     if (timeline)
-      announced[uint64_t(event.number) << 32 | number] = event.record;
+      announced[uint64_t(event.slot) << 32 | number] = event.record;
     const Instruction &at = rank.program->code[rank.position];
-    bool isAwaited = rank.state == State::InWait && rank.firstSlot + at.first == event.number && number >= rank.awaited;
+    bool isAwaited = rank.state == State::InWait && rank.firstSlot + at.first == event.slot && number >= rank.awaited;
     if (!isAwaited) {
       history.release(event.chain);
       break;
@@ -331,14 +326,6 @@ void Simulator::addArrivals(uint32_t number, const Instruction &instruction, Flo
   }
 }
 
-/// Those of the group that end now.
-void Simulator::endFlows(uint32_t group) {
-  ++versions[group];
-  sharing.findFirst(group, ending);
-  for (uint32_t flow : ending)
-    endFlow(flow);
-}
-
 void Simulator::endFlow(uint32_t flow) {
   sharing.end(flow);
   FlowInfo &info = flows[flow];
@@ -404,9 +391,8 @@ void Simulator::signal(uint32_t number, const Instruction &instruction) {
 void Simulator::send(uint32_t number, const Instruction &instruction, Chain chain, uint32_t announces) {
   const Channel &channel = channels[ranks[number].firstChannel + instruction.first];
   chain = history.extend(chain, instruction.statement, channel.latency, true);
-  queue.push(
-      now + channel.latency,
-      {Event::Kind::Arrival, ranks[standInFor(channel.peer)].firstSlot + instruction.number, 0, chain, announces});
+  queue.push(now + channel.latency,
+             {Event::Kind::Arrival, ranks[standInFor(channel.peer)].firstSlot + instruction.number, chain, announces});
 }
 
 bool Simulator::wait(uint32_t number, const Instruction &instruction) {
@@ -435,20 +421,27 @@ bool Simulator::enter(uint32_t number) {
     return false;
   double latency = network.entryLatency();
   Chain chain = history.extend(history.share(rank.chain), rank.program->code[rank.position].statement, latency, true);
-  queue.push(now + latency, {Event::Kind::Meeting, 0, 0, chain, none});
+  queue.push(now + latency, {Event::Kind::Meeting, none, chain, none});
   return false;
 }
 
-void Simulator::settle() {
-  for (const FlowSharing::Change &change : sharing.settle(now)) {
-    if (change.group >= versions.size())
-      versions.resize(change.group + 1);
-    queue.push(change.end, {Event::Kind::FlowEnd, change.group, ++versions[change.group], History::empty, none});
-  }
+/// To what happens next, and what differs from its time by rounding only; false: nothing happens any more.
+bool Simulator::advance() {
+  double next = std::min(sharing.nextEnd(), queue.nextTime());
+  if (std::isinf(next))
+    return false;
+  now = next;
+  double until = now * (1 + 1e-12);
+  sharing.findEnding(until, ending);
+  for (uint32_t flow : ending)
+    endFlow(flow);
+  queue.popInto(until, events);
+  for (const Event &event : events)
+    handle(event);
+  return true;
 }
 
 SimulationResult Simulator::run() {
-  std::vector<Event> events;
   std::vector<uint32_t> running;
   while (!isGivenUp()) {
     while (!ready.empty() && !isGivenUp()) {
@@ -457,13 +450,9 @@ SimulationResult Simulator::run() {
         runRank(rank);
       running.clear();
     }
-    settle();
-    if (queue.isEmpty() || isGivenUp())
+    sharing.settle(now);
+    if (isGivenUp() || !advance())
       break;
-    now = queue.nextTime();
-    queue.popInto(events);
-    for (const Event &event : events)
-      handle(event);
   }
   if (!isGivenUp())
     conclude();
