@@ -98,7 +98,7 @@ Status connectRanks(Peers &peers) {
   HostLinks &links = *peers.links();
   for (int peer = 0; peer < peers.rank(); ++peer) // those with larger numbers ask
     if (peers.isRemote(peer))
-      links.ask(peer);
+      links.connectTo(peer);
   Clock::time_point start = Clock::now();
   for (int peer = 0; peer < peers.size(); ++peer)
     while (peers.isRemote(peer) && !links.isConnected(peer)) {

@@ -73,11 +73,9 @@ Status HostLinks::openNetwork(std::span<const Endpoint> endpoints) {
   wanted.rank = options.rank;
   wanted.numRanks = options.numRanks;
   wanted.timeoutMs = options.timeoutMs;
-  wanted.connectMs = options.connectMs;
   wanted.provider = *provider;
   wanted.address = options.listenAt;
   wanted.mustStop = options.mustStop;
-  wanted.progress = options.progress;
   Result<std::unique_ptr<Fabric>> opened = openFabric(wanted, *mails);
   if (!opened.isOk())
     return rankError(opened.status().code(), self, "rank {}: {}", self, opened.status().message());
@@ -113,10 +111,9 @@ Status HostLinks::connect(const HostMap &map, std::span<const Endpoint> endpoint
   return meetRanks(endpoints);
 }
 
-/// libfabric tests every peer at the start, and needs mails for that.
 Status HostLinks::meetRanks(std::span<const Endpoint> endpoints) {
   std::vector<Endpoint> wanted(endpoints.size());
-  std::vector<bool> now(endpoints.size(), fabric != nullptr);
+  std::vector<bool> now(endpoints.size());
   for (int rank : neighbours)
     now[static_cast<size_t>(rank)] = true;
   for (size_t rank = 0; rank < endpoints.size(); ++rank) {
@@ -223,6 +220,12 @@ void HostLinks::tellAbort() {
     (void)transport->mail(rank, bytes);
 }
 
+void HostLinks::connectTo(int peer) {
+  transport->ask(peer);
+  if (fabric)
+    fabric->ask(peer);
+}
+
 Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
   if (fabric && isFabricMail(bytes))
     return fabric->take(sender, bytes);
@@ -297,6 +300,8 @@ bool HostLinks::hasLeft(int peer) const {
 
 Status HostLinks::explain(const Status &timeout) const {
   Status trouble = transport->troubleWith(timeout.rank());
+  if (trouble.isOk() && fabric)
+    trouble = fabric->troubleWith(timeout.rank());
   bool isTold = timeout.message().find(trouble.message()) != std::string::npos; // also if there is none
   return isTold ? timeout : tcp::withTrouble(timeout.message(), trouble, self);
 }
@@ -305,7 +310,8 @@ bool HostLinks::hasBroken(int peer) const { return transport->hasFailedWith(peer
 
 Status HostLinks::refusal() const {
   for (int peer = 0; fabric && peer < static_cast<int>(hosts.hostOf.size()); ++peer)
-    if (Status status = isRemote(peer) ? fabric->stateOf(peer) : Status(); status.code() == StatusCode::SystemError)
+    if (Status status = isRemote(peer) ? fabric->stateOf(peer) : Status();
+        !status.isOk() && status.code() != StatusCode::PeerLost)
       return status;
   return transport->refusal();
 }

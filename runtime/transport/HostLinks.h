@@ -42,8 +42,8 @@ public:
   static Result<std::unique_ptr<HostLinks>> create(const tcp::TcpOptions &place);
 
   Endpoint endpoint() const;
-  /// Connects to the neighbours, or over libfabric to all ranks of other hosts: see TcpTransport::connect. `endpoints`:
-  /// by rank; of those of this host, only their choice of a network counts.
+  /// Connects to the neighbours: see TcpTransport::connect. `endpoints`: by rank; of those of this host, only their
+  /// choice of a network counts.
   Status connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control);
 
   bool isRemote(int peer) const { return hostOf(peer) != hostOf(self); }
@@ -98,7 +98,9 @@ public:
   void tellAbort();
   /// Asks for connections with a peer, which show whether its process has ended.
   void ask(int peer) { transport->ask(peer); }
-  bool isConnected(int peer) const { return transport->isWhole(peer); }
+  /// Asks for all that writing to a peer needs.
+  void connectTo(int peer);
+  bool isConnected(int peer) const { return transport->isWhole(peer) && (!fabric || fabric->hasMet(peer)); }
   /// Messages to other hosts to agree on calls, so far.
   uint64_t numMails() const { return transport->numMails(); }
   /// Connections to ranks of other hosts.
@@ -112,7 +114,7 @@ public:
   bool hasLeft(int peer) const;
   /// Whether this rank's own connections to the peer have ended without a goodbye.
   bool hasBroken(int peer) const;
-  /// What a peer sent that may not be, or why a device cannot write to a peer that lives, or Ok.
+  /// What a peer sent that may not be, or why a device and that of a peer that lives do not work together, or Ok.
   Status refusal() const;
   /// A Timeout of a wait for a peer, with what keeps this rank from connecting to that peer, if anything does.
   Status explain(const Status &timeout) const;

@@ -124,12 +124,23 @@ TEST_P(ContractOfEnds, APeerThatDiesIsLostWithinASecond) {
 TEST_P(ContractOfEnds, APeerThatTakesNothingIsATimeout) {
   if (GetParam().isOfOneProcess)
     GTEST_SKIP() << "its ranks are in one process";
-  Pair pair(GetParam(), 300, [](Transport &) { raise(SIGSTOP); });
-  pair.child->waitUntilStopped();
-  std::vector<std::byte> data(64 << 20);
-  ASSERT_TRUE(pair.here->put({1, 0}, {1, 0, 0}, data.data(), data.size()).isOk());
-  EXPECT_EQ(expectStatus(pair.here->flush(0), StatusCode::Timeout, 1, "for rank 1 to take data"), "");
-  EXPECT_TRUE(pair.here->stateOf(1).isOk());
+  const std::vector<std::byte> data(64 << 20);
+  for (bool hasHeardBefore : {false, true}) {
+    Pair pair(GetParam(), 300, [&](Transport &there) {
+      Landing landing(data.size(), 2);
+      (void)there.registerMemory(landing.registration(1));
+      while (hasHeardBefore && !landing.cell(0, 0, 0).hasReached(1))
+        (void)there.progress();
+      raise(SIGSTOP);
+    });
+    if (hasHeardBefore)
+      ASSERT_TRUE(pair.here->signal({1, 0}, {1, 0, 1}).isOk());
+    while (!pair.child->hasStopped())
+      ASSERT_TRUE(pair.here->progress().isOk());
+    ASSERT_TRUE(pair.here->put({1, 1}, {1, 0, 0}, data.data(), data.size()).isOk());
+    EXPECT_EQ(expectStatus(pair.here->flush(1), StatusCode::Timeout, 1, "for rank 1 to take data: timed out"), "");
+    EXPECT_TRUE(pair.here->stateOf(1).isOk());
+  }
 }
 
 TEST_P(ContractOfEnds, AFlushWaitsForNoPeerThatComputes) {

@@ -114,9 +114,9 @@ ChildRank::~ChildRank() {
 
 void ChildRank::signal(int number) const { kill(pid, number); }
 
-void ChildRank::waitUntilStopped() const {
+bool ChildRank::hasStopped() const {
   int state = 0;
-  waitpid(pid, &state, WUNTRACED);
+  return waitpid(pid, &state, WUNTRACED | WNOHANG) == pid;
 }
 
 } // namespace kolo::test

@@ -84,7 +84,7 @@ public:
   explicit ChildRank(const std::function<void()> &body);
   ~ChildRank();
   void signal(int number) const;
-  void waitUntilStopped() const;
+  bool hasStopped() const;
 
 private:
   int pid;

@@ -26,19 +26,25 @@ struct FabricOptions {
   int rank = 0;
   int numRanks = 1;
   int timeoutMs = 30'000;
-  int connectMs = 0;                   // see TcpOptions
   std::string provider;                // by its name in the rules
   std::string address;                 // of this host, numeric: for providers that choose devices so
   std::function<bool()> mustStop = {}; // see TcpOptions
-  std::function<void()> progress = {}; // see TcpOptions
 };
 
 /// A Transport whose mails are carried by somebody else. `endpoint` is empty. `connect` looks only at which endpoints
-/// are empty, and must be called when mails to the others are possible.
+/// are empty, and never blocks; it must be called when mails to the others are possible. Two ranks meet when one of
+/// them first writes to the other: then the first `flush` to a peer waits until that peer makes progress. What keeps
+/// two ranks from writing to each other is a Status of both from then on: Mismatch, SystemError, OutOfMemory.
 class Fabric : public Transport {
 public:
   /// Takes a mail of a peer. Mismatch: the connection with it must end. Any thread, also while another function runs.
   virtual Status take(int sender, std::span<const std::byte> mail) = 0;
+  /// Asks the peer to meet this rank. Never blocks.
+  virtual void ask(int peer) = 0;
+  /// Whether they have met: what this rank writes needs no more of the peer than the network itself does.
+  virtual bool hasMet(int peer) const = 0;
+  /// What is missing for that, if one has asked or written; else Ok.
+  virtual Status troubleWith(int peer) const = 0;
   /// Tells all peers that this rank leaves. Puts and signals that were not flushed may be dropped. Blocks until all
   /// signals have come and no peer writes here any more; at most for the timeout, at most 2 s for a peer that makes no
   /// progress, and not for peers that are lost.
@@ -52,7 +58,7 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
   return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
 }
 
-inline constexpr uint32_t fabricModuleVersion = 3;
+inline constexpr uint32_t fabricModuleVersion = 4;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 

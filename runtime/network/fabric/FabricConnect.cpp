@@ -1,220 +1,207 @@
-// How FabricTransport connects: addresses by mail, and then a self-test of all that it will use.
+// How two ranks meet when one of them first writes to the other: addresses by mail, and then a self-test of all that
+// they will use. Each step waits for one of the peer, and is taken in `progress`.
 #include "Error.h"
 #include "network/fabric/FabricTransport.h"
-#include "wait/Clock.h"
 
-#include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace kolo::runtime::fabric {
-namespace {
 
-/// The puts of the self-test, each with a signal behind it.
-constexpr uint64_t testSizes[] = {1, 8, 64, 1000, 4096, 16384};
-constexpr uint64_t numTests = std::size(testSizes);
-constexpr uint64_t numTestParts = 4;
-constexpr uint64_t testBytes = [] {
-  uint64_t sum = 0;
-  for (uint64_t size : testSizes)
-    sum += size;
-  return sum;
-}();
-constexpr std::chrono::milliseconds lookInterval{1};
-
-std::byte testByte(int sender, uint64_t at) {
-  return static_cast<std::byte>(((at + 1) * 0x9e3779b97f4a7c15U + static_cast<uint64_t>(sender) * 37) >> 56 | 1);
-}
-
-} // namespace
-
-/// What the peers of the self-test write, and the check of it.
-class SelfTest {
-public:
-  SelfTest(int ownRank, int ranks)
-      : rank(ownRank), landing(testBytes * static_cast<uint64_t>(ranks)), cells(static_cast<size_t>(ranks)),
-        numHeard(cells.size(), 0) {
-    for (uint64_t at = 0; at < testBytes; ++at)
-      source.push_back(testByte(rank, at));
-  }
-
-  Registration registration() {
-    Registration own;
-    own.agreement = testAgreement;
-    own.regions = {{landing.data(), landing.size()}};
-    own.senders.assign(cells.size(), true);
-    own.cells = cells.data();
-    own.numLanes = own.numSemaphores = 1;
-    return own;
-  }
-
-  /// Begins all puts and signals to a peer.
-  Status write(Transport &transport, int peer) const {
-    uint64_t at = 0, slot = static_cast<uint64_t>(rank) * testBytes;
-    for (uint64_t test = 0; test < numTests; at += testSizes[test++]) {
-      for (uint64_t part = 0; part < numTestParts; ++part) {
-        uint64_t begin = at + testSizes[test] * part / numTestParts;
-        uint64_t end = at + testSizes[test] * (part + 1) / numTestParts;
-        if (Status status =
-                transport.put({peer, 0}, {testAgreement, 0, slot + begin}, source.data() + begin, end - begin);
-            !status.isOk())
-          return status;
-      }
-      if (Status status = transport.signal({peer, 0}, {testAgreement, 0, test + 1}); !status.isOk())
-        return status;
-    }
-    return {};
-  }
-
-  /// Looks at what has come since the last look. SystemError: a signal came before its data.
-  Status look(int peer) {
-    uint64_t &heard = numHeard[static_cast<size_t>(peer)];
-    for (; heard < numTests && cells[static_cast<size_t>(peer)].hasReached(heard + 1); ++heard) {
-      uint64_t begin = std::accumulate(testSizes, testSizes + heard, uint64_t(0));
-      const std::byte *own = landing.data() + static_cast<uint64_t>(peer) * testBytes;
-      for (uint64_t at = begin + testSizes[heard]; at-- > begin;)
-        if (own[at] != testByte(peer, at))
-          return rankError(StatusCode::SystemError, peer,
-                           "the signal of rank {} came before byte {} of its put of {} bytes", peer, at - begin,
-                           testSizes[heard]);
-    }
-    return {};
-  }
-  bool hasAllOf(int peer) const { return numHeard[static_cast<size_t>(peer)] == numTests; }
-
-private:
-  int rank;
-  std::vector<std::byte> source, landing;
-  std::vector<Cell> cells;
-  std::vector<uint64_t> numHeard;
-};
-
-/// Waits until `isThere` holds for all peers. Timeout: names those for which it does not.
-Status FabricTransport::waitForAll(const std::function<bool(const Peer &)> &isThere, const char *what) {
-  const Counter none = {};
-  for (Clock::time_point start = Clock::now();;) {
-    std::string missing;
-    int first = -1;
-    {
-      std::scoped_lock lock(mutex);
-      for (int rank = 0; rank < options.numRanks; ++rank)
-        if (const Peer &peer = peers[static_cast<size_t>(rank)]; peer.isWanted && !isThere(peer)) {
-          missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
-          first = first < 0 ? rank : first;
-        }
-    }
-    if (missing.empty())
-      return {};
-    if (Clock::now() - start >= std::chrono::milliseconds(longestMs))
-      return rankError(StatusCode::Timeout, first, "rank {} waited {} ms for {} of rank {}: timed out", options.rank,
-                       longestMs, what, missing);
-    (void)mails.idle(none, 1, Clock::now() + lookInterval);
-    if (options.progress)
-      options.progress();
-    std::scoped_lock lock(mutex);
-    for (int rank = 0; rank < options.numRanks; ++rank) // one that has left may have told before all that is wanted
-      if (const Peer &peer = peers[static_cast<size_t>(rank)]; peer.isWanted && !isThere(peer))
-        if (Status status = mails.stateOf(rank); !status.isOk())
-          return status;
-  }
-}
-
-Status FabricTransport::runTest(SelfTest &test) {
-  for (int rank = 0; rank < options.numRanks; ++rank)
-    if (peers[static_cast<size_t>(rank)].isWanted)
-      if (Status status = test.write(*this, rank); !status.isOk())
-        return status;
-  const Counter none = {};
-  for (Clock::time_point start = Clock::now();;) {
-    if (Status status = progress(); !status.isOk())
-      return status;
-    int missing = -1;
-    for (int rank = options.numRanks - 1; rank >= 0; --rank) {
-      if (!peers[static_cast<size_t>(rank)].isWanted)
-        continue;
-      if (Status status = test.look(rank); !status.isOk())
-        return status;
-      if (Status status = stateOf(rank); !status.isOk())
-        return status;
-      missing = test.hasAllOf(rank) ? missing : rank;
-    }
-    if (missing < 0)
-      return flush(0);
-    if (Clock::now() - start >= std::chrono::milliseconds(longestMs))
-      return rankError(StatusCode::Timeout, missing, "rank {} waited {} ms for the puts of rank {}: timed out",
-                       options.rank, longestMs, missing);
-    (void)mails.idle(none, 1, Clock::now() + std::chrono::microseconds(20));
-    if (options.progress)
-      options.progress();
-  }
-}
-
-/// Puts and signals with every peer: what a provider says that it can do is not always so.
 Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
   if (endpoints.size() != static_cast<size_t>(options.numRanks) || isConnected.load())
     return error(StatusCode::InvalidArgument, "{} endpoints for {} ranks, or connected already", endpoints.size(),
                  options.numRanks);
-  for (int rank = 0; rank < options.numRanks; ++rank)
-    peers[static_cast<size_t>(rank)].isWanted =
-        rank != options.rank && endpoints[static_cast<size_t>(rank)] != Endpoint();
-  longestMs = options.connectMs ? options.connectMs : options.timeoutMs;
-  SelfTest test(options.rank, options.numRanks);
-  const std::vector<bool> everybody(peers.size(), true);
+  for (const Endpoint &endpoint : endpoints)
+    mayMeet.push_back(endpoint != Endpoint());
+  mayMeet[static_cast<size_t>(options.rank)] = false;
+  isConnected.store(true, std::memory_order_release);
+  return {};
+}
+
+void FabricTransport::ask(int peer) {
+  if (!isConnected.load(std::memory_order_acquire) || !mayMeet[static_cast<size_t>(peer)])
+    return;
+  std::scoped_lock lock(mutex);
+  (void)acquaintance(peer);
+}
+
+bool FabricTransport::hasMet(int peer) const {
+  std::scoped_lock lock(mutex);
+  auto found = peers.find(peer);
+  return found != peers.end() && found->second.stage == Stage::Met;
+}
+
+/// A rank that this one writes to, or that writes here. The two meet from now on. Requires `mutex`, as all below but
+/// troubleWith.
+FabricTransport::Peer &FabricTransport::acquaintance(int number) {
+  auto [found, isNew] = peers.try_emplace(number);
+  if (isNew) {
+    found->second.meeting = std::make_unique<Meeting>(options.rank, number);
+    meetings.insert(number);
+  }
+  return found->second;
+}
+
+/// Takes all steps that can be taken now. False: there will be no more.
+bool FabricTransport::meet(int number) {
+  Peer &peer = peers.at(number);
+  if (hasLeft && peer.stage == Stage::Strange)
+    tellLeaving(number, peer);
+  if (hasLeft || peer.isLeaving || !nic || !peer.refusal.isOk() || !peer.failure.isOk() ||
+      !mails.stateOf(number).isOk())
+    return false;
+  if (peer.stage == Stage::Strange)
+    introduce(number, peer);
+  if (peer.stage == Stage::Introduced && !peer.meeting->address.empty())
+    takeAddress(number, peer);
+  if (peer.stage == Stage::Addressed && (peer.meeting->isPeerReady || !rules.targetKnowsInitiator))
+    beginTest(number, peer);
+  if (peer.stage == Stage::Tests)
+    look(number, peer);
+  if (peer.stage == Stage::Met && peer.paths.at(testLane).isDone()) {
+    peer.paths.erase(testLane);
+    peer.meeting.reset();
+  }
+  return peer.meeting != nullptr;
+}
+
+Status FabricTransport::noteAddress(int sender, Peer &peer, const Letter &letter) {
+  if (!peer.meeting || !peer.meeting->address.empty())
+    return rankError(StatusCode::Mismatch, sender, "rank {} tells its address twice", sender);
+  Meeting &meeting = *peer.meeting;
+  meeting.difference = compare(sender, letter); // for later: the peer must hear from this rank, too
+  meeting.address = letter.address;
+  meeting.there.regions = {
+      {letter.testKey, letter.testAddress + offsetof(SelfTest::Landing, bytes), SelfTest::allBytes}};
+  meeting.there.cells = {letter.testKey, letter.testAddress + offsetof(SelfTest::Landing, cell), sizeof(Cell)};
+  meeting.there.numLanes = testLane + 1;
+  meeting.there.numSemaphores = 1;
+  return {};
+}
+
+/// Tells this rank's address, and what it has registered.
+void FabricTransport::introduce(int number, Peer &peer) {
+  auto *memory = reinterpret_cast<std::byte *>(&peer.meeting->test.memory());
+  Result<std::unique_ptr<Memory>> opened = nic->expose(memory, sizeof(SelfTest::Landing));
+  if (!opened.isOk())
+    return giveUp(number, peer, opened.status());
+  peer.meeting->memory = std::move(opened).value();
   Letter own;
   own.kind = LetterKind::Address;
   own.provider = rules.name;
   own.order = rules.order;
   own.device = device;
-  {
-    std::scoped_lock lock(mutex);
-    Result<Letter> landing = expose(test.registration());
-    if (!landing.isOk())
-      return landing.status();
-    tell(*landing, everybody); // before the address: who knows that may write
-    own.address.assign(nic->address().begin(), nic->address().end());
-    tell(own, everybody);
+  own.address.assign(nic->address().begin(), nic->address().end());
+  own.testKey = peer.meeting->memory->key();
+  own.testAddress = peer.meeting->memory->remoteBase();
+  (void)mails.mail(number, write(own)); // a peer that is lost is noticed by those who wait for it
+  for (const auto &[agreement, one] : exposed)
+    tellRegistered(number, one);
+  if (newestExposed != 0 && !exposed.contains(newestExposed)) { // the peer must know what is not early
+    Letter newest;
+    newest.kind = LetterKind::Released;
+    newest.agreement = newestExposed;
+    (void)mails.mail(number, write(newest));
   }
-  Status status = waitForAll([](const Peer &peer) { return !peer.address.empty(); }, "the address");
-  if (status.isOk())
-    status = meet(test);
-  std::scoped_lock lock(mutex);
-  exposed.erase(testAgreement);
-  Letter released;
-  released.kind = LetterKind::Released;
-  released.agreement = testAgreement;
-  tell(released, everybody);
-  if (!status.isOk())
-    closeDevice(); // peers may still be writing to the test's memory
-  longestMs = options.timeoutMs;
-  options.progress = {};
-  return status;
+  peer.stage = Stage::Introduced;
 }
 
-/// Takes the addresses of all peers, and runs the test.
-Status FabricTransport::meet(SelfTest &test) {
-  {
-    std::scoped_lock lock(mutex);
-    for (const Peer &peer : peers)
-      if (!peer.difference.isOk())
-        return peer.difference;
-    for (int rank = 0; rank < options.numRanks; ++rank)
-      if (const Peer &peer = peers[static_cast<size_t>(rank)]; peer.isWanted)
-        if (Status status = nic->addPeer(rank, peer.address); !status.isOk())
-          return status;
-    if (rules.targetKnowsInitiator) {
-      Letter ready;
-      ready.kind = LetterKind::Ready;
-      tell(ready, std::vector<bool>(peers.size(), true));
-    }
+void FabricTransport::takeAddress(int number, Peer &peer) {
+  if (!peer.meeting->difference.isOk())
+    return refuse(peer, peer.meeting->difference);
+  if (Status status = nic->addPeer(number, peer.meeting->address); !status.isOk())
+    return giveUp(number, peer, status);
+  if (rules.targetKnowsInitiator) {
+    Letter ready;
+    ready.kind = LetterKind::Ready;
+    (void)mails.mail(number, write(ready));
   }
-  if (rules.targetKnowsInitiator)
-    if (Status status = waitForAll([](const Peer &peer) { return peer.isReady; }, "the readiness"); !status.isOk())
-      return status;
-  isConnected.store(true, std::memory_order_release);
-  Status status = runTest(test);
-  if (status.isOk())
-    return status;
+  peer.stage = Stage::Addressed;
+}
+
+void FabricTransport::beginTest(int number, Peer &peer) {
+  SendPath &path = peer.paths[testLane];
+  auto put = [&](uint64_t offsetBytes, std::span<const std::byte> data) {
+    Request request;
+    request.place.offsetBytes = offsetBytes;
+    request.src = data.data();
+    request.sizeBytes = data.size();
+    path.requests.push_back(request);
+  };
+  auto signal = [&](uint64_t count) {
+    Request request;
+    request.isSignal = true;
+    request.signal.count = count;
+    path.requests.push_back(request);
+  };
+  peer.meeting->test.write(put, signal);
+  busy.insert({number, testLane});
+  peer.stage = Stage::Tests;
+}
+
+/// Looks at what the peer has put here. They have met when both have found all of it right.
+void FabricTransport::look(int number, Peer &peer) {
+  Meeting &meeting = *peer.meeting;
+  if (Status status = meeting.test.look(); !status.isOk()) {
+    Status why = ofSelfTest(status);
+    tellFailed(number, why);
+    return refuse(peer, why);
+  }
+  if (meeting.test.hasHeardAll() && !std::exchange(meeting.hasPassed, true)) {
+    Letter passed;
+    passed.kind = LetterKind::Passed;
+    (void)mails.mail(number, write(passed));
+  }
+  if (meeting.hasPassed && meeting.hasPeerPassed)
+    peer.stage = Stage::Met;
+}
+
+/// This rank cannot even begin the test.
+void FabricTransport::giveUp(int number, Peer &peer, const Status &status) {
+  Status why =
+      rankError(status.code(), number, "rank {} cannot meet rank {}: {}", options.rank, number, status.message());
+  tellFailed(number, why);
+  refuse(peer, why);
+}
+
+/// From now on the two ranks cannot use each other, whatever becomes of the peer.
+void FabricTransport::refuse(Peer &peer, const Status &why) {
+  if (peer.refusal.isOk())
+    peer.refusal = why;
+  hasFailed.store(true, std::memory_order_release);
+}
+
+Status FabricTransport::ofSelfTest(const Status &status) const {
   return rankError(status.code(), status.rank(), "self-test of provider {}: {}; KOLO_NETWORK=tcp needs none",
                    rules.name, status.message());
+}
+
+void FabricTransport::tellFailed(int number, const Status &why) {
+  Letter letter;
+  letter.kind = LetterKind::Failed;
+  letter.reason = why.message();
+  (void)mails.mail(number, write(letter));
+}
+
+Status FabricTransport::troubleWith(int peer) const {
+  std::scoped_lock lock(mutex);
+  auto found = peers.find(peer);
+  if (found == peers.end())
+    return {};
+  switch (found->second.stage) {
+  case Stage::Strange:
+  case Stage::Introduced:
+    return rankError(StatusCode::Timeout, peer, "the address of rank {} has not come", peer);
+  case Stage::Addressed:
+    return rankError(StatusCode::Timeout, peer, "rank {} has not taken the address of rank {}", peer, options.rank);
+  case Stage::Tests:
+    return rankError(StatusCode::Timeout, peer,
+                     "the self-test of provider {} with rank {} is not over; KOLO_NETWORK=tcp needs none", rules.name,
+                     peer);
+  case Stage::Met:
+    break;
+  }
+  return {};
 }
 
 } // namespace kolo::runtime::fabric

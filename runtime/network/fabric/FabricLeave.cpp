@@ -18,8 +18,7 @@ constexpr std::chrono::milliseconds longestAnswer{2000};
 } // namespace
 
 /// Keeps the counts of one letter. Only signals of this rank's own agreements can be missing, so they stay few.
-Status FabricTransport::noteLeaving(int sender, const Letter &letter) {
-  Peer &peer = peers[static_cast<size_t>(sender)];
+Status FabricTransport::noteLeaving(int sender, Peer &peer, const Letter &letter) {
   if (peer.hasSaidAll)
     return rankError(StatusCode::Mismatch, sender, "rank {} leaves twice", sender);
   for (const LastCount &one : letter.lastCounts)
@@ -37,7 +36,7 @@ Status FabricTransport::noteLeaving(int sender, const Letter &letter) {
 /// below but leave.
 void FabricTransport::answerLeaving() {
   std::erase_if(leaving, [this](int number) {
-    Peer &peer = peers[static_cast<size_t>(number)];
+    Peer &peer = peers.at(number);
     if (!mails.stateOf(number).isOk())
       return true; // it did not wait
     std::erase_if(peer.lastCounts, [&](const auto &one) {
@@ -56,8 +55,9 @@ void FabricTransport::answerLeaving() {
 }
 
 /// Writes the last counts of all agreements that the peer still has.
-void FabricTransport::tellLeaving(int number) {
-  Peer &peer = peers[static_cast<size_t>(number)];
+void FabricTransport::tellLeaving(int number, Peer &peer) {
+  if (!peer.isAcquainted())
+    return;
   Letter letter;
   letter.kind = LetterKind::Leaving;
   for (auto &[lane, path] : peer.paths) {
@@ -77,10 +77,12 @@ void FabricTransport::tellLeaving(int number) {
 }
 
 /// Whether the peer may be writing here, or waits for signals of this rank.
-bool FabricTransport::mustHear(int number) const {
-  const Peer &peer = peers[static_cast<size_t>(number)];
-  bool mayWrite = std::ranges::any_of(
-      exposed, [&](const auto &one) { return one.second.registration.senders[static_cast<size_t>(number)]; });
+bool FabricTransport::mustHear(int number, const Peer &peer) const {
+  if (peer.stage == Stage::Strange) // it does not know this rank's address
+    return false;
+  bool mayWrite = peer.stage != Stage::Met || std::ranges::any_of(exposed, [&](const auto &one) {
+                    return one.second.registration.senders[static_cast<size_t>(number)];
+                  });
   auto isAwaited = [&](const auto &path) {
     return std::ranges::any_of(path.second.counts,
                                [&](const auto &one) { return peer.agreements.contains(one.first.first); });
@@ -90,12 +92,11 @@ bool FabricTransport::mustHear(int number) const {
 
 /// `waitsForAnswers`: not only for what this rank writes.
 bool FabricTransport::mayLeave(bool waitsForAnswers) {
-  for (int rank = 0; rank < options.numRanks; ++rank) {
-    const Peer &peer = peers[static_cast<size_t>(rank)];
-    if (!peer.isWanted || !peer.failure.isOk() || !mails.stateOf(rank).isOk())
+  for (const auto &[number, peer] : peers) {
+    if (!peer.refusal.isOk() || !peer.failure.isOk() || !mails.stateOf(number).isOk())
       continue;
     bool isWriting = std::ranges::any_of(peer.paths, [](const auto &one) { return one.second.numUnderWay != 0; });
-    if (isWriting || (waitsForAnswers && !peer.saidFarewell && mustHear(rank)))
+    if (isWriting || (waitsForAnswers && !peer.saidFarewell && mustHear(number, peer)))
       return false;
   }
   return true;
@@ -109,9 +110,10 @@ void FabricTransport::leave() {
   {
     std::scoped_lock lock(mutex);
     hasLeft = true;
-    for (int rank = 0; nic && rank < options.numRanks; ++rank)
-      if (peers[static_cast<size_t>(rank)].isWanted && mails.stateOf(rank).isOk())
-        tellLeaving(rank);
+    meetings.clear();
+    for (auto &[number, peer] : peers)
+      if (nic && mails.stateOf(number).isOk())
+        tellLeaving(number, peer);
   }
   while (Clock::now() < until && !(options.mustStop && options.mustStop())) {
     (void)progress(); // a peer's failure does not end this

@@ -23,7 +23,7 @@ void write(const SignalMessage &message, std::span<std::byte> bytes) {
   writer.put(message.signal.count);
 }
 
-SignalMessage read(std::span<const std::byte> bytes, uint32_t &sender) {
+SignalMessage read(std::span<const std::byte> bytes, int &sender) {
   Cursor<const std::byte> reader(bytes);
   SignalMessage message;
   message.lane = reader.get<uint32_t>();
@@ -32,7 +32,7 @@ SignalMessage read(std::span<const std::byte> bytes, uint32_t &sender) {
   message.numPuts = reader.get<uint64_t>();
   message.signal.agreement = reader.get<uint64_t>();
   message.signal.count = reader.get<uint64_t>();
-  sender = message.lane >> 8; // both in one number, so that the message fits a packet with all else
+  sender = static_cast<int>(message.lane >> 8); // both in one number, so that the message fits a packet with all else
   message.lane &= 0xff;
   return message;
 }
@@ -55,9 +55,10 @@ void FabricTransport::work() {
     note(event);
   while (nic && !idleReceives.empty() && nic->receive(*idleReceives.back()) != Posted::Later)
     idleReceives.pop_back();
+  std::erase_if(meetings, [this](int number) { return !meet(number); });
   auto waiting = busy;
   for (auto [number, lane] : waiting)
-    advance(number, lane, peers[static_cast<size_t>(number)].paths[lane]);
+    advance(number, lane);
   if (!leaving.empty())
     answerLeaving();
 }
@@ -68,8 +69,8 @@ void FabricTransport::note(Event &event) {
   };
   if (event.kind == Event::Kind::Arrived) {
     int sender = rankOfMark(event.data);
-    if (sender < options.numRanks)
-      arrivals[static_cast<size_t>(sender)].notePut(event.data, raiseHere(sender));
+    if (auto found = peers.find(sender); found != peers.end())
+      found->second.arrivals.notePut(event.data, raiseHere(sender));
     return;
   }
   if (!event.operation)
@@ -77,10 +78,10 @@ void FabricTransport::note(Event &event) {
   Operation &operation = *event.operation;
   bool isFailure = event.kind == Event::Kind::Failed;
   if (operation.isReceive) {
-    uint32_t sender = 0;
+    int sender = 0;
     SignalMessage message = read(operation.body, sender);
-    if (!isFailure && sender < static_cast<uint32_t>(options.numRanks))
-      arrivals[sender].noteSignal(message, raiseHere(static_cast<int>(sender)));
+    if (auto found = peers.find(sender); !isFailure && found != peers.end())
+      found->second.arrivals.noteSignal(message, raiseHere(sender));
     if (isFailure)
       nic->giveBack(&operation);
     else
@@ -97,6 +98,8 @@ void FabricTransport::note(Event &event) {
 /// Asks the peer whether it has released the memory of a failed operation, which it answers by ending the connection.
 /// Whether the operation itself was right was judged before it began.
 void FabricTransport::askForMemory(const Operation &operation) {
+  if (operation.lane == testLane)
+    return;
   Letter letter;
   letter.kind = LetterKind::Question;
   Question &question = letter.question;
@@ -106,13 +109,11 @@ void FabricTransport::askForMemory(const Operation &operation) {
   question.sizeBytes = operation.sizeBytes;
   question.signal = operation.signal;
   question.signal.count = endOfCounts - 1; // larger than any other: the signal may have come
-  bool isOfTest = (question.isSignal ? question.signal.agreement : question.place.agreement) == testAgreement;
-  if (!isOfTest)
-    (void)mails.mail(operation.peer, fabric::write(letter));
+  (void)mails.mail(operation.peer, fabric::write(letter));
 }
 
 void FabricTransport::finish(Operation &operation) {
-  SendPath &path = peers[static_cast<size_t>(operation.peer)].paths[operation.lane];
+  SendPath &path = peers.at(operation.peer).paths[operation.lane];
   auto found = path.underWay.find(operation.interval);
   if (--found->second == 0)
     path.underWay.erase(found);
@@ -122,22 +123,29 @@ void FabricTransport::finish(Operation &operation) {
 }
 
 void FabricTransport::fail(int number, const std::string &reason) {
-  Peer &peer = peers[static_cast<size_t>(number)];
+  Peer &peer = peers.at(number);
   if (!peer.failure.isOk())
     return;
   peer.failure =
       rankError(StatusCode::SystemError, number, "rank {} cannot write to rank {}: {}", options.rank, number, reason);
   peer.failedAt = Clock::now();
+  if (peer.stage != Stage::Met) {
+    peer.failure = ofSelfTest(peer.failure);
+    tellFailed(number, peer.failure);
+  }
   hasFailed.store(true, std::memory_order_release);
 }
 
-/// Begins what may begin.
-void FabricTransport::advance(int number, uint32_t lane, SendPath &path) {
-  const Peer &peer = peers[static_cast<size_t>(number)];
-  if (!peer.failure.isOk() || peer.isLeaving || !nic || !mails.stateOf(number).isOk()) {
+/// Begins what may begin. Before the ranks have met, that is the self-test alone.
+void FabricTransport::advance(int number, uint32_t lane) {
+  Peer &peer = peers.at(number);
+  SendPath &path = peer.paths[lane];
+  if (!peer.refusal.isOk() || !peer.failure.isOk() || peer.isLeaving || !nic || !mails.stateOf(number).isOk()) {
     path.wasDropped |= !path.requests.empty();
     path.requests.clear();
   }
+  if (peer.stage != Stage::Met && lane != testLane && !path.requests.empty())
+    return;
   while (!path.requests.empty()) {
     Request &next = path.requests.front();
     Step step = next.isSignal ? postSignal(number, lane, path, next) : postPut(number, lane, path, next);
@@ -149,7 +157,8 @@ void FabricTransport::advance(int number, uint32_t lane, SendPath &path) {
 }
 
 /// Tells the peer what cannot be placed. It ends the connection if its registrations do not allow it.
-FabricTransport::Step FabricTransport::ask(int number, uint32_t lane, SendPath &path, Request &request, bool isOld) {
+FabricTransport::Step FabricTransport::askAbout(int number, uint32_t lane, SendPath &path, Request &request,
+                                                bool isOld) {
   if (request.wasAsked || path.numUnderWay != 0) // what came before it is to arrive first
     return Step::Wait;
   request.wasAsked = true;
@@ -163,12 +172,14 @@ FabricTransport::Step FabricTransport::ask(int number, uint32_t lane, SendPath &
 /// What the peer has registered; null: it has not yet, or not any more.
 const RemoteAgreement *FabricTransport::findThere(int number, uint64_t agreement, uint32_t lane, SendPath &path,
                                                   Request &request) {
-  Peer &peer = peers[static_cast<size_t>(number)];
+  const Peer &peer = peers.at(number);
+  if (lane == testLane)
+    return &peer.meeting->there;
   if (auto found = peer.agreements.find(agreement); found != peer.agreements.end())
     return &found->second;
   bool isEarly = agreement > peer.newest && agreement - peer.newest <= maxEarlyAgreements;
   if (!isEarly)
-    (void)ask(number, lane, path, request);
+    (void)askAbout(number, lane, path, request);
   return nullptr;
 }
 
@@ -193,7 +204,7 @@ FabricTransport::Step FabricTransport::postPut(int number, uint32_t lane, SendPa
   uint32_t role = request.place.role;
   uint64_t whole = role < there->regions.size() ? there->regions[role].sizeBytes : 0;
   if (request.place.offsetBytes > whole || request.sizeBytes > whole - request.place.offsetBytes)
-    return ask(number, lane, path, request);
+    return askAbout(number, lane, path, request);
   bool isCounted = rules.order == SignalOrder::Counted;
   if (isCounted && !path.underWay.empty() && path.interval - path.underWay.begin()->first >= mostOpenIntervals)
     return Step::Wait;
@@ -228,10 +239,10 @@ FabricTransport::Step FabricTransport::postSignal(int number, uint32_t lane, Sen
   if (!there)
     return Step::Wait;
   if (lane >= there->numLanes || signal.semaphore >= there->numSemaphores)
-    return ask(number, lane, path, request);
+    return askAbout(number, lane, path, request);
   uint64_t &last = path.counts[{signal.agreement, signal.semaphore}];
   if (signal.count <= last)
-    return ask(number, lane, path, request, true);
+    return askAbout(number, lane, path, request, true);
   Step step = rules.order == SignalOrder::Counted ? postMessage({number, lane}, path, signal)
                                                   : postFlag({number, lane}, path, signal, *there);
   if (step == Step::Done)
@@ -257,7 +268,9 @@ FabricTransport::Step FabricTransport::postFlag(Path path, SendPath &from, const
   operation->signal = signal;
   flag.src = operation->body;
   flag.sizeBytes = sizeof(word);
-  uint64_t cell = cellNumber(there, static_cast<uint64_t>(options.numRanks), options.rank, path.lane, signal.semaphore);
+  uint64_t cell = path.lane == testLane ? 0
+                                        : cellNumber(there, static_cast<uint64_t>(options.numRanks), options.rank,
+                                                     path.lane, signal.semaphore);
   flag.address = there.cells.address + cell * sizeof(Cell);
   flag.key = there.cells.key;
   return begin(nic->write(flag, *operation), path, from, *operation);
@@ -290,8 +303,14 @@ FabricTransport::Step FabricTransport::postMessage(Path path, SendPath &from, co
 
 /// The cell of this rank that a peer signals; null: there is none, or not any more.
 Cell *FabricTransport::ownCell(int sender, uint32_t lane, const RemoteSignal &signal) const {
+  if (hasLeft)
+    return nullptr;
+  if (lane == testLane) {
+    const Peer &peer = peers.at(sender);
+    return peer.meeting ? &peer.meeting->test.memory().cell : nullptr;
+  }
   auto found = exposed.find(signal.agreement);
-  if (found == exposed.end() || hasLeft)
+  if (found == exposed.end())
     return nullptr;
   const Registration &own = found->second.registration;
   if (lane >= own.numLanes || signal.semaphore >= own.numSemaphores || !own.senders[static_cast<size_t>(sender)])

@@ -27,8 +27,7 @@ constexpr std::chrono::milliseconds drainTime{100};
 } // namespace
 
 FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules &providerRules, MailPath &mailPath)
-    : options(given), rules(providerRules), mails(mailPath), creatorPid(getpid()), registrations(given.numRanks),
-      peers(static_cast<size_t>(given.numRanks)), arrivals(static_cast<size_t>(given.numRanks)) {}
+    : options(given), rules(providerRules), mails(mailPath), creatorPid(getpid()), registrations(given.numRanks) {}
 
 FabricTransport::~FabricTransport() {
   if (getpid() == creatorPid) {
@@ -41,6 +40,8 @@ FabricTransport::~FabricTransport() {
       (void)region.release();
     (void)own.cells.release();
   }
+  for (auto &[number, peer] : peers)
+    (void)peer.meeting.release();
   (void)nic.release();
 }
 
@@ -77,16 +78,13 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOpt
   return made;
 }
 
-/// Registers memory and keeps it; returns what the senders must know.
-Result<Letter> FabricTransport::expose(const Registration &registration) {
+/// Registers memory and keeps it.
+Status FabricTransport::expose(const Registration &registration) {
   Exposed own;
   own.registration = registration;
-  Letter letter;
-  letter.kind = LetterKind::Registered;
-  letter.agreement = registration.agreement;
-  letter.registered.numLanes = registration.numLanes;
-  letter.registered.numSemaphores = registration.numSemaphores;
-  letter.registered.isBySender = registration.isBySender;
+  own.forSenders.numLanes = registration.numLanes;
+  own.forSenders.numSemaphores = registration.numSemaphores;
+  own.forSenders.isBySender = registration.isBySender;
   if (!nic)
     return closedStatus();
   auto describe = [&](std::byte *memory, uint64_t sizeBytes, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
@@ -98,13 +96,13 @@ Result<Letter> FabricTransport::expose(const Registration &registration) {
   };
   for (const Region &region : registration.regions) {
     own.regions.emplace_back();
-    letter.registered.regions.emplace_back();
+    own.forSenders.regions.emplace_back();
     if (region.sizeBytes == 0)
       continue;
     Result<RemoteRegion> made = describe(region.memory, region.sizeBytes, own.regions.back());
     if (!made.isOk())
       return made.status();
-    letter.registered.regions.back() = *made;
+    own.forSenders.regions.back() = *made;
   }
   uint64_t numCells =
       uint64_t(registration.numLanes) * registration.numSemaphores * static_cast<uint64_t>(options.numRanks);
@@ -113,21 +111,21 @@ Result<Letter> FabricTransport::expose(const Registration &registration) {
         describe(reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell), own.cells);
     if (!made.isOk())
       return made.status();
-    letter.registered.cells = *made;
+    own.forSenders.cells = *made;
   }
+  newestExposed = registration.agreement;
   exposed[registration.agreement] = std::move(own);
-  return letter;
+  return {};
 }
 
-/// Tells the senders of the registration, and tells all others that it has nothing for them.
-void FabricTransport::tell(const Letter &letter, const std::vector<bool> &senders) {
-  Letter forOthers;
-  forOthers.kind = letter.kind;
-  forOthers.agreement = letter.agreement;
-  std::vector<std::byte> bytes = write(letter), bytesForOthers = write(forOthers);
-  for (int rank = 0; rank < options.numRanks; ++rank)
-    if (peers[static_cast<size_t>(rank)].isWanted) // who is lost is noticed by those who wait for it
-      (void)mails.mail(rank, senders[static_cast<size_t>(rank)] ? bytes : bytesForOthers);
+/// Tells a peer what it may write in a registration: nothing if it is no sender.
+void FabricTransport::tellRegistered(int number, const Exposed &own) {
+  Letter letter;
+  letter.kind = LetterKind::Registered;
+  letter.agreement = own.registration.agreement;
+  if (own.registration.senders[static_cast<size_t>(number)])
+    letter.registered = own.forSenders;
+  (void)mails.mail(number, write(letter)); // who is lost is noticed by those who wait for it
 }
 
 Status FabricTransport::registerMemory(const Registration &registration) {
@@ -137,12 +135,13 @@ Status FabricTransport::registerMemory(const Registration &registration) {
   if (Status status = registrations.add(registration); !status.isOk())
     return status;
   std::scoped_lock lock(mutex);
-  Result<Letter> letter = expose(registration);
-  if (!letter.isOk()) {
+  if (Status status = expose(registration); !status.isOk()) {
     registrations.remove(registration.agreement);
-    return letter.status();
+    return status;
   }
-  tell(*letter, registration.senders);
+  for (const auto &[number, peer] : peers)
+    if (peer.stage != Stage::Strange)
+      tellRegistered(number, exposed.at(registration.agreement));
   return {};
 }
 
@@ -152,26 +151,23 @@ void FabricTransport::release(uint64_t agreement) {
   auto found = exposed.find(agreement);
   if (found == exposed.end())
     return;
-  Letter letter;
-  letter.kind = LetterKind::Released;
-  letter.agreement = agreement;
-  Registration registration = found->second.registration;
   // A peer may be in the middle of a write to memory of a call that failed, and this device in the middle of a read.
   if (hasStopped())
     closeDevice();
   exposed.erase(agreement);
-  tell(letter, registration.senders);
+  Letter letter;
+  letter.kind = LetterKind::Released;
+  letter.agreement = agreement;
+  for (const auto &[number, peer] : peers)
+    if (peer.stage != Stage::Strange)
+      (void)mails.mail(number, write(letter));
 }
 
 /// Whether a call has failed. A write to a peer that has left fails, too, and is no failure of a call. Requires
 /// `mutex`.
 bool FabricTransport::hasStopped() const {
-  if (options.mustStop && options.mustStop())
-    return true;
-  for (int rank = 0; rank < options.numRanks; ++rank)
-    if (!failureOf(rank).isOk())
-      return true;
-  return false;
+  return (options.mustStop && options.mustStop()) ||
+         std::ranges::any_of(peers, [&](const auto &one) { return !failureOf(one.first, one.second).isOk(); });
 }
 
 /// From now on nothing is written or read here. What has begun may end within drainTime; the rest is dropped. Requires
@@ -187,6 +183,9 @@ void FabricTransport::closeDevice() {
     own.regions.clear();
     own.cells.reset();
   }
+  for (auto &[number, peer] : peers)
+    if (peer.meeting)
+      peer.meeting->memory.reset();
   nic.reset();
   isClosed.store(true, std::memory_order_release);
 }
@@ -199,20 +198,19 @@ Status FabricTransport::checkPath(Path path) const {
   if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
     return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
                  options.numRanks);
-  if (!isConnected.load(std::memory_order_acquire) || !peers[static_cast<size_t>(path.peer)].isWanted)
+  if (!isConnected.load(std::memory_order_acquire) || !mayMeet[static_cast<size_t>(path.peer)])
     return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
-  if (rules.order == SignalOrder::Counted && path.lane >= maxCountedLanes)
-    return error(StatusCode::InvalidArgument, "lane {} is not below {}", path.lane, maxCountedLanes);
+  if (path.lane >= testLane)
+    return error(StatusCode::InvalidArgument, "lane {} is not below {}", path.lane, testLane);
   Status status = stateOf(path.peer);
   return status.isOk() && isClosed.load(std::memory_order_acquire) ? closedStatus() : status;
 }
 
 Status FabricTransport::enqueue(Path path, const Request &request) {
   std::scoped_lock lock(mutex);
-  SendPath &from = peers[static_cast<size_t>(path.peer)].paths[path.lane];
-  from.requests.push_back(request);
+  acquaintance(path.peer).paths[path.lane].requests.push_back(request);
   busy.insert({path.peer, path.lane});
-  advance(path.peer, path.lane, from);
+  advance(path.peer, path.lane);
   return {};
 }
 
@@ -240,16 +238,26 @@ Status FabricTransport::signal(Path path, RemoteSignal signal) {
   return enqueue(path, request);
 }
 
-/// Whether all of the lane is complete at the peer. `wasDropped` becomes true if some of it never will be.
+/// Whether all of the lane is complete at the peer. `numMoved` changes when something moves, also of their meeting.
+/// `wasDropped` becomes true if some of it never will be complete.
 bool FabricTransport::isDone(Path path, uint64_t &numMoved, bool &wasDropped) {
   std::scoped_lock lock(mutex);
-  Peer &peer = peers[static_cast<size_t>(path.peer)];
-  auto found = peer.paths.find(path.lane);
-  if (found == peer.paths.end())
-    return true;
-  numMoved = found->second.numMoved;
-  wasDropped |= std::exchange(found->second.wasDropped, false) || !peer.failure.isOk();
-  return found->second.isDone() && !wasDropped;
+  Peer &peer = peers.at(path.peer);
+  SendPath &lane = peer.paths.at(path.lane);
+  auto test = peer.paths.find(testLane);
+  numMoved = lane.numMoved + static_cast<uint64_t>(peer.stage) + (test == peer.paths.end() ? 0 : test->second.numMoved);
+  wasDropped |= std::exchange(lane.wasDropped, false) || !peer.refusal.isOk() || !peer.failure.isOk();
+  return lane.isDone() && !wasDropped;
+}
+
+/// The peers to which the lane has written.
+std::vector<int> FabricTransport::peersOf(uint32_t lane) const {
+  std::scoped_lock lock(mutex);
+  std::vector<int> found;
+  for (const auto &[number, peer] : peers)
+    if (peer.paths.contains(lane))
+      found.push_back(number);
+  return found;
 }
 
 /// Blocks until all that the lane wrote to the peer is complete. A peer that leaves waits for what is under way, so
@@ -273,11 +281,11 @@ Status FabricTransport::flushPath(Path path) {
       lastTime = Clock::now();
       look = 0;
     }
-    if (options.progress)
-      options.progress();
-    if (Clock::now() - lastTime >= std::chrono::milliseconds(longestMs))
-      return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out",
-                       options.rank, longestMs, path.peer);
+    if (Clock::now() - lastTime >= std::chrono::milliseconds(options.timeoutMs)) {
+      Status trouble = troubleWith(path.peer);
+      return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out{}{}",
+                       options.rank, options.timeoutMs, path.peer, trouble.isOk() ? "" : "; ", trouble.message());
+    }
     if (look >= looksBeforeSleep)
       (void)mails.idle(none, 1, Clock::now() + longestSleep);
   }
@@ -286,10 +294,9 @@ Status FabricTransport::flushPath(Path path) {
 
 Status FabricTransport::flush(uint32_t lane) {
   Status first;
-  for (int peer = 0; peer < options.numRanks; ++peer)
-    if (peers[static_cast<size_t>(peer)].isWanted)
-      if (Status status = flushPath({peer, lane}); !status.isOk() && first.isOk())
-        first = status;
+  for (int peer : peersOf(lane))
+    if (Status status = flushPath({peer, lane}); !status.isOk() && first.isOk())
+      first = status;
   return first;
 }
 
@@ -320,9 +327,10 @@ Status FabricTransport::idle(const Counter &counter, uint64_t target, Clock::tim
   }
 }
 
-/// A failed write to a peer that is neither lost nor has left. Requires `mutex`.
-Status FabricTransport::failureOf(int number) const {
-  const Peer &peer = peers[static_cast<size_t>(number)];
+/// Why the peer cannot be written to, although it is neither lost nor has left. Requires `mutex`.
+Status FabricTransport::failureOf(int number, const Peer &peer) const {
+  if (!peer.refusal.isOk())
+    return peer.refusal;
   bool isOld = !peer.failure.isOk() && Clock::now() - peer.failedAt >= graceTime;
   return isOld && mails.stateOf(number).isOk() ? peer.failure : Status();
 }
@@ -331,21 +339,24 @@ Status FabricTransport::firstFailure() const {
   if (!hasFailed.load(std::memory_order_acquire))
     return {};
   std::scoped_lock lock(mutex);
-  for (int rank = 0; rank < options.numRanks; ++rank)
-    if (Status status = failureOf(rank); !status.isOk())
+  for (const auto &[number, peer] : peers)
+    if (Status status = failureOf(number, peer); !status.isOk())
       return status;
   return {};
 }
 
-Status FabricTransport::stateOf(int peer) const {
-  Status status = mails.stateOf(peer);
-  bool isQuiet = !hasFailed.load(std::memory_order_acquire) && !isSomeoneLeaving.load(std::memory_order_acquire);
-  if (!status.isOk() || isQuiet)
+Status FabricTransport::stateOf(int number) const {
+  Status status = mails.stateOf(number);
+  if (!hasFailed.load(std::memory_order_acquire) && !isSomeoneLeaving.load(std::memory_order_acquire))
     return status;
   std::scoped_lock lock(mutex);
-  if (peers[static_cast<size_t>(peer)].isLeaving)
-    return rankError(StatusCode::PeerLost, peer, "rank {} has left", peer);
-  return failureOf(peer);
+  auto found = peers.find(number);
+  if (found == peers.end())
+    return status;
+  const Peer &peer = found->second;
+  if (!peer.refusal.isOk() || !status.isOk())
+    return peer.refusal.isOk() ? status : peer.refusal;
+  return peer.isLeaving ? rankError(StatusCode::PeerLost, number, "rank {} has left", number) : failureOf(number, peer);
 }
 
 /// What a peer cannot place, this rank judges by its own registrations.
@@ -380,23 +391,44 @@ Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
   if (letter->kind == LetterKind::Question)
     return answer(sender, letter->question);
   std::scoped_lock lock(mutex);
-  Peer &peer = peers[static_cast<size_t>(sender)];
-  if (letter->kind == LetterKind::Address) {
-    peer.difference = compare(sender, *letter); // `connect` returns it: the peer must hear from this rank, too
-    peer.address = letter->address;
-  } else if (letter->kind == LetterKind::Ready) {
-    peer.isReady = true;
-  } else if (letter->kind == LetterKind::Registered) {
-    peer.newest = std::max(peer.newest, letter->agreement);
-    peer.agreements[letter->agreement] = letter->registered;
-  } else if (letter->kind == LetterKind::Leaving) {
-    return noteLeaving(sender, *letter);
-  } else if (letter->kind == LetterKind::Farewell) {
-    peer.saidFarewell = true;
-  } else {
-    peer.agreements.erase(letter->agreement);
+  bool isFirst = letter->kind == LetterKind::Address || letter->kind == LetterKind::Failed;
+  if (!isFirst && !peers.contains(sender))
+    return rankError(StatusCode::Mismatch, sender, "rank {} sent a letter before its address", sender);
+  return takeFrom(sender, acquaintance(sender), *letter);
+}
+
+Status FabricTransport::takeFrom(int sender, Peer &peer, const Letter &letter) {
+  switch (letter.kind) {
+  case LetterKind::Address:
+    return noteAddress(sender, peer, letter);
+  case LetterKind::Ready:
+    if (peer.meeting)
+      peer.meeting->isPeerReady = true;
+    break;
+  case LetterKind::Registered:
+    peer.newest = std::max(peer.newest, letter.agreement);
+    peer.agreements[letter.agreement] = letter.registered;
+    break;
+  case LetterKind::Released:
+    peer.newest = std::max(peer.newest, letter.agreement);
+    peer.agreements.erase(letter.agreement);
     for (auto &[lane, path] : peer.paths)
-      std::erase_if(path.counts, [&](const auto &one) { return one.first.first == letter->agreement; });
+      std::erase_if(path.counts, [&](const auto &one) { return one.first.first == letter.agreement; });
+    break;
+  case LetterKind::Leaving:
+    return noteLeaving(sender, peer, letter);
+  case LetterKind::Farewell:
+    peer.saidFarewell = true;
+    break;
+  case LetterKind::Passed:
+    if (peer.meeting)
+      peer.meeting->hasPeerPassed = true;
+    break;
+  case LetterKind::Failed:
+    refuse(peer, rankError(StatusCode::SystemError, sender, "{}", letter.reason));
+    break;
+  case LetterKind::Question:
+    break; // see take
   }
   return {};
 }

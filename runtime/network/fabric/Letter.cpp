@@ -8,7 +8,7 @@ namespace kolo::runtime::fabric {
 namespace {
 
 constexpr size_t headBytes = 8, nameBytes = 32, regionBytes = 24;
-constexpr size_t addressBytes = 4 * 4 + nameBytes + maxFabricName + 1; // and the address itself
+constexpr size_t addressBytes = 4 * 4 + nameBytes + maxFabricName + 1 + 2 * 8; // and the address itself
 constexpr size_t registeredBytes = 8 + 4 * 4 + regionBytes;
 constexpr size_t questionBytes = 4 * 4 + 8 * 3 + 8 + 2 * 8;
 constexpr size_t leavingBytes = 8, countBytes = 4 + 4 + 8 + 8;
@@ -22,9 +22,12 @@ size_t bodyBytes(const Letter &letter) {
     return addressBytes + letter.address.size();
   case LetterKind::Ready:
   case LetterKind::Farewell:
+  case LetterKind::Passed:
     return 0;
   case LetterKind::Leaving:
     return leavingBytes + countBytes * letter.lastCounts.size();
+  case LetterKind::Failed:
+    return maxReasonBytes + 1;
   case LetterKind::Registered:
     return registeredBytes + regionBytes * letter.registered.regions.size();
   case LetterKind::Released:
@@ -104,15 +107,21 @@ bool getBody(Reader &reader, size_t sizeBytes, Letter &letter) {
       *number = reader.get<uint32_t>();
     letter.provider = reader.getText(nameBytes);
     letter.device.fabric = reader.getText(maxFabricName + 1);
+    letter.testKey = reader.get<uint64_t>();
+    letter.testAddress = reader.get<uint64_t>();
     std::span<const std::byte> address = reader.next(sizeBytes - addressBytes);
     letter.address.assign(address.begin(), address.end());
     return order <= static_cast<uint32_t>(SignalOrder::Acknowledged);
   }
   case LetterKind::Ready:
   case LetterKind::Farewell:
+  case LetterKind::Passed:
     return true;
   case LetterKind::Leaving:
     return getLeaving(reader, sizeBytes, letter);
+  case LetterKind::Failed:
+    letter.reason = reader.getText(maxReasonBytes + 1);
+    return true;
   case LetterKind::Registered: {
     letter.agreement = reader.get<uint64_t>();
     auto numRegions = reader.get<uint32_t>();
@@ -142,9 +151,12 @@ bool isSizeRight(LetterKind kind, size_t sizeBytes) {
     return sizeBytes > addressBytes && sizeBytes <= addressBytes + maxAddressBytes;
   case LetterKind::Ready:
   case LetterKind::Farewell:
+  case LetterKind::Passed:
     return sizeBytes == 0;
   case LetterKind::Leaving:
     return sizeBytes >= leavingBytes;
+  case LetterKind::Failed:
+    return sizeBytes == maxReasonBytes + 1;
   case LetterKind::Registered:
     return sizeBytes >= registeredBytes;
   case LetterKind::Released:
@@ -171,10 +183,13 @@ std::vector<std::byte> write(const Letter &letter) {
       writer.put(number);
     writer.putText(letter.provider, nameBytes);
     writer.putText(letter.device.fabric, maxFabricName + 1);
+    writer.put(letter.testKey);
+    writer.put(letter.testAddress);
     std::ranges::copy(letter.address, writer.next(letter.address.size()).begin());
     break;
   case LetterKind::Ready:
   case LetterKind::Farewell:
+  case LetterKind::Passed:
     break;
   case LetterKind::Leaving:
     writer.put(static_cast<uint32_t>(letter.lastCounts.size()));
@@ -185,6 +200,9 @@ std::vector<std::byte> write(const Letter &letter) {
       writer.put(one.signal.agreement);
       writer.put(one.signal.count);
     }
+    break;
+  case LetterKind::Failed:
+    writer.putText(letter.reason, maxReasonBytes + 1);
     break;
   case LetterKind::Registered:
     writer.put(letter.agreement);
@@ -215,7 +233,7 @@ Result<Letter> parseLetter(std::span<const std::byte> bytes) {
   if (auto version = head.get<uint16_t>(); version != letterVersion)
     return error(StatusCode::Mismatch, "a letter of version {}, not {}", version, letterVersion);
   auto kind = head.get<uint16_t>();
-  if (kind < static_cast<uint16_t>(LetterKind::Address) || kind > static_cast<uint16_t>(LetterKind::Farewell) ||
+  if (kind < static_cast<uint16_t>(LetterKind::Address) || kind > static_cast<uint16_t>(LetterKind::Failed) ||
       head.get<uint16_t>() != 0)
     return error(StatusCode::Mismatch, "a letter of the unknown kind {}", kind);
   Letter letter;

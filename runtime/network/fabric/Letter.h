@@ -12,11 +12,13 @@
 
 namespace kolo::runtime::fabric {
 
-inline constexpr uint16_t letterVersion = 2;
+inline constexpr uint16_t letterVersion = 3;
 inline constexpr uint32_t maxRegions = 64;
 inline constexpr size_t maxAddressBytes = 256;
 /// One letter takes so many; a rank that leaves writes as many letters as it needs.
 inline constexpr size_t maxLastCounts = 500;
+/// Longer reasons are cut.
+inline constexpr size_t maxReasonBytes = 511;
 
 enum class LetterKind : uint16_t {
   Address = 1,
@@ -25,7 +27,9 @@ enum class LetterKind : uint16_t {
   Released = 4,
   Question = 5,
   Leaving = 6,
-  Farewell = 7
+  Farewell = 7,
+  Passed = 8,
+  Failed = 9
 };
 
 /// Memory as a peer names it in its writes. Nothing may be written where `sizeBytes` is 0.
@@ -64,11 +68,13 @@ struct Letter {
   SignalOrder order = SignalOrder::Acknowledged; // Address
   std::vector<std::byte> address;                // Address
   DeviceKind device;                             // Address
+  uint64_t testKey = 0, testAddress = 0;         // Address: of the memory of the self-test, see SelfTest.h
   uint64_t agreement = 0;                        // Registered, Released
   RemoteAgreement registered;                    // Registered
   Question question;                             // Question
   std::vector<LastCount> lastCounts;             // Leaving
   bool isLast = false;                           // Leaving: no other such letter follows
+  std::string reason;                            // Failed
 };
 
 std::vector<std::byte> write(const Letter &letter);

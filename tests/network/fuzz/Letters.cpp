@@ -42,7 +42,7 @@ void parseOneLetter(std::span<const std::byte> bytes) {
 std::vector<std::vector<std::byte>> seedsOfLetters() {
   using namespace fabric;
   std::vector<std::vector<std::byte>> all;
-  for (auto kind = static_cast<int>(LetterKind::Address); kind <= static_cast<int>(LetterKind::Farewell); ++kind) {
+  for (auto kind = static_cast<int>(LetterKind::Address); kind <= static_cast<int>(LetterKind::Failed); ++kind) {
     Letter letter;
     letter.kind = static_cast<LetterKind>(kind);
     letter.provider = "cxi";
@@ -52,6 +52,7 @@ std::vector<std::vector<std::byte>> seedsOfLetters() {
     letter.registered = {{{1, 2, 3}, {}}, {4, 5, 6}, 4, 12, true};
     letter.question = {true, true, 3, {}, 0, {9, 4, 11}};
     letter.lastCounts = {{2, {5, 6, 7}}};
+    letter.reason = "it did not arrive";
     all.push_back(write(letter));
   }
   return all;

@@ -39,6 +39,7 @@ int closeRegion(fid *handle) {
       --region->endpoint->numBound;
     region->domain->regions.erase(region->handle.key);
     --standInControl()->numRegions;
+    standInControl()->numTargets -= region->access & FI_REMOTE_WRITE ? 1 : 0;
   }
   delete region;
   return 0;
@@ -92,6 +93,7 @@ int registerRegion(fid *handle, const void *memory, size_t sizeBytes, uint64_t a
   region->handle.mem_desc = region;
   domain.regions[key] = region;
   ++standInControl()->numRegions;
+  standInControl()->numTargets += access & FI_REMOTE_WRITE ? 1 : 0;
   *opened = &region->handle;
   return 0;
 }

@@ -48,6 +48,7 @@ struct Control {
   std::atomic<uint64_t> numDelivered = 0, numLost = 0;
   std::atomic<bool> wasUsedByTwoThreads = false;
   std::atomic<uint64_t> numRegions = 0; // that are open
+  std::atomic<uint64_t> numTargets = 0; // of them, those that peers may write
   std::atomic<uint64_t> numSlowKeys = 0;
   std::atomic<uint64_t> numClosedInUse = 0; // regions that the device was reading, or objects that others needed
 };
