@@ -134,7 +134,9 @@ uint32_t FlowSharing::makeGroup(std::span<const ResourceUse> wanted, uint64_t ha
   uint32_t number = freeGroups.back();
   freeGroups.pop_back();
   Group &group = groups[number];
+  PooledList noEndings{group.endings.first, 0, group.endings.room};
   group = {};
+  group.endings = noEndings;
   group.hash = hash;
   group.cap = unlimited;
   group.uses = uses.make(wanted.size());
@@ -207,8 +209,7 @@ void FlowSharing::removeGroup(uint32_t number) {
     memberPool.pop(at.all);
     if (at.all.size == 0) { // no rounding error is carried along
       at.demand = resources[use.resource].load = 0;
-      memberPool.clear(at.all);
-      bounds.clear(at.bounds);
+      at.bounds.size = 0;
       resources[use.resource].isContended = false;
     }
   }
@@ -220,7 +221,6 @@ void FlowSharing::removeGroup(uint32_t number) {
     --resources[group.bottleneck].numLimited;
   ends.set(number, EarliestTime::never);
   uses.clear(group.uses);
-  endings.clear(group.endings);
   freeGroups.push_back(number);
 }
 
