@@ -47,6 +47,13 @@ bool FabricTransport::meet(int number) {
   Peer &peer = peers.at(number);
   if (hasLeft && peer.stage == Stage::Strange)
     tellLeaving(number, peer);
+  if (peer.stage == Stage::Tests && peer.refusal.isOk()) // also if the peer has left since it passed
+    look(number, peer);
+  if (peer.stage == Stage::Met && peer.paths.at(testLane).isDone()) {
+    peer.paths.erase(testLane);
+    peer.meeting.reset();
+    return false;
+  }
   if (hasLeft || peer.isLeaving || !nic || !peer.refusal.isOk() || !peer.failure.isOk() ||
       !mails.stateOf(number).isOk())
     return false;
@@ -56,13 +63,7 @@ bool FabricTransport::meet(int number) {
     takeAddress(number, peer);
   if (peer.stage == Stage::Addressed && (peer.meeting->isPeerReady || !rules.targetKnowsInitiator))
     beginTest(number, peer);
-  if (peer.stage == Stage::Tests)
-    look(number, peer);
-  if (peer.stage == Stage::Met && peer.paths.at(testLane).isDone()) {
-    peer.paths.erase(testLane);
-    peer.meeting.reset();
-  }
-  return peer.meeting != nullptr;
+  return true;
 }
 
 Status FabricTransport::noteAddress(int sender, Peer &peer, const Letter &letter) {

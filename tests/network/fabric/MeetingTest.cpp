@@ -226,6 +226,47 @@ TEST(Meeting, RanksThatAskMeetAndThenNeedNothingOfEachOther) {
     }
 }
 
+TEST(Meeting, WhoHasMetAPeerMayLeaveAtOnce) {
+  for (const FabricKind &kind : someKinds()) {
+    Unmet world(kind, 2);
+    fabricOf(world.at(1)).ask(0);
+    int first = -1;
+    ASSERT_TRUE(world.runUntil([&] {
+      for (int rank : {1, 0})
+        first = first < 0 && fabricOf(world.at(rank)).hasMet(1 - rank) ? rank : first;
+      return first >= 0;
+    })) << describe(kind);
+    std::atomic<bool> isGone = false;
+    std::thread leaver([&] {
+      world.ranks->leave(first);
+      isGone = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // its letter is there before the other goes on
+    FabricRank &other = fabricOf(world.at(1 - first));
+    while (!isGone)
+      (void)other.progress();
+    leaver.join();
+    EXPECT_TRUE(other.hasMet(first)) << describe(kind);
+  }
+}
+
+TEST(Meeting, NothingElseIsWrittenBeforeThePeerHasFoundTheSelfTestRight) {
+  for (const char *name : {"cxi", "verbs"}) { // which write on while the peer does nothing
+    Unmet world({rulesOf(name), true}, 2);
+    ASSERT_EQ(world.tell(0, 1).message(), "");
+    auto isTesting = [&] {
+      return fabricOf(world.at(1)).troubleWith(0).message().find("the self-test of provider") != std::string::npos;
+    };
+    ASSERT_TRUE(world.runUntil(isTesting)) << name;
+    for (int i = 0; i < 1000; ++i) // takes all that rank 1 has put
+      ASSERT_EQ(world.at(0).progress().message(), "");
+    EXPECT_FALSE(fabricOf(world.at(0)).hasMet(1)) << name;
+    ASSERT_TRUE(world.runUntil([&] { return world.hasHeard(1, 0); })) << name;
+    EXPECT_EQ(world.letters.number(1, 0, LetterKind::Passed), 1);
+    EXPECT_TRUE(world.isRight(1)) << name;
+  }
+}
+
 TEST(Meeting, BothMayBeginAtOnce) {
   for (const FabricKind &kind : someKinds())
     for (int round = 0; round < 5; ++round) {
@@ -320,7 +361,9 @@ TEST(Meeting, RanksThatDifferAreNamedByBothAtFirstUse) {
       EXPECT_EQ(world.tell(0, 2).message(), ""); // who is alike goes on
       EXPECT_TRUE(world.runUntil([&] { return world.hasHeard(2, 0); }));
       EXPECT_EQ(world.at(0).stateOf(2).message(), "");
-      (void)world.ranks->leave(1); // the cause stays
+      (void)world.leave(1, {0, 2}); // the cause stays
+      for (int i = 0; i < 1000; ++i)
+        (void)world.at(0).progress();
       EXPECT_EQ(world.at(0).stateOf(1).code(), StatusCode::Mismatch);
     }
 }
