@@ -39,7 +39,9 @@ ElementRange partRange(const ElementRange &chunk, int64_t chunksPerBlock, int64_
 class PartSizes {
 public:
   PartSizes(const Grid &grid, const CallSize &call);
-  int64_t of(int32_t chunk, int32_t part) const { return sizes[size_t(part * numChunks + chunk % numChunks)]; }
+  int64_t of(int32_t chunk, int32_t part) const {
+    return sizes[size_t(part) * size_t(numChunks) + size_t(chunk % numChunks)];
+  }
 
 private:
   int32_t numChunks; // whose sizes repeat
