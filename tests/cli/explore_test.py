@@ -110,9 +110,9 @@ class Explore(ToolTest):
             self.assertIn("compiled in", self.succeeds("compile", path, "--mesh", mesh, "-o", "x.so"))
 
     def test_writes_a_plugin_that_selects_as_its_table_says(self):
-        said = self.succeeds("explore", "all_reduce", "--machine", "perlmutter", "--nodes", "2", "--structures", "6", "--bytes",
+        said = self.succeeds("explore", "all_gather", "--machine", "perlmutter", "--nodes", "2", "--structures", "6", "--bytes",
                              "1K,64K,64M", "--runners-up", "0", "--emit", "found")
-        self.assertIn("found/all_reduce.so\nfound/table.json\n", said)
+        self.assertIn("found/all_gather.so\nfound/table.json\n", said)
         with open(self.file("found/table.json")) as text:
             entries = json.load(text)["entries"]
         self.assertTrue(any(entry.get("mesh") == {"node": 2, "gpu": 4} for entry in entries), entries)
@@ -123,7 +123,7 @@ class Explore(ToolTest):
                 for size in (1 << 10, 64 << 10, 1 << 20):
                     entry = next(entry for entry in here if entry["upToBytes"] is None or size <= entry["upToBytes"])
                     program = ".".join([entry["algorithm"], *filter(None, [entry.get("schedule", {}).get("protocol")])])
-                    ran = self.succeeds("run", "found/all_reduce.so", "--collective", "all_reduce", "--mesh", mesh, "--memory", memory,
+                    ran = self.succeeds("run", "found/all_gather.so", "--collective", "all_gather", "--mesh", mesh, "--memory", memory,
                                         "--bytes", str(size))
                     self.assertRegex(ran, rf"the plugin selects {program}[.\w]*\n")
                     self.assertIn("every byte is right", ran)
