@@ -51,23 +51,10 @@ TEST_P(ContractOfEnds, APeerThatLeavesHasSaidEverythingBefore) {
     ASSERT_TRUE(world[0].idle(none, 1, start + std::chrono::milliseconds(50)).isOk());
 }
 
-/// Rank 0 here and rank 1 in another process, connected.
-struct Pair {
-  Pair(const Kind &kind, int timeoutMs, const std::function<void(Transport &)> &body) {
-    Result<std::unique_ptr<Transport>> first = kind.make({0, 2, timeoutMs}), second = kind.make({1, 2, 20'000});
-    here = std::move(first).value();
-    std::unique_ptr<Transport> there = std::move(second).value();
-    std::array<Endpoint, 2> endpoints{here->endpoint(), there->endpoint()};
-    child = std::make_unique<ChildRank>([&] {
-      if (there->connect(endpoints).isOk())
-        body(*there);
-    });
-    there.reset();
-    EXPECT_EQ(here->connect(endpoints).message(), "");
-  }
-  std::unique_ptr<Transport> here;
-  std::unique_ptr<ChildRank> child;
-};
+Pair<Transport> makePair(const Kind &kind, int timeoutMs, const std::function<void(Transport &)> &body) {
+  Result<std::unique_ptr<Transport>> first = kind.make({0, 2, timeoutMs}), second = kind.make({1, 2, 20'000});
+  return {std::move(first).value(), std::move(second).value(), body};
+}
 
 TEST_P(ContractOfEnds, APeerThatLeavesIsHeardToTheEndAlthoughItLeavesMuchUnread) {
   constexpr size_t sizeBytes = 3 << 20;
@@ -109,7 +96,7 @@ TEST_P(ContractOfEnds, APeerThatLeavesIsHeardToTheEndAlthoughItLeavesMuchUnread)
 TEST_P(ContractOfEnds, APeerThatDiesIsLostWithinASecond) {
   if (GetParam().isOfOneProcess)
     GTEST_SKIP() << "its ranks are in one process";
-  Pair pair(GetParam(), 20'000, [](Transport &) { pause(); });
+  Pair<Transport> pair = makePair(GetParam(), 20'000, [](Transport &) { pause(); });
   const Counter none = {};
   ASSERT_TRUE(pair.here->progress().isOk());
   Clock::time_point start = Clock::now();
@@ -126,7 +113,7 @@ TEST_P(ContractOfEnds, APeerThatTakesNothingIsATimeout) {
     GTEST_SKIP() << "its ranks are in one process";
   const std::vector<std::byte> data(64 << 20);
   for (bool hasHeardBefore : {false, true}) {
-    Pair pair(GetParam(), 300, [&](Transport &there) {
+    Pair<Transport> pair = makePair(GetParam(), 300, [&](Transport &there) {
       Landing landing(data.size(), 2);
       (void)there.registerMemory(landing.registration(1));
       while (hasHeardBefore && !landing.cell(0, 0, 0).hasReached(1))
@@ -167,7 +154,7 @@ TEST_P(ContractOfEnds, WhatWasFlushedArrivesAlthoughItsSenderDoesNothingAnyMore)
   if (GetParam().isOfOneProcess)
     GTEST_SKIP() << "its ranks are in one process";
   std::vector<std::byte> data = makeData(50'000, 12);
-  Pair pair(GetParam(), 20'000, [&](Transport &there) {
+  Pair<Transport> pair = makePair(GetParam(), 20'000, [&](Transport &there) {
     (void)there.put({0, 0}, {1, 0, 0}, data.data(), data.size());
     (void)there.signal({0, 0}, {1, 0, 1});
     (void)there.flush(0);

@@ -3,6 +3,9 @@
 
 #include "network/Transport.h"
 
+#include <gtest/gtest.h>
+
+#include <array>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -88,6 +91,22 @@ public:
 
 private:
   int pid;
+};
+
+/// Rank 0 here, and rank 1 in another process, which runs `body` once it has connected.
+template <typename Rank> struct Pair {
+  Pair(std::unique_ptr<Rank> own, std::unique_ptr<Rank> other, const std::function<void(Rank &)> &body)
+      : here(std::move(own)) {
+    std::array<Endpoint, 2> endpoints{here->endpoint(), other->endpoint()};
+    child = std::make_unique<ChildRank>([&] {
+      if (other->connect(endpoints).isOk())
+        body(*other);
+    });
+    other.reset();
+    EXPECT_EQ(here->connect(endpoints).message(), "");
+  }
+  std::unique_ptr<Rank> here;
+  std::unique_ptr<ChildRank> child;
 };
 
 } // namespace kolo::test

@@ -438,23 +438,14 @@ TEST(Meeting, LettersThatNobodySendsEndTheConnection) {
   }
 }
 
-/// Rank 0 here, and rank 1 in another process.
-struct Pair {
-  Pair(const FabricKind &kind, int timeoutMs, const std::function<void(FabricRank &)> &body) {
-    std::unique_ptr<FabricRank> there = std::move(FabricRank::create({1, 2, 20'000}, kind)).value();
-    here = std::move(FabricRank::create({0, 2, timeoutMs}, kind)).value();
-    std::array<Endpoint, 2> endpoints{here->endpoint(), there->endpoint()};
-    child = std::make_unique<ChildRank>([&] {
-      if (there->connect(endpoints).isOk())
-        body(*there);
-    });
-    there.reset();
-    EXPECT_EQ(here->connect(endpoints).message(), "");
+/// Rank 0 has written to rank 1.
+struct WrittenPair : Pair<FabricRank> {
+  WrittenPair(const FabricKind &kind, int timeoutMs, const std::function<void(FabricRank &)> &body)
+      : Pair(std::move(FabricRank::create({0, 2, timeoutMs}, kind)).value(),
+             std::move(FabricRank::create({1, 2, 20'000}, kind)).value(), body) {
     EXPECT_EQ(here->put({1, 0}, {1, 0, 0}, data.data(), data.size()).message(), "");
   }
   const std::vector<std::byte> data = makeData(1000, 5);
-  std::unique_ptr<FabricRank> here;
-  std::unique_ptr<ChildRank> child;
 };
 
 /// Goes on until it was asked to meet rank 0.
@@ -467,7 +458,7 @@ TEST(Meeting, APeerThatDiesMeanwhileIsLost) {
   for (bool hasBegun : {false, true})
     for (bool areMailsConnected : {false, true}) {
       const FabricKind kind{rulesOf("tcp;ofi_rxm")};
-      Pair pair(areMailsConnected ? kind : withoutMails(kind), 20'000, [&](FabricRank &there) {
+      WrittenPair pair(areMailsConnected ? kind : withoutMails(kind), 20'000, [&](FabricRank &there) {
         if (hasBegun)
           awaitMeeting(there);
         _exit(0); // no goodbye
@@ -481,7 +472,7 @@ TEST(Meeting, APeerThatDiesMeanwhileIsLost) {
 
 TEST(Meeting, APeerThatIsSilentIsATimeoutThatSaysWhatIsMissing) {
   for (bool hasBegun : {false, true}) {
-    Pair pair({rulesOf("tcp;ofi_rxm")}, 300, [&](FabricRank &there) {
+    WrittenPair pair({rulesOf("tcp;ofi_rxm")}, 300, [&](FabricRank &there) {
       if (hasBegun)
         awaitMeeting(there);
       raise(SIGSTOP);
