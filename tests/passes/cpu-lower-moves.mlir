@@ -30,7 +30,7 @@
 // Chunks that lie in slots do not follow each other: one call per chunk, in a loop, even where there are no parts. The other
 // buffer, here the source of two puts and the destination of a reduction, says how long they are.
 // CHECK-LABEL: llvm.func internal @scratchBytes.slots(%{{.*}}: !llvm.ptr) -> i64
-// CHECK: arith.ceildivui
+// CHECK: arith.divui
 // CHECK: llvm.return
 // CHECK-LABEL: llvm.func internal @run.slots(%{{.*}}: !llvm.ptr) -> i32
 // CHECK: scf.for
