@@ -29,7 +29,5 @@ std::string encodeName(const codec::Codec &codec);
 std::string decodeName(const codec::Codec &codec);
 /// Whether it is one of these and computes something: f32 is only copied.
 bool isGranuleFunction(llvm::StringRef name);
-/// Whether it is one of these or of the functions that they call: a few loops over vectors.
-bool isVectorLoops(llvm::StringRef name);
 
 } // namespace kolo::cpu

@@ -86,8 +86,7 @@ static llvm::Expected<SmallVector<char, 0>> generate(ModuleOp programs, const Ho
   CodeOptions made{.cpu = cpu,
                    .optimize = options.pipeline.schedule.isOptimized(),
                    .sanitizeThread = options.pipeline.sanitizeThread,
-                   .form = form,
-                   .isVectorLoops = isVectorLoops};
+                   .form = form};
   if (options.cpu.empty() && made.optimize && !made.sanitizeThread)
     made.isForEachProcessor = isGranuleFunction;
   return emitObject(**code, made);

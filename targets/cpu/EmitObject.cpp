@@ -15,6 +15,10 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/IPO/DeadArgumentElimination.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/Inliner.h"
+#include "llvm/Transforms/IPO/SCCP.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Instrumentation/ThreadSanitizer.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -24,6 +28,7 @@
 #include "llvm/Transforms/Scalar/LoopRotation.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Scalar/TailRecursionElimination.h"
 
 using namespace llvm;
 
@@ -38,35 +43,14 @@ static Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CodeOp
   const Target *target = TargetRegistry::lookupTarget(triple, problem);
   if (!target)
     return createStringError(problem);
-  // Programs are optimized at O2; the code generator's default level costs a seventh of the compile time more.
+  // The code generator's default level costs a seventh of the compile time more.
   auto level = options.optimize ? CodeGenOptLevel::Less : CodeGenOptLevel::None;
   return std::unique_ptr<TargetMachine>(
       target->createTargetMachine(triple, options.cpu, "", TargetOptions(), Reloc::PIC_, std::nullopt, level));
 }
 
-/// The function that a pass is about to change; null for a pass over more than one.
-static const Function *functionOf(Any code) {
-  if (const auto *function = any_cast<const Function *>(&code))
-    return *function;
-  const auto *loop = any_cast<const Loop *>(&code);
-  return loop ? (*loop)->getHeader()->getParent() : nullptr;
-}
-
-using FunctionFilter = function_ref<bool(const Function &)>;
-
-/// Runs the passes that `build` chooses; on the functions alone that `isWanted`.
-static void runPasses(
-    Module &module, TargetMachine &machine, function_ref<ModulePassManager(PassBuilder &)> build,
-    FunctionFilter isWanted = [](const Function &) { return true; }) {
-  PassInstrumentationCallbacks callbacks;
-  callbacks.registerShouldRunOptionalPassCallback([&](StringRef, Any code) {
-    const Function *function = functionOf(code);
-    return !function || isWanted(*function);
-  });
-  // The loops that matter are vectors and unrolled already; what LLVM would add is code for the rests.
-  PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = tuning.LoopInterleaving = false;
-  PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
+static void runPasses(Module &module, TargetMachine &machine, ModulePassManager passes) {
+  PassBuilder builder(&machine);
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager components;
@@ -76,33 +60,32 @@ static void runPasses(
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  build(builder).run(module, modules);
+  passes.run(module, modules);
 }
 
-/// What is left to do once MLIR has simplified vector code. O2 simplifies it again and again, which takes a third of
-/// the time that a codec takes.
-static ModulePassManager buildVectorPasses(PassBuilder &) {
+/// What is left to do once MLIR has simplified the code and made vectors of the loops that matter. O2 would simplify
+/// again and again, two to four times as long, and give as much code.
+static ModulePassManager buildOptimizer() {
   LoopPassManager loops;
   loops.addPass(LoopRotatePass());
   loops.addPass(LICMPass(LICMOptions()));
   loops.addPass(IndVarSimplifyPass());
-  FunctionPassManager passes;
-  passes.addPass(createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
-  passes.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
-  passes.addPass(InstCombinePass());
-  passes.addPass(SimplifyCFGPass());
-  ModulePassManager all;
-  all.addPass(createModuleToFunctionPassAdaptor(std::move(passes)));
-  return all;
-}
-
-static void optimizeModule(Module &module, TargetMachine &machine, FunctionFilter isVectorLoops) {
-  auto buildO2 = [](PassBuilder &builder) {
-    // Not O3, which would make two of every loop that has a condition in it.
-    return builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2);
-  };
-  runPasses(module, machine, buildO2, [&](const Function &function) { return !isVectorLoops(function); });
-  runPasses(module, machine, buildVectorPasses, isVectorLoops);
+  FunctionPassManager function;
+  function.addPass(EarlyCSEPass());
+  function.addPass(SimplifyCFGPass());
+  function.addPass(createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
+  function.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
+  function.addPass(InstCombinePass());
+  function.addPass(SimplifyCFGPass());
+  function.addPass(TailCallElimPass());
+  ModulePassManager
+      passes; // first between functions: a program calls few of those that LowerMoves adds, with constants
+  passes.addPass(ModuleInlinerWrapperPass());
+  passes.addPass(IPSCCPPass());
+  passes.addPass(DeadArgumentEliminationPass());
+  passes.addPass(GlobalDCEPass());
+  passes.addPass(createModuleToFunctionPassAdaptor(std::move(function)));
+  return passes;
 }
 
 /// What the thread sanitizer would pass over in silence, in words; "" when it sees all accesses.
@@ -121,21 +104,16 @@ static std::string findUnseenAccess(const Module &module) {
 /// Makes all functions call the thread sanitizer at every access. Last, so that no access is added or widened
 /// afterwards. There is no module constructor: the process that loads the plugin has started the sanitizer long before.
 static Error instrumentModule(Module &module, TargetMachine &machine) {
-  runPasses(module, machine, [](PassBuilder &) {
-    ScalarizerPassOptions pieces; // of wide vectors, which the sanitizer sees
-    pieces.ScalarizeMinBits = 128;
-    pieces.ScalarizeLoadStore = true;
-    ModulePassManager passes;
-    passes.addPass(createModuleToFunctionPassAdaptor(ScalarizerPass(pieces)));
-    return passes;
-  });
+  ScalarizerPassOptions pieces; // of wide vectors, which the sanitizer sees
+  pieces.ScalarizeMinBits = 128;
+  pieces.ScalarizeLoadStore = true;
+  ModulePassManager scalarizer, sanitizer;
+  scalarizer.addPass(createModuleToFunctionPassAdaptor(ScalarizerPass(pieces)));
+  runPasses(module, machine, std::move(scalarizer));
   if (std::string problem = findUnseenAccess(module); !problem.empty())
     return createStringError("the thread sanitizer cannot see all of the code: " + problem);
-  runPasses(module, machine, [](PassBuilder &) {
-    ModulePassManager passes;
-    passes.addPass(createModuleToFunctionPassAdaptor(ThreadSanitizerPass()));
-    return passes;
-  });
+  sanitizer.addPass(createModuleToFunctionPassAdaptor(ThreadSanitizerPass()));
+  runPasses(module, machine, std::move(sanitizer));
   return Error::success();
 }
 
@@ -152,9 +130,7 @@ Expected<SmallVector<char, 0>> emitObject(Module &module, const CodeOptions &opt
       function.addFnAttr(Attribute::SanitizeThread); // before the optimizer, which then adds no races
   }
   if (options.optimize)
-    optimizeModule(module, **machine, [&](const Function &function) {
-      return options.isVectorLoops && options.isVectorLoops(function.getName());
-    });
+    runPasses(module, **machine, buildOptimizer());
   if (options.isForEachProcessor) // after the optimizer, which then sees each function once
     makeForEachProcessor(module, options.isForEachProcessor);
   if (options.sanitizeThread)

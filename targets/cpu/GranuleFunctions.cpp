@@ -26,11 +26,6 @@ bool isGranuleFunction(llvm::StringRef name) {
   return isCodec && name != encodeName(dsl::f32()) && name != decodeName(dsl::f32());
 }
 
-bool isVectorLoops(llvm::StringRef name) {
-  return isGranuleFunction(name) || name.starts_with(encodeScalesPrefix) || name.starts_with(decodeScalesPrefix) ||
-         name.starts_with(firstPrefix);
-}
-
 namespace {
 
 class GranuleFunctions : FunctionBuilder {

@@ -34,8 +34,6 @@ struct CodeOptions {
   std::string cpu;
   bool optimize = true, sanitizeThread = false;
   CodeForm form = CodeForm::Object;
-  /// Names of functions that are a few loops over vectors; null: of none. They take few of the optimizer's passes.
-  llvm::function_ref<bool(llvm::StringRef)> isVectorLoops = nullptr;
   /// Names of functions that the code has for both kinds of processors; null: of none.
   llvm::function_ref<bool(llvm::StringRef)> isForEachProcessor = nullptr;
 };
