@@ -35,89 +35,71 @@ void CodePacking::store(Value value, Value address) {
   LLVM::StoreOp::create(builder, loc, value, address, alignmentOf(value.getType(), granuleAlignment));
 }
 
-/// Of integers of any width.
-static Value masked(OpBuilder &builder, Location loc, Value a, int64_t mask) {
-  auto type = cast<VectorType>(a.getType());
-  auto value = builder.getIntegerAttr(type.getElementType(), mask);
-  Value constant = arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, Attribute(value)));
-  return arith::AndIOp::create(builder, loc, a, constant);
+/// Joins neighbouring codes of so many bits to one of twice as many.
+Value CodePacking::joinPairs(Value codes, int64_t bitsOfEach) {
+  int64_t numPairs = cast<VectorType>(codes.getType()).getNumElements() / 2;
+  Value pairs = LLVM::BitcastOp::create(builder, loc, vectorOf(numPairs, 64), codes);
+  Value joined = bitOr(pairs, arith::ShRUIOp::create(builder, loc, pairs, splat64(numPairs, 32 - bitsOfEach)));
+  return arith::TruncIOp::create(builder, loc, vectorOf(numPairs, 32), joined);
 }
 
-/// To the left; to the right where negative.
-static Value shifted(OpBuilder &builder, Location loc, Value a, int64_t amount) {
-  auto type = cast<VectorType>(a.getType());
-  auto value = builder.getIntegerAttr(type.getElementType(), std::abs(amount));
-  Value constant = arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, Attribute(value)));
-  return amount < 0 ? arith::ShRUIOp::create(builder, loc, a, constant).getResult()
-                    : arith::ShLIOp::create(builder, loc, a, constant).getResult();
+/// The opposite. Above its bits, a code has others.
+Value CodePacking::splitPairs(Value joined, int64_t bitsOfEach) {
+  int64_t numPairs = cast<VectorType>(joined.getType()).getNumElements();
+  Value pairs = arith::ExtUIOp::create(builder, loc, vectorOf(numPairs, 64), joined);
+  Value split = bitOr(pairs, arith::ShLIOp::create(builder, loc, pairs, splat64(numPairs, 32 - bitsOfEach)));
+  return LLVM::BitcastOp::create(builder, loc, vectorOf(2 * numPairs, 32), split);
 }
 
-/// Bytes of which the low 4 bits count, two to a byte.
-Value CodePacking::nibbles(Value bytes) {
-  Value pairs = LLVM::BitcastOp::create(builder, loc, vectorOf(width / 2, 16), bytes);
-  Value even = masked(builder, loc, pairs, 0x0f);
-  Value odd = masked(builder, loc, shifted(builder, loc, pairs, -4), 0xf0);
-  return arith::TruncIOp::create(builder, loc, vectorOf(width / 2, 8), bitOr(even, odd));
+Value CodePacking::splat64(int64_t size, int64_t value) {
+  auto type = vectorOf(size, 64);
+  return arith::ConstantOp::create(builder, loc, SplatElementsAttr::get(type, builder.getI64IntegerAttr(value)));
 }
 
-Value CodePacking::bytesOfNibbles(Value packed) {
-  Value pairs = arith::ExtUIOp::create(builder, loc, vectorOf(width / 2, 16), packed);
-  Value even = masked(builder, loc, pairs, 0x0f);
-  Value odd = shifted(builder, loc, masked(builder, loc, pairs, 0xf0), 4);
-  return LLVM::BitcastOp::create(builder, loc, vectorOf(width, 8), bitOr(even, odd));
+Value CodePacking::truncate(Value codes, int64_t elementBits) {
+  return arith::TruncIOp::create(builder, loc,
+                                 vectorOf(cast<VectorType>(codes.getType()).getNumElements(), elementBits), codes);
+}
+Value CodePacking::extend(Value codes) {
+  return arith::ExtUIOp::create(builder, loc, vectorOf(cast<VectorType>(codes.getType()).getNumElements(), 32), codes);
 }
 
 void CodePacking::pack(Value codes, Value granule, Value element) {
   if (bits == 32)
     return store(codes, place(granule, element, bits));
-  if (bits == 16)
-    return store(arith::TruncIOp::create(builder, loc, vectorOf(width, 16), codes), place(granule, element, bits));
+  if (bits == 8 || bits == 16)
+    return store(truncate(codes, bits), place(granule, element, bits));
   if (bits == 1) {
     Value isSet = isAbove(codes, 0);
     Value packed = LLVM::BitcastOp::create(builder, loc, builder.getIntegerType(unsigned(width)), isSet);
     return store(packed, place(granule, element, bits));
   }
-  Value bytes = arith::TruncIOp::create(builder, loc, vectorOf(width, 8), codes);
-  if (bits == 8)
-    return store(bytes, place(granule, element, bits));
-  store(nibbles(bytes), place(granule, element, 4));
+  Value low = bits == 4 ? codes : bitAnd(codes, 15);
+  store(truncate(joinPairs(low, 4), 8), place(granule, element, 4));
   if (bits == 4)
     return;
-  Value fours = LLVM::BitcastOp::create(builder, loc, vectorOf(width / 4, 32), bytes);
-  auto pairAt = [&](int64_t shift, int64_t mask) {
-    return masked(builder, loc, shifted(builder, loc, fours, shift), mask);
-  };
-  Value high = bitOr(bitOr(pairAt(-4, 0x03), pairAt(-10, 0x0c)), bitOr(pairAt(-16, 0x30), pairAt(-22, 0xc0)));
-  store(arith::TruncIOp::create(builder, loc, vectorOf(width / 4, 8), high),
+  Value high = joinPairs(joinPairs(shiftRight(codes, 4), 2), 4);
+  store(truncate(high, 8),
         advance(builder, loc, place(granule, element, 2), constantI64(builder, loc, codec::granule / 2)));
 }
 
 Value CodePacking::join(Value low, Value high) {
-  Value fours = arith::ExtUIOp::create(builder, loc, vectorOf(width / 4, 32), high);
-  auto pairAt = [&](int64_t mask, int64_t shift) {
-    return shifted(builder, loc, masked(builder, loc, fours, mask), shift);
-  };
-  Value spread = bitOr(bitOr(pairAt(0x03, 4), pairAt(0x0c, 10)), bitOr(pairAt(0x30, 16), pairAt(0xc0, 22)));
-  Value bytes = bitOr(bytesOfNibbles(low), LLVM::BitcastOp::create(builder, loc, vectorOf(width, 8), spread));
-  return arith::ExtUIOp::create(builder, loc, vectorOf(width, 32), bytes);
+  Value twoBits = bitAnd(splitPairs(splitPairs(extend(high), 4), 2), 3);
+  return bitOr(bitAnd(splitPairs(extend(low), 4), 15), shiftLeft(twoBits, 4));
 }
 
 Value CodePacking::unpack(Value granule, Value element) {
-  auto codes = vectorOf(width, 32);
   if (bits == 32)
-    return load(codes, place(granule, element, bits));
-  if (bits == 16)
-    return arith::ExtUIOp::create(builder, loc, codes, load(vectorOf(width, 16), place(granule, element, bits)));
+    return load(vectorOf(width, 32), place(granule, element, bits));
+  if (bits == 8 || bits == 16)
+    return extend(load(vectorOf(width, bits), place(granule, element, bits)));
   if (bits == 1) {
     Value packed = load(builder.getIntegerType(unsigned(width)), place(granule, element, bits));
-    return arith::ExtUIOp::create(builder, loc, codes,
-                                  LLVM::BitcastOp::create(builder, loc, vectorOf(width, 1), packed));
+    return extend(LLVM::BitcastOp::create(builder, loc, vectorOf(width, 1), packed));
   }
-  if (bits == 8)
-    return arith::ExtUIOp::create(builder, loc, codes, load(vectorOf(width, 8), place(granule, element, bits)));
   Value low = load(vectorOf(width / 2, 8), place(granule, element, 4));
   if (bits == 4)
-    return arith::ExtUIOp::create(builder, loc, codes, bytesOfNibbles(low));
+    return bitAnd(splitPairs(extend(low), 4), 15);
   Value high = load(vectorOf(width / 4, 8),
                     advance(builder, loc, place(granule, element, 2), constantI64(builder, loc, codec::granule / 2)));
   return join(low, high);

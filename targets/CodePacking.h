@@ -5,7 +5,7 @@
 
 namespace kolo {
 
-/// Of vectors of 16 codes, i32. Blocks have at least as many elements.
+/// Of vectors of 16 codes, i32, of which no bits but the codec's are set. Blocks have at least as many elements.
 class CodePacking : Lanes {
 public:
   static constexpr int64_t width = 16;
@@ -25,8 +25,11 @@ private:
   mlir::Value place(mlir::Value granule, mlir::Value element, int64_t bitsOfEach);
   mlir::Value load(mlir::Type type, mlir::Value address);
   void store(mlir::Value value, mlir::Value address);
-  mlir::Value nibbles(mlir::Value bytes);
-  mlir::Value bytesOfNibbles(mlir::Value packed);
+  mlir::Value joinPairs(mlir::Value codes, int64_t bitsOfEach);
+  mlir::Value splitPairs(mlir::Value joined, int64_t bitsOfEach);
+  mlir::Value splat64(int64_t size, int64_t value);
+  mlir::Value truncate(mlir::Value codes, int64_t elementBits);
+  mlir::Value extend(mlir::Value codes);
 
   const int64_t bits;
   const unsigned granuleAlignment;
