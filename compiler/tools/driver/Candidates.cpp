@@ -13,6 +13,7 @@ namespace kolo::tools {
 namespace {
 
 constexpr int64_t depths[] = {4, 16}; // of pipelines through the phases of a hierarchy
+constexpr int64_t rootDepth = 4;      // of those that have others read what the root copies
 
 bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
   return kindOf(definition.collective) == collective && definition.collective.dims.empty() &&
@@ -20,11 +21,14 @@ bool isFor(const dsl::Definition &definition, runtime::CollectiveKind collective
          !usesCodecs(definition); // nothing is rounded unasked
 }
 
-/// Over a network only small inputs can be published, and a table's last entry is for all larger ones.
-std::vector<Schedule> schedulesFor(const runtime::Mesh &mesh, bool hasNetwork) {
+/// Over a network only small inputs can be published, and a table's last entry is for all larger ones. Nothing is read
+/// over it, either.
+std::vector<Schedule> schedulesFor(runtime::CollectiveKind collective, const runtime::Mesh &mesh, bool hasNetwork) {
   std::vector<Schedule> schedules{{}};
   if (!hasNetwork)
     schedules.push_back({.protocol = Protocol::Published});
+  if (!hasNetwork && runtime::isAtRoot(runtime::factsOf(collective).input))
+    schedules.push_back({.pipelineDepth = rootDepth, .transfers = Transfers::Pull});
   for (int64_t depth : depths)
     if (mesh.dims().size() > 1)
       schedules.push_back({.pipelineDepth = depth});
@@ -97,7 +101,7 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
   CompileRequest request;
   request.network = network;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    for (const Schedule &schedule : schedulesFor(mesh, !network.empty())) {
+    for (const Schedule &schedule : schedulesFor(collective, mesh, !network.empty())) {
       if (!isFor(definition, collective, mesh))
         continue;
       Candidate candidate{definition.name, schedule};
