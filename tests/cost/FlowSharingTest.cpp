@@ -99,6 +99,34 @@ TEST(FlowSharing, FlowsThatNothingConnectsKeepTheirRates) {
   EXPECT_EQ(sharing.rateOf(other), 10);
 }
 
+TEST(FlowSharing, FlowsPartWhileAnotherResourceIsContended) {
+  // Two flows share resource 0. One of them also takes resource 1, which seven others fill from time 4 to 6.
+  FlowSharing sharing(std::vector<double>{10, 30});
+  uint32_t alone = sharing.start(100, Uses{{0, 1}}), crossing = sharing.start(100, Uses{{0, 1}, {1, 1}});
+  sharing.settle(0);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(alone), 5);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(crossing), 5);
+  for (int other = 0; other < 7; ++other)
+    sharing.start(7.5, Uses{{1, 1}});
+  sharing.settle(4);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(alone), 6.25);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(crossing), 3.75);
+  std::vector<uint32_t> ending;
+  sharing.findEnding(6, ending);
+  EXPECT_EQ(ending.size(), 7u);
+  for (uint32_t flow : ending)
+    sharing.end(flow);
+  sharing.settle(6);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(alone), 5);
+  EXPECT_DOUBLE_EQ(sharing.rateOf(crossing), 5);
+  EXPECT_DOUBLE_EQ(sharing.nextEnd(), 6 + (100 - 20 - 12.5) / 5);
+  sharing.findEnding(sharing.nextEnd(), ending);
+  ASSERT_EQ(ending, std::vector<uint32_t>{alone});
+  sharing.end(alone);
+  sharing.settle(19.5);
+  EXPECT_DOUBLE_EQ(sharing.nextEnd(), 20); // all 200 bytes, without a pause
+}
+
 /// All rates by progressive filling, from scratch.
 std::map<uint32_t, double> fill(const std::vector<double> &bandwidths, const std::map<uint32_t, Uses> &flows) {
   std::map<uint32_t, double> rates;
