@@ -131,14 +131,13 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
 /// Along symmetric dimensions, the rank with coordinate 0 stands for all.
 SmallVector<int64_t> HazardFinder::computeRanks(StatementInterface statement) {
   SmallVector<bool> symmetric = symmetricDims(statement);
-  SmallVector<int64_t> ranks;
-  for (int64_t rank = 0, numRanks = evaluator.numRanks(); rank < numRanks; ++rank) {
-    bool isRepresented = false;
-    int64_t rest = rank;
-    for (size_t dim = symmetric.size(); dim-- > 0; rest /= evaluator.mesh()[dim])
-      isRepresented |= symmetric[dim] && rest % evaluator.mesh()[dim] != 0;
-    if (!isRepresented)
-      ranks.push_back(rank);
+  SmallVector<int64_t> ranks{0};
+  for (auto [isSymmetric, size] : llvm::zip_equal(symmetric, evaluator.mesh())) {
+    SmallVector<int64_t> more;
+    for (int64_t rank : ranks)
+      for (int64_t coordinate = 0; coordinate < (isSymmetric ? 1 : size); ++coordinate)
+        more.push_back(rank * size + coordinate);
+    ranks = std::move(more);
   }
   return ranks;
 }
