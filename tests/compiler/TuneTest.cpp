@@ -1,10 +1,13 @@
-// Tuning with predictions: only what a model expects to be fast is measured. The model here is a made-up one.
+// What is tuned. With predictions, only what a model expects to be fast is measured; the model here is a made-up one.
 #include "driver/Tune.h"
+#include "driver/Schedules.h"
 #include "driver/ToolError.h"
+#include "driver/TuningTable.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <set>
 
 using namespace kolo::tools;
@@ -129,4 +132,20 @@ TEST(LastSize, IsWhereBothChoicesAreEquallyFast) {
 TEST(LastSize, IsHalfWayWhereATimeIsMissing) {
   const Cell small = {64, {{{}, {10}}, {{}, {}, true}}, 0}, large = {4096, {{{}, {200}}, {{}, {100}}}, 1};
   EXPECT_NEAR(double(lastSizeOf(small, large)), 512, 1);
+}
+
+TEST(Candidates, AreAllProgramsThatTheShippedTableNames) {
+  std::map<CollectiveKind, std::set<std::string>> named;
+  for (const TableEntry &entry : readTable(tablePath("default")))
+    named[entry.collective].insert(entry.algorithm + suffixFor(entry.schedule));
+  EXPECT_FALSE(named.empty());
+  for (const auto &[collective, wanted] : named) {
+    Candidates candidates = compileCandidates(collective, Mesh::parse("rank=4").value(), wanted);
+    std::set<std::string> found;
+    for (const Candidate &candidate : candidates.all)
+      found.insert(candidate.program());
+    for (const LeftOut &leftOut : candidates.leftOut)
+      found.insert(leftOut.program);
+    EXPECT_EQ(found, wanted);
+  }
 }
