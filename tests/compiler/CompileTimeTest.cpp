@@ -34,8 +34,8 @@ static double cpuSeconds() {
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-/// The least of up to three times. A virtual machine whose host is busy takes up to 1.7 times as long from one minute to
-/// the next, also where nothing else runs in it.
+/// The least of up to three times. A virtual machine whose host is busy takes up to 1.7 times as long from one minute
+/// to the next, also where nothing else runs in it.
 static double compileSeconds(const std::string &algorithm, const Sizes &mesh, double limit) {
   double least = std::numeric_limits<double>::infinity();
   for (int attempt = 0; attempt < 3 && least >= limit; ++attempt) {
