@@ -251,13 +251,19 @@ std::optional<Attempt> inferWithSlices(int64_t slices, ProgramOp program, const 
 }
 
 /// Infers what the rounds of a pipeline need from few of them: from the same number for most depths, which then share
-/// what is remembered.
-Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &quick, const CheckOptions &larger,
-                           InferenceMemory *memory) {
+/// what is remembered. Takes the least budget that suffices for a mesh of the program, since every step of the inference
+/// checks that mesh anew.
+Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &larger, InferenceMemory *memory) {
+  constexpr int64_t leastBudget = 1 << 13;
   int64_t slices = numSlices(program).value_or(1);
   if (numSlices(program) && 2 * slices > fewSlices(program))
     slices = fewSlices(program);
-  std::optional<Attempt> attempt = inferWithSlices(slices, program, quick, memory);
+  std::optional<Attempt> attempt;
+  for (int64_t budget = leastBudget; !attempt && budget < larger.maxBytes; budget *= 2) {
+    CheckOptions quick = larger;
+    setBudget(quick, budget);
+    attempt = inferWithSlices(slices, program, quick, memory);
+  }
   if (!attempt)
     attempt = inferWithSlices(slices, program, larger, memory);
   if (attempt && (!attempt->isProved() || isProvedOnItsMeshes(*attempt->program, larger)))
@@ -283,9 +289,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     larger.wantSteps = false;
     larger.followsCodecs = false;
     larger.prefersSmallMeshes = true;
-    CheckOptions quick = larger;
-    setBudget(quick, std::min<int64_t>(budget, 1 << 13));
-    Attempt attempt = inferWithFewSlices(program, quick, larger, memory);
+    Attempt attempt = inferWithFewSlices(program, larger, memory);
     // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
     replaceBody(program, *attempt.program);
     removePipelinePhases(program);
