@@ -10,15 +10,11 @@ namespace kolo {
 
 namespace {
 
-/// Coefficients of a value that is linear in the sender's coordinates, then the receiver's, one per mesh dimension
-/// each.
-using Coefficients = SmallVector<int64_t, 8>;
+/// What a value is multiplied with in each of the sender's coordinates, then the receiver's, one per mesh dimension
+/// each. Nothing where the value depends on a coordinate in another way.
+using Coefficients = SmallVector<std::optional<int64_t>, 8>;
 
-bool isConstant(const Coefficients &coefficients) {
-  return llvm::all_of(coefficients, [](int64_t coefficient) { return coefficient == 0; });
-}
-
-std::optional<Coefficients> linearCoefficients(Value value, Block &body) {
+Coefficients linearCoefficients(Value value, Block &body) {
   Coefficients result(body.getNumArguments(), 0);
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (argument.getOwner() == &body)
@@ -29,13 +25,12 @@ std::optional<Coefficients> linearCoefficients(Value value, Block &body) {
   if (op->getBlock() != &body)
     return result;
   bool isSum = isa<arith::AddIOp>(op), isDifference = isa<arith::SubIOp>(op);
-  for (auto [position, operand] : llvm::enumerate(op->getOperands())) {
-    std::optional<Coefficients> coefficients = linearCoefficients(operand, body);
-    if (!coefficients || (!isConstant(*coefficients) && !isSum && !isDifference))
-      return std::nullopt;
-    for (auto [sum, coefficient] : llvm::zip_equal(result, *coefficients))
-      sum += isDifference && position == 1 ? -coefficient : coefficient;
-  }
+  for (auto [position, operand] : llvm::enumerate(op->getOperands()))
+    for (auto [sum, coefficient] : llvm::zip_equal(result, linearCoefficients(operand, body))) {
+      bool isLinear = sum && coefficient && (*coefficient == 0 || isSum || isDifference);
+      sum = isLinear ? std::optional(*sum + (isDifference && position == 1 ? -*coefficient : *coefficient))
+                     : std::nullopt;
+    }
   return result;
 }
 
@@ -95,34 +90,34 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
   size_t numDims = evaluator.mesh().size();
   Block &body = statement.getBody().front();
   SlicesOp slices = slicesOf(statement);
-  SmallVector<bool> none(numDims, false), result(numDims, true);
+  SmallVector<bool> result(numDims, true);
   auto transfer = dyn_cast<TransferOp>(statement.getOperation());
   for (size_t dim = 0; transfer && dim < numDims; ++dim) {
     StepKind kind = cast<StepAttr>(transfer.getSteps()[dim]).getKind();
     result[dim] = kind == StepKind::Keep || kind == StepKind::Next || kind == StepKind::Others;
   }
-  auto isSame = [&](Value value) {
-    auto coefficients = linearCoefficients(value, body);
-    return coefficients && isConstant(*coefficients);
-  };
-  if (!llvm::all_of(slices.getSourceSizes(), isSame) || !llvm::all_of(slices.getDestinationSizes(), isSame) ||
-      (slices.getCondition() && !isSame(slices.getCondition())))
-    return none;
+  SmallVector<Value> sizes(slices.getSourceSizes());
+  llvm::append_range(sizes, slices.getDestinationSizes());
+  if (slices.getCondition())
+    sizes.push_back(slices.getCondition());
+  for (Value value : sizes)
+    for (auto [argument, coefficient] : llvm::enumerate(linearCoefficients(value, body)))
+      result[argument % numDims] = result[argument % numDims] && coefficient == 0;
   auto grid = statement.getSource().getDefiningOp<BufferOp>().getGrid();
   for (auto [from, to, extent] : llvm::zip_equal(slices.getSourceOffsets(), slices.getDestinationOffsets(), grid)) {
-    auto read = linearCoefficients(from, body), written = linearCoefficients(to, body);
-    if (!read || !written)
-      return none;
+    Coefficients read = linearCoefficients(from, body), written = linearCoefficients(to, body);
     for (size_t dim = 0; dim < numDims; ++dim) {
       // The receiver's coordinate is the sender's plus a distance, modulo the size of the mesh. They may only add up,
       // or cancel out, if the grid wraps at the same size.
-      bool isUsed = false;
+      bool isUsed = false, isLinear = true;
       int64_t distance = 0;
       for (size_t argument = dim; argument < body.getNumArguments(); argument += numDims) {
-        isUsed |= (*read)[argument] != 0 || (*written)[argument] != 0;
-        distance += (*read)[argument] - (*written)[argument];
+        isUsed |= read[argument] != 0 || written[argument] != 0;
+        isLinear &= read[argument] && written[argument];
+        distance += read[argument].value_or(0) - written[argument].value_or(0);
       }
-      result[dim] = result[dim] && distance == 0 && (!isUsed || evaluator.get(extent) == evaluator.mesh()[dim]);
+      result[dim] = result[dim] && isLinear && distance == 0 &&
+                    (!isUsed || evaluator.get(extent) == evaluator.mesh()[dim]);
     }
   }
   return result;
