@@ -113,39 +113,68 @@ TEST_P(EveryAlgorithm, HasTheHazardsThatEnumerationFindsOnEveryMeshOfUpToTwelveR
 
 namespace {
 
-/// One statement of random shape on a buffer of random grid, as text.
+/// One statement of random shape on a buffer of random grid, as text. The grid has as many dimensions as the mesh.
 class RandomStatement {
 public:
-  explicit RandomStatement(uint64_t seed) : random(seed) {}
+  RandomStatement(uint64_t seed, size_t numDims) : random(seed), numDims(numDims) {}
 
   std::string text() {
-    static const char *extents[] = {"%n", "%n", "%c2", "%c3", "%c5", "%twice"};
-    std::string grid = pick(extents);
-    return "kolo.choreography @random #kolo.collective<all_reduce over 0> mesh [\"rank\"] meshes [[4]] {\n"
+    std::vector<std::string> extents{"%c2", "%c3", "%c5"};
+    std::string sizes, names, mesh, over;
+    for (size_t dim = 0; dim < numDims; ++dim) {
+      std::string number = std::to_string(dim), size = "%n" + number, twice = "%twice" + number;
+      sizes += size + " = kolo.dim_size " + number + "\n" + twice + " = arith.muli " + size + ", %c2 : index\n";
+      extents.insert(extents.end(), {size, size, twice});
+      names += (dim ? ", \"d" : "\"d") + number + "\"";
+      mesh += dim ? ", 4" : "4";
+      over += (dim ? ", " : "") + number;
+    }
+    std::vector<std::string> grid = forEachDim([&](size_t) { return pick(extents); });
+    std::vector<std::string> relation = forEachDim([&](size_t) { return pick(relations); });
+    std::string arguments;
+    for (const std::string &name : coordinates())
+      arguments += (arguments.empty() ? "" : ", ") + name + ": index";
+    std::string type = "!kolo.buffer<" + std::to_string(numDims) + ">";
+    return "kolo.choreography @random #kolo.collective<all_reduce over " + over + "> mesh [" + names + "] meshes [[" +
+           mesh +
+           "]] {\n"
            "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n%c2 = arith.constant 2 : index\n"
-           "%c3 = arith.constant 3 : index\n%c5 = arith.constant 5 : index\n%n = kolo.dim_size 0\n"
-           "%twice = arith.muli %n, %c2 : index\n"
-           "%b = kolo.buffer scratch \"b\" grid(" +
-           grid +
-           ") blocks 0 : !kolo.buffer<1>\n"
-           "scf.for %i = %c0 to %c2 step %c1 {\n"
+           "%c3 = arith.constant 3 : index\n%c5 = arith.constant 5 : index\n" +
+           sizes + "%b = kolo.buffer scratch \"b\" grid(" + join(grid) + ") blocks 0 : " + type +
+           "\nscf.for %i = %c0 to %c2 step %c1 {\n"
            "kolo.transfer %b -> %b to [" +
-           relation() + "] {\n^bb0(%me: index, %peer: index):\n" + body(grid) +
-           "} : !kolo.buffer<1> -> !kolo.buffer<1>\n}\n}\n";
+           join(relation) + "] {\n^bb0(" + arguments + "):\n" + body(grid) + "} : " + type + " -> " + type + "\n}\n}\n";
   }
 
 private:
-  template <size_t N> std::string pick(const char *(&choices)[N]) { return choices[random() % N]; }
+  const std::vector<std::string> relations{"next %c1", "next %c2", "next %i", "others", "at %c0", "keep"};
+  const std::vector<std::string> ops{"addi", "subi", "subi", "addi", "muli"};
 
-  std::string relation() {
-    static const char *relations[] = {"next %c1", "next %c2", "next %i", "others", "at %c0", "keep"};
-    return pick(relations);
+  const std::string &pick(const std::vector<std::string> &choices) { return choices[random() % choices.size()]; }
+  template <typename Make> std::vector<std::string> forEachDim(Make make) {
+    std::vector<std::string> made;
+    for (size_t dim = 0; dim < numDims; ++dim)
+      made.push_back(make(dim));
+    return made;
+  }
+  static std::string join(const std::vector<std::string> &parts) {
+    std::string text;
+    for (const std::string &part : parts)
+      text += (text.empty() ? "" : ", ") + part;
+    return text;
+  }
+  /// Of the sender, then of the receiver.
+  std::vector<std::string> coordinates() {
+    std::vector<std::string> names = forEachDim([](size_t dim) { return "%me" + std::to_string(dim); });
+    for (size_t dim = 0; dim < numDims; ++dim)
+      names.push_back("%peer" + std::to_string(dim));
+    return names;
   }
 
   /// An expression of a few operations; the last line defines %name.
   std::string expression(const std::string &name, int numOps) {
-    static const char *leaves[] = {"%me", "%peer", "%me", "%peer", "%i", "%c1", "%c2"};
-    static const char *ops[] = {"addi", "subi", "subi", "addi", "muli"};
+    std::vector<std::string> leaves = coordinates();
+    leaves.insert(leaves.end(), {"%i", "%c1", "%c2"});
     std::string lines, last = pick(leaves);
     for (int i = 0; i < numOps; ++i) {
       std::string result = "%" + name + std::to_string(i);
@@ -156,43 +185,67 @@ private:
   }
 
   /// Sizes between 1 and the extent, or all of it.
-  std::string body(const std::string &grid) {
-    std::string lines = expression("from", int(random() % 3)) + expression("to", int(random() % 3));
-    std::string size = "%c1", condition;
-    if (random() % 4 == 0) {
-      lines += expression("wide", 1) +
-               "%rest = arith.remsi %wide, %c2 : index\n%wanted = arith.addi %rest, %c1 : index\n"
-               "%atLeast = arith.maxsi %wanted, %c1 : index\n%size = arith.minsi %atLeast, " +
-               grid + " : index\n";
-      size = "%size";
-    }
+  std::string body(const std::vector<std::string> &grid) {
+    std::string lines, condition;
+    auto offset = [&](const std::string &name) {
+      lines += expression(name, int(random() % 3));
+      return "%" + name;
+    };
+    std::vector<std::string> from = forEachDim([&](size_t dim) { return offset("from" + std::to_string(dim) + "_"); }),
+                             to = forEachDim([&](size_t dim) { return offset("to" + std::to_string(dim) + "_"); });
+    std::vector<std::string> sizes = forEachDim([&](size_t dim) -> std::string {
+      if (random() % 4 != 0)
+        return "%c1";
+      std::string number = std::to_string(dim);
+      lines += expression("wide" + number + "_", 1) + "%rest" + number + " = arith.remsi %wide" + number +
+               "_, %c2 : index\n%wanted" + number + " = arith.addi %rest" + number + ", %c1 : index\n%atLeast" +
+               number + " = arith.maxsi %wanted" + number + ", %c1 : index\n%size" + number +
+               " = arith.minsi %atLeast" + number + ", " + grid[dim] + " : index\n";
+      return "%size" + number;
+    });
     if (random() % 3 == 0) {
       lines += expression("left", 1) + "%when = arith.cmpi sgt, %left, %c0 : index\n";
       condition = " when %when";
     }
-    return lines + "kolo.slices from [%from] size [" + size + "] to [%to] size [" + size + "]" + condition + "\n";
+    return lines + "kolo.slices from [" + join(from) + "] size [" + join(sizes) + "] to [" + join(to) + "] size [" +
+           join(sizes) + "]" + condition + "\n";
   }
 
   std::mt19937_64 random;
+  size_t numDims;
 };
+
+/// Compares what the analysis finds on the meshes with what enumeration finds. Gives the number of hazards.
+int compareOnMeshes(uint64_t seed, const std::vector<Sizes> &meshes) {
+  auto context = makeContext();
+  std::string text = RandomStatement(seed, meshes.front().size()).text();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
+  EXPECT_TRUE(module) << text;
+  int numHazards = 0;
+  for (const Sizes &mesh : meshes) {
+    ChoreographyOp choreography = *module->getOps<ChoreographyOp>().begin();
+    std::optional<Statements> expected = enumerateHazards(choreography, mesh);
+    EXPECT_TRUE(expected) << text;
+    numHazards += int(expected->size());
+    EXPECT_EQ(findOn(choreography, mesh).size(), expected->size())
+        << "seed " << seed << ", mesh " << testing::PrintToString(mesh) << "\n"
+        << text;
+  }
+  return numHazards;
+}
 
 } // namespace
 
 TEST(Hazards, OfRandomStatementsAreThoseThatEnumerationFinds) {
   int numHazards = 0;
-  for (uint64_t seed = 0; seed < 3000; ++seed) {
-    auto context = makeContext();
-    std::string text = RandomStatement(seed).text();
-    auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
-    ASSERT_TRUE(module) << text;
-    ChoreographyOp choreography = *module->getOps<ChoreographyOp>().begin();
-    for (int64_t size : {1, 2, 3, 4, 7}) {
-      std::optional<Statements> expected = enumerateHazards(choreography, {size});
-      ASSERT_TRUE(expected) << text;
-      numHazards += int(expected->size());
-      ASSERT_EQ(findOn(choreography, {size}).size(), expected->size()) << "seed " << seed << ", " << size << " ranks\n"
-                                                                       << text;
-    }
-  }
+  for (uint64_t seed = 0; seed < 3000 && !HasFailure(); ++seed)
+    numHazards += compareOnMeshes(seed, {{1}, {2}, {3}, {4}, {7}});
   EXPECT_GT(numHazards, 1000);
+}
+
+TEST(Hazards, OfRandomStatementsOnMeshesOfTwoDimensionsAreThoseThatEnumerationFinds) {
+  int numHazards = 0;
+  for (uint64_t seed = 0; seed < 3000 && !HasFailure(); ++seed)
+    numHazards += compareOnMeshes(seed, {{1, 3}, {2, 2}, {4, 1}, {3, 2}, {2, 5}});
+  EXPECT_GT(numHazards, 500);
 }
