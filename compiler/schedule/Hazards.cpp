@@ -116,8 +116,8 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
         isLinear &= read[argument] && written[argument];
         distance += read[argument].value_or(0) - written[argument].value_or(0);
       }
-      result[dim] = result[dim] && isLinear && distance == 0 &&
-                    (!isUsed || evaluator.get(extent) == evaluator.mesh()[dim]);
+      result[dim] =
+          result[dim] && isLinear && distance == 0 && (!isUsed || evaluator.get(extent) == evaluator.mesh()[dim]);
     }
   }
   return result;

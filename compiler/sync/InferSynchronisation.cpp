@@ -251,8 +251,8 @@ std::optional<Attempt> inferWithSlices(int64_t slices, ProgramOp program, const 
 }
 
 /// Infers what the rounds of a pipeline need from few of them: from the same number for most depths, which then share
-/// what is remembered. Takes the least budget that suffices for a mesh of the program, since every step of the inference
-/// checks that mesh anew.
+/// what is remembered. Takes the least budget that suffices for a mesh of the program, since every step of the
+/// inference checks that mesh anew.
 Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &larger, InferenceMemory *memory) {
   constexpr int64_t leastBudget = 1 << 13;
   int64_t slices = numSlices(program).value_or(1);
