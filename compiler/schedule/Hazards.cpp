@@ -3,6 +3,7 @@
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;
 
@@ -14,24 +15,30 @@ namespace {
 /// each. Nothing where the value depends on a coordinate in another way.
 using Coefficients = SmallVector<std::optional<int64_t>, 8>;
 
-Coefficients linearCoefficients(Value value, Block &body) {
-  Coefficients result(body.getNumArguments(), 0);
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (argument.getOwner() == &body)
-      result[argument.getArgNumber()] = 1;
-    return result;
-  }
-  Operation *op = value.getDefiningOp();
-  if (op->getBlock() != &body)
-    return result;
-  bool isSum = isa<arith::AddIOp>(op), isDifference = isa<arith::SubIOp>(op);
-  for (auto [position, operand] : llvm::enumerate(op->getOperands()))
-    for (auto [sum, coefficient] : llvm::zip_equal(result, linearCoefficients(operand, body))) {
-      bool isLinear = sum && coefficient && (*coefficient == 0 || isSum || isDifference);
-      sum = isLinear ? std::optional(*sum + (isDifference && position == 1 ? -*coefficient : *coefficient))
-                     : std::nullopt;
+/// Of the values that a statement's body computes. Others do not depend on coordinates.
+llvm::DenseMap<Value, Coefficients> findCoefficients(Block &body) {
+  Coefficients none(body.getNumArguments(), 0);
+  llvm::DenseMap<Value, Coefficients> found;
+  for (BlockArgument argument : body.getArguments())
+    found.try_emplace(argument, none).first->second[argument.getArgNumber()] = 1;
+  for (Operation &op : body) {
+    bool isSum = isa<arith::AddIOp>(op), isDifference = isa<arith::SubIOp>(op);
+    Coefficients result = none;
+    for (auto [position, operand] : llvm::enumerate(op.getOperands())) {
+      auto known = found.find(operand);
+      if (known == found.end())
+        continue;
+      for (auto [sum, coefficient] : llvm::zip_equal(result, known->second))
+        if (!sum || !coefficient || (*coefficient != 0 && !isSum && !isDifference))
+          sum = std::nullopt;
+        else
+          sum = isDifference && position == 1 ? llvm::checkedSub(*sum, *coefficient)
+                                              : llvm::checkedAdd(*sum, *coefficient);
     }
-  return result;
+    for (Value value : op.getResults())
+      found.try_emplace(value, result);
+  }
+  return found;
 }
 
 /// Looks at some statements on one mesh, for one root.
@@ -96,16 +103,21 @@ SmallVector<bool> HazardFinder::symmetricDims(StatementInterface statement) {
     StepKind kind = cast<StepAttr>(transfer.getSteps()[dim]).getKind();
     result[dim] = kind == StepKind::Keep || kind == StepKind::Next || kind == StepKind::Others;
   }
-  SmallVector<Value> sizes(slices.getSourceSizes());
-  llvm::append_range(sizes, slices.getDestinationSizes());
+  llvm::DenseMap<Value, Coefficients> known = findCoefficients(body);
+  auto coefficientsOf = [&](Value value) {
+    auto found = known.find(value);
+    return found == known.end() ? Coefficients(body.getNumArguments(), 0) : found->second;
+  };
+  SmallVector<Value> sameOnAll(slices.getSourceSizes()); // or the picture is another one
+  llvm::append_range(sameOnAll, slices.getDestinationSizes());
   if (slices.getCondition())
-    sizes.push_back(slices.getCondition());
-  for (Value value : sizes)
-    for (auto [argument, coefficient] : llvm::enumerate(linearCoefficients(value, body)))
+    sameOnAll.push_back(slices.getCondition());
+  for (Value value : sameOnAll)
+    for (auto [argument, coefficient] : llvm::enumerate(coefficientsOf(value)))
       result[argument % numDims] = result[argument % numDims] && coefficient == 0;
   auto grid = statement.getSource().getDefiningOp<BufferOp>().getGrid();
   for (auto [from, to, extent] : llvm::zip_equal(slices.getSourceOffsets(), slices.getDestinationOffsets(), grid)) {
-    Coefficients read = linearCoefficients(from, body), written = linearCoefficients(to, body);
+    Coefficients read = coefficientsOf(from), written = coefficientsOf(to);
     for (size_t dim = 0; dim < numDims; ++dim) {
       // The receiver's coordinate is the sender's plus a distance, modulo the size of the mesh. They may only add up,
       // or cancel out, if the grid wraps at the same size.

@@ -249,3 +249,23 @@ TEST(Hazards, OfRandomStatementsOnMeshesOfTwoDimensionsAreThoseThatEnumerationFi
     numHazards += compareOnMeshes(seed, {{1, 3}, {2, 2}, {4, 1}, {3, 2}, {2, 5}});
   EXPECT_GT(numHazards, 500);
 }
+
+/// Each sum is used twice by the next one: all paths between them are more than can be walked.
+TEST(Hazards, OfAStatementThatDoublesSixtyTimesAreFoundAtOnce) {
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += "%x" + std::to_string(i + 1) + " = arith.addi %x" + std::to_string(i) + ", %x" + std::to_string(i) +
+             " : index\n";
+  std::string text =
+      "kolo.choreography @doubles #kolo.collective<all_reduce over 0> mesh [\"d\"] meshes [[4]] {\n"
+      "%c1 = arith.constant 1 : index\n%c5 = arith.constant 5 : index\n"
+      "%b = kolo.buffer scratch \"b\" grid(%c5) blocks 0 : !kolo.buffer<1>\n"
+      "kolo.transfer %b -> %b to [next %c1] {\n^bb0(%x0: index, %peer: index):\n" +
+      lines + "kolo.slices from [%x60] size [%c1] to [%x60] size [%c1]\n} : !kolo.buffer<1> -> !kolo.buffer<1>\n}\n";
+  auto context = makeContext();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
+  ASSERT_TRUE(module) << text;
+  ChoreographyOp choreography = *module->getOps<ChoreographyOp>().begin();
+  for (int64_t size : {2, 5})
+    EXPECT_EQ(findOn(choreography, {size}), enumerateHazards(choreography, {size})) << size << " ranks";
+}
