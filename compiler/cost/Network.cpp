@@ -17,9 +17,12 @@ Network::Network(const Machine &machine, const Placement &placement, const Netwo
   const int64_t numNodes = placement.numNodes();
   for (int64_t rank = 0; rank < placement.numRanks(); ++rank)
     positions.push_back({placement.nodeOf(rank), placement.deviceOf(rank)});
+  std::vector<double> inNode;
+  for (const Resource &resource : machine.resources())
+    inNode.push_back(orUnlimited(resource.bandwidth(options.rates, options.workingSetBytes)));
+  bytesPerSecond.reserve(size_t(numNodes) * perNode);
   for (int64_t node = 0; node < numNodes; ++node)
-    for (const Resource &resource : machine.resources())
-      bytesPerSecond.push_back(orUnlimited(resource.bandwidth(options.rates, options.workingSetBytes)));
+    bytesPerSecond.insert(bytesPerSecond.end(), inNode.begin(), inNode.end());
   firstOfLevels = bytesPerSecond.size();
   for (size_t level = 0; level < machine.levels().size(); ++level) {
     const Level &units = machine.levels()[level];

@@ -292,9 +292,9 @@ Prediction Simulation::Parts::summarise(const SimulationResult &result, const Ne
   std::vector<double> all(network.bandwidths().size()), allMessages(network.bytesPerMessage().size());
   for (size_t number = 0; number < result.statements.size(); ++number) {
     const SimulatedStatement &statement = result.statements[number];
-    for (size_t resource = 0; resource < all.size(); ++resource)
+    for (size_t resource = 0; resource < statement.bytes.size(); ++resource)
       all[resource] += statement.bytes[resource] / calls;
-    for (size_t resource = 0; resource < allMessages.size(); ++resource)
+    for (size_t resource = 0; resource < statement.messages.size(); ++resource)
       allMessages[resource] += statement.messages[resource] / calls;
     std::optional<size_t> worst = network.slowest(statement.bytes, statement.messages);
     if (statement.executions == 0 && statement.seconds == 0)

@@ -118,7 +118,6 @@ private:
   std::vector<uint32_t> ending; // flows, and events, of this moment
   std::vector<Event> events;
   uint32_t numSimulated = 0, numInMeeting = 0, lastRank = 0;
-  std::vector<std::vector<int64_t>> transfersOf; // by statement and rank
   std::vector<PeerLeg> legs;
   std::vector<ResourceUse> uses;
   std::unordered_map<uint64_t, uint32_t> announced; // by slot and number of a signal: what it announces
@@ -149,11 +148,6 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
     ready.push_back(number);
   }
   result.statements.resize(workload.numStatements);
-  for (SimulatedStatement &statement : result.statements) {
-    statement.bytes.resize(bandwidths.size());
-    statement.messages.resize(network.bytesPerMessage().size());
-  }
-  transfersOf.assign(workload.numStatements, std::vector<int64_t>(numRanks));
 }
 
 uint32_t Simulator::record(Record::Kind kind, uint32_t rank, uint32_t statement, double begin, int64_t bytes) {
@@ -275,6 +269,10 @@ void Simulator::findUses(uint32_t number, const Instruction &instruction) {
     fold(*symmetry, uses);
   SimulatedStatement &statement = result.statements[instruction.statement];
   std::span<const double> bytesPerMessage = network.bytesPerMessage();
+  if (statement.bytes.empty()) {
+    statement.bytes.resize(bandwidths.size());
+    statement.messages.resize(bytesPerMessage.size());
+  }
   for (ResourceUse &use : uses) {
     statement.bytes[use.resource] += use.load * double(instruction.bytes);
     if (bytesPerMessage.empty() || instruction.bytes == 0)
@@ -289,7 +287,6 @@ bool Simulator::startTransfer(uint32_t number, const Instruction &instruction) {
   Rank &rank = ranks[number];
   findUses(number, instruction);
   result.numTransfers += symmetry ? symmetry->numAlike : 1;
-  ++transfersOf[instruction.statement][number];
   if (instruction.bytes == 0 || uses.empty())
     return true;
   if (sharing.numFlows() >= limits.mostFlows) {
@@ -471,9 +468,14 @@ void Simulator::conclude() {
     statement.seconds += history[chain].seconds;
     statement.latencySeconds += history[chain].latencySeconds;
   }
-  for (size_t number = 0; number < result.statements.size(); ++number)
-    for (int64_t transfers : transfersOf[number])
-      result.statements[number].executions = std::max(result.statements[number].executions, transfers);
+  std::vector<int64_t> executions(workload.numStatements);
+  for (const RankProgram &program : workload.programs) {
+    std::ranges::fill(executions, 0);
+    for (const Instruction &step : program.code)
+      executions[step.statement] += step.kind == Kind::Transfer ? workload.numCalls : 0;
+    for (size_t number = 0; number < executions.size(); ++number)
+      result.statements[number].executions = std::max(result.statements[number].executions, executions[number]);
+  }
 }
 
 } // namespace

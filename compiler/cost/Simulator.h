@@ -32,7 +32,6 @@ struct Instruction {
   enum class Kind : uint8_t { Transfer, Signal, Wait, Flush, Enter };
   Kind kind;
   bool blocks = false;    // of a transfer
-  bool isCredit = false;  // of a signal or wait: says that a peer may go on, not that data is there
   bool reduces = false;   // of a transfer
   float laneLoad = 0;     // of a transfer: how often its bytes go through the lanes
   uint32_t statement = 0; // number in Workload::numStatements
@@ -114,8 +113,8 @@ struct Timeline {
 struct SimulatedStatement {
   double seconds = 0, latencySeconds = 0; // on the chain of events that ends last
   int64_t executions = 0;                 // its transfers, of the rank that has most
-  std::vector<double> bytes;              // by resource
-  std::vector<double> messages;           // by resource; empty if they take no time
+  std::vector<double> bytes;              // by resource; empty if it has no transfers
+  std::vector<double> messages;           // by resource; empty if it has none, or they take no time
 };
 
 struct SimulationResult {
