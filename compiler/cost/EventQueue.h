@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace kolo::cost {
@@ -28,6 +29,8 @@ public:
     events.clear();
     while (nextTime() <= until) {
       Bucket &bucket = buckets[heap.front().bucket];
+      if (events.empty())
+        std::swap(events, bucket.events);
       events.insert(events.end(), bucket.events.begin(), bucket.events.end());
       bucket.events.clear();
       bucket.isOpen = false;

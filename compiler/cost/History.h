@@ -21,6 +21,7 @@ public:
   };
 
   History() : links(1) {}
+  void reserve(size_t numLinks) { links.reserve(numLinks); }
 
   Chain share(Chain chain) {
     ++links[chain].numOwners;

@@ -9,7 +9,7 @@
 
 namespace kolo::cost {
 
-/// Elements that follow each other. The room of a list is a power of two.
+/// Elements that follow each other. Where a list has much room, it is a power of two.
 struct PooledList {
   uint32_t first = 0, size = 0, room = 0;
 };
@@ -24,7 +24,7 @@ public:
 
   /// A list of so many elements, which are anything.
   PooledList make(size_t size) {
-    size_t room = std::bit_ceil(size);
+    size_t room = size <= mostExact ? size : std::bit_ceil(size);
     std::vector<uint32_t> &places = freeOf(room);
     if (places.empty()) {
       places.push_back(uint32_t(all.size()));
@@ -51,12 +51,17 @@ public:
     list = {};
   }
 
+  void reserve(size_t elements) { all.reserve(elements); }
+
 private:
-  static constexpr size_t leastRoom = 2;
-  std::vector<uint32_t> &freeOf(size_t room) { return free[size_t(std::countr_zero(room))]; }
+  static constexpr size_t leastRoom = 2, mostExact = 32;
+  std::vector<uint32_t> &freeOf(size_t room) {
+    return free[room <= mostExact ? room : mostExact + size_t(std::countr_zero(room))];
+  }
 
   std::vector<T> all;
-  std::vector<std::vector<uint32_t>> free = std::vector<std::vector<uint32_t>>(32); // by the logarithm of the room
+  // By room, and by its logarithm where it is not exact:
+  std::vector<std::vector<uint32_t>> free = std::vector<std::vector<uint32_t>>(mostExact + 32);
 };
 
 } // namespace kolo::cost
