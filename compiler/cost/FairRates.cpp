@@ -7,9 +7,11 @@ namespace kolo::cost {
 
 static bool isSameRate(double rate, double other) { return std::abs(rate - other) <= 1e-12 * other; }
 
-uint32_t FairRates::addResource(double bandwidth) {
-  resources.push_back({bandwidth});
-  return uint32_t(resources.size() - 1);
+void FairRates::setBandwidth(uint32_t number, double bandwidth) {
+  if (number >= resources.size())
+    resources.resize(number + 1);
+  resources[number].bandwidth = bandwidth;
+  resources[number].fastest = unlimited;
 }
 
 void FairRates::markDirty(uint32_t number) {
@@ -30,10 +32,12 @@ uint32_t FairRates::addGroup(std::span<const ResourceUse> wanted, double cap) {
   if (freeGroups.empty()) {
     freeGroups.push_back(uint32_t(groups.size()));
     groups.emplace_back();
+    marks.emplace_back();
   }
   uint32_t number = freeGroups.back();
   freeGroups.pop_back();
-  groups[number] = {0, 0, cap, 0, none, none, 0, uses.make(wanted.size()), 0, 0};
+  groups[number] = {0, 0, cap, 0, none, uses.make(wanted.size())};
+  marks[number] = {0, none, 0, 0};
   uint32_t next = groups[number].uses.first;
   for (const ResourceUse &use : wanted) {
     PooledList &all = resources[use.resource].members;
@@ -44,14 +48,14 @@ uint32_t FairRates::addGroup(std::span<const ResourceUse> wanted, double cap) {
 }
 
 uint32_t FairRates::addPart(uint32_t of, std::span<const ResourceUse> wanted) {
-  uint32_t number = addGroup(wanted, groups[of].cap), bottleneck = groups[of].bottleneck;
+  uint32_t number = addGroup(wanted, groups[of].cap), bottleneck = marks[of].bottleneck;
   Group &group = groups[number];
   group.rate = groups[of].rate;
   for (const Use &use : usesOf(group))
     resources[use.resource].fastest = std::max(resources[use.resource].fastest, group.rate);
   bool keepsBottleneck = std::ranges::find(usesOf(group), bottleneck, &Use::resource) != usesOf(group).end();
   if (keepsBottleneck) {
-    group.bottleneck = bottleneck;
+    marks[number].bottleneck = bottleneck;
     ++resources[bottleneck].numLimited;
   } else if (bottleneck != none) {
     grown.push_back(number);
@@ -70,59 +74,59 @@ void FairRates::removeGroup(uint32_t number) {
     if (at.members.size == 0) // no rounding error is carried along
       at.load = 0;
   }
-  if (group.bottleneck != none)
-    --resources[group.bottleneck].numLimited;
+  if (uint32_t bottleneck = marks[number].bottleneck; bottleneck != none)
+    --resources[bottleneck].numLimited;
   uses.clear(group.uses);
   freeGroups.push_back(number);
 }
 
-void FairRates::addFlow(uint32_t number) {
-  ++groups[number].numFlows;
-  markFull(groups[number]);
-  grown.push_back(number);
+void FairRates::addFlows(uint32_t group, uint32_t number) {
+  marks[group].numFlows += number;
+  markFull(groups[group]);
+  grown.push_back(group);
 }
 
-void FairRates::removeFlow(uint32_t number) {
+/// Counts the rates of so many flows more.
+void FairRates::charge(uint32_t number, double numFlows) {
   Group &group = groups[number];
-  markFull(group);
   for (const Use &use : usesOf(group))
-    resources[use.resource].load -= use.load * group.rate;
-  --group.numFlows;
-  group.charged -= group.rate;
+    resources[use.resource].load += use.load * group.rate * numFlows;
+  group.charged += group.rate * numFlows;
 }
 
-void FairRates::moveFlow(uint32_t from, uint32_t to) {
-  Group &before = groups[from], &after = groups[to];
-  if (!isSameRate(before.rate, after.rate)) {
-    removeFlow(from);
-    addFlow(to);
+void FairRates::removeFlows(uint32_t group, uint32_t number) {
+  markFull(groups[group]);
+  charge(group, -double(number));
+  marks[group].numFlows -= number;
+}
+
+void FairRates::moveFlows(uint32_t from, uint32_t to, uint32_t number) {
+  if (!isSameRate(groups[from].rate, groups[to].rate)) {
+    removeFlows(from, number);
+    addFlows(to, number);
     return;
   }
-  for (const Use &use : usesOf(before))
-    resources[use.resource].load -= use.load * before.rate;
-  for (const Use &use : usesOf(after))
-    resources[use.resource].load += use.load * after.rate;
-  --before.numFlows;
-  ++after.numFlows;
-  before.charged -= before.rate;
-  after.charged += after.rate;
+  charge(from, -double(number));
+  charge(to, number);
+  marks[from].numFlows -= number;
+  marks[to].numFlows += number;
 }
 
 /// Its rate is found again.
-void FairRates::join(uint32_t number) {
-  Group &group = groups[number];
-  if (isFilled(group))
+void FairRates::join(uint32_t group) {
+  Mark &mark = marks[group];
+  if (mark.round == round)
     return;
-  group.round = round;
-  filled.push_back(number);
-  if (group.bottleneck != none)
-    --resources[group.bottleneck].numLimited;
+  mark.round = round;
+  filled.push_back(group);
+  if (mark.bottleneck != none)
+    --resources[mark.bottleneck].numLimited;
 }
 
 void FairRates::joinLimitedBy(uint32_t number) {
   const Resource &at = resources[number];
   for (uint32_t next = at.members.first; at.numLimited > 0; ++next)
-    if (uint32_t group = members[next].group; groups[group].bottleneck == number)
+    if (uint32_t group = members[next].group; marks[group].bottleneck == number)
       join(group);
 }
 
@@ -156,13 +160,14 @@ void FairRates::prepare() {
   byCap.clear();
   for (uint32_t number : filled) {
     const Group &group = groups[number];
+    double numFlows = marks[number].numFlows;
     bool mayHaveCap = true;
     for (const Use &use : usesOf(group)) {
       Resource &at = resources[use.resource];
       if (at.pass != pass)
         reach(use.resource);
       at.left += use.load * group.charged;
-      at.weight += use.load * group.numFlows;
+      at.weight += use.load * numFlows;
       ++at.numOpen;
       mayHaveCap &= at.bandwidth > use.load * group.cap;
     }
@@ -177,15 +182,17 @@ void FairRates::prepare() {
 }
 
 /// Without what changes at the bottleneck itself: nothing is left there.
-void FairRates::fix(Group &group, double rate, uint32_t bottleneck) {
-  group.pass = pass;
+void FairRates::fix(uint32_t number, double rate, uint32_t bottleneck) {
+  Group &group = groups[number];
+  double numFlows = marks[number].numFlows;
+  marks[number].pass = pass;
   group.nextRate = rate;
   group.nextBottleneck = bottleneck;
   for (const Use &use : usesOf(group)) {
     if (use.resource == bottleneck)
       continue;
     Resource &at = resources[use.resource];
-    double weight = use.load * group.numFlows;
+    double weight = use.load * numFlows;
     at.left -= weight * rate;
     at.weight -= weight;
     at.fastestFilled = std::max(at.fastestFilled, rate);
@@ -201,11 +208,11 @@ void FairRates::fill() {
   if (byCap.size() > 1)
     std::ranges::sort(byCap, {}, [&](uint32_t number) { return std::pair(groups[number].cap, number); });
   for (uint32_t number : byCap) {
-    Group &group = groups[number];
-    while (isOpen(group) && !levels.empty() && levels.front().rate < group.cap)
+    double cap = groups[number].cap;
+    while (isOpen(number) && !levels.empty() && levels.front().rate < cap)
       fillNextLevel();
-    if (isOpen(group))
-      fix(group, group.cap, none);
+    if (isOpen(number))
+      fix(number, cap, none);
   }
   while (!levels.empty())
     fillNextLevel();
@@ -227,7 +234,7 @@ void FairRates::fillNextLevel() {
     return;
   }
   for (uint32_t next = at.members.first; at.numOpen > 0; ++next)
-    if (Group &group = groups[members[next].group]; isOpen(group)) {
+    if (uint32_t group = members[next].group; isOpen(group)) {
       fix(group, level.rate, level.resource);
       --at.numOpen;
     }
@@ -252,17 +259,18 @@ void FairRates::joinWithoutBottleneck(uint32_t number) {
   const Resource &at = resources[number];
   double fastest = 0;
   for (const Member &member : membersOf(at))
-    if (const Group &group = groups[member.group]; !isFilled(group))
-      fastest = std::max(fastest, group.rate);
+    if (!isFilled(member.group))
+      fastest = std::max(fastest, groups[member.group].rate);
   if (!mayLoseBottleneck(at, fastest))
     return;
   fastest = std::max(fastest, at.fastestFilled);
   for (const Member &member : membersOf(at)) {
-    const Group &group = groups[member.group];
-    if (isFilled(group))
+    if (isFilled(member.group))
       continue;
-    bool losesBottleneck = group.bottleneck == number && (!isStillFull(at) || group.rate < fastest * (1 - 1e-9));
-    if (losesBottleneck || (at.isLimit && group.rate > at.level * (1 + 1e-9)))
+    double rate = groups[member.group].rate;
+    bool isLimited = marks[member.group].bottleneck == number;
+    bool losesBottleneck = isLimited && (!isStillFull(at) || rate < fastest * (1 - 1e-9));
+    if (losesBottleneck || (at.isLimit && rate > at.level * (1 + 1e-9)))
       join(member.group);
   }
 }
@@ -275,14 +283,15 @@ bool FairRates::joinThoseWithoutBottleneck() {
   return filled.size() > before;
 }
 
-void FairRates::setBottleneck(Group &group, uint32_t number) {
-  group.bottleneck = number;
+void FairRates::setBottleneck(uint32_t group, uint32_t number) {
+  marks[group].bottleneck = number;
   if (number == none)
     return;
+  double rate = groups[group].rate;
   Resource &resource = resources[number];
   bool isFirst = resource.numLimited++ == 0;
-  resource.slowest = isFirst ? group.rate : std::min(resource.slowest, group.rate);
-  resource.fastest = isFirst ? group.rate : std::max(resource.fastest, group.rate);
+  resource.slowest = isFirst ? rate : std::min(resource.slowest, rate);
+  resource.fastest = isFirst ? rate : std::max(resource.fastest, rate);
 }
 
 void FairRates::apply(std::vector<uint32_t> &changed) {
@@ -292,8 +301,8 @@ void FairRates::apply(std::vector<uint32_t> &changed) {
       group.rate = group.nextRate;
       changed.push_back(number);
     }
-    group.charged = group.nextRate * group.numFlows;
-    setBottleneck(group, group.nextBottleneck);
+    group.charged = group.nextRate * marks[number].numFlows;
+    setBottleneck(number, group.nextBottleneck);
   }
   for (uint32_t number : reached) {
     Resource &at = resources[number];
@@ -303,7 +312,7 @@ void FairRates::apply(std::vector<uint32_t> &changed) {
   }
 }
 
-void FairRates::settle(std::vector<uint32_t> &changed) {
+size_t FairRates::settle(std::vector<uint32_t> &changed) {
   constexpr int mostWaves = 12;
   ++round;
   filled.clear();
@@ -325,6 +334,7 @@ void FairRates::settle(std::vector<uint32_t> &changed) {
       break;
   }
   apply(changed);
+  return filled.size();
 }
 
 } // namespace kolo::cost

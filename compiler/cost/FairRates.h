@@ -18,8 +18,8 @@ public:
   static constexpr uint32_t none = UINT32_MAX;
   static constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-  /// The resource's number, from 0 on.
-  uint32_t addResource(double bandwidth);
+  /// Bytes per second of a resource, which may be new; its groups have what they had.
+  void setBandwidth(uint32_t resource, double bandwidth);
   /// A group without flows, whose number may be that of an earlier group. Its flows have at most the rate `cap`.
   uint32_t addGroup(std::span<const ResourceUse> uses, double cap);
   /// One whose flows move from another one: it has the other's rate before the next `settle`.
@@ -30,16 +30,16 @@ public:
     return groups[group].cap == cap && areSame(uses.of(groups[group].uses), wanted);
   }
 
-  void addFlow(uint32_t group);
-  void removeFlow(uint32_t group);
-  /// Between groups whose uses differ by resources that cannot be full: those that began to be contended just now, or
-  /// ceased to be.
-  void moveFlow(uint32_t from, uint32_t to);
-  uint32_t numFlows(uint32_t group) const { return groups[group].numFlows; }
+  void addFlows(uint32_t group, uint32_t number);
+  void removeFlows(uint32_t group, uint32_t number);
+  /// Between groups whose uses differ by resources that cannot be full, those that began to be contended just now or
+  /// ceased to be, or by resources that were parted or joined.
+  void moveFlows(uint32_t from, uint32_t to, uint32_t number);
+  uint32_t numFlows(uint32_t group) const { return marks[group].numFlows; }
 
   /// Gives all groups their rates after what has changed; each must have a flow. Appends the groups whose rate is
-  /// another one.
-  void settle(std::vector<uint32_t> &changed);
+  /// another one. Returns how many groups were filled.
+  size_t settle(std::vector<uint32_t> &changed);
   double rateOf(uint32_t group) const { return groups[group].rate; }
 
 private:
@@ -49,11 +49,14 @@ private:
     double cap;
     double nextRate;         // that filling gives it
     uint32_t nextBottleneck; // none: it has its cap
-    uint32_t bottleneck;     // by its rate
-    uint32_t numFlows;
     PooledList uses;
-    uint32_t round; // of settling, in which it was filled last
-    uint32_t pass;  // of filling, that gave it a rate last
+  };
+  /// What a group's resources look at. It lies apart from the rest, so that more of it is in the processor's cache.
+  struct Mark {
+    uint32_t numFlows;
+    uint32_t bottleneck; // by its rate
+    uint32_t round;      // of settling, in which it was filled last
+    uint32_t pass;       // of filling, that gave it a rate last
   };
   struct Use {
     double load;
@@ -92,10 +95,11 @@ private:
   static bool isStillFull(const Resource &at) { return isFull(at, at.bandwidth - at.left); }
   std::span<const Use> usesOf(const Group &group) const { return uses.of(group.uses); }
   std::span<const Member> membersOf(const Resource &resource) const { return members.of(resource.members); }
-  bool isFilled(const Group &group) const { return group.round == round; }
-  bool isOpen(const Group &group) const { return isFilled(group) && group.pass != pass; }
+  bool isFilled(uint32_t group) const { return marks[group].round == round; }
+  bool isOpen(uint32_t group) const { return isFilled(group) && marks[group].pass != pass; }
   void markDirty(uint32_t resource);
   void markFull(const Group &group);
+  void charge(uint32_t group, double numFlows);
   void join(uint32_t group);
   void joinLimitedBy(uint32_t resource);
   void joinAllConnected();
@@ -103,14 +107,15 @@ private:
   void prepare();
   void fill();
   void fillNextLevel();
-  void fix(Group &group, double rate, uint32_t bottleneck);
+  void fix(uint32_t group, double rate, uint32_t bottleneck);
   bool joinThoseWithoutBottleneck();
   static bool mayLoseBottleneck(const Resource &at, double fastestOther);
   void joinWithoutBottleneck(uint32_t resource);
-  void setBottleneck(Group &group, uint32_t resource);
+  void setBottleneck(uint32_t group, uint32_t resource);
   void apply(std::vector<uint32_t> &changed);
 
   std::vector<Group> groups;
+  std::vector<Mark> marks; // by group
   std::vector<uint32_t> freeGroups;
   ListPool<Use> uses;
   std::vector<Resource> resources;

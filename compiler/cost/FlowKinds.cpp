@@ -6,13 +6,16 @@
 namespace kolo::cost {
 
 constexpr double farFromFull = 0.5;   // a resource that was contended, and is so no more
+constexpr size_t fewKinds = 256;      // that may all be idle
 constexpr uint32_t farthestBound = 8; // in uses
 constexpr size_t mostBounds = 32;     // of one resource; more do not bound it well
 
-FlowKinds::FlowKinds(std::span<const double> bandwidths) {
-  resources.reserve(bandwidths.size());
-  for (double bandwidth : bandwidths)
-    resources.push_back({bandwidth});
+void FlowKinds::reserve(size_t numKinds) {
+  constexpr size_t usesOfEach = 12;
+  kinds.reserve(numKinds);
+  groups.reserve(numKinds);
+  uses.reserve(numKinds * usesOfEach);
+  alikeResources.reserve(numKinds);
 }
 
 /// A use that sets its flow's cap: of several the nearest, which most flows of the resource share.
@@ -47,8 +50,15 @@ uint32_t FlowKinds::boundFor(uint32_t number) {
 }
 
 /// Adds what so many flows demand of the use's resource, or takes it away.
-void FlowKinds::addDemand(const Use &use, double numFlows) {
+void FlowKinds::addDemand(const Use &use, int numFlows) {
   Resource &at = resources[use.resource];
+  at.numFlows += uint32_t(numFlows);
+  if (at.numFlows == 0) { // no rounding error is carried along
+    at.demand = 0;
+    at.isBounded = false;
+    at.bounds.size = 0;
+    return;
+  }
   double demand = numFlows * use.load * kinds[use.kind].cap;
   if (!at.isBounded || use.bound == none) {
     at.demand += demand;
@@ -64,21 +74,35 @@ void FlowKinds::addDemand(const Use &use, double numFlows) {
 void FlowKinds::bound(uint32_t number) {
   resources[number].isBounded = true;
   resources[number].demand = 0;
+  resources[number].numFlows = 0;
   for (uint32_t use = resources[number].firstUse; use != none; use = uses[use].next) {
     uses[use].bound = boundFor(use);
-    addDemand(uses[use], kinds[uses[use].kind].numFlows);
+    if (uint32_t numFlows = kinds[uses[use].kind].numFlows; numFlows > 0)
+      addDemand(uses[use], int(numFlows));
   }
 }
 
-uint32_t FlowKinds::make(std::span<const ResourceUse> wanted) {
+/// Most resources of a large network have no flows.
+uint32_t FlowKinds::numberOf(uint32_t resource) {
+  uint32_t &number = numbers[resource];
+  if (number == none) {
+    number = uint32_t(resources.size());
+    resources.push_back({bandwidths[resource]});
+  }
+  return number;
+}
+
+uint32_t FlowKinds::make() {
   if (freeKinds.empty()) {
     freeKinds.push_back(uint32_t(kinds.size()));
     kinds.emplace_back();
+    groups.emplace_back();
   }
   uint32_t number = freeKinds.back();
   freeKinds.pop_back();
   Kind &kind = kinds[number];
-  kind = {std::numeric_limits<double>::infinity(), none, 0, uses.make(wanted.size()), none};
+  kind = {.cap = std::numeric_limits<double>::infinity(), .narrowest = none, .uses = uses.make(wanted.size())};
+  groups[number] = none;
   uint32_t first = kind.uses.first, end = first;
   for (const ResourceUse &use : wanted) {
     Resource &at = resources[use.resource];
@@ -91,9 +115,14 @@ uint32_t FlowKinds::make(std::span<const ResourceUse> wanted) {
       uses[at.firstUse].previous = end;
     at.firstUse = end++;
   }
-  for (uint32_t use = first; use < end; ++use)
-    if (resources[uses[use].resource].isBounded)
+  alikeResources.addKind(number, kind.cap);
+  for (uint32_t use = first; use < end; ++use) {
+    const Resource &at = resources[uses[use].resource];
+    if (at.isBounded)
       uses[use].bound = boundFor(use);
+    if (at.isContended)
+      alikeResources.addUse(number, at.alike, uses[use].load);
+  }
   return number;
 }
 
@@ -103,60 +132,89 @@ void FlowKinds::clear(uint32_t number) {
     (use.previous == none ? at.firstUse : uses[use.previous].next) = use.next;
     if (use.next != none)
       uses[use.next].previous = use.previous;
-    if (at.firstUse == none) { // no rounding error is carried along
-      at.demand = 0;
-      at.isBounded = false;
-      at.bounds.size = 0;
-    }
   }
   byHash.remove(number);
   uses.clear(kinds[number].uses);
+  alikeResources.removeKind(number);
   freeKinds.push_back(number);
 }
 
-uint32_t FlowKinds::add(std::span<const ResourceUse> wanted) {
+uint32_t FlowKinds::add(std::span<const ResourceUse> given) {
+  wanted.clear();
+  for (const ResourceUse &use : given)
+    wanted.push_back({numberOf(use.resource), use.load});
   uint64_t hash = hashOf(wanted);
-  uint32_t number =
-      byHash.find(hash, [&](uint32_t kind) { return areSame(std::as_const(uses).of(kinds[kind].uses), wanted); });
+  uint32_t number = byHash.find(hash, [&](uint32_t kind) {
+    return areSame(std::as_const(uses).of(kinds[kind].uses), std::span<const ResourceUse>(wanted));
+  });
   if (number == none) {
-    number = make(wanted);
+    number = make();
     byHash.add(hash, number);
   }
   ++kinds[number].numFlows;
+  alikeResources.addFlow(number);
   for (const Use &use : uses.of(kinds[number].uses)) {
     addDemand(use, 1);
-    Resource &at = resources[use.resource];
+    const Resource &at = resources[use.resource];
     auto demandsTooMuch = [&] { return at.demand > at.bandwidth * (1 + 1e-9); };
     if (at.isContended || !demandsTooMuch())
       continue;
     if (!at.isBounded)
       bound(use.resource);
-    if (!demandsTooMuch())
-      continue;
-    at.isContended = true;
-    changed.push_back(use.resource);
+    if (demandsTooMuch())
+      contend(use.resource);
   }
   return number;
 }
 
 void FlowKinds::remove(uint32_t number) {
-  for (const Use &use : uses.of(kinds[number].uses)) {
+  for (const Use &use : uses.of(kinds[number].uses))
     addDemand(use, -1);
-    Resource &at = resources[use.resource];
-    if (!at.isContended || at.demand >= at.bandwidth * farFromFull)
-      continue;
-    at.isContended = false;
-    changed.push_back(use.resource);
-  }
-  if (--kinds[number].numFlows == 0)
-    clear(number);
+  alikeResources.removeFlow(number);
+  if (--kinds[number].numFlows > 0)
+    return;
+  groups[number] = none;
+  if (!std::exchange(kinds[number].isIdle, true))
+    idleKinds.push_back(number);
+  if (idleKinds.size() > std::max(fewKinds, size() / 4))
+    clearIdle();
 }
 
-void FlowKinds::findContended(uint32_t kind, std::vector<ResourceUse> &found) const {
-  found.clear();
-  for (const Use &use : uses.of(kinds[kind].uses))
-    if (const Resource &at = resources[use.resource]; at.isContended)
-      found.push_back({at.number, use.load});
+/// A kind that flows had may soon have some again. So kinds are kept, until half of them have none.
+void FlowKinds::clearIdle() {
+  for (uint32_t number : idleKinds) {
+    kinds[number].isIdle = false;
+    if (kinds[number].numFlows == 0)
+      clear(number);
+  }
+  idleKinds.clear();
+}
+
+void FlowKinds::contend(uint32_t number) {
+  Resource &resource = resources[number];
+  if (resource.alike == none)
+    resource.alike = alikeResources.addResource(resource.bandwidth);
+  alikeResources.enter(resource.alike);
+  for (uint32_t use = resource.firstUse; use != none; use = uses[use].next)
+    alikeResources.addUse(uses[use].kind, resource.alike, uses[use].load);
+  resource.isContended = true;
+  contended.push_back(number);
+}
+
+void FlowKinds::classify(bool anew) {
+  if (!anew) {
+    alikeResources.refine();
+    return;
+  }
+  std::erase_if(contended, [&](uint32_t number) {
+    Resource &resource = resources[number];
+    if (resource.demand > resource.bandwidth * farFromFull)
+      return false;
+    resource.isContended = false;
+    alikeResources.leave(resource.alike);
+    return true;
+  });
+  alikeResources.findAnew();
 }
 
 } // namespace kolo::cost

@@ -15,14 +15,22 @@ struct ResourceUse {
   double messages = 0; // of the whole flow; for those who make flows: only the load is shared
 };
 
+/// A number whose bits all depend on all of the given one's.
+inline uint64_t mix(uint64_t bits) {
+  bits = (bits ^ bits >> 32) * 0xff51afd7ed558ccd;
+  bits = (bits ^ bits >> 32) * 0xc4ceb9fe1a85ec53;
+  return bits ^ bits >> 32;
+}
+
+inline uint64_t hashOf(uint32_t resource, double load) {
+  return mix(std::bit_cast<uint64_t>(load) ^ (resource + 1) * 0x9e3779b97f4a7c15);
+}
+
 /// The same for the same uses in any order.
 inline uint64_t hashOf(std::span<const ResourceUse> uses) {
   uint64_t all = 0;
-  for (const ResourceUse &use : uses) {
-    uint64_t hash = std::bit_cast<uint64_t>(use.load) ^ (use.resource + 1) * 0x9e3779b97f4a7c15;
-    hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccd;
-    all += hash ^ hash >> 32;
-  }
+  for (const ResourceUse &use : uses)
+    all += hashOf(use.resource, use.load);
   return all;
 }
 

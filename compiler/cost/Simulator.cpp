@@ -12,6 +12,7 @@ namespace kolo::cost {
 namespace {
 
 constexpr uint32_t none = UINT32_MAX;
+constexpr size_t mostReserved = size_t(1) << 16; // transfers
 
 class Simulator {
 public:
@@ -68,6 +69,7 @@ private:
     Chain chain;     // up to it
     uint32_t record; // of an arrival: what it announces
   };
+  void reserveTransfers(size_t number);
   void handle(const Event &event);
   void runRank(uint32_t rank);
   bool step(uint32_t rank, const Instruction &instruction);
@@ -115,13 +117,30 @@ private:
   Pool<Arrival> arrivals;
   std::vector<FlowInfo> flows;
   std::vector<uint32_t> ready;
-  std::vector<uint32_t> ending; // flows, and events, of this moment
+  std::vector<uint32_t> ended; // flows, and events, of this moment
   std::vector<Event> events;
   uint32_t numSimulated = 0, numInMeeting = 0, lastRank = 0;
   std::vector<PeerLeg> legs;
   std::vector<ResourceUse> uses;
   std::unordered_map<uint64_t, uint32_t> announced; // by slot and number of a signal: what it announces
 };
+
+/// Transfers that wait for the entry alone: they may all be under way at a time.
+size_t countAtOnce(const RankProgram &program) {
+  using Kind = Instruction::Kind;
+  auto waitsForOthers = [](const Instruction &step) { return step.kind == Kind::Wait && step.statement != 0; };
+  auto end = std::ranges::find_if(program.code, waitsForOthers);
+  return size_t(std::ranges::count(program.code.begin(), end, Kind::Transfer, &Instruction::kind));
+}
+
+void Simulator::reserveTransfers(size_t number) {
+  sharing.reserve(number);
+  flows.reserve(number);
+  epochs.all.reserve(number);
+  pending.all.reserve(number);
+  arrivals.all.reserve(number);
+  history.reserve(2 * number);
+}
 
 Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, Timeline *timeline,
                      const SimulatorLimits &limits)
@@ -130,6 +149,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
   if (!timeline)
     symmetry = findSymmetry(workload, network);
   uint32_t numRanks = uint32_t(workload.programOf.size());
+  size_t numAtOnce = 0;
   ranks.reserve(numRanks);
   for (uint32_t number = 0; number < numRanks; ++number) {
     const RankProgram &program = workload.programs[workload.programOf[number]];
@@ -139,6 +159,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
       continue;
     }
     ++numSimulated;
+    numAtOnce += countAtOnce(program);
     for (uint32_t channel = 0; channel < program.numChannels; ++channel) {
       uint32_t peer = workload.peerOf(number, channel);
       channels.push_back({peer, none, none, network.latency(number, peer)});
@@ -147,6 +168,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
     slotOwner.resize(slots.size(), number);
     ready.push_back(number);
   }
+  reserveTransfers(std::min(numAtOnce, mostReserved));
   result.statements.resize(workload.numStatements);
 }
 
@@ -324,7 +346,6 @@ void Simulator::addArrivals(uint32_t number, const Instruction &instruction, Flo
 }
 
 void Simulator::endFlow(uint32_t flow) {
-  sharing.end(flow);
   FlowInfo &info = flows[flow];
   const Instruction &instruction = *info.instruction;
   Rank &rank = ranks[info.rank];
@@ -429,8 +450,8 @@ bool Simulator::advance() {
     return false;
   now = next;
   double until = now * (1 + 1e-12);
-  sharing.findEnding(until, ending);
-  for (uint32_t flow : ending)
+  sharing.takeEnded(until, ended);
+  for (uint32_t flow : ended)
     endFlow(flow);
   queue.popInto(until, events);
   for (const Event &event : events)

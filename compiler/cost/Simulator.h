@@ -34,7 +34,7 @@ struct Instruction {
   bool blocks = false;    // of a transfer
   bool reduces = false;   // of a transfer
   float laneLoad = 0;     // of a transfer: how often its bytes go through the lanes
-  uint32_t statement = 0; // number in Workload::numStatements
+  uint32_t statement = 0; // number in Workload::numStatements; 0: the entry
   uint32_t first = 0;     // of a transfer: leg. Of a signal: channel. Of a wait: slot
   uint32_t number = 0; // of a transfer: legs. Of a signal: slot at the peer. Of a wait: signals to this slot in a call
   int64_t bytes = 0;   // of a transfer: payload, in elements as the call has them

@@ -17,22 +17,21 @@ using Uses = std::vector<ResourceUse>;
 /// When every flow ends, in the order in which they end. All start at time 0.
 std::vector<std::pair<uint32_t, double>> runToEnd(FlowSharing &sharing) {
   std::vector<std::pair<uint32_t, double>> result;
-  std::vector<uint32_t> ending;
+  std::vector<uint32_t> ended;
   sharing.settle(0);
   while (sharing.nextEnd() < INFINITY) {
     double now = sharing.nextEnd();
-    sharing.findEnding(now, ending);
-    for (uint32_t flow : ending) {
+    sharing.takeEnded(now, ended);
+    for (uint32_t flow : ended)
       result.emplace_back(flow, now);
-      sharing.end(flow);
-    }
     sharing.settle(now);
   }
   return result;
 }
 
 TEST(FlowSharing, TwoFlowsHalveALinkUntilOneEnds) {
-  FlowSharing sharing(std::vector<double>{10});
+  const std::vector<double> bandwidths{10};
+  FlowSharing sharing(bandwidths);
   uint32_t longer = sharing.start(100, Uses{{0, 1}}), shorter = sharing.start(50, Uses{{0, 1}});
   std::vector<std::pair<uint32_t, double>> ends = runToEnd(sharing);
   ASSERT_EQ(ends.size(), 2u);
@@ -42,7 +41,8 @@ TEST(FlowSharing, TwoFlowsHalveALinkUntilOneEnds) {
 
 TEST(FlowSharing, AFlowThatIsLimitedElsewhereLeavesTheOthersMore) {
   // Bertsekas and Gallager's shape: one flow over both links, one over each.
-  FlowSharing sharing(std::vector<double>{10, 20});
+  const std::vector<double> bandwidths{10, 20};
+  FlowSharing sharing(bandwidths);
   uint32_t first = sharing.start(1, Uses{{0, 1}}), both = sharing.start(1, Uses{{0, 1}, {1, 1}});
   uint32_t second = sharing.start(1, Uses{{1, 1}});
   sharing.settle(0);
@@ -52,7 +52,8 @@ TEST(FlowSharing, AFlowThatIsLimitedElsewhereLeavesTheOthersMore) {
 }
 
 TEST(FlowSharing, ALateFlowTakesItsPartAtOnce) {
-  FlowSharing sharing(std::vector<double>{10});
+  const std::vector<double> bandwidths{10};
+  FlowSharing sharing(bandwidths);
   uint32_t early = sharing.start(100, Uses{{0, 1}});
   sharing.settle(0);
   EXPECT_DOUBLE_EQ(sharing.nextEnd(), 10);
@@ -61,16 +62,16 @@ TEST(FlowSharing, ALateFlowTakesItsPartAtOnce) {
   EXPECT_DOUBLE_EQ(sharing.rateOf(early), 5);
   EXPECT_DOUBLE_EQ(sharing.rateOf(late), 5);
   EXPECT_DOUBLE_EQ(sharing.nextEnd(), 4 + 60 / 5.0);
-  std::vector<uint32_t> ending;
-  sharing.findEnding(sharing.nextEnd(), ending);
-  EXPECT_EQ(ending, std::vector<uint32_t>{early});
-  sharing.end(early);
+  std::vector<uint32_t> ended;
+  sharing.takeEnded(sharing.nextEnd(), ended);
+  EXPECT_EQ(ended, std::vector<uint32_t>{early});
   sharing.settle(16);
   EXPECT_DOUBLE_EQ(sharing.nextEnd(), 16 + 40 / 10.0);
 }
 
 TEST(FlowSharing, FlowsOfOneGroupEndAsTheirBytesSay) {
-  FlowSharing sharing(std::vector<double>{12});
+  const std::vector<double> bandwidths{12};
+  FlowSharing sharing(bandwidths);
   uint32_t longest = sharing.start(30, Uses{{0, 1}}), shorter = sharing.start(10, Uses{{0, 1}});
   uint32_t alike = sharing.start(10, Uses{{0, 1}});
   auto ends = runToEnd(sharing);
@@ -82,7 +83,8 @@ TEST(FlowSharing, FlowsOfOneGroupEndAsTheirBytesSay) {
 
 TEST(FlowSharing, LoadsCountHowOftenAByteIsTaken) {
   // Memory is read and written by the copy, and read by the transfer.
-  FlowSharing sharing(std::vector<double>{30, 4});
+  const std::vector<double> bandwidths{30, 4};
+  FlowSharing sharing(bandwidths);
   uint32_t copy = sharing.start(1, Uses{{0, 2}}), transfer = sharing.start(1, Uses{{0, 1}, {1, 1}});
   sharing.settle(0);
   EXPECT_DOUBLE_EQ(sharing.rateOf(transfer), 4);
@@ -90,7 +92,8 @@ TEST(FlowSharing, LoadsCountHowOftenAByteIsTaken) {
 }
 
 TEST(FlowSharing, FlowsThatNothingConnectsKeepTheirRates) {
-  FlowSharing sharing(std::vector<double>{10, 10, 100});
+  const std::vector<double> bandwidths{10, 10, 100};
+  FlowSharing sharing(bandwidths);
   uint32_t first = sharing.start(1, Uses{{0, 1}, {2, 1}});
   sharing.settle(0);
   uint32_t other = sharing.start(1, Uses{{1, 1}, {2, 1}}); // resource 2 has room for both
@@ -101,7 +104,8 @@ TEST(FlowSharing, FlowsThatNothingConnectsKeepTheirRates) {
 
 TEST(FlowSharing, FlowsPartWhileAnotherResourceIsContended) {
   // Two flows share resource 0. One of them also takes resource 1, which seven others fill from time 4 to 6.
-  FlowSharing sharing(std::vector<double>{10, 30});
+  const std::vector<double> bandwidths{10, 30};
+  FlowSharing sharing(bandwidths);
   uint32_t alone = sharing.start(100, Uses{{0, 1}}), crossing = sharing.start(100, Uses{{0, 1}, {1, 1}});
   sharing.settle(0);
   EXPECT_DOUBLE_EQ(sharing.rateOf(alone), 5);
@@ -111,18 +115,15 @@ TEST(FlowSharing, FlowsPartWhileAnotherResourceIsContended) {
   sharing.settle(4);
   EXPECT_DOUBLE_EQ(sharing.rateOf(alone), 6.25);
   EXPECT_DOUBLE_EQ(sharing.rateOf(crossing), 3.75);
-  std::vector<uint32_t> ending;
-  sharing.findEnding(6, ending);
-  EXPECT_EQ(ending.size(), 7u);
-  for (uint32_t flow : ending)
-    sharing.end(flow);
+  std::vector<uint32_t> ended;
+  sharing.takeEnded(6, ended);
+  EXPECT_EQ(ended.size(), 7u);
   sharing.settle(6);
   EXPECT_DOUBLE_EQ(sharing.rateOf(alone), 5);
   EXPECT_DOUBLE_EQ(sharing.rateOf(crossing), 5);
   EXPECT_DOUBLE_EQ(sharing.nextEnd(), 6 + (100 - 20 - 12.5) / 5);
-  sharing.findEnding(sharing.nextEnd(), ending);
-  ASSERT_EQ(ending, std::vector<uint32_t>{alone});
-  sharing.end(alone);
+  sharing.takeEnded(sharing.nextEnd(), ended);
+  ASSERT_EQ(ended, std::vector<uint32_t>{alone});
   sharing.settle(19.5);
   EXPECT_DOUBLE_EQ(sharing.nextEnd(), 20); // all 200 bytes, without a pause
 }
@@ -165,23 +166,24 @@ TEST(FlowSharing, GivesTheRatesOfFillingFromScratch) {
       bandwidths.push_back(double(1 + below(40)));
     FlowSharing sharing(bandwidths);
     std::map<uint32_t, Uses> flows;
+    std::vector<uint32_t> ended;
+    double now = 0;
     for (int step = 0; step < 200; ++step) {
+      if (!flows.empty() && below(2) == 0) {
+        now = sharing.nextEnd();
+        sharing.takeEnded(now, ended);
+        for (uint32_t flow : ended)
+          flows.erase(flow);
+      }
       for (uint64_t number = below(4); number > 0; --number) {
         Uses uses;
         for (uint32_t resource = 0; resource < bandwidths.size(); ++resource)
           if (below(6) == 0)
             uses.push_back({resource, double(1 + below(3))});
         if (!uses.empty())
-          flows[sharing.start(1e9, uses)] = uses;
+          flows[sharing.start(double(1 + below(1000)), uses)] = uses;
       }
-      if (!flows.empty() && below(2) == 0) {
-        auto ended = std::next(flows.begin(), int64_t(below(flows.size())));
-        // What has started has its rate before it ends.
-        sharing.settle(step);
-        sharing.end(ended->first);
-        flows.erase(ended);
-      }
-      sharing.settle(step);
+      sharing.settle(now);
       for (const auto &[flow, rate] : fill(bandwidths, flows))
         ASSERT_NEAR(sharing.rateOf(flow), rate, 1e-9 * rate) << "round " << round << ", step " << step;
     }
@@ -218,10 +220,34 @@ std::vector<double> endsFromScratch(const std::vector<double> &bandwidths, const
   return ends;
 }
 
+/// Starts are in order.
+void expectEndsOfFillingFromScratch(const std::vector<double> &bandwidths, const std::vector<Uses> &uses,
+                                    const std::vector<double> &starts, const std::vector<double> &bytes) {
+  std::vector<double> expected = endsFromScratch(bandwidths, uses, starts, bytes), ends(uses.size(), -1);
+  FlowSharing sharing(bandwidths);
+  std::map<uint32_t, size_t> numberOf; // by flow
+  std::vector<uint32_t> ended;
+  for (size_t numStarted = 0; numStarted < uses.size() || sharing.nextEnd() < INFINITY;) {
+    double end = sharing.nextEnd(), now = numStarted < uses.size() ? std::min(end, starts[numStarted]) : end;
+    if (now == end) {
+      sharing.takeEnded(end, ended);
+      for (uint32_t flow : ended)
+        ends[numberOf[flow]] = now;
+    } else {
+      for (; numStarted < uses.size() && starts[numStarted] == now; ++numStarted)
+        numberOf[sharing.start(bytes[numStarted], uses[numStarted])] = numStarted;
+    }
+    sharing.settle(now);
+  }
+  for (size_t flow = 0; flow < uses.size(); ++flow)
+    ASSERT_NEAR(ends[flow], expected[flow], 1e-7 * expected[flow]) << "flow " << flow;
+}
+
 TEST(FlowSharing, FlowsEndAsFillingFromScratchSays) {
   std::mt19937_64 random(test::testSeed());
   auto below = [&](uint64_t end) { return random() % end; };
   for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
     std::vector<double> bandwidths, starts, bytes;
     for (size_t number = 3 + below(10); number > 0; --number)
       bandwidths.push_back(double(1 + below(40)));
@@ -234,26 +260,33 @@ TEST(FlowSharing, FlowsEndAsFillingFromScratchSays) {
       starts.push_back((starts.empty() ? 0 : starts.back()) + 0.25 * double(below(3)));
       bytes.push_back(double(1 + below(30)));
     }
-    std::vector<double> expected = endsFromScratch(bandwidths, uses, starts, bytes), ends(uses.size(), -1);
-    FlowSharing sharing(bandwidths);
-    std::map<uint32_t, size_t> numberOf; // by flow
-    std::vector<uint32_t> ending;
-    for (size_t numStarted = 0; numStarted < uses.size() || sharing.nextEnd() < INFINITY;) {
-      double end = sharing.nextEnd(), now = numStarted < uses.size() ? std::min(end, starts[numStarted]) : end;
-      if (now == end) {
-        sharing.findEnding(end, ending);
-        for (uint32_t flow : ending) {
-          ends[numberOf[flow]] = now;
-          sharing.end(flow);
-        }
-      } else {
-        for (; numStarted < uses.size() && starts[numStarted] == now; ++numStarted)
-          numberOf[sharing.start(bytes[numStarted], uses[numStarted])] = numStarted;
+    expectEndsOfFillingFromScratch(bandwidths, uses, starts, bytes);
+  }
+}
+
+TEST(FlowSharing, FlowsOfAlikeNodesEndAsFillingFromScratchSays) {
+  // Every node sends to every other one over all pairs of their links, wave after wave. Now and then a flow differs.
+  std::mt19937_64 random(test::testSeed());
+  auto below = [&](uint64_t end) { return uint32_t(random() % end); };
+  constexpr uint32_t numNodes = 5, numLinks = 2;
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<double> bandwidths(2 * numNodes * numLinks, 10), starts, bytes;
+    auto link = [&](uint32_t node, uint32_t number, bool isInto) { return (node * numLinks + number) * 2 + isInto; };
+    std::vector<Uses> uses;
+    for (int wave = 0; wave < 24; ++wave)
+      for (uint32_t distance = 1; distance < numNodes; ++distance) {
+        double size = 1 + below(20);
+        for (uint32_t from = 0; from < numNodes; ++from)
+          for (uint32_t pair = 0; pair < numLinks * numLinks; ++pair) {
+            uint32_t out = link(from, pair % numLinks, false);
+            uint32_t into = link((from + distance) % numNodes, pair / numLinks, true);
+            uses.push_back({{out, 1}, {into, 1}});
+            starts.push_back(16 * wave);
+            bytes.push_back(below(100) == 0 ? 0.5 : size);
+          }
       }
-      sharing.settle(now);
-    }
-    for (size_t flow = 0; flow < uses.size(); ++flow)
-      ASSERT_NEAR(ends[flow], expected[flow], 1e-7 * expected[flow]) << "round " << round << ", flow " << flow;
+    expectEndsOfFillingFromScratch(bandwidths, uses, starts, bytes);
   }
 }
 
