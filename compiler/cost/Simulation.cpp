@@ -44,6 +44,8 @@ struct Simulation::Parts {
   Protocol protocol = Protocol::Bulk;
   std::optional<TracedGroup> traced;
   std::vector<Skeleton> skeletons;
+  std::vector<int64_t> peers;    // of all orbits, by channel: those of skeletons, one after the other
+  std::vector<size_t> firstPeer; // by orbit
   std::vector<size_t> distinct;  // orbits, none of which takes the same steps as another one
   std::vector<uint32_t> alikeTo; // by orbit: number of the one of those whose steps it takes
   int64_t numSteps = 0;          // of all ranks in one call
@@ -78,6 +80,10 @@ std::optional<CostMistake> Simulation::Parts::trace() {
     return CostMistake{"the steps of all ranks take too much memory to be simulated: take fewer ranks, or the closed "
                        "form"};
   skeletons = buildSkeletons(tracer, *traced, statements, options.elementBytes);
+  for (const Skeleton &skeleton : skeletons) {
+    firstPeer.push_back(peers.size());
+    peers.insert(peers.end(), skeleton.peers.begin(), skeleton.peers.end());
+  }
   findAlike();
   protocol = protocolOf(code);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
@@ -226,7 +232,7 @@ Workload Simulation::Parts::workloadFor(const CallSize &call) const {
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
     workload.programOf.push_back(isShared ? alikeTo[group.orbitOf(rank)] : uint32_t(rank));
   workload.peerOf = [this, &group](uint32_t rank, uint32_t channel) {
-    return uint32_t(group.move(rank, skeletons[group.orbitOf(rank)].peers[channel]));
+    return uint32_t(group.move(rank, peers[firstPeer[group.orbitOf(rank)] + channel]));
   };
   return workload;
 }
