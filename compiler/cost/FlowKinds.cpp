@@ -14,6 +14,7 @@ void FlowKinds::reserve(size_t numKinds) {
   constexpr size_t usesOfEach = 12;
   kinds.reserve(numKinds);
   groups.reserve(numKinds);
+  byHash.reserve(numKinds);
   uses.reserve(numKinds * usesOfEach);
   alikeResources.reserve(numKinds);
 }
@@ -21,12 +22,11 @@ void FlowKinds::reserve(size_t numKinds) {
 /// A use that sets its flow's cap: of several the nearest, which most flows of the resource share.
 uint32_t FlowKinds::narrowestNear(uint32_t number) const {
   const Kind &kind = kinds[uses[number].kind];
-  auto setsCap = [&](const Use &use) { return resources[use.resource].bandwidth <= use.load * kind.cap * (1 + 1e-9); };
   uint32_t before = number - kind.uses.first, after = kind.uses.size - 1 - before;
   for (uint32_t distance = 0; distance <= farthestBound; ++distance) {
-    if (distance <= before && setsCap(uses[number - distance]))
+    if (distance <= before && uses[number - distance].setsCap)
       return number - distance;
-    if (distance <= after && setsCap(uses[number + distance]))
+    if (distance <= after && uses[number + distance].setsCap)
       return number + distance;
   }
   return kind.narrowest;
@@ -93,6 +93,8 @@ uint32_t FlowKinds::numberOf(uint32_t resource) {
 }
 
 uint32_t FlowKinds::make() {
+  if (idleKinds.size() > std::max(fewKinds, size() / 4))
+    clearIdle();
   if (freeKinds.empty()) {
     freeKinds.push_back(uint32_t(kinds.size()));
     kinds.emplace_back();
@@ -110,11 +112,13 @@ uint32_t FlowKinds::make() {
       kind.cap = alone;
       kind.narrowest = end;
     }
-    uses[end] = {use.load, use.resource, number, at.firstUse, none, none};
+    uses[end] = {use.load, use.resource, number, at.firstUse, none, none, false};
     if (at.firstUse != none)
       uses[at.firstUse].previous = end;
     at.firstUse = end++;
   }
+  for (Use &use : uses.of(kind.uses))
+    use.setsCap = resources[use.resource].bandwidth <= use.load * kind.cap * (1 + 1e-9);
   alikeResources.addKind(number, kind.cap);
   for (uint32_t use = first; use < end; ++use) {
     const Resource &at = resources[uses[use].resource];
@@ -176,11 +180,9 @@ void FlowKinds::remove(uint32_t number) {
   groups[number] = none;
   if (!std::exchange(kinds[number].isIdle, true))
     idleKinds.push_back(number);
-  if (idleKinds.size() > std::max(fewKinds, size() / 4))
-    clearIdle();
 }
 
-/// A kind that flows had may soon have some again. So kinds are kept, until half of them have none.
+/// Kinds without flows may soon have some again. So they are kept, until a quarter of all kinds are so.
 void FlowKinds::clearIdle() {
   for (uint32_t number : idleKinds) {
     kinds[number].isIdle = false;

@@ -52,6 +52,7 @@ private:
     uint32_t resource, kind;
     uint32_t next, previous; // of the resource
     uint32_t bound;          // in the resource's bounds; none: bounded by its flow's cap alone
+    bool setsCap;            // of its flow
   };
   /// What flows take of a resource together, that all take a narrower resource.
   struct Bound {

@@ -12,7 +12,7 @@ void FlowSharing::reserve(size_t numFlows) {
   flows.reserve(numFlows);
   freeFlows.reserve(numFlows);
   started.reserve(numFlows);
-  endings.reserve(2 * numFlows);
+  endings.reserve(3 * numFlows);
 }
 
 void FlowSharing::touch(uint32_t group) {

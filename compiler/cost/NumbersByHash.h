@@ -28,6 +28,12 @@ public:
     entries[number] = {hash, place};
     place = number;
   }
+  /// Room for so many.
+  void reserve(size_t numbers) {
+    entries.reserve(numbers);
+    while (first.size() < numbers)
+      grow();
+  }
   void remove(uint32_t number) {
     uint32_t *place = &first[placeOf(entries[number].hash)];
     while (*place != number)

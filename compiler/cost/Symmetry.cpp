@@ -47,11 +47,13 @@ std::optional<NetworkSymmetry> findSymmetry(const Workload &workload, const Simu
 
 void fold(const NetworkSymmetry &symmetry, std::vector<ResourceUse> &uses) {
   size_t numFolded = 0;
+  bool anyMoved = false; // before that, no two uses fall together
   for (const ResourceUse &use : uses) {
     uint32_t resource = symmetry.resourceOf[use.resource];
     double share = symmetry.shareOf[use.resource], load = use.load * share, messages = use.messages * share;
+    anyMoved |= resource != use.resource;
     auto end = uses.begin() + std::ptrdiff_t(numFolded);
-    auto known = std::find_if(uses.begin(), end, [&](const ResourceUse &other) { return other.resource == resource; });
+    auto known = anyMoved ? std::ranges::find(uses.begin(), end, resource, &ResourceUse::resource) : end;
     if (known == end)
       uses[numFolded++] = {resource, load, messages};
     else
