@@ -131,7 +131,7 @@ struct SimulationResult {
 };
 
 struct SimulatorLimits {
-  size_t mostFlows = size_t(1) << 22; // at a time; a flow takes about 300 bytes
+  size_t mostFlows = size_t(1) << 22; // at a time; a flow takes up to 1,000 bytes
   size_t mostRecords = 1'000'000;
 };
 
