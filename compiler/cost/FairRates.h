@@ -26,9 +26,6 @@ public:
   uint32_t addPart(uint32_t of, std::span<const ResourceUse> uses);
   /// A group without flows.
   void removeGroup(uint32_t group);
-  bool hasUses(uint32_t group, std::span<const ResourceUse> wanted, double cap) const {
-    return groups[group].cap == cap && areSame(uses.of(groups[group].uses), wanted);
-  }
 
   void addFlows(uint32_t group, uint32_t number);
   void removeFlows(uint32_t group, uint32_t number);

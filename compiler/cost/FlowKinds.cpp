@@ -92,6 +92,7 @@ uint32_t FlowKinds::numberOf(uint32_t resource) {
   return number;
 }
 
+/// A kind with the uses of `wanted`.
 uint32_t FlowKinds::make() {
   if (idleKinds.size() > std::max(fewKinds, size() / 4))
     clearIdle();

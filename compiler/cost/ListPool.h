@@ -1,4 +1,4 @@
-// Many short lists whose elements lie in one array. Used by FlowSharing.
+// Many short lists whose elements lie in one array. Used by FlowSharing and what it is made of.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What flows take of resources. Used by FlowKinds, FairRates and Simulator.
+// What flows take of resources. Used by FlowKinds, AlikeResources, FairRates and Simulator.
 #pragma once
 
 #include <algorithm>

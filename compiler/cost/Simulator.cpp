@@ -125,14 +125,6 @@ private:
   std::unordered_map<uint64_t, uint32_t> announced; // by slot and number of a signal: what it announces
 };
 
-/// Transfers that wait for the entry alone: they may all be under way at a time.
-size_t countAtOnce(const RankProgram &program) {
-  using Kind = Instruction::Kind;
-  auto waitsForOthers = [](const Instruction &step) { return step.kind == Kind::Wait && step.statement != 0; };
-  auto end = std::ranges::find_if(program.code, waitsForOthers);
-  return size_t(std::ranges::count(program.code.begin(), end, Kind::Transfer, &Instruction::kind));
-}
-
 void Simulator::reserveTransfers(size_t number) {
   sharing.reserve(number);
   flows.reserve(number);
@@ -149,7 +141,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
   if (!timeline)
     symmetry = findSymmetry(workload, network);
   uint32_t numRanks = uint32_t(workload.programOf.size());
-  size_t numAtOnce = 0;
+  size_t numTransfers = 0; // that may be under way at a time
   ranks.reserve(numRanks);
   for (uint32_t number = 0; number < numRanks; ++number) {
     const RankProgram &program = workload.programs[workload.programOf[number]];
@@ -159,7 +151,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
       continue;
     }
     ++numSimulated;
-    numAtOnce += countAtOnce(program);
+    numTransfers += numAtOnce(program);
     for (uint32_t channel = 0; channel < program.numChannels; ++channel) {
       uint32_t peer = workload.peerOf(number, channel);
       channels.push_back({peer, none, none, network.latency(number, peer)});
@@ -168,7 +160,7 @@ Simulator::Simulator(const Workload &workload, const SimulatedNetwork &network, 
     slotOwner.resize(slots.size(), number);
     ready.push_back(number);
   }
-  reserveTransfers(std::min(numAtOnce, mostReserved));
+  reserveTransfers(std::min(numTransfers, mostReserved));
   result.statements.resize(workload.numStatements);
 }
 
@@ -489,14 +481,9 @@ void Simulator::conclude() {
     statement.seconds += history[chain].seconds;
     statement.latencySeconds += history[chain].latencySeconds;
   }
-  std::vector<int64_t> executions(workload.numStatements);
-  for (const RankProgram &program : workload.programs) {
-    std::ranges::fill(executions, 0);
-    for (const Instruction &step : program.code)
-      executions[step.statement] += step.kind == Kind::Transfer ? workload.numCalls : 0;
-    for (size_t number = 0; number < executions.size(); ++number)
-      result.statements[number].executions = std::max(result.statements[number].executions, executions[number]);
-  }
+  std::vector<int64_t> executions = numExecutions(workload);
+  for (size_t number = 0; number < executions.size(); ++number)
+    result.statements[number].executions = executions[number];
 }
 
 } // namespace
