@@ -9,21 +9,12 @@ namespace {
 
 constexpr int callsInARow = 10;
 
-/// Makes the context of device 0 current in this thread, as functions of the driver want it.
-void enterDevice() {
-  CUcontext context = nullptr;
-  expectDriver(driverFunction<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0),
-               "cuDevicePrimaryCtxRetain");
-  expectDriver(driverFunction<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent_v2")(context), "cuCtxPushCurrent");
-}
-
 } // namespace
 
 Bench::Bench(size_t largestBytes, double seconds)
     : home(valueOf(runtime::DeviceCommunicator::createLocal(std::vector<int>{0}))),
       stream(valueOf(home.createStream(0))),
       deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(seconds * 1000))) {
-  enterDevice();
   const size_t aheadBytes = size_t(isStandIn() ? 4 : 256 << 10) << 10;
   ahead = valueOf(home.allocate(0, aheadBytes));
   aheadOf = valueOf(home.allocate(0, aheadBytes));

@@ -47,6 +47,8 @@ public:
   std::vector<runtime::DeviceBuffer> inputs, outputs; // by rank
 
 private:
+  CurrentDevice current;
+
   double once(const Body &body);
   Spread repeat(const std::function<double()> &measure) const;
   void randomize(runtime::DeviceBuffer &buffer);

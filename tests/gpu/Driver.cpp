@@ -15,12 +15,29 @@ void *driverFunction(const char *symbol) {
   return function;
 }
 
+CurrentDevice::CurrentDevice() {
+  static CUcontext context = [] { // stays retained
+    CUcontext made = nullptr;
+    expectDriver(driverFunction<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&made, 0),
+                 "cuDevicePrimaryCtxRetain");
+    return made;
+  }();
+  expectDriver(driverFunction<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent_v2")(context), "cuCtxPushCurrent");
+}
+
+CurrentDevice::~CurrentDevice() {
+  CUcontext popped = nullptr;
+  (void)driverFunction<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent_v2")(&popped);
+}
+
 void Graph::begin(CUstreamCaptureMode mode) {
+  CurrentDevice current;
   expectDriver(driverFunction<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2")(stream, mode),
                "cuStreamBeginCapture");
 }
 
 void Graph::end() {
+  CurrentDevice current;
   expectDriver(driverFunction<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph),
                "cuStreamEndCapture");
   expectDriver(driverFunction<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0),
@@ -28,6 +45,7 @@ void Graph::end() {
 }
 
 Graph::~Graph() {
+  CurrentDevice current;
   if (executable)
     driverFunction<decltype(cuGraphExecDestroy)>("cuGraphExecDestroy")(executable);
   if (graph)
@@ -35,6 +53,7 @@ Graph::~Graph() {
 }
 
 void Graph::launch() {
+  CurrentDevice current;
   expectDriver(driverFunction<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), "cuGraphLaunch");
 }
 

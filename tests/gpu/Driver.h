@@ -20,7 +20,17 @@ inline void expectDriver(CUresult result, const char *what) {
     throw std::runtime_error(std::string(what) + ": error " + std::to_string(int(result)) + " of the driver");
 }
 
-/// What `body` puts on a stream, as a graph. Throws.
+/// Makes the primary context of device 0 current in this thread, as functions of the driver want it; for a scope.
+class CurrentDevice {
+public:
+  /// Throws.
+  CurrentDevice();
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice &) = delete;
+  CurrentDevice &operator=(const CurrentDevice &) = delete;
+};
+
+/// What `body` puts on a stream of device 0, as a graph. Throws.
 class Graph {
 public:
   template <class Body>

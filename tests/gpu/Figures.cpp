@@ -1,6 +1,6 @@
 // kolo_gpu_figures PART [--largest BYTES] [--seconds NUMBER] [--plain IMAGE]: how fast packed collectives are on one
 // device, and what else moves the same bytes there. One line of JSON per figure. Nothing that gives a wrong result is
-// measured. Exit codes: 0 success; 1 a result was wrong; 2 bad arguments, or no device; 3 the time was over.
+// measured. The part `once` runs [--program NAME] [--protocol NAME] [--ranks N] [--lanes N] [--threads N] for a profiler. Exit codes: 0 success; 1 a result was wrong; 2 bad arguments, or no device; 3 the time was over.
 #include "Bench.h"
 
 #include <nlohmann/json.hpp>
@@ -24,6 +24,8 @@ struct Settings {
   int64_t largestBytes = int64_t(1) << 30;
   double seconds = 60;
   std::string plainImage;
+  std::string program = "ringAllReduce", protocol = "bulk"; // of `once`
+  int ranks = Bench::maxRanks, lanes = 8, threads = 512;
 };
 
 /// As Job in plain.cu.
@@ -64,6 +66,8 @@ public:
   void smallSizes();
   void lanes();
   void rivals();
+  /// Three calls of one program, the larger buffer as large as the largest. For profilers.
+  void once();
 
   bool isRight = true;
 
@@ -193,7 +197,7 @@ void Figures::collectivesBySize() {
          {"allPairsAllGather", "twoShotAllReduce", "allPairsReduceScatter", "directAllToAll", "directBroadcast",
           "oneShotAllReduce", "ringAllGather", "ringAllReduce", "ringReduceScatter", "scatterAllGatherBroadcast"})
       if (const DeviceAlgorithm *algorithm = find(name, "bulk"))
-        for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{8, std::min(64, 256 / numRanks)})
+        for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{8, 16})
           measureProgram({algorithm, "bulk", numRanks, lanes, 512}, sizesFrom(1 << 10), onDevice);
 }
 
@@ -316,6 +320,20 @@ void Figures::rivals() {
       }
 }
 
+void Figures::once() {
+  const DeviceAlgorithm *algorithm = find(settings.program, settings.protocol);
+  if (!algorithm)
+    throw std::runtime_error(settings.program + "." + settings.protocol + " was not packed");
+  auto communicator = valueOf(runtime::DeviceCommunicator::createLocal(
+      std::vector<int>(size_t(settings.ranks), 0), {.lanes = settings.lanes, .threads = settings.threads}));
+  std::vector<runtime::StreamHandle> streams(size_t(settings.ranks), bench.stream.handle());
+  DeviceCall call = callOf(algorithm->info().collective, settings.ranks, settings.largestBytes);
+  for (int number = 0; number < 3; ++number) {
+    expectOk(communicator.run(algorithm->plugin, argumentsOf(call), buffersOf(settings.ranks), streams));
+    expectOk(communicator.synchronize());
+  }
+}
+
 struct Part {
   const char *name;
   void (Figures::*measure)();
@@ -324,7 +342,8 @@ constexpr Part parts[] = {{"limits", &Figures::limits},
                           {"collectives", &Figures::collectivesBySize},
                           {"small", &Figures::smallSizes},
                           {"lanes", &Figures::lanes},
-                          {"rivals", &Figures::rivals}};
+                          {"rivals", &Figures::rivals},
+                          {"once", &Figures::once}};
 
 /// Nothing when an argument is not as it must be.
 std::optional<Settings> parse(std::span<char *> flags) {
@@ -337,6 +356,16 @@ std::optional<Settings> parse(std::span<char *> flags) {
       settings.seconds = std::atof(value.c_str());
     else if (flag == "--plain")
       settings.plainImage = value;
+    else if (flag == "--program")
+      settings.program = value;
+    else if (flag == "--protocol")
+      settings.protocol = value;
+    else if (flag == "--ranks")
+      settings.ranks = std::clamp(std::atoi(value.c_str()), 2, Bench::maxRanks);
+    else if (flag == "--lanes")
+      settings.lanes = std::atoi(value.c_str());
+    else if (flag == "--threads")
+      settings.threads = std::atoi(value.c_str());
     else
       return std::nullopt;
   }
@@ -374,7 +403,7 @@ int main(int argc, char **argv) {
   auto part = std::ranges::find_if(parts, [&](const Part &known) { return name == known.name; });
   std::optional<Settings> settings = parse(std::span(argv, size_t(argc)).subspan(std::min(argc, 2)));
   if (part == std::end(parts) || !settings)
-    return std::fprintf(stderr, "usage: kolo_gpu_figures device|limits|collectives|small|lanes|rivals "
+    return std::fprintf(stderr, "usage: kolo_gpu_figures device|limits|collectives|small|lanes|rivals|once "
                                 "[--largest BYTES] [--seconds NUMBER] [--plain IMAGE]\n"),
            2;
   if (std::string why = whyNoDevice(); !why.empty())

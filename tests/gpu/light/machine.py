@@ -1,9 +1,12 @@
 """What there is on this machine: programs that tell about it, CUDA, clocks."""
 
+import json
 import os
 import pathlib
 import shutil
 import subprocess
+
+from light.outcome import NotPossible
 
 
 def last_line(text):
@@ -39,3 +42,14 @@ def cuda_folders():
 def find_nvcc():
     beside = [str(folder / "bin/nvcc") for folder in cuda_folders() if (folder / "bin/nvcc").exists()]
     return shutil.which("nvcc") or (beside[0] if beside else None)
+
+
+def describe(run, entry):
+    said = []
+    if run.stream([run.binaries / "kolo_gpu_figures", "device"], said.append) != 0:
+        raise NotPossible(said[-1] if said else "the program that looks at devices does not run")
+    device = json.loads(said[-1])
+    if device["name"].startswith("stand-in") != (run.driver == "stand-in"):
+        raise NotPossible(f"the device is '{device['name']}', and --driver is {run.driver}")
+    run.report["device"] = device
+    entry["nvidia-smi"] = ask("nvidia-smi") if run.driver == "cuda" else None

@@ -1,7 +1,6 @@
 """The door for NCCL programs: a program of NCCL whose ranks share one device, with the real NCCL behind the door."""
 
 import json
-import math
 import os
 import pathlib
 import re
@@ -102,17 +101,10 @@ def version_text(version):
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
-def build_client(run):
-    """Raises NotPossible where it cannot be built."""
-    if not run.args.binaries:
-        said = []
-        command = ["cmake", "--build", run.args.work / "build", "-j", os.cpu_count(), "--target", "kolo_gpu_nccl"]
-        if flags_for_cmake() and run.stream(command, said.append, silence=math.inf) != 0:
-            wrong = [line for line in said if "error" in line]
-            raise Failed(wrong[0] if wrong else "kolo_gpu_nccl cannot be built: see the log")
+def find_client(run):
     client = run.binaries / "kolo_gpu_nccl"
     if not client.exists():
-        raise NotPossible(f"there is no {client}: it needs nccl.h, the CUDA toolkit's headers, and libnccl.so.2")
+        raise NotPossible(f"there is no {client}: where it was built, nccl.h, the CUDA toolkit's headers or libnccl.so.2 lacked")
     if not door_of(run).exists():
         raise NotPossible(f"there is no {door_of(run)}")
     return client
@@ -136,7 +128,7 @@ def carriers(run, entry):
 
 def run_door(run, entry):
     """All runs. One that has a result keeps it: the next call of the script goes on."""
-    nccl, client = real_nccl(run), build_client(run)
+    nccl, client = real_nccl(run), find_client(run)
     packed = carriers(run, entry)
     entry["nccl"], runs = str(nccl), entry.setdefault("runs", {})
     for how, ranks in RUNS:

@@ -1,15 +1,14 @@
-"""first_light pack, where Kolo is built: plugins, and what the build needs of other projects."""
+"""first_light pack, where Kolo is built: plugins, and the programs that run them."""
 
 import concurrent.futures
 import json
 import lzma
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from light.machine import cuda_folders
+from light.build import build_programs
 from light.plain import compile_plain
 
 CODED = {"bulk": "coded", "ll": "coded-ll", "ll128": "coded-ll128"}  # by protocol: what it is called with codecs
@@ -60,22 +59,6 @@ def pack_one(args, name, dims, protocol):
     return f"{name}.{kind}"
 
 
-def pack_sources(args):
-    """What the build needs of other projects, as far as it is here: the second machine may have none of it."""
-    target = args.folder / "deps"
-    found = {"include/fmt": args.include / "fmt", "include/nlohmann": args.include / "nlohmann",
-             "googletest/src": args.googletest / "src", "googletest/include": args.googletest / "include"}
-    for name, path in found.items():
-        if path.is_dir():
-            shutil.copytree(path, target / name, dirs_exist_ok=True)
-        else:
-            print(f"{path} is not there, so the second machine must have its own {name.split('/')[-1]}")
-    header = next((path / "include/cuda.h" for path in cuda_folders() if (path / "include/cuda.h").exists()), None)
-    if header:
-        (target / "cuda").mkdir(parents=True, exist_ok=True)
-        shutil.copy(header, target / "cuda/cuda.h")
-
-
 def write_manifest(args, plugins, plain=None):
     """Refuses a folder that is for another device: what it holds would be taken for this one's."""
     path, driver = args.folder / "pack.json", "stand-in" if args.stand_in else "cuda"
@@ -94,9 +77,10 @@ def pack(args):
               if not args.only or {f"{name}.{protocol}", f"{name}.{CODED[protocol]}"} & set(args.only)]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         packed = [name for name in pool.map(lambda each: pack_one(args, *each), wanted) if name]
-    pack_sources(args)
+    if args.programs if args.programs is not None else not args.stand_in:
+        build_programs(args.work, args.folder / "programs", args.jobs)
     plain = compile_plain(args.folder / "plain.image", args.architecture, args.stand_in)
     write_manifest(args, packed, plain)
     total = sum(path.stat().st_size for path in args.folder.rglob("*") if path.is_file())
-    print(f"{len(packed)} plugins in {args.folder}, {total / 1e6:.1f} MB with all that the build needs")
+    print(f"{len(packed)} plugins in {args.folder}, {total / 1e6:.1f} MB with the programs")
     return 0

@@ -4,47 +4,48 @@ import os
 import platform
 import time
 
-from light.build import PROGRAMS, SOURCE, build, describe, unpack
+from light.build import PROGRAMS, SOURCE
+from light.ddp import run_ddp
 from light.examples import run_examples
 from light.figures import figures
-from light.machine import ask, find_nvcc, last_line
+from light.machine import ask, describe, find_nvcc, last_line
 from light.nccl import run_door
 from light.outcome import Failed, NotPossible, OutOfTime
+from light.profile import profile, sanitize
 from light.report import add_fractions, print_table
-from light.run import Run
+from light.run import Run, unpack
 from light.tests import tests
 
 
-# In this order: what decides about the rest comes first. Seconds are the most that a part may take.
+# In this order: what decides about the rest comes first, and what may hang comes last. Seconds are the most that a part
+# may take.
 PARTS = {
-    "build": (300, build),
     "device": (30, describe),
     "start": (45, tests("All/DeviceAlgorithms.GiveTheReferences*/ringAllGather")),
-    "limits": (25, figures("limits")),
+    "sanitizer": (30, sanitize),
     "algorithms": (90, tests("All/DeviceAlgorithms.*-*LargeBuffers*")),
-    "streams": (40, tests("DeviceStreams.*")),
-    "processes": (60, tests("DeviceProcesses.*")),
-    "nccl": (120, run_door),
-    "examples": (60, run_examples),
+    "ll": (60, tests("All/PacketAlgorithms.*")),
+    "ll128": (60, tests("All/LineAlgorithms.*-*LargeBuffers*")),
+    "limits": (25, figures("limits")),
     "collectives": (75, figures("collectives")),
     "small": (50, figures("small")),
+    "profile": (40, profile),
+    "streams": (40, tests("DeviceStreams.*", 1)),
+    "processes": (60, tests("DeviceProcesses.*", 1)),
+    "nccl": (120, run_door),
+    "ddp": (60, run_ddp),
     "rivals": (50, figures("rivals")),
     "lanes": (30, figures("lanes")),
     "coded": (60, tests("All/CodedAlgorithms.*")),
     "coded-packets": (60, tests("All/CodedPacketAlgorithms.*:All/CodedLineAlgorithms.*")),
-    "ll": (60, tests("All/PacketAlgorithms.*")),
-    "ll128": (60, tests("All/LineAlgorithms.*-*LargeBuffers*")),
     "large": (60, tests("*LargeBuffers*")),
+    "examples": (60, run_examples),
 }
 
 
 def check_before(run, name):
     """Raises NotPossible for a part without what parts before it make."""
     parts = run.report["parts"]
-    if name == "build":
-        return
-    if not run.args.binaries and parts.get("build", {}).get("state") != "passed":
-        raise NotPossible(f"the part 'build' is {parts.get('build', {}).get('state', 'not done')}")
     if not (run.binaries / PROGRAMS[1]).exists():
         raise NotPossible(f"{run.binaries} has no {PROGRAMS[1]}")
     if name != "device" and "device" not in run.report:
@@ -75,8 +76,7 @@ def run_part(run, name):
 def run_all(args):
     run = Run(args)
     nvcc = find_nvcc()
-    run.report["machine"] = {"system": platform.platform(), "cores": os.cpu_count(), "cmake": ask("cmake", "--version"),
-                             "nvcc": nvcc and last_line(ask(nvcc, "--version") or ""),
+    run.report["machine"] = {"system": platform.platform(), "cores": os.cpu_count(), "nvcc": nvcc and last_line(ask(nvcc, "--version") or ""),
                              "when": time.strftime("%FT%TZ", time.gmtime())}
     run.report["commit"] = ask("git", "-C", str(SOURCE), "rev-parse", "HEAD")
     run.report["architecture"] = run.packed["architecture"]

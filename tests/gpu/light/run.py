@@ -1,8 +1,11 @@
 """A run of first_light where the GPU is: its output folder, its programs."""
 
+import concurrent.futures
 import json
+import lzma
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,13 +20,14 @@ class Run:
 
     def __init__(self, args):
         self.args = args
+        self.lock = threading.Lock()  # of the report, while several programs run
         self.end = time.monotonic() + 60 * args.minutes
         self.limit = self.end  # of the part that runs
         args.out.mkdir(parents=True, exist_ok=True)
         args.work.mkdir(parents=True, exist_ok=True)
         self.log = open(args.out / "first_light.log", "a", encoding="utf-8")
         self.path = args.out / "first_light.json"
-        self.binaries = args.binaries or args.work / "build/bin"
+        self.binaries = args.binaries or args.plugins / "programs/bin"
         is_stand_in = args.driver == "stand-in" or "kolo_test_standin" in str(args.driver)
         self.driver = "stand-in" if is_stand_in else "cuda"
         self.packed = json.loads((args.plugins / "pack.json").read_text())
@@ -39,7 +43,9 @@ class Run:
         return self.args.work / "plugins" / f"{name}.so"
 
     def environment(self):
-        environment = {**os.environ, "KOLO_GPU_PLUGINS": str(self.args.work / "plugins")}
+        # A stream of its own for each stream of each rank: a rank that waits must not hold up its peer.
+        environment = {**os.environ, "KOLO_GPU_PLUGINS": str(self.args.work / "plugins"),
+                       "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
         if self.args.driver:
             standin = self.binaries.parent / "lib/libkolo_test_standin.so"
             environment["KOLO_CUDA_DRIVER"] = str(standin if self.args.driver == "stand-in" else self.args.driver)
@@ -51,11 +57,12 @@ class Run:
         self.log.flush()
 
     def save(self):
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(self.report, indent=1) + "\n")
-        part.replace(self.path)
+        with self.lock:
+            part = self.path.with_suffix(".part")
+            part.write_text(json.dumps(self.report, indent=1) + "\n")
+            part.replace(self.path)
 
-    def stream(self, command, on_line=lambda line: None, silence=None, variables=None):
+    def stream(self, command, on_line=lambda line: None, silence=None, variables=None, is_logged=True):
         """Runs a program to its end, line by line. Its exit code; raises OutOfTime, and Failed for one that hangs."""
         silence = self.args.silence if silence is None else silence
         self.log.write(f"$ {' '.join(map(str, command))}\n")
@@ -80,10 +87,22 @@ class Run:
                     raise Failed(f"no sign of life for {silence} s") from None
                 if line is None:
                     return process.wait()
-                self.log.write(line + "\n")
+                if is_logged:
+                    self.log.write(line + "\n")
                 on_line(line)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             self.log.flush()
+
+
+def unpack(run):
+    folder = run.args.work / "plugins"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+
+    def unpack_one(packed):
+        (folder / packed.name.removesuffix(".xz")).write_bytes(lzma.decompress(packed.read_bytes()))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(unpack_one, run.args.plugins.glob("*.so.xz")))
