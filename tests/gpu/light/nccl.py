@@ -48,7 +48,7 @@ def variables_for(run, way, nccl, plugins):
     before = os.environ.get("LD_LIBRARY_PATH")
     folders = [*([door_of(run).parent / "kolo/nccl"] if way == "drop-in" else []), nccl.parent, *([before] if before else [])]
     variables = {"LD_LIBRARY_PATH": ":".join(map(str, folders)), "KOLO_STATS": "1",
-                 "KOLO_PLUGIN_PATH": ":".join(map(str, plugins)), "KOLO_TIMEOUT_MS": "20000", "NCCL_DEBUG": "WARN"}
+                 "KOLO_PLUGIN_PATH": ":".join(map(str, plugins)), "KOLO_TIMEOUT_MS": "8000", "NCCL_DEBUG": "WARN"}
     if way == "preloaded":
         variables["LD_PRELOAD"] = str(door_of(run))
     if run.driver == "stand-in":
