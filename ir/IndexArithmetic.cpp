@@ -29,6 +29,11 @@ Value createModulo(OpBuilder &builder, Location loc, Value value, Value divisor)
   return arith::SelectOp::create(builder, loc, isNegative, createAdd(builder, loc, remainder, divisor), remainder);
 }
 
+Value createRoundDown(OpBuilder &builder, Location loc, Value value, Value powerOfTwo) {
+  Value mask = createSub(builder, loc, createConstant(builder, loc, 0), powerOfTwo);
+  return arith::AndIOp::create(builder, loc, value, mask);
+}
+
 Value createAnd(OpBuilder &builder, Location loc, Value a, Value b) {
   if (!a || !b)
     return a ? a : b;

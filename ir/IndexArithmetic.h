@@ -11,6 +11,8 @@ mlir::Value createSub(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
 mlir::Value createMul(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value a, mlir::Value b);
 /// The remainder that is not negative, for a positive divisor.
 mlir::Value createModulo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Value divisor);
+/// To a multiple of a power of two, of a value that is not negative.
+mlir::Value createRoundDown(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Value powerOfTwo);
 /// Of two conditions, either of which may be null and then holds.
 mlir::Value createAnd(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value a, mlir::Value b);
 /// Row-major number of the coordinates in a grid of these sizes.

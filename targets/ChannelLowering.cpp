@@ -53,7 +53,6 @@ void ChannelLowering::lowerOp(Operation &op) {
       });
 }
 
-/// Clones a loop or a condition, and lowers the ops in it.
 void ChannelLowering::lowerRegions(Operation &op) {
   OpBuilder::InsertionGuard guard(builder);
   Operation *shell = builder.cloneWithoutRegions(op, frame.mapping);

@@ -42,6 +42,9 @@ protected:
   /// Called where control flow meets: at the beginning of every region of a loop or condition, and behind the last.
   virtual void meetPaths() {}
 
+  /// Clones a loop or a condition, and lowers the ops in it.
+  virtual void lowerRegions(mlir::Operation &op);
+
   void lowerBlock(mlir::Block &block);
   void lowerOp(mlir::Operation &op);
   void placeBuffer(BufferOp buffer);
@@ -80,7 +83,6 @@ protected:
 
 private:
   SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
-  void lowerRegions(mlir::Operation &op);
   void lowerLookup(LookupOp lookup);
   const std::string &globalOf(mlir::DenseI64ArrayAttr table);
 

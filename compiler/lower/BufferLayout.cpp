@@ -25,8 +25,10 @@ static Value ceilDiv(OpBuilder &builder, Location loc, Value value, Value diviso
   return arith::DivUIOp::create(builder, loc, createAdd(builder, loc, value, most), divisor);
 }
 
+/// To a multiple of a power of two.
 static Value roundUp(OpBuilder &builder, Location loc, Value value, Value multiple) {
-  return createMul(builder, loc, ceilDiv(builder, loc, value, multiple), multiple);
+  Value most = createSub(builder, loc, multiple, createConstant(builder, loc, 1));
+  return createRoundDown(builder, loc, createAdd(builder, loc, value, most), multiple);
 }
 
 std::optional<PacketFormat> packetFormatOf(BufferOp buffer) {

@@ -25,7 +25,7 @@ struct BufferShape {
 /// Sizes that are the same for all buffers of a call, of type index.
 struct CallValues {
   mlir::Value count;        // elements per block
-  mlir::Value alignment;    // elements in 16 bytes; in a program with codecs `codec::granule`
+  mlir::Value alignment;    // elements in 16 bytes, or codec::granule in a program with codecs: a power of two
   mlir::Value isDense = {}; // i1: no buffer has other strides than blocks are long; null: always
   // What follows is for BufferLayout.
   std::array<mlir::Value, 2> blockElements = {}; // stride of the caller's input and output; null: `count`

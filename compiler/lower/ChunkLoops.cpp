@@ -221,8 +221,7 @@ Value RangeLoops::boundary(const BufferShape &buffer, Value chunk, Value stride)
 /// index * total / parts without overflow, rounded down to the alignment, except at the end.
 Value RangeLoops::cut(Value index, Value parts, Value total) {
   Value exact = add(mul(index, div(total, parts)), div(mul(index, rem(total, parts)), parts));
-  Value aligned = mul(div(exact, call.alignment), call.alignment);
-  return select(isEqual(index, parts), total, aligned);
+  return select(isEqual(index, parts), total, createRoundDown(builder, loc, exact, call.alignment));
 }
 
 } // namespace

@@ -78,20 +78,26 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> own
       devices.push_back(std::move(device).value());
       ranksOnDevice.push_back(0);
     }
-    Result<DeviceEvent> event = DeviceEvent::create(devices[number]);
-    if (!event.isOk())
-      return event.status();
     LocalRank &local = locals.emplace_back();
     local.rank = ownRanks[index];
     local.device = number;
     local.position = static_cast<size_t>(ranksOnDevice[number]++);
-    local.launched = std::make_shared<const DeviceEvent>(std::move(event).value());
+    if (Status status = renew(local.launched, number); !status.isOk())
+      return status;
   }
   Result<DeviceMemory> flag = DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
   if (!flag.isOk())
     return flag.status();
   abortFlag = std::move(flag).value();
   return connect(devices);
+}
+
+/// Another event, which was never recorded.
+Status DeviceState::renew(std::shared_ptr<const DeviceEvent> &event, size_t device) const {
+  Result<DeviceEvent> made = DeviceEvent::create(devices[device]);
+  if (made.isOk())
+    event = std::make_shared<const DeviceEvent>(std::move(made).value());
+  return made.status();
 }
 
 Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals,

@@ -85,16 +85,30 @@ Status DeviceState::orderAfterEarlier(std::span<LocalRank *const> group, StreamH
   return {};
 }
 
+/// One event for all ranks of the launch: a device takes more than a microsecond to record one.
 Status DeviceState::noteLaunch(std::span<LocalRank *const> group, StreamHandle stream) {
-  for (LocalRank *local : group) {
-    if (local->next)
-      local->launched = std::exchange(local->next, nullptr);
-    if (Status status = local->launched->record(stream); !status.isOk())
+  LocalRank &first = *group.front();
+  if (first.next)
+    first.launched = std::exchange(first.next, nullptr);
+  else if (isElsewhere(first.launched, group))
+    if (Status status = renew(first.launched, first.device); !status.isOk())
       return status;
+  if (Status status = first.launched->record(stream); !status.isOk())
+    return status;
+  for (LocalRank *local : group) {
+    local->launched = first.launched;
     local->stream = stream;
     local->hasLaunched = true;
   }
   return {};
+}
+
+/// Whether an event also tells of the last launch of a rank outside of a group.
+bool DeviceState::isElsewhere(const std::shared_ptr<const DeviceEvent> &event,
+                              std::span<LocalRank *const> group) const {
+  return std::ranges::any_of(locals, [&](const LocalRank &local) {
+    return local.launched == event && std::ranges::find(group, &local) == group.end();
+  });
 }
 
 Status DeviceState::launchKernel(const DevicePlan &plan, const DeviceTable &table, std::span<LocalRank *const> group,

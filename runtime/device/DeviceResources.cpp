@@ -224,12 +224,9 @@ Status DeviceState::retirePlans() {
   lastPlan = 0;
   for (const LocalRank &local : locals)
     now.launched.push_back(local.launched);
-  for (LocalRank &local : locals) {
-    Result<DeviceEvent> next = DeviceEvent::create(devices[local.device]);
-    if (!next.isOk())
-      return next.status();
-    local.next = std::make_shared<const DeviceEvent>(std::move(next).value());
-  }
+  for (LocalRank &local : locals)
+    if (Status status = renew(local.next, local.device); !status.isOk())
+      return status;
   return {};
 }
 

@@ -85,6 +85,7 @@ private:
   Status open(std::span<const int> ordinals, std::span<const int> ownRanks);
   Status agreeOnOptions();
   Status makeStaging();
+  Status renew(std::shared_ptr<const DeviceEvent> &event, size_t device) const;
 
   // DeviceWindows.cpp: memory that all ranks map.
   Status exchange(DeviceRecord &record, const Status &own);
@@ -150,6 +151,7 @@ private:
   Status copyAside(const DevicePlan &plan, size_t local, StreamHandle stream) const;
   Status orderAfterEarlier(std::span<LocalRank *const> group, StreamHandle stream) const;
   Status noteLaunch(std::span<LocalRank *const> group, StreamHandle stream);
+  bool isElsewhere(const std::shared_ptr<const DeviceEvent> &event, std::span<LocalRank *const> group) const;
   Result<bool> isCapturing(const OpenDevice &device, StreamHandle stream) const;
   void noteCapture(DevicePlan &plan);
 

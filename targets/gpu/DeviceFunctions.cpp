@@ -40,7 +40,8 @@ void declarePrimitives(ModuleOp module) {
   add(raiseFunction, Type(), {pointer, i64});
   add(peekFunction, i64, {pointer});
   add(uniformFunction, i64, {i64});
-  add(listFunction, pointerType(builder, blockSpace), {});
+  for (StringRef name : {listFunction, keptFunction})
+    add(name, pointerType(builder, blockSpace), {});
   add(pauseFunction, Type(), {i64});
   add(storeLineFunction, Type(), {pointer, i64, i64});
   add(loadLineFunction, LLVM::LLVMStructType::getLiteral(module.getContext(), {i64, i64}), {pointer});
@@ -84,6 +85,7 @@ static void defineMemory(ModuleOp module, StringRef primitive, StringRef name, i
 
 void defineBlockMemory(ModuleOp module) {
   defineMemory(module, listFunction, "kolo.lists", (destinationEntries + mostListEntries) * 8, 8);
+  defineMemory(module, keptFunction, "kolo.numbers", numKept * 8, 8);
   if (module.lookupSymbol(roomFunction))
     defineMemory(module, roomFunction, "kolo.rooms", mostTeams * teamRoomBytes, 16);
 }

@@ -45,6 +45,9 @@ inline constexpr llvm::StringLiteral uniformFunction = "kolo.uniform"; // (i64) 
 /// from the first on, and as many destinations, from entry destinationEntries on.
 inline constexpr llvm::StringLiteral listFunction = "kolo.list"; // () -> ptr<3>
 inline constexpr int64_t mostListEntries = 128, destinationEntries = mostListEntries;
+/// Every thread: where the block keeps numKept numbers of 64 bits, which PlaceInvariants computes.
+inline constexpr llvm::StringLiteral keptFunction = "kolo.kept"; // () -> ptr<3>
+inline constexpr int64_t numKept = 128;
 /// Programs with codecs alone. A team is `teamThreads` neighbouring threads of a block, the same for a module. All
 /// threads of a team call `meet` at the same point; the teams of a block need not. What they wrote is then visible to
 /// the team.
@@ -91,6 +94,15 @@ inline bool haveDraws(llvm::ArrayRef<codec::Codec> codecs) {
 inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
 /// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
+/// The same by one thread, for many that do it at once. Before: all have called `publish`, and then `barrier`.
+inline constexpr llvm::StringLiteral signalOneFunction = "kolo.signal.one"; // likewise
+/// (invocation, peer, semaphore, numSemaphores) -> waitOneType: a KoloDeviceFailureCode, what the semaphore had to be,
+/// and what it was last. After: all call `waitEnd`.
+inline constexpr llvm::StringLiteral waitOneFunction = "kolo.wait.one";
+mlir::Type waitOneType(mlir::OpBuilder &builder); // {i32, i64, i64}
+/// Block: a barrier too. (invocation, i32 code, peer, semaphore, statement, expected, found) -> i32: 0 if all threads
+/// bring KOLO_DEVICE_OK, else the record of the failure is written.
+inline constexpr llvm::StringLiteral waitEndFunction = "kolo.wait.end";
 /// For packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. `sequence` is the call's. Statuses are
 /// those of kolo.wait. LLVM takes the status of a "blocked" function for different from thread to thread.
 struct PacketFunctionNames {
@@ -111,6 +123,9 @@ inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
 inline constexpr llvm::StringLiteral fallibleMovePrefix = "receive.";
 /// Unsigned division of numbers that are the same for all threads. LowerDivisions calls it.
 inline constexpr llvm::StringLiteral quotientFunction = "kolo.quotient"; // (i64, i64) -> i64
+/// Likewise of numbers that may differ from thread to thread: in loops with this attribute.
+inline constexpr llvm::StringLiteral quotientByThreadFunction = "kolo.quotient.of";
+inline constexpr llvm::StringLiteral byThreadAttribute = "by_thread";
 
 void declarePrimitives(mlir::ModuleOp module);
 /// copy, reduce and divide; multicast and combine where a program fuses. The number of threads of a block is a multiple

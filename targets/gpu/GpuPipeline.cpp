@@ -47,7 +47,11 @@ void buildGpuPipeline(OpPassManager &manager, const PipelineOptions &options, co
   }
   // Floor and ceiling division. Devices convert bf16 themselves.
   manager.addPass(arith::createArithExpandOpsPass());
-  // Needs divisions that are expanded.
+  // Both need divisions that are expanded, and the first makes some for the second.
+  if (options.schedule.isOptimized()) {
+    manager.addPass(createPlaceInvariants());
+    manager.addPass(createCSEPass());
+  }
   manager.addPass(createLowerDivisions());
   manager.addPass(createSCFToControlFlowPass());
   // Needs branches: a failed wait leaves the kernel from inside of loops.

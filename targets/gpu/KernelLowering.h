@@ -5,6 +5,7 @@
 #include "targets/ChannelLowering.h"
 #include "targets/gpu/DeviceFunctions.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace kolo::gpu {
@@ -71,6 +72,10 @@ private:
   void lowerDivide(DivideOp divide);
   void lowerSignal(SignalOp signal);
   void lowerWait(WaitOp wait);
+  void lowerRegions(mlir::Operation &op) override;
+  void lowerSignals(mlir::scf::ForOp loop, SignalOp signal);
+  void lowerWaits(mlir::scf::ForOp loop, WaitOp wait);
+  mlir::scf::ForOp createLoopByThread(mlir::scf::ForOp loop, mlir::ValueRange state);
   void settle(bool isNeeded);
 
   mlir::Value readField(size_t offset) {

@@ -20,8 +20,6 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr StringLiteral divideFarFunction = "kolo.quotient.of";
-
 struct LowerDivisions : impl::LowerDivisionsBase<LowerDivisions> {
   void runOnOperation() override {
     SmallVector<Operation *> divisions;
@@ -39,8 +37,12 @@ private:
     OpBuilder builder(op);
     Location loc = op->getLoc();
     Value a = toInteger(builder, loc, op->getOperand(0)), b = toInteger(builder, loc, op->getOperand(1));
+    function = quotientFunction;
+    for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
+      if (around->hasAttr(byThreadAttribute))
+        function = quotientByThreadFunction;
     bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op);
-    Value quotient = isSigned ? divideSigned(builder, loc, a, b) : call(builder, loc, quotientFunction, {a, b});
+    Value quotient = isSigned ? divideSigned(builder, loc, a, b) : call(builder, loc, function, {a, b});
     Value result = quotient;
     if (isa<arith::RemUIOp, arith::RemSIOp>(op))
       result = arith::SubIOp::create(builder, loc, a, arith::MulIOp::create(builder, loc, quotient, b));
@@ -56,9 +58,11 @@ private:
       return arith::SubIOp::create(builder, loc, arith::XOrIOp::create(builder, loc, x, sign), sign);
     };
     Value signA = signOf(a), signB = signOf(b);
-    Value quotient = call(builder, loc, quotientFunction, {negateIf(a, signA), negateIf(b, signB)});
+    Value quotient = call(builder, loc, function, {negateIf(a, signA), negateIf(b, signB)});
     return negateIf(quotient, arith::XOrIOp::create(builder, loc, signA, signB));
   }
+
+  StringRef function; // that divides
 };
 
 } // namespace
@@ -68,7 +72,7 @@ static void defineDivideFar(ModuleOp module) {
   OpBuilder builder(module.getContext());
   Location loc = module.getLoc();
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  auto function = createFunction(builder, module, divideFarFunction, i64, {i64, i64}, Inlining::Never);
+  auto function = createFunction(builder, module, quotientByThreadFunction, i64, {i64, i64}, Inlining::Never);
   Value a = function.getArgument(0), b = function.getArgument(1);
   Value high =
       arith::ShRUIOp::create(builder, loc, arith::OrIOp::create(builder, loc, a, b), constantI64(builder, loc, 32));
@@ -89,7 +93,7 @@ void defineQuotient(ModuleOp module) {
   Location loc = module.getLoc();
   Type i64 = builder.getI64Type();
   auto function = createFunction(builder, module, quotientFunction, i64, {i64, i64}, Inlining::Always);
-  Value quotient = call(builder, loc, divideFarFunction, function.getArguments());
+  Value quotient = call(builder, loc, quotientByThreadFunction, function.getArguments());
   LLVM::ReturnOp::create(builder, loc, call(builder, loc, uniformFunction, {quotient}));
 }
 

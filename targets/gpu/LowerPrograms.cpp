@@ -190,6 +190,90 @@ void KernelLowering::lowerWait(WaitOp wait) {
   unsettled = {};
 }
 
+/// The signal or wait of a loop that does nothing else; null for another loop.
+static Operation *onlyExchangeOf(scf::ForOp loop) {
+  if (loop.getNumResults() != 0)
+    return nullptr;
+  Operation *exchange = nullptr;
+  for (Operation &op : *loop.getBody()) {
+    if (isa<SignalOp, WaitOp>(op)) {
+      if (exchange)
+        return nullptr;
+      exchange = &op;
+    } else if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0) {
+      return nullptr;
+    }
+  }
+  return exchange;
+}
+
+void KernelLowering::lowerRegions(Operation &op) {
+  auto loop = dyn_cast<scf::ForOp>(op);
+  Operation *exchange = loop ? onlyExchangeOf(loop) : nullptr;
+  if (auto signal = dyn_cast_or_null<SignalOp>(exchange))
+    return lowerSignals(loop, signal);
+  if (auto wait = dyn_cast_or_null<WaitOp>(exchange))
+    return lowerWaits(loop, wait);
+  ChannelLowering::lowerRegions(op);
+}
+
+/// Thread t of T takes iterations t, t + T, ... Lowers the arithmetic in the loop, and leaves the builder behind it.
+scf::ForOp KernelLowering::createLoopByThread(scf::ForOp loop, ValueRange state) {
+  Value step = mapped(loop.getStep()), thread = primitive(threadFunction), threads = primitive(numThreadsFunction);
+  Value begin = createAdd(builder, loc, mapped(loop.getLowerBound()), createMul(builder, loc, thread, step));
+  auto made = scf::ForOp::create(builder, loc, begin, mapped(loop.getUpperBound()),
+                                 createMul(builder, loc, threads, step), state);
+  made->setAttr(byThreadAttribute, builder.getUnitAttr());
+  frame.mapping.map(loop.getInductionVar(), made.getInductionVar());
+  builder.setInsertionPointToStart(made.getBody());
+  for (Operation &op : *loop.getBody())
+    if (!isa<SignalOp, WaitOp, scf::YieldOp>(op))
+      lowerOp(op);
+  return made;
+}
+
+/// One barrier for all signals: each thread publishes what the block wrote, to peers of its own.
+void KernelLowering::lowerSignals(scf::ForOp loop, SignalOp signal) {
+  OpBuilder::InsertionGuard guard(builder);
+  call(builder, loc, publishFunction);
+  call(builder, loc, barrierFunction);
+  createLoopByThread(loop, {});
+  call(builder, loc, signalOneFunction,
+       {frame.invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
+        constantI64(builder, loc, int64_t(program.getSemaphores()))});
+  unsettled = {};
+}
+
+/// A thread that has given up waits for no other peer.
+void KernelLowering::lowerWaits(scf::ForOp loop, WaitOp wait) {
+  Value ok = arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32), zero = constantI64(builder, loc, 0);
+  Value semaphore = constantI64(builder, loc, int64_t(wait.getSemaphore()));
+  SmallVector<Value> none{ok, zero, zero, zero}; // code, peer, expected, found
+  scf::ForOp made;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    made = createLoopByThread(loop, none);
+    ValueRange state = made.getRegionIterArgs();
+    Value peer = integer(mapped(wait.getRank()));
+    Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, state[0], ok);
+    auto asked =
+        scf::IfOp::create(builder, loc, ValueRange(none).getTypes(), isWaiting, /*withElseRegion=*/true);
+    scf::YieldOp::create(builder, loc, asked.getResults());
+    builder.setInsertionPointToStart(asked.elseBlock());
+    scf::YieldOp::create(builder, loc, state);
+    builder.setInsertionPointToStart(asked.thenBlock());
+    Value found =
+        call(builder, loc, waitOneFunction,
+             {frame.invocation, peer, semaphore, constantI64(builder, loc, int64_t(program.getSemaphores()))});
+    auto part = [&](int64_t position) -> Value { return LLVM::ExtractValueOp::create(builder, loc, found, position); };
+    scf::YieldOp::create(builder, loc, ValueRange{part(0), peer, part(1), part(2)});
+  }
+  call(builder, loc, waitEndFunction,
+       {frame.invocation, made.getResult(0), made.getResult(1), semaphore,
+        constantI64(builder, loc, statements.numberOf(wait.getLoc())), made.getResult(2), made.getResult(3)});
+  unsettled = {};
+}
+
 namespace {
 
 struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {

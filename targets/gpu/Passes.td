@@ -13,6 +13,11 @@ def LowerPrograms : Pass<"kolo-gpu-lower-programs", "::mlir::ModuleOp"> {
     Option<"nativeAccumulation", "native-accumulation", "bool", "false", "compute with f16 and bf16 in their own types">];
 }
 
+def PlaceInvariants : Pass<"kolo-gpu-place-invariants", "::mlir::ModuleOp"> {
+  let summary = "computes once per block what only the call decides";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
 def LowerDivisions : Pass<"kolo-gpu-lower-divisions", "::mlir::ModuleOp"> {
   let summary = "makes divisions of indices calls of one function";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect"];

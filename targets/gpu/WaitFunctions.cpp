@@ -1,4 +1,5 @@
-// Signals and waits of a block. Thread 0 does them; see DeviceAbi.h for the counters.
+// Signals and waits of a block; see DeviceAbi.h for the counters. Thread 0 does a single one. Where a loop signals to
+// many peers, or waits for them, every thread does it for some of them.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/gpu/Timeouts.h"
 
@@ -11,7 +12,7 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked";
+constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked", blockedWaitEndFunction = "kolo.wait.end.blocked";
 
 class WaitFunctions {
 public:
@@ -20,8 +21,11 @@ public:
         i32(builder.getI32Type()), pointer(pointerType(builder)) {}
 
   void defineSignal();
+  void defineSignalOne();
+  void defineWaitOne();
   void defineWait();
-  void defineUniformWait();
+  void defineWaitEnd();
+  void defineUniform(StringRef name, StringRef blocked);
 
 private:
   struct Polled {
@@ -43,7 +47,7 @@ private:
     return add(mul(row, field(i64, offsetof(KoloDeviceInvocation, numRanks))), rank);
   }
   Value entry(Value table, Value index) { return advance(builder, loc, table, mul(index, constant(8))); }
-  /// Adds one to a counter that only this thread uses, and gives the sum.
+  /// Adds one to a counter that no other thread uses until the block meets, and gives the sum.
   Value increment(Value counter) {
     Value value = add(LLVM::LoadOp::create(builder, loc, i64, counter, 8), constant(1));
     LLVM::StoreOp::create(builder, loc, value, counter, 8);
@@ -57,19 +61,22 @@ private:
   Value invocation, peer, semaphore, numSemaphores, statement;
 };
 
-void WaitFunctions::defineSignal() {
-  auto function = createFunction(builder, module, signalFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
+void WaitFunctions::defineSignalOne() {
+  auto function = createFunction(builder, module, signalOneFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
   invocation = function.getArgument(0), peer = function.getArgument(1);
   semaphore = function.getArgument(2), numSemaphores = function.getArgument(3);
+  Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
+  Value cells = loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
+  Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
+  call(builder, loc, raiseFunction, {entry(cells, counterIndex(me)), count});
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+void WaitFunctions::defineSignal() {
+  auto function = createFunction(builder, module, signalFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
   call(builder, loc, publishFunction);
   call(builder, loc, barrierFunction);
-  buildForLeader(builder, loc, [&] {
-    Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
-    Value cells =
-        loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
-    Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
-    call(builder, loc, raiseFunction, {entry(cells, counterIndex(me)), count});
-  });
+  buildForLeader(builder, loc, [&] { call(builder, loc, signalOneFunction, function.getArguments()); });
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
@@ -93,6 +100,29 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   return {loop.getResult(0), loop.getResult(2)};
 }
 
+void WaitFunctions::defineWaitOne() {
+  auto function = createFunction(builder, module, waitOneFunction, waitOneType(builder), {pointer, i64, i64, i64},
+                                 Inlining::Never);
+  invocation = function.getArgument(0), peer = function.getArgument(1);
+  semaphore = function.getArgument(2), numSemaphores = function.getArgument(3);
+  Value index = counterIndex(peer);
+  Value target = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index));
+  Polled polled = poll(entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index), target);
+  // A signal that came with the last poll counts.
+  Value isReached = compare(arith::CmpIPredicate::uge, polled.value, target);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isReached).thenBlock());
+    call(builder, loc, acquireFunction);
+  }
+  Value result = LLVM::PoisonOp::create(builder, loc, waitOneType(builder));
+  Value outcome = arith::SelectOp::create(builder, loc, isReached, code(KOLO_DEVICE_OK), polled.code);
+  Value parts[] = {outcome, target, polled.value};
+  for (auto [position, value] : llvm::enumerate(parts))
+    result = LLVM::InsertValueOp::create(builder, loc, result, value, int64_t(position));
+  LLVM::ReturnOp::create(builder, loc, result);
+}
+
 void WaitFunctions::defineWait() {
   auto function =
       createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never);
@@ -104,39 +134,68 @@ void WaitFunctions::defineWait() {
   scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
 
   builder.setInsertionPointToStart(asked.thenBlock());
-  Value index = counterIndex(peer);
-  Value target = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index));
-  Polled polled = poll(entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index), target);
-  // A signal that came with the last poll counts.
-  Value isReached = compare(arith::CmpIPredicate::uge, polled.value, target);
-  auto outcome = scf::IfOp::create(builder, loc, TypeRange(i32), isReached, /*withElseRegion=*/true);
-  scf::YieldOp::create(builder, loc, outcome.getResult(0));
-  builder.setInsertionPointToStart(outcome.thenBlock());
-  call(builder, loc, acquireFunction);
-  scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
-  builder.setInsertionPointToStart(outcome.elseBlock());
-  noteFailure(builder, loc, invocation, {polled.code, peer, semaphore, statement, target, polled.value});
-  scf::YieldOp::create(builder, loc, polled.code);
+  Value found = call(builder, loc, waitOneFunction, {invocation, peer, semaphore, numSemaphores});
+  auto part = [&](int64_t position) -> Value { return LLVM::ExtractValueOp::create(builder, loc, found, position); };
+  Value isFailed = compare(arith::CmpIPredicate::ne, part(0), code(KOLO_DEVICE_OK));
+  auto failed = scf::IfOp::create(builder, loc, isFailed);
+  scf::YieldOp::create(builder, loc, part(0));
+  builder.setInsertionPointToStart(failed.thenBlock());
+  noteFailure(builder, loc, invocation, {part(0), peer, semaphore, statement, part(1), part(2)});
 
   builder.setInsertionPointToEnd(&function.getBody().front());
   Value status = call(builder, loc, shareFunction, {asked.getResult(0)});
   LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, status));
 }
 
+/// The threads that gave up write the record in turn: the first one fills it.
+void WaitFunctions::defineWaitEnd() {
+  auto function = createFunction(builder, module, blockedWaitEndFunction, i64, {pointer, i32, i64, i64, i64, i64, i64},
+                                 Inlining::Never);
+  invocation = function.getArgument(0);
+  Value own = function.getArgument(1), status = call(builder, loc, anyFunction, {own});
+  auto failed = scf::IfOp::create(builder, loc, compare(arith::CmpIPredicate::ne, status, code(KOLO_DEVICE_OK)));
+  LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, status));
+  builder.setInsertionPointToStart(failed.thenBlock());
+  Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0), one = arith::ConstantIndexOp::create(builder, loc, 1);
+  auto turns = scf::ForOp::create(builder, loc, zero, threads, one);
+  builder.setInsertionPointToStart(turns.getBody());
+  call(builder, loc, barrierFunction);
+  Value turn = toInteger(builder, loc, turns.getInductionVar());
+  Value isTurn = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), turn);
+  Value isOwn = compare(arith::CmpIPredicate::ne, own, code(KOLO_DEVICE_OK));
+  Value isNoted = arith::AndIOp::create(builder, loc, isTurn, isOwn);
+  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isNoted).thenBlock());
+  noteFailure(builder, loc, invocation,
+              {own, function.getArgument(2), function.getArgument(3), function.getArgument(4), function.getArgument(5),
+               function.getArgument(6)});
+}
+
 /// What a function gives counts as different from thread to thread, unless it is said that it is not.
-void WaitFunctions::defineUniformWait() {
-  auto function = createFunction(builder, module, waitFunction, i32, {pointer, i64, i64, i64, i64}, Inlining::Always);
-  Value status =
-      call(builder, loc, uniformFunction, {call(builder, loc, blockedWaitFunction, function.getArguments())});
+void WaitFunctions::defineUniform(StringRef name, StringRef blocked) {
+  auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(blocked);
+  auto function =
+      createFunction(builder, module, name, i32, llvm::to_vector(callee.getArgumentTypes()), Inlining::Always);
+  Value status = call(builder, loc, uniformFunction, {call(builder, loc, blocked, function.getArguments())});
   LLVM::ReturnOp::create(builder, loc, arith::TruncIOp::create(builder, loc, i32, status));
 }
 
 } // namespace
 
+Type waitOneType(OpBuilder &builder) {
+  Type i64 = builder.getI64Type();
+  return LLVM::LLVMStructType::getLiteral(builder.getContext(), {builder.getI32Type(), i64, i64});
+}
+
 void defineWaitAndSignal(ModuleOp module) {
-  WaitFunctions(module).defineSignal();
-  WaitFunctions(module).defineWait();
-  WaitFunctions(module).defineUniformWait();
+  WaitFunctions functions(module);
+  functions.defineSignalOne();
+  functions.defineSignal();
+  functions.defineWaitOne();
+  functions.defineWait();
+  functions.defineUniform(waitFunction, blockedWaitFunction);
+  functions.defineWaitEnd();
+  functions.defineUniform(waitEndFunction, blockedWaitEndFunction);
 }
 
 } // namespace kolo::gpu

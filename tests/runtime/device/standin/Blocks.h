@@ -39,6 +39,8 @@ struct Block {
   alignas(16) std::byte rooms[teamRoomBytes * mostTeams];
   static constexpr int numListEntries = 2 * 128; // as much as code for devices asks for
   void *lists[numListEntries] = {};
+  static constexpr int numKept = 128; // likewise
+  int64_t kept[numKept] = {};
 };
 
 /// Of the thread that runs a kernel.

@@ -71,6 +71,7 @@ PRIMITIVE(uint64_t, peek, "kolo.peek", uint64_t *counter) {
 PRIMITIVE(void, acquire, "kolo.acquire") {}
 PRIMITIVE(int64_t, uniform, "kolo.uniform", int64_t value) { return value; }
 PRIMITIVE(void **, lists, "kolo.list") { return currentBlock->lists; }
+PRIMITIVE(int64_t *, kept, "kolo.kept") { return currentBlock->kept; }
 PRIMITIVE(void, meet, "kolo.meet", int64_t teamThreads) {
   Teams &teams = currentBlock->teams;
   std::call_once(teams.made, [&] {
