@@ -116,6 +116,16 @@ inline constexpr PacketFunctionNames llFunctions = {"kolo.send", "kolo.receive",
                                                     "kolo.receive.blocked", "kolo.receiveReduce.blocked"};
 inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines", "kolo.receiveLines", "kolo.receiveReduceLines",
                                                        "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
+/// LL packets of several peers at once. They are in the block's lists of addresses, as entries of three words:
+/// packets, memory, and size: bytes, or elements for receiveReduce, whose entries have one memory and one size. Block:
+/// all threads have met since the entries were written, and meet before they are written again.
+inline constexpr llvm::StringLiteral sendAllFunction = "kolo.sendAll"; // (numEntries, sequence)
+/// (invocation, sequence, statement, numEntries) -> i32
+inline constexpr llvm::StringLiteral receiveAllFunction = "kolo.receiveAll";
+/// (invocation, sequence, statement, numEntries, type, reduction) -> i32: in the order of the entries
+inline constexpr llvm::StringLiteral receiveReduceAllFunction = "kolo.receiveReduceAll";
+inline constexpr int64_t mostPacketEntries = 64, packetEntryBytes = 24;
+static_assert(mostPacketEntries * packetEntryBytes <= (destinationEntries + mostListEntries) * 8);
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == ll128Packets ? ll128Functions : llFunctions;
 }
@@ -141,6 +151,8 @@ void defineConversions(mlir::ModuleOp module, const DeviceOptions &options, llvm
                        int64_t teamThreads);
 void defineWaitAndSignal(mlir::ModuleOp module);
 void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
+/// Behind definePackets.
+void definePacketGroups(mlir::ModuleOp module, const DeviceOptions &options);
 void defineLines(mlir::ModuleOp module, const DeviceOptions &options);
 void defineQuotient(mlir::ModuleOp module);
 

@@ -75,7 +75,11 @@ private:
   void lowerRegions(mlir::Operation &op) override;
   void lowerSignals(mlir::scf::ForOp loop, SignalOp signal);
   void lowerWaits(mlir::scf::ForOp loop, WaitOp wait);
-  mlir::scf::ForOp createLoopByThread(mlir::scf::ForOp loop, mlir::ValueRange state);
+  mlir::scf::ForOp createLoopByThread(mlir::scf::ForOp loop, mlir::Value first, mlir::Value end,
+                                      mlir::ValueRange state);
+  bool isPacketLoop(mlir::scf::ForOp loop, MoveInterface move) const;
+  void lowerPacketLoop(mlir::scf::ForOp loop, MoveInterface move);
+  void writePacketEntries(mlir::scf::ForOp loop, MoveInterface move, mlir::Value first, mlir::Value end);
   void settle(bool isNeeded);
 
   mlir::Value readField(size_t offset) {

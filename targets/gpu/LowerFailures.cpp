@@ -23,7 +23,8 @@ struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
       auto receives = [&](const PacketFunctionNames &names) {
         return name == names.receive || name == names.receiveReduce;
       };
-      return name == waitFunction || name == waitEndFunction || receives(llFunctions) || receives(ll128Functions) ||
+      return name == waitFunction || name == waitEndFunction || name == receiveAllFunction ||
+             name == receiveReduceAllFunction || receives(llFunctions) || receives(ll128Functions) ||
              name.starts_with(fallibleMovePrefix);
     });
   }

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -100,6 +101,68 @@ void KernelLowering::lowerReceive(MoveInterface move) {
     });
   });
   unsettled = {};
+}
+
+/// A loop over peers that only sends LL packets, or only receives them. Every iteration moves one range, and a
+/// combination goes to the same place each time.
+bool KernelLowering::isPacketLoop(scf::ForOp loop, MoveInterface move) const {
+  auto isOne = [](Value value) { return getConstantIntValue(value) == 1; };
+  bool isReceive = packetFormatOf(move.getSource().getDefiningOp<BufferOp>()) == llPackets;
+  bool isSend = packetFormatOf(move.getDestination().getDefiningOp<BufferOp>()) == llPackets;
+  bool isReduce = isa<ChannelReduceOp>(move.getOperation());
+  return codecs.empty() && isReceive != isSend && isOne(loop.getStep()) &&
+         llvm::all_of(move.getSourceSizes(), isOne) && llvm::all_of(move.getDestinationSizes(), isOne) &&
+         !(isReduce && dependsOn(move.getDestinationOffsets(), loop.getInductionVar()));
+}
+
+/// Thread by thread, from iteration `first` on.
+void KernelLowering::writePacketEntries(scf::ForOp loop, MoveInterface move, Value first, Value end) {
+  OpBuilder::InsertionGuard guard(builder);
+  scf::ForOp made = createLoopByThread(loop, first, end, {});
+  Side source = sideOf(move.getSource(), move.getSourceRank());
+  Side destination = sideOf(move.getDestination(), move.getDestinationRank());
+  const bool isReceive = source.buffer.shape.packets.has_value();
+  buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
+    Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
+    Value size = isa<ChannelReduceOp>(move.getOperation()) ? length : bytesOf(length);
+    Value number = createSub(builder, loc, made.getInductionVar(), first);
+    Value offset = createMul(builder, loc, number, constant(packetEntryBytes));
+    Value entry = advance(builder, loc, call(builder, loc, listFunction), integer(offset));
+    Value words[] = {isReceive ? from : to, isReceive ? to : from, integer(size)};
+    for (auto [position, word] : llvm::enumerate(words))
+      LLVM::StoreOp::create(builder, loc, word,
+                            advance(builder, loc, entry, constantI64(builder, loc, int64_t(position) * 8)), 8);
+  });
+}
+
+/// All peers at once, as far as the lists have room.
+void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
+  const bool isReceive = bool(packetFormatOf(move.getSource().getDefiningOp<BufferOp>()));
+  outline(loop, /*mayFail=*/isReceive, [&] {
+    OpBuilder::InsertionGuard guard(builder);
+    Value most = constant(mostPacketEntries), upper = mapped(loop.getUpperBound());
+    auto groups = scf::ForOp::create(builder, loc, mapped(loop.getLowerBound()), upper, most);
+    builder.setInsertionPointToStart(groups.getBody());
+    Value first = groups.getInductionVar();
+    Value end = arith::MinSIOp::create(builder, loc, createAdd(builder, loc, first, most), upper);
+    call(builder, loc, barrierFunction); // the lists are free
+    writePacketEntries(loop, move, first, end);
+    call(builder, loc, barrierFunction);
+    Value number = integer(createSub(builder, loc, end, first)), sequence = integer(kernel.sequence);
+    if (!isReceive) {
+      call(builder, loc, sendAllFunction, {number, sequence});
+      return;
+    }
+    SmallVector<Value> arguments{frame.invocation, sequence,
+                                 constantI64(builder, loc, statements.numberOf(move.getLoc())), number};
+    bool isReduce = isa<ChannelReduceOp>(move.getOperation());
+    if (isReduce)
+      llvm::append_values(arguments, kernel.type, kernel.reduction);
+    call(builder, loc, isReduce ? receiveReduceAllFunction : receiveAllFunction, arguments);
+  });
+  // Threads may still read the lists.
+  unsettled = {};
+  settle(!isReceive);
 }
 
 void KernelLowering::buildRange(MoveInterface move, Value from, Value to, const Length &length) {

@@ -190,13 +190,13 @@ void KernelLowering::lowerWait(WaitOp wait) {
   unsettled = {};
 }
 
-/// The signal or wait of a loop that does nothing else; null for another loop.
+/// The signal, the wait or the move of a loop that does nothing else; null for another loop.
 static Operation *onlyExchangeOf(scf::ForOp loop) {
   if (loop.getNumResults() != 0)
     return nullptr;
   Operation *exchange = nullptr;
   for (Operation &op : *loop.getBody()) {
-    if (isa<SignalOp, WaitOp>(op)) {
+    if (isa<SignalOp, WaitOp, MoveInterface>(op)) {
       if (exchange)
         return nullptr;
       exchange = &op;
@@ -214,20 +214,21 @@ void KernelLowering::lowerRegions(Operation &op) {
     return lowerSignals(loop, signal);
   if (auto wait = dyn_cast_or_null<WaitOp>(exchange))
     return lowerWaits(loop, wait);
+  if (auto move = dyn_cast_or_null<MoveInterface>(exchange); move && isPacketLoop(loop, move))
+    return lowerPacketLoop(loop, move);
   ChannelLowering::lowerRegions(op);
 }
 
 /// Thread t of T takes iterations t, t + T, ... Lowers the arithmetic in the loop, and leaves the builder behind it.
-scf::ForOp KernelLowering::createLoopByThread(scf::ForOp loop, ValueRange state) {
+scf::ForOp KernelLowering::createLoopByThread(scf::ForOp loop, Value first, Value end, ValueRange state) {
   Value step = mapped(loop.getStep()), thread = primitive(threadFunction), threads = primitive(numThreadsFunction);
-  Value begin = createAdd(builder, loc, mapped(loop.getLowerBound()), createMul(builder, loc, thread, step));
-  auto made = scf::ForOp::create(builder, loc, begin, mapped(loop.getUpperBound()),
-                                 createMul(builder, loc, threads, step), state);
+  Value begin = createAdd(builder, loc, first, createMul(builder, loc, thread, step));
+  auto made = scf::ForOp::create(builder, loc, begin, end, createMul(builder, loc, threads, step), state);
   made->setAttr(byThreadAttribute, builder.getUnitAttr());
   frame.mapping.map(loop.getInductionVar(), made.getInductionVar());
   builder.setInsertionPointToStart(made.getBody());
   for (Operation &op : *loop.getBody())
-    if (!isa<SignalOp, WaitOp, scf::YieldOp>(op))
+    if (!isa<SignalOp, WaitOp, MoveInterface, scf::YieldOp>(op))
       lowerOp(op);
   return made;
 }
@@ -237,7 +238,7 @@ void KernelLowering::lowerSignals(scf::ForOp loop, SignalOp signal) {
   OpBuilder::InsertionGuard guard(builder);
   call(builder, loc, publishFunction);
   call(builder, loc, barrierFunction);
-  createLoopByThread(loop, {});
+  createLoopByThread(loop, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()), {});
   call(builder, loc, signalOneFunction,
        {frame.invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
         constantI64(builder, loc, int64_t(program.getSemaphores()))});
@@ -252,7 +253,7 @@ void KernelLowering::lowerWaits(scf::ForOp loop, WaitOp wait) {
   scf::ForOp made;
   {
     OpBuilder::InsertionGuard guard(builder);
-    made = createLoopByThread(loop, none);
+    made = createLoopByThread(loop, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()), none);
     ValueRange state = made.getRegionIterArgs();
     Value peer = integer(mapped(wait.getRank()));
     Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, state[0], ok);
@@ -301,8 +302,10 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
       return llvm::any_of(module.getOps<ProgramOp>(),
                           [&](ProgramOp program) { return packetFormatOf(program) == format; });
     };
-    if (isUsed(llPackets))
+    if (isUsed(llPackets)) {
       definePackets(module, *options);
+      definePacketGroups(module, *options);
+    }
     if (isUsed(ll128Packets))
       defineLines(module, *options);
     defineQuotient(module);

@@ -3,8 +3,7 @@
 // bytes of data at once.
 //
 // A packet orders no other memory: relaxed accesses at system scope are enough.
-#include "compiler/lower/PacketFormat.h"
-#include "targets/gpu/ReceiveFunctions.h"
+#include "targets/gpu/PacketUnits.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -15,12 +14,9 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr int64_t dataBytes = llPackets.dataBytes, packetBytes = llPackets.bytes;
-constexpr int64_t vectorBytes = 16, packetsPerVector = vectorBytes / dataBytes;
-
-class PacketFunctions : ReceiveFunctions {
+class PacketFunctions : PacketUnits {
 public:
-  explicit PacketFunctions(ModuleOp module) : ReceiveFunctions(module, llFunctions) {}
+  explicit PacketFunctions(ModuleOp module) : PacketUnits(module) {}
 
   void defineSend();
   void defineReceives(const DeviceOptions &options) {
@@ -33,36 +29,8 @@ public:
 
 private:
   Value receiveElements(Value destination, Value packets, Value numElements, Type stored, Combine combine);
-  Value forUnits(Value begin, Value end, Value status, function_ref<Value(Value unit, Value status)> build);
-  struct PolledVector {
-    Value data, status;
-  };
-  PolledVector pollPackets(Value first, int64_t numPackets, Value status);
   Value elementOf(Value data, Value offset, Type stored);
-  void storePacket(Value packets, Value number, Value data);
-
-  Value packetAt(Value packets, Value number) { return at(packets, mul(number, constant(packetBytes))); }
 };
-
-/// Thread t of T takes units begin + t, begin + t + T, ... A status goes from unit to unit.
-Value PacketFunctions::forUnits(Value begin, Value end, Value status,
-                                function_ref<Value(Value unit, Value status)> build) {
-  OpBuilder::InsertionGuard guard(builder);
-  Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
-  Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
-  auto loop = scf::ForOp::create(builder, loc, add(begin, thread), end, threads, ValueRange{status});
-  builder.setInsertionPointToStart(loop.getBody());
-  Value next = build(loop.getInductionVar(), loop.getRegionIterArg(0));
-  builder.setInsertionPointToEnd(loop.getBody());
-  scf::YieldOp::create(builder, loc, next);
-  return loop.getResult(0);
-}
-
-void PacketFunctions::storePacket(Value packets, Value number, Value data) {
-  Value packet = arith::OrIOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, data), wordOf(sequence));
-  LLVM::StoreOp::create(builder, loc, packet, packetAt(packets, number), packetBytes, false, false, false,
-                        LLVM::AtomicOrdering::monotonic, "");
-}
 
 /// (packets, src, sizeBytes, sequence)
 void PacketFunctions::defineSend() {
@@ -73,12 +41,7 @@ void PacketFunctions::defineSend() {
   Value none = code(KOLO_DEVICE_OK); // nothing can fail
   auto sendVectors = [&](int64_t alignment) {
     forUnits(constant(0), numVectors, none, [&](Value unit, Value status) {
-      Value from = at(source, mul(unit, constant(vectorBytes)));
-      Value vector =
-          LLVM::LoadOp::create(builder, loc, VectorType::get({packetsPerVector}, i32), from, unsigned(alignment));
-      Value first = mul(unit, constant(packetsPerVector));
-      for (int64_t i = 0; i < packetsPerVector; ++i)
-        storePacket(packets, add(first, constant(i)), vector::ExtractOp::create(builder, loc, vector, i));
+      storeVector(packets, unit, loadVector(source, unit, alignment));
       return status;
     });
   };
@@ -99,28 +62,6 @@ void PacketFunctions::defineSend() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// Reads so many packets, side by side, until all are of this call or this thread gives up, which it may have done
-/// before.
-PacketFunctions::PolledVector PacketFunctions::pollPackets(Value first, int64_t numPackets, Value status) {
-  auto vectorType = VectorType::get({numPackets}, i32);
-  auto read = [&]() -> Attempt {
-    SmallVector<Value> packets, data;
-    for (int64_t i = 0; i < numPackets; ++i)
-      packets.push_back(LLVM::LoadOp::create(builder, loc, i64, packetAt(first, constant(i)), packetBytes, false, false,
-                                             false, false, LLVM::AtomicOrdering::monotonic, ""));
-    Value areThere = boolean(true);
-    for (Value packet : packets) {
-      Value isThere = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, sequenceIn(packet), sequence);
-      areThere = arith::AndIOp::create(builder, loc, areThere, isThere);
-      data.push_back(arith::TruncIOp::create(builder, loc, i32, packet));
-    }
-    return {{vector::FromElementsOp::create(builder, loc, vectorType, data)}, areThere};
-  };
-  Polled polled =
-      poll(vectorType, status, read, [&](Value turn) { return whyToGiveUp(builder, loc, invocation, turn); });
-  return {polled.data.front(), polled.status};
-}
-
 /// Vectors of 16 bytes, then what is left, an element of at most 8 bytes at a time. Gives this thread's status.
 Value PacketFunctions::receiveElements(Value destination, Value packets, Value numElements, Type stored,
                                        Combine combine) {
@@ -128,9 +69,10 @@ Value PacketFunctions::receiveElements(Value destination, Value packets, Value n
   Value numVectors = div(numElements, perVector);
   auto receiveVectors = [&](int64_t alignment) {
     return forUnits(constant(0), numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value status) {
-      PolledVector polled =
+      PolledVectors polled =
           pollPackets(packetAt(packets, mul(unit, constant(packetsPerVector))), packetsPerVector, status);
-      Value arrived = vector::BitCastOp::create(builder, loc, VectorType::get({perVector}, stored), polled.data);
+      Value arrived =
+          vector::BitCastOp::create(builder, loc, VectorType::get({perVector}, stored), polled.data.front());
       Value place = at(destination, mul(unit, constant(vectorBytes)));
       LLVM::StoreOp::create(builder, loc, combine(arrived, place, alignment), place, unsigned(alignment));
       return polled.status;
@@ -153,8 +95,8 @@ Value PacketFunctions::receiveElements(Value destination, Value packets, Value n
   return forUnits(mul(numVectors, constant(perVector)), numElements, status, [&](Value element, Value before) {
     Value offset = mul(element, constant(elementBytes)), place = at(destination, offset);
     int64_t numPackets = std::max<int64_t>(1, elementBytes / dataBytes);
-    PolledVector polled = pollPackets(packetAt(packets, div(offset, dataBytes)), numPackets, before);
-    Value arrived = elementOf(polled.data, offset, stored);
+    PolledVectors polled = pollPackets(packetAt(packets, div(offset, dataBytes)), numPackets, before);
+    Value arrived = elementOf(polled.data.front(), offset, stored);
     LLVM::StoreOp::create(builder, loc, combine(arrived, place, elementBytes), place, unsigned(elementBytes));
     return polled.status;
   });

@@ -78,9 +78,8 @@ Value ReceiveFunctions::elementAt(Value integer, Value byte, Type stored) {
   return low.getType() == stored ? low : Value(arith::BitcastOp::create(builder, loc, stored, low));
 }
 
-/// All threads of the block learn whether one has given up. Which of them did is forgotten by then, and why; the host
-/// knows which packets by the statement.
-void ReceiveFunctions::finishReceive(Value status) {
+/// Which of them did is forgotten by then, and why; the host knows which packets by the statement.
+Value ReceiveFunctions::shareStatus(Value status) {
   Value any = call(builder, loc, anyFunction, {status});
   Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, any, code(KOLO_DEVICE_OK));
   auto conditional = scf::IfOp::create(builder, loc, isFailed);
@@ -97,7 +96,11 @@ void ReceiveFunctions::finishReceive(Value status) {
       noteFailure(builder, loc, invocation, {why, packets, packets, statement, sequence, zero});
     });
   }
-  LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, any));
+  return any;
+}
+
+void ReceiveFunctions::finishReceive(Value status) {
+  LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, shareStatus(status)));
 }
 
 /// (invocation, sequence, statement, dst, packets, sizeBytes)
@@ -117,7 +120,8 @@ void ReceiveFunctions::defineReceiveReduce(const DeviceOptions &options, Receive
                             {pointer, i64, i64, pointer, pointer, i64, i64, i64}, Inlining::Never);
   invocation = function.getArgument(0), sequence = function.getArgument(1), statement = function.getArgument(2);
   Value count = toIndex(builder, loc, function.getArgument(5));
-  finishReceive(chooseReduction(options, [&](KoloType type, KoloReduction reduction) {
+  Value chosenType = function.getArgument(6), chosenReduction = function.getArgument(7);
+  finishReceive(chooseReduction(options, chosenType, chosenReduction, [&](KoloType type, KoloReduction reduction) {
     auto combine = [&](Value arrived, Value place, int64_t alignment) -> Value {
       Value old = LLVM::LoadOp::create(builder, loc, arrived.getType(), place, unsigned(alignment));
       return createReduction(builder, loc, type, reduction, old, arrived, options.accumulation);
@@ -127,28 +131,26 @@ void ReceiveFunctions::defineReceiveReduce(const DeviceOptions &options, Receive
   defineUniform(names.receiveReduce, names.blockedReceiveReduce);
 }
 
-/// Of the call's type and reduction. An average is a sum that is divided at the end.
-Value ReceiveFunctions::chooseReduction(const DeviceOptions &options,
+/// An average is a sum that is divided at the end.
+Value ReceiveFunctions::chooseReduction(const DeviceOptions &options, Value type, Value reduction,
                                         function_ref<Value(KoloType, KoloReduction)> build) {
   OpBuilder::InsertionGuard guard(builder);
   std::vector<std::pair<KoloType, KoloReduction>> pairs;
   SmallVector<int64_t> numbers;
-  for (KoloType type : options.types)
-    for (KoloReduction reduction : options.reductions) {
-      KoloReduction combined = reduction == KOLO_AVERAGE ? KOLO_SUM : reduction;
-      int64_t number = int64_t(type) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(combined);
+  for (KoloType known : options.types)
+    for (KoloReduction one : options.reductions) {
+      KoloReduction combining = one == KOLO_AVERAGE ? KOLO_SUM : one;
+      int64_t number = int64_t(known) * int64_t(KOLO_NUM_REDUCTIONS) + int64_t(combining);
       if (llvm::is_contained(numbers, number))
         continue;
-      pairs.emplace_back(type, combined);
+      pairs.emplace_back(known, combining);
       numbers.push_back(number);
     }
-  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, function.getArgument(7),
+  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
                                           constantI64(builder, loc, KOLO_AVERAGE));
-  Value reduction =
-      arith::SelectOp::create(builder, loc, isAverage, constantI64(builder, loc, KOLO_SUM), function.getArgument(7));
-  Value row =
-      arith::MulIOp::create(builder, loc, function.getArgument(6), constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
-  Value chosen = toIndex(builder, loc, arith::AddIOp::create(builder, loc, row, reduction));
+  Value combined = arith::SelectOp::create(builder, loc, isAverage, constantI64(builder, loc, KOLO_SUM), reduction);
+  Value row = arith::MulIOp::create(builder, loc, type, constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
+  Value chosen = toIndex(builder, loc, arith::AddIOp::create(builder, loc, row, combined));
   auto choice = scf::IndexSwitchOp::create(builder, loc, TypeRange(i32), chosen, numbers, numbers.size());
   for (auto [pair, region] : llvm::zip_equal(pairs, choice.getCaseRegions())) {
     Block *block = builder.createBlock(&region);

@@ -66,11 +66,15 @@ protected:
   mlir::LLVM::LLVMFuncOp function;
   mlir::Value invocation, sequence, statement; // of the function at hand
 
+  /// All threads of the block learn whether one has given up: 0 or 1, i32.
+  mlir::Value shareStatus(mlir::Value status);
+  void defineUniform(llvm::StringRef name, llvm::StringRef blocked);
+  /// Of the call's type and reduction. Gives what `build` gives, i32.
+  mlir::Value chooseReduction(const DeviceOptions &options, mlir::Value type, mlir::Value reduction,
+                              llvm::function_ref<mlir::Value(KoloType, KoloReduction)> build);
+
 private:
   void finishReceive(mlir::Value status);
-  void defineUniform(llvm::StringRef name, llvm::StringRef blocked);
-  mlir::Value chooseReduction(const DeviceOptions &options,
-                              llvm::function_ref<mlir::Value(KoloType, KoloReduction)> build);
 };
 
 } // namespace kolo::gpu
