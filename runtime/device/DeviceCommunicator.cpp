@@ -177,7 +177,7 @@ Result<DeviceStream> DeviceCommunicator::createStream(int rank) {
         !status.isOk())
       return status;
     for (DeviceEvent &mark : made->marks) {
-      Result<DeviceEvent> event = DeviceEvent::create(made->device);
+      Result<DeviceEvent> event = DeviceEvent::create(made->device, DeviceEvent::Timing::Timed);
       if (!event.isOk())
         return event.status();
       mark = std::move(event).value();

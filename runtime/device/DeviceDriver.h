@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KOLO_DEVICE_DRIVER_VERSION 3u
+#define KOLO_DEVICE_DRIVER_VERSION 4u
 #define KOLO_DEVICE_DRIVER_SYMBOL "kolo_device_driver"
 
 typedef enum KoloDriverCode {
@@ -112,7 +112,7 @@ typedef struct KoloDeviceDriver {
    * gives the `mode` that leaveRelaxed takes. */
   int32_t (*enterRelaxed)(int32_t *mode);
   int32_t (*leaveRelaxed)(int32_t mode);
-  int32_t (*createEvent)(int32_t device, void **event);
+  int32_t (*createEvent)(int32_t device, int32_t isTimed, void **event); /* only timed ones have `elapsed` */
   int32_t (*destroyEvent)(int32_t device, void *event);
   int32_t (*recordEvent)(int32_t device, void *event, void *stream);
   int32_t (*queryEvent)(int32_t device,

@@ -162,9 +162,10 @@ void DeviceMemory::swap(DeviceMemory &other) noexcept {
   std::swap(size, other.size);
 }
 
-Result<DeviceEvent> DeviceEvent::create(std::shared_ptr<OpenDevice> device) {
+Result<DeviceEvent> DeviceEvent::create(std::shared_ptr<OpenDevice> device, Timing timing) {
   DeviceEvent made;
-  Status status = device->status(device->driver().createEvent(device->ordinal(), &made.event), "making an event");
+  int32_t code = device->driver().createEvent(device->ordinal(), timing == Timing::Timed, &made.event);
+  Status status = device->status(code, "making an event");
   if (!status.isOk())
     return status;
   made.owner = std::move(device);

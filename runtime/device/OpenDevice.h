@@ -92,7 +92,9 @@ public:
   }
   ~DeviceEvent();
 
-  static Result<DeviceEvent> create(std::shared_ptr<OpenDevice> device);
+  /// An event without a time takes the device less to record.
+  enum class Timing : uint8_t { Untimed, Timed };
+  static Result<DeviceEvent> create(std::shared_ptr<OpenDevice> device, Timing timing = Timing::Untimed);
   Status record(void *stream) const;
   /// Whether all work before the last `record` is done. Never blocks.
   Result<bool> isDone() const;

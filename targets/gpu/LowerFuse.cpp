@@ -9,6 +9,8 @@
 // chunk, which carries the sums on, and starts the list again. It does so before a division too, if the call asks for
 // an average.
 //
+// Where a loop only lists moves, and the list has room for all of them, each thread computes addresses of its own.
+//
 // Where a buffer has a codec, each address has the number of its codec beside it, and the call is @kolo.convert. The
 // common chunk's codec has no scales, so that it carries the same sums on.
 #include "targets/gpu/LowerFuse.h"
@@ -18,6 +20,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 
@@ -39,8 +42,9 @@ private:
   struct Lists {
     Value numSources, numDestinations; // of type index
     Value hasCommon;                   // of type index: 1 if the first source is the common chunk, else 0
-    Value difference;                  // i64: the bits in which any two addresses differ; with codecs, the numbers of
-                                       // those of all destinations but the common chunk, as bits
+    Value difference;                  // i64: the bits in which any two addresses differ that this thread has
+                                       // listed; with codecs, for all threads, the numbers of those of all
+                                       // destinations but the common chunk, as bits
     SmallVector<Value> values() const { return {numSources, numDestinations, hasCommon, difference}; }
     static Lists of(ValueRange values) { return {values[0], values[1], values[2], values[3]}; }
   };
@@ -48,9 +52,16 @@ private:
   void moveRange(Value begin, Value rangeLength);
   Lists listBlock(Block &block, Lists lists);
   Lists listLoop(scf::ForOp loop, const Lists &lists);
+  Lists listByTurns(scf::ForOp loop, const Lists &lists);
+  Lists listByThreads(scf::ForOp loop, MoveInterface move, Lists lists);
+  Value addressFor(MoveInterface move);
+  Value differenceOfAll(Value ofThread);
   Lists makeRoom(MoveInterface move, const Lists &lists);
   Lists listMove(MoveInterface move, Lists lists);
   Lists divideIfAverage(const Lists &lists);
+  Value &numberOf(MoveInterface move, Lists &lists) {
+    return fuse.isInto(move) ? lists.numSources : lists.numDestinations;
+  }
   void append(Value number, int64_t firstEntry, Value address, Value buffer, Lists &lists);
   Lists
   workOffIf(Value condition, const Lists &lists, Value numDestinations, function_ref<void()> buildAfterwards = [] {});
@@ -61,6 +72,7 @@ private:
     return {constant(1), numDestinations, constant(1), constantI64(builder, loc, 0)};
   }
   void write(int64_t firstEntry, Value number, Value address, Value buffer);
+  Value entryOf(int64_t firstEntry, Value number);
 
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value integer(Value index) { return toInteger(builder, loc, index); }
@@ -121,7 +133,69 @@ FuseLowering::Lists FuseLowering::listBlock(Block &block, Lists lists) {
   return lists;
 }
 
+/// The only move of a loop that lists nothing else; null for another loop.
+static MoveInterface onlyMoveOf(scf::ForOp loop) {
+  MoveInterface only;
+  for (Operation &op : *loop.getBody())
+    if (auto move = dyn_cast<MoveInterface>(op)) {
+      if (only)
+        return {};
+      only = move;
+    } else if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0) {
+      return {};
+    }
+  return getConstantIntValue(loop.getStep()) == 1 ? only : MoveInterface();
+}
+
 FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) {
+  MoveInterface move = onlyMoveOf(loop);
+  if (!move || isCoded)
+    return listByTurns(loop, lists);
+  Lists now = lists;
+  Value upper = context.mapping.lookup(loop.getUpperBound()), lower = context.mapping.lookup(loop.getLowerBound());
+  Value after = createAdd(builder, loc, numberOf(move, now), createSub(builder, loc, upper, lower));
+  Value hasRoom = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, after, constant(capacity));
+  OpBuilder::InsertionGuard guard(builder);
+  auto choice =
+      scf::IfOp::create(builder, loc, ValueRange(lists.values()).getTypes(), hasRoom, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(builder, loc, listByThreads(loop, move, lists).values());
+  builder.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(builder, loc, listByTurns(loop, lists).values());
+  return Lists::of(choice.getResults());
+}
+
+/// Thread t of T lists moves t, t + T, ...
+FuseLowering::Lists FuseLowering::listByThreads(scf::ForOp loop, MoveInterface move, Lists lists) {
+  Value upper = context.mapping.lookup(loop.getUpperBound()), lower = context.mapping.lookup(loop.getLowerBound());
+  Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
+  Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
+  Value &number = numberOf(move, lists);
+  {
+    auto made = scf::ForOp::create(builder, loc, createAdd(builder, loc, lower, thread), upper, threads,
+                                   ValueRange{lists.difference});
+    made->setAttr(byThreadAttribute, builder.getUnitAttr());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(made.getBody());
+    context.mapping.map(loop.getInductionVar(), made.getInductionVar());
+    for (Operation &op : *loop.getBody())
+      if (!isa<MoveInterface, scf::YieldOp>(op))
+        context.lowerArithmetic(op);
+    Value address = addressFor(move);
+    Value place = createAdd(builder, loc, number, createSub(builder, loc, made.getInductionVar(), lower));
+    LLVM::StoreOp::create(builder, loc, address, entryOf(fuse.isInto(move) ? 0 : destinationEntries, place), 8);
+    Value difference = arith::XOrIOp::create(builder, loc, addressBits(address), addressBits(common));
+    scf::YieldOp::create(
+        builder, loc, arith::OrIOp::create(builder, loc, made.getRegionIterArg(0), difference).getResult());
+    lists.difference = made.getResult(0);
+  }
+  Value numMoves = arith::MaxSIOp::create(builder, loc, createSub(builder, loc, upper, lower), constant(0));
+  number = createAdd(builder, loc, number, numMoves);
+  return lists;
+}
+
+/// All threads compute every address.
+FuseLowering::Lists FuseLowering::listByTurns(scf::ForOp loop, const Lists &lists) {
   auto mapped = [&](Value value) { return context.mapping.lookup(value); };
   auto made = scf::ForOp::create(builder, loc, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()),
                                  mapped(loop.getStep()), lists.values());
@@ -143,16 +217,21 @@ FuseLowering::Lists FuseLowering::makeRoom(MoveInterface move, const Lists &list
 /// Appends the side of a move that is not the common chunk.
 FuseLowering::Lists FuseLowering::listMove(MoveInterface move, Lists lists) {
   bool isInto = fuse.isInto(move);
-  Value &number = isInto ? lists.numSources : lists.numDestinations;
-  // One chunk is one range: no loop is built.
-  Value address;
-  context.buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
-    address = isInto ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
-                     : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
-  });
-  append(number, isInto ? 0 : destinationEntries, address, isInto ? move.getSource() : move.getDestination(), lists);
+  Value &number = numberOf(move, lists);
+  append(number, isInto ? 0 : destinationEntries, addressFor(move), isInto ? move.getSource() : move.getDestination(),
+         lists);
   number = createAdd(builder, loc, number, constant(1));
   return lists;
+}
+
+/// Of the side that is not the common chunk. One chunk is one range: no loop is built.
+Value FuseLowering::addressFor(MoveInterface move) {
+  Value address;
+  context.buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value) {
+    address = fuse.isInto(move) ? context.addressOf(move.getSource(), move.getSourceRank(), sourceBegin)
+                                : context.addressOf(move.getDestination(), move.getDestinationRank(), destinationBegin);
+  });
+  return address;
 }
 
 void FuseLowering::append(Value number, int64_t firstEntry, Value address, Value buffer, Lists &lists) {
@@ -166,12 +245,16 @@ void FuseLowering::append(Value number, int64_t firstEntry, Value address, Value
     lists.difference = arith::OrIOp::create(builder, loc, lists.difference, facts);
 }
 
-void FuseLowering::write(int64_t firstEntry, Value number, Value address, Value buffer) {
+Value FuseLowering::entryOf(int64_t firstEntry, Value number) {
   Value list = call(builder, loc, listFunction);
   Value entry = isCoded ? createMul(builder, loc, number, constant(2)) : number;
-  Value offset = integer(createMul(builder, loc, createAdd(builder, loc, entry, constant(firstEntry)), constant(8)));
+  Value offset = createMul(builder, loc, createAdd(builder, loc, entry, constant(firstEntry)), constant(8));
+  return advance(builder, loc, list, integer(offset));
+}
+
+void FuseLowering::write(int64_t firstEntry, Value number, Value address, Value buffer) {
+  Value place = entryOf(firstEntry, number);
   buildForLeader(builder, loc, [&] {
-    Value place = advance(builder, loc, list, offset);
     LLVM::StoreOp::create(builder, loc, address, place, 8);
     if (isCoded)
       LLVM::StoreOp::create(builder, loc, constantI64(builder, loc, context.codecNumber(buffer)),
@@ -203,6 +286,22 @@ FuseLowering::Lists FuseLowering::divideIfAverage(const Lists &lists) {
   });
 }
 
+/// What decides about the alignment of all addresses, for all threads: of the lowest four bits, whether any two
+/// addresses differ in one of the lower two, and whether in one of the upper two. Two barriers.
+Value FuseLowering::differenceOfAll(Value ofThread) {
+  Value all = constantI64(builder, loc, 0);
+  for (int64_t bits : {0b0011, 0b1100}) {
+    Value own = arith::AndIOp::create(builder, loc, ofThread, constantI64(builder, loc, bits));
+    Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, own, constantI64(builder, loc, 0));
+    Value isAny =
+        call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isOwn)});
+    isAny = call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isAny)});
+    all = arith::OrIOp::create(builder, loc, all,
+                               arith::MulIOp::create(builder, loc, isAny, constantI64(builder, loc, bits)));
+  }
+  return all;
+}
+
 /// All of these functions begin and end with a barrier: lists are complete, and may be written again.
 void FuseLowering::workOff(const Lists &lists) {
   OpBuilder::InsertionGuard guard(builder);
@@ -221,16 +320,17 @@ void FuseLowering::workOff(const Lists &lists) {
     call(builder, loc, convertFunction, arguments);
     return;
   }
+  Value difference = differenceOfAll(lists.difference);
   if (fuse.isReducing()) {
     auto choice = scf::IfOp::create(builder, loc, isEqual(lists.numSources, constant(1)), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.elseBlock());
     auto [type, reduction] = context.readReduction();
     call(builder, loc, combineFunction,
-         {integer(lists.numSources), first, end, lists.difference, integer(length), type, reduction});
+         {integer(lists.numSources), first, end, difference, integer(length), type, reduction});
     builder.setInsertionPointToStart(choice.thenBlock());
   }
   Value sizeBytes = integer(createMul(builder, loc, length, context.elementBytes));
-  call(builder, loc, multicastFunction, {first, end, lists.difference, sizeBytes});
+  call(builder, loc, multicastFunction, {first, end, difference, sizeBytes});
 }
 
 } // namespace

@@ -70,11 +70,17 @@ Value KernelLowering::readCounter(size_t field) {
   return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), callCounter(field), 8);
 }
 
+/// All threads read the number of calls before one of them counts this one.
 void KernelLowering::startPackets() {
   if (!hasPackets)
     return;
   Value counter = readCounter(offsetof(KoloDeviceInvocation, packetCalls));
   kernel.numCalls = toIndex(builder, loc, call(builder, loc, uniformFunction, {counter}));
+  call(builder, loc, barrierFunction);
+  buildForLeader(builder, loc, [&] {
+    Value calls = createAdd(builder, loc, kernel.numCalls, constant(1));
+    LLVM::StoreOp::create(builder, loc, integer(calls), callCounter(offsetof(KoloDeviceInvocation, packetCalls)), 8);
+  });
 }
 
 /// The packets of this call carry its number, and lie in one of two turns of the memory.
@@ -96,22 +102,16 @@ SmallVector<Value> KernelLowering::drawKey(Value rank, Value elementNumber) {
   return {arith::ExtUIOp::create(builder, loc, builder.getI64Type(), hash), integer(elementNumber)};
 }
 
-/// Once all threads have read the numbers of calls.
+/// Once all threads have drawn by the number of calls.
 void KernelLowering::endCall() {
-  if (!hasPackets && !hasDraws)
+  if (!hasDraws)
     return;
   settle(true);
   buildForLeader(builder, loc, [&] {
-    auto count = [&](size_t field) {
-      Value counter = callCounter(field);
-      Value calls = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), counter, 8);
-      LLVM::StoreOp::create(builder, loc, arith::AddIOp::create(builder, loc, calls, constantI64(builder, loc, 1)),
-                            counter, 8);
-    };
-    if (hasPackets)
-      count(offsetof(KoloDeviceInvocation, packetCalls));
-    if (hasDraws)
-      count(offsetof(KoloDeviceInvocation, calls));
+    Value counter = callCounter(offsetof(KoloDeviceInvocation, calls));
+    Value calls = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), counter, 8);
+    LLVM::StoreOp::create(builder, loc, arith::AddIOp::create(builder, loc, calls, constantI64(builder, loc, 1)),
+                          counter, 8);
   });
 }
 

@@ -36,7 +36,7 @@ private:
   SmallVector<Value> forEachBatch(ValueRange state,
                                   function_ref<SmallVector<Value>(Value first, ValueRange state)> build);
   PolledVectors pollUnits(ArrayRef<Entry> batch, Value unit, Value status);
-  Value forEachRest(Value status, Value numVectors, Value unitBytes, function_ref<Value(const Entry &rest)> build);
+  Value moveRest(Value status, Value numVectors, Value unitBytes, function_ref<Value(const Entry &rest)> build);
   void start(LLVM::LLVMFuncOp made) {
     function = made;
     invocation = function.getArgument(0), sequence = function.getArgument(1), statement = function.getArgument(2);
@@ -47,6 +47,7 @@ private:
   }
   Value narrow(Value status) { return arith::TruncIOp::create(builder, loc, i32, status); }
   Value isEqual(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b); }
+  Value isOther(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, a, b); }
 
   Value numEntries; // of type index
 };
@@ -81,10 +82,12 @@ PacketGroupFunctions::forEachBatch(ValueRange state,
 }
 
 /// Vectors of each message, whose size counts units of so many bytes. None where memory is not aligned to vectors, or
-/// where the messages are not equally long.
+/// where the messages are not equally long: thread t looks at entries t, t + T, ... A barrier.
 Value PacketGroupFunctions::numVectorsIfEven(Value unitBytes) {
   Value zero = constantI64(builder, loc, 0), size = entryAt(constant(0)).size;
-  auto loop = scf::ForOp::create(builder, loc, constant(0), numEntries, constant(1), ValueRange{zero});
+  Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
+  Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
+  auto loop = scf::ForOp::create(builder, loc, thread, numEntries, threads, ValueRange{zero});
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -96,8 +99,11 @@ Value PacketGroupFunctions::numVectorsIfEven(Value unitBytes) {
     scf::YieldOp::create(builder, loc,
                          arith::OrIOp::create(builder, loc, loop.getRegionIterArg(0), both).getResult());
   }
-  return arith::SelectOp::create(builder, loc, isEqual(loop.getResult(0), zero), div(mul(size, unitBytes), vectorBytes),
-                                 constant(0));
+  Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getResult(0), zero);
+  Value isAnyOdd = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, i32, isOdd)});
+  isAnyOdd = narrow(call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, i64, isAnyOdd)}));
+  return arith::SelectOp::create(builder, loc, isEqual(isAnyOdd, code(KOLO_DEVICE_OK)),
+                                 div(mul(size, unitBytes), vectorBytes), constant(0));
 }
 
 PacketUnits::PolledVectors PacketGroupFunctions::pollUnits(ArrayRef<Entry> batch, Value unit, Value status) {
@@ -108,28 +114,32 @@ PacketUnits::PolledVectors PacketGroupFunctions::pollUnits(ArrayRef<Entry> batch
 }
 
 /// What is behind the vectors, peer after peer, until one gives up. A message without elements is a packet, too.
-Value PacketGroupFunctions::forEachRest(Value status, Value numVectors, Value unitBytes,
-                                        function_ref<Value(const Entry &rest)> build) {
+Value PacketGroupFunctions::moveRest(Value status, Value numVectors, Value unitBytes,
+                                     function_ref<Value(const Entry &rest)> build) {
   OpBuilder::InsertionGuard guard(builder);
-  Value bytesDone = mul(numVectors, constant(vectorBytes));
+  Value bytesDone = mul(numVectors, constant(vectorBytes)), size = mul(entryAt(constant(0)).size, unitBytes);
+  Value isDone = arith::AndIOp::create(builder, loc, isEqual(size, bytesDone), isOther(numVectors, constant(0)));
+  auto choice = scf::IfOp::create(builder, loc, TypeRange(i32),
+                                  arith::OrIOp::create(builder, loc, isDone, isOther(status, code(KOLO_DEVICE_OK))),
+                                  /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(builder, loc, status);
+  builder.setInsertionPointToStart(choice.elseBlock());
   Value done = arith::DivUIOp::create(builder, loc, bytesDone, unitBytes);
   auto loop = scf::ForOp::create(builder, loc, constant(0), numEntries, constant(1), ValueRange{status});
+  scf::YieldOp::create(builder, loc, loop.getResult(0));
   builder.setInsertionPointToStart(loop.getBody());
   Entry entry = entryAt(loop.getInductionVar());
-  Value left = createSub(builder, loc, entry.size, done), isNone = isEqual(left, constant(0));
-  Value hasBegun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, numVectors, constant(0));
-  Value isDone = arith::AndIOp::create(builder, loc, isNone, hasBegun);
-  Value before = loop.getRegionIterArg(0);
-  Value isFailed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, before, code(KOLO_DEVICE_OK));
-  auto choice = scf::IfOp::create(builder, loc, TypeRange(i32), arith::OrIOp::create(builder, loc, isDone, isFailed),
-                                  /*withElseRegion=*/true);
-  scf::YieldOp::create(builder, loc, choice.getResult(0));
-  builder.setInsertionPointToStart(choice.thenBlock());
+  Value before = loop.getRegionIterArg(0), left = createSub(builder, loc, entry.size, done);
+  auto next = scf::IfOp::create(builder, loc, TypeRange(i32), isOther(before, code(KOLO_DEVICE_OK)),
+                                /*withElseRegion=*/true);
+  scf::YieldOp::create(builder, loc, next.getResult(0));
+  builder.setInsertionPointToStart(next.thenBlock());
   scf::YieldOp::create(builder, loc, before);
-  builder.setInsertionPointToStart(choice.elseBlock());
+  builder.setInsertionPointToStart(next.elseBlock());
   Value packets = packetAt(entry.packets, mul(numVectors, constant(packetsPerVector)));
   scf::YieldOp::create(builder, loc, build({packets, at(entry.memory, bytesDone), left}));
-  return loop.getResult(0);
+  return choice.getResult(0);
 }
 
 /// (numEntries, sequence)
@@ -148,7 +158,7 @@ void PacketGroupFunctions::defineSend() {
            })
         .front();
   });
-  forEachRest(none, numVectors, constant(1), [&](const Entry &rest) {
+  moveRest(none, numVectors, constant(1), [&](const Entry &rest) {
     call(builder, loc, names.send, {rest.packets, rest.memory, toInteger(builder, loc, rest.size), sequence});
     return none;
   });
@@ -170,7 +180,7 @@ void PacketGroupFunctions::defineReceive() {
            })
         .front();
   });
-  giveBack(forEachRest(shareStatus(status), numVectors, constant(1), [&](const Entry &rest) {
+  giveBack(moveRest(shareStatus(status), numVectors, constant(1), [&](const Entry &rest) {
     return narrow(call(builder, loc, names.blockedReceive,
                        {invocation, sequence, statement, rest.memory, rest.packets,
                         toInteger(builder, loc, rest.size)}));
@@ -208,7 +218,7 @@ void PacketGroupFunctions::defineReceiveReduce(const DeviceOptions &options) {
       return result[0];
     });
   });
-  giveBack(forEachRest(shareStatus(status), numVectors, elementBytes, [&](const Entry &rest) {
+  giveBack(moveRest(shareStatus(status), numVectors, elementBytes, [&](const Entry &rest) {
     return narrow(call(builder, loc, names.blockedReceiveReduce,
                        {invocation, sequence, statement, rest.memory, rest.packets,
                         toInteger(builder, loc, rest.size), type, reduction}));

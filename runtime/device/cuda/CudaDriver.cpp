@@ -142,10 +142,10 @@ int32_t leaveRelaxed(int32_t mode) {
   return KOLO_DRIVER_OK;
 }
 
-int32_t createEvent(int32_t device, void **event) {
+int32_t createEvent(int32_t device, int32_t isTimed, void **event) {
   KOLO_CURRENT(device);
   CUevent made = nullptr;
-  KOLO_CUDA(cuEventCreate, &made, CU_EVENT_DEFAULT);
+  KOLO_CUDA(cuEventCreate, &made, isTimed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
   *event = made;
   return KOLO_DRIVER_OK;
 }

@@ -102,10 +102,10 @@ int32_t leaveRelaxed(int32_t mode) {
   return KOLO_DRIVER_OK;
 }
 
-int32_t createEvent(int32_t device, void **event) {
+int32_t createEvent(int32_t device, int32_t isTimed, void **event) {
   KOLO_CURRENT(device);
   hipEvent_t made = nullptr;
-  KOLO_HIP(hipEventCreateWithFlags, &made, hipEventDefault);
+  KOLO_HIP(hipEventCreateWithFlags, &made, isTimed ? hipEventDefault : hipEventDisableTiming);
   *event = made;
   return KOLO_DRIVER_OK;
 }

@@ -74,7 +74,7 @@ struct CUevent_st {
   int device = 0;
   std::atomic<uint64_t> recorded{0}, passed{0};
   std::chrono::steady_clock::time_point time;
-  bool isCaptured = false;
+  bool isCaptured = false, isTimed = true;
 };
 
 struct CUgraph_st {

@@ -226,11 +226,12 @@ CUresult cuGraphDestroy(CUgraph graph) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuEventCreate(CUevent *event, unsigned int) {
+CUresult cuEventCreate(CUevent *event, unsigned int flags) {
   if (CUresult refused = checkContext())
     return refused;
   addHandle(*event = new CUevent_st);
   (*event)->device = current()->device;
+  (*event)->isTimed = !(flags & CU_EVENT_DISABLE_TIMING);
   return CUDA_SUCCESS;
 }
 
@@ -284,7 +285,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int) {
 
 #undef cuEventElapsedTime
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
-  if (!isHandle(start) || !isHandle(end) || start->recorded == 0 || end->recorded == 0)
+  if (!isHandle(start) || !isHandle(end) || start->recorded == 0 || end->recorded == 0 || !start->isTimed ||
+      !end->isTimed)
     return CUDA_ERROR_INVALID_HANDLE;
   if (start->passed < start->recorded || end->passed < end->recorded)
     return CUDA_ERROR_NOT_READY;
