@@ -118,7 +118,7 @@ inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines", "kolo.r
                                                        "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
 /// LL packets of several peers at once. They are in the block's lists of addresses, as entries of three words:
 /// packets, memory, and size: bytes, or elements for receiveReduce, whose entries have one memory and one size. Block:
-/// all threads have met since the entries were written, and meet before they are written again.
+/// all threads have met since the entries were written. Only the receiving ones end with a barrier.
 inline constexpr llvm::StringLiteral sendAllFunction = "kolo.sendAll"; // (numEntries, sequence)
 /// (invocation, sequence, statement, numEntries) -> i32
 inline constexpr llvm::StringLiteral receiveAllFunction = "kolo.receiveAll";

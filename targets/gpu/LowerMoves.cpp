@@ -135,7 +135,8 @@ void KernelLowering::writePacketEntries(scf::ForOp loop, MoveInterface move, Val
   });
 }
 
-/// All peers at once, as far as the lists have room.
+/// All peers at once, as far as the lists have room, which nobody reads before. The barrier behind the writing also orders
+/// what threads did before.
 void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
   const bool isReceive = bool(packetFormatOf(move.getSource().getDefiningOp<BufferOp>()));
   outline(loop, /*mayFail=*/isReceive, [&] {
@@ -145,12 +146,12 @@ void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
     builder.setInsertionPointToStart(groups.getBody());
     Value first = groups.getInductionVar();
     Value end = arith::MinSIOp::create(builder, loc, createAdd(builder, loc, first, most), upper);
-    call(builder, loc, barrierFunction); // the lists are free
     writePacketEntries(loop, move, first, end);
     call(builder, loc, barrierFunction);
     Value number = integer(createSub(builder, loc, end, first)), sequence = integer(kernel.sequence);
     if (!isReceive) {
       call(builder, loc, sendAllFunction, {number, sequence});
+      call(builder, loc, barrierFunction); // then nobody reads the lists any more
       return;
     }
     SmallVector<Value> arguments{frame.invocation, sequence,
@@ -160,9 +161,7 @@ void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
       llvm::append_values(arguments, kernel.type, kernel.reduction);
     call(builder, loc, isReduce ? receiveReduceAllFunction : receiveAllFunction, arguments);
   });
-  // Threads may still read the lists.
-  unsettled = {};
-  settle(!isReceive);
+  // Without peers there is no barrier, so what was unsettled still is.
 }
 
 void KernelLowering::buildRange(MoveInterface move, Value from, Value to, const Length &length) {

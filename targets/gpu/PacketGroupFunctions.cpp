@@ -32,11 +32,15 @@ private:
   };
   Entry entryAt(Value index);
   SmallVector<Entry> batchFrom(Value first);
-  Value numVectorsIfEven(Value unitBytes);
+  /// Of one message, of type index.
+  struct Extent {
+    Value bytes, numVectors;
+  };
+  Extent extentOf(Value unitBytes);
   SmallVector<Value> forEachBatch(ValueRange state,
                                   function_ref<SmallVector<Value>(Value first, ValueRange state)> build);
   PolledVectors pollUnits(ArrayRef<Entry> batch, Value unit, Value status);
-  Value moveRest(Value status, Value numVectors, Value unitBytes, function_ref<Value(const Entry &rest)> build);
+  Value moveRest(Value status, const Extent &extent, Value unitBytes, function_ref<Value(const Entry &rest)> build);
   void start(LLVM::LLVMFuncOp made) {
     function = made;
     invocation = function.getArgument(0), sequence = function.getArgument(1), statement = function.getArgument(2);
@@ -81,9 +85,9 @@ PacketGroupFunctions::forEachBatch(ValueRange state,
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
-/// Vectors of each message, whose size counts units of so many bytes. None where memory is not aligned to vectors, or
+/// Of the first message, whose size counts units of so many bytes. No vectors where memory is not aligned to them, or
 /// where the messages are not equally long: thread t looks at entries t, t + T, ... A barrier.
-Value PacketGroupFunctions::numVectorsIfEven(Value unitBytes) {
+PacketGroupFunctions::Extent PacketGroupFunctions::extentOf(Value unitBytes) {
   Value zero = constantI64(builder, loc, 0), size = entryAt(constant(0)).size;
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
   Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
@@ -102,8 +106,9 @@ Value PacketGroupFunctions::numVectorsIfEven(Value unitBytes) {
   Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getResult(0), zero);
   Value isAnyOdd = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, i32, isOdd)});
   isAnyOdd = narrow(call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, i64, isAnyOdd)}));
-  return arith::SelectOp::create(builder, loc, isEqual(isAnyOdd, code(KOLO_DEVICE_OK)),
-                                 div(mul(size, unitBytes), vectorBytes), constant(0));
+  Value bytes = mul(size, unitBytes);
+  return {bytes, arith::SelectOp::create(builder, loc, isEqual(isAnyOdd, code(KOLO_DEVICE_OK)),
+                                         div(bytes, vectorBytes), constant(0))};
 }
 
 PacketUnits::PolledVectors PacketGroupFunctions::pollUnits(ArrayRef<Entry> batch, Value unit, Value status) {
@@ -114,11 +119,13 @@ PacketUnits::PolledVectors PacketGroupFunctions::pollUnits(ArrayRef<Entry> batch
 }
 
 /// What is behind the vectors, peer after peer, until one gives up. A message without elements is a packet, too.
-Value PacketGroupFunctions::moveRest(Value status, Value numVectors, Value unitBytes,
+/// Looks at the list only where there is something left.
+Value PacketGroupFunctions::moveRest(Value status, const Extent &extent, Value unitBytes,
                                      function_ref<Value(const Entry &rest)> build) {
   OpBuilder::InsertionGuard guard(builder);
-  Value bytesDone = mul(numVectors, constant(vectorBytes)), size = mul(entryAt(constant(0)).size, unitBytes);
-  Value isDone = arith::AndIOp::create(builder, loc, isEqual(size, bytesDone), isOther(numVectors, constant(0)));
+  Value numVectors = extent.numVectors, bytesDone = mul(numVectors, constant(vectorBytes));
+  Value isDone =
+      arith::AndIOp::create(builder, loc, isEqual(extent.bytes, bytesDone), isOther(numVectors, constant(0)));
   auto choice = scf::IfOp::create(builder, loc, TypeRange(i32),
                                   arith::OrIOp::create(builder, loc, isDone, isOther(status, code(KOLO_DEVICE_OK))),
                                   /*withElseRegion=*/true);
@@ -146,8 +153,9 @@ Value PacketGroupFunctions::moveRest(Value status, Value numVectors, Value unitB
 void PacketGroupFunctions::defineSend() {
   function = createFunction(builder, module, sendAllFunction, Type(), {i64, i64}, Inlining::Never);
   numEntries = toIndex(builder, loc, function.getArgument(0)), sequence = function.getArgument(1);
-  Value numVectors = numVectorsIfEven(constant(1)), none = code(KOLO_DEVICE_OK); // nothing can fail
-  forUnits(constant(0), numVectors, none, [&](Value unit, Value status) {
+  Extent extent = extentOf(constant(1));
+  Value none = code(KOLO_DEVICE_OK); // nothing can fail
+  forUnits(constant(0), extent.numVectors, none, [&](Value unit, Value status) {
     return forEachBatch({status}, [&](Value first, ValueRange same) -> SmallVector<Value> {
              SmallVector<Entry> batch = batchFrom(first);
              SmallVector<Value> vectors = llvm::map_to_vector(
@@ -158,7 +166,7 @@ void PacketGroupFunctions::defineSend() {
            })
         .front();
   });
-  moveRest(none, numVectors, constant(1), [&](const Entry &rest) {
+  moveRest(none, extent, constant(1), [&](const Entry &rest) {
     call(builder, loc, names.send, {rest.packets, rest.memory, toInteger(builder, loc, rest.size), sequence});
     return none;
   });
@@ -168,8 +176,8 @@ void PacketGroupFunctions::defineSend() {
 /// (invocation, sequence, statement, numEntries)
 void PacketGroupFunctions::defineReceive() {
   start(createFunction(builder, module, blockedReceiveAllFunction, i64, {pointer, i64, i64, i64}, Inlining::Never));
-  Value numVectors = numVectorsIfEven(constant(1));
-  Value status = forUnits(constant(0), numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value before) {
+  Extent extent = extentOf(constant(1));
+  Value status = forUnits(constant(0), extent.numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value before) {
     return forEachBatch({before}, [&](Value first, ValueRange own) -> SmallVector<Value> {
              SmallVector<Entry> batch = batchFrom(first);
              PolledVectors polled = pollUnits(batch, unit, own[0]);
@@ -180,7 +188,7 @@ void PacketGroupFunctions::defineReceive() {
            })
         .front();
   });
-  giveBack(moveRest(shareStatus(status), numVectors, constant(1), [&](const Entry &rest) {
+  giveBack(moveRest(shareStatus(status), extent, constant(1), [&](const Entry &rest) {
     return narrow(call(builder, loc, names.blockedReceive,
                        {invocation, sequence, statement, rest.memory, rest.packets,
                         toInteger(builder, loc, rest.size)}));
@@ -195,11 +203,12 @@ void PacketGroupFunctions::defineReceiveReduce(const DeviceOptions &options) {
   Value type = function.getArgument(4), reduction = function.getArgument(5);
   Value elementBytes =
       toIndex(builder, loc, load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, elementBytes)));
-  Value numVectors = numVectorsIfEven(elementBytes), memory = entryAt(constant(0)).memory;
+  Extent extent = extentOf(elementBytes);
+  Value memory = entryAt(constant(0)).memory;
   Value status = chooseReduction(options, type, reduction, [&](KoloType ofType, KoloReduction ofReduction) {
     Type stored = storedType(builder, ofType);
     auto vectorType = VectorType::get({vectorBytes * 8 / int64_t(stored.getIntOrFloatBitWidth())}, stored);
-    return forUnits(constant(0), numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value before) {
+    return forUnits(constant(0), extent.numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value before) {
       Value place = at(memory, mul(unit, constant(vectorBytes)));
       Value old = LLVM::LoadOp::create(builder, loc, vectorType, place, unsigned(vectorBytes));
       SmallVector<Value> result = forEachBatch({before, old}, [&](Value first, ValueRange state) -> SmallVector<Value> {
@@ -218,7 +227,7 @@ void PacketGroupFunctions::defineReceiveReduce(const DeviceOptions &options) {
       return result[0];
     });
   });
-  giveBack(moveRest(shareStatus(status), numVectors, elementBytes, [&](const Entry &rest) {
+  giveBack(moveRest(shareStatus(status), extent, elementBytes, [&](const Entry &rest) {
     return narrow(call(builder, loc, names.blockedReceiveReduce,
                        {invocation, sequence, statement, rest.memory, rest.packets,
                         toInteger(builder, loc, rest.size), type, reduction}));

@@ -4,7 +4,8 @@
 //   After:   func @move.p.0(%invocation, %i) { %q = load kept[0] ; ... %q * %i ... }
 //            func @run.p(%invocation) { kept[0] = load (%invocation + 80) / %lanes ; barrier ; loop { call ... } }
 //   Before:  %q = %x / %lanes ; a division of what changes by what does not
-//   After:   %q = %x * kept[1] >> 64, and one more where that is too little ; kept[1] = (2^64 - 1) / %lanes
+//   After:   %q = %x * (load (%invocation + 312)) >> 64, and one more where that is too little
+// The invocation has the reciprocals of the lanes and of the mesh; those of other divisors are kept like other values.
 //
 // Every move is a function of its own, and computes where its chunk lies: dozens of divisions, for which devices have no
 // instruction. All threads of the block would make all of them for each move. Here groups of threads share the values
@@ -16,6 +17,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -38,6 +40,23 @@ bool isDivision(Operation &op) {
 
 bool isConstant(Value value) { return matchPattern(value, m_Constant()); }
 
+/// Primitives that load no kept value and move nothing.
+constexpr StringLiteral primitivesBefore[] = {laneFunction, numLanesFunction, threadFunction, numThreadsFunction,
+                                              uniformFunction};
+
+/// Of a load: from where in the invocation; nothing for another load.
+std::optional<int64_t> fieldOf(LLVM::LoadOp load, Value invocation) {
+  if (load.getAddr() == invocation)
+    return 0;
+  auto address = load.getAddr().getDefiningOp<LLVM::GEPOp>();
+  if (!address || address.getBase() != invocation || address.getIndices().size() != 1)
+    return std::nullopt;
+  auto index = address.getIndices()[0];
+  if (auto constant = dyn_cast<IntegerAttr>(index))
+    return constant.getInt();
+  return getConstantIntValue(cast<Value>(index));
+}
+
 /// What the call alone decides, as one function computes it: it is the same for all threads of a block, in every
 /// function and in every iteration.
 class Invariants {
@@ -51,6 +70,8 @@ public:
   bool isLong(Value value) const { return costs.lookup(value) > mostCost; }
   /// At an operation that comes behind those of its operands.
   void look(Operation &op);
+  /// Before the operation is erased.
+  void forget(Operation &op) { costs.erase(op.getResult(0)); }
 
 private:
   static constexpr int mostCost = 6, divisionCost = 16;
@@ -64,11 +85,8 @@ private:
 bool Invariants::isOperation(Operation &op) const {
   if (op.getNumRegions() != 0 || op.getNumResults() != 1 || !op.getResult(0).getType().isIntOrIndex())
     return false;
-  if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
-    auto address = load.getAddr().getDefiningOp<LLVM::GEPOp>(); // nobody writes there while the kernel runs
-    return load.getAddr() == invocation || (address && address.getBase() == invocation &&
-                                            llvm::all_of(address.getDynamicIndices(), isConstant));
-  }
+  if (auto load = dyn_cast<LLVM::LoadOp>(op))
+    return fieldOf(load, invocation).has_value(); // nobody writes there while the kernel runs
   if (auto called = dyn_cast<LLVM::CallOp>(op))
     return llvm::is_contained({laneFunction, numLanesFunction, uniformFunction}, called.getCallee().value_or(""));
   return isMemoryEffectFree(&op);
@@ -88,18 +106,41 @@ void Invariants::look(Operation &op) {
   costs[op.getResult(0)] = cost;
 }
 
-/// A division of what changes by what does not, as a multiplication: with m = floor((2^64 - 1) / b), floor(a m / 2^64)
-/// is the quotient or one less, for all a and b of 64 bits.
+/// Where the invocation has the reciprocal of a divisor, which is then positive; nothing where it has none.
+std::optional<int64_t> reciprocalField(Value divisor, Value invocation) {
+  for (;;) {
+    if (auto cast = divisor.getDefiningOp<arith::IndexCastOp>()) {
+      divisor = cast.getIn();
+    } else if (auto called = divisor.getDefiningOp<LLVM::CallOp>()) {
+      if (called.getCallee() == numLanesFunction)
+        return offsetof(KoloDeviceInvocation, laneReciprocal);
+      if (called.getCallee() != uniformFunction)
+        return std::nullopt;
+      divisor = called.getOperand(0);
+    } else {
+      break;
+    }
+  }
+  auto load = divisor.getDefiningOp<LLVM::LoadOp>();
+  std::optional<int64_t> field = load ? fieldOf(load, invocation) : std::nullopt;
+  constexpr int64_t begin = offsetof(KoloDeviceInvocation, dimSizes), size = sizeof(KoloDeviceInvocation::dimSizes);
+  if (!field || *field < begin || *field >= begin + size)
+    return std::nullopt;
+  return int64_t(offsetof(KoloDeviceInvocation, dimReciprocals)) + *field - begin;
+}
+
+/// A division by what does not change, as a multiplication: with m = floor((2^64 - 1) / b), floor(a m / 2^64) is the
+/// quotient or one less, for all a and b of 64 bits.
 class Reciprocal {
 public:
-  Reciprocal(Operation &divided, Invariants &known)
-      : op(divided), invariants(known), builder(&divided), loc(divided.getLoc()) {}
+  Reciprocal(Operation &divided, Value fromInvocation, Invariants &known)
+      : op(divided), invocation(fromInvocation), invariants(known), builder(&divided), loc(divided.getLoc()),
+        field(reciprocalField(divided.getOperand(1), fromInvocation)) {}
 
   void replace();
 
 private:
   Value integer(Value index) { return toInteger(builder, loc, index); }
-  Value zeros() { return constantI64(builder, loc, 0); }
   /// -1 for a negative number, else 0; the number's negative for -1, else itself.
   Value signOf(Value number) { return arith::ShRSIOp::create(builder, loc, number, constantI64(builder, loc, 63)); }
   Value negateIf(Value number, Value sign) {
@@ -107,13 +148,29 @@ private:
   }
   Value reciprocalOf(Value divisor);
 
+  Value highProduct(Value a, Value b);
+
   Operation &op;
+  Value invocation;
   Invariants &invariants;
   OpBuilder builder;
   Location loc;
+  const std::optional<int64_t> field; // of the invocation
 };
 
+/// The upper half of 128 bits.
+Value Reciprocal::highProduct(Value a, Value b) {
+  Type i128 = builder.getIntegerType(128);
+  auto wide = [&](Value value) -> Value { return arith::ExtUIOp::create(builder, loc, i128, value); };
+  Value product = arith::MulIOp::create(builder, loc, wide(a), wide(b));
+  Value places = arith::ConstantIntOp::create(builder, loc, i128, 64);
+  Value high = arith::ShRUIOp::create(builder, loc, product, places);
+  return arith::TruncIOp::create(builder, loc, builder.getI64Type(), high);
+}
+
 Value Reciprocal::reciprocalOf(Value divisor) {
+  if (field)
+    return load(builder, loc, builder.getI64Type(), invocation, *field);
   Value all = arith::ConstantIndexOp::create(builder, loc, -1);
   return integer(arith::DivUIOp::create(builder, loc, all, toIndex(builder, loc, divisor)));
 }
@@ -123,10 +180,10 @@ void Reciprocal::replace() {
   Operation *before = op.getPrevNode();
   Value a = integer(op.getOperand(0)), b = integer(op.getOperand(1)), signA, signB;
   if (isSigned) {
-    signA = signOf(a), signB = signOf(b);
-    a = negateIf(a, signA), b = negateIf(b, signB);
+    signA = signOf(a), a = negateIf(a, signA);
+    signB = field ? constantI64(builder, loc, 0) : signOf(b), b = field ? b : negateIf(b, signB);
   }
-  Value quotient = arith::MulUIExtendedOp::create(builder, loc, a, reciprocalOf(b)).getHigh();
+  Value quotient = highProduct(a, reciprocalOf(b));
   Value rest = arith::SubIOp::create(builder, loc, a, arith::MulIOp::create(builder, loc, quotient, b));
   Value isLess = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, rest, b);
   Value result;
@@ -142,6 +199,7 @@ void Reciprocal::replace() {
   Operation *first = before ? before->getNextNode() : &op.getBlock()->front();
   for (Operation *made = first; made != &op; made = made->getNextNode())
     invariants.look(*made);
+  invariants.forget(op);
   op.erase();
 }
 
@@ -166,12 +224,14 @@ private:
   };
   using Key = std::tuple<const void *, const void *, const void *, std::vector<int64_t>>; // what makes values equal
 
+  static bool isWithin(Operation &op, const Invariants &invariants);
   int64_t numberOf(Value value);
   std::optional<int64_t> placeOf(Value value);
   Value compute(int64_t number, llvm::DenseMap<int64_t, Value> &done);
   Value slot(int64_t place);
   Value loadFor(Value value, int64_t place);
   Value groupMask();
+  bool meetsBeforeUse();
 
   OpBuilder builder;
   Location loc;
@@ -221,13 +281,23 @@ Value Kept::loadFor(Value value, int64_t place) {
   return type.isInteger(64) ? loaded : Value(arith::TruncIOp::create(builder, loc, type, loaded));
 }
 
+/// Whether an operation is a part of longer invariants alone. What has more than 64 bits cannot be kept itself.
+bool Kept::isWithin(Operation &op, const Invariants &invariants) {
+  auto isInvariant = [&](Operation &other) {
+    return other.getNumResults() == 1 && invariants.contains(other.getResult(0));
+  };
+  if (!isInvariant(op))
+    return false;
+  bool isWide = op.getResult(0).getType().isInteger(128);
+  return !isWide || llvm::all_of(op.getUsers(), [&](Operation *user) { return isInvariant(*user); });
+}
+
 void Kept::replaceIn(LLVM::LLVMFuncOp function, const Invariants &invariants) {
   SmallVector<OpOperand *> uses;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    bool isInvariant = op->getNumResults() == 1 && invariants.contains(op->getResult(0));
-    if (!isInvariant && !isa<LLVM::AssumeOp>(op))
+    if (!isWithin(*op, invariants) && !isa<LLVM::AssumeOp>(op))
       for (OpOperand &operand : op->getOpOperands())
-        if (invariants.isLong(operand.get()))
+        if (invariants.isLong(operand.get()) && !operand.get().getType().isInteger(128))
           uses.push_back(&operand);
   });
   // Near its use: behind a call it is loaded again, and takes no register meanwhile.
@@ -290,7 +360,22 @@ void Kept::computeAll() {
       LLVM::StoreOp::create(builder, loc, value, slot(place), 8);
     }
   }
-  call(builder, loc, barrierFunction);
+  if (!meetsBeforeUse())
+    call(builder, loc, barrierFunction);
+}
+
+/// Whether the program has a barrier of its own behind the builder, before anything that may load a kept value.
+bool Kept::meetsBeforeUse() {
+  for (Operation &op : llvm::make_range(builder.getInsertionPoint(), builder.getInsertionBlock()->end())) {
+    auto called = dyn_cast<LLVM::CallOp>(op);
+    StringRef callee = called ? called.getCallee().value_or("") : "";
+    if (callee == barrierFunction)
+      return true;
+    bool isLoad = callee == keptFunction, isOther = called && !llvm::is_contained(primitivesBefore, callee);
+    if (isLoad || isOther || op.getNumRegions() != 0)
+      return false;
+  }
+  return false;
 }
 
 struct PlaceInvariants : impl::PlaceInvariantsBase<PlaceInvariants> {
@@ -324,11 +409,12 @@ private:
     Invariants invariants(function);
     SmallVector<Operation *> divisions;
     function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isDivision(*op) && !invariants.contains(op->getOperand(0)) && invariants.contains(op->getOperand(1)))
+      if (isDivision(*op) && invariants.contains(op->getOperand(1)) &&
+          (!invariants.contains(op->getOperand(0)) || reciprocalField(op->getOperand(1), function.getArgument(0))))
         divisions.push_back(op);
     });
     for (Operation *division : divisions)
-      Reciprocal(*division, invariants).replace();
+      Reciprocal(*division, function.getArgument(0), invariants).replace();
     kept.replaceIn(function, invariants);
   }
 

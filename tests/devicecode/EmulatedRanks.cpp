@@ -63,6 +63,8 @@ KoloDeviceInvocation EmulatedRanks::describe(size_t rank) {
   invocation.calls = numCalls[rank].data();
   invocation.packetCalls = packetCalls[rank].data(), invocation.packetBytes = int64_t(packetBytes);
   invocation.failures = failures[rank].data(), invocation.pollLimit = pollLimit;
+  std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
+  invocation.laneReciprocal = kolo_reciprocal(shape.lanes);
   return invocation;
 }
 

@@ -152,6 +152,8 @@ public:
     invocation.peers[KOLO_PACKETS] = peers.data();
     invocation.packetCalls = calls.data(), invocation.packetBytes = packetBytes(shape);
     invocation.pollLimit = uint64_t(1) << 40;
+    std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
+    invocation.laneReciprocal = kolo_reciprocal(shape.lanes);
     emulator->launch("mix", {shape.lanes, gpu::threadsPerLine}, invocation);
   }
 

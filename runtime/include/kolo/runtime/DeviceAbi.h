@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Every change of a struct, of a function type or of the launch in this file raises this number. */
-#define KOLO_DEVICE_ABI_VERSION 4u
+#define KOLO_DEVICE_ABI_VERSION 5u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
@@ -78,7 +78,12 @@ typedef struct KoloDeviceInvocation {
   uint64_t *abort;       /* in host memory; non-zero: waiting lanes end. A lane that times out sets it */
   KoloDeviceFailure *failures; /* [lane], in host memory */
   uint64_t pollLimit;          /* polls until a wait times out, at least 1; a poll takes up to a microsecond */
+  /* kolo_reciprocal of dimSizes and of numLanes: kernels multiply where they would divide. */
+  uint64_t dimReciprocals[KOLO_MAX_MESH_DIMS], laneReciprocal;
 } KoloDeviceInvocation;
+
+/* (2^64 - 1) / divisor, rounded down. With it, floor(a * reciprocal / 2^64) is a / divisor or one less, for every a. */
+static inline uint64_t kolo_reciprocal(int64_t divisor) { return UINT64_MAX / (uint64_t)divisor; }
 
 /* Scratch memory has KoloProgram.scratchBytes bytes, and is aligned to 64 bytes. The packet buffer has twice
  * KoloProgram.packetBytes bytes, is aligned to 128 bytes and starts zeroed. On every rank only calls of one shape use
