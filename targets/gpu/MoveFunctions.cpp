@@ -1,6 +1,7 @@
 // How a block moves bytes and combines elements. Neighbouring threads access neighbouring units of 16 bytes. Each
-// thread issues `unroll` loads, at constant distances to save registers, before it uses the first. Source and
-// destination that are not aligned alike, and both ends of a range, take smaller units.
+// thread issues `unroll` loads, or `copyUnroll` where it only copies, before it uses the first. They are at constant
+// distances, which saves registers. Source and destination that are not aligned alike, and both ends of a range, take
+// smaller units.
 //
 // Nothing here carries noalias, readonly or invariant: peers write this memory while a kernel runs.
 #include "ir/IndexArithmetic.h"
@@ -16,7 +17,7 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr int64_t unroll = 4, vectorBytes = 16;
+constexpr int64_t unroll = 4, copyUnroll = 8, vectorBytes = 16;
 
 class MoveFunctions {
 public:
@@ -65,8 +66,7 @@ private:
     StoreBuilder store;
   };
   void copyBytes(const CopyEnds &ends, Value size);
-  void copyUnits(const CopyEnds &ends, Value numUnits, Type type, int64_t unitBytes,
-                 function_ref<Value(Value unit)> offsetOf);
+  void copyUnits(const CopyEnds &ends, Value numUnits, Type type, function_ref<Value(Value unit)> offsetOf);
   /// To the destinations in the lists from `first` to `end`.
   void storeListed(Value first, Value end, ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment);
   Value listed(Value number) {
@@ -142,10 +142,15 @@ void MoveFunctions::buildStrided(Value numUnits, int64_t unitsAtOnce, UnitsBuild
   buildLoop(add(inTiles, thread), numUnits, threads, [&](Value unit) { build({unit}); });
 }
 
+static int64_t alignmentOf(Type moved) {
+  return isa<VectorType>(moved) ? vectorBytes : moved.getIntOrFloatBitWidth() / 8;
+}
+
 /// All loads come before the first store.
-void MoveFunctions::copyUnits(const CopyEnds &ends, Value numUnits, Type type, int64_t unitBytes,
+void MoveFunctions::copyUnits(const CopyEnds &ends, Value numUnits, Type type,
                               function_ref<Value(Value unit)> offsetOf) {
-  buildStrided(numUnits, unroll, [&](ArrayRef<Value> units) {
+  const int64_t unitBytes = alignmentOf(type);
+  buildStrided(numUnits, isa<VectorType>(type) ? copyUnroll : unroll, [&](ArrayRef<Value> units) {
     SmallVector<Value> offsets, values;
     for (Value unit : units)
       offsets.push_back(offsetOf(unit));
@@ -166,10 +171,10 @@ void MoveFunctions::copyBytes(const CopyEnds &ends, Value size) {
   Value numWords = select(isVector, zero, select(isWord, div(body, wordBytes), zero));
   Value inUnits = add(mul(numVectors, constant(vectorBytes)), mul(numWords, constant(wordBytes)));
   auto word = builder.getI32Type();
-  copyUnits(ends, numVectors, VectorType::get({vectorBytes / wordBytes}, word), vectorBytes,
+  copyUnits(ends, numVectors, VectorType::get({vectorBytes / wordBytes}, word),
             [&](Value unit) { return add(head, mul(unit, constant(vectorBytes))); });
-  copyUnits(ends, numWords, word, wordBytes, [&](Value unit) { return add(head, mul(unit, constant(wordBytes))); });
-  copyUnits(ends, sub(size, inUnits), builder.getI8Type(), 1,
+  copyUnits(ends, numWords, word, [&](Value unit) { return add(head, mul(unit, constant(wordBytes))); });
+  copyUnits(ends, sub(size, inUnits), builder.getI8Type(),
             [&](Value byte) { return select(isLess(byte, head), byte, add(byte, inUnits)); });
 }
 
@@ -237,10 +242,6 @@ void MoveFunctions::buildElements(Value destination, Value isAlike, Value numEle
                                       }),
           stored);
   });
-}
-
-static int64_t alignmentOf(Type moved) {
-  return isa<VectorType>(moved) ? vectorBytes : moved.getIntOrFloatBitWidth() / 8;
 }
 
 void MoveFunctions::reduceElements(LLVM::LLVMFuncOp function, const Reduction &reduction) {

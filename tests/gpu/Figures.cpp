@@ -209,8 +209,7 @@ void Figures::smallSizes() {
       for (const char *protocol : {"ll", "ll128", "bulk"})
         if (const DeviceAlgorithm *algorithm = find(name, protocol))
           for (int lanes : isStandIn() ? std::vector<int>{1} : std::vector<int>{1, 4, 8, 16})
-            for (int threads : isStandIn() ? std::vector<int>{256} : std::vector<int>{64, 256})
-              measureProgram({algorithm, protocol, numRanks, lanes, threads}, sizes, allWays);
+            measureProgram({algorithm, protocol, numRanks, lanes, 256}, sizes, allWays);
 }
 
 void Figures::lanes() {

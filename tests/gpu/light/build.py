@@ -34,7 +34,7 @@ def copy_libraries(target):
 def build_programs(tree, target, jobs):
     """Into `target`/bin and `target`/lib, which may be moved together. Raises Failed."""
     flags = ["-DKOLO_COMPILER=OFF", "-DKOLO_BENCHMARKS=OFF", "-DCMAKE_BUILD_TYPE=Release",
-             "-DCMAKE_BUILD_RPATH=$ORIGIN;$ORIGIN/../lib", "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON", *flags_for_cmake()]
+             "-DCMAKE_BUILD_RPATH=$ORIGIN;$ORIGIN/../lib;$ORIGIN/../..", "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON", *flags_for_cmake()]
     if shutil.which("ninja"):
         flags.append("-GNinja")
     run_or_fail(["cmake", "-S", SOURCE, "-B", tree, *flags])

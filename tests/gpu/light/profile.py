@@ -6,8 +6,7 @@ from light.outcome import Failed, NotPossible
 from light.tests import run_tests
 
 # What is profiled: the arguments of `kolo_gpu_figures once`.
-KERNELS = {"small": ("twoShotAllReduce", "ll", 8 << 10, 4, 256), "small-bulk": ("twoShotAllReduce", "bulk", 8 << 10, 4, 256),
-           "large": ("twoShotAllReduce", "bulk", 256 << 20, 16, 512)}
+KERNELS = {"small": ("oneShotAllReduce", "ll", 8 << 10, 8, 256), "large": ("twoShotAllReduce", "bulk", 256 << 20, 16, 512)}
 CALLS_BEFORE = 2  # of `once`
 
 
