@@ -96,11 +96,9 @@ inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocat
 inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
 /// The same by one thread, for many that do it at once. Before: all have called `publish`, and then `barrier`.
 inline constexpr llvm::StringLiteral signalOneFunction = "kolo.signal.one"; // likewise
-/// (invocation, peer, semaphore, numSemaphores) -> waitOneType: a KoloDeviceFailureCode, what the semaphore had to be,
-/// and what it was last. After: all call `waitEnd`.
+/// (invocation, peer, semaphore, numSemaphores) -> i64: a KoloDeviceFailureCode. After: all call `waitEnd`.
 inline constexpr llvm::StringLiteral waitOneFunction = "kolo.wait.one";
-mlir::Type waitOneType(mlir::OpBuilder &builder); // {i32, i64, i64}
-/// Block: a barrier too. (invocation, i32 code, peer, semaphore, statement, expected, found) -> i32: 0 if all threads
+/// Block: a barrier too. (invocation, i64 code, peer, semaphore, numSemaphores, statement) -> i32: 0 if all threads
 /// bring KOLO_DEVICE_OK, else the record of the failure is written.
 inline constexpr llvm::StringLiteral waitEndFunction = "kolo.wait.end";
 /// For packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. `sequence` is the call's. Statuses are

@@ -185,8 +185,8 @@ FuseLowering::Lists FuseLowering::listByThreads(scf::ForOp loop, MoveInterface m
     Value place = createAdd(builder, loc, number, createSub(builder, loc, made.getInductionVar(), lower));
     LLVM::StoreOp::create(builder, loc, address, entryOf(fuse.isInto(move) ? 0 : destinationEntries, place), 8);
     Value difference = arith::XOrIOp::create(builder, loc, addressBits(address), addressBits(common));
-    scf::YieldOp::create(
-        builder, loc, arith::OrIOp::create(builder, loc, made.getRegionIterArg(0), difference).getResult());
+    scf::YieldOp::create(builder, loc,
+                         arith::OrIOp::create(builder, loc, made.getRegionIterArg(0), difference).getResult());
     lists.difference = made.getResult(0);
   }
   Value numMoves = arith::MaxSIOp::create(builder, loc, createSub(builder, loc, upper, lower), constant(0));
@@ -293,8 +293,7 @@ Value FuseLowering::differenceOfAll(Value ofThread) {
   for (int64_t bits : {0b0011, 0b1100}) {
     Value own = arith::AndIOp::create(builder, loc, ofThread, constantI64(builder, loc, bits));
     Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, own, constantI64(builder, loc, 0));
-    Value isAny =
-        call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isOwn)});
+    Value isAny = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isOwn)});
     isAny = call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isAny)});
     all = arith::OrIOp::create(builder, loc, all,
                                arith::MulIOp::create(builder, loc, isAny, constantI64(builder, loc, bits)));

@@ -110,8 +110,8 @@ bool KernelLowering::isPacketLoop(scf::ForOp loop, MoveInterface move) const {
   bool isReceive = packetFormatOf(move.getSource().getDefiningOp<BufferOp>()) == llPackets;
   bool isSend = packetFormatOf(move.getDestination().getDefiningOp<BufferOp>()) == llPackets;
   bool isReduce = isa<ChannelReduceOp>(move.getOperation());
-  return codecs.empty() && isReceive != isSend && isOne(loop.getStep()) &&
-         llvm::all_of(move.getSourceSizes(), isOne) && llvm::all_of(move.getDestinationSizes(), isOne) &&
+  return codecs.empty() && isReceive != isSend && isOne(loop.getStep()) && llvm::all_of(move.getSourceSizes(), isOne) &&
+         llvm::all_of(move.getDestinationSizes(), isOne) &&
          !(isReduce && dependsOn(move.getDestinationOffsets(), loop.getInductionVar()));
 }
 
@@ -135,8 +135,8 @@ void KernelLowering::writePacketEntries(scf::ForOp loop, MoveInterface move, Val
   });
 }
 
-/// All peers at once, as far as the lists have room, which nobody reads before. The barrier behind the writing also orders
-/// what threads did before.
+/// All peers at once, as far as the lists have room, which nobody reads before. The barrier behind the writing also
+/// orders what threads did before.
 void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
   const bool isReceive = bool(packetFormatOf(move.getSource().getDefiningOp<BufferOp>()));
   outline(loop, /*mayFail=*/isReceive, [&] {

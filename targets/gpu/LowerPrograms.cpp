@@ -247,31 +247,26 @@ void KernelLowering::lowerSignals(scf::ForOp loop, SignalOp signal) {
 
 /// A thread that has given up waits for no other peer.
 void KernelLowering::lowerWaits(scf::ForOp loop, WaitOp wait) {
-  Value ok = arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32), zero = constantI64(builder, loc, 0);
-  Value semaphore = constantI64(builder, loc, int64_t(wait.getSemaphore()));
-  SmallVector<Value> none{ok, zero, zero, zero}; // code, peer, expected, found
-  scf::ForOp made;
+  Value zero = constantI64(builder, loc, 0), semaphore = constantI64(builder, loc, int64_t(wait.getSemaphore()));
+  Value numSemaphores = constantI64(builder, loc, int64_t(program.getSemaphores()));
+  scf::ForOp made; // carries why this thread has given up, and waiting for which peer
   {
     OpBuilder::InsertionGuard guard(builder);
-    made = createLoopByThread(loop, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()), none);
+    made = createLoopByThread(loop, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()), {zero, zero});
     ValueRange state = made.getRegionIterArgs();
     Value peer = integer(mapped(wait.getRank()));
-    Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, state[0], ok);
-    auto asked =
-        scf::IfOp::create(builder, loc, ValueRange(none).getTypes(), isWaiting, /*withElseRegion=*/true);
+    Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, state[0], zero);
+    auto asked = scf::IfOp::create(builder, loc, state.getTypes(), isWaiting, /*withElseRegion=*/true);
     scf::YieldOp::create(builder, loc, asked.getResults());
     builder.setInsertionPointToStart(asked.elseBlock());
     scf::YieldOp::create(builder, loc, state);
     builder.setInsertionPointToStart(asked.thenBlock());
-    Value found =
-        call(builder, loc, waitOneFunction,
-             {frame.invocation, peer, semaphore, constantI64(builder, loc, int64_t(program.getSemaphores()))});
-    auto part = [&](int64_t position) -> Value { return LLVM::ExtractValueOp::create(builder, loc, found, position); };
-    scf::YieldOp::create(builder, loc, ValueRange{part(0), peer, part(1), part(2)});
+    Value code = call(builder, loc, waitOneFunction, {frame.invocation, peer, semaphore, numSemaphores});
+    scf::YieldOp::create(builder, loc, ValueRange{code, peer});
   }
   call(builder, loc, waitEndFunction,
-       {frame.invocation, made.getResult(0), made.getResult(1), semaphore,
-        constantI64(builder, loc, statements.numberOf(wait.getLoc())), made.getResult(2), made.getResult(3)});
+       {frame.invocation, made.getResult(0), made.getResult(1), semaphore, numSemaphores,
+        constantI64(builder, loc, statements.numberOf(wait.getLoc()))});
   unsettled = {};
 }
 

@@ -100,15 +100,14 @@ PacketGroupFunctions::Extent PacketGroupFunctions::extentOf(Value unitBytes) {
     Value low = arith::AndIOp::create(builder, loc, address, constantI64(builder, loc, vectorBytes - 1));
     Value difference = toInteger(builder, loc, arith::XOrIOp::create(builder, loc, entry.size, size));
     Value both = arith::OrIOp::create(builder, loc, low, difference);
-    scf::YieldOp::create(builder, loc,
-                         arith::OrIOp::create(builder, loc, loop.getRegionIterArg(0), both).getResult());
+    scf::YieldOp::create(builder, loc, arith::OrIOp::create(builder, loc, loop.getRegionIterArg(0), both).getResult());
   }
   Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getResult(0), zero);
   Value isAnyOdd = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, i32, isOdd)});
   isAnyOdd = narrow(call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, i64, isAnyOdd)}));
   Value bytes = mul(size, unitBytes);
-  return {bytes, arith::SelectOp::create(builder, loc, isEqual(isAnyOdd, code(KOLO_DEVICE_OK)),
-                                         div(bytes, vectorBytes), constant(0))};
+  return {bytes, arith::SelectOp::create(builder, loc, isEqual(isAnyOdd, code(KOLO_DEVICE_OK)), div(bytes, vectorBytes),
+                                         constant(0))};
 }
 
 PacketUnits::PolledVectors PacketGroupFunctions::pollUnits(ArrayRef<Entry> batch, Value unit, Value status) {
@@ -156,14 +155,15 @@ void PacketGroupFunctions::defineSend() {
   Extent extent = extentOf(constant(1));
   Value none = code(KOLO_DEVICE_OK); // nothing can fail
   forUnits(constant(0), extent.numVectors, none, [&](Value unit, Value status) {
-    return forEachBatch({status}, [&](Value first, ValueRange same) -> SmallVector<Value> {
-             SmallVector<Entry> batch = batchFrom(first);
-             SmallVector<Value> vectors = llvm::map_to_vector(
-                 batch, [&](const Entry &entry) { return loadVector(entry.memory, unit, vectorBytes); });
-             for (auto [entry, vector] : llvm::zip_equal(batch, vectors))
-               storeVector(entry.packets, unit, vector);
-             return {same[0]};
-           })
+    return forEachBatch({status},
+                        [&](Value first, ValueRange same) -> SmallVector<Value> {
+                          SmallVector<Entry> batch = batchFrom(first);
+                          SmallVector<Value> vectors = llvm::map_to_vector(
+                              batch, [&](const Entry &entry) { return loadVector(entry.memory, unit, vectorBytes); });
+                          for (auto [entry, vector] : llvm::zip_equal(batch, vectors))
+                            storeVector(entry.packets, unit, vector);
+                          return {same[0]};
+                        })
         .front();
   });
   moveRest(none, extent, constant(1), [&](const Entry &rest) {
@@ -178,20 +178,22 @@ void PacketGroupFunctions::defineReceive() {
   start(createFunction(builder, module, blockedReceiveAllFunction, i64, {pointer, i64, i64, i64}, Inlining::Never));
   Extent extent = extentOf(constant(1));
   Value status = forUnits(constant(0), extent.numVectors, code(KOLO_DEVICE_OK), [&](Value unit, Value before) {
-    return forEachBatch({before}, [&](Value first, ValueRange own) -> SmallVector<Value> {
-             SmallVector<Entry> batch = batchFrom(first);
-             PolledVectors polled = pollUnits(batch, unit, own[0]);
-             for (auto [entry, data] : llvm::zip_equal(batch, polled.data))
-               LLVM::StoreOp::create(builder, loc, data, at(entry.memory, mul(unit, constant(vectorBytes))),
-                                     unsigned(vectorBytes));
-             return {polled.status};
-           })
+    return forEachBatch({before},
+                        [&](Value first, ValueRange own) -> SmallVector<Value> {
+                          SmallVector<Entry> batch = batchFrom(first);
+                          PolledVectors polled = pollUnits(batch, unit, own[0]);
+                          for (auto [entry, data] : llvm::zip_equal(batch, polled.data))
+                            LLVM::StoreOp::create(builder, loc, data,
+                                                  at(entry.memory, mul(unit, constant(vectorBytes))),
+                                                  unsigned(vectorBytes));
+                          return {polled.status};
+                        })
         .front();
   });
   giveBack(moveRest(shareStatus(status), extent, constant(1), [&](const Entry &rest) {
-    return narrow(call(builder, loc, names.blockedReceive,
-                       {invocation, sequence, statement, rest.memory, rest.packets,
-                        toInteger(builder, loc, rest.size)}));
+    return narrow(
+        call(builder, loc, names.blockedReceive,
+             {invocation, sequence, statement, rest.memory, rest.packets, toInteger(builder, loc, rest.size)}));
   }));
   defineUniform(receiveAllFunction, blockedReceiveAllFunction);
 }
@@ -229,8 +231,8 @@ void PacketGroupFunctions::defineReceiveReduce(const DeviceOptions &options) {
   });
   giveBack(moveRest(shareStatus(status), extent, elementBytes, [&](const Entry &rest) {
     return narrow(call(builder, loc, names.blockedReceiveReduce,
-                       {invocation, sequence, statement, rest.memory, rest.packets,
-                        toInteger(builder, loc, rest.size), type, reduction}));
+                       {invocation, sequence, statement, rest.memory, rest.packets, toInteger(builder, loc, rest.size),
+                        type, reduction}));
   }));
   defineUniform(receiveReduceAllFunction, blockedReceiveReduceAllFunction);
 }

@@ -7,8 +7,7 @@ using namespace mlir;
 
 namespace kolo::gpu {
 
-Value PacketUnits::forUnits(Value begin, Value end, Value status,
-                            function_ref<Value(Value unit, Value status)> build) {
+Value PacketUnits::forUnits(Value begin, Value end, Value status, function_ref<Value(Value unit, Value status)> build) {
   OpBuilder::InsertionGuard guard(builder);
   Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
   Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));

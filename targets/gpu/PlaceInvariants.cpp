@@ -7,9 +7,9 @@
 //   After:   %q = %x * (load (%invocation + 312)) >> 64, and one more where that is too little
 // The invocation has the reciprocals of the lanes and of the mesh; those of other divisors are kept like other values.
 //
-// Every move is a function of its own, and computes where its chunk lies: dozens of divisions, for which devices have no
-// instruction. All threads of the block would make all of them for each move. Here groups of threads share the values
-// among them, before the first move. Runs once rounding divisions are expanded, and before LowerDivisions.
+// Every move is a function of its own, and computes where its chunk lies: dozens of divisions, for which devices have
+// no instruction. All threads of the block would make all of them for each move. Here groups of threads share the
+// values among them, before the first move. Runs once rounding divisions are expanded, and before LowerDivisions.
 #include "ir/IndexArithmetic.h"
 #include "targets/gpu/AroundMoves.h"
 #include "targets/gpu/DeviceFunctions.h"
@@ -18,7 +18,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Iterators.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <map>
@@ -250,8 +252,10 @@ int64_t Kept::numberOf(Value value) {
   if (auto found = known.find(value); found != known.end())
     return found->second;
   Node node{op, llvm::map_to_vector<4>(op->getOperands(), [&](Value operand) { return numberOf(operand); })};
-  Key key{op->getName().getAsOpaquePointer(), op->getAttrDictionary().getAsOpaquePointer(),
-          value.getType().getAsOpaquePointer(), {node.operands.begin(), node.operands.end()}};
+  Key key{op->getName().getAsOpaquePointer(),
+          op->getAttrDictionary().getAsOpaquePointer(),
+          value.getType().getAsOpaquePointer(),
+          {node.operands.begin(), node.operands.end()}};
   auto [entry, isNew] = numbers.try_emplace(std::move(key), int64_t(nodes.size()));
   if (isNew)
     nodes.push_back(std::move(node));
@@ -425,6 +429,17 @@ private:
     for (LLVM::LLVMFuncOp move : moves)
       place(move, kept);
     kept.computeAll();
+    moves.push_back(run);
+    for (LLVM::LLVMFuncOp function : moves)
+      eraseUnused(function);
+  }
+
+  /// What led to values that are loaded now.
+  static void eraseUnused(LLVM::LLVMFuncOp function) {
+    function.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+      if (isOpTriviallyDead(op))
+        op->erase();
+    });
   }
 };
 

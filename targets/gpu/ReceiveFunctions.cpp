@@ -146,8 +146,8 @@ Value ReceiveFunctions::chooseReduction(const DeviceOptions &options, Value type
       pairs.emplace_back(known, combining);
       numbers.push_back(number);
     }
-  Value isAverage = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction,
-                                          constantI64(builder, loc, KOLO_AVERAGE));
+  Value isAverage =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reduction, constantI64(builder, loc, KOLO_AVERAGE));
   Value combined = arith::SelectOp::create(builder, loc, isAverage, constantI64(builder, loc, KOLO_SUM), reduction);
   Value row = arith::MulIOp::create(builder, loc, type, constantI64(builder, loc, KOLO_NUM_REDUCTIONS));
   Value chosen = toIndex(builder, loc, arith::AddIOp::create(builder, loc, row, combined));

@@ -12,7 +12,8 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked", blockedWaitEndFunction = "kolo.wait.end.blocked";
+constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked", blockedWaitEndFunction = "kolo.wait.end.blocked",
+                        waitNoteFunction = "kolo.wait.note";
 
 class WaitFunctions {
 public:
@@ -23,6 +24,7 @@ public:
   void defineSignal();
   void defineSignalOne();
   void defineWaitOne();
+  void defineWaitNote();
   void defineWait();
   void defineWaitEnd();
   void defineUniform(StringRef name, StringRef blocked);
@@ -33,6 +35,12 @@ private:
   };
   Polled poll(Value cell, Value target);
 
+  /// The invocation is the first argument; a peer, a semaphore and the number of semaphores are three from `first` on.
+  LLVM::LLVMFuncOp start(LLVM::LLVMFuncOp function, unsigned first) {
+    invocation = function.getArgument(0), peer = function.getArgument(first);
+    semaphore = function.getArgument(first + 1), numSemaphores = function.getArgument(first + 2);
+    return function;
+  }
   Value field(Type type, size_t offset) { return load(builder, loc, type, invocation, int64_t(offset)); }
   Value constant(int64_t value) { return constantI64(builder, loc, value); }
   Value code(KoloDeviceFailureCode value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
@@ -58,13 +66,11 @@ private:
   OpBuilder builder;
   Location loc;
   Type i64, i32, pointer;
-  Value invocation, peer, semaphore, numSemaphores, statement;
+  Value invocation, peer, semaphore, numSemaphores; // of the function at hand
 };
 
 void WaitFunctions::defineSignalOne() {
-  auto function = createFunction(builder, module, signalOneFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
-  invocation = function.getArgument(0), peer = function.getArgument(1);
-  semaphore = function.getArgument(2), numSemaphores = function.getArgument(3);
+  start(createFunction(builder, module, signalOneFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never), 1);
   Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
   Value cells = loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
   Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
@@ -101,10 +107,7 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
 }
 
 void WaitFunctions::defineWaitOne() {
-  auto function = createFunction(builder, module, waitOneFunction, waitOneType(builder), {pointer, i64, i64, i64},
-                                 Inlining::Never);
-  invocation = function.getArgument(0), peer = function.getArgument(1);
-  semaphore = function.getArgument(2), numSemaphores = function.getArgument(3);
+  start(createFunction(builder, module, waitOneFunction, i64, {pointer, i64, i64, i64}, Inlining::Never), 1);
   Value index = counterIndex(peer);
   Value target = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index));
   Polled polled = poll(entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index), target);
@@ -115,32 +118,38 @@ void WaitFunctions::defineWaitOne() {
     builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isReached).thenBlock());
     call(builder, loc, acquireFunction);
   }
-  Value result = LLVM::PoisonOp::create(builder, loc, waitOneType(builder));
-  Value outcome = arith::SelectOp::create(builder, loc, isReached, code(KOLO_DEVICE_OK), polled.code);
-  Value parts[] = {outcome, target, polled.value};
-  for (auto [position, value] : llvm::enumerate(parts))
-    result = LLVM::InsertValueOp::create(builder, loc, result, value, int64_t(position));
-  LLVM::ReturnOp::create(builder, loc, result);
+  Value why = arith::ExtUIOp::create(builder, loc, i64, polled.code);
+  LLVM::ReturnOp::create(builder, loc, arith::SelectOp::create(builder, loc, isReached, constant(0), why).getResult());
+}
+
+/// (invocation, code, peer, semaphore, numSemaphores, statement), by a thread that has given up.
+void WaitFunctions::defineWaitNote() {
+  auto function = start(
+      createFunction(builder, module, waitNoteFunction, Type(), {pointer, i64, i64, i64, i64, i64}, Inlining::Never),
+      2);
+  Value why = arith::TruncIOp::create(builder, loc, i32, function.getArgument(1)), index = counterIndex(peer);
+  Value awaited = entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index);
+  Value cell = entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index);
+  Value expected = LLVM::LoadOp::create(builder, loc, i64, awaited, 8),
+        found = call(builder, loc, peekFunction, {cell});
+  noteFailure(builder, loc, invocation, {why, peer, semaphore, function.getArgument(5), expected, found});
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
 void WaitFunctions::defineWait() {
-  auto function =
-      createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never);
-  invocation = function.getArgument(0), peer = function.getArgument(1), semaphore = function.getArgument(2);
-  numSemaphores = function.getArgument(3), statement = function.getArgument(4);
+  auto function = start(
+      createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never), 1);
   Value isLeader = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), constant(0));
   auto asked = scf::IfOp::create(builder, loc, TypeRange(i32), isLeader, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(asked.elseBlock());
   scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
 
   builder.setInsertionPointToStart(asked.thenBlock());
-  Value found = call(builder, loc, waitOneFunction, {invocation, peer, semaphore, numSemaphores});
-  auto part = [&](int64_t position) -> Value { return LLVM::ExtractValueOp::create(builder, loc, found, position); };
-  Value isFailed = compare(arith::CmpIPredicate::ne, part(0), code(KOLO_DEVICE_OK));
-  auto failed = scf::IfOp::create(builder, loc, isFailed);
-  scf::YieldOp::create(builder, loc, part(0));
+  Value why = call(builder, loc, waitOneFunction, {invocation, peer, semaphore, numSemaphores});
+  auto failed = scf::IfOp::create(builder, loc, compare(arith::CmpIPredicate::ne, why, constant(0)));
+  scf::YieldOp::create(builder, loc, arith::TruncIOp::create(builder, loc, i32, why).getResult());
   builder.setInsertionPointToStart(failed.thenBlock());
-  noteFailure(builder, loc, invocation, {part(0), peer, semaphore, statement, part(1), part(2)});
+  call(builder, loc, waitNoteFunction, {invocation, why, peer, semaphore, numSemaphores, function.getArgument(4)});
 
   builder.setInsertionPointToEnd(&function.getBody().front());
   Value status = call(builder, loc, shareFunction, {asked.getResult(0)});
@@ -149,10 +158,11 @@ void WaitFunctions::defineWait() {
 
 /// The threads that gave up write the record in turn: the first one fills it.
 void WaitFunctions::defineWaitEnd() {
-  auto function = createFunction(builder, module, blockedWaitEndFunction, i64, {pointer, i32, i64, i64, i64, i64, i64},
-                                 Inlining::Never);
-  invocation = function.getArgument(0);
-  Value own = function.getArgument(1), status = call(builder, loc, anyFunction, {own});
+  auto function = start(
+      createFunction(builder, module, blockedWaitEndFunction, i64, {pointer, i64, i64, i64, i64, i64}, Inlining::Never),
+      2);
+  Value isOwn = compare(arith::CmpIPredicate::ne, function.getArgument(1), constant(0));
+  Value status = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, i32, isOwn)});
   auto failed = scf::IfOp::create(builder, loc, compare(arith::CmpIPredicate::ne, status, code(KOLO_DEVICE_OK)));
   LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, status));
   builder.setInsertionPointToStart(failed.thenBlock());
@@ -163,12 +173,9 @@ void WaitFunctions::defineWaitEnd() {
   call(builder, loc, barrierFunction);
   Value turn = toInteger(builder, loc, turns.getInductionVar());
   Value isTurn = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), turn);
-  Value isOwn = compare(arith::CmpIPredicate::ne, own, code(KOLO_DEVICE_OK));
   Value isNoted = arith::AndIOp::create(builder, loc, isTurn, isOwn);
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isNoted).thenBlock());
-  noteFailure(builder, loc, invocation,
-              {own, function.getArgument(2), function.getArgument(3), function.getArgument(4), function.getArgument(5),
-               function.getArgument(6)});
+  call(builder, loc, waitNoteFunction, function.getArguments());
 }
 
 /// What a function gives counts as different from thread to thread, unless it is said that it is not.
@@ -182,16 +189,12 @@ void WaitFunctions::defineUniform(StringRef name, StringRef blocked) {
 
 } // namespace
 
-Type waitOneType(OpBuilder &builder) {
-  Type i64 = builder.getI64Type();
-  return LLVM::LLVMStructType::getLiteral(builder.getContext(), {builder.getI32Type(), i64, i64});
-}
-
 void defineWaitAndSignal(ModuleOp module) {
   WaitFunctions functions(module);
   functions.defineSignalOne();
   functions.defineSignal();
   functions.defineWaitOne();
+  functions.defineWaitNote();
   functions.defineWait();
   functions.defineUniform(waitFunction, blockedWaitFunction);
   functions.defineWaitEnd();

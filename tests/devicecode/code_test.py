@@ -124,6 +124,9 @@ class Text(unittest.TestCase):
                 for name in ("receive_$_blocked", "receiveReduce_$_blocked"):
                     self.assertGreaterEqual(longest_run(found[name], load, r"setp|st\.|bar\."), 4, "four packets in flight")
                     self.assertRegex("\n".join(found[name]), r"bar\.red\.or\.pred", "all threads learn of a failure")
+                self.assertGreaterEqual(longest_run(found["sendAll"], store, r"ld\.global"), 16)
+                for name in ("receiveAll_$_blocked", "receiveReduceAll_$_blocked"):
+                    self.assertGreaterEqual(longest_run(found[name], load, r"setp|st\.|bar\."), 16, "those of four peers in flight")
                 self.assertIsNone(re.search(r"ld\.global\.nc|\s(atom|red)\.", text))
         for architecture in HIP:
             with self.subTest(architecture=architecture):
@@ -135,6 +138,8 @@ class Text(unittest.TestCase):
                 for name in ("kolo.receive.blocked", "kolo.receiveReduce.blocked"):
                     self.assertGreaterEqual(longest_run(found[name], load, r"s_barrier|global_store"), 4)
                     self.assertTrue(any(line.startswith("s_barrier") for line in found[name]))
+                for name in ("kolo.receiveAll.blocked", "kolo.receiveReduceAll.blocked"):
+                    self.assertGreaterEqual(longest_run(found[name], load, r"s_barrier|global_store"), 16)
                 self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text))
 
     def test_lines_are_written_and_read_by_groups_at_once(self):
@@ -174,12 +179,18 @@ class Text(unittest.TestCase):
             self.assertRegex("\n".join(found[name]), r"\.f16x2", "two halves at a time")
         self.check_reads(functions(text, r"\.func (move_[\w$]+)\($", r"^}"))
         if self.has_semaphores(compiled):
-            signal = [line for line in found["signal"] if re.match(r"bar\.sync|st\.release", line)]
-            self.assertEqual([line.split()[0] for line in signal], ["bar.sync", "st.release.sys.global.b64"])
-            waits = "\n".join(found["wait_$_blocked"])
+            order = r"bar\.sync|st\.release|call\.uni kolo_\$_signal_\$_one"
+            ordered = {name: [line.split()[0] for line in lines if re.match(order, line)]
+                       for name, lines in self.signalling(text).items()}
+            self.assertEqual(ordered.pop("kolo_$_signal_$_one"), ["st.release.sys.global.b64"])
+            self.assertTrue(ordered, "somebody signals")
+            for name, lines in ordered.items():
+                self.assertEqual(lines[0], "bar.sync", name)
+            waits = "\n".join(found["wait_$_one"])
             self.assertIn("ld.acquire.sys.global.b64", waits)
             self.assertIn("nanosleep.u32", waits)
-            self.assertRegex(waits, r"bar\.red\.or\.pred")
+            for name in {"wait_$_blocked", "wait_$_end_$_blocked"} & set(found):
+                self.assertRegex("\n".join(found[name]), r"bar\.red\.or\.pred", "all threads learn of a failure")
 
     def check_reads(self, moves):
         """No register keeps type and reduction over the calls of a loop: they are read right before the call that gets them."""
@@ -203,6 +214,12 @@ class Text(unittest.TestCase):
         moves = {"reduce", "combine"} if compiled.reduces else {"copy", "multicast"}
         self.assertTrue(conversions or moves & set(found))
 
+    def signalling(self, text):
+        """What one thread does to signal, and the functions that call it."""
+        everything = functions(text, r"(?:\.func|\.visible \.entry) .*?([\w$]+)\($", r"^}")
+        return {name: lines for name, lines in everything.items()
+                if name == "kolo_$_signal_$_one" or any("call.uni kolo_$_signal_$_one" in line for line in lines)}
+
     def has_semaphores(self, compiled):
         return compiled.manifest["programs"][0]["semaphores"] > 0
 
@@ -219,30 +236,35 @@ class Text(unittest.TestCase):
         named = {name.removeprefix("kolo."): lines for name, lines in found.items()}
         self.check_moves(compiled, named, r"global_load_dwordx4", r"global_store_", r"v_pk_add|v_add_f")
         if self.has_semaphores(compiled):
-            self.check_order(architecture, found["kolo.signal"], found["kolo.wait.blocked"])
+            self.check_order(architecture, found)
         resources = next(image for image in compiled.manifest["devices"]["images"]
                          if image["architecture"] == architecture)["resources"][name]
         self.assertEqual(resources["spilledVectorRegisters"], 0)
         self.assertLessEqual(resources["vectorRegisters"], 256, "512 threads must fit")
 
-    def check_order(self, architecture, signal, wait):
+    def check_order(self, architecture, found):
         """Every wave's stores are drained before the barrier; the flag is stored once the caches are written back."""
         drain = r"s_waitcnt vmcnt\(0\)$"
-        barrier = next(i for i, line in enumerate(signal) if line.startswith("s_barrier"))
-        self.assertRegex(signal[barrier - 1], drain)
-        if architecture == "gfx942":
-            self.assertTrue(any(line == "buffer_wbl2 sc1" for line in signal[:barrier]))
+        if signal := found.get("kolo.signal"):
+            barrier = next(i for i, line in enumerate(signal) if line.startswith("s_barrier"))
+            self.assertRegex(signal[barrier - 1], drain)
+            if architecture == "gfx942":
+                self.assertTrue(any(line == "buffer_wbl2 sc1" for line in signal[:barrier]))
         writeBack = "buffer_wbl2" + (" sc0 sc1" if architecture == "gfx942" else "")
-        for code in (signal[barrier:], wait):
+        ends = [found[name] for name in ("kolo.wait.blocked", "kolo.wait.end.blocked") if name in found]
+        self.assertTrue(ends, "somebody waits")
+        for code in (found["kolo.signal.one"], found["kolo.wait.note"]):
             last = max(i for i, line in enumerate(code) if line == writeBack)
             self.assertRegex(code[last + 1], drain)
             self.assertRegex(code[last + 2], r"global_store_dwordx2 .*" + ("sc0 sc1" if architecture == "gfx942" else "off"))
+        wait = found["kolo.wait.one"]
         poll = [line for line in wait if re.match(r"global_load_dwordx2 .*(sc0 sc1|glc)$", line)]
         self.assertGreaterEqual(len(poll), 2)
         invalidate = ["buffer_inv sc0 sc1"] if architecture == "gfx942" else ["buffer_invl2", "buffer_wbinvl1_vol"]
         first = wait.index(invalidate[0])
         self.assertEqual(wait[first:first + len(invalidate)], invalidate)
-        self.assertGreater(max(i for i, line in enumerate(wait) if line.startswith("s_barrier")), first)
+        for code in ends:
+            self.assertTrue(any(line.startswith("s_barrier") for line in code))
 
     def test_the_code_is_the_same_for_any_number_of_ranks(self):
         many = {1: (1048576,), 2: (131072, 8), 3: (131072, 4, 2)}

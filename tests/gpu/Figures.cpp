@@ -1,6 +1,7 @@
 // kolo_gpu_figures PART [--largest BYTES] [--seconds NUMBER] [--plain IMAGE]: how fast packed collectives are on one
 // device, and what else moves the same bytes there. One line of JSON per figure. Nothing that gives a wrong result is
-// measured. The part `once` runs [--program NAME] [--protocol NAME] [--ranks N] [--lanes N] [--threads N] for a profiler. Exit codes: 0 success; 1 a result was wrong; 2 bad arguments, or no device; 3 the time was over.
+// measured. The part `once` runs [--program NAME] [--protocol NAME] [--ranks N] [--lanes N] [--threads N] for a
+// profiler. Exit codes: 0 success; 1 a result was wrong; 2 bad arguments, or no device; 3 the time was over.
 #include "Bench.h"
 
 #include <nlohmann/json.hpp>
@@ -338,12 +339,9 @@ struct Part {
   const char *name;
   void (Figures::*measure)();
 };
-constexpr Part parts[] = {{"limits", &Figures::limits},
-                          {"collectives", &Figures::collectivesBySize},
-                          {"small", &Figures::smallSizes},
-                          {"lanes", &Figures::lanes},
-                          {"rivals", &Figures::rivals},
-                          {"once", &Figures::once}};
+constexpr Part parts[] = {{"limits", &Figures::limits},    {"collectives", &Figures::collectivesBySize},
+                          {"small", &Figures::smallSizes}, {"lanes", &Figures::lanes},
+                          {"rivals", &Figures::rivals},    {"once", &Figures::once}};
 
 /// Nothing when an argument is not as it must be.
 std::optional<Settings> parse(std::span<char *> flags) {

@@ -14,14 +14,14 @@
 // CHECK: llvm.mlir.global internal constant @table.moves.0(dense<[1, 0]> : tensor<2xi64>) {addr_space = 1
 // CHECK: llvm.func @kolo.barrier() attributes {convergent
 
-// A block copies 16 bytes per thread, four loads before the first store.
+// A block copies 16 bytes per thread, eight loads before the first store.
 // CHECK-LABEL: llvm.func internal @kolo.copy(
 // CHECK: scf.for
-// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT: llvm.load
-// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
-// It combines in the same way, eight loads before the first use; bf16 as f32. What there is no code for is a trap.
+// It combines four vectors per thread, eight loads before the first use; bf16 as f32. What there is no code for is a trap.
 // CHECK-LABEL: llvm.func internal @kolo.reduce(
 // CHECK: scf.index_switch
 // CHECK: scf.for
@@ -38,10 +38,10 @@
 // CHECK: llvm.call @kolo.list() : () -> !llvm.ptr<3>
 // CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> !llvm.ptr<1>
 // CHECK: scf.for
-// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NEXT: scf.for
 // CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> !llvm.ptr<1>
-// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK: llvm.call @kolo.barrier()
 // CHECK-NEXT: llvm.return
 
@@ -65,15 +65,17 @@
 // CHECK-NEXT: llvm.return
 
 // One thread signals, after all have published and come to a barrier.
+// CHECK-LABEL: llvm.func internal @kolo.signal.one(
+// CHECK-NOT: llvm.call @kolo.barrier
+// CHECK: llvm.call @kolo.raise(
 // CHECK-LABEL: llvm.func internal @kolo.signal(
 // CHECK: llvm.call @kolo.publish()
 // CHECK-NEXT: llvm.call @kolo.barrier()
 // CHECK: scf.if
-// CHECK: llvm.call @kolo.raise(
+// CHECK: llvm.call @kolo.signal.one(
 
-// One thread polls, with pauses, an end to its patience, and an eye on the abort flag; all learn how it ended.
-// CHECK-LABEL: llvm.func internal @kolo.wait.blocked(
-// CHECK: scf.if
+// A thread polls, with pauses, an end to its patience, and an eye on the abort flag.
+// CHECK-LABEL: llvm.func internal @kolo.wait.one(
 // CHECK: llvm.call @kolo.peek([[CELL:%[0-9]+]])
 // CHECK: scf.while
 // CHECK: llvm.call @kolo.pause(
@@ -82,8 +84,25 @@
 // CHECK: arith.cmpi uge
 // CHECK: llvm.call @kolo.peek([[CELL]])
 // CHECK: llvm.call @kolo.acquire()
+
+// Giving up is noted for the host.
+// CHECK-LABEL: llvm.func internal @kolo.wait.note(
 // CHECK: llvm.call @kolo.raise(
+
+// Where one thread does it for the block, all learn how it ended.
+// CHECK-LABEL: llvm.func internal @kolo.wait.blocked(
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.wait.one(
+// CHECK: llvm.call @kolo.wait.note(
 // CHECK: llvm.call @kolo.share(
+
+// Where many threads do it, those that gave up write the record in turn.
+// CHECK-LABEL: llvm.func internal @kolo.wait.end.blocked(
+// CHECK: llvm.call @kolo.any(
+// CHECK: scf.for
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: scf.if
+// CHECK: llvm.call @kolo.wait.note(
 
 // Every move is a function of its own: loops over contiguous ranges with a call in the middle. What reads what threads wrote
 // waits for them: by a barrier, unless a signal or a wait had one.
@@ -286,4 +305,73 @@ kolo.chan.program @lines #kolo.collective<all_reduce over 0> mesh ["rank"] meshe
   %packets = kolo.buffer packets "packets" grid(%n) blocks 1 ll128 : !kolo.buffer<1>
   kolo.chan.put %in[] size [] -> %packets[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
   kolo.chan.reduce %packets[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+}
+
+// A loop that only signals, or only waits, does so by all threads: each for peers of its own, between barriers.
+// CHECK-LABEL: llvm.func internal @run.together(
+// CHECK: llvm.call @kolo.publish()
+// CHECK-NEXT: llvm.call @kolo.barrier()
+// CHECK: scf.for
+// CHECK-NOT: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.signal.one(
+// CHECK: {by_thread}
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: llvm.call @kolo.wait.one(
+// CHECK: {by_thread}
+// CHECK: llvm.call @kolo.wait.end(
+// CHECK: llvm.return
+kolo.chan.program @together #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] semaphores 1 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.signal 0 to %peer
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.wait 0 from %peer
+  }
+}
+
+// So does a loop that only sends LL packets, or only receives them: threads list what goes where, then all peers are
+// served at once.
+// CHECK-LABEL: llvm.func internal @run.packets(
+// CHECK: llvm.call @move.packets.0(
+// CHECK: llvm.call @receive.packets.1(
+// CHECK-LABEL: llvm.func internal @move.packets.0(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK-COUNT-3: llvm.store {{.*}}, !llvm.ptr<3>
+// CHECK: {by_thread}
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.sendAll(
+// CHECK: llvm.call @kolo.barrier()
+// CHECK-LABEL: llvm.func internal @receive.packets.1(
+// CHECK: {by_thread}
+// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.receiveReduceAll(
+kolo.chan.program @packets #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %lane = kolo.chan.lane
+  %lanes = kolo.chan.num_lanes
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer packets "slots" grid(%n) blocks 1 : !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.put %in[] size [] -> %slots[%me] size [%c1] to %peer part %lane of %lanes
+      : !kolo.buffer<0> -> !kolo.buffer<1>
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.reduce %slots[%peer] size [%c1] -> %out[] size [] part %lane of %lanes
+      : !kolo.buffer<1> -> !kolo.buffer<0>
+  }
 }
