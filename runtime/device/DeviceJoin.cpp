@@ -77,12 +77,13 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> own
         return device.status();
       devices.push_back(std::move(device).value());
       ranksOnDevice.push_back(0);
+      events.emplace_back();
     }
     LocalRank &local = locals.emplace_back();
     local.rank = ownRanks[index];
     local.device = number;
     local.position = static_cast<size_t>(ranksOnDevice[number]++);
-    if (Status status = renew(local.launched, number); !status.isOk())
+    if (Status status = addEvent(number); !status.isOk())
       return status;
   }
   Result<DeviceMemory> flag = DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
@@ -92,11 +93,10 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> own
   return connect(devices);
 }
 
-/// Another event, which was never recorded.
-Status DeviceState::renew(std::shared_ptr<const DeviceEvent> &event, size_t device) const {
+Status DeviceState::addEvent(size_t device) {
   Result<DeviceEvent> made = DeviceEvent::create(devices[device]);
   if (made.isOk())
-    event = std::make_shared<const DeviceEvent>(std::move(made).value());
+    events[device].push_back(std::make_shared<const DeviceEvent>(std::move(made).value()));
   return made.status();
 }
 

@@ -87,28 +87,34 @@ Status DeviceState::orderAfterEarlier(std::span<LocalRank *const> group, StreamH
 
 /// One event for all ranks of the launch: a device takes more than a microsecond to record one.
 Status DeviceState::noteLaunch(std::span<LocalRank *const> group, StreamHandle stream) {
-  LocalRank &first = *group.front();
-  if (first.next)
-    first.launched = std::exchange(first.next, nullptr);
-  else if (isElsewhere(first.launched, group))
-    if (Status status = renew(first.launched, first.device); !status.isOk())
-      return status;
-  if (Status status = first.launched->record(stream); !status.isOk())
+  Result<std::shared_ptr<const DeviceEvent>> event = eventFor(group);
+  if (!event.isOk())
+    return event.status();
+  if (Status status = (*event)->record(stream); !status.isOk())
     return status;
   for (LocalRank *local : group) {
-    local->launched = first.launched;
+    local->launched = *event;
     local->stream = stream;
     local->hasLaunched = true;
   }
   return {};
 }
 
-/// Whether an event also tells of the last launch of a rank outside of a group.
-bool DeviceState::isElsewhere(const std::shared_ptr<const DeviceEvent> &event,
-                              std::span<LocalRank *const> group) const {
-  return std::ranges::any_of(locals, [&](const LocalRank &local) {
-    return local.launched == event && std::ranges::find(group, &local) == group.end();
-  });
+/// One that tells of no launch but the last one of these ranks. Events are kept: a driver may wait for what they tell
+/// of before it frees them.
+Result<std::shared_ptr<const DeviceEvent>> DeviceState::eventFor(std::span<LocalRank *const> group) {
+  const std::shared_ptr<const DeviceEvent> &last = group.front()->launched;
+  auto isLast = [&](const LocalRank *local) { return local->launched == last; };
+  constexpr long ofPool = 1;
+  if (last && last.use_count() == ofPool + std::ranges::count_if(group, isLast))
+    return last;
+  const size_t device = group.front()->device;
+  for (const std::shared_ptr<const DeviceEvent> &event : events[device])
+    if (event.use_count() == ofPool)
+      return event;
+  if (Status status = addEvent(device); !status.isOk())
+    return status;
+  return events[device].back();
 }
 
 Status DeviceState::launchKernel(const DevicePlan &plan, const DeviceTable &table, std::span<LocalRank *const> group,

@@ -23,7 +23,6 @@ struct LocalRank {
   size_t device = 0;                           // index among the devices of this communicator
   size_t position = 0;                         // among the ranks that are on this device
   std::shared_ptr<const DeviceEvent> launched; // recorded after its last launch outside of graphs, for all its ranks
-  std::shared_ptr<const DeviceEvent> next;     // if not null, the next launch records this one
   void *stream = nullptr;                      // of that launch
   bool hasLaunched = false;
 };

@@ -206,7 +206,7 @@ Status DeviceState::drain() {
 
 /// Puts all plans aside, and frees those put aside earlier whose launches are done: their tables serve new plans. Waits
 /// for nothing.
-Status DeviceState::retirePlans() {
+void DeviceState::retirePlans() {
   std::erase_if(retired, [&](RetiredPlans &each) {
     bool areDone = std::ranges::all_of(each.launched, [](const auto &event) {
       Result<bool> isDone = event->isDone();
@@ -223,11 +223,8 @@ Status DeviceState::retirePlans() {
   plans.clear();
   lastPlan = 0;
   for (const LocalRank &local : locals)
-    now.launched.push_back(local.launched);
-  for (LocalRank &local : locals)
-    if (Status status = renew(local.next, local.device); !status.isOk())
-      return status;
-  return {};
+    if (local.hasLaunched)
+      now.launched.push_back(local.launched); // which no later launch records, then
 }
 
 /// Of a plan that ends. To free memory of a device, the driver may wait for the whole device. All tables of one device
@@ -245,9 +242,9 @@ void DeviceState::keepTables(DevicePlan &plan) {
 Status DeviceState::freePlans() {
   if (Status status = waitForLaunches(); !status.isOk())
     return status;
-  Status status = retirePlans();
+  retirePlans();
   retired.clear();
-  return status;
+  return {};
 }
 
 /// Clears the memory that it frees, because packet buffers start zeroed.

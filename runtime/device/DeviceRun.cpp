@@ -86,8 +86,7 @@ Result<PreparedCall> DeviceState::prepareNew(std::shared_ptr<const PluginState> 
   if (!refusal.isOk())
     return refusal;
   if (plans.size() >= mostPlans)
-    if (Status status = retirePlans(); !status.isOk()) // of this rank alone
-      return meeting ? fail(status) : status;
+    retirePlans();
   Result<bool> isReserved = guarded([&] { return reserve(*call.fresh); });
   if (!isReserved.isOk())
     return meeting ? fail(isReserved.status()) : isReserved.status();

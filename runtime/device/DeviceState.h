@@ -85,7 +85,7 @@ private:
   Status open(std::span<const int> ordinals, std::span<const int> ownRanks);
   Status agreeOnOptions();
   Status makeStaging();
-  Status renew(std::shared_ptr<const DeviceEvent> &event, size_t device) const;
+  Status addEvent(size_t device);
 
   // DeviceWindows.cpp: memory that all ranks map.
   Status exchange(DeviceRecord &record, const Status &own);
@@ -135,7 +135,7 @@ private:
   ShapeKey shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const;
   bool isFull(size_t sizeBytes, size_t numShapes) const;
   Status drain();
-  Status retirePlans();
+  void retirePlans();
   void keepTables(DevicePlan &plan);
   Status freePlans();
   Status freeShapes(const std::bitset<mostShapes> &kept);
@@ -151,7 +151,7 @@ private:
   Status copyAside(const DevicePlan &plan, size_t local, StreamHandle stream) const;
   Status orderAfterEarlier(std::span<LocalRank *const> group, StreamHandle stream) const;
   Status noteLaunch(std::span<LocalRank *const> group, StreamHandle stream);
-  bool isElsewhere(const std::shared_ptr<const DeviceEvent> &event, std::span<LocalRank *const> group) const;
+  Result<std::shared_ptr<const DeviceEvent>> eventFor(std::span<LocalRank *const> group);
   Result<bool> isCapturing(const OpenDevice &device, StreamHandle stream) const;
   void noteCapture(DevicePlan &plan);
 
@@ -180,11 +180,12 @@ private:
   std::vector<int> rankNumbers;
   std::vector<LocalRank> locals;
   std::vector<std::shared_ptr<OpenDevice>> devices;
-  std::vector<DeviceId> deviceOfRank;   // of all ranks
-  std::vector<int> ranksOnDevice;       // by device: ranks of all processes
-  std::optional<DeviceMeeting> meeting; // if not all ranks are here
-  std::optional<DevicePeers> peers;     // likewise
-  DeviceMemory abortFlag;               // one word in host memory
+  std::vector<std::vector<std::shared_ptr<const DeviceEvent>>> events; // [device]: all that ranks' `launched` may be
+  std::vector<DeviceId> deviceOfRank;                                  // of all ranks
+  std::vector<int> ranksOnDevice;                                      // by device: ranks of all processes
+  std::optional<DeviceMeeting> meeting;                                // if not all ranks are here
+  std::optional<DevicePeers> peers;                                    // likewise
+  DeviceMemory abortFlag;                                              // one word in host memory
 
   DeviceHeap heap;
   HeapBlock stagedInput[2], stagedOutput[2]; // by turn; empty where all ranks are here

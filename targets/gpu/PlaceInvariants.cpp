@@ -230,7 +230,7 @@ private:
   int64_t numberOf(Value value);
   std::optional<int64_t> placeOf(Value value);
   Value compute(int64_t number, llvm::DenseMap<int64_t, Value> &done);
-  Value slot(int64_t place);
+  Value entry(int64_t place);
   Value loadFor(Value value, int64_t place);
   Value groupMask();
   bool meetsBeforeUse();
@@ -256,10 +256,10 @@ int64_t Kept::numberOf(Value value) {
           op->getAttrDictionary().getAsOpaquePointer(),
           value.getType().getAsOpaquePointer(),
           {node.operands.begin(), node.operands.end()}};
-  auto [entry, isNew] = numbers.try_emplace(std::move(key), int64_t(nodes.size()));
+  auto [number, isNew] = numbers.try_emplace(std::move(key), int64_t(nodes.size()));
   if (isNew)
     nodes.push_back(std::move(node));
-  return known[value] = entry->second;
+  return known[value] = number->second;
 }
 
 /// Nothing where there is no more room.
@@ -272,12 +272,12 @@ std::optional<int64_t> Kept::placeOf(Value value) {
   return place;
 }
 
-Value Kept::slot(int64_t place) {
+Value Kept::entry(int64_t place) {
   return advance(builder, loc, call(builder, loc, keptFunction), constantI64(builder, loc, place * 8));
 }
 
 Value Kept::loadFor(Value value, int64_t place) {
-  Value loaded = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), slot(place), 8);
+  Value loaded = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), entry(place), 8);
   loaded = call(builder, loc, uniformFunction, {loaded});
   Type type = value.getType();
   if (type.isIndex())
@@ -361,7 +361,7 @@ void Kept::computeAll() {
         value = toInteger(builder, loc, value);
       else if (!value.getType().isInteger(64))
         value = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), value);
-      LLVM::StoreOp::create(builder, loc, value, slot(place), 8);
+      LLVM::StoreOp::create(builder, loc, value, entry(place), 8);
     }
   }
   if (!meetsBeforeUse())

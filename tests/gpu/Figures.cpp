@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 
 using namespace kolo;
@@ -198,7 +199,8 @@ void Figures::collectivesBySize() {
          {"allPairsAllGather", "twoShotAllReduce", "allPairsReduceScatter", "directAllToAll", "directBroadcast",
           "oneShotAllReduce", "ringAllGather", "ringAllReduce", "ringReduceScatter", "scatterAllGatherBroadcast"})
       if (const DeviceAlgorithm *algorithm = find(name, "bulk"))
-        for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{8, 16})
+        for (int lanes :
+             isStandIn() ? std::set<int>{2} : std::set<int>{8, 16, 128 / numRanks}) // the last: a whole device
           measureProgram({algorithm, "bulk", numRanks, lanes, 512}, sizesFrom(1 << 10), onDevice);
 }
 
