@@ -95,9 +95,10 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> own
 
 Status DeviceState::addEvent(size_t device) {
   Result<DeviceEvent> made = DeviceEvent::create(devices[device]);
-  if (made.isOk())
-    events[device].push_back(std::make_shared<const DeviceEvent>(std::move(made).value()));
-  return made.status();
+  if (!made.isOk())
+    return made.status();
+  events[device].push_back(std::make_shared<const DeviceEvent>(std::move(made).value()));
+  return {};
 }
 
 Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals,
