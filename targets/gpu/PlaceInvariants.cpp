@@ -149,7 +149,6 @@ private:
     return arith::SubIOp::create(builder, loc, arith::XOrIOp::create(builder, loc, number, sign), sign);
   }
   Value reciprocalOf(Value divisor);
-
   Value highProduct(Value a, Value b);
 
   Operation &op;

@@ -21,12 +21,15 @@ protected:
   }
 };
 
+/// Ranks of the stand-in share the cores of the host with other tests.
+int timeoutMs() { return isStandIn() ? 20000 : 3000; }
+
 /// All types, on all meshes, each with one of the counts; so many calls back to back.
 void runAllTypes(const DeviceAlgorithm &algorithm, int numCalls, const std::vector<int64_t> &counts, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const runtime::Mesh &mesh : algorithm.meshes())
     for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{1, 3, 8}) {
-      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = isStandIn() ? 20000 : 3000});
+      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = timeoutMs()});
       for (int type = 0; type < KOLO_NUM_TYPES; ++type) {
         DeviceCall call = algorithm.call(mesh, counts[random() % counts.size()]);
         call.type = runtime::DataType(type);
@@ -55,7 +58,7 @@ void runCoded(const DeviceAlgorithm &algorithm, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const runtime::Mesh &mesh : algorithm.meshes())
     for (int lanes : isStandIn() ? std::vector<int>{2} : std::vector<int>{1, 3, 8}) {
-      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = isStandIn() ? 20000 : 3000});
+      DeviceRanks ranks(algorithm, mesh, {.lanes = lanes, .threads = 256, .timeoutMs = timeoutMs()});
       for (runtime::DataType type : {runtime::DataType::F32, runtime::DataType::BF16, runtime::DataType::F16})
         for (int64_t count : isStandIn() ? std::vector<int64_t>{3077} : std::vector<int64_t>{0, 1, 31, 1025, 70001}) {
           DeviceCall call = algorithm.call(mesh, count);
@@ -103,7 +106,7 @@ class StochasticAlgorithms : public DeviceAlgorithms {};
 TEST_P(StochasticAlgorithms, GiveTheBitsOfTheHostAndOthersInTheNextCall) {
   DeviceAlgorithm algorithm(GetParam(), "stochastic");
   for (const runtime::Mesh &mesh : algorithm.meshes()) {
-    DeviceRanks ranks(algorithm, mesh, {.lanes = 2, .threads = 256, .timeoutMs = isStandIn() ? 20000 : 3000});
+    DeviceRanks ranks(algorithm, mesh, {.lanes = 2, .threads = 256, .timeoutMs = timeoutMs()});
     DeviceCall call = algorithm.call(mesh, 3077);
     call.type = runtime::DataType::F32;
     EXPECT_EQ(ranks.runCoded(call, 1, 15), "") << mesh.toString();

@@ -15,8 +15,8 @@ HERE = pathlib.Path(__file__).parent
 BINARIES = pathlib.Path(os.environ["KOLO"]).parent
 # Enough for a test of each kind. All that reduces takes seconds to compile.
 PLUGINS = ("ringAllGather.bulk", "ringAllGather.ll", "ringAllGather.ll128", "ringAllReduce.bulk", "ringAllReduce.ll",
-           "allPairsAllGather.bulk", "allPairsAllGather.ll128", "directBroadcast.ll128", "quantisedTwoShotAllReduce.coded", "quantisedTwoShotAllReduce.coded-ll",
-           "twoSlotRingAllReduce.ll")
+           "allPairsAllGather.bulk", "allPairsAllGather.ll128", "directBroadcast.ll128",
+           "quantisedTwoShotAllReduce.coded", "quantisedTwoShotAllReduce.coded-ll", "twoSlotRingAllReduce.ll")
 PLUGINS_OF_NCCL = tuple(f"{name}.bulk" for name in (
     "ringAllReduce", "ringReduceScatter", "ringAllGather", "directBroadcast", "directReduce", "directGather", "directScatter",
     "directAllToAll"))
@@ -206,6 +206,14 @@ class FirstLight(Packed):
         self.assertEqual(set(states.values()), {"not possible"}, done.stdout)
         for name in states:
             self.assertIn("the CUDA driver cannot be loaded: /nowhere/libcuda.so.1", report["parts"][name]["why"])
+
+    def test_reports_the_commit_that_was_packed(self):
+        plugins = self.copy_of_pack()
+        manifest = json.loads((plugins / "pack.json").read_text())
+        self.assertIn("commit", manifest)
+        (plugins / "pack.json").write_text(json.dumps({**manifest, "commit": "of another checkout"}))
+        _, report = self.run_parts("--part", "device", plugins=plugins)
+        self.assertEqual(report["commit"], "of another checkout")
 
     def test_the_stand_in_is_never_taken_for_a_gpu(self):
         plugins, other = self.copy_of_pack(), self.out / "libcuda.so.1"

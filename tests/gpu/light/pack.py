@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-from light.build import build_programs
+from light.build import SOURCE, build_programs
+from light.machine import ask
 from light.plain import compile_plain
 
 CODED = {"bulk": "coded", "ll": "coded-ll", "ll128": "coded-ll128"}  # by protocol: what it is called with codecs
@@ -66,7 +67,8 @@ def write_manifest(args, plugins, plain=None):
     if (before["driver"], before["architecture"]) != (driver, args.architecture):
         sys.exit(f"first_light: {args.folder} is for {before['architecture']} and the driver {before['driver']}; "
                  "choose another folder")
-    manifest = {"driver": driver, "architecture": args.architecture, "plain": plain, "plugins": plugins}
+    commit = ask("git", "-C", str(SOURCE), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
+    manifest = {"driver": driver, "architecture": args.architecture, "commit": commit, "plain": plain, "plugins": plugins}
     path.write_text(json.dumps(manifest, indent=1) + "\n")
 
 

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 
-from light.build import PROGRAMS, SOURCE
+from light.build import PROGRAMS
 from light.ddp import run_ddp
 from light.examples import run_examples
 from light.figures import figures
@@ -76,9 +76,10 @@ def run_part(run, name):
 def run_all(args):
     run = Run(args)
     nvcc = find_nvcc()
-    run.report["machine"] = {"system": platform.platform(), "cores": os.cpu_count(), "nvcc": nvcc and last_line(ask(nvcc, "--version") or ""),
+    run.report["machine"] = {"system": platform.platform(), "cores": os.cpu_count(),
+                             "nvcc": nvcc and last_line(ask(nvcc, "--version") or ""),
                              "when": time.strftime("%FT%TZ", time.gmtime())}
-    run.report["commit"] = ask("git", "-C", str(SOURCE), "rev-parse", "HEAD")
+    run.report["commit"] = run.packed["commit"]
     run.report["architecture"] = run.packed["architecture"]
     unpack(run)
     for name in args.part:
