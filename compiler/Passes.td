@@ -1,6 +1,15 @@
 // Every pass, in the order in which Pipeline.cpp runs them.
 include "mlir/Pass/PassBase.td"
 
+// Of passes that ask the checker what a program may do without.
+defvar optionsOfGuess = [
+  Option<"inFull", "in-full", "bool", "false",
+         "ask about the meshes themselves; without it, a small mesh is asked about, and kolo-check-program confirms the answer">,
+  Option<"budget", "budget", "int64_t", "1 << 30", "as that of kolo-check-program">,
+  Option<"represented", "represented", "bool", "false", "as that of kolo-check-program">,
+  Option<"standInBudget", "stand-in-budget", "int64_t", "1 << 20", "as that of kolo-check-program">
+];
+
 def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"> {
   let summary = "refuses a choreography that does not do what its collective asks, at the author's line";
   let description = [{
@@ -74,8 +83,7 @@ def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
   let summary = "adds the weakest credits with which the checker proves the program, and drops redundant signals";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = [Option<"budget", "budget", "int64_t", "1 << 16",
-                        "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
+  let options = optionsOfGuess;
 }
 
 def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {
@@ -98,14 +106,12 @@ def VerifySynchronised : Pass<"kolo-verify-synchronised", "::kolo::ProgramOp"> {
 def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
   let summary = "makes one pass over memory of moves that have a chunk in common, also in other codecs";
   let dependentDialects = ["::mlir::scf::SCFDialect"];
-  let options = [Option<"budget", "budget", "int64_t", "1 << 13",
-                        "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
+  let options = optionsOfGuess;
 }
 
 def FuseDivision : Pass<"kolo-fuse-division", "::kolo::ProgramOp"> {
   let summary = "divides an average in the pass over memory that makes its sum";
-  let options = [Option<"budget", "budget", "int64_t", "1 << 14",
-                        "bytes that the check of one mesh may take; a smaller mesh replaces a larger one">];
+  let options = optionsOfGuess;
 }
 
 def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
@@ -118,9 +124,9 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
     Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and mark the program `unproved`">,
     Option<"transport", "transport", "std::string", "\"\"",
                         "shared, peer, network or network:nics=K; empty: network along network_dims, else shared">,
-    Option<"budget", "budget", "int64_t", "1 << 16", "bytes that one mesh may take; a smaller mesh replaces a larger one">,
-    Option<"meshBudget", "mesh-budget", "int64_t", "0",
-           "bytes, if more, that a mesh may take itself where small meshes predict that they suffice">,
+    Option<"budget", "budget", "int64_t", "1 << 30", "bytes that the check of one mesh may take">,
+    Option<"represented", "represented", "bool", "false", "let a smaller mesh stand for one that takes more">,
+    Option<"standInBudget", "stand-in-budget", "int64_t", "1 << 20", "bytes that the check of such a smaller mesh may take">,
     Option<"steps", "steps", "bool", "true", "explain a refutation by the shortest interleaving, which costs a second run">
   ];
 }

@@ -2,6 +2,7 @@
 // targets/cpu/CpuPipeline.cpp does. The resolved schedule says which passes run; nothing is decided here.
 #include "compiler/Pipeline.h"
 #include "compiler/Passes.h"
+#include "compiler/check/Verdict.h"
 #include "compiler/sync/InferenceMemory.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -46,6 +47,16 @@ void buildChoreographyPipeline(OpPassManager &manager, const PipelineOptions &op
   choreography.addPass(createPlaceStaging());
 }
 
+/// Of a pass that asks the checker what a program may do without.
+template <typename Options> static Options optionsOfSearch(const PipelineOptions &options) {
+  Options search;
+  search.inFull = options.searchesInFull;
+  search.budget = options.budget;
+  search.represented = options.represented;
+  search.standInBudget = options.standInBudget;
+  return search;
+}
+
 void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options) {
   const ResolvedSchedule &schedule = options.schedule;
   // From the global view to one rank's program, with data signals only.
@@ -67,8 +78,7 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
   if (schedule.usesHandshakes()) {
     program.addPass(createInferHandshake());
   } else {
-    InferSynchronisationOptions infer;
-    infer.budget = options.budget;
+    auto infer = optionsOfSearch<InferSynchronisationOptions>(options);
     program.addPass(createInferSynchronisation(infer, options.memory));
   }
   // After synchronisation, which all lanes repeat side by side.
@@ -78,12 +88,10 @@ void buildProgramPipeline(OpPassManager &manager, const PipelineOptions &options
   cleanUp(manager, options);
   if (schedule.isOptimized()) {
     // After the clean-up, which makes equal slices equal values. Moves waits and signals, so inference comes before.
-    manager.addNestedPass<ProgramOp>(createFuseMoves());
+    manager.addNestedPass<ProgramOp>(createFuseMoves(optionsOfSearch<FuseMovesOptions>(options)));
     cleanUp(manager, options);
     // After FuseMoves: a division joins the one pass that makes the sum.
-    FuseDivisionOptions divide;
-    divide.budget = std::min<int64_t>(options.budget, divide.budget); // CheckProgram proves all meshes
-    manager.addNestedPass<ProgramOp>(createFuseDivision(divide));
+    manager.addNestedPass<ProgramOp>(createFuseDivision(optionsOfSearch<FuseDivisionOptions>(options)));
     cleanUp(manager, options);
   }
 
@@ -96,7 +104,8 @@ void buildProof(OpPassManager &manager, const PipelineOptions &options) {
   CheckProgramOptions check;
   check.unproved = options.unproved;
   check.budget = options.budget;
-  check.meshBudget = options.meshBudget;
+  check.represented = options.represented;
+  check.standInBudget = options.standInBudget;
   check.steps = options.wantSteps;
   manager.addNestedPass<ProgramOp>(createCheckProgram(check));
 }
@@ -104,6 +113,40 @@ void buildProof(OpPassManager &manager, const PipelineOptions &options) {
 void buildChannelPipeline(OpPassManager &manager, const PipelineOptions &options) {
   buildChoreographyPipeline(manager, options);
   buildProgramPipeline(manager, options);
+}
+
+static LogicalResult run(ModuleOp module, function_ref<void(OpPassManager &, const PipelineOptions &)> build,
+                         const PipelineOptions &options) {
+  PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  build(manager, options);
+  return manager.run(module);
+}
+
+LogicalResult runChannelPipeline(ModuleOp module, const PipelineOptions &options) {
+  if (failed(run(module, buildChoreographyPipeline, options)))
+    return failure();
+  OwningOpRef<ModuleOp> choreographies(module.clone());
+  PipelineOptions guess = options;
+  guess.unproved = guess.wantSteps = false;
+  std::vector<Diagnostic> said;
+  LogicalResult isProved = failure();
+  {
+    ScopedDiagnosticHandler later(module.getContext(), [&](Diagnostic &diagnostic) {
+      said.push_back(std::move(diagnostic));
+      return success();
+    });
+    isProved = run(module, buildProgramPipeline, guess);
+  }
+  PipelineOptions last = options;
+  last.searchesInFull =
+      llvm::any_of(module.getOps<ProgramOp>(), [](ProgramOp program) { return program->hasAttr(refutedAttrName); });
+  if (failed(isProved) && (last.searchesInFull || options.unproved)) {
+    module.getBodyRegion().takeBody(choreographies->getBodyRegion());
+    return run(module, buildProgramPipeline, last);
+  }
+  for (Diagnostic &diagnostic : said)
+    module.getContext()->getDiagEngine().emit(std::move(diagnostic));
+  return isProved;
 }
 
 void registerKoloPipelines() {

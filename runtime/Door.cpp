@@ -168,6 +168,14 @@ Result<Door> Door::open(const std::string &name) {
 
 const std::vector<Plugin> &Door::plugins() const { return state->plugins; }
 
+std::string Door::describe(const Plugin &plugin) {
+  int number = plugin.numRepresented();
+  if (number == 0)
+    return plugin.path();
+  return plugin.path() + " (" + std::to_string(number) + " of its programs " + (number == 1 ? "is" : "are") +
+         " represented on some mesh, not proved)";
+}
+
 const std::string &Door::notice() const { return state->notice; }
 
 uint64_t Door::identity() const {

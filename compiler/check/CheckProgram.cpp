@@ -2,7 +2,8 @@
 // breaks it.
 //   Changes nothing but attributes: `proved`, one proof per proved mesh; on a program with codecs `lossy`, one entry
 //   per proof. With the option `unproved` it lets any program pass, and sets `unproved` on one that is not proved on
-//   all of its meshes.
+//   all of its meshes. With the option `represented` a smaller mesh may stand for one that the budget does not suffice
+//   for, and the proof names it. A program that it refuses for a counterexample keeps the mark `refuted`.
 // Requires channel form, whoever wrote it. Runs last, so that the target gets the program that was proved.
 #include "compiler/Passes.h"
 #include "compiler/check/ShowVerdict.h"
@@ -20,7 +21,7 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
 
   void runOnOperation() override {
     ProgramOp program = getOperation();
-    CheckOptions options;
+    CheckOptions options = optionsOfProof(program, {budget, represented, standInBudget});
     std::optional<Transport> chosen = transport.empty() ? transportOf(program) : parseTransport(transport);
     if (!chosen) {
       program.emitError() << "there is no transport '" << transport << "'";
@@ -31,7 +32,6 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
     SmallVector<Attribute> proved, losses;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
-      setLimits(options, mesh);
       Verdict verdict = checkProgram(program, mesh, options);
       if (!verdict.isProved()) {
         others.push_back(std::move(verdict));
@@ -41,26 +41,17 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       losses.push_back(lossesAsAttribute(program, verdict));
     }
     report(others);
-    if (!others.empty() && !unproved)
+    auto isRefuted = [](const Verdict &verdict) { return verdict.refutation.has_value(); };
+    if (!others.empty() && !unproved) {
+      if (llvm::any_of(others, isRefuted))
+        program->setDiscardableAttr(refutedAttrName, UnitAttr::get(&getContext()));
       return signalPassFailure();
+    }
     program.setProvedAttr(ArrayAttr::get(&getContext(), proved));
     program.setUnproved(!others.empty());
     program->removeDiscardableAttr(lossyAttrName);
     if (findCoded(program))
       program->setDiscardableAttr(lossyAttrName, ArrayAttr::get(&getContext(), losses));
-  }
-
-  /// More ranks than any machine has today always have a representative by default, so that compiling stays quick.
-  void setLimits(CheckOptions &options, ArrayRef<int64_t> mesh) const {
-    constexpr int64_t mostRanks = 1 << 17;
-    int64_t numRanks = 1;
-    for (int64_t size : mesh)
-      numRanks *= size;
-    bool mayTakeMore = meshBudget > budget && numRanks <= mostRanks;
-    setBudget(options, mayTakeMore ? meshBudget : budget);
-    options.standInPart = double(budget) / double(options.maxBytes);
-    if (mayTakeMore)
-      options.maxBytes *= 4; // of clocks, which cost memory rather than time
   }
 
   /// A mistake that shows on several meshes is explained on the first.
@@ -72,6 +63,8 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       Location loc = locationOf(getOperation(), verdict);
       InFlightDiagnostic diagnostic = unproved ? emitWarning(loc) : emitError(loc);
       diagnostic << describe(getOperation(), verdict);
+      if (verdict.tooLarge && !represented)
+        diagnostic << representedHint;
       for (const Remark &remark : explain(verdict))
         diagnostic.attachNote(remark.loc) << remark.text;
       for (const Verdict &other : llvm::make_filter_range(verdicts.drop_front(index + 1), isSame))

@@ -13,7 +13,7 @@ static int64_t numRanksOf(ArrayRef<int64_t> mesh) {
 }
 
 MeshChoice::MeshChoice(ArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink, const CheckOptions &options, Check check)
-    : standInPart(options.standInPart), check(check) {
+    : options(options), standInPart(options.mayReplaceMesh ? options.standInPart : 1), check(check) {
   constexpr double probeWork = 1 << 16; // some milliseconds
   probePart = std::min(standInPart / 8, probeWork / double(options.maxWork));
   chain.emplace_back(mesh);
@@ -79,7 +79,30 @@ Verdict MeshChoice::checkStandIn(size_t place) {
   return check(chain.back(), std::max(1.0, standInPart * budgetsOfSmallestMesh));
 }
 
-Verdict MeshChoice::run() {
+/// Small meshes show that the mesh would take so many times the budget.
+Verdict MeshChoice::refuse(double share) const {
+  Verdict verdict;
+  verdict.mesh.assign(chain[0].begin(), chain[0].end());
+  verdict.checkedOn = verdict.mesh;
+  double numBytes = std::min(share * double(options.maxBytes) * 1.1, double(largestBudget));
+  verdict.tooLarge = "would take too much, as smaller meshes show: about --budget " + std::to_string(int64_t(numBytes));
+  return verdict;
+}
+
+Verdict MeshChoice::run() { return options.mayReplaceMesh ? runOnStandIn() : runOnItself(); }
+
+/// Predictions are rough: a mesh that may need somewhat more than the budget is tried.
+Verdict MeshChoice::runOnItself() {
+  constexpr double mostShare = 2;
+  Climb result = climb();
+  if (result == Climb::ReachedWhole)
+    return *std::move(last);
+  if (result == Climb::Measured && predict(0) > mostShare)
+    return refuse(predict(0));
+  return check(chain[0], 1);
+}
+
+Verdict MeshChoice::runOnStandIn() {
   Climb result = climb();
   if (result == Climb::ReachedWhole)
     return *std::move(last);

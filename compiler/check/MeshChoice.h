@@ -1,5 +1,5 @@
 // Chooses the mesh that a program is checked on: the mesh that was asked for, if small ones show that the budget
-// suffices, else the largest that represents it within a part of the budget. Used by the checker.
+// suffices, else none or, if another may represent it, the largest within a part of the budget. Used by the checker.
 #pragma once
 
 #include "compiler/check/Verdict.h"
@@ -17,10 +17,14 @@ public:
 private:
   enum class Climb { ReachedWhole, Measured, Unknown };
   Climb climb();
+  Verdict runOnItself();
+  Verdict runOnStandIn();
+  Verdict refuse(double share) const;
   double predict(size_t place) const;
   Verdict checkStandIn(size_t place);
 
   std::vector<llvm::SmallVector<int64_t>> chain; // the mesh itself, then each one half as large
+  const CheckOptions &options;
   double standInPart, probePart;
   Check check;
   size_t lowest = 0;          // place in the chain of the smallest mesh that was measured

@@ -280,6 +280,8 @@ void ProgramCheck::follow(Verdict &verdict) {
     result.wrongOutput.reset(); // what chunks hold was lost
   }
   explain(result);
+  if (refutation) // which holds, however the run would have gone on
+    verdict.tooLarge.reset();
   if (result.ranksAgreeBitwise) {
     verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
     verdict.bitsCheckedOn.assign(tracer.mesh().begin(), tracer.mesh().end());

@@ -15,6 +15,8 @@ std::string describeMesh(ProgramOp program, llvm::ArrayRef<int64_t> sizes);
 /// Why the program is not proved, in one line without the place: "MESSAGE (V2: no data race; mesh node=2,gpu=4, root 1,
 /// in place)". The verdict must not be one of a proved program.
 std::string describe(ProgramOp program, const Verdict &verdict);
+/// What else to do about a mesh that is too large, at the end of that line.
+inline constexpr llvm::StringLiteral representedHint = "; or --represented, by which a smaller mesh stands for it";
 /// The location of that line.
 mlir::Location locationOf(ProgramOp program, const Verdict &verdict);
 

@@ -222,14 +222,12 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
     checkMesh(std::get<Code>(made), checkedOn, withPart(options, part), result);
     return result;
   };
-  if (!options.mayReplaceMesh)
-    verdict = checkOn(mesh, 1);
-  else if (!options.prefersSmallMeshes)
-    verdict = MeshChoice(mesh, mayShrink, options, checkOn).run();
-  else
+  if (options.prefersSmallMeshes)
     do
       verdict = checkOn(verdict.checkedOn, 1);
     while (verdict.tooLarge && shrinkMesh(verdict.checkedOn, mayShrink));
+  else
+    verdict = MeshChoice(mesh, mayShrink, options, checkOn).run();
   checkBits(std::get<Code>(made), mayShrink, options, verdict);
   return verdict;
 }
@@ -237,12 +235,11 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
 struct ReducibleProgram::Runs {
   Code code;
   Checks checks = {};
-  bool isRefuted = false; // as a whole
+  bool isRefuted = false, isFollowed = true; // as a whole, on some mesh; on all
 };
 
 ReducibleProgram::ReducibleProgram(ProgramOp program, ArrayRef<SmallVector<int64_t>> meshes,
                                    const CheckOptions &options) {
-  assert(options.prefersSmallMeshes && "the first mesh that is small enough represents a mesh");
   runs.reset(new Runs{std::get<Code>(Code::create(program))});
   for (const SmallVector<int64_t> &whole : meshes) {
     SmallVector<int64_t> mesh(whole); // or a smaller one that represents it
@@ -253,16 +250,21 @@ ReducibleProgram::ReducibleProgram(ProgramOp program, ArrayRef<SmallVector<int64
       verdict = {};
       checks.clear();
       checkMesh(runs->code, mesh, options, verdict, &checks);
-    } while (verdict.tooLarge && shrinkMesh(mesh, mayShrink));
+    } while (verdict.tooLarge && options.prefersSmallMeshes && shrinkMesh(mesh, mayShrink));
     runs->isRefuted |= verdict.refutation.has_value();
+    runs->isFollowed &= !verdict.tooLarge;
     llvm::move(checks, std::back_inserter(runs->checks));
   }
 }
 
+ReducibleProgram::ReducibleProgram(ReducibleProgram &&) noexcept = default;
 ReducibleProgram::~ReducibleProgram() = default;
 
+bool ReducibleProgram::isFollowed() const { return runs->isFollowed; }
+
 bool ReducibleProgram::isRefutedWithout(const llvm::SmallPtrSetImpl<Operation *> &ops) {
-  return runs->isRefuted || llvm::any_of(runs->checks, [&](const auto &check) { return check->isRefutedWithout(ops); });
+  return runs->isRefuted || !runs->isFollowed ||
+         llvm::any_of(runs->checks, [&](const auto &check) { return check->isRefutedWithout(ops); });
 }
 
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64_t> mesh) {
@@ -298,8 +300,45 @@ bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options) {
   CheckOptions soon = options;
   soon.endsAtRefutation = true;
   return llvm::all_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
-    return !checkProgram(program, mesh.asArrayRef(), soon).refutation;
+    return checkProgram(program, mesh.asArrayRef(), soon).isProved();
   });
+}
+
+bool isProvedOnSmallMeshes(ProgramOp program, int64_t &numBytes, int64_t mostBytes) {
+  for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
+    Verdict verdict;
+    for (;; numBytes *= 2) {
+      CheckOptions options = optionsOfGuess(program, numBytes);
+      options.endsAtRefutation = true;
+      verdict = checkProgram(program, mesh.asArrayRef(), options);
+      if (!verdict.tooLarge || numBytes > mostBytes / 2)
+        break;
+    }
+    if (!verdict.isProved())
+      return false;
+  }
+  return true;
+}
+
+CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits) {
+  CheckOptions options;
+  options.transport = transportOf(program);
+  setBudget(options, limits.budget);
+  options.mayReplaceMesh = limits.mayRepresent;
+  options.standInPart = std::min(double(limits.standInBudget) / double(limits.budget), 1.0);
+  return options;
+}
+
+CheckOptions optionsInFull(ProgramOp program, const ProofLimits &limits) {
+  CheckOptions options = optionsOfProof(program, limits);
+  options.wantSteps = options.followsCodecs = false;
+  return options;
+}
+
+CheckOptions optionsOfGuess(ProgramOp program, int64_t numBytes) {
+  CheckOptions options = optionsInFull(program, {numBytes});
+  options.prefersSmallMeshes = true;
+  return options;
 }
 
 } // namespace kolo

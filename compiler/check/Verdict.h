@@ -73,16 +73,18 @@ struct CheckOptions {
   int64_t maxSemaphores = 1 << 16; // per lane
   int64_t maxLanes = 1 << 10;
   /// Limits of one run over a mesh: bytes of clocks, and work: lines of the program that are run to trace it, steps
-  /// that are followed, and the pieces of clocks and the chunks that they look at. A mesh that takes more is replaced
-  /// by a representative one. If `mayReplaceMesh` is false, the verdict is `tooLarge` instead.
+  /// that are followed, and the pieces of clocks and the chunks that they look at. The verdict on a mesh that takes
+  /// more is `tooLarge`, unless a smaller mesh may replace it.
   int64_t maxBytes = int64_t(1) << 30;
   int64_t maxWork = int64_t(1) << 33;
-  /// Measure a mesh by its ranks times the steps of one, though symmetry may make it cheap. A search sets this: small
-  /// meshes find counterexamples soonest, and CheckProgram proves all meshes at the end.
+  /// Measure a mesh by its ranks times the steps of one, though symmetry may make it cheap, and check the largest mesh
+  /// of the same kind that these allow. A search sets this: small meshes find counterexamples soonest. What it finds is
+  /// a guess, which CheckProgram confirms on the meshes themselves.
   bool prefersSmallMeshes = false;
   /// Bytes that traces, chunks and what they hold may take, each: more than clocks where few are allowed.
   int64_t maxChunkBytes() const { return std::max(maxBytes, int64_t(1) << 30); }
-  bool mayReplaceMesh = true;
+  /// A smaller mesh of the same kind represents one that is too large. That is no proof: see Verdict::isRepresented.
+  bool mayReplaceMesh = false;
   /// What a mesh that represents another one may take, as a part of the limits above. Below 1, a mesh is proved itself
   /// where that does not take too long, and costs little more than small ones elsewhere.
   double standInPart = 1;
@@ -109,6 +111,9 @@ struct Step {
   std::string text;
   mlir::Location loc;
 };
+
+/// A mark that CheckProgram leaves on a program for which it found a counterexample.
+inline constexpr llvm::StringLiteral refutedAttrName = "refuted";
 
 /// Why a program is refused.
 struct Refutation {
@@ -144,7 +149,7 @@ struct OutputLoss {
 struct Verdict {
   std::vector<int64_t> mesh;
   std::vector<int64_t> checkedOn;       // the same mesh, or the representative that took its place
-  std::optional<std::string> tooLarge;  // the figure, and the option that raises it; nothing is decided then
+  std::optional<std::string> tooLarge;  // the figure, and the option that raises it: undecided, if nothing is refuted
   std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
   /// Whether ranks that get the same output get the same bits: of an exact program, whether they combine contributions
   /// in the same order. Beyond `maxRanksForOrder` ranks, where the checker does not follow the order, a smaller mesh
@@ -155,7 +160,10 @@ struct Verdict {
   /// The same, over all outputs. Codecs that lose nothing, and those that no output came through, are left out.
   std::vector<OutputLoss> losses;
   int64_t numEncodings = 0; // that lose something, on the longest path from an input to an output
+  /// On `checkedOn`.
   bool isProved() const { return !tooLarge && !refutation; }
+  /// What holds on another mesh says nothing of this one.
+  bool isRepresented() const { return checkedOn != mesh; }
   void add(llvm::ArrayRef<OutputLoss> more, int64_t encodings); // of another run
 };
 
@@ -170,17 +178,36 @@ struct SyncCounts {
 
 /// Checks a program on one mesh. Never emits diagnostics. The program must verify; it may be hand-written.
 Verdict checkProgram(ProgramOp program, llvm::ArrayRef<int64_t> mesh, const CheckOptions &options = {});
-/// Whether the checker refutes the program on none of the meshes that it is compiled for. A smaller mesh represents one
-/// that is too large for the options.
+/// Whether the checker proves the program on all meshes that it is compiled for, or on those that replace them. False
+/// where it cannot decide.
 bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
 
+/// What the proof of a program on its meshes may take.
+struct ProofLimits {
+  int64_t budget = int64_t(1) << 30;        // bytes of one mesh, and time in proportion: see setBudget
+  bool mayRepresent = false;                // a smaller mesh may stand for one that takes more
+  int64_t standInBudget = int64_t(1) << 20; // of the mesh that stands for another one
+};
+/// As CheckProgram proves a program, on the transports that it is compiled for.
+CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits);
+/// For a pass that asks what a program may do without: about the meshes themselves, as in optionsOfProof, or about the
+/// largest meshes that so many bytes allow. Of what codecs do, nothing is asked.
+CheckOptions optionsInFull(ProgramOp program, const ProofLimits &limits);
+CheckOptions optionsOfGuess(ProgramOp program, int64_t numBytes);
+/// As isProvedOnItsMeshes, about the smallest meshes that can be followed with `numBytes` or with as much more as it
+/// takes, up to `mostBytes`. Raises `numBytes` to what it took.
+bool isProvedOnSmallMeshes(ProgramOp program, int64_t &numBytes, int64_t mostBytes);
+
 /// A proved program, of which one asks what it does not need. Its ranks are traced once: no step of a rank depends on
-/// its signals, waits and flushes.
+/// its signals, waits and flushes. Where no check can follow the program, it needs all that it has.
 class ReducibleProgram {
 public:
-  /// The program must outlive this, and stay as it is. A smaller mesh represents one that is too large for the options.
+  /// The program must outlive this, and stay as it is.
   ReducibleProgram(ProgramOp program, llvm::ArrayRef<llvm::SmallVector<int64_t>> meshes, const CheckOptions &options);
+  ReducibleProgram(ReducibleProgram &&) noexcept;
   ~ReducibleProgram();
+  /// Whether the limits sufficed for all meshes.
+  bool isFollowed() const;
   /// Of flushes, and of all signals and waits of a semaphore.
   bool isRefutedWithout(const llvm::SmallPtrSetImpl<mlir::Operation *> &ops);
 

@@ -66,21 +66,22 @@ struct FuseDivision : impl::FuseDivisionBase<FuseDivision> {
   }
 
 private:
+  ProofLimits limits() const { return {budget, represented, standInBudget}; }
+
+  int64_t guessBudget = int64_t(1) << 14;
+
   bool tryIn(function_ref<bool(size_t sum)> isChosen) {
     OwningOpRef<ProgramOp> changed(getOperation().clone());
     for (auto [number, fuse] : llvm::enumerate(sumsOf(*changed)))
       if (isChosen(number))
         divideIn(fuse);
     divisionOf(*changed).erase();
-    CheckOptions options;
-    options.wantSteps = options.followsCodecs = false;
-    setBudget(options, budget);
     // First on small meshes, which refute most sums. They may not show that a sum is not the last one.
-    for (bool prefersSmallMeshes : {true, false}) {
-      options.prefersSmallMeshes = prefersSmallMeshes;
-      if (!isProvedOnItsMeshes(*changed, options))
-        return false;
-    }
+    if (!isProvedOnSmallMeshes(*changed, guessBudget, budget))
+      return false;
+    ProofLimits guess{guessBudget, true, guessBudget};
+    if (!isProvedOnItsMeshes(*changed, optionsInFull(*changed, inFull ? limits() : guess)))
+      return false;
     getOperation().getBody().takeBody(changed->getBody());
     return true;
   }

@@ -12,15 +12,15 @@
 //     first phase. A wait for data may stand for the entry credit of a transfer that follows: the variants of a stripe
 //     would take turns. The pass adds such credits, once per call, where that lets waits go later.
 //     In a pipeline the pass moves before it elides: a flush at the end of the call lets waits go later.
-// For speed, the search runs on meshes that are as small as the checker allows, and with few slices of a pipeline. If a
-// larger mesh or all slices refute the result, the pass searches again with these. CheckProgram proves all meshes in
-// full at the end. Requires channel form as VerifyProjected states it. Leaves programs alone that their author wrote in
-// channel form.
+// For speed, the search runs on meshes that are as small as the checker allows, and with few slices of a pipeline. What
+// it finds is a guess. CheckProgram proves the meshes themselves, with all slices, at the end; where that refutes the
+// guess, the option in-full lets the pass search on larger and larger meshes until the meshes themselves confirm what
+// it found. What the checker cannot decide is not proved: synchronisation stays. Requires channel form as
+// VerifyProjected states it. Leaves programs alone that their author wrote in channel form.
 #include "compiler/Passes.h"
 #include "compiler/sync/InferenceMemory.h"
 #include "compiler/sync/PipelinePhases.h"
 #include "compiler/sync/Settling.h"
-#include "compiler/sync/Unfollowed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -38,12 +38,12 @@ namespace {
 
 using Choices = SmallVector<size_t, 8>; // by transfer: which of its possible credits
 
-/// A program, and the proof or the refutation of it.
+/// A program, and why it is not proved, if it is not.
 struct Attempt {
   OwningOpRef<ProgramOp> program;
-  std::optional<Refutation> refutation;
-  bool isFollowed = true;
-  bool isProved() const { return !refutation; }
+  std::optional<Verdict> unproved;
+  bool isProved() const { return !unproved; }
+  const Refutation *refutation() const { return unproved && unproved->refutation ? &*unproved->refutation : nullptr; }
 };
 
 class Inference {
@@ -53,8 +53,12 @@ public:
       possible.push_back(possibleCredits(transfer));
   }
 
-  /// The synchronised program, or, if not even the strongest credits will do, that one with its refutation.
-  Attempt run();
+  /// The synchronised program, or, if not even the strongest credits will do, that one with its refutation. Nothing
+  /// where the limits leave open what is missing.
+  std::optional<Attempt> run();
+  /// With the strongest credits, which are sound for every program that Project makes.
+  OwningOpRef<ProgramOp> buildStrongest();
+  /// Whether the limits sufficed for all checks.
   bool hasFollowed() const { return checks.hasFollowed(); }
 
 private:
@@ -85,12 +89,18 @@ OwningOpRef<ProgramOp> Inference::build(const Choices &choices) {
 
 Attempt Inference::attempt(const Choices &choices, Answer wanted) {
   OwningOpRef<ProgramOp> program = build(choices);
-  std::optional<Refutation> refutation = wanted == Answer::Soon ? checks.findAny(*program) : checks.explain(*program);
-  attempted[choices] = !refutation;
-  if (refutation && (refutation->property == Property::Race || refutation->property == Property::Invocations ||
+  std::optional<Verdict> unproved = wanted == Answer::Soon ? checks.findAny(*program) : checks.explain(*program);
+  Attempt made{std::move(program), std::move(unproved)};
+  attempted[choices] = made.isProved();
+  if (const Refutation *refutation = made.refutation();
+      refutation && (refutation->property == Property::Race || refutation->property == Property::Invocations ||
                      refutation->property == Property::PutOrder))
     disordered.push_back(choices);
-  return {std::move(program), std::move(refutation)};
+  return made;
+}
+
+OwningOpRef<ProgramOp> Inference::buildStrongest() {
+  return build(llvm::map_to_vector<8>(possible, [](ArrayRef<CreditChoice> credits) { return credits.size() - 1; }));
 }
 
 /// Without some credits, accesses that had no order with them have none either.
@@ -112,7 +122,7 @@ std::optional<Attempt> Inference::strengthen(Choices &choices, const Attempt &re
   SmallVector<size_t, 4> candidates;
   for (bool wantsPull : {false, true})
     for (auto [number, transfer] : llvm::enumerate(findTransfers(refuted.program.get())))
-      if ((transfer.move == refuted.refutation->op || transfer.move == refuted.refutation->otherOp) &&
+      if ((transfer.move == refuted.refutation()->op || transfer.move == refuted.refutation()->otherOp) &&
           transfer.isPull() == wantsPull && !isStrongest(number))
         candidates.push_back(number);
   // A stronger credit that leads to the same refutation does not help by itself: try the others first.
@@ -120,8 +130,9 @@ std::optional<Attempt> Inference::strengthen(Choices &choices, const Attempt &re
     Choices stronger = choices;
     while (++stronger[number] < possible[number].size()) {
       Attempt next = attempt(stronger, Answer::Explained);
-      bool isSame = !next.isProved() && next.refutation->message == refuted.refutation->message;
-      bool isDeadlock = !next.isProved() && next.refutation->property == Property::Deadlock;
+      const Refutation *refutation = next.refutation();
+      bool isSame = refutation && refutation->message == refuted.refutation()->message;
+      bool isDeadlock = refutation && refutation->property == Property::Deadlock;
       if (isSame || isDeadlock)
         continue;
       choices = stronger;
@@ -153,10 +164,12 @@ void Inference::weaken(Choices &choices) {
   }
 }
 
-Attempt Inference::run() {
+std::optional<Attempt> Inference::run() {
   Choices choices(possible.size(), 0);
   Attempt current = attempt(choices, Answer::Explained);
   while (!current.isProved()) {
+    if (!current.refutation())
+      return std::nullopt;
     std::optional<Attempt> next = strengthen(choices, current);
     if (!next)
       return current;
@@ -202,13 +215,6 @@ Choices Inference::withEntryCredits(const Choices &choices) const {
   return more;
 }
 
-/// Nothing where the budget is too small for the smallest mesh.
-std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options) {
-  Inference inference(program, options);
-  Attempt attempt = inference.run();
-  return inference.hasFollowed() ? std::optional(std::move(attempt)) : std::nullopt;
-}
-
 /// Of which the parser makes the same program, locations included.
 std::string textOf(ProgramOp program) {
   std::string text;
@@ -217,10 +223,19 @@ std::string textOf(ProgramOp program) {
   return text;
 }
 
+/// Nothing where the limits do not suffice for all checks.
+std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options) {
+  Inference inference(program, options);
+  std::optional<Attempt> attempt = inference.run();
+  return inference.hasFollowed() ? std::move(attempt) : std::nullopt;
+}
+
 /// The same, unless it is remembered.
-std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options, InferenceMemory &memory) {
+std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options, InferenceMemory *memory) {
+  if (!memory)
+    return infer(program, options);
   std::string key = std::to_string(options.maxBytes) + "\n" + textOf(program);
-  if (std::optional<std::string> known = memory.find(key)) {
+  if (std::optional<std::string> known = memory->find(key)) {
     if (known->empty())
       return std::nullopt;
     ParserConfig config(program.getContext(), /*verifyAfterParse=*/false);
@@ -232,46 +247,22 @@ std::optional<Attempt> infer(ProgramOp program, const CheckOptions &options, Inf
   }
   std::optional<Attempt> attempt = infer(program, options);
   if (!attempt || attempt->isProved())
-    memory.add(std::move(key), attempt ? textOf(*attempt->program) : "");
+    memory->add(std::move(key), attempt ? textOf(*attempt->program) : "");
   return attempt;
 }
 
-/// With so many slices of a pipeline.
-std::optional<Attempt> inferWithSlices(int64_t slices, ProgramOp program, const CheckOptions &options,
-                                       InferenceMemory *memory) {
+/// From few slices of a pipeline what all of its rounds need: from the same number for most depths, which then share
+/// what is remembered.
+std::optional<Attempt> inferFromFewSlices(ProgramOp program, const CheckOptions &options, InferenceMemory *memory) {
   std::optional<int64_t> all = numSlices(program);
-  if (all)
-    setNumSlices(program, slices);
-  std::optional<Attempt> attempt = memory ? infer(program, options, *memory) : infer(program, options);
-  if (all)
-    setNumSlices(program, *all);
-  if (all && attempt)
+  if (!all || 2 * *all <= fewSlices(program))
+    return infer(program, options, memory);
+  setNumSlices(program, fewSlices(program));
+  std::optional<Attempt> attempt = infer(program, options, memory);
+  setNumSlices(program, *all);
+  if (attempt)
     setNumSlices(*attempt->program, *all);
   return attempt;
-}
-
-/// Infers what the rounds of a pipeline need from few of them: from the same number for most depths, which then share
-/// what is remembered. Takes the least budget that suffices for a mesh of the program, since every step of the
-/// inference checks that mesh anew.
-Attempt inferWithFewSlices(ProgramOp program, const CheckOptions &larger, InferenceMemory *memory) {
-  constexpr int64_t leastBudget = 1 << 13;
-  int64_t slices = numSlices(program).value_or(1);
-  if (numSlices(program) && 2 * slices > fewSlices(program))
-    slices = fewSlices(program);
-  std::optional<Attempt> attempt;
-  for (int64_t budget = leastBudget; !attempt && budget < larger.maxBytes; budget *= 2) {
-    CheckOptions quick = larger;
-    setBudget(quick, budget);
-    attempt = inferWithSlices(slices, program, quick, memory);
-  }
-  if (!attempt)
-    attempt = inferWithSlices(slices, program, larger, memory);
-  if (attempt && (!attempt->isProved() || isProvedOnItsMeshes(*attempt->program, larger)))
-    return std::move(*attempt);
-  Inference last(program, larger);
-  attempt = last.run();
-  attempt->isFollowed = last.hasFollowed();
-  return std::move(*attempt);
 }
 
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
@@ -284,21 +275,47 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
     if (!program.getNeedsHandshake())
       return;
     program.setNeedsHandshake(false);
-    CheckOptions larger;
-    setBudget(larger, std::min<int64_t>(budget * 4, 1 << 18)); // measured in another way than the final check
-    larger.wantSteps = false;
-    larger.followsCodecs = false;
-    larger.prefersSmallMeshes = true;
-    Attempt attempt = inferWithFewSlices(program, larger, memory);
-    // What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
-    replaceBody(program, *attempt.program);
+    OwningOpRef<ProgramOp> synchronised = climb(program);
+    replaceBody(program, *synchronised);
     removePipelinePhases(program);
-    if (!attempt.isFollowed)
-      markUnfollowed(program);
   }
 
+private:
+  OwningOpRef<ProgramOp> climb(ProgramOp program);
+  CheckOptions limitsInFull(ProgramOp program) const {
+    return optionsInFull(program, {budget, represented, standInBudget});
+  }
+  bool isConfirmed(ProgramOp program) const;
+
+  /// What a guess on all slices of a pipeline takes.
+  static constexpr int64_t guessBudget = int64_t(1) << 18;
   InferenceMemory *memory = nullptr;
 };
+
+bool InferSynchronisation::isConfirmed(ProgramOp program) const {
+  return isProvedOnItsMeshes(program, inFull ? limitsInFull(program) : optionsOfGuess(program, guessBudget));
+}
+
+/// With the least budget that suffices for a mesh of the program, since every step of the inference checks that mesh
+/// anew. What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
+OwningOpRef<ProgramOp> InferSynchronisation::climb(ProgramOp program) {
+  constexpr int64_t leastBudget = 1 << 13;
+  std::optional<Attempt> attempt;
+  int64_t numBytes = leastBudget;
+  for (; !attempt && numBytes < budget; numBytes *= 2)
+    attempt = inferFromFewSlices(program, optionsOfGuess(program, numBytes), memory);
+  if (attempt && (attempt->isProved() ? isConfirmed(*attempt->program) : !inFull))
+    return std::move(attempt->program);
+  for (numBytes = std::max(numBytes, guessBudget); numBytes < budget; numBytes *= 8) {
+    attempt = infer(program, optionsOfGuess(program, numBytes));
+    if (attempt && (!inFull || (attempt->isProved() && isConfirmed(*attempt->program))))
+      return std::move(attempt->program);
+  }
+  CheckOptions last = limitsInFull(program);
+  Inference inference(program, last);
+  attempt = inference.run();
+  return attempt ? std::move(attempt->program) : inference.buildStrongest();
+}
 
 } // namespace
 

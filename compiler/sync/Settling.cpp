@@ -20,14 +20,19 @@ MeshChecks::MeshChecks(ProgramOp program, const CheckOptions &options) : options
              [&](const auto &a, const auto &b) { return std::pair(numRanks(a), a) < std::pair(numRanks(b), b); });
 }
 
-std::optional<Refutation> MeshChecks::check(ProgramOp program, const CheckOptions &wanted) {
-  for (ArrayRef<int64_t> mesh : meshes) {
-    Verdict verdict = checkProgram(program, mesh, wanted);
-    if (verdict.refutation)
-      return verdict.refutation;
-    isFollowed &= !verdict.tooLarge;
-  }
+std::optional<Verdict> MeshChecks::findUnproved(ProgramOp program, const CheckOptions &wanted) {
+  for (ArrayRef<int64_t> mesh : meshes)
+    if (Verdict verdict = checkProgram(program, mesh, wanted); !verdict.isProved()) {
+      isFollowed &= !verdict.tooLarge;
+      return verdict;
+    }
   return std::nullopt;
+}
+
+ReducibleProgram MeshChecks::reduce(ProgramOp program) {
+  ReducibleProgram reducible(program, meshes, soon);
+  isFollowed &= reducible.isFollowed();
+  return reducible;
 }
 
 void replaceBody(ProgramOp program, ProgramOp other) {
@@ -171,7 +176,7 @@ bool Settling::tryChange(function_ref<bool(ProgramOp changed)> change) {
   OwningOpRef<ProgramOp> copy(program.clone());
   if (!change(*copy))
     return true;
-  if (checks.isRefuted(*copy))
+  if (!checks.isProved(*copy))
     return false;
   replaceBody(program, *copy);
   return true;
@@ -201,7 +206,7 @@ size_t Settling::moveEnds(const EndPlaces &places) {
       size_t place = refused + (proved - refused) / 2;
       OwningOpRef<ProgramOp> copy(program.clone());
       places.move(findTransfers(*copy)[number], place);
-      bool isProved = !checks.isRefuted(*copy);
+      bool isProved = checks.isProved(*copy);
       (isProved ? proved : refused) = place;
       if (isProved)
         best = std::move(copy);

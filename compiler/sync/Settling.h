@@ -12,15 +12,17 @@ namespace kolo {
 class MeshChecks {
 public:
   MeshChecks(ProgramOp program, const CheckOptions &options);
-  std::optional<Refutation> explain(ProgramOp program) { return check(program, options); }
-  bool isRefuted(ProgramOp program) { return check(program, soon).has_value(); }
-  std::optional<Refutation> findAny(ProgramOp program) { return check(program, soon); }
-  ReducibleProgram reduce(ProgramOp program) const { return ReducibleProgram(program, meshes, soon); }
-  /// Whether all checks could follow the program. If not, too little synchronisation may have been inferred.
+  /// Why the program is not proved: a refutation, with its places, or that the limits leave it undecided.
+  std::optional<Verdict> explain(ProgramOp program) { return findUnproved(program, options); }
+  /// The same, soonest, without places.
+  std::optional<Verdict> findAny(ProgramOp program) { return findUnproved(program, soon); }
+  bool isProved(ProgramOp program) { return !findAny(program); }
+  ReducibleProgram reduce(ProgramOp program);
+  /// Whether the limits sufficed for all that was asked. If not, more synchronisation may be left than is needed.
   bool hasFollowed() const { return isFollowed; }
 
 private:
-  std::optional<Refutation> check(ProgramOp program, const CheckOptions &wanted);
+  std::optional<Verdict> findUnproved(ProgramOp program, const CheckOptions &wanted);
 
   const CheckOptions &options;
   CheckOptions soon; // the same, for changes of which only the answer counts

@@ -20,7 +20,7 @@ namespace {
 
 struct CheckCommand : SourceOptions {
   std::string transport = "shared";
-  bool asJson = false, isVerbose = false, noSampling = false;
+  bool asJson = false, isVerbose = false, represented = false, noSampling = false;
 
   CheckOptions makeOptions() const;
 };
@@ -95,7 +95,7 @@ TransportChoice parseTransports(const std::string &text) {
 
 CheckOptions CheckCommand::makeOptions() const {
   CheckOptions options;
-  options.mayReplaceMesh = !noSampling;
+  options.mayReplaceMesh = represented;
   if (std::optional<int64_t> numBytes = parseBudget())
     setBudget(options, *numBytes);
   return options;
@@ -122,7 +122,7 @@ std::string stateText(const Report &report, Property property) {
   if (stateOf(verdict, property) == PropertyState::Refuted)
     return text + ": " + verdict.refutation->message;
   if (stateOf(verdict, property) == PropertyState::Proved && verdict.checkedOn != verdict.mesh)
-    text += " on " + describeMesh(report.program, verdict.checkedOn);
+    text = "represented: proved on " + describeMesh(report.program, verdict.checkedOn);
   std::string note = noteOn(report.program, verdict, property, report.transport);
   return note.empty() ? text : text + "; " + note;
 }
@@ -227,14 +227,16 @@ void printJson(llvm::ArrayRef<Report> reports) {
   fmt::print("{}\n", objects.dump(2));
 }
 
+bool isRefuted(const Report &report) { return report.verdict.refutation.has_value(); }
+
 /// Throws the ToolError that the verdicts amount to, if they are no proofs.
-void judge(llvm::ArrayRef<Report> reports) {
+void judge(llvm::ArrayRef<Report> reports, bool mayRepresent) {
   std::string tooLarge;
   for (const Report &report : reports)
     if (report.verdict.tooLarge)
-      tooLarge +=
-          (tooLarge.empty() ? "" : "\n") + nameOf(report.program) + ": " + describe(report.program, report.verdict);
-  if (llvm::any_of(reports, [](const Report &report) { return report.verdict.refutation.has_value(); }))
+      tooLarge += (tooLarge.empty() ? "" : "\n") + nameOf(report.program) + ": " +
+                  describe(report.program, report.verdict) + (mayRepresent ? "" : representedHint.str());
+  if (llvm::any_of(reports, isRefuted))
     throw ToolError(ExitCode::Refused, tooLarge);
   if (!tooLarge.empty())
     throw ToolError(ExitCode::Usage, tooLarge);
@@ -245,14 +247,22 @@ void check(const CheckCommand &command) {
   TransportChoice transports = parseTransports(command.transport);
   CompileRequest request = command.makeRequest();
   request.network = transports.network();
-  compileToChannel(request, [&](mlir::ModuleOp module) {
-    std::vector<Report> reports = checkAll(module, options, transports, command.asJson || command.isVerbose);
-    if (command.asJson)
-      printJson(reports);
-    else
-      printAll(reports, command.isVerbose);
-    judge(reports);
-  });
+  request.represented = command.represented;
+  bool isGuessRefuted = false;
+  do
+    compileToChannel(request, [&](mlir::ModuleOp module) {
+      std::vector<Report> reports = checkAll(module, options, transports, command.asJson || command.isVerbose);
+      isGuessRefuted = !request.searchesInFull && llvm::any_of(reports, isRefuted);
+      request.searchesInFull = true;
+      if (isGuessRefuted)
+        return;
+      if (command.asJson)
+        printJson(reports);
+      else
+        printAll(reports, command.isVerbose);
+      judge(reports, command.represented);
+    });
+  while (isGuessRefuted);
 }
 
 } // namespace
@@ -268,8 +278,9 @@ void addCheckCommand(CLI::App &app) {
                    "the transport of puts and signals: shared, peer, network or network:nics=4; or one for each\n"
                    "dimension, node=network,gpu=shared, for the program that compile --network node makes")
       ->capture_default_str();
-  command->add_flag("--no-sampling", options->noSampling,
-                    "refuse a mesh beyond the budget instead of checking a smaller one");
+  auto *represented = command->add_flag("--represented", options->represented,
+                                        "check a smaller mesh in place of one that is beyond the budget");
+  command->add_flag("--no-sampling", options->noSampling, "the opposite, which is the default")->excludes(represented);
   command->callback([options] { check(*options); });
 }
 

@@ -59,7 +59,7 @@ struct CompileOptions : SourceOptions {
                              accumulate = "f32";
   std::optional<std::string> ptxas, stage;
   std::vector<std::string> network;
-  bool unproved = false;
+  bool unproved = false, represented = false;
 };
 } // namespace
 
@@ -78,7 +78,7 @@ static void printProofs(const std::string &plugin) {
       if (proof == proofs.end())
         fmt::print("{}: {} is not proved\n", name, meshText(names, mesh));
       else if ((*proof)["on"] != mesh)
-        fmt::print("{}: {} was proved on {} in its place\n", name, meshText(names, mesh),
+        fmt::print("{}: {} is represented: {} was proved in its place\n", name, meshText(names, mesh),
                    meshText(names, (*proof)["on"]));
     }
 }
@@ -135,6 +135,7 @@ static CompileRequest makeFullRequest(const CompileOptions &options) {
   request.network = options.network;
   checkNetwork(request);
   request.unproved = options.unproved;
+  request.represented = options.represented;
   request.sanitizeThread = options.sanitizer == "thread";
   Targets targets = parseTargets(options.target);
   request.cpu = targets.cpu;
@@ -243,6 +244,8 @@ void addCompileCommand(CLI::App &app) {
       ->delimiter(',');
   command->add_option("-o,--output", options->output,
                       "the plugin; without it, NAME.so. With --emit, the text; - or nothing: standard output");
+  command->add_flag("--represented", options->represented,
+                    "let a smaller mesh stand for one whose proof is beyond the budget; the plugin then says so");
   command->add_flag("--unproved", options->unproved, "also pack programs that are not proved; the plugin then says so");
   command
       ->add_option("--sanitize", options->sanitizer,

@@ -120,7 +120,7 @@ void showPlugins(const runtime::Result<runtime::Door> &door) {
     std::set<int> ranks;
     for (const runtime::SelectionEntry &entry : plugin.selection())
       ranks.insert(entry.ranks);
-    line("plugin", fmt::format("{}: {} programs{}", plugin.path(), plugin.programs().size(),
+    line("plugin", fmt::format("{}: {} programs{}", runtime::Door::describe(plugin), plugin.programs().size(),
                                ranks.empty() ? ", selects none of them by itself: doors cannot use it"
                                              : fmt::format(", for {} ranks", fmt::join(ranks, ", "))));
   }

@@ -41,7 +41,8 @@ std::string proofText(const Json &program, const Json &mesh) {
   if (proof == proofs.end())
     return "not proved";
   const Json &checked = proof->at("on");
-  return checked == mesh ? "proved" : "proved on " + meshText(program.at("mesh"), checked) + " in its place";
+  return checked == mesh ? "proved"
+                         : "represented: " + meshText(program.at("mesh"), checked) + " was proved in its place";
 }
 
 std::string joined(const Json &words) {

@@ -140,8 +140,12 @@ void RunOptions::chooseProgram(RankJob &job) const {
 /// Refuses, or warns, of a program that is not proved on the mesh that it is to run on. The runtime itself never
 /// prints.
 static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64_t> &sizes, const runtime::Mesh &mesh) {
-  if (info.isProved(sizes))
+  if (const runtime::Proof *proof = info.proofOf(sizes)) {
+    if (proof->isRepresented())
+      std::fprintf(stderr, "kolo: warning: %s on %s is represented: a smaller mesh was proved in its place\n",
+                   info.name.c_str(), mesh.toString().c_str());
     return;
+  }
   std::string problem = info.name + " is not proved on " + mesh.toString();
   if (!info.isUnproved)
     throw ToolError(ExitCode::Usage, "--mesh: " + problem);

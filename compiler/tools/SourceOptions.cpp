@@ -17,9 +17,7 @@ void SourceOptions::addTo(CLI::App &command) {
   command.add_option("--mesh", meshes, "ranks by dimension, slowest first: node=2,gpu=4; may repeat");
   command.add_option("--codec", codecs, "NAME=CODEC for a codec that the choreography names: wire=mxfp8; may repeat");
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
-  command.add_option("--budget", budget,
-                     "bytes, and time in proportion, that the check of one mesh may take; for a mesh\n"
-                     "beyond that, a smaller one is checked");
+  command.add_option("--budget", budget, "bytes, and time in proportion, that the proof of one mesh may take");
   command.add_flag("--no-optimization", noOptimization, "required passes only");
   scheduleOptions.addTo(command);
 }

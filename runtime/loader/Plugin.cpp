@@ -198,6 +198,11 @@ Result<std::string> Plugin::readManifest(const std::string &path) {
 
 const std::vector<ProgramInfo> &Plugin::programs() const { return state->manifest.programs; }
 
+int Plugin::numRepresented() const {
+  auto isRepresented = [](const ProgramInfo &info) { return std::ranges::any_of(info.proved, &Proof::isRepresented); };
+  return static_cast<int>(std::ranges::count_if(programs(), isRepresented));
+}
+
 const ProgramInfo *Plugin::findProgram(std::string_view name) const {
   for (const ProgramInfo &program : programs())
     if (program.name == name)

@@ -104,7 +104,8 @@ bool openDoor() {
     giveUp("MPI gives no attributes, on which Kolo's communicators hang");
   if (door().logLevel() != runtime::LogLevel::Off)
     for (const runtime::Plugin &plugin : door().plugins())
-      print("plugin " + plugin.path() + " with " + std::to_string(plugin.programs().size()) + " programs");
+      print("plugin " + runtime::Door::describe(plugin) + " with " + std::to_string(plugin.programs().size()) +
+            " programs");
   return true;
 }
 

@@ -108,7 +108,7 @@ void sayLoaded(const Real &library) {
     return;
   std::string plugins;
   for (const runtime::Plugin &plugin : door()->plugins())
-    plugins += (plugins.empty() ? "" : ", ") + plugin.path();
+    plugins += (plugins.empty() ? "" : ", ") + runtime::Door::describe(plugin);
   std::string target = library.path + ", " + library.title() + " (" + library.way + ")";
   print("intercepts collectives for " + plugins + "; forwards all other calls to " +
         (library.failure.empty() ? target : "nothing: " + library.failure));

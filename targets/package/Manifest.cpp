@@ -29,12 +29,14 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
   return result;
 }
 
-/// What CheckProgram left: which mesh it is proved on, and what was run through for it.
+/// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place.
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
   if (std::optional<ArrayAttr> proofs = program.getProved())
     for (auto proof : proofs->getAsRange<ProofAttr>())
-      result.push_back({{"mesh", toVector(proof.getMesh())}, {"on", toVector(proof.getOn())}});
+      result.push_back({{"mesh", toVector(proof.getMesh())},
+                        {"on", toVector(proof.getOn())},
+                        {"represented", proof.getMesh() != proof.getOn()}});
   return result;
 }
 

@@ -5,16 +5,12 @@
 
 #include "ir/Kolo.h"
 
-#include "mlir/Pass/PassManager.h"
-
 using namespace mlir;
 
 namespace kolo::package {
 
 llvm::Error compilePlugin(ModuleOp module, const PackRequest &request) {
-  PassManager manager(module.getContext(), ModuleOp::getOperationName());
-  buildChannelPipeline(manager, request.options);
-  if (failed(manager.run(module)))
+  if (failed(runChannelPipeline(module, request.options)))
     return llvm::createStringError("the choreography has mistakes");
   return packPlugin(module, request);
 }

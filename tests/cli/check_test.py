@@ -58,33 +58,39 @@ class Proofs(CheckTest):
 
     def test_a_mesh_beyond_the_budget_is_represented_by_a_smaller_one(self):
         arguments = ["ringAllGather", "--mesh", "rank=64", "--budget", "200"]
-        out = self.succeeds("check", *arguments)
+        out = self.succeeds("check", *arguments, "--represented")
         smaller = re.match(r"ringAllGather on rank=64\n(rank=\d+) was checked in its place\n", out)
         self.assertTrue(smaller, out)
-        self.assertEqual({text.split(";")[0] for text in self.states(out).values()}, {f"proved on {smaller[1]}"})
-        self.refuses(2, "check", *arguments, "--no-sampling", says=["ringAllGather", "rank=64", "--budget"])
-        self.assertNotIn("in its place", self.succeeds("check", *arguments[:-1], "64M"))
+        self.assertEqual({text.split(";")[0] for text in self.states(out).values()},
+                         {f"represented: proved on {smaller[1]}"})
+        for flags in ([], ["--no-sampling"]):
+            self.refuses(2, "check", *arguments, *flags, says=["ringAllGather", "rank=64", "--budget"])
+        self.assertNotIn("in its place", self.succeeds("check", *arguments[:-1], "64M", "--represented"))
 
     def test_a_budget_that_ends_on_the_way_says_where_and_what_would_do(self):
         arguments = ["bruckAllGather", "--mesh", "rank=1000", "--no-sampling", "--budget"]
-        said = self.kolo("check", *arguments, "2K").err
-        found = re.search(r"took all of its budget for \d+ of \d+ steps, and ended where rank \d+ .* \(first call\); "
-                          r"all steps would take about --budget (\d+)\n", said)
-        self.assertTrue(found, said)
-        self.succeeds("check", *arguments, found[1])
+        on_the_way = (r"took all of its budget for \d+ of \d+ steps, and ended where rank \d+ .* \((?:first|second) call\); "
+                      r"all steps would take about --budget (\d+);")
+        predicted = r"would take too much, as smaller meshes show: about --budget (\d+);"
+        for budget, pattern in (("6K", on_the_way), ("2K", predicted)):
+            said = self.kolo("check", *arguments, budget).err
+            found = re.search(pattern, said)
+            self.assertTrue(found, said)
+            self.succeeds("check", *arguments, found[1])
 
     def test_a_budget_that_ends_before_the_first_step_says_so_too(self):
         listed = (r"took all of its budget to list the steps of its ranks, and ended where rank \d+ \w+; "
-                  r"all steps would take (?:at most )?about --budget (\d+)\n")
-        early = (r"took all of its budget for 0 of \d+ steps, and ended where the application of rank 0 writes .*; "
-                 r"all steps would take about --budget (\d+)\n")
+                  r"all steps would take (?:at most )?about --budget (\d+);")
+        predicted = r"would take too much, as smaller meshes show: about --budget (\d+);"
         for algorithm, ranks, budget, pattern in [("ringAllReduce", 64, "300", listed),
                                                   ("scatterAllGatherBroadcast", 64, "2K", listed),
-                                                  ("recursiveDoublingAllGather", 4096, "1000", early)]:
+                                                  ("recursiveDoublingAllGather", 4096, "1000", predicted)]:
             arguments = [algorithm, "--mesh", f"rank={ranks}", "--no-sampling", "--budget"]
             said = self.kolo("check", *arguments, budget).err
             found = re.search(pattern, said)
             self.assertTrue(found, said)
+            if pattern == predicted:
+                self.succeeds("check", *arguments, found[1])
 
     def test_an_interrupted_proof_leaves_nothing_behind(self):
         self.write("earlier.so", "the plugin of an earlier call")
@@ -108,10 +114,11 @@ class Proofs(CheckTest):
     def test_a_million_ranks_are_represented_and_more_are_refused(self):
         for algorithm, mesh in [("railAllGather", "node=131072,gpu=8"), ("binomialGather", "rank=1048576"),
                                 ("rabenseifnerAllReduce", "rank=1048576")]:
-            said = self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "-v")
+            said = self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "--represented", "-v")
             [checked] = re.findall(r"(\S+) was checked in its place", said)
             self.assertRegex(said, rf"synchronisation per rank, lane and call\n.*\n{checked} ")
-            [found] = json.loads(self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "--json"))
+            [found] = json.loads(self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "--represented",
+                                                "--json"))
             self.assertEqual((found["mesh"], found["checkedOn"]), (mesh, checked))
             self.assertIsNotNone(found["synchronisation"])
         with open(self.file(self.copy("channel.mlir"))) as text:
@@ -123,7 +130,7 @@ class Proofs(CheckTest):
                 self.assertIn("more than 1048576 ranks", message)
         table = '  %t = kolo.buffer scratch "pairs" grid(%n, %n) blocks 2 : !kolo.buffer<2>\n'
         pairs = program.replace("[[4]]", "[[1048576]]").replace("  %out = ", table + "  %out = ")
-        said = self.succeeds("check", self.write("pairs.mlir", pairs), "--budget", "64K")
+        said = self.succeeds("check", self.write("pairs.mlir", pairs), "--budget", "64K", "--represented")
         self.assertIn("was checked in its place", said, "2^40 chunks are no mistake")
         self.refuses(2, "check", "pairs.mlir", "--no-sampling", says=["rank=1048576", "too many chunks of 'pairs'"])
 
@@ -267,7 +274,7 @@ class Gate(CheckTest):
         self.assertRegex(outcome.err, r"\Aracy\.mlir:22:5: warning: .*V2[^\n]*\n\Z")
         self.assertEqual(outcome.out.splitlines()[1:], ["racy: rank=4 is not proved"])
         [program] = json.loads(self.succeeds("inspect", "racy.so", "--json"))["programs"]
-        self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [1], "on": [1]}], True))
+        self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [1], "on": [1], "represented": False}], True))
         for command in (["run", "racy.so", "--bytes", "1K"], ["bench", "racy.so", "-b", "1K", "-e", "1K", "-n", "2"]):
             self.succeeds(*command, "--mesh", "rank=1")
             outcome = self.kolo(*command, "--mesh", "rank=4")
@@ -280,7 +287,7 @@ class Gate(CheckTest):
         with open(self.file("a.so"), "rb") as a, open(self.file("b.so"), "rb") as b:
             self.assertEqual(a.read(), b.read())
         [program] = json.loads(self.succeeds("inspect", "a.so", "--json"))["programs"]
-        self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [4], "on": [4]}], False))
+        self.assertEqual((program["proved"], program["unproved"]), ([{"mesh": [4], "on": [4], "represented": False}], False))
 
     def test_unproved_does_not_pass_what_the_choreography_gets_wrong(self):
         self.mistakes("compile", self.copy("mistakes.cpp"), "--mesh", "node=2,gpu=2", "--unproved")

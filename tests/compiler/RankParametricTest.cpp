@@ -16,7 +16,10 @@ static std::string channelText(const std::string &name, const Sizes &mesh, bool 
   auto context = makeContext();
   mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, {mesh});
   mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
-  buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {.optimize = optimize}))});
+  buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {.optimize = optimize})),
+                                 .budget = 1 << 16,
+                                 .standInBudget = 1 << 16,
+                                 .represented = true});
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   module->walk([](ProgramOp program) {
     program.removeProvedAttr();

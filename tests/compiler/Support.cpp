@@ -28,10 +28,14 @@ PluginFile readPlugin(const std::string &path) {
 PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &meshes, bool optimize) {
   TemporaryFolder folder;
   const dsl::Definition &definition = definitionOf(name);
-  std::vector<runtime::Mesh> named;
-  for (const Sizes &sizes : meshes)
-    named.push_back(namedMesh(definition, sizes));
-  tools::compile({{definition}, named, folder.file("plugin.so"), optimize});
+  tools::CompileRequest request{{definition}, {}, folder.file("plugin.so"), optimize};
+  for (const Sizes &sizes : meshes) {
+    request.meshes.push_back(namedMesh(definition, sizes));
+    request.represented |= request.meshes.back().numRanks() > 1 << 10;
+    if (request.meshes.back().numRanks() > 1 << 17)
+      request.budget = int64_t(1) << 16;
+  }
+  tools::compile(request);
   return readPlugin(folder.file("plugin.so"));
 }
 

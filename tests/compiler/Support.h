@@ -16,7 +16,7 @@ struct PluginFile {
   std::string library, manifest;
 };
 PluginFile readPlugin(const std::string &path);
-/// Compiles a shipped algorithm in this process.
+/// Compiles a shipped algorithm in this process. Smaller meshes may represent those of thousands of ranks.
 PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &meshes, bool optimize = true);
 
 } // namespace kolo::test

@@ -7,7 +7,6 @@
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "compiler/project/Relations.h"
-#include "compiler/sync/Unfollowed.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/Recording.h"
 #include "targets/cpu/CpuTarget.h"
@@ -211,9 +210,7 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
     markNetwork(*module, request.network);
     keepCoded(*module, choreographies);
     options.schedule = resolveOrThrow(program.schedule, setting);
-    PassManager manager(&context, ModuleOp::getOperationName());
-    buildChannelPipeline(manager, options);
-    if (failed(manager.run(*module)))
+    if (failed(runChannelPipeline(*module, options)))
       throw ToolError(ExitCode::Refused, mistakes.text());
     all->getBody()->getOperations().splice(all->getBody()->end(), module->getBody()->getOperations());
   }
@@ -230,9 +227,10 @@ static Setting settingOf(const CompileRequest &request) {
 static PipelineOptions optionsFor(const CompileRequest &request) {
   PipelineOptions options{.schedule = resolveOrThrow(request.schedule, settingOf(request)),
                           .unproved = request.unproved,
+                          .represented = request.represented,
                           .sanitizeThread = request.sanitizeThread};
   options.budget = request.budget.value_or(options.budget);
-  options.meshBudget = request.budget.value_or(options.meshBudget);
+  options.standInBudget = request.budget.value_or(options.standInBudget);
   return options;
 }
 
@@ -310,9 +308,7 @@ StageText emitStage(const CompileRequest &request, Stage stage) {
       throw ToolError(ExitCode::Usage, request.irPath + " has no choreography: it is in channel form already");
     return {printIr(*module), {}};
   }
-  PassManager manager(&context, ModuleOp::getOperationName());
-  buildChannelPipeline(manager, options);
-  if (failed(manager.run(*module)))
+  if (failed(runChannelPipeline(*module, options)))
     throw ToolError(ExitCode::Refused, mistakes.text());
   if (stage == Stage::Channel)
     return {printIr(*module), mistakes.warnings()};
@@ -327,12 +323,13 @@ void compileToChannel(const CompileRequest &request, const std::function<void(Mo
   prepare(context);
   Mistakes mistakes(context);
   OwningOpRef<ModuleOp> module = readModule(context, request, mistakes);
-  PassManager manager(&context, ModuleOp::getOperationName());
   Setting setting{Runners::Any, request.optimize};
-  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, setting), .check = false};
+  PipelineOptions options{.schedule = resolveOrThrow(request.schedule, setting),
+                          .check = false,
+                          .represented = request.represented,
+                          .searchesInFull = request.searchesInFull};
   options.budget = request.budget.value_or(options.budget);
-  buildChannelPipeline(manager, options);
-  if (failed(manager.run(*module)))
+  if (failed(runChannelPipeline(*module, options)))
     throw ToolError(ExitCode::Refused, mistakes.text());
   use(*module);
 }
@@ -368,8 +365,6 @@ void compileForCosts(const CompileRequest &request, Runners runners,
   run(buildChoreographyPipeline, *choreographies);
   OwningOpRef<ModuleOp> programs = choreographies->clone();
   run(buildProgramPipeline, *programs);
-  if (llvm::any_of(programs->getOps<ProgramOp>(), isUnfollowed))
-    run(buildProof, *programs);
   use(*choreographies, *programs, options.schedule);
 }
 

@@ -54,6 +54,8 @@ struct CompileRequest {
   Schedule schedule = {};
   std::vector<std::string> network = {}; // dimensions of the meshes whose ranks may be on different hosts
   bool unproved = false;                 // true: what is not proved is packed all the same
+  bool represented = false;              // true: a smaller mesh may stand for one that is beyond the budget
+  bool searchesInFull = false;           // as of PipelineOptions, for compileToChannel
   std::optional<int64_t> budget = {};    // bytes that the check of one mesh may take; nothing: PipelineOptions' own
   bool sanitizeThread = false;           // true: code for processes under the thread sanitizer, and only for those
   std::string cpu = {};                  // level of x86-64 that the host's code is for; empty: any with AVX2
@@ -94,7 +96,8 @@ struct StageText {
 StageText emitStage(const CompileRequest &request, Stage stage);
 
 /// Runs the same passes up to channel form, but for the check of the programs, and hands over the module, which is gone
-/// when `use` returns. Throws as compile does; `output` and `unproved` mean nothing here.
+/// when `use` returns. Without `searchesInFull`, a caller that checks the programs may refute a guess, and then calls
+/// again with it. Throws as compile does; `output` and `unproved` mean nothing here.
 void compileToChannel(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
 
 /// Hands over the choreographies as their authors wrote them, checked on their meshes, and gone when `use` returns.
@@ -102,8 +105,8 @@ void compileToChannel(const CompileRequest &request, const std::function<void(ml
 void readChoreographies(const CompileRequest &request, const std::function<void(mlir::ModuleOp)> &use);
 
 /// Hands over what costs are found from, in one context and gone when `use` returns: the choreographies as
-/// buildChoreographyPipeline leaves them, and their programs in channel form, checked only where inference could not
-/// check them itself. Throws as compile does.
+/// buildChoreographyPipeline leaves them, and their programs in channel form, which are not proved. Throws as compile
+/// does.
 void compileForCosts(const CompileRequest &request, Runners runners,
                      const std::function<void(mlir::ModuleOp choreographies, mlir::ModuleOp programs,
                                               const ResolvedSchedule &schedule)> &use);

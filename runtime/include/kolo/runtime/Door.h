@@ -58,6 +58,8 @@ public:
   /// One line for the user if the plugin of `kolo tune` is there and cannot be used; the one that ships is used then.
   /// Else empty.
   const std::string &notice() const;
+  /// "PATH", or "PATH (1 of its programs is represented on some mesh, not proved)": for the logs of doors.
+  static std::string describe(const Plugin &plugin);
   /// Of all plugins, in their order. Ranks with equal numbers would carry the same calls.
   uint64_t identity() const;
   /// Whether any plugin has a program for ranks on several hosts.

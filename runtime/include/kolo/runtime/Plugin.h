@@ -28,10 +28,12 @@ struct StatementInfo {
   std::string text;
 };
 
-/// A mesh on which the checker proved the program right.
+/// A mesh on which the checker proved the program right or, with `kolo compile --represented`, one that a smaller mesh
+/// represents, which is no proof.
 struct Proof {
   std::vector<int64_t> mesh;
-  std::vector<int64_t> on; // the mesh that the checker ran: the same one, or a smaller one of the same kind
+  std::vector<int64_t> on; // the mesh that was proved: the same one, or a smaller one of the same kind
+  bool isRepresented() const { return on != mesh; }
 };
 
 /// What encodings with a codec add to an error: `factor` times the codec's own worst error, in units of the largest
@@ -72,10 +74,14 @@ struct ProgramInfo {
 
   /// Whether results may differ from exact ones because a buffer has a codec.
   bool isLossy() const { return !lossy.empty() || (granule != 0 && isUnproved); }
-  /// Whether the program is proved on a mesh of these sizes. On another mesh, Communicator::run refuses the call unless
-  /// `isUnproved`. The runtime never prints, so a tool that runs an unproved program warns its user itself.
-  bool isProved(const std::vector<int64_t> &sizes) const {
-    return std::any_of(proved.begin(), proved.end(), [&](const Proof &proof) { return proof.mesh == sizes; });
+  /// Whether the program is proved, or represented, on a mesh of these sizes. On another mesh, Communicator::run
+  /// refuses the call unless `isUnproved`. The runtime never prints, so a tool that runs a program that is not proved
+  /// itself warns its user.
+  bool isProved(const std::vector<int64_t> &sizes) const { return proofOf(sizes) != nullptr; }
+  /// Null where there is none. Valid as long as this object.
+  const Proof *proofOf(const std::vector<int64_t> &sizes) const {
+    auto found = std::find_if(proved.begin(), proved.end(), [&](const Proof &proof) { return proof.mesh == sizes; });
+    return found == proved.end() ? nullptr : &*found;
   }
 };
 
@@ -137,6 +143,8 @@ public:
 
   /// References and pointers that the accessors return are valid while a copy of this plugin lives.
   const std::vector<ProgramInfo> &programs() const;
+  /// Programs that are represented on some mesh, and not proved on it: see Proof.
+  int numRepresented() const;
   /// Null when no program has that name.
   const ProgramInfo *findProgram(std::string_view name) const;
   /// In the manifest's order. Empty when the plugin's programs can only be called by name.
