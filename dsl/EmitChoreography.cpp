@@ -55,6 +55,7 @@ private:
   void markVariant(Operation *op, int variant);
   Value emitProduct(ArrayRef<ExpressionRef> factors);
   Value emitExpression(const ExpressionRef &expression);
+  Value emitNode(const Expression &expression, llvm::DenseMap<const Expression *, Value> &emitted);
   Value emitLeaf(const Expression &expression);
   Value emitOperation(Kind kind, ArrayRef<Value> operands);
   Value emitLog2(Value value);
@@ -244,15 +245,23 @@ void Emitter::markVariant(Operation *op, int variant) {
     KoloDialect::StripeAttrHelper(builder.getContext()).setAttr(op, builder.getI64IntegerAttr(variant));
 }
 
+/// Here and now: each part of it once, however often it stands in the expression.
 Value Emitter::emitExpression(const ExpressionRef &expression) {
-  if (expression->operands.empty())
-    return emitLeaf(*expression);
+  llvm::DenseMap<const Expression *, Value> emitted;
+  return emitNode(*expression, emitted);
+}
+
+Value Emitter::emitNode(const Expression &expression, llvm::DenseMap<const Expression *, Value> &emitted) {
+  if (expression.operands.empty())
+    return emitLeaf(expression);
+  if (Value known = emitted.lookup(&expression))
+    return known;
   SmallVector<Value> operands;
-  for (const ExpressionRef &operand : expression->operands)
-    operands.push_back(emitExpression(operand));
-  if (expression->kind == Kind::Lookup)
-    return LookupOp::create(builder, loc, operands.front(), *expression->table);
-  return emitOperation(expression->kind, operands);
+  for (const ExpressionRef &operand : expression.operands)
+    operands.push_back(emitNode(*operand, emitted));
+  bool isLookup = expression.kind == Kind::Lookup;
+  return emitted[&expression] = isLookup ? LookupOp::create(builder, loc, operands.front(), *expression.table)
+                                         : emitOperation(expression.kind, operands);
 }
 
 Value Emitter::emitLeaf(const Expression &expression) {

@@ -1,7 +1,9 @@
 // Symbolic expressions: construction and queries.
 #include "dsl/Expression.h"
 
-#include <algorithm>
+#include <set>
+#include <unordered_set>
+#include <utility>
 
 namespace kolo::dsl {
 
@@ -16,9 +18,18 @@ ExpressionRef makeExpression(Kind kind, std::vector<ExpressionRef> operands) {
 }
 
 bool anyNode(const ExpressionRef &expression, const std::function<bool(const Expression &)> &predicate) {
-  return predicate(*expression) || std::ranges::any_of(expression->operands, [&](const ExpressionRef &operand) {
-           return anyNode(operand, predicate);
-         });
+  std::unordered_set<const Expression *> seen = {expression.get()};
+  std::vector<const Expression *> open = {expression.get()};
+  while (!open.empty()) {
+    const Expression *node = open.back();
+    open.pop_back();
+    if (predicate(*node))
+      return true;
+    for (const ExpressionRef &operand : node->operands)
+      if (seen.insert(operand.get()).second)
+        open.push_back(operand.get());
+  }
+  return false;
 }
 
 bool dependsOnRank(const ExpressionRef &expression) {
@@ -27,10 +38,25 @@ bool dependsOnRank(const ExpressionRef &expression) {
   });
 }
 
+static bool isSameNode(const Expression &a, const Expression &b) {
+  return a.kind == b.kind && a.value == b.value && a.relation == b.relation && a.operands.size() == b.operands.size() &&
+         (a.table == b.table || (a.table && b.table && *a.table == *b.table));
+}
+
 bool isSame(const ExpressionRef &a, const ExpressionRef &b) {
-  return a == b || (a->kind == b->kind && a->value == b->value && a->relation == b->relation &&
-                    (a->table == b->table || (a->table && b->table && *a->table == *b->table)) &&
-                    std::ranges::equal(a->operands, b->operands, isSame));
+  std::set<std::pair<const Expression *, const Expression *>> seen; // each pair is looked at once
+  std::vector<std::pair<const Expression *, const Expression *>> open = {{a.get(), b.get()}};
+  while (!open.empty()) {
+    auto [one, other] = open.back();
+    open.pop_back();
+    if (one == other || !seen.insert({one, other}).second)
+      continue;
+    if (!isSameNode(*one, *other))
+      return false;
+    for (size_t i = 0; i < one->operands.size(); ++i)
+      open.emplace_back(one->operands[i].get(), other->operands[i].get());
+  }
+  return true;
 }
 
 Index Index::constant(int64_t value) { return Index(makeLeaf(Kind::Constant, value)); }

@@ -1,4 +1,5 @@
-// Nodes of symbolic expressions. Private to dsl/.
+// Nodes of symbolic expressions, which share their parts: whoever goes through one looks at every node once, since the
+// paths to a node may be more than can be counted. Private to dsl/.
 #pragma once
 
 #include <kolo/dsl/Index.h>

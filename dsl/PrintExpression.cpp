@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
 namespace kolo::dsl {
 
@@ -94,17 +95,23 @@ std::string ExpressionPrinter::printRoot(const ExpressionRef &expression) {
   return isSame(expression, isRoot) ? named(me() + " == root") : "";
 }
 
+bool ExpressionPrinter::isOfRoot(const ExpressionRef &expression) const {
+  return isSame(expression, isRoot) || std::ranges::any_of(rootCoordinates, [&](const auto &coordinate) {
+           return isSame(expression, coordinate.second);
+         });
+}
+
 static bool isConstant(const ExpressionRef &expression) { return expression->kind == Kind::Constant; }
 
 /// Operations need an Index among their operands: of constants alone, C++ would compute.
 static std::string asIndex(const std::string &constant) { return "Index(" + constant + ")"; }
 
 std::string ExpressionPrinter::printCall(const std::string &name, const ExpressionRef &expression) {
-  std::string text = print(expression->operands.front());
+  std::string text = print(expression->operands.front(), Any);
   if (std::ranges::all_of(expression->operands, isConstant))
     text = asIndex(text);
   if (expression->operands.size() > 1)
-    text += ", " + print(expression->operands.back());
+    text += ", " + print(expression->operands.back(), Any);
   return name + "(" + text + ")";
 }
 
@@ -150,7 +157,58 @@ static std::pair<const char *, Precedence> signOf(Kind kind) {
   }
 }
 
+std::string ExpressionPrinter::print(const ExpressionRef &expression) {
+  declareParts(expression);
+  return print(expression, Any);
+}
+
+/// The operations of an expression that are operands in it more than once, operands first. What `isWhole` is one word
+/// of the text.
+static std::vector<ExpressionRef> findSharedParts(const ExpressionRef &expression,
+                                                  const std::function<bool(const ExpressionRef &)> &isWhole) {
+  std::map<const Expression *, int> numUses;
+  std::vector<ExpressionRef> ordered;
+  std::function<void(const ExpressionRef &)> visit = [&](const ExpressionRef &node) {
+    if (node->operands.empty() || ++numUses[node.get()] > 1 || isWhole(node))
+      return;
+    std::ranges::for_each(node->operands, visit);
+    ordered.push_back(node);
+  };
+  visit(expression);
+  std::erase_if(ordered, [&](const ExpressionRef &node) { return numUses[node.get()] == 1; });
+  return ordered;
+}
+
+static const char *typeOf(const Expression &expression) {
+  switch (expression.kind) {
+  case Kind::Equal:
+  case Kind::NotEqual:
+  case Kind::Less:
+  case Kind::LessEqual:
+  case Kind::And:
+  case Kind::Or:
+  case Kind::Not:
+    return "Condition";
+  default:
+    return "Index";
+  }
+}
+
+void ExpressionPrinter::declareParts(const ExpressionRef &expression) {
+  auto isOneWord = [this](const ExpressionRef &node) { return parts.contains(node.get()) || isOfRoot(node); };
+  for (const ExpressionRef &part : findSharedParts(expression, isOneWord)) {
+    std::string text = print(part, Any), name = identifiers.take("part");
+    declarations.push_back(std::string(typeOf(*part)) + " " + name + " = " + text + ";");
+    parts[part.get()] = name;
+  }
+}
+
 std::string ExpressionPrinter::print(const ExpressionRef &expression, int leastPrecedence) {
+  auto named = parts.find(expression.get());
+  return named != parts.end() ? named->second : printNode(expression, leastPrecedence);
+}
+
+std::string ExpressionPrinter::printNode(const ExpressionRef &expression, int leastPrecedence) {
   auto enclosed = [&](const std::string &text, Precedence precedence) {
     return precedence < leastPrecedence ? "(" + text + ")" : text;
   };
@@ -166,7 +224,7 @@ std::string ExpressionPrinter::print(const ExpressionRef &expression, int leastP
   case Kind::Log2:
     return printCall("log2", expression);
   case Kind::Lookup:
-    return printTable("Table", *expression->table) + "[" + print(expression->operands.front()) + "]";
+    return printTable("Table", *expression->table) + "[" + print(expression->operands.front(), Any) + "]";
   case Kind::Not:
     return enclosed("!" + print(expression->operands.front(), Primary), Unary);
   default:

@@ -116,11 +116,23 @@ private:
   }
 
   void line(const std::string &text) { body += std::string(2 * depth, ' ') + text + "\n"; }
+  /// The variables that what was printed needs.
+  void declare() {
+    for (const std::string &declaration : std::exchange(expressions.declarations, {}))
+      line(declaration);
+  }
   /// A statement: one line, or, where it is too long, one line for each part.
   void line(const RecordedStatement &of, const std::vector<std::string> &parts);
   void block(const std::string &head, const std::string &inside, const std::string &tail);
   /// What `print` adds to the body, one level further in; variables that it declares end there.
   std::string inScope(const std::function<void()> &print);
+  /// Ends the variables that are not among the outer ones.
+  void giveBack(auto &outer, auto &variables) {
+    for (const auto &[named, name] : variables)
+      if (!outer.contains(named))
+        expressions.identifiers.giveBack(name);
+    variables = std::move(outer);
+  }
 
   void printItems(const Items &items, size_t first, size_t last, bool isInStripe);
   void printStripe(const Items &items, size_t first, size_t last);
@@ -128,6 +140,7 @@ private:
   void printLoop(const RecordedLoop &loop, bool isInStripe);
   size_t printStatements(const Items &items, size_t first, size_t last);
   void printStatement(const RecordedStatement &statement);
+  std::vector<std::string> partsOf(const RecordedStatement &statement);
   void declarePeer(const RecordedStatement &statement);
   std::string relationOf(const RecordedStatement &statement);
   bool usesInPlace() const;
@@ -163,14 +176,13 @@ void SourcePrinter::line(const RecordedStatement &of, const std::vector<std::str
 
 std::string SourcePrinter::inScope(const std::function<void()> &print) {
   auto outerPeers = expressions.peers;
+  auto outerParts = expressions.parts;
   std::string outer = std::exchange(body, "");
   ++depth;
   print();
   --depth;
-  for (const auto &[relation, name] : expressions.peers)
-    if (!outerPeers.contains(relation))
-      expressions.identifiers.giveBack(name);
-  expressions.peers = std::move(outerPeers);
+  giveBack(outerPeers, expressions.peers);
+  giveBack(outerParts, expressions.parts);
   return std::exchange(body, std::move(outer));
 }
 
@@ -225,6 +237,7 @@ void SourcePrinter::printStripe(const Items &items, size_t first, size_t last) {
 void SourcePrinter::printLoop(const RecordedLoop &loop, bool isInStripe) {
   constexpr const char *names[] = {"step", "i", "j", "k"};
   std::string count = expressions.print(loop.count);
+  declare();
   std::string index = expressions.identifiers.take(names[std::min<size_t>(expressions.loops.size(), 3)]);
   expressions.loops[loop.number] = index;
   std::string inside = inScope([&] { printItems(loop.body, 0, loop.body.size(), isInStripe); });
@@ -250,11 +263,13 @@ size_t SourcePrinter::printStatements(const Items &items, size_t first, size_t l
   size_t end = first;
   for (; end < last && isAlike(items[end]); ++end)
     declarePeer(*statementOf(items[end]));
+  std::string condition = expressions.print(head.condition);
+  declare();
   std::string inside = inScope([&] {
     for (size_t i = first; i < end; ++i)
       printStatement(*statementOf(items[i]));
   });
-  block("c.when(" + expressions.print(head.condition) + ", [&] {", inside, "});");
+  block("c.when(" + condition + ", [&] {", inside, "});");
   return end;
 }
 
@@ -279,6 +294,7 @@ void SourcePrinter::declarePeer(const RecordedStatement &statement) {
       return;
     }
   std::string text = expressions.print(*relation), name = expressions.identifiers.take("peer");
+  declare();
   line("Rank " + name + " = " + text + ";");
   expressions.peers[relation] = name;
 }
@@ -289,16 +305,22 @@ std::string SourcePrinter::relationOf(const RecordedStatement &statement) {
 }
 
 void SourcePrinter::printStatement(const RecordedStatement &statement) {
+  std::vector<std::string> parts = partsOf(statement);
+  declare();
+  line(statement, parts);
+}
+
+std::vector<std::string> SourcePrinter::partsOf(const RecordedStatement &statement) {
   std::string source = expressions.print(statement.source);
   if (statement.kind != RecordedStatement::Kind::Transfer) {
     const char *name = statement.kind == RecordedStatement::Kind::Copy ? "c.copy(" : "c.reduce(";
-    return line(statement, {name + source + ",", " " + expressions.print(statement.destination) + ");"});
+    return {name + source + ",", " " + expressions.print(statement.destination) + ");"};
   }
   std::vector<std::string> parts = {"c.send(" + source + ")", ".to(" + relationOf(statement) + ")"};
   if (statement.hasDestination)
     parts.push_back(".at(" + expressions.print(statement.destination) + ")");
   parts.back() += statement.isReducing ? ".reduce();" : ";";
-  line(statement, parts);
+  return parts;
 }
 
 /// Whether the recording begins as `c.inPlace()` does.
@@ -423,13 +445,15 @@ std::string SourcePrinter::print() {
   if (recording.numVariants > 0 && !hasStripe) // it cuts chunks all the same
     line("c.stripe(" + std::to_string(recording.numVariants) + ", [](int) {});");
   std::string statements = std::exchange(body, "");
+  expressions.parts.clear(); // what statements declare comes later in the text
   std::vector<std::string> scratch = printScratch(), callers = printCallersBuffers();
+  std::vector<std::string> ofGrids = std::exchange(expressions.declarations, {});
 
   std::string names;
   for (const std::string &dim : expressions.dims)
     names += (names.empty() ? "" : ", ") + dim;
   std::string memory;
-  for (const std::vector<std::string> &lines : {callers, scratch})
+  for (const std::vector<std::string> &lines : {ofGrids, callers, scratch})
     for (const std::string &text : lines)
       memory += "  " + text + "\n";
   std::string text = printHead();

@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 
@@ -34,15 +35,26 @@ std::optional<int64_t> variantOf(Operation &op) {
   return attribute && isItem ? std::optional(attribute.getInt()) : std::nullopt;
 }
 
+bool isAlike(Operation *a, Operation *b) {
+  return a && b && isArithmetic(*a) && isArithmetic(*b) && a->getName() == b->getName() &&
+         a->getAttrDictionary() == b->getAttrDictionary() && a->getNumOperands() == b->getNumOperands();
+}
+
 /// Whether two values are the same number, being computed alike.
 bool isSame(Value a, Value b) {
-  if (a == b)
-    return true;
-  Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
-  return first && second && isArithmetic(*first) && isArithmetic(*second) && first->getName() == second->getName() &&
-         first->getAttrDictionary() == second->getAttrDictionary() &&
-         cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
-         llvm::equal(first->getOperands(), second->getOperands(), isSame);
+  llvm::SetVector<std::pair<Value, Value>> pairs; // each once, however often values are used
+  pairs.insert({a, b});
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    auto [one, other] = pairs[i];
+    if (one == other)
+      continue;
+    Operation *first = one.getDefiningOp(), *second = other.getDefiningOp();
+    if (!isAlike(first, second) || cast<OpResult>(one).getResultNumber() != cast<OpResult>(other).getResultNumber())
+      return false;
+    for (auto operands : llvm::zip_equal(first->getOperands(), second->getOperands()))
+      pairs.insert({std::get<0>(operands), std::get<1>(operands)});
+  }
+  return true;
 }
 
 bool haveEqualBounds(scf::ForOp a, scf::ForOp b) {

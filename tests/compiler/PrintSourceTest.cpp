@@ -32,6 +32,12 @@ struct OddBody {
   void (*body)(Choreography &);
 };
 
+Index doubled(Index number) {
+  for (int i = 0; i < 40; ++i)
+    number = (number + number) % 7;
+  return number;
+}
+
 const OddBody oddBodies[] = {
     {"oddPrecedences", AllGather, Mesh("rank"),
      [](Choreography &c) {
@@ -95,6 +101,21 @@ const OddBody oddBodies[] = {
        c.reduce(c.input(), c.output());
        c.inPlace().grid(c.dim("rank"));
      }},
+    {"oddParts", AllReduce, Mesh("rank"),
+     [](Choreography &c) {
+       auto [d] = c.dims<1>();
+       Index me = c.rank()[d];
+       Buffer out = c.inPlace().grid(doubled(d.size()) + 1, doubled(d.size()) + 2);
+       Rank peer = c.rank().next(d, doubled(d.size()));
+       c.loop(doubled(d.size()), [&, d = d](Index step) {
+         Index there = doubled(step), mine = doubled(me) + there;
+         Condition isThere = (there < 1 || there > 2) && there != mine;
+         c.when(isThere && (!isThere || peer[d] == there),
+                [&] { c.send(out[{mine * mine, doubled(peer[d])}]).to(peer); });
+         c.when(isThere && !isThere, [&] { c.copy(out[{mine, 0}], out[{there * mine * mine, there}]); });
+         c.send(out[{there, mine}]).to(c.rank().next(d, there));
+       });
+     }},
 };
 
 TEST(PrintSource, TextCompiledAgainGivesTheIrOfTheRecording) {
@@ -115,7 +136,7 @@ TEST(PrintSource, TextCompiledAgainGivesTheIrOfTheRecording) {
     recordings.push_back(std::move(recording));
   }
   file.close();
-  EXPECT_EQ(recordings.back()->definition.name, std::string("oddInPlacePrinted"));
+  EXPECT_EQ(recordings.back()->definition.name, std::string("oddPartsPrinted"));
   std::vector<Definition> again = tools::loadUserSource(source.path());
   ASSERT_EQ(again.size(), recordings.size());
   for (size_t i = 0; i < again.size(); ++i) {
@@ -159,6 +180,28 @@ KOLO_COLLECTIVE(railAllGather, AllGather, Mesh("node", "gpu")) {
     c.send(out[{me[node] - step, me[gpu]}]).to(me.next(node));
   });
   c.send(out[{all, me[gpu]}]).to(me.others(gpu));
+}
+)");
+}
+
+TEST(PrintSource, WhatAnExpressionUsesTwiceHasAName) {
+  Definition definition{"parts", AllGather, Mesh("rank"),
+                        [](Choreography &c) {
+                          auto [d] = c.dims<1>();
+                          Index back = c.rank()[d] - 1, half = back / 2;
+                          c.when(half == half * half, [&] { c.copy(c.output()[back * back], c.output()[0]); });
+                        },
+                        std::source_location::current()};
+  EXPECT_EQ(printDefinition(*record(definition)), R"(KOLO_COLLECTIVE(parts, AllGather, Mesh("rank")) {
+  auto [rank] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer out = c.output();
+
+  Index part = (me[rank] - 1) / 2;
+  c.when(part == part * part, [&] {
+    Index part2 = me[rank] - 1;
+    c.copy(out[part2 * part2], out[0]);
+  });
 }
 )");
 }

@@ -149,3 +149,14 @@ TEST(Emission, OfAChoreographyWithoutAGroupIsEmpty) {
   EXPECT_FALSE(recording->diagnostics.empty());
   EXPECT_EQ(occurrences(emitted(*recording, {{4}}), "kolo.choreography"), 0u);
 }
+
+TEST(Emission, WhatAnExpressionUsesTwiceIsComputedOnce) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Index place = c.rank()[d];
+    for (int i = 0; i < 60; ++i)
+      place = place + place;
+    c.copy(c.output()[place], c.output()[0]);
+  });
+  EXPECT_EQ(occurrences(emitted(*recording, {{4}}), " = arith.addi "), 60u);
+}

@@ -196,3 +196,25 @@ TEST(Recording, AStatementBelongsToTheVariantInWhichItWasMade) {
   ASSERT_EQ(recording->statements.size(), 1u);
   EXPECT_EQ(recording->statements[0].variant, 1);
 }
+
+/// 60 doublings: 2^60 paths from the last to the first.
+static Index doubled(Index number, const Dim &d) {
+  for (int i = 0; i < 60; ++i)
+    number = (number + number) % d;
+  return number;
+}
+
+TEST(Expressions, ThatShareTheirPartsAreGoneThroughOnce) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Index me = doubled(c.rank()[d], d), size = doubled(d.size(), d) + 1;
+    Buffer out = c.inPlace().grid(size);
+    c.inPlace().grid(doubled(d.size(), d) + 1); // the same, of other nodes
+    c.loop(size, [&](Index step) { c.send(out[doubled(step, d) + me]).to(c.rank().next(c.dim("rank"), size)); });
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  const ExpressionRef &start = recording->statements.back().source.axes.front().start;
+  EXPECT_TRUE(dependsOnRank(start));
+  EXPECT_FALSE(anyNode(start, [](const Expression &node) { return node.kind == Expression::Kind::Root; }));
+  EXPECT_FALSE(isSame(start, recording->statements.back().relation->steps.front().amount));
+}
