@@ -106,7 +106,7 @@ LogicalResult ProgramOp::verifyRegions() {
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted() || failed(verifyPublished(*this)) || failed(verifyPackets(*this)) ||
-                 failed(verifyCredits(*this)));
+                 failed(verifyCredits(*this)) || failed(verifyLoops(*this, "program_c14")));
 }
 
 LogicalResult EnterOp::verify() {

@@ -31,6 +31,7 @@ def ProgramOp : ChannelOp<"program", [IsolatedFromAbove, NoTerminator, SingleBlo
     program_c11: `unproved` says that some entry of `meshes` is not among `proved`.
     program_c12: a program that needs a handshake has no credits yet.
     program_c13: all signals and waits of one semaphore are credits of the same kind, or none of them is a credit.
+    program_c14: the step of a loop is a positive constant, also of a loop that is never entered.
 
     The passes state here what later ones rely on:
 

@@ -20,7 +20,7 @@ LogicalResult ChoreographyOp::verifyRegions() {
     op->emitOpError("choreography_c4: belongs to the channel phase");
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted());
+  return failure(result.wasInterrupted() || failed(verifyLoops(*this, "choreography_c6")));
 }
 
 /// The body takes `coordinatesPerDim` values of type index per mesh dimension, and computes slices.

@@ -22,6 +22,7 @@ def ChoreographyOp : KoloOp<"choreography", [IsolatedFromAbove, NoTerminator, Si
     choreography_c3: every entry of `meshes` has one positive size per dimension, and at most 1,048,576 ranks.
     choreography_c4: no op of the channel phase inside.
     choreography_c5: every entry of `checked` is of another entry of `meshes`.
+    choreography_c6: the step of a loop is a positive constant, also of a loop that is never entered.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, CollectiveAttr:$collective, StrArrayAttr:$mesh,
                    TypedArrayAttrBase<DenseI64ArrayAttr, "mesh sizes">:$meshes,

@@ -2,6 +2,8 @@
 #include "ir/Limits.h"
 #include "ir/VerifyProgram.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -80,6 +82,17 @@ LogicalResult BufferOp::verify() {
   if (getCodec() && isOfCaller(getRole()))
     return emitOpError("buffer_c7: the ") << stringifyBufferRole(getRole()) << " is the caller's and has no codec";
   return success();
+}
+
+LogicalResult verifyLoops(Operation *program, StringRef label) {
+  WalkResult result = program->walk([&](scf::ForOp loop) -> WalkResult {
+    std::optional<int64_t> step = getConstantIntValue(loop.getStep());
+    if (step && *step > 0)
+      return WalkResult::advance();
+    std::string number = step ? " of " + std::to_string(*step) : " that is no constant";
+    return loop.emitError() << label << ": a loop with a step" << number << ", where a positive constant is needed";
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, StringRef label) {

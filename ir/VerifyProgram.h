@@ -8,6 +8,9 @@ namespace kolo {
 /// Verifies constraints 1 to 3 of a program op; `label` is the prefix of their names.
 mlir::LogicalResult verifyProgramShape(mlir::Operation *op, const ProgramShape &shape, llvm::StringRef label);
 
+/// Verifies that the step of every loop is a positive constant; `label` is the name of this constraint.
+mlir::LogicalResult verifyLoops(mlir::Operation *program, llvm::StringRef label);
+
 /// Whether every proof is of another one of the meshes.
 bool areOfMeshes(mlir::ArrayAttr proofs, mlir::ArrayAttr meshes);
 

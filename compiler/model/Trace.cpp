@@ -245,11 +245,15 @@ bool Tracer::run(int64_t rank, Trace &trace) {
       if (evaluator.valueIn(line.a) >= evaluator.valueIn(line.c))
         i = line.target;
       break;
-    case Code::Kind::ForNext:
-      evaluator.valueIn(line.a) += evaluator.valueIn(line.d);
-      if (evaluator.valueIn(line.a) < evaluator.valueIn(line.c))
+    case Code::Kind::ForNext: {
+      // The index is below the bound; what comes after it may be no number of 64 bits.
+      uint64_t left = uint64_t(evaluator.valueIn(line.c)) - uint64_t(evaluator.valueIn(line.a));
+      if (left > uint64_t(evaluator.valueIn(line.d))) {
+        evaluator.valueIn(line.a) += evaluator.valueIn(line.d);
         i = line.target;
+      }
       break;
+    }
     case Code::Kind::JumpUnless:
       if (evaluator.valueIn(line.a))
         break;

@@ -53,5 +53,34 @@ class SharedParts(ToolTest):
         self.answers("simulate", "doublings.cpp", "--mesh", "rank=8", "--machine", "frontier", "--bytes", "1M")
 
 
+class Steps(ToolTest):
+    """The step of a loop is a positive constant, whether anybody takes it or not."""
+
+    def refuses_loop(self, file, before, loop):
+        with open(self.file(self.copy(file))) as source:
+            lines = source.read().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.lstrip().startswith(before))
+        added = ("%zero = arith.constant 0 : index\n%minus = arith.constant -1 : index\n" + loop).splitlines()
+        self.write("loop.mlir", "\n".join(lines[:at] + added + lines[at:]) + "\n")
+        line = at + 1 + next(i for i, text in enumerate(added) if "scf.for" in text)
+        for command in ("check", "compile"):
+            [(name, found, message)] = self.mistakes(command, "loop.mlir")
+            self.assertEqual((name, found), ("loop.mlir", line), message)
+            self.assertIn("a loop with a step", message)
+
+    def test_of_a_channel_program(self):
+        isFirst = "%is = arith.cmpi eq, %me, %zero : index\n"
+        for loop in ("scf.for %q = %zero to %last step %zero {\n}\n",
+                     "scf.for %q = %last to %zero step %zero {\nkolo.chan.flush\n}\n",
+                     "scf.for %q = %last to %zero step %minus {\nkolo.chan.flush\n}\n",
+                     isFirst + "scf.if %is {\nscf.for %q = %last to %zero step %minus {\nkolo.chan.flush\n}\n}\n",
+                     isFirst + "scf.for %q = %last to %zero step %minus {\nscf.if %is {\nkolo.chan.flush\n}\n}\n"):
+            self.refuses_loop("channel.mlir", "kolo.chan.flush", loop)
+
+    def test_of_a_choreography(self):
+        for step in ("%zero", "%minus", "%n"):
+            self.refuses_loop("choreography.mlir", "kolo.copy", f"scf.for %q = %n to %zero step {step} {{\n}}\n")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -844,3 +844,42 @@ kolo.chan.program @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
     kolo.chan.divide %out[] size [] : !kolo.buffer<0>
   }
 }
+
+// -----
+
+// Of a loop that is never entered, too.
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{program_c14: a loop with a step of 0}}
+  scf.for %i = %c0 to %c0 step %c0 {
+  }
+}
+
+// -----
+
+// Under a condition, too.
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %down = arith.constant -1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %isFirst = arith.cmpi eq, %me, %c0 : index
+  scf.if %isFirst {
+    // expected-error @below {{program_c14: a loop with a step of -1}}
+    scf.for %i = %n to %c0 step %down {
+      kolo.chan.flush
+    }
+  }
+}
+
+// -----
+
+kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 0 {
+  %c0 = arith.constant 0 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  // expected-error @below {{program_c14: a loop with a step that is no constant}}
+  scf.for %i = %c0 to %n step %me {
+    kolo.chan.flush
+  }
+}

@@ -386,3 +386,23 @@ kolo.choreography @bad #kolo.collective<all_reduce over 0> mesh ["rank"] meshes 
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c0 = arith.constant 0 : index
+  %n = kolo.dim_size 0
+  // expected-error @below {{choreography_c6: a loop with a step of 0}}
+  scf.for %i = %n to %c0 step %c0 {
+  }
+}
+
+// -----
+
+kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
+  %c0 = arith.constant 0 : index
+  %n = kolo.dim_size 0
+  // expected-error @below {{choreography_c6: a loop with a step that is no constant}}
+  scf.for %i = %c0 to %n step %n {
+  }
+}

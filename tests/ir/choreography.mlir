@@ -97,7 +97,8 @@ kolo.choreography @aa #kolo.collective<all_to_all over 0> mesh ["rank"] meshes [
 kolo.choreography @checked #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[64]] in_place direct
     checked [#kolo.proof<[64] on [16]>] {
   %c0 = arith.constant 0 : index
-  scf.for %i = %c0 to %c0 step %c0 {
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %c0 step %c1 {
     // CHECK: } {kolo.stripe = 1 : i64}
   } {kolo.stripe = 1}
 }

@@ -157,8 +157,9 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
   %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
   // expected-error @below {{stripe_c1: only a statement or an scf.for has a kolo.stripe, which is a number}}
-  scf.for %i = %c0 to %c0 step %c0 {
+  scf.for %i = %c0 to %c0 step %c1 {
   } {kolo.stripe = "one"}
 }
 

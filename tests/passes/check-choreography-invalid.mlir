@@ -452,7 +452,7 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
   ^bb0(%me: index):
     kolo.slices from [] size [] to [%me] size [%c1]
   } : !kolo.buffer<0> -> !kolo.buffer<1>
-  // expected-error@below {{a loop with a step of 0}}
+  // expected-error@below {{choreography_c6: a loop with a step of 0}}
   scf.for %s = %c0 to %n step %c0 {
   }
 }
