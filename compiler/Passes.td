@@ -18,6 +18,7 @@ def CheckChoreography : Pass<"kolo-check-choreography", "::kolo::ChoreographyOp"
     - slices out of range, and relations that the mesh does not allow;
     - chunks that a statement reads before any wrote them, or that one statement writes twice;
     - chunks of different size that are moved onto each other;
+    - loops with more executions, and grids with more chunks, than can be gone through;
     - a result that is not the collective's.
 
     A smaller mesh of the same kind replaces one of more than 64 ranks (32 for a collective with a root); powers of two stay

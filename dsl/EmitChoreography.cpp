@@ -143,8 +143,8 @@ void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   Value cut = isSlots ? emitProduct(buffer.slotCut) : Value();
   if (isSlots && recording.numVariants > 0)
     cut = createMul(builder, loc, cut, constant(recording.numVariants));
-  bool hasCodec = buffer.codec != none();
-  mlir::Location where = hasCodec ? locationOf(buffer.codecOrigin) : loc;
+  bool hasCodec = buffer.codec != none(), isOfAuthor = buffer.origin.location.line() > 0;
+  mlir::Location where = hasCodec ? locationOf(buffer.codecOrigin) : isOfAuthor ? locationOf(buffer.origin) : loc;
   CodecAttr codec = hasCodec ? CodecAttr::get(builder.getContext(), codec::textOf(buffer.codec)) : CodecAttr();
   buffers.push_back(BufferOp::create(builder, where, BufferType::get(builder.getContext(), unsigned(grid.size())),
                                      roleOf(buffer.role), buffer.name, grid, blocks, cut, codec));

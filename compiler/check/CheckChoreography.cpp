@@ -5,8 +5,10 @@
 // their grids, and on paired chunks of equal size.
 #include "compiler/Passes.h"
 #include "compiler/check/ChunkState.h"
+#include "compiler/model/LoopCount.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -15,15 +17,6 @@ namespace kolo {
 #include "compiler/Passes.h.inc"
 
 namespace {
-
-std::string describeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  llvm::interleave(
-      llvm::zip(choreography.getMesh().getAsRange<StringAttr>(), mesh), out,
-      [&](auto pair) { out << std::get<0>(pair).getValue() << "=" << std::get<1>(pair); }, ",");
-  return text;
-}
 
 /// Runs one choreography on one mesh, for one root.
 class Checker {
@@ -38,6 +31,7 @@ public:
 
 private:
   LogicalResult start(int64_t root);
+  LogicalResult checkNumChunks();
   LogicalResult execute(StatementInterface statement);
   LogicalResult check(StatementInterface statement, const ConcreteMove &move);
   LogicalResult checkBox(StatementInterface statement, Value buffer, const GridBox &box);
@@ -60,6 +54,9 @@ private:
 };
 
 LogicalResult Checker::run(int64_t root, bool checkResult) {
+  int64_t numRoots = countRoots(choreography.getCollective(), evaluator.mesh());
+  if (failed(checkExecutions(choreography, evaluator, numRoots)))
+    return failure();
   // Grids are computed by arithmetic at the top level, which the walk below executes; buffers come before statements.
   auto visit = [&](StatementInterface statement) -> LogicalResult {
     if (!state && failed(start(root)))
@@ -81,14 +78,33 @@ LogicalResult Checker::run(int64_t root, bool checkResult) {
   return success();
 }
 
-/// A mesh that no smaller one represents may be larger than what can be looked at.
-LogicalResult Checker::start(int64_t root) {
-  constexpr int64_t mostChunks = 1 << 22;
-  bool isWhole = evaluator.numRanks() > maxRanksInFull(choreography.getCollective().getKind());
-  if (isWhole && ChunkState::countChunks(choreography, evaluator) > double(mostChunks))
+/// A grid may have more chunks than can be looked at, and so may a mesh that no smaller one represents.
+LogicalResult Checker::checkNumChunks() {
+  constexpr uint64_t mostChunks = 1 << 22;
+  BufferOp largest;
+  uint64_t most = 0, total = 0;
+  for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
+    uint64_t number = ChunkState::countChunks(buffer, evaluator);
+    total = llvm::SaturatingAdd(total, llvm::SaturatingMultiply(number, uint64_t(evaluator.numRanks())));
+    if (number > most) {
+      most = number;
+      largest = buffer;
+    }
+  }
+  if (total <= mostChunks)
+    return success();
+  if (evaluator.numRanks() > maxRanksInFull(choreography.getCollective().getKind()) && most <= mostChunks)
     return choreography.emitError() << "mesh " << mesh << " has more than " << mostChunks
                                     << " chunks on all ranks together, and no smaller mesh represents it, since a "
                                        "relation maps a dimension by a table";
+  return largest.emitError() << "'" << largest.getName() << "' has " << most
+                             << " chunks on every rank; all buffers on all ranks together may have " << mostChunks
+                             << " (mesh " << mesh << ")";
+}
+
+LogicalResult Checker::start(int64_t root) {
+  if (failed(checkNumChunks()))
+    return failure();
   state.emplace(choreography, evaluator, root);
   return success();
 }

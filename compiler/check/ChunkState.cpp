@@ -1,6 +1,8 @@
 // What every chunk of every buffer holds on every rank, symbolically.
 #include "compiler/check/ChunkState.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 
 namespace kolo {
@@ -54,15 +56,11 @@ ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evalua
     }
 }
 
-double ChunkState::countChunks(ChoreographyOp choreography, const IndexEvaluator &evaluator) {
-  double result = 0;
-  for (auto buffer : choreography.getBody().getOps<BufferOp>()) {
-    auto numChunks = double(evaluator.numRanks());
-    for (Value extent : buffer.getGrid())
-      numChunks *= double(std::max<int64_t>(evaluator.get(extent), 0));
-    result += numChunks;
-  }
-  return result;
+uint64_t ChunkState::countChunks(BufferOp buffer, const IndexEvaluator &evaluator) {
+  uint64_t number = 1;
+  for (Value extent : buffer.getGrid())
+    number = llvm::SaturatingMultiply(number, uint64_t(std::max<int64_t>(evaluator.get(extent), 0)));
+  return number;
 }
 
 ChunkContent &ChunkState::at(int64_t rank, Value buffer, int64_t chunk) {

@@ -33,8 +33,8 @@ public:
   /// executed the arithmetic that the grids depend on.
   ChunkState(ChoreographyOp choreography, const IndexEvaluator &evaluator, int64_t root);
 
-  /// The chunks of all buffers on all ranks that the constructor would make.
-  static double countChunks(ChoreographyOp choreography, const IndexEvaluator &evaluator);
+  /// The chunks of a buffer on one rank that the constructor would make; UINT64_MAX: more than can be counted.
+  static uint64_t countChunks(BufferOp buffer, const IndexEvaluator &evaluator);
 
   ChunkContent &at(int64_t rank, mlir::Value buffer, int64_t chunk);
   /// Numbers of the chunks in a box, in row-major order of the box.

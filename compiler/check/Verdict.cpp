@@ -267,12 +267,16 @@ bool ReducibleProgram::isRefutedWithout(const llvm::SmallPtrSetImpl<Operation *>
          llvm::any_of(runs->checks, [&](const auto &check) { return check->isRefutedWithout(ops); });
 }
 
+/// Of a program that may not have been followed on this mesh.
+static constexpr int64_t mostLines = int64_t(1) << 30;
+
 std::optional<SyncCounts> countSynchronisation(ProgramOp program, ArrayRef<int64_t> mesh) {
   std::variant<Code, CodeMistake> made = Code::create(program);
   Code *code = std::get_if<Code>(&made);
   if (!code)
     return std::nullopt;
   Tracer tracer(*code, mesh, 0, false);
+  tracer.maxLines = mostLines;
   std::optional<SyncCounts> most;
   std::optional<TracedGroup> traced = traceAll(tracer, INT64_MAX, /*mayReorder=*/true);
   if (!traced)

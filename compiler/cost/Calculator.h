@@ -99,6 +99,8 @@ private:
   std::map<std::vector<int64_t>, Result> memo;
   double blocks = 0, entryLatency = 0;
   int64_t budget = ClosedForm::mostMoves;
+  static constexpr int64_t mostUnlike = int64_t(1) << 22; // rounds of loops, in all
+  int64_t numUnlike = 0;
   Loads total, totalMessages;
   /// What whole blocks use that move from one rank to another, where counted dimensions are kept.
   struct KnownUses {

@@ -1,5 +1,6 @@
 // Walks a choreography once, and finds what each of its statements costs for each byte of the call.
 #include "compiler/cost/Calculator.h"
+#include "compiler/model/LoopCount.h"
 #include "compiler/project/Relations.h"
 
 #include "llvm/Support/SaveAndRestore.h"
@@ -62,7 +63,10 @@ LogicalResult Calculator::walkLoop(scf::ForOp loop, double times) {
           step = evaluator->get(loop.getStep());
   if (step < 1)
     return loop.emitError() << "a loop with a step of " << step;
-  int64_t trips = upper > lower ? (upper - lower + step - 1) / step : 0;
+  uint64_t numRounds = countRounds(lower, upper, step);
+  if (numRounds > uint64_t(INT64_MAX))
+    return loop.emitError() << "a loop of " << numRounds << " rounds, which are more than can be counted";
+  auto trips = int64_t(numRounds);
   if (varies(loop))
     return walkTrips(loop, lower, trips, times);
   if (trips < 1)
@@ -88,6 +92,9 @@ bool Calculator::isAlike(scf::ForOp loop, int64_t first, int64_t trips) {
 LogicalResult Calculator::walkTrips(scf::ForOp loop, int64_t first, int64_t trips, double times) {
   llvm::SaveAndRestore inRounds(isInRounds, true);
   for (int64_t alike = trips; trips > 0; trips -= alike, alike *= 2) {
+    if (++numUnlike > mostUnlike)
+      return loop.emitError() << "the rounds of this loop differ from each other: the closed form looks at "
+                              << mostUnlike << " of them at most, and " << trips << " are left";
     alike = std::min(alike, trips);
     while (alike > 1 && !isAlike(loop, first, alike))
       alike = alike == trips ? trips - 1 : alike / 2;

@@ -70,6 +70,7 @@ static CostMistake tooManySteps(int64_t most) {
 std::optional<CostMistake> Simulation::Parts::trace() {
   bool isRooted = hasRoot(code.program.getCollective().getKind()); // then one rank may take most of the steps
   tracer.maxEvents = isRooted ? mostSteps : std::max<int64_t>(mostSteps / tracer.numRanks(), 1);
+  tracer.maxLines = mostLines;
   if (std::optional<TracedGroup> found = traceAll(tracer, mostTraceBytes))
     traced.emplace(std::move(*found));
   else if (tracer.mistake)

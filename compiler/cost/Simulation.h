@@ -39,6 +39,7 @@ public:
   static constexpr int64_t mostSteps = int64_t(1) << 27;    // of all ranks in all calls: about a minute
   static constexpr int64_t mostOwnSteps = int64_t(1) << 24; // where ranks do not share programs
   static constexpr int64_t mostTraceBytes = int64_t(1) << 30;
+  static constexpr int64_t mostLines = int64_t(1) << 32; // of programs, to list the steps of ranks
 
   /// The program, the machine and the placement must outlive the simulation. Root: rank 0 of its group. Reduction: a
   /// sum. Fails where the program has no concrete steps, or too many.

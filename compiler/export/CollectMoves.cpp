@@ -2,6 +2,7 @@
 #include "compiler/export/CollectMoves.h"
 
 #include "compiler/SourceLine.h"
+#include "compiler/model/LoopCount.h"
 #include "compiler/model/Unfold.h"
 
 #include <numeric>
@@ -184,7 +185,8 @@ LogicalResult Collector::addStatement(StatementInterface statement) {
 FailureOr<Moves> Collector::collect() {
   moves.name = choreography.getSymName().str();
   moves.line = lineOf(choreography);
-  if (failed(readCollective()) || failed(readBuffers()))
+  if (failed(readCollective()) || failed(readBuffers()) ||
+      failed(checkExecutions(choreography, evaluator, /*numRoots=*/1)))
     return failure();
   if (failed(
           unfold.forEachExecution(choreography, [&](StatementInterface statement) { return addStatement(statement); })))

@@ -220,6 +220,7 @@ bool Tracer::run(int64_t rank, Trace &trace) {
   trace.numTicks = 0;
   ++numRuns;
   numFuses = currentFuse = 0;
+  int64_t linesAtStep = numLinesRun;
   IndexEvaluator &evaluator = code.evaluator;
   evaluator.setMesh(sizes, root);
   evaluator.setCoordinates(coordinatesOf(rank));
@@ -248,6 +249,9 @@ bool Tracer::run(int64_t rank, Trace &trace) {
     case Code::Kind::ForNext: {
       // The index is below the bound; what comes after it may be no number of 64 bits.
       uint64_t left = uint64_t(evaluator.valueIn(line.c)) - uint64_t(evaluator.valueIn(line.a));
+      // A loop that goes on without any step ends nowhere else.
+      if (numLinesRun > maxLines && numLinesRun - linesAtStep > int64_t(code.lines.size()))
+        return endHere(std::nullopt);
       if (left > uint64_t(evaluator.valueIn(line.d))) {
         evaluator.valueIn(line.a) += evaluator.valueIn(line.d);
         i = line.target;
@@ -269,12 +273,9 @@ bool Tracer::run(int64_t rank, Trace &trace) {
       currentFuse = 0;
       break;
     case Code::Kind::Event:
-      if (int64_t(trace.events.size()) >= maxEvents || numLinesRun > maxLines) {
-        isTooLong = true;
-        double share = std::max(1.0, double(numLinesRun) / double(maxLines)) * double(ranks) / double(numRuns);
-        end = End{rank, line.number, share, numRuns <= 1 + int64_t(sizes.size())};
-        return false;
-      }
+      if (int64_t(trace.events.size()) >= maxEvents || numLinesRun > maxLines)
+        return endHere(line.number);
+      linesAtStep = numLinesRun;
       if (!addEvent(code.ops[line.number], line.number, rank, trace))
         return false;
     }
@@ -284,6 +285,13 @@ bool Tracer::run(int64_t rank, Trace &trace) {
       if (evaluator.valueIn(extentRegister) != extent)
         return refuse(UINT32_MAX, "the grid of '" + buffer.name + "' differs between ranks");
   return true;
+}
+
+bool Tracer::endHere(std::optional<uint32_t> op) {
+  isTooLong = true;
+  double share = std::max(1.0, double(numLinesRun) / double(maxLines)) * double(ranks) / double(numRuns);
+  end = End{tracedRank, op, share, numRuns <= 1 + int64_t(sizes.size()), !op};
+  return false;
 }
 
 bool Tracer::isMoreThanAllowed(double numMore) {

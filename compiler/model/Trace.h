@@ -74,6 +74,7 @@ public:
     std::optional<uint32_t> op; // the first step that was not taken; nothing: all were, and took too much memory
     double share;               // of what is allowed, that all ranks would take if they go on as these did
     bool isBound = false;       // ranks may still turn out to be alike, which takes less
+    bool isInLoop = false;      // that goes on without a step
   };
   std::optional<End> end;
   /// Whether so many more lines are too many; sets `isTooLong` then.
@@ -115,6 +116,7 @@ private:
   bool checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWrite);
   bool setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event);
   bool refuse(uint32_t op, const std::string &message);
+  bool endHere(std::optional<uint32_t> op);
 
   Code &code;
   llvm::SmallVector<int64_t, 4> sizes;

@@ -1,5 +1,6 @@
 // A choreography's transfers on one concrete mesh.
 #include "compiler/model/Unfold.h"
+#include "compiler/model/LoopCount.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
@@ -29,6 +30,15 @@ int64_t countRoots(CollectiveAttr collective, ArrayRef<int64_t> mesh) {
   for (int64_t dim : collective.getGroupDims())
     groupSize *= mesh[size_t(dim)];
   return hasRoot(collective.getKind()) ? groupSize : 1;
+}
+
+std::string describeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::interleave(
+      llvm::zip(choreography.getMesh().getAsRange<StringAttr>(), mesh), out,
+      [&](auto pair) { out << std::get<0>(pair).getValue() << "=" << std::get<1>(pair); }, ",");
+  return text;
 }
 
 bool shrinkMesh(MutableArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink) {
@@ -107,8 +117,10 @@ LogicalResult Unfold::walkOp(Operation &op, Visitor visit) {
     int64_t upper = evaluator.get(loop.getUpperBound()), step = evaluator.get(loop.getStep());
     if (step < 1)
       return loop.emitError() << "a loop with a step of " << step;
-    for (int64_t index = evaluator.get(loop.getLowerBound()); index < upper; index += step) {
-      evaluator.set(loop.getInductionVar(), index);
+    int64_t lower = evaluator.get(loop.getLowerBound());
+    uint64_t numRounds = countRounds(lower, upper, step);
+    for (uint64_t round = 0; round < numRounds; ++round) {
+      evaluator.set(loop.getInductionVar(), lower + int64_t(round) * step);
       if (failed(walkBlock(*loop.getBody(), visit)))
         return failure();
     }

@@ -27,6 +27,9 @@ llvm::SmallVector<int64_t> representativeMesh(ChoreographyOp choreography, llvm:
 /// table is made for their sizes.
 llvm::SmallVector<bool> findTabledDims(mlir::Operation *program, CollectiveAttr collective, size_t numDims);
 
+/// "node=2,gpu=4".
+std::string describeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh);
+
 /// Makes the largest dimension that may shrink smaller, in the same way. None shrinks below two, where nothing would
 /// move along it. False when there is none.
 bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);
@@ -52,7 +55,8 @@ public:
   using Visitor = llvm::function_ref<mlir::LogicalResult(StatementInterface)>;
   using MoveVisitor = llvm::function_ref<mlir::LogicalResult(const ConcreteMove &)>;
 
-  /// Calls `visit` for every execution of every statement, loops unrolled, indices set.
+  /// Calls `visit` for every execution of every statement, loops unrolled, indices set. However many there are: ask
+  /// checkExecutions before.
   mlir::LogicalResult forEachExecution(ChoreographyOp choreography, Visitor visit);
 
   /// The moves of the statement that is being visited, for one sender.

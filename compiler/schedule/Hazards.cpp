@@ -1,5 +1,6 @@
 // Whether a statement reads memory that it also writes.
 #include "compiler/schedule/Hazards.h"
+#include "compiler/model/LoopCount.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -73,6 +74,12 @@ LogicalResult HazardFinder::run(const llvm::SetVector<Operation *> &candidates, 
   int64_t numOpen = llvm::count_if(candidates, isOpen);
   if (numOpen == 0)
     return success();
+  constexpr uint64_t mostExecutions = uint64_t(1) << 26;
+  if (findTooManyExecutions(choreography, evaluator, {mostExecutions, UINT64_MAX})) {
+    for (Operation *statement : llvm::make_filter_range(candidates, isOpen))
+      undecided.insert(statement);
+    return success();
+  }
   LogicalResult walked = unfold.forEachExecution(choreography, [&](StatementInterface statement) -> LogicalResult {
     if (!isOpen(statement))
       return success();

@@ -11,6 +11,8 @@ using namespace mlir;
 
 namespace kolo::reference {
 
+static constexpr int64_t maxBodies = int64_t(1) << 23;
+
 namespace {
 /// What one rank sends to one other in one statement, as read before anything was written.
 struct Message {
@@ -37,6 +39,7 @@ private:
   Memory memory;
   Scope scope;
   std::vector<Message> messages;
+  int64_t numBodies = 0; // run so far
 };
 } // namespace
 
@@ -86,6 +89,8 @@ static std::vector<std::vector<int64_t>> receiversOf(StatementInterface statemen
 
 llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t sender,
                                          llvm::ArrayRef<int64_t> receiver) {
+  if (++numBodies > maxBodies)
+    return scope.fail(statement, "the program seems to loop for ever");
   std::vector<int64_t> coordinates = coordinatesOf(simulated, sender);
   coordinates.insert(coordinates.end(), receiver.begin(), receiver.end());
   Block &body = statement.getBody().front();

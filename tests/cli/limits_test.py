@@ -82,5 +82,71 @@ class Steps(ToolTest):
             self.refuses_loop("choreography.mlir", "kolo.copy", f"scf.for %q = %n to %zero step {step} {{\n}}\n")
 
 
+class Sizes(ToolTest):
+    """Numbers that are too large to be gone through are refused where the author wrote them."""
+
+    BODY = HEAD + """KOLO_COLLECTIVE(large, AllGather, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output();
+  c.copy(in, out[me]);
+  c.send(out[me]).to(me.others(d));
+  %s
+}
+"""
+    LINE = 9
+    LOOP = "c.loop(%s, [&, d = d](Index i) { %s });"
+    COPY = "c.copy(out[me], out[me]);"
+
+    def refuses_statement(self, statement, *says, mesh="rank=4"):
+        self.write("large.cpp", self.BODY % statement)
+        for command in (["check"], ["compile", "-o", "x.so"], ["cost", "--machine", "frontier"],
+                        ["simulate", "--machine", "frontier", "--bytes", "1M"]):
+            [(name, line, message)] = self.mistakes(command[0], "large.cpp", "--mesh", mesh, *command[1:], timeout=60)
+            self.assertEqual((name, line), ("large.cpp", self.LINE), message)
+            for words in says:
+                self.assertIn(words, message)
+
+    def test_loops(self):
+        once = self.LOOP % ("pow2(40)", self.COPY)
+        self.refuses_statement(once, "takes 1099511627776 executions of statements", "16777216 moves are allowed (mesh rank=4)")
+        self.refuses_statement(self.LOOP % ("pow2(20)", self.LOOP % ("pow2(21)", self.COPY)), "takes 2199023255552 executions")
+        self.refuses_statement(self.LOOP % ("pow2(62)", self.LOOP % ("pow2(62)", self.COPY)), "takes 4611686018427387904 ex")
+        self.refuses_statement(self.LOOP % ("pow2(20)", self.LOOP % ("i", self.COPY)), "takes at least 1678")
+        self.refuses_statement(self.LOOP % ("1 << 22", "c.when(i < 0, [&] { %s });" % (self.COPY * 5)), "takes 20971520 ex")
+        self.refuses_statement(self.LOOP % ("1 << 21", "c.send(out).to(me.others(d));"), "takes 2097152 executions of statements, "
+                               "and 25165824 moves of chunks by each rank")
+        self.refuses_statement("c.stripe(2, [&](int) { %s });" % once, "takes 1099511627776 executions")
+        self.refuses_statement(once, "1099511627776", "1048576 moves are allowed (mesh rank=64)", mesh="rank=4096")
+
+    def test_grids(self):
+        for memory, number in (("grid(pow2(40))", 1 << 40), ("grid(pow2(62), pow2(62))", (1 << 64) - 1)):
+            self.refuses_statement(f'c.scratch("large", in).{memory};', f"'large' has {number} chunks on every rank",
+                                   "together may have 4194304 (mesh rank=4)")
+        self.refuses_statement('c.slots("large", in, pow2(50));', f"'large' has {1 << 50} chunks on every rank")
+
+    def test_a_million_rounds_are_proved(self):
+        self.write("large.cpp", self.BODY % (self.LOOP % (1000000, "c.send(out[me]).to(me.next(d));")))
+        self.assertIn("V1   right result                      proved",
+                      self.succeeds("check", "large.cpp", "--mesh", "rank=2", "--synchronisation", "handshake", timeout=100))
+
+    def test_loops_of_a_channel_program(self):
+        """The budget decides: nothing is proved, and nothing hangs."""
+        with open(self.file(self.copy("channel.mlir"))) as source:
+            text = source.read()
+        for body, where in (("kolo.chan.flush", "where rank 0 flushes"), ("%half = arith.divsi %last, %q : index\n%is = arith.cmpi slt, %half, %c0 : index\n"
+                     "scf.if %is {\nkolo.chan.flush\n}", "in a loop in which rank 0 takes no step"), ("", "")):
+            loop = ("%many = arith.constant 1099511627776 : index\n"
+                    f"scf.for %q = %c1 to %many step %c1 {{\n{body}\n}}\n")
+            self.write("large.mlir", text.replace("  kolo.chan.flush", loop + "  kolo.chan.flush"))
+            outcome = self.kolo("check", "large.mlir", "--budget", "16M", timeout=60)
+            if body:
+                self.assertEqual(outcome.code, 2, str(outcome))
+                self.assertIn("mesh rank=4 cannot be checked: took all of its budget", outcome.err)
+                self.assertIn("and ended " + where, outcome.err)
+            else:
+                self.assertEqual(outcome.code, 0, "nothing is left of a loop without anything")
+
+
 if __name__ == "__main__":
     unittest.main()

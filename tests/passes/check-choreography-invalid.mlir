@@ -583,10 +583,47 @@ kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
 
 // -----
 
+// A grid of more chunks than can be looked at.
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c1 = arith.constant 1 : index
+  %many = arith.constant 1099511627776 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  // expected-error@below {{'work' has 4398046511104 chunks on every rank; all buffers on all ranks together may have 4194304 (mesh rank=4)}}
+  %work = kolo.buffer scratch "work" grid(%many, %n) blocks 0 : !kolo.buffer<2>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A loop of more rounds than can be gone through.
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %many = arith.constant 1099511627776 : index
+  %n = kolo.dim_size 0
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  scf.for %i = %c0 to %n step %c1 {
+    // expected-error@below {{going through this loop takes 1099511627776 executions of statements, and 3298534883328 moves of chunks by each rank; 16777216 moves are allowed (mesh rank=4)}}
+    scf.for %j = %c0 to %many step %c1 {
+      kolo.transfer %out -> %out to [others] {
+      ^bb0(%me: index, %peer: index):
+        kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+      } : !kolo.buffer<1> -> !kolo.buffer<1>
+    }
+  }
+}
+
+// -----
+
 // expected-error@below {{mesh rank=65 has more than 4194304 chunks on all ranks together, and no smaller mesh represents it, since a relation maps a dimension by a table}}
 kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[65]] {
   %c1 = arith.constant 1 : index
-  %many = arith.constant 100000 : index
+  %many = arith.constant 1000 : index
   %n = kolo.dim_size 0
   %in = kolo.buffer input "in" grid(%many) blocks 0 : !kolo.buffer<1>
   %out = kolo.buffer output "out" grid(%n, %many) blocks 1 : !kolo.buffer<2>

@@ -117,6 +117,12 @@ TEST(BadChoreography, ALoopStepThatIsNotPositiveIsReported) {
             std::string::npos);
 }
 
+TEST(BadChoreography, ALoopThatGoesOnAndOnIsReported) {
+  expectRefused("%many = arith.constant 1099511627776 : index\nscf.for %i = %c0 to %many step %c1 {\n" +
+                    copyInToOut("from [] size [] to [%me] size [%c1]") + "}\n",
+                "the program seems to loop for ever");
+}
+
 TEST(BadChoreography, AnOutputThatIsNotTheCallsIsReported) {
   expectRefused("", "buffer 'out' has 1 blocks, the call's has 4", "all_gather", wholeIn + chunksOut);
 }
