@@ -101,7 +101,8 @@ static void cutInto(const Progression &ranks, int64_t cut, SmallVectorImpl<Progr
 
 FailureOr<bool> StatementMoves::AlikeRanks::find(double chunkShare, int64_t &budget) {
   constexpr int mostLooks = 4096, costOfLook = 64; // as many looks at one rank
-  if (llvm::is_contained(of.ofReceiver, true) || failed(execute(0)))
+  bool isThere = moves.steps[0].along != Along::At || (moves.steps[0].amount >= 0 && moves.steps[0].amount < size);
+  if (llvm::is_contained(of.ofReceiver, true) || !isThere || failed(execute(0)))
     return false;
   SmallVector<Progression> open = {{0, 1, size}}, pieces;
   std::vector<std::pair<Progression, double>> found;

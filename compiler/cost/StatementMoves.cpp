@@ -111,6 +111,27 @@ static bool flipStaysInside(int64_t mask, int64_t size) {
   return mask == 0 || (mask > 0 && size % (2 * int64_t(llvm::bit_floor(uint64_t(mask)))) == 0);
 }
 
+/// Whether the step leads from every coordinate to another one.
+static bool staysInside(const DimStep &step, int64_t size) {
+  if (step.along == Along::At)
+    return step.amount >= 0 && step.amount < size;
+  return step.along != Along::Flip || flipStaysInside(step.amount, size);
+}
+
+static StringRef nameOf(TransferOp transfer, size_t dim) {
+  return cast<StringAttr>(enclosingProgram(transfer).mesh[dim]).getValue();
+}
+
+LogicalResult StatementMoves::refuseStep(const DimStep &step, size_t dim, int64_t size) {
+  auto transfer = cast<TransferOp>(statement.getOperation());
+  StringRef name = nameOf(transfer, dim);
+  if (step.along == Along::At)
+    return transfer.emitError() << "at(" << name << ", " << step.amount << "), but " << name << " has " << size
+                                << " ranks";
+  return transfer.emitError() << "flip(" << name << ", " << step.amount << ") leads out of the " << size << " ranks of "
+                              << name << "; the size must be a power of two";
+}
+
 LogicalResult StatementMoves::readSteps(IndexEvaluator &evaluator, std::vector<DimStep> &steps) {
   auto transfer = dyn_cast<TransferOp>(statement.getOperation());
   size_t operand = 0;
@@ -119,13 +140,9 @@ LogicalResult StatementMoves::readSteps(IndexEvaluator &evaluator, std::vector<D
     int64_t size = evaluator.mesh()[dim];
     if (hasAmount(step.along))
       step.amount = evaluator.get(transfer.getAmounts()[operand++]);
-    StringRef name = cast<StringAttr>(enclosingProgram(transfer).mesh[dim]).getValue();
-    if (step.along == Along::Flip && !flipStaysInside(step.amount, size))
-      return transfer.emitError() << "flip(" << name << ", " << step.amount << ") leads out of the " << size
-                                  << " ranks of " << name << "; the size must be a power of two";
-    if (step.along == Along::At && (step.amount < 0 || step.amount >= size))
-      return transfer.emitError() << "at(" << name << ", " << step.amount << "), but " << name << " has " << size
-                                  << " ranks";
+    if (!condition && !staysInside(step, size))
+      return refuseStep(step, dim, size);
+    StringRef name = nameOf(transfer, dim);
     if (step.along == Along::Mapped && int64_t(step.table.size()) != size)
       return transfer.emitError() << "the table mapped along " << name << " has " << step.table.size()
                                   << " entries, but " << name << " has " << size << " ranks";
@@ -169,7 +186,7 @@ struct Targets {
 
 /// The coordinates that a step leads to; of a dimension that is counted: one of them.
 static Targets targetsOf(const DimStep &step, int64_t coordinate, int64_t size, bool isCounted) {
-  auto one = [&](int64_t target) { return Targets{target, 1, size}; };
+  auto one = [&](int64_t target) { return Targets{target, 1, INT64_MAX}; }; // perhaps outside of the mesh
   switch (step.along) {
   case Along::Keep:
     return one(coordinate);
@@ -207,6 +224,7 @@ private:
   bool findTargets();
   LogicalResult addMovesOfSender(double chunkShare);
   int64_t setReceiver(ArrayRef<int64_t> position, bool isNeeded);
+  LogicalResult checkReceiver(ArrayRef<int64_t> position);
 
   StatementMoves &of;
   IndexEvaluator &evaluator;
@@ -261,6 +279,16 @@ int64_t StatementMoves::Enumeration::setReceiver(ArrayRef<int64_t> position, boo
   return result;
 }
 
+/// Of a move that takes place. Along dimensions that are counted it takes place for all coordinates.
+LogicalResult StatementMoves::Enumeration::checkReceiver(ArrayRef<int64_t> position) {
+  for (size_t dim = 0; dim < numDims; ++dim) {
+    int64_t size = evaluator.mesh()[dim], target = targets[dim][position[dim]];
+    if (isEnumerated[dim] ? target < 0 || target >= size : !staysInside(moves.steps[dim], size))
+      return of.refuseStep(moves.steps[dim], dim, size);
+  }
+  return success();
+}
+
 /// The next combination of numbers below the sizes; false after the last.
 static bool advance(MutableArrayRef<int64_t> position, function_ref<int64_t(size_t)> sizeOf) {
   for (size_t dim = position.size(); dim-- > 0;) {
@@ -287,6 +315,8 @@ LogicalResult StatementMoves::Enumeration::addMovesOfSender(double chunkShare) {
     if (isFailed)
       return failure();
     isKnown = !looksAtReceiver;
+    if (isMoving && failed(checkReceiver(position)))
+      return failure();
     if (isMoving)
       moves.enumerated.push_back({from, to, chunks * chunkShare});
     else if (isKnown)

@@ -57,6 +57,7 @@ private:
   class Enumeration;
   class AlikeRanks; // AlikeRanks.cpp
   mlir::LogicalResult readSteps(IndexEvaluator &evaluator, std::vector<DimStep> &steps);
+  mlir::LogicalResult refuseStep(const DimStep &step, size_t dim, int64_t size);
   double chunkShare(IndexEvaluator &evaluator, double blocks);
   bool executeBody(IndexEvaluator &evaluator, bool &isFailed, double &chunks);
 

@@ -151,10 +151,13 @@ static Value amountOf(TransferOp transfer, size_t dim) {
   return transfer.getAmounts()[position];
 }
 
+static StringRef nameOf(TransferOp transfer, size_t dim) {
+  return cast<StringAttr>(enclosingProgram(transfer).mesh[dim]).getValue();
+}
+
 FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, int64_t coordinate, bool backwards) {
   auto step = cast<StepAttr>(transfer.getSteps()[dim]);
   int64_t size = evaluator.mesh()[dim];
-  auto name = [&] { return cast<StringAttr>(enclosingProgram(transfer).mesh[dim]).getValue(); };
   switch (step.getKind()) {
   case StepKind::Keep:
     return Coordinates{coordinate};
@@ -163,12 +166,9 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
     return Coordinates{modulo(backwards ? coordinate - distance : coordinate + distance, size)};
   }
   case StepKind::Flip: {
-    int64_t mask = evaluator.get(amountOf(transfer, dim)), other = coordinate ^ mask;
-    if (other >= 0 && other < size)
-      return Coordinates{other};
-    return transfer.emitError() << "flip(" << name() << ", " << mask << ") leads from coordinate " << coordinate
-                                << " to " << other << ", but " << name() << " has " << size
-                                << " ranks; the size must be a power of two";
+    int64_t other = coordinate ^ evaluator.get(amountOf(transfer, dim));
+    bool isSender = backwards && (other < 0 || other >= size);
+    return isSender ? Coordinates{} : Coordinates{other};
   }
   case StepKind::Others: {
     Coordinates others;
@@ -178,9 +178,6 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
   }
   case StepKind::At: {
     int64_t fixed = evaluator.get(amountOf(transfer, dim));
-    if (fixed < 0 || fixed >= size)
-      return transfer.emitError() << "at(" << name() << ", " << fixed << "), but " << name() << " has " << size
-                                  << " ranks";
     if (!backwards)
       return Coordinates{fixed};
     return coordinate == fixed ? llvm::to_vector<4>(llvm::seq<int64_t>(0, size)) : Coordinates{};
@@ -188,8 +185,8 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
   case StepKind::Mapped: {
     ArrayRef<int64_t> table = step.getTable();
     if (int64_t(table.size()) != size)
-      return transfer.emitError() << "the table mapped along " << name() << " has " << table.size() << " entries, but "
-                                  << name() << " has " << size << " ranks";
+      return transfer.emitError() << "the table mapped along " << nameOf(transfer, dim) << " has " << table.size()
+                                  << " entries, but " << nameOf(transfer, dim) << " has " << size << " ranks";
     return Coordinates{backwards ? int64_t(llvm::find(table, coordinate) - table.begin()) : table[size_t(coordinate)]};
   }
   }
@@ -236,7 +233,28 @@ LogicalResult Unfold::evaluateMove(StatementInterface statement, const Coordinat
     return failure();
   if (code.condition && !evaluator.valueIn(*code.condition))
     return success();
+  if (failed(checkReceiver(statement, sender, receiver)))
+    return failure();
   return visit({rankOf(sender), rankOf(receiver), valueOf(code.source), valueOf(code.destination)});
+}
+
+/// Of a sender that takes part: others need no receiver.
+LogicalResult Unfold::checkReceiver(StatementInterface statement, const Coordinates &sender,
+                                    const Coordinates &receiver) {
+  for (size_t dim = 0; dim < receiver.size(); ++dim) {
+    int64_t size = evaluator.mesh()[dim];
+    if (receiver[dim] >= 0 && receiver[dim] < size)
+      continue;
+    auto transfer = cast<TransferOp>(statement.getOperation());
+    StringRef name = nameOf(transfer, dim);
+    if (cast<StepAttr>(transfer.getSteps()[dim]).getKind() == StepKind::At)
+      return transfer.emitError() << "at(" << name << ", " << receiver[dim] << "), but " << name << " has " << size
+                                  << " ranks";
+    return transfer.emitError() << "flip(" << name << ", " << (sender[dim] ^ receiver[dim])
+                                << ") leads from coordinate " << sender[dim] << " to " << receiver[dim] << ", but "
+                                << name << " has " << size << " ranks; the size must be a power of two";
+  }
+  return success();
 }
 
 const Unfold::StatementCode &Unfold::codeOf(StatementInterface statement) {

@@ -80,11 +80,14 @@ private:
   GridBox valueOf(const BoxRegisters &registers) const;
   mlir::LogicalResult walkBlock(mlir::Block &block, Visitor visit);
   mlir::LogicalResult walkOp(mlir::Operation &op, Visitor visit);
-  /// Coordinates reached along one dimension from `coordinate`: forwards to receivers, or backwards to senders.
+  /// Coordinates reached along one dimension from `coordinate`: forwards to receivers, which may lie outside of the
+  /// mesh, or backwards to the senders that there are.
   mlir::FailureOr<Coordinates> reach(TransferOp transfer, size_t dim, int64_t coordinate, bool backwards);
   mlir::LogicalResult forEachMove(StatementInterface statement, int64_t rank, bool backwards, MoveVisitor visit);
   mlir::LogicalResult evaluateMove(StatementInterface statement, const Coordinates &sender, const Coordinates &receiver,
                                    MoveVisitor visit);
+  mlir::LogicalResult checkReceiver(StatementInterface statement, const Coordinates &sender,
+                                    const Coordinates &receiver);
   Coordinates coordinatesOf(int64_t rank) const;
   int64_t rankOf(const Coordinates &coordinates) const;
 

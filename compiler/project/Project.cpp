@@ -186,6 +186,9 @@ void Projector::forEachPeer(TransferOp transfer, Direction direction,
   PeerCoordinates peer = createPeer(builder, relation, me, dimSizes, fan, direction);
   relation->erase();
   bool isForward = direction == Direction::ToReceivers;
+  if (!isForward)
+    peer.condition =
+        createAnd(builder, loc, peer.condition, createIsSender(builder, transfer, peer.coordinates, dimSizes));
   enterIf(builder, loc, peer.condition);
   InlinedSlices slices = isForward ? inlineBody(builder, transfer, me, peer.coordinates, mapping)
                                    : inlineBody(builder, transfer, peer.coordinates, me, mapping);

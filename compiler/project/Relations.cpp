@@ -114,6 +114,23 @@ PeerCoordinates createPeer(OpBuilder &builder, TransferOp transfer, ArrayRef<Val
   return peer;
 }
 
+Value createIsSender(OpBuilder &builder, TransferOp transfer, ArrayRef<Value> sender, ArrayRef<Value> dimSizes) {
+  Value isSender;
+  if (!slicesOf(transfer).getCondition())
+    return isSender;
+  Location loc = transfer.getLoc();
+  for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>())) {
+    if (step.getKind() != StepKind::Flip)
+      continue;
+    using arith::CmpIPredicate;
+    Value zero = createConstant(builder, loc, 0);
+    Value isInside = createAnd(builder, loc, arith::CmpIOp::create(builder, loc, CmpIPredicate::sle, zero, sender[dim]),
+                               arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, sender[dim], dimSizes[dim]));
+    isSender = createAnd(builder, loc, isSender, isInside);
+  }
+  return isSender;
+}
+
 InlinedSlices inlineBody(OpBuilder &builder, StatementInterface statement, ValueRange sender, ValueRange receiver,
                          IRMapping mapping) {
   Block &body = statement.getBody().front();

@@ -45,6 +45,11 @@ struct PeerCoordinates {
 PeerCoordinates createPeer(mlir::OpBuilder &builder, TransferOp transfer, llvm::ArrayRef<mlir::Value> mine,
                            llvm::ArrayRef<mlir::Value> dimSizes, const FanIndices &fan, Direction direction);
 
+/// Whether a sender that createPeer gave is a rank; null: it always is. If some receivers of a `flip` need not exist,
+/// because of a condition, so need some senders.
+mlir::Value createIsSender(mlir::OpBuilder &builder, TransferOp transfer, llvm::ArrayRef<mlir::Value> sender,
+                           llvm::ArrayRef<mlir::Value> dimSizes);
+
 /// What a statement's body computes for one sender and one receiver.
 struct InlinedSlices {
   llvm::SmallVector<mlir::Value> sourceOffsets, sourceSizes, destinationOffsets, destinationSizes;

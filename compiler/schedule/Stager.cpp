@@ -132,6 +132,22 @@ void Stager::createMoveIn() {
   SlicesOp::create(builder, loc, slices.sourceOffsets, slices.sourceSizes, offsets, sizes, slices.condition);
 }
 
+/// Where a `flip` gives a rank no sender, the body is evaluated for this rank as the sender instead: there it is
+/// defined.
+void Stager::requireSender(PeerCoordinates &sender, SmallVectorImpl<Value> &me) {
+  Value isSender = createIsSender(builder, transfer, sender.coordinates, dimSizes);
+  if (!isSender)
+    return;
+  sender.condition = createAnd(builder, loc, sender.condition, isSender);
+  for (auto [dim, step] : llvm::enumerate(transfer.getSteps().getAsRange<StepAttr>())) {
+    if (step.getKind() != StepKind::Flip)
+      continue;
+    Value one = sender.coordinates[dim], other = me[dim];
+    sender.coordinates[dim] = arith::SelectOp::create(builder, loc, isSender, one, other);
+    me[dim] = arith::SelectOp::create(builder, loc, isSender, other, one);
+  }
+}
+
 /// What every rank received, from the staging buffer to where it belongs: once per sender.
 void Stager::createMoveOut() {
   OpBuilder::InsertionGuard guard(builder);
@@ -149,8 +165,10 @@ void Stager::createMoveOut() {
   builder.setInsertionPointToStart(&body);
   SmallVector<Value, 4> me(body.getArguments());
   PeerCoordinates sender{me, Value()};
-  if (transfer)
+  if (transfer) {
     sender = createPeer(builder, transfer, me, dimSizes, fan, Direction::ToSenders);
+    requireSender(sender, me);
+  }
   InlinedSlices slices = inlineBody(builder, statement, sender.coordinates, me, {});
   SmallVector<Value> offsets = registersOf(sender.coordinates), sizes = ones();
   appendKept(slices.destinationOffsets, offsets);

@@ -42,6 +42,7 @@ private:
   void createStaging(const std::string &name);
   void createMoveIn();
   void createMoveOut();
+  void requireSender(PeerCoordinates &sender, llvm::SmallVectorImpl<mlir::Value> &me);
   /// Of the leading dimensions of the memory: the numbers of the iterations, and the coordinates of the sender.
   llvm::SmallVector<mlir::Value> registersOf(mlir::ValueRange sender);
   llvm::SmallVector<mlir::Value> ones();
