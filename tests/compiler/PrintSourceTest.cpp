@@ -137,6 +137,7 @@ TEST(PrintSource, TextCompiledAgainGivesTheIrOfTheRecording) {
   }
   file.close();
   EXPECT_EQ(recordings.back()->definition.name, std::string("oddPartsPrinted"));
+  EXPECT_LT(printDefinition(*recordings.back()).size(), 1u << 15);
   std::vector<Definition> again = tools::loadUserSource(source.path());
   ASSERT_EQ(again.size(), recordings.size());
   for (size_t i = 0; i < again.size(); ++i) {

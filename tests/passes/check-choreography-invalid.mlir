@@ -290,6 +290,32 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 
 // -----
 
+// Where the condition holds for a receiver that is not there.
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[3]] {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  // expected-error@below {{flip(rank, 1) leads from coordinate 2 to 3, but rank has 3 ranks; the size must be a power of two}}
+  kolo.transfer %out -> %out to [flip %c1] {
+  ^bb0(%me: index, %peer: index):
+    %is = arith.cmpi sle, %peer, %n : index
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1] when %is
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  // expected-error@below {{at(rank, 3), but rank has 3 ranks}}
+  kolo.transfer %out -> %out to [at %n] {
+  ^bb0(%me: index, %peer: index):
+    %is = arith.cmpi eq, %me, %c1 : index
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1] when %is
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
+
+// -----
+
 // A fixed coordinate outside of the mesh.
 kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
   %c0 = arith.constant 0 : index

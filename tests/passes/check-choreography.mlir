@@ -115,3 +115,34 @@ kolo.choreography @test #kolo.collective<all_to_all over 0> mesh ["rank"] meshes
     } : !kolo.buffer<1> -> !kolo.buffer<2>
   }
 }
+
+// -----
+
+// Receivers that a condition leaves out need not exist.
+// CHECK: checked [#kolo.proof<[3] on [3]>]
+kolo.choreography @absent #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[3]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %five = arith.constant 5 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [flip %c1] {
+  ^bb0(%me: index, %peer: index):
+    %is = arith.cmpi slt, %peer, %n : index
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1] when %is
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [at %five] {
+  ^bb0(%me: index, %peer: index):
+    %is = arith.cmpi slt, %peer, %n : index
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1] when %is
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}

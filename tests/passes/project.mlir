@@ -204,3 +204,30 @@ kolo.choreography @network #kolo.collective<broadcast over 0, 1> mesh ["node", "
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
 }
+
+// -----
+
+// Where a condition lets receivers be absent, a rank first asks whether its sender exists, and evaluates the body after that.
+// CHECK-LABEL: kolo.chan.program @absent
+// CHECK: [[N:%.*]] = kolo.dim_size 0
+// CHECK: [[ME:%.*]] = kolo.chan.coord 0
+// CHECK: [[PEER:%.*]] = arith.xori [[ME]], %c1
+// CHECK: [[TAKES_PART:%.*]] = arith.cmpi slt, [[PEER]], [[N]]
+// CHECK-NEXT: scf.if [[TAKES_PART]] {
+// CHECK-NEXT: kolo.chan.put {{.*}} to [[PEER]]
+// CHECK: kolo.chan.flush
+// CHECK: [[IS_RANK:%.*]] = arith.cmpi s{{.*}}, [[PEER]]
+// CHECK: [[IS_SENDER:%.*]] = arith.andi [[IS_RANK]], [[TAKES_PART]]
+// CHECK-NEXT: scf.if [[IS_SENDER]] {
+// CHECK: arith.cmpi slt, [[ME]], [[N]]
+// CHECK: kolo.chan.wait 0 from [[PEER]]
+kolo.choreography @absent #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[3]] {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  kolo.transfer %out -> %out to [flip %c1] {
+  ^bb0(%me: index, %peer: index):
+    %is = arith.cmpi slt, %peer, %n : index
+    kolo.slices from [%me] size [%c1] to [%me] size [%c1] when %is
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}
