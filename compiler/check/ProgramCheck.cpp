@@ -338,11 +338,13 @@ static StringRef verbOf(EventKind kind) {
 }
 
 std::string ProgramCheck::describe(const Tracer::End &end) const {
-  std::string rank = "rank " + std::to_string(end.rank),
-              text = "took all of its budget to list the steps of its ranks, ";
-  text += end.op         ? "and ended where " + rank + " " + verbOf(tracer.program().ops[*end.op].kind).str()
-          : end.isInLoop ? "and ended in a loop in which " + rank + " takes no step"
-                         : "and ended after " + rank;
+  std::string rank = "rank " + std::to_string(end.rank);
+  if (end.idleLines > 0)
+    return "has a loop in which " + rank + rootOf() + " runs " + std::to_string(end.idleLines) +
+           " lines of the program without a step";
+  std::string text = "took all of its budget to list the steps of its ranks, ";
+  text += end.op ? "and ended where " + rank + " " + verbOf(tracer.program().ops[*end.op].kind).str()
+                 : "and ended after " + rank;
   return text + rootOf() + "; " + budgetFor(end.share, options, end.isBound);
 }
 

@@ -249,9 +249,8 @@ bool Tracer::run(int64_t rank, Trace &trace) {
     case Code::Kind::ForNext: {
       // The index is below the bound; what comes after it may be no number of 64 bits.
       uint64_t left = uint64_t(evaluator.valueIn(line.c)) - uint64_t(evaluator.valueIn(line.a));
-      // A loop that goes on without any step ends nowhere else.
-      if (numLinesRun > maxLines && numLinesRun - linesAtStep > int64_t(code.lines.size()))
-        return endHere(std::nullopt);
+      if (isIdle(numLinesRun - linesAtStep))
+        return false;
       if (left > uint64_t(evaluator.valueIn(line.d))) {
         evaluator.valueIn(line.a) += evaluator.valueIn(line.d);
         i = line.target;
@@ -287,10 +286,19 @@ bool Tracer::run(int64_t rank, Trace &trace) {
   return true;
 }
 
+/// A loop that goes on without any step ends nowhere else.
+bool Tracer::isIdle(int64_t numLines) {
+  if (numLines <= mostIdleLines && (numLinesRun <= maxLines || numLines <= int64_t(code.lines.size())))
+    return false;
+  endHere(std::nullopt);
+  end->idleLines = numLines;
+  return true;
+}
+
 bool Tracer::endHere(std::optional<uint32_t> op) {
   isTooLong = true;
   double share = std::max(1.0, double(numLinesRun) / double(maxLines)) * double(ranks) / double(numRuns);
-  end = End{tracedRank, op, share, numRuns <= 1 + int64_t(sizes.size()), !op};
+  end = End{tracedRank, op, share, numRuns <= 1 + int64_t(sizes.size())};
   return false;
 }
 

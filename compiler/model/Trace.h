@@ -67,14 +67,15 @@ public:
   int64_t maxEvents = INT64_MAX;
   int64_t maxLines = INT64_MAX; // of all runs together; more end a run with `isTooLong`
   int64_t numLinesRun = 0;
-  double numLinesNeeded = 0; // an estimate, if `isMoreThanAllowed` said so
+  static constexpr int64_t mostIdleLines = int64_t(1) << 28; // that a rank runs from one step to the next
+  double numLinesNeeded = 0;                                 // an estimate, if `isMoreThanAllowed` said so
   /// Where the ranks, traced one after the other, took what is allowed.
   struct End {
     int64_t rank;
     std::optional<uint32_t> op; // the first step that was not taken; nothing: all were, and took too much memory
     double share;               // of what is allowed, that all ranks would take if they go on as these did
     bool isBound = false;       // ranks may still turn out to be alike, which takes less
-    bool isInLoop = false;      // that goes on without a step
+    int64_t idleLines = 0;      // that the rank ran in a loop that goes on without a step; 0: there is none
   };
   std::optional<End> end;
   /// Whether so many more lines are too many; sets `isTooLong` then.
@@ -116,6 +117,7 @@ private:
   bool checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWrite);
   bool setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event);
   bool refuse(uint32_t op, const std::string &message);
+  bool isIdle(int64_t numLines);
   bool endHere(std::optional<uint32_t> op);
 
   Code &code;
