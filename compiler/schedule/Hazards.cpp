@@ -218,16 +218,17 @@ FailureOr<llvm::SetVector<Operation *>> findHazards(ChoreographyOp choreography,
   llvm::SetVector<Operation *> hazards, ofRoot, others;
   findCandidates(choreography, ofRoot, others);
   for (auto mesh : choreography.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
-    llvm::SetVector<Operation *> sampled = ofRoot, none;
+    llvm::SetVector<Operation *> sampled = ofRoot, unknown;
     evaluator->setMesh(mesh.asArrayRef(), 0);
     if (failed(HazardFinder(choreography, *evaluator, maxMoves).run(others, hazards, sampled)))
       return failure();
     SmallVector<int64_t> smaller = representativeMesh(choreography, mesh, maxRanksInFull(collective.getKind()));
     for (int64_t root = 0; root < countRoots(collective, smaller); ++root) {
       evaluator->setMesh(smaller, root);
-      if (failed(HazardFinder(choreography, *evaluator, INT64_MAX).run(sampled, hazards, none)))
+      if (failed(HazardFinder(choreography, *evaluator, INT64_MAX).run(sampled, hazards, unknown)))
         return failure();
     }
+    hazards.insert(unknown.begin(), unknown.end()); // of loops that CheckChoreography would refuse
   }
   return hazards;
 }

@@ -93,15 +93,18 @@ TEST(BadChoreography, WritingAnOutputThatOnlyTheRootHasIsReported) {
 }
 
 TEST(BadChoreography, AReceiverOutsideTheMeshMattersOnlyIfItTakesPart) {
-  std::string start = "kolo.transfer %in -> %out to [flip %n] {\n^bb0(%me: index, %peer: index):\n";
   std::string end = "\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n";
-  expectRefused(start + "kolo.slices from [] size [] to [%me] size [%c1]" + end,
-                "sends to coordinate 4 in a mesh dimension of 4, at sender 0");
-  ParsedChoreography guarded(
-      choreography("all_gather", wholeIn + blocksOut + start + "%is = arith.cmpi slt, %peer, %n : index\n" +
-                                     "kolo.slices from [] size [] to [%me] size [%c1] when %is" + end));
-  SimulatedCall simulated = guarded.callOn({4}, 17);
-  EXPECT_EQ(messageOf(interpretChoreography(*guarded, simulated)), "");
+  for (const char *step : {"flip", "at"}) {
+    std::string start =
+        std::string("kolo.transfer %in -> %out to [") + step + " %n] {\n^bb0(%me: index, %peer: index):\n";
+    expectRefused(start + "kolo.slices from [] size [] to [%me] size [%c1]" + end,
+                  "sends to coordinate 4 in a mesh dimension of 4, at sender 0");
+    ParsedChoreography guarded(
+        choreography("all_gather", wholeIn + blocksOut + start + "%is = arith.cmpi slt, %peer, %n : index\n" +
+                                       "kolo.slices from [] size [] to [%me] size [%c1] when %is" + end));
+    SimulatedCall simulated = guarded.callOn({4}, 17);
+    EXPECT_EQ(messageOf(interpretChoreography(*guarded, simulated)), "");
+  }
 }
 
 TEST(BadChoreography, AnOpThatIsNotUnderstoodIsNamed) {
