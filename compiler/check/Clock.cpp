@@ -46,7 +46,7 @@ Clock::Clock(const RankRows &ranks, std::span<const uint32_t> times) : Clock(ran
     Runs runs(4);
     for (uint32_t place = 0; place < ranks.length; ++place)
       runs.append(place, place + 1, times[size_t(ranks.rankAt(row, place))], 0);
-    rows[row] = makeRow(runs.take(), ranks.length);
+    rows[row] = makeRow(runs.take());
   }
 }
 
@@ -63,7 +63,7 @@ void Clock::raise(int64_t rank, uint32_t time) {
   runs.append(0, place, 0, 0);
   runs.append(place, place + 1, time, 0);
   runs.append(place + 1, ranks->length, 0, 0);
-  joinRow(ranks->rowOf(rank), std::make_shared<const Row>(Row{runs.take(), {}}), {});
+  joinRow(ranks->rowOf(rank), share({runs.take(), {}}), {});
 }
 
 void Clock::join(const Clock &other, const RowMove &move) {
@@ -87,14 +87,14 @@ Clock::RowPointer Clock::moved(const RowPointer &row, const RowMove &move) const
     return row;
   bool isRotation = move.kind == RowMove::Kind::Rotate;
   if (isRotation && !row->runs.empty())
-    return std::make_shared<const Row>(Row{rotate(row->runs, ranks->length, move.amount), {}});
+    return share({rotate(row->runs, ranks->length, move.amount), {}});
   std::vector<uint32_t> before = expand(*row, ranks->length), after(ranks->length);
   if (isRotation)
     std::ranges::rotate_copy(before, before.end() - ptrdiff_t(move.amount), after.begin());
   else
     for (uint32_t place = 0; place < ranks->length; ++place)
       after[place ^ move.amount] = before[place];
-  return std::make_shared<const Row>(Row{{}, std::move(after)});
+  return share({{}, std::move(after)});
 }
 
 std::vector<Clock::Run> Clock::rotate(const std::vector<Run> &runs, uint32_t length, uint32_t amount) {
@@ -143,13 +143,19 @@ Clock::RowPointer Clock::joinRuns(const RowPointer &a, const RowPointer &b) cons
     return a;
   if (runs == right)
     return b;
-  return makeRow(std::move(runs), length);
+  return makeRow(std::move(runs));
 }
 
-Clock::RowPointer Clock::makeRow(std::vector<Run> runs, uint32_t length) {
+Clock::RowPointer Clock::makeRow(std::vector<Run> runs) const {
   Row row{std::move(runs), {}};
-  if (row.runs.size() > std::max<size_t>(4, length / 8))
-    row = Row{{}, expand(row, length)};
+  if (row.runs.size() > std::max<size_t>(4, ranks->length / 8))
+    row = Row{{}, expand(row, ranks->length)};
+  return share(std::move(row));
+}
+
+Clock::RowPointer Clock::share(Row row) const {
+  auto numBytes = int64_t(sizeof(Row) + row.runs.size() * sizeof(Run) + row.dense.size() * sizeof(uint32_t));
+  row.bytes = Share(ranks->clockBytes, numBytes);
   return std::make_shared<const Row>(std::move(row));
 }
 
@@ -176,15 +182,7 @@ Clock::RowPointer Clock::joinDense(const RowPointer &a, const RowPointer &b) con
   // Runs stay runs where they are the larger ones.
   if (isRight)
     return b;
-  return isLeft ? a : std::make_shared<const Row>(Row{{}, std::move(left)});
-}
-
-int64_t Clock::numBytes() const {
-  int64_t result = int64_t(rows.size() * sizeof(RowPointer));
-  for (const RowPointer &row : rows)
-    if (row)
-      result += int64_t(sizeof(Row) + row->runs.size() * sizeof(Run) + row->dense.size() * sizeof(uint32_t));
-  return result;
+  return isLeft ? a : share({{}, std::move(left)});
 }
 
 int64_t Clock::numPieces() const {

@@ -5,6 +5,7 @@
 #include "compiler/check/RankRows.h"
 
 #include <memory>
+#include <utility>
 
 namespace kolo {
 
@@ -22,8 +23,8 @@ public:
   /// Every entry becomes at least that of the other clock, whose ranks are moved first.
   void join(const Clock &other, const RowMove &move);
 
-  /// Rows that other clocks share count in full.
-  int64_t numBytes() const;
+  /// Beside the rows, which clocks share, and which count once, in RankRows::clockBytes.
+  int64_t numBytes() const { return int64_t(rows.size() * sizeof(RowPointer)); }
   /// Runs and dense entries: what a join looks at.
   int64_t numPieces() const;
 
@@ -35,10 +36,30 @@ private:
     bool operator==(const Run &) const = default;
     int64_t at(uint32_t place) const { return int64_t(value) + slope * int64_t(place - begin); }
   };
+  /// A part of a sum, for as long as it lives.
+  class Share {
+  public:
+    Share() = default;
+    Share(int64_t &sum, int64_t part) : sum(&sum), part(part) { sum += part; }
+    Share(Share &&other) noexcept : sum(std::exchange(other.sum, nullptr)), part(other.part) {}
+    Share &operator=(Share &&other) noexcept {
+      std::swap(sum, other.sum);
+      std::swap(part, other.part);
+      return *this;
+    }
+    ~Share() {
+      if (sum)
+        *sum -= part;
+    }
+
+  private:
+    int64_t *sum = nullptr, part = 0;
+  };
   /// Runs or, where they would become many, one entry per place.
   struct Row {
     std::vector<Run> runs;
     std::vector<uint32_t> dense;
+    Share bytes = {};
     uint32_t at(uint32_t place) const;
   };
   using RowPointer = std::shared_ptr<const Row>; // null: all zero
@@ -48,7 +69,8 @@ private:
   static std::vector<uint32_t> expand(const Row &row, uint32_t length);
   static std::vector<Run> rotate(const std::vector<Run> &runs, uint32_t length, uint32_t amount);
   RowPointer moved(const RowPointer &row, const RowMove &move) const;
-  static RowPointer makeRow(std::vector<Run> runs, uint32_t length);
+  RowPointer makeRow(std::vector<Run> runs) const;
+  RowPointer share(Row row) const;
   RowPointer joinRuns(const RowPointer &a, const RowPointer &b) const;
   RowPointer joinDense(const RowPointer &a, const RowPointer &b) const;
 

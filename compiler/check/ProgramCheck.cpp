@@ -261,6 +261,8 @@ void ProgramCheck::run(Verdict &verdict) {
   } else if (!traced) {
     verdict.tooLarge = tracer.end ? describe(*tracer.end) : needsMoreSteps();
     return;
+  } else if (few && !few->areSlicesAlike(tracer, *traced)) {
+    verdict.slicesDiffer = true;
   } else if (checkBalance()) {
     follow(verdict);
   }

@@ -1,6 +1,7 @@
 // The checker's verdict on one mesh and one root.
 #pragma once
 
+#include "compiler/check/SliceInduction.h"
 #include "compiler/check/VectorClockRun.h"
 #include "compiler/check/Verdict.h"
 
@@ -9,8 +10,10 @@ namespace kolo {
 /// One run: one mesh, one root, in place or not.
 class ProgramCheck {
 public:
-  ProgramCheck(Code &code, llvm::ArrayRef<int64_t> mesh, int64_t root, bool isInPlace, const CheckOptions &options)
-      : tracer(code, mesh, root, isInPlace), options(options), isInPlace(isInPlace) {}
+  /// With `few`, the program has few slices of that pipeline, and is only proved if its proof stands for more.
+  ProgramCheck(Code &code, llvm::ArrayRef<int64_t> mesh, int64_t root, bool isInPlace, const CheckOptions &options,
+               const SlicePipeline *few = nullptr)
+      : tracer(code, mesh, root, isInPlace), options(options), isInPlace(isInPlace), few(few) {}
 
   void run(Verdict &verdict);
   /// After a run that proved the program: whether it is refuted without these flushes, and signals and waits.
@@ -37,6 +40,7 @@ private:
   Tracer tracer;
   const CheckOptions options;
   bool isInPlace;
+  const SlicePipeline *few;
   std::optional<TracedGroup> traced;
   std::optional<TracedGroup> fewer; // the same, without some steps
   std::optional<Refutation> refutation;

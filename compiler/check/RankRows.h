@@ -23,7 +23,8 @@ public:
   int64_t numRanks() const { return int64_t(numRows) * length; }
 
   uint32_t numRows = 1, length = 1;
-  size_t dim = 0; // the longest one
+  size_t dim = 0;                 // the longest one
+  mutable int64_t clockBytes = 0; // of all rows of clocks that are alive; see Clock
 
 private:
   int64_t numInner = 1; // ranks per step along that dimension

@@ -8,8 +8,7 @@ namespace kolo {
 struct VectorClockRun::SharedClock {
   SharedClock(const Clock &now, int64_t &total) : clock(now), totalBytes(total) { total += size(); }
   ~SharedClock() { totalBytes -= size(); }
-  /// No more than a plain clock's, which is what small meshes are measured by.
-  int64_t size() const { return std::min(clock.numBytes(), clock.numRanks() * int64_t(sizeof(uint32_t))); }
+  int64_t size() const { return int64_t(sizeof(SharedClock)) + clock.numBytes(); }
   const Clock clock;
   int64_t &totalBytes;
 };
@@ -111,10 +110,13 @@ void VectorClockRun::findBlocked() {
   }
 }
 
-/// Runs a rank, and with it its orbit, until it has to wait. Whether it took a step.
+/// Runs a rank, and with it its orbit, until it has to wait or has taken its turn: what it signals keeps clocks until
+/// others wait for it. Whether it took a step.
 bool VectorClockRun::advance(size_t orbit) {
+  constexpr uint32_t stepsPerTurn = 1 << 12;
   bool didStep = false;
-  while (states[orbit].time < calls * stepsPerCall(orbit)) {
+  uint32_t end = std::min(uint32_t(calls) * stepsPerCall(orbit), states[orbit].time + stepsPerTurn);
+  while (states[orbit].time < end) {
     if (isBeyondLimits()) {
       endEarly(orbit);
       break;
@@ -129,8 +131,9 @@ bool VectorClockRun::advance(size_t orbit) {
 }
 
 bool VectorClockRun::isBeyondLimits() {
-  mostClockBytes = std::max(mostClockBytes, clockBytes);
-  return (work > options.maxWork && !options.prefersSmallMeshes) || clockBytes > options.maxBytes ||
+  int64_t allClockBytes = clockBytes + moves.rows.clockBytes;
+  mostClockBytes = std::max(mostClockBytes, allClockBytes);
+  return (work > options.maxWork && !options.prefersSmallMeshes) || allClockBytes > options.maxBytes ||
          cellBytes > options.maxChunkBytes() || contents.isFull();
 }
 

@@ -139,7 +139,7 @@ using Checks = std::vector<std::unique_ptr<ProgramCheck>>;
 
 /// All roots, and calls in place, on one mesh. Adds the checks to `kept`, if that is not null.
 void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, Verdict &verdict,
-               Checks *kept = nullptr) {
+               Checks *kept = nullptr, const SlicePipeline *few = nullptr) {
   ProgramOp program = code.program;
   int64_t numVariants = program.getInPlace() == InPlace::Direct ? 2 : 1;
   int64_t numRoots = countRoots(program.getCollective(), mesh);
@@ -151,7 +151,7 @@ void checkMesh(Code &code, ArrayRef<int64_t> mesh, const CheckOptions &options, 
     for (int64_t root = 0; root < numRoots; ++root) {
       if (root == 1 && rootsAreAlike(code, mesh, variant == 1, options.maxWork))
         break;
-      auto check = std::make_unique<ProgramCheck>(code, mesh, root, variant == 1, root == 0 ? first : each);
+      auto check = std::make_unique<ProgramCheck>(code, mesh, root, variant == 1, root == 0 ? first : each, few);
       check->run(verdict);
       if (!verdict.isProved())
         return;
@@ -201,7 +201,9 @@ void Verdict::add(ArrayRef<OutputLoss> more, int64_t encodings) {
   }
 }
 
-Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+/// With `few` as ProgramCheck has it.
+static Verdict checkSlices(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options,
+                           const SlicePipeline *few) {
   Verdict verdict;
   verdict.mesh.assign(mesh.begin(), mesh.end());
   verdict.checkedOn = verdict.mesh;
@@ -219,7 +221,7 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
     Verdict result;
     result.mesh = verdict.mesh;
     result.checkedOn.assign(checkedOn.begin(), checkedOn.end());
-    checkMesh(std::get<Code>(made), checkedOn, withPart(options, part), result);
+    checkMesh(std::get<Code>(made), checkedOn, withPart(options, part), result, nullptr, few);
     return result;
   };
   if (options.prefersSmallMeshes)
@@ -230,6 +232,24 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
     verdict = MeshChoice(mesh, mayShrink, options, checkOn).run();
   checkBits(std::get<Code>(made), mayShrink, options, verdict);
   return verdict;
+}
+
+/// Nothing where few slices do not stand for all, or refute the program: then all have to be looked at.
+static std::optional<Verdict> checkFewSlices(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  std::optional<SlicePipeline> pipeline = SlicePipeline::find(program);
+  if (!pipeline || pipeline->numSlices() <= pipeline->fewSlices())
+    return std::nullopt;
+  OwningOpRef<ProgramOp> smaller(program.clone());
+  pipeline = SlicePipeline::find(*smaller);
+  pipeline->setNumSlices(pipeline->fewSlices());
+  Verdict verdict = checkSlices(*smaller, mesh, options, &*pipeline);
+  verdict.slicesChecked = pipeline->numSlices();
+  return verdict.refutation || verdict.slicesDiffer ? std::nullopt : std::optional(std::move(verdict));
+}
+
+Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  std::optional<Verdict> byFew = options.followsAllSlices ? std::nullopt : checkFewSlices(program, mesh, options);
+  return byFew ? *std::move(byFew) : checkSlices(program, mesh, options, nullptr);
 }
 
 struct ReducibleProgram::Runs {

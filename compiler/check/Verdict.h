@@ -81,13 +81,16 @@ struct CheckOptions {
   /// of the same kind that these allow. A search sets this: small meshes find counterexamples soonest. What it finds is
   /// a guess, which CheckProgram confirms on the meshes themselves.
   bool prefersSmallMeshes = false;
-  /// Bytes that traces, chunks and what they hold may take, each: more than clocks where few are allowed.
-  int64_t maxChunkBytes() const { return std::max(maxBytes, int64_t(1) << 30); }
+  /// Bytes that traces, chunks and what they hold may take, each: four times as many as clocks, and more where few are
+  /// allowed.
+  int64_t maxChunkBytes() const { return std::max(4 * maxBytes, int64_t(1) << 30); }
   /// A smaller mesh of the same kind represents one that is too large. That is no proof: see Verdict::isRepresented.
   bool mayReplaceMesh = false;
   /// What a mesh that represents another one may take, as a part of the limits above. Below 1, a mesh is proved itself
   /// where that does not take too long, and costs little more than small ones elsewhere.
   double standInPart = 1;
+  /// Follow every slice of a pipeline, also where few of them stand for all.
+  bool followsAllSlices = false;
   /// Follow what codecs do to values. A search clears this: no synchronisation changes that.
   bool followsCodecs = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
@@ -151,6 +154,8 @@ struct Verdict {
   std::vector<int64_t> checkedOn;       // the same mesh, or the representative that took its place
   std::optional<std::string> tooLarge;  // the figure, and the option that raises it: undecided, if nothing is refuted
   std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
+  std::optional<int64_t> slicesChecked; // of a pipeline that is proved for any larger number; nothing: all slices were
+  bool slicesDiffer = false;            // few slices do not stand for all: nothing is decided then
   /// Whether ranks that get the same output get the same bits: of an exact program, whether they combine contributions
   /// in the same order. Beyond `maxRanksForOrder` ranks, where the checker does not follow the order, a smaller mesh
   /// decides; nothing if there is none.
@@ -161,7 +166,7 @@ struct Verdict {
   std::vector<OutputLoss> losses;
   int64_t numEncodings = 0; // that lose something, on the longest path from an input to an output
   /// On `checkedOn`.
-  bool isProved() const { return !tooLarge && !refutation; }
+  bool isProved() const { return !tooLarge && !refutation && !slicesDiffer; }
   /// What holds on another mesh says nothing of this one.
   bool isRepresented() const { return checkedOn != mesh; }
   void add(llvm::ArrayRef<OutputLoss> more, int64_t encodings); // of another run
