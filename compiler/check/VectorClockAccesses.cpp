@@ -14,9 +14,9 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
   bool isPut = event.kind == EventKind::Put;
   int64_t sourceOwner = isPut ? rank : event.peer, destinationOwner = isPut ? event.peer : rank;
   if (isPut) {
+    state.putQueues[event.peer].numbers.push_back(uint32_t(state.puts.size()));
     state.puts.push_back({event.peer});
     state.putTimes.push_back(state.time);
-    state.putQueues[event.peer].times.push_back(state.time);
   }
   Cells sources = findChunks(trace, event.source, sourceOwner, event.part, sourceChunks, sourcePlaces);
   Cells destinations =

@@ -202,7 +202,7 @@ std::shared_ptr<const VectorClockRun::SharedClock> VectorClockRun::shareClock(Ra
 void VectorClockRun::signal(size_t orbit, const Event &event) {
   RankState &state = states[orbit];
   auto queue = state.putQueues.find(event.peer);
-  auto numPuts = queue == state.putQueues.end() ? 0u : uint32_t(queue->second.times.size());
+  auto numPuts = queue == state.putQueues.end() ? 0u : uint32_t(queue->second.numbers.size());
   state.signals[channelKey(event.semaphore, event.peer)].push_back({shareClock(state), state.time, numPuts});
 }
 
@@ -250,7 +250,7 @@ void VectorClockRun::arrive(size_t senderOrbit, int64_t target, uint32_t numPuts
   bool isOrdered =
       options.transport.arrivalBetween(tracer.mesh(), group.representatives()[senderOrbit], target).isBeforeSignals;
   for (; queue->second.numArrived < numPuts; ++queue->second.numArrived) {
-    PutState &put = putAt(sender, queue->second.times[queue->second.numArrived]);
+    PutState &put = sender.puts[queue->second.numbers[queue->second.numArrived]];
     (isOrdered ? put.waitTime : put.hiddenWaitTime) = time;
   }
 }
@@ -384,7 +384,7 @@ VectorClockRun::Order VectorClockRun::orderOf(const Entry &entry, bool isWrite, 
   int64_t rank = group.move(owner, entry.rank);
   if (!entry.isPut)
     return rank == group.representatives()[orbit] || isOver(orbit, rank, entry.time) ? Order::Settled : Order::None;
-  const PutState &put = putAt(states[group.orbitOf(entry.rank)], entry.time);
+  const PutState &put = states[group.orbitOf(entry.rank)].puts[entry.time];
   bool isFlushed = put.flushTime != UINT32_MAX && isOver(orbit, rank, put.flushTime);
   if (isFlushed && (!isWrite || options.transport.arrival.isBeforeFlush))
     return Order::Settled;
@@ -403,14 +403,16 @@ VectorClockRun::Access VectorClockRun::accessOf(size_t orbit, int64_t owner, uin
                                                 bool isPut) const {
   Access access{orbit, owner, buffer, isWrite, isPut, {}};
   access.entry.rank = int32_t(group.moveBack(owner, group.representatives()[orbit]));
-  access.entry.time = states[orbit].time;
+  access.entry.time = isPut ? uint32_t(states[orbit].puts.size()) - 1 : states[orbit].time; // the put at hand
   access.entry.isPut = isPut;
   return access;
 }
 
 void VectorClockRun::access(Access &access, int64_t chunk, Cell &cell) {
   const Entry &entry = access.entry;
-  auto isSameStep = [](const Entry &a, const Entry &b) { return a.rank == b.rank && a.time == b.time; };
+  auto isSameStep = [](const Entry &a, const Entry &b) {
+    return a.rank == b.rank && a.time == b.time && a.isPut == b.isPut;
+  };
   auto check = [&](const Entry &other, bool isWrite) {
     Entry &settled = access.settled[isWrite];
     // See checkOverlap for what one step does to itself.
@@ -470,7 +472,7 @@ void VectorClockRun::addRead(Cell &cell, const Entry &read) {
 }
 
 void VectorClockRun::report(const Entry &entry, const Access &access, int64_t chunk, bool isEntryWrite, Order order) {
-  Moment earlier{int32_t(group.move(access.owner, entry.rank)), entry.time};
+  Moment earlier{int32_t(group.move(access.owner, entry.rank)), timeOf(entry)};
   Moment later{group.representatives()[access.orbit], states[access.orbit].time};
   // One conflict per pair of steps in the text, and per pair of calls.
   auto stepOf = [&](const Moment &moment) {

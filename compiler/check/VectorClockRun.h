@@ -110,7 +110,7 @@ private:
     uint32_t numUnread = 0;               // of its packets; once there are none, that is the time of the target's wait
   };
   struct PutQueue {
-    std::vector<uint32_t> times;
+    std::vector<uint32_t> numbers; // of the puts
     size_t numArrived = 0;
   };
   /// What a chunk of packets carries beside its content: the clock of its sender, as the owner sees that rank.
@@ -122,8 +122,8 @@ private:
     bool isRead = false;
   };
   struct Entry {
-    int32_t rank = -1; // -1: none
-    uint32_t time : 31 = 0;
+    int32_t rank = -1;      // -1: none
+    uint32_t time : 31 = 0; // of a put: its number among the puts of that rank
     uint32_t isPut : 1 = 0;
   };
   struct Cell {
@@ -149,6 +149,10 @@ private:
     std::vector<std::vector<Packet>> packets;
   };
 
+  /// When the rank of an entry, as seen from its orbit's representative, took that step.
+  uint32_t timeOf(const Entry &entry) const {
+    return entry.isPut ? states[group.orbitOf(entry.rank)].putTimes[entry.time] : entry.time;
+  }
   static const PutState &putAt(const RankState &state, uint32_t time) {
     return state.puts[size_t(std::ranges::lower_bound(state.putTimes, time) - state.putTimes.begin())];
   }
