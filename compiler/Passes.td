@@ -5,7 +5,7 @@ include "mlir/Pass/PassBase.td"
 defvar optionsOfGuess = [
   Option<"inFull", "in-full", "bool", "false",
          "ask about the meshes themselves; without it, a small mesh is asked about, and kolo-check-program confirms the answer">,
-  Option<"budget", "budget", "int64_t", "1 << 30", "as that of kolo-check-program">,
+  Option<"budget", "budget", "int64_t", "int64_t(1) << 31", "as that of kolo-check-program">,
   Option<"represented", "represented", "bool", "false", "as that of kolo-check-program">,
   Option<"standInBudget", "stand-in-budget", "int64_t", "1 << 20", "as that of kolo-check-program">
 ];
@@ -125,7 +125,7 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
     Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and mark the program `unproved`">,
     Option<"transport", "transport", "std::string", "\"\"",
                         "shared, peer, network or network:nics=K; empty: network along network_dims, else shared">,
-    Option<"budget", "budget", "int64_t", "1 << 30", "bytes that the check of one mesh may take">,
+    Option<"budget", "budget", "int64_t", "int64_t(1) << 31", "bytes that the check of one mesh may take">,
     Option<"represented", "represented", "bool", "false", "let a smaller mesh stand for one that takes more">,
     Option<"standInBudget", "stand-in-budget", "int64_t", "1 << 20", "bytes that the check of such a smaller mesh may take">,
     Option<"steps", "steps", "bool", "true", "explain a refutation by the shortest interleaving, which costs a second run">

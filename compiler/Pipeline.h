@@ -17,7 +17,7 @@ struct PipelineOptions {
   bool unproved = false;  // true: mark a program that is not proved instead of refusing it
   /// Bytes that the proof of a mesh may take, and time in proportion: see setBudget. Beyond, the program is refused,
   /// unless a smaller mesh may represent the mesh, which takes a fraction of a second.
-  int64_t budget = int64_t(1) << 30, standInBudget = int64_t(1) << 20;
+  int64_t budget = int64_t(1) << 31, standInBudget = int64_t(1) << 20;
   bool represented = false;
   /// Passes that ask the checker what a program may do without: true: ask about the meshes themselves. False: ask about
   /// small meshes, for a caller that proves the program afterwards, as runChannelPipeline does.

@@ -8,6 +8,11 @@ using namespace mlir;
 
 namespace kolo {
 
+/// Predictions are rough: a mesh that may need somewhat more than the budget is tried.
+static constexpr double mostShare = 2;
+/// What a mesh takes that tells well enough what larger ones take.
+static constexpr double sureShare = 1.0 / 64;
+
 static int64_t numRanksOf(ArrayRef<int64_t> mesh) {
   return std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
 }
@@ -43,7 +48,8 @@ MeshChoice::Climb MeshChoice::climb() {
     shares.push_back(verdict.share * standInPart);
     last = std::move(verdict);
     bool isKnown = shares.size() >= 3 && shares.back() >= probePart;
-    if (isKnown && (predict(0) <= 1 || predict(place - 1) > standInPart))
+    bool isTooMuch = !options.mayReplaceMesh && shares.back() >= sureShare && predict(0) > mostShare;
+    if (isKnown && (predict(0) <= 1 || predict(place - 1) > standInPart || isTooMuch))
       break;
     --place;
   }
@@ -91,9 +97,7 @@ Verdict MeshChoice::refuse(double share) const {
 
 Verdict MeshChoice::run() { return options.mayReplaceMesh ? runOnStandIn() : runOnItself(); }
 
-/// Predictions are rough: a mesh that may need somewhat more than the budget is tried.
 Verdict MeshChoice::runOnItself() {
-  constexpr double mostShare = 2;
   Climb result = climb();
   if (result == Climb::ReachedWhole)
     return *std::move(last);

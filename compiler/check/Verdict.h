@@ -75,8 +75,8 @@ struct CheckOptions {
   /// Limits of one run over a mesh: bytes of clocks, and work: lines of the program that are run to trace it, steps
   /// that are followed, and the pieces of clocks and the chunks that they look at. The verdict on a mesh that takes
   /// more is `tooLarge`, unless a smaller mesh may replace it.
-  int64_t maxBytes = int64_t(1) << 30;
-  int64_t maxWork = int64_t(1) << 33;
+  int64_t maxBytes = int64_t(1) << 31;
+  int64_t maxWork = int64_t(1) << 34;
   /// Measure a mesh by its ranks times the steps of one, though symmetry may make it cheap, and check the largest mesh
   /// of the same kind that these allow. A search sets this: small meshes find counterexamples soonest. What it finds is
   /// a guess, which CheckProgram confirms on the meshes themselves.
@@ -189,7 +189,7 @@ bool isProvedOnItsMeshes(ProgramOp program, const CheckOptions &options);
 
 /// What the proof of a program on its meshes may take.
 struct ProofLimits {
-  int64_t budget = int64_t(1) << 30;        // bytes of one mesh, and time in proportion: see setBudget
+  int64_t budget = int64_t(1) << 31;        // bytes of one mesh, and time in proportion: see setBudget
   bool mayRepresent = false;                // a smaller mesh may stand for one that takes more
   int64_t standInBudget = int64_t(1) << 20; // of the mesh that stands for another one
 };

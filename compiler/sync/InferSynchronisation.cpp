@@ -24,6 +24,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Parser/Parser.h"
 
 #include <map>
@@ -265,6 +266,38 @@ std::optional<Attempt> inferFromFewSlices(ProgramOp program, const CheckOptions 
   return attempt;
 }
 
+/// What a loop that the search runs through in few iterations has of its own.
+constexpr llvm::StringLiteral wholeAttrName = "iterations";
+
+/// Lets loops of a fixed, large number of iterations end after few. False if there are none.
+bool shortenLoops(ProgramOp program) {
+  constexpr int64_t mostIterations = 256, fewIterations = 8;
+  bool isShorter = false;
+  program.walk([&](scf::ForOp loop) {
+    std::optional<int64_t> lower = getConstantIntValue(loop.getLowerBound()),
+                           upper = getConstantIntValue(loop.getUpperBound()),
+                           step = getConstantIntValue(loop.getStep());
+    if (!lower || !upper || step != 1 || *upper - *lower <= mostIterations)
+      return;
+    OpBuilder builder(loop);
+    loop->setAttr(wholeAttrName, builder.getIndexAttr(*upper));
+    loop.setUpperBound(arith::ConstantIndexOp::create(builder, loop.getLoc(), *lower + fewIterations));
+    isShorter = true;
+  });
+  return isShorter;
+}
+
+void restoreLoops(ProgramOp program) {
+  program.walk([&](scf::ForOp loop) {
+    auto whole = loop->getAttrOfType<IntegerAttr>(wholeAttrName);
+    if (!whole)
+      return;
+    OpBuilder builder(loop);
+    loop.setUpperBound(arith::ConstantIndexOp::create(builder, loop.getLoc(), whole.getInt()));
+    loop->removeAttr(wholeAttrName);
+  });
+}
+
 struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisation> {
   using InferSynchronisationBase::InferSynchronisationBase;
   InferSynchronisation(const InferSynchronisationOptions &options, InferenceMemory *memory)
@@ -285,6 +318,8 @@ private:
   CheckOptions limitsInFull(ProgramOp program) const {
     return optionsInFull(program, {budget, represented, standInBudget});
   }
+  std::optional<Attempt> guess(ProgramOp program, int64_t &numBytes);
+  std::optional<Attempt> guessFromFewIterations(ProgramOp program);
   bool isConfirmed(ProgramOp program) const;
 
   /// What a guess on all slices of a pipeline takes.
@@ -292,18 +327,46 @@ private:
   InferenceMemory *memory = nullptr;
 };
 
+/// A guess that small meshes do not refute with all slices is left to the proof of the meshes themselves.
 bool InferSynchronisation::isConfirmed(ProgramOp program) const {
-  return isProvedOnItsMeshes(program, inFull ? limitsInFull(program) : optionsOfGuess(program, guessBudget));
+  if (inFull)
+    return isProvedOnItsMeshes(program, limitsInFull(program));
+  CheckOptions soon = optionsOfGuess(program, guessBudget);
+  soon.endsAtRefutation = true;
+  return llvm::none_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
+    return checkProgram(program, mesh.asArrayRef(), soon).refutation.has_value();
+  });
 }
 
 /// With the least budget that suffices for a mesh of the program, since every step of the inference checks that mesh
-/// anew. What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
-OwningOpRef<ProgramOp> InferSynchronisation::climb(ProgramOp program) {
-  constexpr int64_t leastBudget = 1 << 13;
+/// anew. `numBytes`: twice that budget.
+std::optional<Attempt> InferSynchronisation::guess(ProgramOp program, int64_t &numBytes) {
+  constexpr int64_t leastBudget = int64_t(1) << 13;
   std::optional<Attempt> attempt;
-  int64_t numBytes = leastBudget;
-  for (; !attempt && numBytes < budget; numBytes *= 2)
+  for (numBytes = leastBudget; !attempt && numBytes < budget; numBytes *= 2)
     attempt = inferFromFewSlices(program, optionsOfGuess(program, numBytes), memory);
+  return attempt;
+}
+
+/// Nothing where there are no long loops, or where few iterations do not do what the program does.
+std::optional<Attempt> InferSynchronisation::guessFromFewIterations(ProgramOp program) {
+  OwningOpRef<ProgramOp> shorter(program.clone());
+  if (!shortenLoops(*shorter))
+    return std::nullopt;
+  int64_t numBytes;
+  std::optional<Attempt> attempt = guess(*shorter, numBytes);
+  if (!attempt || !attempt->isProved())
+    return std::nullopt;
+  restoreLoops(*attempt->program);
+  return attempt;
+}
+
+/// What is refuted with the strongest credits is reported by CheckProgram, at the end of the pipeline.
+OwningOpRef<ProgramOp> InferSynchronisation::climb(ProgramOp program) {
+  if (std::optional<Attempt> attempt = guessFromFewIterations(program); attempt && isConfirmed(*attempt->program))
+    return std::move(attempt->program);
+  int64_t numBytes;
+  std::optional<Attempt> attempt = guess(program, numBytes);
   if (attempt && (attempt->isProved() ? isConfirmed(*attempt->program) : !inFull))
     return std::move(attempt->program);
   for (numBytes = std::max(numBytes, guessBudget); numBytes < budget; numBytes *= 8) {
