@@ -216,6 +216,7 @@ ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::option
       entry["note"] = note;
   }
   result["refutation"] = verdict.refutation ? toJson(program, *verdict.refutation) : ordered_json();
+  result["slicesChecked"] = verdict.slicesChecked ? ordered_json(*verdict.slicesChecked) : ordered_json();
   result["tooLarge"] = verdict.tooLarge ? ordered_json(*verdict.tooLarge) : ordered_json();
   result["lossy"] = lossesToJson(verdict);
   result["synchronisation"] = counts ? toJson(*counts) : ordered_json();

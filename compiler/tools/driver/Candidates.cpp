@@ -57,6 +57,7 @@ std::string objectionTo(const ProgramRequest &program, const std::vector<std::st
   request.schedule = program.schedule;
   bool mayDiffer = false;
   std::string refusal = refusalOf([&] {
+    (void)emitStage(request, Stage::Channel); // which is proved
     compileToChannel(request, [&](mlir::ModuleOp module) {
       auto synchronised = *module.getOps<ProgramOp>().begin();
       mayDiffer = mayDifferInLastBits(synchronised, mlir::cast<mlir::DenseI64ArrayAttr>(synchronised.getMeshes()[0]));
