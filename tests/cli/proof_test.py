@@ -1,0 +1,169 @@
+"""What kolo calls proved is proved on the mesh asked for, with all its slices: programs that small meshes or few slices
+misjudge, what --represented says of itself, and all programs that ship. With the argument `all`, the largest ones too."""
+import json
+import os
+import re
+import sys
+import unittest
+
+from tool import KOLO, ToolTest
+
+IS_WHOLE = sys.argv[1:] == ["all"]
+BUILD = os.path.join(os.path.dirname(KOLO), "..")
+WARNING = r"kolo: warning: ringAllGather on rank=16 is represented: a smaller mesh was proved in its place\n"
+
+
+class ProofTest(ToolTest):
+    def proves(self, *arguments, **changes):
+        """V1 to V11, on the mesh itself."""
+        for found in json.loads(self.succeeds("check", *arguments, "--json", **changes)):
+            self.assertEqual((found["checkedOn"], found["tooLarge"]), (found["mesh"], None))
+            states = {number: each["state"] for number, each in found["properties"].items()}
+            self.assertEqual(set(states.values()), {"proved"}, f"{arguments}: {states}")
+
+    def programs(self, plugin):
+        return json.loads(self.succeeds("inspect", plugin, "--json"))["programs"]
+
+    def assertProvedThemselves(self, plugin, programs):
+        for program in programs:
+            name = f"{plugin}: {program['name']}"
+            self.assertEqual(program["proved"], [{"mesh": mesh, "on": mesh, "represented": False}
+                                                 for mesh in program["meshes"]], name)
+            self.assertFalse(program["unproved"], name)
+        self.assertGreater(len(programs), 0)
+
+
+class Guesses(ProofTest):
+    """Synchronisation is found on small meshes and few slices. Here they show too little of what the program needs."""
+
+    def test_a_pipeline_that_needs_more_than_few_slices_show(self):
+        out = self.succeeds("run", "binomialScatter", "--mesh", "rank=13", "--pipeline", "64", "--count", "100003", "--root",
+                            "5", "--iterations", "2")
+        self.assertIn("every byte is right", out)
+        self.proves("binomialScatter", "--mesh", "rank=13", "--pipeline", "64")
+        for depth in ("16", "32"):
+            self.proves("binomialScatter", "--mesh", "rank=12", "--mesh", "rank=14", "--mesh", "rank=15", "--pipeline", depth)
+
+    def test_slots_that_small_meshes_do_not_use_again(self):
+        self.succeeds("compile", self.copy("fineSlots.cpp"), "--mesh", "rank=4")
+        self.assertProvedThemselves("fineSlots.so", self.programs("fineSlots.so"))
+        out = self.succeeds("run", "fineSlots.so", "--mesh", "rank=4", "--count", "100003", "--iterations", "1", timeout=300)
+        self.assertIn("every byte is right", out)
+
+    def test_pipelines_of_many_slices(self):
+        for algorithm in ("orderedAllReduce", "twoSlotRingAllReduce", "twoWayRingAllReduce"):
+            self.proves(algorithm, "--mesh", "rank=16", "--pipeline", "64")
+        self.proves("frontierAllReduce", "--mesh", "node=3,gpu=4", "--pipeline", "64")
+
+
+class Meshes(ProofTest):
+    """The mesh asked for decides, not a smaller one of its kind."""
+
+    def test_a_program_that_is_right_on_small_meshes_alone(self):
+        self.copy("rings.cpp")
+        self.proves("rings.cpp", "--program", "capped", "--mesh", "rank=101")
+        for size in ("102", "128"):
+            for represented in ([], ["--represented"]):
+                said = self.kolo("check", "rings.cpp", "--program", "capped", "--mesh", "rank=" + size, *represented)
+                self.assertEqual(said.code, 1, str(said))
+                self.assertRegex(said.out, r"V1 +right result +refuted: ")
+                found = self.mistakes("compile", "rings.cpp", "--program", "capped", "--mesh", "rank=" + size, *represented)
+                self.assertIn(f"V1: right result; mesh rank={size}", found[0][2])
+        self.assertEqual(self.listing(), ["rings.cpp"])
+
+    def test_a_mesh_that_no_smaller_one_can_stand_for(self):
+        """The bits of more than 64 ranks are not looked at (V11)."""
+        [found] = json.loads(self.succeeds("check", self.copy("rings.cpp"), "--program", "tabled", "--mesh", "rank=128", "--json"))
+        states = {number: each["state"] for number, each in found["properties"].items()}
+        self.assertEqual((found["checkedOn"], states.pop("V11"), set(states.values())), ("rank=128", "not decided", {"proved"}))
+        self.succeeds("compile", "rings.cpp", "--program", "tabled", "--mesh", "rank=128")
+        self.assertProvedThemselves("rings.so", self.programs("rings.so"))
+
+    def test_a_loop_of_100000_rounds(self):
+        self.proves(self.copy("rings.cpp"), "--program", "longLoop", "--mesh", "rank=2")
+        self.succeeds("compile", "rings.cpp", "--program", "longLoop", "--mesh", "rank=2")
+        self.assertProvedThemselves("rings.so", self.programs("rings.so"))
+
+
+class Represented(ProofTest):
+    COMPILE = ["compile", "ringAllGather", "--mesh", "rank=16", "-o", "x.so", "--budget"]
+
+    def test_without_it_nothing_is_packed(self):
+        said = self.refuses(1, *self.COMPILE, "80", says=["mesh rank=16 cannot be checked", "--represented"])
+        self.assertRegex(said, r"would take about --budget \d+; or --represented, by which a smaller mesh stands for it\n\Z")
+        self.assertEqual(self.listing(), [])
+        [budget] = re.findall(r"about --budget (\d+)", said)
+        self.succeeds(*self.COMPILE, budget)
+        self.assertProvedThemselves("x.so", self.programs("x.so"))
+
+    def test_all_say_so(self):
+        said = self.succeeds(*self.COMPILE, "80", "--represented").splitlines()
+        self.assertEqual(len(said), 2)
+        smaller = re.fullmatch(r"ringAllGather: rank=16 is represented: rank=(\d) was proved in its place", said[1])
+        self.assertTrue(smaller, said)
+        self.assertIn(f"rank=16: represented: rank={smaller[1]} was proved in its place\n", self.succeeds("inspect", "x.so"))
+        [program] = self.programs("x.so")
+        self.assertEqual(program["proved"], [{"mesh": [16], "on": [int(smaller[1])], "represented": True}])
+        for command in (["run", "--bytes", "64K"], ["bench", "-b", "64K", "-e", "64K", "-n", "2"]):
+            outcome = self.kolo(command[0], "x.so", "--mesh", "rank=16", "--ranks-as", "threads", *command[1:])
+            self.assertEqual(outcome.code, 0, str(outcome))
+            self.assertRegex(outcome.err, rf"\A{WARNING}\Z")
+
+    def test_it_changes_nothing_where_the_budget_suffices(self):
+        plugins = []
+        for flags in ([], ["--represented"]):
+            self.succeeds(*self.COMPILE, "1M", *flags)
+            with open(self.file("x.so"), "rb") as plugin:
+                plugins.append(plugin.read())
+        self.assertEqual(*plugins)
+
+    def test_it_does_not_take_a_refuted_program(self):
+        self.copy("racy.mlir")
+        outcome = self.kolo("compile", "racy.mlir", "--represented", "--budget", "1K")
+        self.assertEqual((outcome.code, self.listing()), (1, ["racy.mlir"]), str(outcome))
+
+
+class Shipped(ProofTest):
+    def table(self, name):
+        with open(os.path.join(BUILD, "share/kolo/tables", name + ".json")) as file:
+            return json.load(file)
+
+    def test_the_plugin_that_doors_load_by_default(self):
+        plugin = os.path.join(BUILD, "lib/kolo/default.kolo.so")
+        self.assertProvedThemselves(plugin, self.programs(plugin))
+
+    def test_the_measured_table(self):
+        self.succeeds("compile", "--table", "cpu", "-o", "x.so")
+        self.assertProvedThemselves("x.so", self.programs("x.so"))
+
+    def test_the_table_of_frontier(self):
+        table = self.table("frontier")
+        table["entries"] = [entry for entry in table["entries"] if entry["mesh"]["node"] <= (128 if IS_WHOLE else 1)]
+        self.write("table.json", json.dumps(table))
+        self.succeeds("compile", "--table", "./table.json", "-o", "x.so", timeout=600)
+        self.assertProvedThemselves("x.so", self.programs("x.so"))
+
+    @unittest.skipUnless(IS_WHOLE, "takes minutes")
+    def test_a_whole_machine(self):
+        """Each program by itself: some take more than the default budget, and then kolo names one."""
+        table, numProved, numBeyond = self.table("frontier"), 0, 0
+        rows = {(entry["algorithm"], json.dumps(entry.get("schedule"))): entry for entry in table["entries"]
+                if entry["mesh"]["node"] == 9408}
+        for entry in rows.values():
+            self.write("table.json", json.dumps({**table, "entries": [{**entry, "upToBytes": None}]}))
+            outcome = self.kolo("compile", "--table", "./table.json", "-o", "x.so", timeout=600)
+            if outcome.code == 0:
+                self.assertProvedThemselves("x.so", self.programs("x.so"))
+                os.remove(self.file("x.so"))
+                numProved += 1
+            else:
+                self.assertEqual(outcome.code, 1, str(outcome))
+                self.assertRegex(outcome.err, r"cannot be checked: .*about --budget \d+; or --represented")
+                self.assertNotIn("x.so", self.listing())
+                numBeyond += 1
+        print(f"{numProved} programs for 75264 ranks are proved, {numBeyond} take more than the default budget")
+        self.assertGreater(numProved, numBeyond)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
