@@ -1,7 +1,7 @@
 // Every pass, in the order in which Pipeline.cpp runs them.
 include "mlir/Pass/PassBase.td"
 
-// Of passes that ask the checker what a program may do without.
+// Of passes that ask the checker what a program may do without. The budget of the first guess is each pass's own.
 defvar optionsOfGuess = [
   Option<"inFull", "in-full", "bool", "false",
          "ask about the meshes themselves; without it, a small mesh is asked about, and kolo-check-program confirms the answer">,
@@ -84,7 +84,9 @@ def PlacePipeline : Pass<"kolo-place-pipeline", "::kolo::ProgramOp"> {
 def InferSynchronisation : Pass<"kolo-infer-synchronisation", "::kolo::ProgramOp"> {
   let summary = "adds the weakest credits with which the checker proves the program, and drops redundant signals";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let options = optionsOfGuess;
+  let options = !listconcat(optionsOfGuess, [
+    Option<"guessBudget", "guess-budget", "int64_t", "1 << 13", "bytes that the first guess on small meshes may take">
+  ]);
 }
 
 def InferHandshake : Pass<"kolo-infer-handshake", "::kolo::ProgramOp"> {
@@ -107,12 +109,16 @@ def VerifySynchronised : Pass<"kolo-verify-synchronised", "::kolo::ProgramOp"> {
 def FuseMoves : Pass<"kolo-fuse-moves", "::kolo::ProgramOp"> {
   let summary = "makes one pass over memory of moves that have a chunk in common, also in other codecs";
   let dependentDialects = ["::mlir::scf::SCFDialect"];
-  let options = optionsOfGuess;
+  let options = !listconcat(optionsOfGuess, [
+    Option<"guessBudget", "guess-budget", "int64_t", "1 << 13", "bytes that the first guess on small meshes may take">
+  ]);
 }
 
 def FuseDivision : Pass<"kolo-fuse-division", "::kolo::ProgramOp"> {
   let summary = "divides an average in the pass over memory that makes its sum";
-  let options = optionsOfGuess;
+  let options = !listconcat(optionsOfGuess, [
+    Option<"guessBudget", "guess-budget", "int64_t", "1 << 14", "bytes that the first guess on small meshes may take">
+  ]);
 }
 
 def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {

@@ -54,6 +54,8 @@ template <typename Options> static Options optionsOfSearch(const PipelineOptions
   search.budget = options.budget;
   search.represented = options.represented;
   search.standInBudget = options.standInBudget;
+  if (options.guessBudget > 0)
+    search.guessBudget = options.guessBudget;
   return search;
 }
 

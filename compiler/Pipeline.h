@@ -22,6 +22,7 @@ struct PipelineOptions {
   /// Passes that ask the checker what a program may do without: true: ask about the meshes themselves. False: ask about
   /// small meshes, for a caller that proves the program afterwards, as runChannelPipeline does.
   bool searchesInFull = false;
+  int64_t guessBudget = 0;           // bytes that the first guess of such a pass may take; 0: as each pass has it
   bool wantSteps = true;             // of a refutation; see CheckOptions
   InferenceMemory *memory = nullptr; // of inferred synchronisation, for callers that compile much that is alike
   bool sanitizeThread = false;       // true: the target's code reports its accesses to its process's thread sanitizer

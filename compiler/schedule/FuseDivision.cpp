@@ -52,6 +52,7 @@ struct FuseDivision : impl::FuseDivisionBase<FuseDivision> {
   using FuseDivisionBase::FuseDivisionBase;
 
   void runOnOperation() override {
+    numBytes = guessBudget;
     if (findCoded(getOperation())) // an average is divided after the last rounding
       return;
     size_t numSums = sumsOf(getOperation()).size();
@@ -68,7 +69,7 @@ struct FuseDivision : impl::FuseDivisionBase<FuseDivision> {
 private:
   ProofLimits limits() const { return {budget, represented, standInBudget}; }
 
-  int64_t guessBudget = int64_t(1) << 14;
+  int64_t numBytes = 0; // that guesses about this program took so far
 
   bool tryIn(function_ref<bool(size_t sum)> isChosen) {
     OwningOpRef<ProgramOp> changed(getOperation().clone());
@@ -77,9 +78,9 @@ private:
         divideIn(fuse);
     divisionOf(*changed).erase();
     // First on small meshes, which refute most sums. They may not show that a sum is not the last one.
-    if (!isProvedOnSmallMeshes(*changed, guessBudget, budget))
+    if (!isProvedOnSmallMeshes(*changed, numBytes, budget))
       return false;
-    ProofLimits guess{guessBudget, true, guessBudget};
+    ProofLimits guess{numBytes, true, numBytes};
     if (!isProvedOnItsMeshes(*changed, optionsInFull(*changed, inFull ? limits() : guess)))
       return false;
     getOperation().getBody().takeBody(changed->getBody());

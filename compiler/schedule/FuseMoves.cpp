@@ -349,6 +349,7 @@ struct FuseMoves : impl::FuseMovesBase<FuseMoves> {
   using FuseMovesBase::FuseMovesBase;
 
   void runOnOperation() override {
+    numBytes = guessBudget;
     // What is encoded anew for every hop, or encoded and sent on from there.
     for (size_t number = 0; findCoded(getOperation()) && number < startsOf(getOperation()).size(); ++number)
       keepIf([&](ProgramOp changed) {
@@ -383,11 +384,11 @@ private:
 
   /// Small meshes refute most, soonest.
   bool isProved(ProgramOp changed) {
-    return isProvedOnSmallMeshes(changed, guessBudget, budget) &&
+    return isProvedOnSmallMeshes(changed, numBytes, budget) &&
            (!inFull || isProvedOnItsMeshes(changed, optionsInFull(changed, {budget, represented, standInBudget})));
   }
 
-  int64_t guessBudget = int64_t(1) << 13;
+  int64_t numBytes = 0; // that guesses about this program took so far
 
   /// The op's own constraints say which moves may be fused.
   static LogicalResult verifyQuietly(ProgramOp program) {

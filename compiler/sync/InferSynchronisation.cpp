@@ -323,7 +323,7 @@ private:
   bool isConfirmed(ProgramOp program) const;
 
   /// What a guess on all slices of a pipeline takes.
-  static constexpr int64_t guessBudget = int64_t(1) << 18;
+  int64_t wholeGuessBudget() const { return guessBudget * 32; }
   InferenceMemory *memory = nullptr;
 };
 
@@ -331,7 +331,7 @@ private:
 bool InferSynchronisation::isConfirmed(ProgramOp program) const {
   if (inFull)
     return isProvedOnItsMeshes(program, limitsInFull(program));
-  CheckOptions soon = optionsOfGuess(program, guessBudget);
+  CheckOptions soon = optionsOfGuess(program, wholeGuessBudget());
   soon.endsAtRefutation = true;
   return llvm::none_of(program.getMeshes().getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr mesh) {
     return checkProgram(program, mesh.asArrayRef(), soon).refutation.has_value();
@@ -341,9 +341,8 @@ bool InferSynchronisation::isConfirmed(ProgramOp program) const {
 /// With the least budget that suffices for a mesh of the program, since every step of the inference checks that mesh
 /// anew. `numBytes`: twice that budget.
 std::optional<Attempt> InferSynchronisation::guess(ProgramOp program, int64_t &numBytes) {
-  constexpr int64_t leastBudget = int64_t(1) << 13;
   std::optional<Attempt> attempt;
-  for (numBytes = leastBudget; !attempt && numBytes < budget; numBytes *= 2)
+  for (numBytes = guessBudget; !attempt && numBytes < budget; numBytes *= 2)
     attempt = inferFromFewSlices(program, optionsOfGuess(program, numBytes), memory);
   return attempt;
 }
@@ -369,7 +368,7 @@ OwningOpRef<ProgramOp> InferSynchronisation::climb(ProgramOp program) {
   std::optional<Attempt> attempt = guess(program, numBytes);
   if (attempt && (attempt->isProved() ? isConfirmed(*attempt->program) : !inFull))
     return std::move(attempt->program);
-  for (numBytes = std::max(numBytes, guessBudget); numBytes < budget; numBytes *= 8) {
+  for (numBytes = std::max(numBytes, wholeGuessBudget()); numBytes < budget; numBytes *= 8) {
     attempt = infer(program, optionsOfGuess(program, numBytes));
     if (attempt && (!inFull || (attempt->isProved() && isConfirmed(*attempt->program))))
       return std::move(attempt->program);
