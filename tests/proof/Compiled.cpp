@@ -1,4 +1,4 @@
-// Three ways to look at a program that is called proved, the last two of which share nothing with the checker.
+// The last two ways to look at a program share nothing with the checker but the traces of its ranks, or nothing at all.
 #include "Compiled.h"
 
 #include "compiler/model/Unfold.h"
@@ -81,8 +81,16 @@ Compiled::Compiled(mlir::MLIRContext &context, const dsl::Definition &definition
     return mlir::success();
   });
   PipelineOptions options{.schedule = std::get<ResolvedSchedule>(resolved), .budget = setup.budget};
+  options.represented = setup.represented;
   options.guessBudget = setup.guessBudget;
-  accepted = mlir::succeeded(runChannelPipeline(*module, options));
+  options.check = !setup.isOnlyGuess;
+  if (!setup.isOnlyGuess) {
+    accepted = mlir::succeeded(runChannelPipeline(*module, options));
+    return;
+  }
+  mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
+  buildChannelPipeline(manager, options);
+  accepted = mlir::succeeded(manager.run(*module));
 }
 
 CheckOptions withoutLimits(ProgramOp program) {
@@ -94,39 +102,48 @@ CheckOptions withoutLimits(ProgramOp program) {
   return options;
 }
 
-/// Every rank by itself, with plain clocks, for every root.
-static void expectOracleFindsNothing(ProgramOp program, const Sizes &mesh) {
+/// Every rank by itself, with plain clocks, for some roots.
+static void askOracle(ProgramOp program, const Sizes &mesh, std::vector<std::string> &doubts) {
   std::variant<Code, CodeMistake> made = Code::create(program);
-  ASSERT_TRUE(std::holds_alternative<Code>(made));
-  int64_t numRoots = countRoots(program.getCollective(), mesh), numVariants = program.getInPlace() == InPlace::Direct ? 2 : 1;
-  for (int64_t variant = 0; variant < numVariants; ++variant)
+  Code &code = std::get<Code>(made);
+  int64_t numRoots = countRoots(program.getCollective(), mesh);
+  for (bool isInPlace : {false, true})
     for (int64_t root = 0; root < numRoots; root += std::max<int64_t>(numRoots / 3, 1)) {
-      Tracer tracer(std::get<Code>(made), mesh, root, variant == 1);
+      if (isInPlace && program.getInPlace() != InPlace::Direct)
+        continue;
+      Tracer tracer(code, mesh, root, isInPlace);
       TracedGroup traced{RankGroup(tracer, llvm::SmallVector<Translation>(mesh.size(), Translation::None)), {}};
       for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
-        ASSERT_TRUE(tracer.run(rank, traced.traces.emplace_back()));
+        if (!tracer.run(rank, traced.traces.emplace_back()))
+          return doubts.push_back("the oracle cannot run rank " + std::to_string(rank));
       VectorClockResult found = oracle::DenseRun(tracer, traced, withoutLimits(program)).run();
-      EXPECT_TRUE(found.blocked.empty()) << "the oracle: deadlock, root " << root;
-      EXPECT_TRUE(found.conflicts.empty()) << "the oracle: a race, root " << root;
-      EXPECT_FALSE(found.wrongOutput) << "the oracle: a wrong result, root " << root;
+      std::string where = ", root " + std::to_string(root) + (isInPlace ? ", in place" : "");
+      if (!found.blocked.empty())
+        doubts.push_back("the oracle finds a deadlock" + where);
+      if (!found.conflicts.empty())
+        doubts.push_back("the oracle finds a race" + where);
+      if (found.wrongOutput)
+        doubts.push_back("the oracle finds a wrong result" + where);
     }
 }
 
-void expectProved(ProgramOp program, const Sizes &mesh, int64_t numInterleavings) {
+std::vector<std::string> doubtsAbout(ProgramOp program, const Sizes &mesh, int64_t numInterleavings) {
+  std::vector<std::string> doubts;
   std::optional<mlir::ArrayAttr> proofs = program.getProved();
-  ASSERT_TRUE(proofs && proofs->size() == 1);
-  auto proof = mlir::cast<ProofAttr>((*proofs)[0]);
-  EXPECT_EQ(llvm::ArrayRef<int64_t>(mesh), proof.getMesh());
-  EXPECT_EQ(proof.getMesh(), proof.getOn());
-  EXPECT_FALSE(program.getUnproved());
+  if (!proofs || proofs->size() != 1 || program.getUnproved())
+    doubts.push_back("it has no proof");
+  else if (auto proof = mlir::cast<ProofAttr>((*proofs)[0]);
+           proof.getMesh() != llvm::ArrayRef<int64_t>(mesh) || proof.getOn() != proof.getMesh())
+    doubts.push_back("its proof is of " + test::textOf(proof.getOn()));
   Verdict verdict = checkProgram(program, mesh, withoutLimits(program));
-  EXPECT_TRUE(verdict.isProved()) << "the checker without limits: "
-                                  << (verdict.refutation ? verdict.refutation->message : *verdict.tooLarge);
-  EXPECT_EQ(verdict.checkedOn, verdict.mesh);
-  expectOracleFindsNothing(program, mesh);
+  if (verdict.checkedOn != verdict.mesh || !verdict.isProved())
+    doubts.push_back("the checker without limits: " +
+                     (verdict.refutation ? verdict.refutation->message : *verdict.tooLarge));
+  askOracle(program, mesh, doubts);
   mutation::Judge judge(program.getCollective(), mesh, test::testSeed());
   if (std::optional<mutation::Harm> harm = judge.firstHarm(program, numInterleavings))
-    ADD_FAILURE() << "the reference interpreter: " << harm->text();
+    doubts.push_back("the reference interpreter: " + harm->text());
+  return doubts;
 }
 
 } // namespace kolo::proof

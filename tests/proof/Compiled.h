@@ -18,6 +18,8 @@ struct CompileSetup {
   bool usesNetwork = false; // along the first dimension
   int64_t guessBudget = 0;  // as of PipelineOptions
   int64_t budget = PipelineOptions().budget;
+  bool represented = false; // as of PipelineOptions
+  bool isOnlyGuess = false; // what guesses find is not confirmed, and nothing is proved
   std::string text() const;
 };
 
@@ -27,7 +29,7 @@ CompileSetup randomSetup(uint64_t seed);
 class Compiled {
 public:
   Compiled(mlir::MLIRContext &context, const dsl::Definition &definition, const Sizes &mesh, const CompileSetup &setup);
-  /// Whether runChannelPipeline took it.
+  /// Whether the pipeline took it.
   bool isAccepted() const { return accepted; }
   /// The diagnostics.
   const std::string &said() const { return diagnostics; }
@@ -42,9 +44,9 @@ private:
 /// Of the mesh itself, with all slices, without limits.
 CheckOptions withoutLimits(ProgramOp program);
 
-/// Of a program that is called proved. It fails the test unless the proof is of the mesh itself, the checker proves it
-/// there without limits, the oracle of the checker finds nothing, and the reference interpreter gives the right result
-/// in so many interleavings.
-void expectProved(ProgramOp program, const Sizes &mesh, int64_t numInterleavings);
+/// Why a program is not what "proved" says, in words; empty if there is no doubt. Asks whether its proof is of the mesh
+/// itself, the checker without limits, the oracle of the checker, which follows every rank with plain clocks, and the
+/// reference interpreter in so many interleavings.
+std::vector<std::string> doubtsAbout(ProgramOp program, const Sizes &mesh, int64_t numInterleavings);
 
 } // namespace kolo::proof

@@ -17,7 +17,9 @@ public:
   explicit Random(uint64_t seed) : engine(seed) {}
   int64_t from(int64_t least, int64_t most) { return least + int64_t(engine() % uint64_t(most - least + 1)); }
   bool oneIn(int64_t number) { return from(1, number) == 1; }
-  template <class T> const T &oneOf(const std::vector<T> &values) { return values[size_t(from(0, int64_t(values.size()) - 1))]; }
+  template <class T> const T &oneOf(const std::vector<T> &values) {
+    return values[size_t(from(0, int64_t(values.size()) - 1))];
+  }
   std::vector<int64_t> order(int64_t number) {
     std::vector<int64_t> values(size_t(number), 0);
     std::iota(values.begin(), values.end(), 0);
@@ -93,16 +95,17 @@ Made routedAllGather(Random &random, int64_t numRanks) {
     Table distances(routes.distances), blocks(routes.blocks);
     c.copy(c.input(), out[me]);
     if (!hasSlots) {
-      c.loop(routes.numRounds(), [&](Index r) {
-        c.send(out[blocks[r * numRanks + mine]]).to(me.next(c.dim("rank"), distances[r]));
-      });
+      c.loop(routes.numRounds(),
+             [&](Index r) { c.send(out[blocks[r * numRanks + mine]]).to(me.next(c.dim("rank"), distances[r])); });
       return;
     }
     Buffer slots = c.slots("slots", out, numSlots);
     c.loop(routes.numRounds() + delay, [&](Index r) {
       c.when(r < routes.numRounds(), [&] {
         Index round = min(r, routes.numRounds() - 1);
-        c.send(out[blocks[round * numRanks + mine]]).to(me.next(c.dim("rank"), distances[round])).at(slots[r % numSlots]);
+        c.send(out[blocks[round * numRanks + mine]])
+            .to(me.next(c.dim("rank"), distances[round]))
+            .at(slots[r % numSlots]);
       });
       c.when(r >= delay, [&] {
         Index round = max(r - delay, 0), from = (mine + numRanks - distances[round]) % numRanks;
@@ -132,9 +135,8 @@ Made pairedAllGather(Random &random, int64_t numRanks) {
     Table spreadBits(spread);
     c.copy(c.input(), out[me]);
     c.loop(numSteps, [&](Index step) {
-      c.loop(pow2(step), [&](Index i) {
-        c.send(out[mine ^ spreadBits[i]]).to(me.flip(c.dim("rank"), spreadBits[pow2(step)]));
-      });
+      c.loop(pow2(step),
+             [&](Index i) { c.send(out[mine ^ spreadBits[i]]).to(me.flip(c.dim("rank"), spreadBits[pow2(step)])); });
     });
   };
   return {AllGather, body, "pairs by bits"};
@@ -172,7 +174,9 @@ Made slottedRingAllReduce(Random &random, int64_t) {
     Buffer arrived = c.slots("arrived", out, {ring.numSlots, ring.numParts});
     auto step = [&](const Index &s, const Index &p) {
       Index slot = s % ring.numSlots;
-      c.send(out[{mine - ring.direction * (1 + s), p}]).to(me.next(c.dim("rank"), ring.direction)).at(arrived[{slot, p}]);
+      c.send(out[{mine - ring.direction * (1 + s), p}])
+          .to(me.next(c.dim("rank"), ring.direction))
+          .at(arrived[{slot, p}]);
       c.reduce(arrived[{slot, p}], out[{mine - ring.direction * (2 + s), p}]);
     };
     if (ring.hasRoundsOutside)
@@ -188,8 +192,9 @@ Made slottedRingAllReduce(Random &random, int64_t) {
       bruckAllGather(c, d, blocks);
   };
   return {AllReduce, body,
-          "a ring of " + number(ring.numParts) + " parts, " + number(ring.numSlots) + " slots, order " + number(ring.order) +
-              (ring.hasRoundsOutside ? "" : ", rounds inside") + ", then all-gather " + number(last)};
+          "a ring of " + number(ring.numParts) + " parts, " + number(ring.numSlots) + " slots, order " +
+              number(ring.order) + (ring.hasRoundsOutside ? "" : ", rounds inside") + ", then all-gather " +
+              number(last)};
 }
 
 Made stripedRings(Random &random, int64_t) {
@@ -351,7 +356,8 @@ Made shiftedAllToAll(Random &random, int64_t numRanks) {
       c.copy((*slots)[r % numSlots], out[mine - distance]);
     });
   };
-  return {AllToAll, body, std::string(isTabled ? "distances by a table, " : "distances, ") + number(numSlots) + " slots"};
+  return {AllToAll, body,
+          std::string(isTabled ? "distances by a table, " : "distances, ") + number(numSlots) + " slots"};
 }
 
 // On two dimensions.
@@ -411,8 +417,9 @@ Made gridAllReduce(Random &random, int64_t) {
     gather(c, node, own, first);
     gather(c, gpu, share, second);
   };
-  return {AllReduce, body, "grid " + number(first) + number(second) + (sharesByPairs ? " by pairs" : "") +
-                               (numSlots ? ", one slot" : "")};
+  return {AllReduce, body,
+          "grid " + number(first) + number(second) + (sharesByPairs ? " by pairs" : "") +
+              (numSlots ? ", one slot" : "")};
 }
 
 } // namespace
@@ -430,7 +437,8 @@ RandomChoreography randomChoreography(uint64_t seed) {
   if (kind == pairedAllGather)
     mesh = {int64_t(1) << random.from(1, 4)};
   if (isGrid)
-    mesh = random.oneOf<Sizes>({{2, 2}, {2, 3}, {3, 2}, {2, 4}, {4, 2}, {3, 3}, {3, 4}, {4, 4}, {2, 8}, {8, 2}, {5, 3}});
+    mesh =
+        random.oneOf<Sizes>({{2, 2}, {2, 3}, {3, 2}, {2, 4}, {4, 2}, {3, 3}, {3, 4}, {4, 4}, {2, 8}, {8, 2}, {5, 3}});
   Made made = kind(random, mesh.front());
   dsl::Mesh dims = isGrid ? dsl::Mesh("node", "gpu") : dsl::Mesh("rank");
   return {{"random", made.collective, dims, made.body, std::source_location::current()}, mesh, made.what};
