@@ -243,10 +243,10 @@ static bool isSameStep(const Tracer &tracer, const Trace &trace, const Event &a,
 }
 
 /// Of every step of a trace. Nothing if the slices of a phase take different steps.
-std::optional<std::vector<SlicePipeline::Place>> SlicePipeline::findPlaces(const Tracer &tracer,
-                                                                           const Trace &trace) const {
+std::optional<std::vector<SlicePipeline::SlicePhase>> SlicePipeline::findPhases(const Tracer &tracer,
+                                                                                const Trace &trace) const {
   std::vector<std::vector<size_t>> steps(static_cast<size_t>(phases)); // by phase
-  std::vector<Place> places(trace.events.size());
+  std::vector<SlicePhase> places(trace.events.size());
   for (auto [number, event] : llvm::enumerate(trace.events))
     if (auto phase = phaseOf.find(tracer.program().ops[event.op].op); phase != phaseOf.end()) {
       places[number].phase = phase->second;
@@ -269,13 +269,13 @@ std::optional<std::vector<SlicePipeline::Place>> SlicePipeline::findPlaces(const
 
 bool SlicePipeline::areSlicesAlike(const Tracer &tracer, const TracedGroup &traced) const {
   struct Ends {
-    std::vector<Place> signals, waits;
+    std::vector<SlicePhase> signals, waits;
   };
   const RankGroup &group = traced.group;
   std::map<std::tuple<int32_t, int64_t, int64_t>, Ends>
       channels; // semaphore, sender, receiver, moved to a representative
   for (auto [orbit, trace] : llvm::enumerate(traced.traces)) {
-    std::optional<std::vector<Place>> places = findPlaces(tracer, trace);
+    std::optional<std::vector<SlicePhase>> places = findPhases(tracer, trace);
     if (!places)
       return false;
     int64_t rank = group.representatives()[orbit];
@@ -289,7 +289,7 @@ bool SlicePipeline::areSlicesAlike(const Tracer &tracer, const TracedGroup &trac
       (isSignal ? ends.signals : ends.waits).push_back(place);
     }
   }
-  auto isMatched = [](const Place &signal, const Place &wait) {
+  auto isMatched = [](const SlicePhase &signal, const SlicePhase &wait) {
     bool isOutside = signal.phase < 0 && wait.phase < 0;
     bool isInside = signal.phase >= 0 && signal.slice == wait.slice && wait.phase >= signal.phase;
     return isOutside || isInside;

@@ -26,11 +26,11 @@ public:
 
 private:
   friend class PipelineFinder;
-  struct Place {
+  struct SlicePhase {
     int64_t phase = -1, slice = 0; // phase -1: outside of the loop
-    bool operator==(const Place &) const = default;
+    bool operator==(const SlicePhase &) const = default;
   };
-  std::optional<std::vector<Place>> findPlaces(const Tracer &tracer, const Trace &trace) const;
+  std::optional<std::vector<SlicePhase>> findPhases(const Tracer &tracer, const Trace &trace) const;
 
   mlir::scf::ForOp rounds;
   int64_t slices = 0, phases = 0;

@@ -1,5 +1,5 @@
 // RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.chan.program(kolo-check-program))' | FileCheck %s
-// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.chan.program(kolo-check-program{budget=100 represented stand-in-budget=100}))' | FileCheck %s --check-prefix=SMALL
+// RUN: kolo-opt %s --split-input-file --pass-pipeline='builtin.module(kolo.chan.program(kolo-check-program{budget=200 represented stand-in-budget=200}))' | FileCheck %s --check-prefix=SMALL
 
 // What is proved is recorded, mesh by mesh; a program written by hand is like any other. An old claim is not believed.
 // CHECK-LABEL: @ring
