@@ -45,9 +45,10 @@ struct Sample {
 Sample measure(const dsl::Definition &definition, const runtime::Mesh &mesh, const std::string &path, int repetitions) {
   std::vector<double> times;
   tools::CompileRequest request{{definition}, {mesh}, path};
-  request.represented = mesh.numRanks() > 1 << 10;
-  if (mesh.numRanks() > 1 << 17)
-    request.budget = int64_t(1) << 16;
+  if (mesh.numRanks() > 1 << 10) {
+    request.represented = true;
+    request.budget = int64_t(1) << (mesh.numRanks() > 1 << 17 ? 16 : 23);
+  }
   for (int i = 0; i < repetitions; ++i) {
     auto start = std::chrono::steady_clock::now();
     tools::compile(request);

@@ -31,9 +31,11 @@ PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &mesh
   tools::CompileRequest request{{definition}, {}, folder.file("plugin.so"), optimize};
   for (const Sizes &sizes : meshes) {
     request.meshes.push_back(namedMesh(definition, sizes));
-    request.represented |= request.meshes.back().numRanks() > 1 << 10;
-    if (request.meshes.back().numRanks() > 1 << 17)
-      request.budget = int64_t(1) << 16;
+    int64_t numRanks = request.meshes.back().numRanks();
+    if (numRanks > 1 << 10) {
+      request.represented = true;
+      request.budget = int64_t(1) << (numRanks > 1 << 17 ? 16 : 23);
+    }
   }
   tools::compile(request);
   return readPlugin(folder.file("plugin.so"));
