@@ -40,7 +40,7 @@ private:
   class Share {
   public:
     Share() = default;
-    Share(int64_t &sum, int64_t part) : sum(&sum), part(part) { sum += part; }
+    Share(int64_t &whole, int64_t part) : sum(&whole), part(part) { whole += part; }
     Share(Share &&other) noexcept : sum(std::exchange(other.sum, nullptr)), part(other.part) {}
     Share &operator=(Share &&other) noexcept {
       std::swap(sum, other.sum);

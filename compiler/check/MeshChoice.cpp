@@ -110,9 +110,11 @@ Verdict MeshChoice::runOnStandIn() {
   Climb result = climb();
   if (result == Climb::ReachedWhole)
     return *std::move(last);
-  if (result == Climb::Unknown) // even small meshes are refuted, or take too much
-    return checkStandIn(0);
-  if (predict(0) <= 1)
+  if (result == Climb::Unknown) { // even small meshes are refuted, or take too much for a stand-in
+    Verdict verdict = check(chain[0], 1);
+    return verdict.tooLarge && chain.size() > 1 ? checkStandIn(1) : verdict;
+  }
+  if (predict(0) <= mostShare)
     if (Verdict verdict = check(chain[0], 1); !verdict.tooLarge)
       return verdict;
   size_t place = 1, measured = lowest + 1 - shares.size();

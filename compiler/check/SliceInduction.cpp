@@ -47,7 +47,7 @@ private:
 
   ProgramOp program;
   scf::ForOp loop;
-  SlicePipeline found;
+  SlicePipeline pipeline;
   std::optional<int64_t> numSlices;
   llvm::DenseMap<Value, Number> numbers;
 };
@@ -70,8 +70,8 @@ bool PipelineFinder::isSlices(OpOperand &operand) {
   if (!value || *value != numSlices.value_or(*value))
     return false;
   numSlices = value;
-  if (!llvm::is_contained(found.numbersOfSlices, &operand))
-    found.numbersOfSlices.push_back(&operand);
+  if (!llvm::is_contained(pipeline.numbersOfSlices, &operand))
+    pipeline.numbersOfSlices.push_back(&operand);
   return true;
 }
 
@@ -128,7 +128,7 @@ bool PipelineFinder::isPhase(scf::IfOp branch) {
       condition && (condition->kind == Kind::Inside || (condition->kind == Kind::Upper && condition->phase == 0));
   if (!isWhole || condition->phase < 0 || branch->getParentOp() != loop || branch.elseBlock())
     return false;
-  found.phases = std::max(found.phases, condition->phase + 1);
+  pipeline.phases = std::max(pipeline.phases, condition->phase + 1);
   return true;
 }
 
@@ -158,7 +158,7 @@ bool PipelineFinder::addStep(Operation *op) {
     if (!isSliced(part, parts, condition->phase))
       return false;
   }
-  found.phaseOf[op] = condition->phase;
+  pipeline.phaseOf[op] = condition->phase;
   return !isa<EnterOp>(op);
 }
 
@@ -199,12 +199,12 @@ std::optional<SlicePipeline> PipelineFinder::run() {
   numbers[loop.getInductionVar()] = {Kind::Slice, 0};
   WalkResult result = loop.getBody()->walk<WalkOrder::PreOrder>(
       [&](Operation *op) { return follow(op) ? WalkResult::advance() : WalkResult::interrupt(); });
-  if (result.wasInterrupted() || !numSlices || found.phases == 0 || *upper < *numSlices + found.phases - 1 ||
+  if (result.wasInterrupted() || !numSlices || pipeline.phases == 0 || *upper < *numSlices + pipeline.phases - 1 ||
       !movesNoPartsElsewhere())
     return std::nullopt;
-  found.rounds = loop;
-  found.slices = *numSlices;
-  return std::move(found);
+  pipeline.rounds = loop;
+  pipeline.slices = *numSlices;
+  return std::move(pipeline);
 }
 
 std::optional<SlicePipeline> SlicePipeline::find(ProgramOp program) {

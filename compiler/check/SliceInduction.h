@@ -16,8 +16,8 @@ public:
   static std::optional<SlicePipeline> find(ProgramOp program);
 
   int64_t numSlices() const { return slices; }
-  /// Slices of a proof that stands for all larger numbers: one more than there are phases.
-  int64_t fewSlices() const { return phases + 1; }
+  /// Slices of a proof that stands for all larger numbers: as many as there are phases.
+  int64_t fewSlices() const { return phases; }
   /// Changes the program.
   void setNumSlices(int64_t number);
 

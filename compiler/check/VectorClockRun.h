@@ -128,9 +128,9 @@ private:
   };
   struct Cell {
     Entry lastWrite;
-    llvm::SmallVector<Entry, 1> reads; // since the last write
-    Contents::Id content = Contents::undefined;
-    bool hasOrderedReads = true; // by puts none, and by ever higher ranks
+    llvm::SmallVector<Entry, 1> reads;               // since the last write
+    Contents::Id content : 63 = Contents::undefined; // chunks are numbered in 31 bits
+    Contents::Id hasOrderedReads : 1 = true;         // by puts none, and by ever higher ranks
   };
   struct RankState {
     explicit RankState(const RankRows &rows) : clock(rows) {}

@@ -117,6 +117,10 @@ class Represented(ProofTest):
                 plugins.append(plugin.read())
         self.assertEqual(*plugins)
 
+    def test_a_mesh_that_takes_more_than_a_stand_in_may_is_proved_itself(self):
+        self.succeeds("compile", "scatterAllGatherBroadcast", "--mesh", "rank=64", "--pipeline", "64", "--represented", "-o", "x.so")
+        self.assertProvedThemselves("x.so", self.programs("x.so"))
+
     def test_it_does_not_take_a_refuted_program(self):
         self.copy("racy.mlir")
         outcome = self.kolo("compile", "racy.mlir", "--represented", "--budget", "1K")

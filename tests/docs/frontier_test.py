@@ -55,8 +55,7 @@ class Frontier(unittest.TestCase):
     @unittest.skipUnless(IS_WHOLE, "takes minutes")
     def test_the_selection_table_compiles_for_all_targets(self):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([make.KOLO, "compile", "--table", make.TABLE, "--target", "cpu,hip:gfx90a", "--represented",
-                            "-o", folder + "/x.so"],
+            subprocess.run([make.KOLO, "compile", "--table", make.TABLE, "--target", "cpu,hip:gfx90a", "-o", folder + "/x.so"],
                            check=True, stdout=subprocess.DEVNULL)
 
     def test_the_selection_table_is_made_of_the_results(self):

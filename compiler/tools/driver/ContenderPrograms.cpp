@@ -115,8 +115,11 @@ std::string ContenderPrograms::compileForAll(unsigned thread, const Contender &c
   ChoreographyOp choreography = *program->getOps<ChoreographyOp>().begin();
   setWholeMesh(choreography, contender);
   choreography.removeCheckedAttr();
-  PipelineOptions options = {
-      .schedule = resolved(contender.schedule), .check = false, .isChecked = true, .memory = &inferred};
+  PipelineOptions options = {.schedule = resolved(contender.schedule),
+                             .check = false,
+                             .isChecked = true,
+                             .searchesInFull = true,
+                             .memory = &inferred};
   return workshop.run(*program, buildProgramPipeline, options);
 }
 
