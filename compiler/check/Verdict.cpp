@@ -168,7 +168,8 @@ SmallVector<bool> findShrinkable(ProgramOp program, ArrayRef<int64_t> mesh) {
   return mayShrink;
 }
 
-/// On a smaller mesh, where the one that was checked has too many ranks to follow the order of combinations.
+/// On a smaller mesh, where the one that was checked has too many ranks to follow the order of combinations. With
+/// codecs, a program is not proved without an answer.
 void checkBits(Code &code, ArrayRef<bool> mayShrink, const CheckOptions &options, Verdict &verdict) {
   bool isWanted = options.followsCodecs && verdict.isProved() && !verdict.ranksAgreeBitwise &&
                   givesAllTheSame(code.program.getCollective().getKind());
@@ -176,13 +177,23 @@ void checkBits(Code &code, ArrayRef<bool> mayShrink, const CheckOptions &options
   auto isTooLarge = [&] {
     return std::accumulate(smaller.begin(), smaller.end(), int64_t(1), std::multiplies<>()) > maxRanksForOrder;
   };
-  while (isWanted && isTooLarge())
-    isWanted = shrinkMesh(smaller, mayShrink);
   if (!isWanted)
     return;
+  bool isSmallEnough = true;
+  while (isSmallEnough && isTooLarge())
+    isSmallEnough = shrinkMesh(smaller, mayShrink);
+  bool mustAgree = findCoded(code.program) != nullptr;
+  if (!isSmallEnough) {
+    if (mustAgree)
+      verdict.tooLarge = "whether ranks get the same bits (V11) is followed on up to " +
+                         std::to_string(maxRanksForOrder) + " ranks, and no mesh so small is of its kind";
+    return;
+  }
   Verdict onSmaller;
   checkMesh(code, smaller, options, onSmaller);
   verdict.refutation = std::move(onSmaller.refutation);
+  if (mustAgree)
+    verdict.tooLarge = std::move(onSmaller.tooLarge);
   verdict.ranksAgreeBitwise = onSmaller.ranksAgreeBitwise;
   verdict.bitsCheckedOn = std::move(onSmaller.bitsCheckedOn);
 }

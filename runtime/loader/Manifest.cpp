@@ -56,6 +56,8 @@ void readProofs(ManifestReader &reader, const json &object, const std::string &p
     proof.on = readSizes(reader, reader.array(entry, "on", at), at + "on", program);
     if (std::find(program.meshes.begin(), program.meshes.end(), proof.mesh) == program.meshes.end())
       reader.fail(at + "mesh", "is none of the program's meshes");
+    if (reader.boolean(entry, "represented", at) != proof.isRepresented())
+      reader.fail(at + "represented", "does not say whether another mesh was proved");
   }
   program.isUnproved = reader.boolean(object, "unproved", path);
 }

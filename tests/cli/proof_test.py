@@ -59,6 +59,14 @@ class Guesses(ProofTest):
 class Meshes(ProofTest):
     """The mesh asked for decides, not a smaller one of its kind."""
 
+    def test_bits_of_more_ranks_than_can_be_followed_are_not_proved_with_codecs(self):
+        self.copy("roundedRing.cpp")
+        [(_, _, message)] = self.mistakes("compile", "roundedRing.cpp", "--program", "eight", "--mesh", "rank=8")
+        self.assertIn("V11: same bits", message)
+        self.refuses(1, "compile", "roundedRing.cpp", "--program", "large", "--mesh", "rank=128",
+                     says=["whether ranks get the same bits (V11) is followed on up to 64 ranks"])
+        self.assertFalse(os.path.exists(self.file("roundedRing.so")))
+
     def test_a_program_that_is_right_on_small_meshes_alone(self):
         self.copy("rings.cpp")
         self.proves("rings.cpp", "--program", "capped", "--mesh", "rank=101")

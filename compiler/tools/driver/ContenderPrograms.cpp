@@ -4,6 +4,7 @@
 #include "driver/Schedules.h"
 
 #include "compiler/Pipeline.h"
+#include "compiler/check/Verdict.h"
 #include "dsl/PrintSource.h"
 
 using namespace mlir;
@@ -145,13 +146,16 @@ ContenderPrograms::Proof ContenderPrograms::proveAnew(unsigned thread, const Con
     module = std::move(compiled.program);
   }
   setWholeMesh(*module->getOps<ProgramOp>().begin(), contender);
-  const bool needsMore = !coster.workshop(thread).run(*module, buildProof, {.wantSteps = false}).empty();
+  const std::string refusal = coster.workshop(thread).run(*module, buildProof, {.wantSteps = false});
+  const bool needsMore = (*module->getOps<ProgramOp>().begin())->hasAttr(refutedAttrName);
+  if (!refusal.empty() && !needsMore) // undecided: another program would be so, too
+    return {refusal};
   if (needsMore) {
     module = nullptr;
     if (std::string reason = compileForAll(thread, contender, module); !reason.empty())
       return {reason};
-    if (std::string refusal = coster.workshop(thread).run(*module, buildProof, {}); !refusal.empty())
-      return {refusal};
+    if (std::string last = coster.workshop(thread).run(*module, buildProof, {}); !last.empty())
+      return {last};
   }
   ProgramOp program = *module->getOps<ProgramOp>().begin();
   if (mayDifferInLastBits(program, fewNodes(contender).sizes))
