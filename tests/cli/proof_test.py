@@ -61,8 +61,9 @@ class Meshes(ProofTest):
 
     def test_bits_of_more_ranks_than_can_be_followed_are_not_proved_with_codecs(self):
         self.copy("roundedRing.cpp")
-        [(_, _, message)] = self.mistakes("compile", "roundedRing.cpp", "--program", "eight", "--mesh", "rank=8")
-        self.assertIn("V11: same bits", message)
+        refuted = self.kolo("compile", "roundedRing.cpp", "--program", "eight", "--mesh", "rank=8")
+        self.assertEqual(refuted.code, 1)
+        self.assertIn("(V11: same bits; mesh rank=8)", refuted.err)
         self.refuses(1, "compile", "roundedRing.cpp", "--program", "large", "--mesh", "rank=128",
                      says=["whether ranks get the same bits (V11) is followed on up to 64 ranks"])
         self.assertFalse(os.path.exists(self.file("roundedRing.so")))
