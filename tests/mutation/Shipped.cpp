@@ -33,18 +33,21 @@ std::vector<Sizes> threeMeshesOf(const std::string &algorithm) {
   return meshes;
 }
 
+void openFuses(mlir::ModuleOp module) {
+  module.walk([](FuseOp fuse) {
+    mlir::Block &body = fuse.getBody().front();
+    fuse->getBlock()->getOperations().splice(fuse->getIterator(), body.getOperations());
+    fuse.erase();
+  });
+}
+
 ShippedProgram::ShippedProgram(mlir::MLIRContext &context, const std::string &algorithm,
                                const std::vector<Sizes> &meshes, bool optimize) {
   module = test::emit(context, algorithm, meshes);
   mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
   buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {.optimize = optimize}))});
   EXPECT_TRUE(mlir::succeeded(manager.run(*module))) << algorithm;
-  // A fuse is its moves one after the other, as far as other ranks can tell: each of them is changed by itself.
-  module->walk([](FuseOp fuse) {
-    mlir::Block &body = fuse.getBody().front();
-    fuse->getBlock()->getOperations().splice(fuse->getIterator(), body.getOperations());
-    fuse.erase();
-  });
+  openFuses(*module);
 }
 
 } // namespace kolo::mutation

@@ -20,6 +20,10 @@ std::vector<Sizes> meshesOf(const std::string &algorithm);
 /// Three of them, one of which is no power of two where the algorithm allows that.
 std::vector<Sizes> threeMeshesOf(const std::string &algorithm);
 
+/// Puts the moves of every fuse in its place: it is its moves one after the other, as far as other ranks can tell, and
+/// each of them is changed by itself.
+void openFuses(mlir::ModuleOp module);
+
 /// A shipped algorithm as the compiler's channel pipeline gives it, for `meshes`.
 class ShippedProgram {
 public:
