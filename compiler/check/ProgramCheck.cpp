@@ -62,8 +62,7 @@ bool ProgramCheck::checkBalance() {
     Operation *op = nullptr;
     int64_t from = 0, to = 0;
   };
-  std::map<std::tuple<int32_t, int64_t, int64_t>, Ends>
-      channels; // semaphore, sender, receiver, moved to a representative
+  std::map<Channel, Ends> channels;
   for (auto [orbit, trace] : llvm::enumerate(traced->traces)) {
     int64_t rank = group.representatives()[orbit];
     for (const Event &event : trace.events) {
@@ -71,8 +70,7 @@ bool ProgramCheck::checkBalance() {
         continue;
       bool isSignal = event.kind == EventKind::Signal;
       int64_t sender = isSignal ? rank : event.peer, receiver = isSignal ? event.peer : rank;
-      Ends &ends =
-          channels[{event.semaphore, group.representatives()[group.orbitOf(sender)], group.moveBack(sender, receiver)}];
+      Ends &ends = channels[group.channelOf(rank, event)];
       ++(isSignal ? ends.numSignals : ends.numWaits);
       ends.op = tracer.program().ops[event.op].op;
       ends.from = sender;

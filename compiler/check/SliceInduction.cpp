@@ -184,8 +184,9 @@ bool PipelineFinder::movesNoPartsElsewhere() {
                 auto buffer = dyn_cast<BufferOp>(op);
                 bool takesTurns =
                     buffer && (buffer.getRole() == BufferRole::Packets || buffer.getRole() == BufferRole::Published);
-                Value part = partOf(op).first;
-                bool isElsewhere = part && !part.getDefiningOp<LaneOp>() && !loop->isProperAncestor(op);
+                auto [part, parts] = partOf(op);
+                bool isSlice = part && !(part.getDefiningOp<LaneOp>() && parts.getDefiningOp<NumLanesOp>());
+                bool isElsewhere = isSlice && !loop->isProperAncestor(op);
                 return takesTurns || isElsewhere ? WalkResult::interrupt() : WalkResult::advance();
               })
               .wasInterrupted();
@@ -272,8 +273,7 @@ bool SlicePipeline::areSlicesAlike(const Tracer &tracer, const TracedGroup &trac
     std::vector<SlicePhase> signals, waits;
   };
   const RankGroup &group = traced.group;
-  std::map<std::tuple<int32_t, int64_t, int64_t>, Ends>
-      channels; // semaphore, sender, receiver, moved to a representative
+  std::map<Channel, Ends> channels;
   for (auto [orbit, trace] : llvm::enumerate(traced.traces)) {
     std::optional<std::vector<SlicePhase>> places = findPhases(tracer, trace);
     if (!places)
@@ -282,11 +282,8 @@ bool SlicePipeline::areSlicesAlike(const Tracer &tracer, const TracedGroup &trac
     for (auto [event, place] : llvm::zip_equal(trace.events, *places)) {
       if (event.kind != EventKind::Signal && event.kind != EventKind::Wait)
         continue;
-      bool isSignal = event.kind == EventKind::Signal;
-      int64_t sender = isSignal ? rank : event.peer, receiver = isSignal ? event.peer : rank;
-      Ends &ends =
-          channels[{event.semaphore, group.representatives()[group.orbitOf(sender)], group.moveBack(sender, receiver)}];
-      (isSignal ? ends.signals : ends.waits).push_back(place);
+      Ends &ends = channels[group.channelOf(rank, event)];
+      (event.kind == EventKind::Signal ? ends.signals : ends.waits).push_back(place);
     }
   }
   auto isMatched = [](const SlicePhase &signal, const SlicePhase &wait) {

@@ -16,8 +16,9 @@ public:
   static std::optional<SlicePipeline> find(ProgramOp program);
 
   int64_t numSlices() const { return slices; }
-  /// Slices of a proof that stands for all larger numbers: as many as there are phases.
-  int64_t fewSlices() const { return phases; }
+  /// Slices of a proof that stands for all larger numbers: as many as there are phases, and two at least, so that
+  /// moves of whole chunks still differ from moves of slices.
+  int64_t fewSlices() const { return std::max<int64_t>(phases, 2); }
   /// Changes the program.
   void setNumSlices(int64_t number);
 

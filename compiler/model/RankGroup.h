@@ -5,7 +5,12 @@
 #include "compiler/model/MovedNumber.h"
 #include "compiler/model/Trace.h"
 
+#include <tuple>
+
 namespace kolo {
+
+/// Semaphore, sender and receiver of signals and waits, moved so that the sender is a representative.
+using Channel = std::tuple<int32_t, int64_t, int64_t>;
 
 /// A group of translations. The name of an element is the rank to which it moves its orbit's representative.
 /// Representatives have coordinate 0 along all dimensions that are translated.
@@ -22,6 +27,12 @@ public:
   /// `rank`, moved by the element, or its inverse, that takes a representative to `element`.
   int64_t move(int64_t element, int64_t rank) const { return translate<false>(element, rank); }
   int64_t moveBack(int64_t element, int64_t rank) const { return translate<true>(element, rank); }
+  /// Of a signal or a wait of `rank`.
+  Channel channelOf(int64_t rank, const Event &event) const {
+    bool isSignal = event.kind == EventKind::Signal;
+    int64_t sender = isSignal ? rank : event.peer, receiver = isSignal ? event.peer : rank;
+    return {event.semaphore, representativeRanks[orbitOf(sender)], moveBack(sender, receiver)};
+  }
   int64_t moveChunk(int64_t element, uint32_t buffer, int64_t chunk) const;
   int64_t moveChunkBack(int64_t element, uint32_t buffer, int64_t chunk) const;
   /// All chunks of a box of these offsets and sizes. False where they would come in another order than that of a box.

@@ -6,7 +6,8 @@
 #include "compiler/Pipeline.h"
 #include "compiler/check/Verdict.h"
 
-#include "mlir/Pass/PassManager.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Verifier.h"
 
 #include <gtest/gtest.h>
 
@@ -70,6 +71,23 @@ TEST(FewSlices, AreWhatTheCheckerFollowsOfAPipeline) {
     EXPECT_TRUE(verdict.isProved()) << algorithm << verdict.tooLarge.value_or("");
     EXPECT_LT(verdict.slicesChecked.value_or(64), 16) << algorithm;
   }
+}
+
+/// Slice 0 is then unlike the others, though each is moved alike in the loop.
+TEST(FewSlices, DoNotStandForAllWhereAMoveBeforeTheLoopTakesASlice) {
+  auto context = test::makeContext();
+  mlir::OwningOpRef<mlir::ModuleOp> module = compilePipeline(*context, "railAllGather", {2, 2}, 13);
+  ProgramOp program = *module->getOps<ProgramOp>().begin();
+  EXPECT_TRUE(checkProgram(program, {2, 2}).slicesChecked);
+  ChannelCopyOp copy;
+  LaneOp lane;
+  program.walk([&](ChannelCopyOp op) { copy = op; });
+  program.walk([&](LaneOp op) { lane = op; });
+  ASSERT_TRUE(copy && lane);
+  mlir::OpBuilder builder(copy->getParentOfType<mlir::scf::ForOp>());
+  mlir::cast<ChannelCopyOp>(builder.clone(*copy)).getPartMutable().assign(lane.getResult());
+  ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
+  EXPECT_FALSE(checkProgram(program, {2, 2}).slicesChecked);
 }
 
 TEST(FewSlices, StandForAllInTwoDeepPipelines) {
