@@ -46,12 +46,15 @@ LogicalResult CollectiveAttr::verify(function_ref<InFlightDiagnostic()> emitErro
 }
 
 LogicalResult ProofAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> mesh,
-                                ArrayRef<int64_t> on) {
+                                ArrayRef<int64_t> on, ArrayRef<int64_t> from) {
   auto isPositive = [](int64_t size) { return size > 0; };
   if (mesh.size() != on.size() || !llvm::all_of(mesh, isPositive) || !llvm::all_of(on, isPositive))
     return emitError() << "proof_c1: both meshes must have the same number of dimensions, and positive sizes";
   if (!hasFewEnoughRanks(mesh) || !hasFewEnoughRanks(on))
     return emitError() << "proof_c1: both meshes must have at most " << maxMeshRanks << " ranks";
+  auto isNegative = [](int64_t size) { return size < 0; };
+  if (!from.empty() && (from.size() != mesh.size() || llvm::any_of(from, isNegative)))
+    return emitError() << "proof_c2: there must be a size from which on the proof holds, or 0, for each dimension";
   return success();
 }
 

@@ -132,11 +132,15 @@ def ProofAttr : AttrDef<KoloDialect, "Proof"> {
   let summary = "a mesh that a program was checked for, and the mesh that the checker ran it on";
   let description = [{
     `#kolo.proof<[64] on [16]>`: the checker represents a mesh that is too large by a smaller one of the same kind.
+    `#kolo.proof<[64, 8] on [64, 8] from [2, 0]>`: it also proved all meshes of which the first dimension has a size of
+    2 or more; 0 says that nothing was decided along a dimension.
 
     proof_c1: both meshes have the same number of dimensions, positive sizes, and at most 1,048,576 ranks.
+    proof_c2: `from` has a size that is not negative for each dimension, if it is there.
   }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$mesh, ArrayRefParameter<"int64_t">:$on);
-  let assemblyFormat = "`<` `[` $mesh `]` `on` ` ` `[` $on `]` `>`";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$mesh, ArrayRefParameter<"int64_t">:$on,
+                    OptionalArrayRefParameter<"int64_t">:$from);
+  let assemblyFormat = "`<` `[` $mesh `]` `on` ` ` `[` $on `]` (`from` ` ` `[` $from^ `]`)? `>`";
   let genVerifyDecl = 1;
 }
 def ProofArrayAttr : TypedArrayAttrBase<ProofAttr, "one proof per mesh">;

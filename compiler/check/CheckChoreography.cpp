@@ -216,7 +216,7 @@ struct CheckChoreography : impl::CheckChoreographyBase<CheckChoreography> {
       SmallVector<int64_t> looked =
           representativeMesh(choreography, mesh, maxRanksInFull(choreography.getCollective().getKind()));
       isRight &= succeeded(checkMesh(*evaluator, looked));
-      checked.push_back(ProofAttr::get(&getContext(), mesh, looked));
+      checked.push_back(ProofAttr::get(&getContext(), mesh, looked, {}));
     }
     if (!isRight)
       return signalPassFailure();

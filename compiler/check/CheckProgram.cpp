@@ -37,7 +37,11 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
         others.push_back(std::move(verdict));
         continue;
       }
-      proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn));
+      SmallVector<int64_t> from;
+      if (llvm::any_of(verdict.allSizes, [](const AllSizes &each) { return each.from.has_value(); }))
+        for (const AllSizes &each : verdict.allSizes)
+          from.push_back(each.from.value_or(0));
+      proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn, from));
       losses.push_back(lossesAsAttribute(program, verdict));
     }
     report(others);

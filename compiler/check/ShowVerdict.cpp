@@ -112,6 +112,12 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
   }
 }
 
+std::string nameOfDim(ProgramOp program, size_t dim) { return cast<StringAttr>(program.getMesh()[dim]).str(); }
+
+std::string describeAllSizes(const AllSizes &allSizes) {
+  return allSizes.from ? "proved, from " + std::to_string(*allSizes.from) + " on" : "not decided: " + allSizes.whyNot;
+}
+
 static std::string shortNumber(double number) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%.3g", number);
@@ -219,6 +225,11 @@ ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::option
   result["slicesChecked"] = verdict.slicesChecked ? ordered_json(*verdict.slicesChecked) : ordered_json();
   result["tooLarge"] = verdict.tooLarge ? ordered_json(*verdict.tooLarge) : ordered_json();
   result["lossy"] = lossesToJson(verdict);
+  result["allSizes"] = ordered_json::array();
+  for (const AllSizes &each : verdict.allSizes)
+    result["allSizes"].push_back({{"dim", nameOfDim(program, each.dim)},
+                                  {"from", each.from ? ordered_json(*each.from) : ordered_json()},
+                                  {"whyNot", each.from ? ordered_json() : ordered_json(each.whyNot)}});
   result["synchronisation"] = counts ? toJson(*counts) : ordered_json();
   return result;
 }

@@ -35,6 +35,10 @@ PropertyState stateOf(const Verdict &verdict, Property property);
 /// A remark on a property that is not refuted: why the transport keeps the order, whether bits are the same in every
 /// run and on all ranks. Empty for other properties.
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport);
+/// "node".
+std::string nameOfDim(ProgramOp program, size_t dim);
+/// "proved, from 2 on", or "not decided: " and why.
+std::string describeAllSizes(const AllSizes &allSizes);
 /// "exact", "2 encodings; |error| <= 15 u A, ...", or "not decided" if the program is not proved.
 std::string describeLosses(const Verdict &verdict);
 
@@ -46,7 +50,8 @@ mlir::DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict
 
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
 /// (likewise), slicesChecked (the few slices of a pipeline that stand for all; null when all were followed), lossy
-/// (null when the program is not proved) and synchronisation (null when the program cannot be run through). Calls count
+/// (null when the program is not proved), allSizes (of each dimension its name, and from which size on the program is
+/// proved, or null and why it is not decided) and synchronisation (null when the program cannot be run through). Calls count
 /// from 1, as in the text.
 nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
                               const Transport &transport);

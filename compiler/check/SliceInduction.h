@@ -22,6 +22,13 @@ public:
   /// Changes the program.
   void setNumSlices(int64_t number);
 
+  bool isRounds(mlir::scf::ForOp loop) const { return rounds == loop; }
+  /// The phase that takes a step; nothing outside of the loop over rounds.
+  std::optional<int64_t> phaseAt(mlir::Operation *op) const {
+    auto found = phaseOf.find(op);
+    return found == phaseOf.end() ? std::nullopt : std::optional(found->second);
+  }
+
   /// Whether all slices take the same steps, and each signal is waited for with its own slice, in no earlier phase.
   bool areSlicesAlike(const Tracer &tracer, const TracedGroup &traced) const;
 

@@ -2,6 +2,7 @@
 #include "compiler/check/Verdict.h"
 #include "compiler/check/MeshChoice.h"
 #include "compiler/check/ProgramCheck.h"
+#include "compiler/check/sizes/ForAllSizes.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/project/Relations.h"
 
@@ -258,9 +259,44 @@ static std::optional<Verdict> checkFewSlices(ProgramOp program, ArrayRef<int64_t
   return verdict.refutation || verdict.slicesDiffer ? std::nullopt : std::optional(std::move(verdict));
 }
 
-Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+static Verdict checkOneMesh(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
   std::optional<Verdict> byFew = options.followsAllSlices ? std::nullopt : checkFewSlices(program, mesh, options);
   return byFew ? *std::move(byFew) : checkSlices(program, mesh, options, nullptr);
+}
+
+static std::vector<AllSizes> findAllSizes(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  std::vector<AllSizes> result;
+  for (size_t dim = 0; dim < mesh.size(); ++dim)
+    result.push_back(proveForAllSizes(program, mesh, dim, options));
+  return result;
+}
+
+/// Of a mesh that a proof for all sizes of one of its dimensions covers. Nothing if there is none.
+static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  Verdict verdict;
+  verdict.mesh.assign(mesh.begin(), mesh.end());
+  verdict.checkedOn = verdict.mesh;
+  verdict.refutation = checkResources(program, mesh, options);
+  verdict.allSizes = findAllSizes(program, mesh, options);
+  bool isCovered = llvm::any_of(verdict.allSizes, [&](const AllSizes &each) { return each.from <= mesh[each.dim]; });
+  std::variant<Code, CodeMistake> made = Code::create(program);
+  auto *code = std::get_if<Code>(&made);
+  if (!isCovered || !code || verdict.refutation)
+    return std::nullopt;
+  checkBits(*code, findShrinkable(program, mesh), options, verdict);
+  return verdict;
+}
+
+Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
+  bool asksForAll = options.provesAllSizes && !options.prefersSmallMeshes;
+  int64_t numRanks = std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
+  if (asksForAll && numRanks > mostRanksOneByOne)
+    if (std::optional<Verdict> verdict = checkByAllSizes(program, mesh, options))
+      return *std::move(verdict);
+  Verdict verdict = checkOneMesh(program, mesh, options);
+  if (asksForAll && verdict.isProved() && !verdict.isRepresented())
+    verdict.allSizes = findAllSizes(program, mesh, options);
+  return verdict;
 }
 
 struct ReducibleProgram::Runs {
@@ -359,6 +395,7 @@ CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits) {
   CheckOptions options;
   options.transport = transportOf(program);
   setBudget(options, limits.budget);
+  options.provesAllSizes = true;
   options.mayReplaceMesh = limits.mayRepresent;
   options.standInPart = std::min(double(limits.standInBudget) / double(limits.budget), 1.0);
   return options;
@@ -366,7 +403,7 @@ CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits) {
 
 CheckOptions optionsInFull(ProgramOp program, const ProofLimits &limits) {
   CheckOptions options = optionsOfProof(program, limits);
-  options.wantSteps = options.followsCodecs = false;
+  options.wantSteps = options.followsCodecs = options.provesAllSizes = false;
   return options;
 }
 

@@ -91,6 +91,9 @@ struct CheckOptions {
   double standInPart = 1;
   /// Follow every slice of a pipeline, also where few of them stand for all.
   bool followsAllSlices = false;
+  /// Also prove the program for all sizes of each dimension, which takes some milliseconds. Where that succeeds, it
+  /// stands for a run over a mesh of more than `mostRanksOneByOne` ranks.
+  bool provesAllSizes = false;
   /// Follow what codecs do to values. A search clears this: no synchronisation changes that.
   bool followsCodecs = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.
@@ -134,6 +137,7 @@ struct Refutation {
 };
 
 inline constexpr int64_t maxRanksForOrder = 64;
+inline constexpr int64_t mostRanksOneByOne = 4096;
 
 /// Whether a collective gives all ranks of a group the same output.
 inline bool givesAllTheSame(CollectiveKind kind) {
@@ -147,6 +151,13 @@ struct OutputLoss {
   int64_t factor;
 };
 
+/// What is known of a program on meshes that differ from one mesh in the size of one dimension.
+struct AllSizes {
+  size_t dim;
+  std::optional<int64_t> from; // it is proved for this size and for all larger ones; nothing: not decided
+  std::string whyNot;          // then
+};
+
 /// The answer about one program on one mesh. It covers all roots, and calls in place if the program says that they may
 /// run as they are.
 struct Verdict {
@@ -156,6 +167,7 @@ struct Verdict {
   std::optional<Refutation> refutation; // the first property that does not hold; those after it are not decided
   std::optional<int64_t> slicesChecked; // of a pipeline that is proved for any larger number; nothing: all slices were
   bool slicesDiffer = false;            // few slices do not stand for all: nothing is decided then
+  std::vector<AllSizes> allSizes;       // of a proved program, by dimension, if the options ask for that
   /// Whether ranks that get the same output get the same bits: of an exact program, whether they combine contributions
   /// in the same order. Beyond `maxRanksForOrder` ranks, where the checker does not follow the order, a smaller mesh
   /// decides; nothing if there is none.

@@ -96,6 +96,7 @@ TransportChoice parseTransports(const std::string &text) {
 CheckOptions CheckCommand::makeOptions() const {
   CheckOptions options;
   options.mayReplaceMesh = represented;
+  options.provesAllSizes = true;
   if (std::optional<int64_t> numBytes = parseBudget())
     setBudget(options, *numBytes);
   return options;
@@ -140,6 +141,8 @@ void print(const Report &report) {
     fmt::print("{:<4} {:<{}}  {}\n", shortName(Property(number)), title(Property(number)).str(), width,
                stateText(report, Property(number)));
   fmt::print("{:<4} {:<{}}  {}\n", "", "lossy", width, describeLosses(verdict));
+  for (const AllSizes &each : verdict.allSizes)
+    fmt::print("{:<4} {:<{}}  {}\n", "", "all sizes of " + nameOfDim(program, each.dim), width, describeAllSizes(each));
   if (!verdict.refutation)
     return;
   mlir::Location error = locationOf(program, verdict);

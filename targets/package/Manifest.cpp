@@ -29,14 +29,21 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
   return result;
 }
 
-/// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place.
+/// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place, and
+/// from which size of each dimension on it is proved for all.
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
   if (std::optional<ArrayAttr> proofs = program.getProved())
-    for (auto proof : proofs->getAsRange<ProofAttr>())
-      result.push_back({{"mesh", toVector(proof.getMesh())},
-                        {"on", toVector(proof.getOn())},
-                        {"represented", proof.getMesh() != proof.getOn()}});
+    for (auto proof : proofs->getAsRange<ProofAttr>()) {
+      ordered_json &entry = result.emplace_back();
+      entry = {{"mesh", toVector(proof.getMesh())},
+               {"on", toVector(proof.getOn())},
+               {"represented", proof.getMesh() != proof.getOn()},
+               {"forAllSizes", ordered_json::array()}};
+      for (auto [dim, from] : llvm::enumerate(proof.getFrom()))
+        if (from > 0)
+          entry["forAllSizes"].push_back({{"dim", cast<StringAttr>(program.getMesh()[dim]).str()}, {"from", from}});
+    }
   return result;
 }
 
