@@ -103,6 +103,7 @@ TEST(ForAllSizes, RingsAllPairsRailsTwoLevelsAndPipelinesAreProved) {
                                             {"hierarchicalAllReduce", {3, 4}, 1, 16},
                                             {"hierarchicalReduceScatter", {3, 4}, 0},
                                             {"threeLevelAllReduce", {3, 2, 2}, 0, 16},
+                                            {"twoSlotRingAllReduce", {4}, 0, 4},
                                             {"twoLevelAllToAll", {3, 4}, 0, 1, {0}},
                                             {"frontierAllGather", {3, 8}, 0, 16, {0}},
                                             {"frontierReduceScatter", {3, 8}, 0, 16, {0}},
@@ -122,9 +123,9 @@ TEST(ForAllSizes, NothingIsSaidOfShapesWithoutARule) {
                                                  {{"recursiveDoublingAllGather", {4}, 0}, "bounds of a loop"},
                                                  {{"bruckAllGather", {4}, 0}, "bounds of a loop"},
                                                  {{"orderedAllReduce", {4}, 0}, "a condition differs"},
-                                                 {{"twoSlotRingAllReduce", {4}, 0}, "grow evenly"},
+                                                 {{"hierarchicalReduceScatter", {6, 2}, 0, 1, {0}}, "grow evenly"},
                                                  {{"railRecursiveAllReduce", {4, 2}, 0}, "not affine"}}) {
-    mlir::OwningOpRef<mlir::ModuleOp> module = compileFor(*context, each.algorithm, each.mesh, 1);
+    mlir::OwningOpRef<mlir::ModuleOp> module = compileFor(*context, each.algorithm, each.mesh, 1, each.network);
     ASSERT_TRUE(module) << each.algorithm;
     AllSizes all = proveFor(*module->getOps<ProgramOp>().begin(), each.mesh, each.dim);
     EXPECT_FALSE(all.from) << each.algorithm;

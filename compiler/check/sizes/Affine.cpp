@@ -30,6 +30,15 @@ bool Region::isAtLeast(const Affine &number, int64_t bound) const {
          number.size + number.round >= 0;
 }
 
+std::optional<int64_t> Residues::modulo(const Affine &number, int64_t divisor) const {
+  bool isKnown = divisor > 0 && number.place == 0 &&
+                 (period % divisor == 0 || (number.size % divisor == 0 && number.round % divisor == 0));
+  if (!isKnown)
+    return std::nullopt;
+  int64_t rest = (number.constant + number.size * size + number.round * round) % divisor;
+  return rest < 0 ? rest + divisor : rest;
+}
+
 Affine Decisions::reduce(const Affine &number) {
   for (int64_t turns : {0, 1, -1, 2, -2}) {
     Affine candidate = number.modSize() + Affine::n() * turns;

@@ -51,10 +51,19 @@ struct Region {
   }
 };
 
+/// What is known of numbers beside their region: n has this remainder modulo a period, and so has the first iteration
+/// of so many that are taken together.
+struct Residues {
+  int64_t period = 1, size = 0, round = 0;
+  /// The remainder, from 0 on, of a number without a place; nothing where it is not the same in the whole region.
+  std::optional<int64_t> modulo(const Affine &number, int64_t divisor) const;
+};
+
 /// Takes decisions that hold in the whole region. The first one that does not is remembered, and ends the proof.
 class Decisions {
 public:
   Region region;
+  Residues residues;
 
   bool isLess(const Affine &a, const Affine &b) {
     if (region.isAtLeast(b - a, 1))

@@ -11,19 +11,21 @@ namespace kolo {
 /// Small sizes are checked themselves. A loop over n places needs some of them for its first and last iterations.
 static constexpr int64_t leastSize = 16;
 
-/// Of a program with as many slices as it has, or few that stand for more.
-static std::optional<std::string> whyNotFrom(ProgramOp program, ArrayRef<int64_t> mesh, size_t dim,
-                                             const CheckOptions &options, const SlicePipeline *few) {
+/// Why a program is not proved from `leastSize` on; nothing if it is. It has as many slices as it has, or few that
+/// stand for more.
+static std::optional<std::string> whyNotProved(ProgramOp program, ArrayRef<int64_t> mesh, size_t dim, int64_t period,
+                                               const CheckOptions &options, const SlicePipeline *few) {
   std::variant<Code, CodeMistake> made = Code::create(program);
   if (auto *mistake = std::get_if<CodeMistake>(&made))
     return mistake->message;
-  for (bool isInPlace : {false, true}) {
-    if (isInPlace && program.getInPlace() != InPlace::Direct)
-      continue;
-    sizes::Setting setting{mesh, dim, leastSize, isInPlace, options.transport, few};
-    if (std::optional<std::string> reason = sizes::SizeRun(program, setting).run())
-      return reason;
-  }
+  for (bool isInPlace : {false, true})
+    for (int64_t rest = 0; rest < period; ++rest) {
+      if (isInPlace && program.getInPlace() != InPlace::Direct)
+        continue;
+      sizes::Setting setting{mesh, dim, leastSize, period, rest, isInPlace, options.transport, few};
+      if (std::optional<std::string> reason = sizes::SizeRun(program, setting).run())
+        return reason;
+    }
   return std::nullopt;
 }
 
@@ -37,7 +39,11 @@ AllSizes proveForAllSizes(ProgramOp program, ArrayRef<int64_t> mesh, size_t dim,
   bool hasFew = pipeline && pipeline->numSlices() > pipeline->fewSlices();
   if (hasFew)
     pipeline->setNumSlices(pipeline->fewSlices());
-  if (std::optional<std::string> reason = whyNotFrom(*copy, mesh, dim, options, hasFew ? &*pipeline : nullptr))
+  auto whyNot = [&](int64_t period) {
+    return whyNotProved(*copy, mesh, dim, period, options, hasFew ? &*pipeline : nullptr);
+  };
+  // What takes turns, as iterations do with two slots, is alike in every other iteration.
+  if (std::optional<std::string> reason = whyNot(1); reason && whyNot(2))
     return {dim, std::nullopt, *reason};
   AllSizes result{dim, leastSize, {}};
   CheckOptions ofOne = options;

@@ -46,6 +46,9 @@ Index IndexTable::remainder(const Index &a, const Index &b) {
   std::optional<int64_t> dividend = a.asConstant(), divisor = b.asConstant();
   if (dividend && divisor && *divisor != 0)
     return Affine(*dividend % *divisor);
+  if (divisor && a.isSame() && decisions.region.isAtLeast(a.rest, 0))
+    if (std::optional<int64_t> rest = decisions.residues.modulo(a.rest, *divisor))
+      return Affine(*rest);
   if (!b.isSame() || b.rest != Affine::n() || !a.isKnown())
     return Index::unknown();
   if (a.scale == 0) {

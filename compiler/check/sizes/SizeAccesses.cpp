@@ -54,13 +54,16 @@ std::optional<SizeRun::Box> SizeRun::boxOf(Operation *op, Value value, OperandRa
     if (isRanged(sizeValue))
       box.ranges.push_back(size.rest);
     if (gridDim != buffer.grownDim) {
-      std::optional<int64_t> first = offset.asConstant(), number = size.asConstant();
+      std::optional<int64_t> number = size.asConstant(), first;
+      if (extent.constant == 0)
+        first = 0;
+      else if (offset.isSame())
+        first = decisions.residues.modulo(offset.rest, extent.constant);
       if (!first || !number || *number < 0 || *number > extent.constant) {
         fail("a move takes chunks of '" + buffer.name + "' that are not the same for all sizes");
         return std::nullopt;
       }
-      int64_t reduced = extent.constant == 0 ? 0 : ((*first % extent.constant) + extent.constant) % extent.constant;
-      box.offsets.push_back(reduced);
+      box.offsets.push_back(*first);
       box.sizes.push_back(*number);
       continue;
     }

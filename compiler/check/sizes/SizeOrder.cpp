@@ -95,6 +95,8 @@ bool SizeRun::wait(WaitOp op, int64_t orbit) {
   if (!isMatched)
     return fail("a wait is for a signal of another slice");
   join(op, orbit, *peer, *signal);
+  if (forgottenSide)
+    forget(*forgottenSide, orbit);
   for (const Puts &puts : signal->puts) {
     Runs<Time> &waited = state.families[size_t(puts.family)].change().waited;
     Affine known = waited.empty() ? Affine(0) : waited.back().end;
@@ -176,6 +178,23 @@ void SizeRun::join(WaitOp op, int64_t orbit, const Peer &sender, const Signal &s
       joinRuns(state.knowledge[size_t(orbit)].change().views[view][size_t(other)],
                rotate(std::move(theirs), place, decisions), decisions);
     }
+}
+
+/// Of news from one side, a rank keeps only those of its neighbour: to know less is on the safe side. Credits of slots
+/// that are used in turn take a place in two iterations, so that how far they come is not affine in n.
+void SizeRun::forget(Knowledge::View side, int64_t orbit) {
+  Affine place = side == Knowledge::FromNext ? Affine(1) : Affine::n() - 1;
+  for (int64_t other = 0; other < numOrbits; ++other) {
+    Runs<Time> &runs = state.knowledge[size_t(orbit)].change().views[side][size_t(other)];
+    std::optional<Runs<Time>> neighbour = compose(runs, place, 0, 1, decisions);
+    runs = beforeLoop[size_t(orbit)]->views[side][size_t(other)];
+    size_t number = cutAt(runs, place, decisions);
+    cutAt(runs, place + 1, decisions);
+    if (hasFailed() || !neighbour)
+      return;
+    runs[number].value = neighbour->front().value;
+    normalise(runs);
+  }
 }
 
 void SizeRun::flush(int64_t orbit) {

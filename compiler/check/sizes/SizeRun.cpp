@@ -15,7 +15,7 @@ namespace kolo::sizes {
 static constexpr int64_t mostSteps = int64_t(1) << 18;
 /// Ranks that differ along other dimensions, of which each is followed.
 static constexpr int64_t mostOrbits = 64;
-/// Iterations that are taken one by one, before the general one and after it.
+/// Iterations that are taken one by one, before the general ones and after them, if those are not taken in pairs.
 static constexpr int64_t fewestFirst = 2, mostFirst = 7, mostLast = 4;
 
 /// Calls `visit` with all runs of a part of a state.
@@ -45,6 +45,7 @@ template <typename Visit> static void eachRuns(PutFamily &family, Visit visit) {
 
 SizeRun::SizeRun(ProgramOp program, const Setting &setting) : program(program), setting(setting) {
   decisions.region.least = setting.least;
+  decisions.residues = {setting.period, setting.rest, 0};
   for (auto [meshDim, size] : llvm::enumerate(setting.mesh)) {
     inner *= meshDim > setting.dim ? size : 1;
     numOrbits *= meshDim != setting.dim ? size : 1;
@@ -199,7 +200,24 @@ bool SizeRun::runLoop(scf::ForOp loop, const Mask &mask) {
   growingLoop = loop;
   beforeLoop = state.knowledge; // shared
   familyOf.clear();
-  bool isDone = runGrowingLoop(loop, mask, growing->first, growing->second);
+  bool isDone = false;
+  const State before = state;
+  std::optional<std::string> reason;
+  for (std::optional<Knowledge::View> side :
+       {std::optional<Knowledge::View>(), std::optional(Knowledge::FromNext), std::optional(Knowledge::FromBefore)}) {
+    if (isDone)
+      break;
+    if (hasFailed() && !reason)
+      reason = decisions.reason;
+    decisions.reason.reset();
+    state = before;
+    familyOf.clear();
+    forgottenSide = side;
+    isDone = runGrowingLoop(loop, mask, growing->first, growing->second);
+  }
+  forgottenSide.reset();
+  if (!isDone && reason)
+    decisions.reason = reason;
   growingLoop = {};
   familyOf.clear();
   return isDone;
@@ -281,15 +299,22 @@ bool SizeRun::runIteration(scf::ForOp loop, const Mask &mask, const Affine &iter
   return runBlock(*loop.getBody(), mask);
 }
 
-/// What the state before iteration s is, if it grows from iteration to iteration as the last three did: the last one is
-/// that before iteration `at`.
-std::optional<SizeRun::General> SizeRun::generalise(State &first, State &second, State &third, int64_t at) {
+bool SizeRun::runIterations(scf::ForOp loop, const Mask &mask, const Affine &first, int64_t number) {
+  for (int64_t i = 0; i < number; ++i)
+    if (!runIteration(loop, mask, first + i))
+      return false;
+  return true;
+}
+
+/// What the state before iteration s is, if it grows from period to period as the last three did: the last one is that
+/// before iteration `at`, and s is a number of periods from there.
+std::optional<SizeRun::General> SizeRun::generalise(State &first, State &second, State &third, int64_t at) const {
   General general{third, {}};
   bool isEven = true;
   auto grow = [&](const Affine &x, const Affine &y, const Affine &z) {
     Affine more = y - x;
-    isEven &= more.isConstant() && z - y == more;
-    return more.constant;
+    isEven &= more.isConstant() && z - y == more && more.constant % setting.period == 0;
+    return more.constant / setting.period;
   };
   general.state.now = third.now + (Affine::s() - at) * grow(first.now, second.now, third.now);
   bool haveSameParts = eachPart(
@@ -336,7 +361,8 @@ bool SizeRun::enterRound(General general, const Affine &round) {
   return !hasFailed();
 }
 
-/// Whether an iteration takes the state before round s to that before round s + 1, for all rounds of the region.
+/// Whether a period of iterations takes the state before iteration s to that before s + period, for all s of the
+/// region.
 bool SizeRun::isInduction(scf::ForOp loop, const Mask &mask, const General &general) {
   state = general.state;
   bool areRuns = true;
@@ -352,9 +378,9 @@ bool SizeRun::isInduction(scf::ForOp loop, const Mask &mask, const General &gene
       state);
   if (!areRuns)
     return fail("a run of places is empty in some iteration");
-  if (!runIteration(loop, mask, Affine::s()))
+  if (!runIterations(loop, mask, Affine::s(), setting.period))
     return false;
-  const Affine next = Affine::s() + 1;
+  const Affine next = Affine::s() + setting.period;
   State wanted = general.state;
   bool isReached = state.now == wanted.now.inRound(next);
   number = 0;
@@ -371,35 +397,36 @@ bool SizeRun::isInduction(scf::ForOp loop, const Mask &mask, const General &gene
   return isReached || fail("the iterations of a loop do not repeat");
 }
 
-/// From `first` to n + `last`. The first few iterations show what the general one does; it is proved by induction.
+/// From `first` to n + `last`. The first few iterations show what the general ones do; they are proved by induction.
 bool SizeRun::runGrowingLoop(scf::ForOp loop, const Mask &mask, int64_t first, int64_t last) {
+  const int64_t period = setting.period;
   const size_t depth = iterations.size();
   std::vector<State> states = {state};
   std::optional<std::string> reason;
   bool wasLocated = false;
-  for (int64_t numFirst = 1; numFirst <= mostFirst; ++numFirst) {
+  for (int64_t numFirst = 1; numFirst <= mostFirst * period; ++numFirst) {
     state = states.back();
     if (!runIteration(loop, mask, first + numFirst - 1))
       return false;
     states.push_back(state);
-    if (numFirst < fewestFirst)
+    if (numFirst < fewestFirst * period)
       continue;
+    const int64_t at = first + numFirst;
     State *latest = &states.back();
-    std::optional<General> general = generalise(latest[-2], latest[-1], latest[0], first + numFirst);
-    for (int64_t numLast = 0; general && numLast <= mostLast; ++numLast) {
-      decisions.region.firstRound = first + numFirst;
-      decisions.region.lastRound = last - numLast;
+    std::optional<General> general = generalise(latest[-2 * period], latest[-period], latest[0], at);
+    for (int64_t numLast = 0; general && numLast <= mostLast * period; ++numLast) {
+      const int64_t end = last - numLast + 1; // n + end is the first iteration after the general ones
+      if ((setting.rest + end - at) % period != 0)
+        continue;
+      decisions.region.firstRound = at;
+      decisions.region.lastRound = end - period;
+      decisions.residues.round = at;
       auto families = familyOf;
       bool isProved = !decisions.region.isEmpty() && isInduction(loop, mask, *general);
       decisions.region.firstRound.reset();
-      if (isProved) {
-        if (!enterRound(std::move(*general), Affine::n() + (last - numLast + 1)))
-          return false;
-        for (int64_t i = numLast - 1; i >= 0; --i)
-          if (!runIteration(loop, mask, Affine::n() + (last - i)))
-            return false;
-        return true;
-      }
+      if (isProved)
+        return enterRound(std::move(*general), Affine::n() + end) &&
+               runIterations(loop, mask, Affine::n() + end, numLast);
       reason = std::exchange(decisions.reason, std::nullopt);
       wasLocated = std::exchange(isLocated, false);
       iterations.resize(depth);

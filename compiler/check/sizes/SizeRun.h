@@ -14,6 +14,7 @@ struct Setting {
   llvm::ArrayRef<int64_t> mesh; // the size along `dim` does not count
   size_t dim;                   // that grows
   int64_t least;                // size that the run covers, and all larger ones
+  int64_t period, rest;         // of all sizes from there on, those that have this remainder modulo the period
   bool isInPlace;
   const Transport &transport;
   const SlicePipeline *few; // of a pipeline that has few slices, which stand for more; else null
@@ -73,13 +74,14 @@ private:
   bool runFixedLoop(mlir::scf::ForOp loop, const Mask &mask);
   bool runGrowingLoop(mlir::scf::ForOp loop, const Mask &mask, int64_t first, int64_t last);
   bool runIteration(mlir::scf::ForOp loop, const Mask &mask, const Affine &iteration);
+  bool runIterations(mlir::scf::ForOp loop, const Mask &mask, const Affine &first, int64_t number);
   bool isOverAllPlaces(mlir::scf::ForOp loop) const;
   /// A state before iteration s. Its parts that do not grow are the same before every iteration.
   struct General {
     State state;
     std::vector<bool> isGrowing; // in the order of eachPart
   };
-  static std::optional<General> generalise(State &first, State &second, State &third, int64_t at);
+  std::optional<General> generalise(State &first, State &second, State &third, int64_t at) const;
   bool enterRound(General general, const Affine &round);
   bool isInduction(mlir::scf::ForOp loop, const Mask &mask, const General &general);
   bool step(mlir::Operation *op, int64_t orbit);
@@ -87,6 +89,7 @@ private:
   std::optional<Peer> peerOf(mlir::Value rank, int64_t orbit);
   bool signal(SignalOp op, int64_t orbit);
   bool wait(WaitOp op, int64_t orbit);
+  void forget(Knowledge::View side, int64_t orbit);
   void flush(int64_t orbit);
   bool enter(const Mask &mask);
   void know(int64_t orbit, const Time &before, const Time &nothing);
@@ -155,9 +158,10 @@ private:
   std::optional<Alias> alias;
   int64_t currentCall = 0, currentRound = 0;
   int64_t numSteps = 0;
-  mlir::scf::ForOp growingLoop;              // at hand; null outside
-  std::vector<Shared<Knowledge>> beforeLoop; // what ranks knew before it, by orbit
-  std::vector<int64_t> iterations;           // of the loops of fixed length inside of the growing loop
+  mlir::scf::ForOp growingLoop;                 // at hand; null outside
+  std::optional<Knowledge::View> forgottenSide; // in that loop
+  std::vector<Shared<Knowledge>> beforeLoop;    // what ranks knew before it, by orbit
+  std::vector<int64_t> iterations;              // of the loops of fixed length inside of the growing loop
   std::map<std::tuple<mlir::Operation *, int64_t, std::vector<int64_t>>, int64_t> familyOf;
 };
 
