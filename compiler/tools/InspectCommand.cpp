@@ -41,8 +41,13 @@ std::string proofText(const Json &program, const Json &mesh) {
   if (proof == proofs.end())
     return "not proved";
   const Json &checked = proof->at("on");
-  return checked == mesh ? "proved"
-                         : "represented: " + meshText(program.at("mesh"), checked) + " was proved in its place";
+  if (checked != mesh)
+    return "represented: " + meshText(program.at("mesh"), checked) + " was proved in its place";
+  std::string text = "proved";
+  for (const Json &sizes : proof->at("forAllSizes"))
+    text += fmt::format(", for all sizes of {} from {} on", sizes.at("dim").get<std::string>(),
+                        sizes.at("from").get<int64_t>());
+  return text;
 }
 
 std::string joined(const Json &words) {

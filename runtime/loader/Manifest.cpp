@@ -58,6 +58,17 @@ void readProofs(ManifestReader &reader, const json &object, const std::string &p
       reader.fail(at + "mesh", "is none of the program's meshes");
     if (reader.boolean(entry, "represented", at) != proof.isRepresented())
       reader.fail(at + "represented", "does not say whether another mesh was proved");
+    proof.from.assign(program.meshDims.size(), 0);
+    for (const json &sizes : reader.array(entry, "forAllSizes", at)) {
+      std::string name = reader.text(sizes, "dim", at + "forAllSizes.");
+      int from = reader.number(reader.field(sizes, "from", at + "forAllSizes.", json::value_t::number_integer),
+                               at + "forAllSizes.from", 1);
+      auto dim = std::find(program.meshDims.begin(), program.meshDims.end(), name);
+      if (dim == program.meshDims.end())
+        reader.fail(at + "forAllSizes.dim", "is no dimension of the mesh");
+      else
+        proof.from[static_cast<size_t>(dim - program.meshDims.begin())] = from;
+    }
   }
   program.isUnproved = reader.boolean(object, "unproved", path);
 }

@@ -3,7 +3,7 @@ import json
 import re
 import unittest
 
-from tool import ToolTest
+from tool import ToolTest, proofs
 
 COMMANDS = ["list", "compile", "check", "inspect", "run", "bench"]
 
@@ -58,7 +58,7 @@ class Inspect(ToolTest):
         [program] = manifest["programs"]
         self.assertEqual((program["name"], program["collective"], program["mesh"], program["meshes"]),
                          ("railAllGather", "all_gather", ["node", "gpu"], [[2, 4], [3, 2]]))
-        self.assertEqual((program["proved"], program["unproved"]),
+        self.assertEqual((proofs(program), program["unproved"]),
                          ([{"mesh": mesh, "on": mesh, "represented": False} for mesh in ([2, 4], [3, 2])], False))
 
     def test_prints_a_page_for_people(self):
@@ -66,7 +66,7 @@ class Inspect(ToolTest):
                       "--represented", "-o", "x.so")
         lines = self.succeeds("inspect", "x.so").splitlines()
         self.assertRegex(lines[0], r"\Ax\.so: plugin of Kolo \d+\.\d+\.\d+, ABI \d+, for \S+, x86-64-v3\Z")
-        self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved"])
+        self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved, for all sizes of node from 1 on"])
         self.assertRegex(lines[4], r"\A                node=1024,gpu=8: represented: node=\d+,gpu=8 was proved in its place\Z")
         facts = dict(re.findall(r"^  (\S+(?: \w+)?) {2,}(\S.*)$", "\n".join(lines[5:]), re.M))
         self.assertRegex(facts["entry"], r"\Atogether: ")

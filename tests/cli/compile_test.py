@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from tool import KOLO, ToolTest
+from tool import KOLO, ToolTest, proofs
 
 
 class Output(ToolTest):
@@ -37,16 +37,16 @@ class Output(ToolTest):
     def test_a_mesh_that_is_proved_on_a_smaller_one_is_said_to_be(self):
         compile_ = ["compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=512,gpu=8", "-o", "x.so"]
         self.assertEqual(self.succeeds(*compile_).splitlines()[1:], [], "both are proved themselves")
-        proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
-        self.assertEqual(proofs, [{"mesh": mesh, "on": mesh, "represented": False} for mesh in ([2, 4], [512, 8])])
+        found_proofs = proofs(json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0])
+        self.assertEqual(found_proofs, [{"mesh": mesh, "on": mesh, "represented": False} for mesh in ([2, 4], [512, 8])])
         said = self.refuses(1, *compile_, "--budget", "16K", says=["mesh node=512,gpu=8 cannot be checked", "--budget"])
         self.assertIn("or --represented, by which a smaller mesh stands for it", said)
         [line] = self.succeeds(*compile_, "--budget", "16K", "--represented").splitlines()[1:]
         found = re.fullmatch(r"railAllGather: node=512,gpu=8 is represented: node=(\d+),gpu=8 was proved in its place", line)
         self.assertTrue(found, line)
-        proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
-        self.assertEqual(proofs, [{"mesh": [2, 4], "on": [2, 4], "represented": False},
-                                  {"mesh": [512, 8], "on": [int(found[1]), 8], "represented": True}])
+        found_proofs = proofs(json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0])
+        self.assertEqual(found_proofs, [{"mesh": [2, 4], "on": [2, 4], "represented": False},
+                                        {"mesh": [512, 8], "on": [int(found[1]), 8], "represented": True}])
         [line] = self.succeeds(*compile_, "--budget", "32K", "--represented").splitlines()[1:]
         self.assertNotEqual(line, found[0], "more room, a larger mesh")
 
@@ -54,8 +54,8 @@ class Output(ToolTest):
         for algorithm in ("hierarchicalAllReduce", "railAllGather"):
             said = self.succeeds("compile", algorithm, "--mesh", "node=9408,gpu=8", "-o", "x.so")
             self.assertEqual(said.splitlines()[1:], [], "nothing represents it")
-            proofs = json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0]["proved"]
-            self.assertEqual(proofs, [{"mesh": [9408, 8], "on": [9408, 8], "represented": False}])
+            found_proofs = proofs(json.loads(self.succeeds("inspect", "x.so", "--json"))["programs"][0])
+            self.assertEqual(found_proofs, [{"mesh": [9408, 8], "on": [9408, 8], "represented": False}])
 
     def test_a_mesh_given_twice_counts_once(self):
         self.succeeds("compile", "ringAllGather", "--mesh", "rank=4", "--mesh", "rank=3", "--mesh", "rank=4", "-o", "x.so")

@@ -6,7 +6,7 @@ import re
 import sys
 import unittest
 
-from tool import KOLO, ToolTest
+from tool import KOLO, ToolTest, proofs
 
 IS_WHOLE = sys.argv[1:] == ["all"]
 BUILD = os.path.join(os.path.dirname(KOLO), "..")
@@ -27,7 +27,7 @@ class ProofTest(ToolTest):
     def assertProvedThemselves(self, plugin, programs):
         for program in programs:
             name = f"{plugin}: {program['name']}"
-            self.assertEqual(program["proved"], [{"mesh": mesh, "on": mesh, "represented": False}
+            self.assertEqual(proofs(program), [{"mesh": mesh, "on": mesh, "represented": False}
                                                  for mesh in program["meshes"]], name)
             self.assertFalse(program["unproved"], name)
         self.assertGreater(len(programs), 0)
@@ -94,6 +94,48 @@ class Meshes(ProofTest):
         self.assertProvedThemselves("rings.so", self.programs("rings.so"))
 
 
+class AllSizes(ProofTest):
+    """A mesh stands for all sizes of a dimension by a proof, or nothing is said."""
+
+    def sizes(self, *arguments):
+        [found] = json.loads(self.succeeds("check", *arguments, "--json"))
+        return {entry["dim"]: entry["from"] for entry in found["allSizes"]}
+
+    def test_of_rings_all_pairs_rails_two_levels_and_pipelines(self):
+        for arguments in (["ringAllReduce", "--mesh", "rank=5"], ["ringAllReduce", "--mesh", "rank=5", "--pipeline", "64"],
+                          ["allPairsAllGather", "--mesh", "rank=4"], ["twoShotAllReduce", "--mesh", "rank=4", "--pipeline", "16"]):
+            self.assertEqual(self.sizes(*arguments), {"rank": 1}, arguments)
+        for arguments in (["railAllGather", "--mesh", "node=3,gpu=4", "--transport", "node=network,gpu=shared"],
+                          ["hierarchicalAllReduce", "--mesh", "node=3,gpu=4", "--pipeline", "16"]):
+            self.assertEqual(self.sizes(*arguments)["node"], 1, arguments)
+        said = self.succeeds("check", "ringAllReduce", "--mesh", "rank=5")
+        self.assertRegex(said, r"\n +all sizes of rank +proved, from 1 on\n\Z")
+
+    def test_of_a_program_that_is_wrong_from_102_ranks_on(self):
+        self.assertEqual(self.sizes(self.copy("rings.cpp"), "--program", "capped", "--mesh", "rank=101"), {"rank": None})
+        said = self.succeeds("check", "rings.cpp", "--program", "capped", "--mesh", "rank=101")
+        self.assertRegex(said, r"\n +all sizes of rank +not decided: [^\n]+ \(rings\.cpp:\d+\)\n\Z")
+        self.succeeds("compile", "rings.cpp", "--program", "capped", "--mesh", "rank=101")
+        [program] = self.programs("rings.so")
+        self.assertEqual(program["proved"][0]["forAllSizes"], [])
+
+    def test_of_what_was_compiled_for_too_few_ranks(self):
+        """Two nodes never use a slot again, so their program has no credits, which more nodes need."""
+        arguments = ["hierarchicalAllReduce", "--transport", "node=network,gpu=shared", "--mesh"]
+        self.assertEqual(self.sizes(*arguments, "node=2,gpu=2")["node"], None)
+
+    def test_plugins_say_so(self):
+        self.succeeds("compile", "railAllGather", "--mesh", "node=3,gpu=2", "-o", "x.so")
+        [program] = self.programs("x.so")
+        self.assertEqual(program["proved"][0]["forAllSizes"], [{"dim": "node", "from": 1}])
+        self.assertIn("node=3,gpu=2: proved, for all sizes of node from 1 on\n", self.succeeds("inspect", "x.so"))
+
+    def test_stand_for_a_whole_machine(self):
+        """By itself its proof takes gigabytes, as the refusal with a budget of one says of a program without a rule."""
+        self.proves("frontierAllReduce", "--mesh", "node=9408,gpu=8", "--pipeline", "32", "--budget", "64M",
+                    "--transport", "node=network,gpu=shared")
+
+
 class Represented(ProofTest):
     COMPILE = ["compile", "ringAllGather", "--mesh", "rank=16", "-o", "x.so", "--budget"]
 
@@ -112,7 +154,7 @@ class Represented(ProofTest):
         self.assertTrue(smaller, said)
         self.assertIn(f"rank=16: represented: rank={smaller[1]} was proved in its place\n", self.succeeds("inspect", "x.so"))
         [program] = self.programs("x.so")
-        self.assertEqual(program["proved"], [{"mesh": [16], "on": [int(smaller[1])], "represented": True}])
+        self.assertEqual(proofs(program), [{"mesh": [16], "on": [int(smaller[1])], "represented": True}])
         for command in (["run", "--bytes", "64K"], ["bench", "-b", "64K", "-e", "64K", "-n", "2"]):
             outcome = self.kolo(command[0], "x.so", "--mesh", "rank=16", "--ranks-as", "threads", *command[1:])
             self.assertEqual(outcome.code, 0, str(outcome))

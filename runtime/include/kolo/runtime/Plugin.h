@@ -33,6 +33,9 @@ struct StatementInfo {
 struct Proof {
   std::vector<int64_t> mesh;
   std::vector<int64_t> on; // the mesh that was proved: the same one, or a smaller one of the same kind
+  /// By dimension: the size from which on all meshes are proved that have the other sizes of `mesh`; 0: not decided.
+  /// Communicator::run takes the meshes that the program was compiled for, all the same.
+  std::vector<int64_t> from;
   bool isRepresented() const { return on != mesh; }
 };
 
