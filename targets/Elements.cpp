@@ -76,12 +76,61 @@ static Value narrow(OpBuilder &builder, Location loc, Value value, Type stored) 
   return value.getType() == stored ? value : arith::TruncFOp::create(builder, loc, stored, value).getResult();
 }
 
-static Value combineFloats(OpBuilder &builder, Location loc, KoloReduction reduction, Value left, Value right) {
-  // The left one where both are equal, or one is a NaN.
-  auto choose = [&](arith::CmpFPredicate predicate) -> Value {
-    Value isRight = arith::CmpFOp::create(builder, loc, predicate, right, left);
-    return arith::SelectOp::create(builder, loc, isRight, right, left);
+namespace {
+
+/// Operations on the bits of floating-point numbers, or of vectors of them.
+class FloatBits {
+public:
+  FloatBits(OpBuilder &builder, Location loc, Type numbers)
+      : builder(builder), loc(loc), numbers(numbers), element(cast<FloatType>(getElementTypeOrSelf(numbers))),
+        integers(builder.getIntegerType(element.getWidth())) {
+    if (auto vector = dyn_cast<VectorType>(numbers))
+      integers = VectorType::get(vector.getShape(), integers);
+  }
+
+  const llvm::fltSemantics &semantics() { return element.getFloatSemantics(); }
+  Value of(Value number) { return arith::BitcastOp::create(builder, loc, integers, number); }
+  Value number(Value bits) { return arith::BitcastOp::create(builder, loc, numbers, bits); }
+  Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
+  Value both(Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b); }
+  Value differing(Value a, Value b) { return arith::XOrIOp::create(builder, loc, a, b); }
+  Value constant(const APFloat &number) { return constant(number.bitcastToAPInt()); }
+  Value sign() { return constant(APInt::getSignMask(element.getWidth())); }
+  Value magnitude() { return constant(APInt::getSignedMaxValue(element.getWidth())); }
+
+private:
+  Value constant(const APInt &bits) {
+    TypedAttr one = builder.getIntegerAttr(getElementTypeOrSelf(integers), bits);
+    auto vector = dyn_cast<VectorType>(integers);
+    return arith::ConstantOp::create(builder, loc, vector ? SplatElementsAttr::get(vector, Attribute(one)) : one);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  Type numbers;
+  FloatType element;
+  Type integers;
+};
+
+} // namespace
+
+/// IEEE 754-2019 minimum or maximum, but for the bits of a NaN. What is chosen with the operands in one order, and what
+/// with the operands in the other, differ only for zeros and NaNs:
+///   zeros of both signs  their bits differ in the sign: a minimum has it if either has, a maximum if both have
+///   a NaN and a number   the bits of either make a NaN again
+static Value chooseFloat(OpBuilder &builder, Location loc, bool isMinimum, Value left, Value right) {
+  auto choose = [&](Value a, Value b) -> Value {
+    auto predicate = isMinimum ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT;
+    return arith::SelectOp::create(builder, loc, arith::CmpFOp::create(builder, loc, predicate, a, b), a, b);
   };
+  FloatBits bits(builder, loc, left.getType());
+  Value one = bits.of(choose(left, right)), other = bits.of(choose(right, left)), either = bits.either(one, other);
+  if (isMinimum)
+    return bits.number(either);
+  return bits.number(bits.differing(either, bits.both(bits.differing(one, other), bits.sign())));
+}
+
+static Value combineFloats(OpBuilder &builder, Location loc, KoloReduction reduction, Value left, Value right) {
   switch (reduction) {
   case KOLO_SUM:
   case KOLO_AVERAGE:
@@ -89,9 +138,8 @@ static Value combineFloats(OpBuilder &builder, Location loc, KoloReduction reduc
   case KOLO_PRODUCT:
     return arith::MulFOp::create(builder, loc, left, right);
   case KOLO_MIN:
-    return choose(arith::CmpFPredicate::OLT);
   case KOLO_MAX:
-    return choose(arith::CmpFPredicate::OGT);
+    return chooseFloat(builder, loc, reduction == KOLO_MIN, left, right);
   case KOLO_NUM_REDUCTIONS:
     break;
   }
@@ -120,6 +168,28 @@ static Value combineIntegers(OpBuilder &builder, Location loc, KoloType type, Ko
 
 Value createReduction(OpBuilder &builder, Location loc, KoloType type, KoloReduction reduction, Value left, Value right,
                       Accumulation accumulation) {
+  return createOneNan(builder, loc, type,
+                      createReductionWithAnyNan(builder, loc, type, reduction, left, right, accumulation));
+}
+
+Value createOneNan(OpBuilder &builder, Location loc, KoloType type, Value value) {
+  if (!isFloat(type))
+    return value;
+  FloatBits bits(builder, loc, value.getType());
+  Value nan = bits.constant(APFloat::getQNaN(bits.semantics()));
+  if (type == KOLO_F32 || type == KOLO_F64) {
+    Value isNan = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNO, value, value);
+    return arith::SelectOp::create(builder, loc, isNan, bits.number(nan), value);
+  }
+  // Not every processor compares f16 and bf16.
+  Value magnitude = bits.both(bits.of(value), bits.magnitude());
+  Value infinity = bits.constant(APFloat::getInf(bits.semantics()));
+  Value isNan = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, magnitude, infinity);
+  return bits.number(arith::SelectOp::create(builder, loc, isNan, nan, bits.of(value)));
+}
+
+Value createReductionWithAnyNan(OpBuilder &builder, Location loc, KoloType type, KoloReduction reduction, Value left,
+                                Value right, Accumulation accumulation) {
   if (!isFloat(type))
     return combineIntegers(builder, loc, type, reduction, left, right);
   if (accumulation == Accumulation::Native)
@@ -162,6 +232,11 @@ static Value divideIntegers(OpBuilder &builder, Location loc, KoloType type, Val
 }
 
 Value createQuotient(OpBuilder &builder, Location loc, KoloType type, Value dividend, const Divisor &divisor) {
+  return createOneNan(builder, loc, type, createQuotientWithAnyNan(builder, loc, type, dividend, divisor));
+}
+
+Value createQuotientWithAnyNan(OpBuilder &builder, Location loc, KoloType type, Value dividend,
+                               const Divisor &divisor) {
   if (!isFloat(type))
     return divideIntegers(builder, loc, type, dividend, divisor.value);
   Type stored = dividend.getType();

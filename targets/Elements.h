@@ -25,9 +25,17 @@ const char *nameOf(KoloReduction reduction);
 std::optional<KoloType> parseType(llvm::StringRef name);
 std::optional<KoloReduction> parseReduction(llvm::StringRef name);
 
-/// left op right, of stored elements; an average combines as a sum.
+/// left op right, of stored elements; an average combines as a sum. The result has the same bits with its operands
+/// exchanged. For floating-point types, min and max are minimum and maximum of IEEE 754-2019: a NaN wins, and -0 is
+/// below +0. Every result that is a NaN is the type's one NaN: positive, quiet, without payload.
 mlir::Value createReduction(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, KoloReduction reduction,
                             mlir::Value left, mlir::Value right, Accumulation accumulation = Accumulation::F32);
+/// The same, but for the bits of a NaN: where more operands follow, only the last result needs `createOneNan`.
+mlir::Value createReductionWithAnyNan(mlir::OpBuilder &builder, mlir::Location loc, KoloType type,
+                                      KoloReduction reduction, mlir::Value left, mlir::Value right,
+                                      Accumulation accumulation = Accumulation::F32);
+/// The stored elements, with the type's one NaN for any NaN.
+mlir::Value createOneNan(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value value);
 /// What createQuotient divides by, or multiplies by.
 struct Divisor {
   mlir::Value value;
@@ -41,9 +49,12 @@ mlir::Value hasExactInverse(mlir::OpBuilder &builder, mlir::Location loc, mlir::
 /// From a number of ranks of type i64. The inverse is for floating-point types.
 Divisor createDivisor(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value numRanks,
                       bool isInverse = false);
-/// Of a stored element, or of a vector of floating-point ones: IEEE division, in f32 for f16 and bf16; integers towards
-/// zero.
+/// Of a stored element, or of a vector of floating-point ones: IEEE division, in f32 for f16 and bf16, with the type's
+/// one NaN; integers towards zero.
 mlir::Value createQuotient(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value dividend,
                            const Divisor &divisor);
+/// The same, but for the bits of a NaN.
+mlir::Value createQuotientWithAnyNan(mlir::OpBuilder &builder, mlir::Location loc, KoloType type, mlir::Value dividend,
+                                     const Divisor &divisor);
 
 } // namespace kolo

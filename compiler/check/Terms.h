@@ -39,7 +39,8 @@ public:
   Terms(const RankGroup &group, const BufferCodecs &codecs, Detail detail);
 
   Id input(int64_t rank);
-  /// The sum of two, in f32 or in the call's type. Operands have no order: sums commute bitwise.
+  /// The combination of two, in f32 or in the call's type. Operands have no order: every reduction commutes bitwise,
+  /// NaNs and zeros included (ir/README.md, Reductions).
   Id combine(Id a, Id b);
   /// An element of a buffer, for stochastic codecs, which draw by where it is.
   struct Origin {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 namespace kolo::reference {
@@ -129,19 +130,37 @@ template <typename Format> static void save(std::byte *element, typename Format:
   std::memcpy(element, &bits, sizeof bits);
 }
 
+/// IEEE 754-2019 minimum or maximum: a NaN wins, and -0 is below +0.
+template <typename T> static T chosen(Reduction reduction, T left, T right) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(left) || std::isnan(right))
+      return std::numeric_limits<T>::quiet_NaN();
+    if (left == right)
+      return std::signbit(left) == (reduction == Reduction::Min) ? left : right;
+  }
+  return (right < left) == (reduction == Reduction::Min) ? right : left;
+}
+
+/// The one NaN of its type, without sign and payload, for any NaN.
+template <typename T> static T withOneNan(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isnan(value))
+      return std::numeric_limits<T>::quiet_NaN();
+  return value;
+}
+
 /// Integers wrap: computed as 64-bit unsigned numbers, of which the caller keeps the low bits.
 template <typename T> static T apply(Reduction reduction, T left, T right) {
   using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
   switch (reduction) {
   case Reduction::Sum:
   case Reduction::Average:
-    return T(Wide(left) + Wide(right));
+    return withOneNan(T(Wide(left) + Wide(right)));
   case Reduction::Product:
-    return T(Wide(left) * Wide(right));
+    return withOneNan(T(Wide(left) * Wide(right)));
   case Reduction::Min:
-    return right < left ? right : left;
   case Reduction::Max:
-    return left < right ? right : left;
+    return chosen(reduction, left, right);
   }
   llvm_unreachable("a reduction");
 }
@@ -161,7 +180,7 @@ void divide(ElementType type, llvm::MutableArrayRef<std::byte> elements, int64_t
     using Wide = std::conditional_t<std::is_floating_point_v<Value>, Value,
                                     std::conditional_t<std::is_signed_v<Value>, int64_t, uint64_t>>;
     for (size_t at = 0; at < elements.size(); at += sizeof(typename Format::Bits))
-      save<Format>(&elements[at], Value(Wide(load<Format>(&elements[at])) / Wide(divisor)));
+      save<Format>(&elements[at], withOneNan(Value(Wide(load<Format>(&elements[at])) / Wide(divisor))));
   });
 }
 

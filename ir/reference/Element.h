@@ -32,13 +32,14 @@ float floatFromHalf(uint16_t bits);
 float floatFromBfloat16(uint16_t bits);
 
 /// destination[i] = destination[i] op source[i]; average combines as sum. Both hold whole elements, equally many.
-/// f16 and bf16 are computed in f32 and rounded once per operation; integers wrap. Which of its operands min or max
-/// gives for a NaN or for zeros of both signs is not specified.
+/// f16 and bf16 are computed in f32 and rounded once per operation; integers wrap. Min and max of floating-point types
+/// are minimum and maximum of IEEE 754-2019: a NaN wins, and -0 is below +0. Every result that is a NaN is the type's
+/// one NaN: positive, quiet, without payload. So the operands of every operation may be exchanged.
 void combine(ElementType type, Reduction reduction, llvm::MutableArrayRef<std::byte> destination,
              llvm::ArrayRef<std::byte> source);
 
 /// The last step of an average: IEEE division (in f32 for f16 and bf16), or truncation towards zero for integers.
-/// `divisor` is positive.
+/// A NaN becomes the type's one NaN. `divisor` is positive.
 void divide(ElementType type, llvm::MutableArrayRef<std::byte> elements, int64_t divisor);
 
 /// Writes one element; integers keep the low bits of `value`.

@@ -2,6 +2,8 @@
 #include "ir/reference/Oracle.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 
 namespace kolo::reference {
 
@@ -51,6 +53,45 @@ static int64_t tag(uint64_t element, int64_t member, int64_t limit) {
   return member == 1 ? 1 + (first + 1 + other) % limit : 1 + other;
 }
 
+/// Where the fraction of a floating-point type begins that says where its exponent ends; nothing for integers.
+static std::optional<int> fractionBits(ElementType type) {
+  switch (type) {
+  case ElementType::F16:
+    return 10;
+  case ElementType::BF16:
+    return 7;
+  case ElementType::F32:
+    return 23;
+  case ElementType::F64:
+    return 52;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Some elements of floating-point types get what orders of operands, and comparisons, could show. In each of them, all
+/// members have zeros of either sign, or tags of either sign, or some have infinities or NaNs. NaNs differ from member
+/// to member. The result depends on no order: no sum has a zero beside what is not, for example.
+static void makeSpecial(ElementType type, std::byte *bytes, uint64_t element, int64_t member) {
+  constexpr uint64_t rarity = 8;
+  std::optional<int> fraction = fractionBits(type);
+  uint64_t special = mix(element, ~uint64_t(0)), choice = mix(special, uint64_t(member));
+  if (!fraction || special % rarity != 0)
+    return;
+  int64_t size = elementBytes(type), sign = 8 * size - 1;
+  uint64_t bits = 0, infinity = (uint64_t(1) << sign) - (uint64_t(1) << *fraction);
+  std::memcpy(&bits, bytes, size_t(size));
+  uint64_t payload = 1 + uint64_t(member) % 31, quiet = choice / 8 % 2 << (*fraction - 1);
+  enum Kind { Zeros, Signs, Infinities, Nans, NumKinds };
+  Kind kind = Kind(special / rarity % NumKinds);
+  if (kind == Zeros)
+    bits = 0;
+  else if (kind != Signs && choice / 2 % 4 == 0)
+    bits = kind == Infinities ? infinity : infinity | quiet | payload;
+  bits |= choice % 2 << sign;
+  std::memcpy(bytes, &bits, size_t(size));
+}
+
 void tagInput(SimulatedCall &simulated, uint64_t salt) {
   bool reduces = isReducing(simulated.collective.getKind());
   int64_t numMembers = groupSize(simulated), limit = largestTag(simulated.type);
@@ -65,6 +106,7 @@ void tagInput(SimulatedCall &simulated, uint64_t salt) {
       bool multiplies = reduces && simulated.reduction == Reduction::Product;
       storeInteger(simulated.type, &input[at],
                    multiplies ? factor(seed, member, numMembers) : tag(seed, member, limit));
+      makeSpecial(simulated.type, &input[at], seed, member);
     }
   }
 }

@@ -9,7 +9,9 @@ namespace kolo::reference {
 
 /// Fills the inputs with positive integers that depend on rank, element and `salt`, and are never the same on every
 /// rank of a group. Their sums and products are exact in any order and in each type, for groups of up to 64 ranks
-/// (128 outside bf16), so results compare bitwise. 8-bit integers may wrap.
+/// (128 outside bf16), so results compare bitwise. 8-bit integers may wrap. Of floating-point types, an eighth of the
+/// elements is special: all members have zeros of either sign, or integers of either sign, or some members have
+/// infinities or NaNs. Their reductions are the same in any order, too.
 void tagInput(SimulatedCall &simulated, uint64_t salt = 0);
 
 /// The output of a rank, from all inputs, reducing in increasing order of member numbers. Nothing when the collective

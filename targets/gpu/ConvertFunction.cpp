@@ -19,7 +19,7 @@ public:
   ConvertFunction(ModuleOp module, OpBuilder &builder, const DeviceOptions &options, ArrayRef<codec::Codec> codecs,
                   int64_t teamThreads)
       : TeamBuilder(builder, module.getLoc(), teamThreads), module(module), options(options), codecs(codecs),
-        hasDraws(haveDraws(codecs)), lanes(builder, loc) {}
+        hasDraws(haveDraws(codecs)) {}
 
   void define();
 
@@ -57,7 +57,6 @@ private:
   void absorbCodec(int64_t codec, Value source, Value number);
   void absorb(Value isFirst, Value numbers, Value element);
   Value combined(Value sum, Value numbers);
-  Value added(Value sum, Value numbers);
   void round(Value kind);
   void encode(int64_t codec, Value number);
   void forEachDestination(int64_t codec, Value number, Body build);
@@ -75,7 +74,6 @@ private:
   const DeviceOptions &options;
   ArrayRef<codec::Codec> codecs;
   const bool hasDraws;
-  Lanes lanes;
   Call arguments;
   Value rounding; // i64: what `round` does to a sum
 };
@@ -214,21 +212,9 @@ void ConvertFunction::storeElements(KoloType type, Value to, Value size) {
   ifThen(isVector(to, size), storeVectors, storeSingle);
 }
 
-/// A NaN is the left one, or else the right one, made quiet, as hosts have it: devices give one of their own.
-Value ConvertFunction::added(Value sum, Value numbers) {
-  constexpr int64_t infinity = 0x7f800000, quietBit = 0x00400000, ofInfinities = 0xffc00000;
-  Value result = lanes.bitsOf(lanes.sum(sum, numbers)), other = lanes.integer(result, ofInfinities);
-  for (Value number : {numbers, sum}) {
-    Value found = lanes.bitsOf(number), quiet = lanes.bitOr(found, lanes.integer(found, quietBit));
-    other = lanes.select(lanes.isAbove(lanes.magnitude(found), infinity), quiet, other);
-  }
-  Value isNan = lanes.isAbove(lanes.magnitude(result), infinity);
-  return lanes.numberOf(lanes.select(isNan, other, result));
-}
-
 Value ConvertFunction::combined(Value sum, Value numbers) {
   auto by = [&](KoloReduction reduction) { return createReduction(builder, loc, KOLO_F32, reduction, sum, numbers); };
-  Value result = added(sum, numbers);
+  Value result = by(KOLO_SUM);
   for (KoloReduction reduction : {KOLO_MIN, KOLO_MAX})
     if (llvm::is_contained(options.reductions, reduction))
       result = select(isEqual(arguments.reduction, reduction), by(reduction), result);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -15,18 +17,20 @@ using runtime::Reduction;
 
 namespace {
 
-/// f16 and bf16 in memory. Conversions are for zero and for what f16 holds as a normal number; they round to nearest,
-/// ties to even.
+/// f16 and bf16 in memory. Conversions are for zero, infinity, NaN, and for what f16 holds as a normal number; they
+/// round to nearest, ties to even.
 struct Half {
   uint16_t bits;
   explicit Half(float value) {
     uint32_t wide = std::bit_cast<uint32_t>(value), sign = wide >> 16 & 0x8000, magnitude = wide & 0x7fffffff;
     uint32_t rounded = (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    bits = uint16_t(magnitude == 0 ? sign : sign | (rounded - (112u << 10)));
+    uint32_t narrow = std::isfinite(value) ? rounded - (112u << 10) : 0x7c00 | (magnitude >> 13 & 0x3ff);
+    bits = uint16_t(magnitude == 0 ? sign : sign | narrow);
   }
   explicit operator float() const {
     uint32_t magnitude = bits & 0x7fffu, sign = uint32_t(bits & 0x8000u) << 16;
-    return std::bit_cast<float>(magnitude == 0 ? sign : sign | ((magnitude << 13) + (112u << 23)));
+    uint32_t wide = magnitude < 0x7c00 ? (magnitude << 13) + (112u << 23) : 0x7f800000 | magnitude << 13;
+    return std::bit_cast<float>(magnitude == 0 ? sign : sign | wide);
   }
 };
 struct Bfloat16 {
@@ -80,19 +84,37 @@ template <class T> void store(std::byte *element, Value<T> value) {
   std::memcpy(element, &kept, sizeof(T));
 }
 
+/// Any NaN as the one of its type, without sign and payload.
+template <class V> V withOneNan(V value) {
+  if constexpr (std::is_floating_point_v<V>)
+    if (std::isnan(value))
+      return std::numeric_limits<V>::quiet_NaN();
+  return value;
+}
+
+/// A NaN wins, and -0 is below +0.
+template <class V> V chosen(Reduction reduction, V left, V right) {
+  bool isLeftBelow = left < right;
+  if constexpr (std::is_floating_point_v<V>) {
+    if (std::isnan(left) || std::isnan(right))
+      return std::numeric_limits<V>::quiet_NaN();
+    isLeftBelow = isLeftBelow || (left == right && std::signbit(left));
+  }
+  return isLeftBelow == (reduction == Reduction::Min) ? left : right;
+}
+
 /// Integers wrap, in 64 bits; the caller keeps the low ones.
 template <class V> V combine(Reduction reduction, V left, V right) {
   using Wide = std::conditional_t<std::is_integral_v<V>, uint64_t, V>;
   switch (reduction) {
   case Reduction::Sum:
   case Reduction::Average:
-    return V(Wide(left) + Wide(right));
+    return withOneNan(V(Wide(left) + Wide(right)));
   case Reduction::Product:
-    return V(Wide(left) * Wide(right));
+    return withOneNan(V(Wide(left) * Wide(right)));
   case Reduction::Min:
-    return std::min(left, right);
   case Reduction::Max:
-    return std::max(left, right);
+    return chosen(reduction, left, right);
   }
   return left;
 }
@@ -121,6 +143,18 @@ int64_t largestTag(DataType type) {
   }
 }
 
+/// An eighth of the elements: zeros or numbers of either sign on all ranks; or infinities or NaNs on some.
+template <class T> void makeSpecial(std::byte *element, uint64_t seed, size_t rank) {
+  using V = Value<T>;
+  uint64_t special = mix(seed, ~uint64_t(0)), choice = mix(special, rank);
+  if (special % 8 != 0)
+    return;
+  bool isOther = choice / 2 % 4 == 0;
+  V value = load<T>(element), infinity = std::numeric_limits<V>::infinity(), nan = std::nan("1");
+  V specials[] = {0, value, isOther ? infinity : value, isOther ? nan : value};
+  store<T>(element, std::copysign(specials[special / 8 % 4], choice % 2 ? V(-1) : V(1)));
+}
+
 size_t bytesOf(const DeviceCall &call, KoloExtent extent) {
   size_t blocks = runtime::isPerRank(extent) ? size_t(call.groupSize()) : 1;
   return blocks * size_t(call.count) * runtime::sizeBytes(call.type);
@@ -141,7 +175,7 @@ Bytes reduced(const DeviceCall &call, const std::vector<Bytes> &inputs, const st
       for (size_t member = 1; member < group.size(); ++member)
         store<T>(&result[at], combine(call.reduction, load<T>(&result[at]), element(group[member])));
       if (call.reduction == Reduction::Average)
-        store<T>(&result[at], load<T>(&result[at]) / Value<T>(group.size()));
+        store<T>(&result[at], withOneNan(load<T>(&result[at]) / Value<T>(group.size())));
     }
   });
   return result;
@@ -194,6 +228,8 @@ std::vector<Bytes> taggedInputs(const DeviceCall &call, uint64_t salt) {
       for (size_t at = 0; at < inputs[rank].size(); at += sizeof(T)) {
         uint64_t tag = 1 + mix(mix(salt, at / sizeof(T)), rank) % uint64_t(limit);
         store<T>(&inputs[rank][at], Value<T>(tag));
+        if constexpr (std::is_floating_point_v<Value<T>>)
+          makeSpecial<T>(&inputs[rank][at], mix(salt, at / sizeof(T)), rank);
       }
   });
   return inputs;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <vector>
 
 using namespace kolo::reference;
 
@@ -100,6 +101,34 @@ TEST(Element, MinAndMaxKnowSigns) {
   EXPECT_EQ(combined<uint8_t>(ElementType::U8, Reduction::Min, 255, 1), 1);
   EXPECT_EQ(combined<uint64_t>(ElementType::U64, Reduction::Max, UINT64_MAX, 1), UINT64_MAX);
   EXPECT_EQ(combined<float>(ElementType::F32, Reduction::Max, -2, -3), -2);
+}
+
+template <typename T> void checkSpecial(ElementType type, T minusZero, T one, T infinity, std::vector<T> nans) {
+  T zero = 0, minusInfinity = infinity | minusZero, nan = nans.front();
+  for (auto [left, right] : {std::pair(zero, minusZero), {minusZero, zero}}) {
+    EXPECT_EQ(combined(type, Reduction::Min, left, right), minusZero) << nameOf(type).str();
+    EXPECT_EQ(combined(type, Reduction::Max, left, right), zero) << nameOf(type).str();
+  }
+  EXPECT_EQ(combined(type, Reduction::Sum, infinity, minusInfinity), nan);
+  EXPECT_EQ(combined(type, Reduction::Product, minusZero, infinity), nan);
+  for (T any : nans) {
+    for (Reduction reduction : allReductions)
+      for (T other : {zero, minusZero, one, infinity, minusInfinity, nan, nans.back()}) {
+        EXPECT_EQ(combined(type, reduction, any, other), nan) << nameOf(type).str() << " " << nameOf(reduction).str();
+        EXPECT_EQ(combined(type, reduction, other, any), nan) << nameOf(type).str() << " " << nameOf(reduction).str();
+      }
+    EXPECT_EQ(divided(type, any, 2), nan);
+  }
+}
+
+TEST(Element, ANanWinsHasOneFormAndMinusZeroIsBelowZero) {
+  // A quiet one without payload; negative; with payload; one that signals.
+  checkSpecial<uint16_t>(ElementType::F16, 0x8000, 0x3c00, 0x7c00, {0x7e00, 0xfe00, 0x7e12, 0xfc01});
+  checkSpecial<uint16_t>(ElementType::BF16, 0x8000, 0x3f80, 0x7f80, {0x7fc0, 0xffc0, 0x7fd2, 0xff81});
+  checkSpecial<uint32_t>(ElementType::F32, 0x80000000, 0x3f800000, 0x7f800000,
+                         {0x7fc00000, 0xffc00000, 0x7fc00123, 0xff800001});
+  checkSpecial<uint64_t>(ElementType::F64, uint64_t(1) << 63, 0x3ff0000000000000, 0x7ff0000000000000,
+                         {0x7ff8000000000000, 0xfff8000000000000, 0x7ff8000000000123, 0xfff0000000000001});
 }
 
 TEST(Element, AveragesTruncateIntegersTowardsZeroAndRoundFloats) {

@@ -2,6 +2,7 @@
 #include "Support.h"
 
 #include <algorithm>
+#include <cctype>
 #include <random>
 #include <set>
 
@@ -88,7 +89,7 @@ TEST_F(Oracle, NamesTheFirstWrongElement) {
   EXPECT_EQ(message.find("output of rank 1: element 0 is -606348325, expected "), 0u) << message;
 }
 
-TEST_F(Oracle, TagsAreNeverZeroAndNeverTheSameOnEveryRank) {
+TEST_F(Oracle, TagsAreNeverTheSameOnEveryRankAndNeverZeroButForSpecialElements) {
   for (ElementType type : allElementTypes)
     for (Reduction reduction : allReductions)
       for (int64_t numRanks : {2, 3, 5, 64}) {
@@ -98,10 +99,31 @@ TEST_F(Oracle, TagsAreNeverZeroAndNeverTheSameOnEveryRank) {
           std::set<std::string> values;
           for (const Bytes &input : call.inputs)
             values.insert(show(type, &input[element * bytes]));
-          EXPECT_GT(values.size(), 1u) << nameOf(type).str() << ' ' << nameOf(reduction).str();
-          EXPECT_EQ(values.count("0") + values.count("0.000000"), 0u);
+          bool isZero = values.count("0") + values.count("0.000000") + values.count("-0.000000") > 0;
+          EXPECT_TRUE(values.size() > 1 || isZero) << nameOf(type).str() << ' ' << nameOf(reduction).str();
+          EXPECT_FALSE(isZero && type > ElementType::F64) << "of integers";
         }
       }
+}
+
+/// What a comparison or an order of operands could show: zeros of both signs alone, and NaNs and infinities of both
+/// signs, at the same element as numbers.
+TEST_F(Oracle, SpecialElementsMeetEachOtherInEveryFloatingPointType) {
+  for (ElementType type : {ElementType::F16, ElementType::BF16, ElementType::F32, ElementType::F64}) {
+    SimulatedCall call = simulated(CollectiveKind::AllReduce, {3}, 3000, type);
+    std::set<std::set<std::string>> met;
+    for (int64_t at = 0; at < int64_t(call.inputs[0].size()); at += elementBytes(type)) {
+      std::set<std::string> kinds;
+      for (const Bytes &input : call.inputs) {
+        std::string value = show(type, &input[size_t(at)]);
+        kinds.insert(std::isdigit(value.back()) && value != "-0.000000" && value != "0.000000" ? "number" : value);
+      }
+      met.insert(kinds);
+    }
+    using Kinds = std::set<std::string>;
+    for (const Kinds &wanted : {Kinds{"0.000000", "-0.000000"}, {"inf", "-inf", "number"}, {"nan", "-nan", "number"}})
+      EXPECT_TRUE(met.contains(wanted)) << nameOf(type).str() << ' ' << *wanted.begin();
+  }
 }
 
 TEST_F(Oracle, ReductionsOfTagsAreTheSameInAnyOrder) {
@@ -109,7 +131,7 @@ TEST_F(Oracle, ReductionsOfTagsAreTheSameInAnyOrder) {
   for (ElementType type : allElementTypes)
     for (Reduction reduction : allReductions)
       for (int64_t numRanks : {2, 7, 64}) {
-        SimulatedCall call = simulated(CollectiveKind::AllReduce, {numRanks}, 9, type, reduction);
+        SimulatedCall call = simulated(CollectiveKind::AllReduce, {numRanks}, 99, type, reduction);
         std::optional<Bytes> expected = expectedOutput(call, 0);
         for (int trial = 0; trial < 5; ++trial) {
           std::shuffle(call.inputs.begin(), call.inputs.end(), random);

@@ -1,7 +1,7 @@
 // The loops over elements: one function per type and operation.
 #include "ir/IndexArithmetic.h"
-#include "targets/Elements.h"
 #include "targets/cpu/InvocationAccess.h"
+#include "targets/cpu/kernels/Carried.h"
 #include "targets/cpu/kernels/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,13 +37,16 @@ private:
   /// What every function that reduces begins with.
   struct ReduceArguments {
     Value destinations, numDestinations, sources, numSources; // lists, and numbers of type index
+    Value isCombining;                                        // more than one source
   };
   ReduceArguments argumentsOf(LLVM::LLVMFuncOp function) {
+    Value isCombining = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, function.getArgument(3),
+                                              constantI64(builder, loc, 1));
     return {function.getArgument(0), toIndex(builder, loc, function.getArgument(1)), function.getArgument(2),
-            toIndex(builder, loc, function.getArgument(3))};
+            toIndex(builder, loc, function.getArgument(3)), isCombining};
   }
-  SmallVector<Value> combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
-                                    Value first, Type moved, int64_t unroll);
+  SmallVector<Value> combineSources(const ReduceArguments &arguments, Carried elements, Value first, Type moved,
+                                    int64_t unroll);
   void storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored, bool isNonTemporal);
   /// Elements; a step of more than 1 is a block.
   struct Range {
@@ -52,45 +55,16 @@ private:
   };
   void buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range, bool isNonTemporal);
   void buildBody(LLVM::LLVMFuncOp function, const Combination &combination);
-  /// Elements of the widest vector that is computed with: of f32 for f16 and bf16.
-  int64_t vectorElements(KoloType type) { return vectorBytes / (isNarrow(type) ? 4 : sizeBytes(carriedType(type))); }
-  int64_t blockElements(KoloType type) { return vectorElements(type) * vectorsPerIteration; }
-
-  /// What elements are in registers: bits of f16 and bf16, since LLVM takes long over loops that carry these, or gives
-  /// up.
-  Type carriedType(KoloType type) { return isNarrow(type) ? Type(builder.getI16Type()) : storedType(builder, type); }
-  static bool isNarrow(KoloType type) { return type == KOLO_F16 || type == KOLO_BF16; }
-  static unsigned sizeBytes(Type stored) { return stored.getIntOrFloatBitWidth() / 8; }
+  int64_t vectorElements(const Combination &combination) { return carried(combination).vectorElements(vectorBytes); }
+  int64_t blockElements(const Combination &combination) { return vectorElements(combination) * vectorsPerIteration; }
+  Carried carried(const Combination &combination) { return {builder, loc, combination.type, combination.reduction}; }
   Value addressOf(Value base, Value first, Type stored, Type type, int64_t number);
-  Value withElement(Value value, Type element);
-  Value combine(KoloType type, KoloReduction reduction, Value left, Value right);
-  Value divide(KoloType type, Value dividend, const Divisor &divisor);
 
   ModuleOp module;
   OpBuilder builder;
   Location loc;
   int64_t vectorBytes;
 };
-
-/// The same bits, of a value or of every value of a vector, as another type.
-Value Reductions::withElement(Value value, Type element) {
-  auto vector = dyn_cast<VectorType>(value.getType());
-  Type type = vector ? Type(VectorType::get(vector.getShape(), element)) : element;
-  return type == value.getType() ? value : arith::BitcastOp::create(builder, loc, type, value).getResult();
-}
-
-/// Of values as they are carried.
-Value Reductions::combine(KoloType type, KoloReduction reduction, Value left, Value right) {
-  Type stored = storedType(builder, type);
-  Value combined =
-      createReduction(builder, loc, type, reduction, withElement(left, stored), withElement(right, stored));
-  return withElement(combined, carriedType(type));
-}
-
-Value Reductions::divide(KoloType type, Value dividend, const Divisor &divisor) {
-  Value quotient = createQuotient(builder, loc, type, withElement(dividend, storedType(builder, type)), divisor);
-  return withElement(quotient, carriedType(type));
-}
 
 Value Reductions::addressOf(Value base, Value first, Type stored, Type type, int64_t number) {
   auto vector = dyn_cast<VectorType>(type);
@@ -101,14 +75,14 @@ Value Reductions::addressOf(Value base, Value first, Type stored, Type type, int
 
 /// The combination of all sources, from element `first` on: as many values of `type` as the unrolling says, in
 /// registers.
-SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, KoloType type, KoloReduction reduction,
-                                              Value first, Type moved, int64_t unroll) {
-  Type stored = carriedType(type);
+SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, Carried elements, Value first,
+                                              Type moved, int64_t unroll) {
+  Type stored = elements.stored();
   auto loadAll = [&](Value base) {
     SmallVector<Value> values;
     for (int64_t i = 0; i < unroll; ++i)
-      values.push_back(
-          LLVM::LoadOp::create(builder, loc, moved, addressOf(base, first, stored, moved, i), sizeBytes(stored)));
+      values.push_back(elements.load(LLVM::LoadOp::create(builder, loc, moved, addressOf(base, first, stored, moved, i),
+                                                          unsigned(elements.sizeBytes()))));
     return values;
   };
   Value zero = createConstant(builder, loc, 0), one = createConstant(builder, loc, 1);
@@ -119,7 +93,7 @@ SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, 
   SmallVector<Value> combined;
   for (auto [left, right] : llvm::zip_equal(
            loop.getRegionIterArgs(), loadAll(loadEntry(builder, loc, arguments.sources, loop.getInductionVar()))))
-    combined.push_back(combine(type, reduction, left, right));
+    combined.push_back(elements.combine(left, right));
   scf::YieldOp::create(builder, loc, combined);
   return SmallVector<Value>(loop.getResults());
 }
@@ -127,6 +101,7 @@ SmallVector<Value> Reductions::combineSources(const ReduceArguments &arguments, 
 /// Stores values to all destinations, from element `first` on.
 void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> values, Value first, Type stored,
                           bool isNonTemporal) {
+  unsigned sizeBytes = stored.getIntOrFloatBitWidth() / 8;
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, createConstant(builder, loc, 0), arguments.numDestinations,
                                  createConstant(builder, loc, 1));
@@ -134,9 +109,8 @@ void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> valu
   Value base = loadEntry(builder, loc, arguments.destinations, loop.getInductionVar());
   for (auto [i, value] : llvm::enumerate(values))
     LLVM::StoreOp::create(builder, loc, value, addressOf(base, first, stored, value.getType(), int64_t(i)),
-                          isNonTemporal
-                              ? unsigned(cast<VectorType>(value.getType()).getNumElements()) * sizeBytes(stored)
-                              : sizeBytes(stored),
+                          isNonTemporal ? unsigned(cast<VectorType>(value.getType()).getNumElements()) * sizeBytes
+                                        : sizeBytes,
                           /*isVolatile=*/false, isNonTemporal);
 }
 
@@ -144,17 +118,17 @@ void Reductions::storeAll(const ReduceArguments &arguments, ArrayRef<Value> valu
 void Reductions::buildLoop(const ReduceArguments &arguments, const Combination &combination, Range range,
                            bool isNonTemporal) {
   bool isVector = range.step > 1;
-  KoloType type = combination.type;
-  Type stored = carriedType(type), moved = isVector ? Type(VectorType::get({vectorElements(type)}, stored)) : stored;
+  Carried elements = carried(combination);
+  Type stored = elements.stored();
+  Type moved = isVector ? Type(VectorType::get({vectorElements(combination)}, stored)) : stored;
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::ForOp::create(builder, loc, range.begin, range.end, createConstant(builder, loc, range.step));
   builder.setInsertionPointToStart(loop.getBody());
   Value first = toInteger(builder, loc, loop.getInductionVar());
-  SmallVector<Value> combined =
-      combineSources(arguments, type, combination.reduction, first, moved, isVector ? vectorsPerIteration : 1);
-  if (combination.divisor)
-    for (Value &value : combined)
-      value = divide(type, value, *combination.divisor);
+  SmallVector<Value> combined = combineSources(arguments, elements, first, moved, isVector ? vectorsPerIteration : 1);
+  for (Value &value : combined)
+    value = combination.divisor ? elements.finishAverage(value, arguments.isCombining, *combination.divisor)
+                                : elements.finish(value, arguments.isCombining);
   storeAll(arguments, combined, first, stored, isNonTemporal);
 }
 
@@ -165,8 +139,8 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
   Value count = function.getArgument(4), zero = createConstant(builder, loc, 0);
   if (combination.divisor && !isFloat(type)) // no CPU divides vectors of integers
     return buildLoop(arguments, combination, {zero, toIndex(builder, loc, count), 1}, /*isNonTemporal=*/false);
-  Value elementBytes = constantI64(builder, loc, sizeBytes(carriedType(type)));
-  Value block = constantI64(builder, loc, blockElements(type));
+  Value elementBytes = constantI64(builder, loc, carried(combination).sizeBytes());
+  Value block = constantI64(builder, loc, blockElements(combination));
   Value first = loadEntry(builder, loc, arguments.destinations, zero);
   Value misalignment = createMisalignment(builder, loc, first, vectorBytes);
   Value head =
@@ -187,9 +161,9 @@ void Reductions::buildBody(LLVM::LLVMFuncOp function, const Combination &combina
   buildLoop(arguments, combination, {zero, blocksBegin, 1}, /*isNonTemporal=*/false);
   auto blocks = scf::IfOp::create(builder, loc, isAround, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(blocks.elseBlock());
-  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isNonTemporal=*/false);
+  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(combination)}, /*isNonTemporal=*/false);
   builder.setInsertionPointToStart(blocks.thenBlock());
-  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(type)}, /*isNonTemporal=*/true);
+  buildLoop(arguments, combination, {blocksBegin, blocksEnd, blockElements(combination)}, /*isNonTemporal=*/true);
   createStoreFence(builder, loc);
   builder.setInsertionPointAfter(blocks);
   buildLoop(arguments, combination, {blocksEnd, toIndex(builder, loc, count), 1}, /*isNonTemporal=*/false);
@@ -211,7 +185,7 @@ void Reductions::defineAverage(KoloType type) {
                                  {pointer, i64, pointer, i64, i64, i64, i64}, /*isExported=*/false);
   Value numRanks = function.getArgument(6);
   auto average = [&](bool isInverse) {
-    buildBody(function, {type, KOLO_SUM, createDivisor(builder, loc, type, numRanks, isInverse)});
+    buildBody(function, {type, KOLO_AVERAGE, createDivisor(builder, loc, type, numRanks, isInverse)});
   };
   if (isFloat(type)) {
     auto choice = scf::IfOp::create(builder, loc, hasExactInverse(builder, loc, numRanks), /*withElseRegion=*/true);
