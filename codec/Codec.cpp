@@ -87,6 +87,9 @@ std::string findMistake(const Codec &codec) {
   if ((codec.rule() == Rule::Power) != (codec.scale() == Scale::E8M0))
     return "has the rule " + nameOf(codec.rule()) + " and a scale of type " + nameOf(codec.scale()) +
            "; the rule power and the type e8m0 come together";
+  bool hasSmallLevels = element == Element::Levels && std::max(-codec.levels().front(), codec.levels().back()) < 0x1p-8;
+  if (codec.scale() == Scale::E4M3 && hasSmallLevels)
+    return "has no level of 1/256 or more, which a scale of type e4m3 needs to fit f32";
   if (codec.scale() == Scale::E4M3 && codec.rule() != Rule::Fit)
     return "has the rule " + nameOf(codec.rule()) + " and a scale of type e4m3, which needs fit";
   return "";

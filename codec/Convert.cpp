@@ -65,12 +65,13 @@ uint32_t nanScale(Scale type) {
   return type == Scale::E8M0 ? 0xff : formatOf(elementOf(type)).nan();
 }
 
-/// The nearest in the type, the largest finite one at most. Not of e8m0.
+/// The nearest in the type; the type's NaN if that is no finite number. Not of e8m0.
 uint32_t scaleBits(Scale type, float scale) {
   if (type == Scale::F32)
-    return std::bit_cast<uint32_t>(std::isinf(scale) ? std::copysign(std::numeric_limits<float>::max(), scale) : scale);
-  float finite = std::clamp(scale, -std::numeric_limits<float>::max(), std::numeric_limits<float>::max());
-  return encodeFloat(formatOf(elementOf(type)), finite, Overflow::Saturate);
+    return std::isfinite(scale) ? std::bit_cast<uint32_t>(scale) : nanScale(type);
+  FloatFormat format = formatOf(elementOf(type));
+  uint32_t bits = encodeFloat(format, scale, Overflow::ToInfinity);
+  return (bits & (format.signBit() - 1)) > format.largest ? nanScale(type) : bits;
 }
 
 /// Sums a_j + a_{j+B/2} until one is left, absent elements being 0.
@@ -104,7 +105,8 @@ float exactScale(const Codec &codec, std::span<const float> block, float largest
   return 0;
 }
 
-/// A zero scale, code 0 of its type, says that all codes are those of zero.
+/// A zero scale, code 0 of its type, says that all codes are those of zero, and so does a NaN, of which `value` is 0:
+/// the block decodes to NaN.
 StoredScale scaleOf(const Codec &codec, std::span<const float> block, uint32_t largestBits, float unit) {
   auto largest = std::bit_cast<float>(largestBits);
   if (largestBits == 0 || (codec.scale() == Scale::E4M3 && unit == 0))
@@ -115,6 +117,8 @@ StoredScale scaleOf(const Codec &codec, std::span<const float> block, uint32_t l
     stored.bits = std::fabs(exact) < 0x1p-126f ? 0 : uint32_t(std::ilogb(exact) + 127);
   else
     stored.bits = scaleBits(codec.scale(), codec.scale() == Scale::E4M3 ? exact / unit : exact);
+  if (stored.bits == nanScale(codec.scale()))
+    return {stored.bits, 0};
   stored.value = scaleValue(codec.scale(), stored.bits, unit);
   return std::fabs(stored.value) < 0x1p-126f ? StoredScale{} : stored;
 }
@@ -160,8 +164,7 @@ private:
 uint32_t castCode(Element element, float value, Draw draw) {
   if (element == Element::F32)
     return std::bit_cast<uint32_t>(value);
-  bool isIeee = element == Element::F16 || element == Element::BF16;
-  return encodeFloat(formatOf(element), value, isIeee ? Overflow::ToInfinity : Overflow::Saturate, draw);
+  return encodeFloat(formatOf(element), value, Overflow::ToInfinity, draw);
 }
 
 class GranuleEncoder {
@@ -198,7 +201,7 @@ private:
       if (uint32_t bits = largestBits(blockAt(begin)); bits < infinityBits)
         largest = std::max(largest, bits);
     float scale = std::bit_cast<float>(largest) / (448 * largestValue(codec));
-    scale = scale < 0x1p-126f ? 0 : std::min(scale, std::numeric_limits<float>::max());
+    scale = scale < 0x1p-126f ? 0 : scale;
     std::memcpy(&encoded[size_t(layout.granuleScale)], &scale, sizeof scale);
     return scale;
   }

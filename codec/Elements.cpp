@@ -91,8 +91,12 @@ uint32_t encodeFloat(const FloatFormat &format, float value, Overflow overflow, 
   int steps = roundSteps(std::ldexp(double(value), format.mantissaBits - exponent), draw);
   // A step past the end of a binade is the first code of the next one.
   uint32_t code = (uint32_t(exponent + format.bias - 1) << format.mantissaBits) + uint32_t(std::abs(steps));
-  if (code > format.largest)
-    code = overflow == Overflow::ToInfinity ? format.infinity() : format.largest;
+  if (code > format.largest && overflow == Overflow::Saturate)
+    code = format.largest;
+  else if (code > format.largest && !hasInfinity)
+    return format.nan();
+  else if (code > format.largest)
+    code = format.infinity();
   return sign | code;
 }
 

@@ -33,7 +33,8 @@ using Draw = std::optional<float>;
 
 enum class Overflow { ToInfinity, Saturate };
 /// The sign of zero is kept. A NaN gives `format.nan()`, infinity is kept where there is one, and becomes NaN where
-/// there is not. `overflow` is for finite numbers.
+/// there is not. `overflow` is for finite numbers that round to none of the format's; ToInfinity is for formats with
+/// an infinity or a NaN.
 uint32_t encodeFloat(const FloatFormat &format, float value, Overflow overflow, Draw draw = {});
 
 /// What a code of the codec's element stands for; of f32, the bits.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -74,6 +75,51 @@ static double nearestError(const Codec &codec) {
 double worstError(const Codec &codec) {
   double nearest = isScaled(codec) ? nearestError(codec) : castError(codec.element());
   return codec.isStochastic() ? 2 * nearest : nearest;
+}
+
+/// The largest number that scales multiply, or what the rule divides the largest magnitude by.
+static double largestCode(const Codec &codec) {
+  bool dividesByPower = codec.rule() == Rule::Full || codec.rule() == Rule::Signed;
+  return dividesByPower ? std::exp2(bitsOf(codec.element()) - 1) : double(largestValue(codec));
+}
+
+static bool isExact(const Codec &codec) { return codec.element() == Element::None || codec.element() == Element::F32; }
+
+static double leastErrorToNearest(const Codec &codec) {
+  constexpr double leastScale = 0x1p-126;           // below it, all codes are those of zero
+  if (isExact(codec) || codec.rule() == Rule::Mean) // whose bound zeros hold, too
+    return 0;
+  if (!isScaled(codec)) {
+    FloatFormat format = formatOf(codec.element());
+    return std::ldexp(0.5, 1 - format.bias - format.mantissaBits);
+  }
+  switch (codec.scale()) {
+  case Scale::F16:
+    return largestCode(codec) * 0x1p-25; // half the least number
+  case Scale::E4M3:
+    return largestCode(codec) * 448 * leastScale;
+  default:
+    return largestCode(codec) * leastScale;
+  }
+}
+
+double leastError(const Codec &codec) {
+  double nearest = leastErrorToNearest(codec);
+  return codec.isStochastic() ? 2 * nearest : nearest;
+}
+
+double largestInput(const Codec &codec) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  if (isExact(codec))
+    return largest;
+  if (!isScaled(codec)) {
+    FloatFormat format = formatOf(codec.element());
+    return double(decodeFloat(format, format.largest));
+  }
+  double scale = codec.scale() == Scale::F16 ? 65504 : codec.scale() == Scale::BF16 ? 0x1.fep127 : largest;
+  if (codec.rule() == Rule::Mean)
+    return std::min(largest / codec.block(), scale); // the sum before it is divided
+  return std::min(scale * largestCode(codec), largest / 2);
 }
 
 namespace {

@@ -154,8 +154,9 @@ Value CodecLanes::inSteps(const FloatFormat &format, Value number, Value exponen
 /// Without the sign. A magnitude plus 2^23 steps of its binade's codes is rounded to a whole step.
 Value CodecLanes::nearestCodes(const FloatFormat &format, Value size, bool saturates) {
   int64_t least = 128 - format.bias, unused = 23 - format.mantissaBits;
-  float most = saturates ? codec::decodeFloat(format, format.largest)
-                         : powerOfTwo((1 << format.exponentBits) - 1 - format.bias); // what infinity's code stands for
+  float most = codec::decodeFloat(format, format.largest);
+  if (!saturates) // what the next code would stand for
+    most += most - codec::decodeFloat(format, format.largest - 1);
   size = smaller(size, std::bit_cast<uint32_t>(most));
   Value binade = arith::MaxUIOp::create(builder, loc, bitAnd(size, infinityBits), integer(size, least << 23));
   Value steps = add(binade, integer(size, unused << 23));
@@ -165,12 +166,13 @@ Value CodecLanes::nearestCodes(const FloatFormat &format, Value size, bool satur
 
 Value CodecLanes::floatCodes(const FloatFormat &format, Value numbers, Value draws, bool isScaled, bool saturates) {
   Value bits = bitsOf(numbers), size = magnitude(bits), code;
+  int64_t largest = format.largest + !saturates; // the code of infinity, or else of NaN, is the next one
   if (isHalf(format) && !draws && !saturates) {
     code = toHalf(numberOf(size));
   } else if (format.bias == 127 && !draws) { // bf16: the upper half
     Value odd = bitAnd(shiftRight(size, 16), 1);
     code = shiftRight(add(size, add(odd, integer(size, 0x7fff))), 16);
-    code = smaller(code, saturates ? format.largest : format.infinity());
+    code = smaller(code, largest);
   } else if (draws) {
     int64_t least = 128 - format.bias;
     Value exponent = arith::MaxUIOp::create(builder, loc, shiftRight(size, 23), integer(size, least));
@@ -178,7 +180,7 @@ Value CodecLanes::floatCodes(const FloatFormat &format, Value numbers, Value dra
     Value steps = arith::FPToSIOp::create(builder, loc, size.getType(), drawn);
     steps = arith::MaxSIOp::create(builder, loc, steps, sub(integer(steps, 0), steps));
     code = add(shiftLeft(sub(exponent, integer(exponent, least)), format.mantissaBits), steps);
-    code = smaller(code, saturates ? format.largest : format.infinity());
+    code = smaller(code, largest);
   } else {
     code = nearestCodes(format, size, saturates);
   }
@@ -187,8 +189,10 @@ Value CodecLanes::floatCodes(const FloatFormat &format, Value numbers, Value dra
     code = select(isAbove(size, infinityBits - 1), integer(code, format.infinity()), code);
   Value sign = arith::AndIOp::create(builder, loc, shiftRight(bits, 31 - (std::bit_width(format.signBit()) - 1)),
                                      integer(bits, format.signBit()));
-  if (isScaled)
+  if (isScaled) // zero has none
     sign = select(isAbove(code, 0), sign, integer(sign, 0));
+  else if (!saturates && !hasInfinity) // nor has NaN
+    sign = select(isAbove(code, format.largest), integer(sign, 0), sign);
   code = bitOr(code, sign);
   if (isScaled)
     return code;
@@ -298,8 +302,7 @@ Value CodecLanes::codesOf(Value numbers, Value draws) {
     Value isNegative = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, numbers, number(numbers, 0));
     return arith::ExtUIOp::create(builder, loc, withElement(numbers.getType(), builder.getI32Type()), isNegative);
   }
-  bool saturates = isScaled || (element != Element::F16 && element != Element::BF16);
-  return floatCodes(codec::formatOf(element), numbers, draws, isScaled, saturates);
+  return floatCodes(codec::formatOf(element), numbers, draws, isScaled, /*saturates=*/isScaled);
 }
 
 Value CodecLanes::valuesOf(Value codes) {
@@ -344,7 +347,7 @@ Value CodecLanes::scaleValue(Value bits, Value unit, bool isFinite) {
 }
 
 CodecLanes::StoredScale CodecLanes::scaleOf(Value largestBits, Value exact, Value unit) {
-  Value zero = integer(largestBits, 0), bits;
+  Value zero = integer(largestBits, 0), bits, isInside;
   if (codec.scale() == Scale::E8M0) {
     int emax = codec.element() == Element::I8 ? 0 : std::ilogb(codec::largestValue(codec));
     Value exponent = sub(shiftRight(largestBits, 23), integer(largestBits, emax));
@@ -352,11 +355,12 @@ CodecLanes::StoredScale CodecLanes::scaleOf(Value largestBits, Value exact, Valu
   } else {
     if (codec.scale() == Scale::E4M3)
       exact = arith::DivFOp::create(builder, loc, exact, unit);
-    constexpr float most = std::numeric_limits<float>::max();
-    exact = clamp(exact, -most, most);
-    bits = codec.scale() == Scale::F32 ? bitsOf(exact)
-                                       : floatCodes(codec::formatOf(elementOf(codec.scale())), exact, {},
-                                                    /*isScaled=*/false, /*saturates=*/true);
+    bool isSingle = codec.scale() == Scale::F32;
+    codec::FloatFormat format = codec::formatOf(isSingle ? Element::F16 : elementOf(codec.scale()));
+    bits = isSingle ? bitsOf(exact) : floatCodes(format, exact, {}, /*isScaled=*/false, /*saturates=*/false);
+    Value size = isSingle ? magnitude(bits) : bitAnd(bits, format.signBit() - 1);
+    isInside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule, size,
+                                     integer(size, isSingle ? infinityBits - 1 : format.largest));
   }
   Value value = scaleValue(bits, unit, /*isFinite=*/true);
   // Below 2^-126, and where there is nothing but zeros, all codes are those of zero.
@@ -364,7 +368,12 @@ CodecLanes::StoredScale CodecLanes::scaleOf(Value largestBits, Value exact, Valu
       arith::AndIOp::create(builder, loc, isAbove(magnitude(bitsOf(value)), 0x007fffff), isAbove(largestBits, 0));
   if (codec.scale() == Scale::E4M3)
     isPlain = arith::AndIOp::create(builder, loc, isPlain, isAbove(magnitude(bitsOf(unit)), 0));
-  return {select(isPlain, bits, zero), select(isPlain, value, number(value, 0))};
+  Value isOther = isPlain;
+  if (isInside) { // beyond the type's largest number, the block decodes to NaN
+    bits = select(isInside, bits, integer(bits, nanScale()));
+    isPlain = arith::AndIOp::create(builder, loc, isPlain, isInside);
+  }
+  return {select(isOther, bits, zero), select(isPlain, value, number(value, 0))};
 }
 
 /// By the codec's rule; null for e8m0, which needs none.
@@ -401,7 +410,6 @@ CodecLanes::BlockScale CodecLanes::blockScale(Value largestBits, Value found, Va
 Value CodecLanes::granuleScale(Value largestBits) {
   Value largest = numberOf(largestBits), divisor = number(largest, 448 * codec::largestValue(codec));
   Value scale = arith::DivFOp::create(builder, loc, largest, divisor);
-  scale = clamp(scale, 0, std::numeric_limits<float>::max());
   return select(isAbove(bitsOf(scale), 0x007fffff), scale, number(scale, 0));
 }
 

@@ -70,7 +70,7 @@ private:
   mlir::Value integerCodes(mlir::Value scaled, mlir::Value draws);
   mlir::Value levelCodes(mlir::Value scaled, mlir::Value draws);
   mlir::Value levelValues(mlir::Value codes);
-  /// A scale before it is rounded to its type, clamped to what is finite.
+  /// A scale before it is rounded to its type.
   struct StoredScale {
     mlir::Value bits, value; // i32, f32: 0 where all codes are those of zero
   };

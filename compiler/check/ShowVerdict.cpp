@@ -10,6 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <limits>
+
 using namespace mlir;
 using nlohmann::ordered_json;
 
@@ -124,6 +127,26 @@ static std::string shortNumber(double number) {
   return text;
 }
 
+/// What a bound adds for small numbers, and the largest A that it is proved for: what is encoded is at most a sum of
+/// `factor` numbers, and of the errors before it.
+struct Domain {
+  double leastError = 0, largestInput = std::numeric_limits<double>::infinity();
+};
+static Domain domainOf(const Verdict &verdict) {
+  auto codecs =
+      llvm::make_filter_range(verdict.losses, [](const OutputLoss &loss) { return !codec::isNone(loss.codec); });
+  Domain domain;
+  double errors = 0;
+  for (const OutputLoss &loss : codecs) {
+    errors += double(loss.factor) * codec::worstError(loss.codec);
+    domain.leastError += double(loss.factor) * codec::leastError(loss.codec);
+  }
+  for (const OutputLoss &loss : codecs)
+    domain.largestInput =
+        std::min(domain.largestInput, codec::largestInput(loss.codec) / (double(loss.factor) + errors));
+  return domain;
+}
+
 std::string describeLosses(const Verdict &verdict) {
   if (!verdict.isProved())
     return "not decided";
@@ -142,7 +165,9 @@ std::string describeLosses(const Verdict &verdict) {
     text += (number == 1 ? "" : " + ") + std::to_string(loss.factor) + " " + unit + " A";
     units += ", " + unit + " = " + shortNumber(codec::worstError(loss.codec)) + " of " + codec::nameOf(loss.codec);
   }
-  return text + units + callType;
+  Domain domain = domainOf(verdict);
+  return text + units + "; + " + shortNumber(domain.leastError) + "; A <= " + shortNumber(domain.largestInput) +
+         callType;
 }
 
 DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict) {
@@ -170,11 +195,19 @@ static ordered_json lossesToJson(const Verdict &verdict) {
       bound.push_back({{"codec", codec::nameOf(loss.codec)},
                        {"text", codec::textOf(loss.codec)},
                        {"factor", loss.factor},
-                       {"worstError", codec::worstError(loss.codec)}});
-  return {{"isExact", verdict.numEncodings == 0},
-          {"encodings", verdict.numEncodings},
-          {"bound", bound},
-          {"callTypeFactor", callType}};
+                       {"worstError", codec::worstError(loss.codec)},
+                       {"leastError", codec::leastError(loss.codec)},
+                       {"largestInput", codec::largestInput(loss.codec)}});
+  ordered_json result = {{"isExact", verdict.numEncodings == 0},
+                         {"encodings", verdict.numEncodings},
+                         {"bound", bound},
+                         {"callTypeFactor", callType}};
+  if (!bound.empty()) {
+    Domain domain = domainOf(verdict);
+    result["leastError"] = domain.leastError;
+    result["largestInput"] = domain.largestInput;
+  }
+  return result;
 }
 
 static ordered_json toJson(const SourceLine &place) {

@@ -43,6 +43,8 @@ void listAsJson() {
       row["bitsPerElement"] = codec::bitsPerElement(preset.codec);
       row["bytesPer1024"] = codec::bytes(preset.codec, codec::granule);
       row["worstError"] = codec::worstError(preset.codec);
+      row["leastError"] = codec::leastError(preset.codec);
+      row["largestInput"] = codec::largestInput(preset.codec);
     }
     rows.push_back(std::move(row));
   }
@@ -69,6 +71,10 @@ void show(const codec::Codec &codec) {
   fmt::print("  bits per element      {:.4g}\n", codec::bitsPerElement(codec));
   fmt::print("  bytes per 1024        {}\n", codec::bytes(codec, codec::granule));
   fmt::print("  worst error           {:.3g} {}\n", codec::worstError(codec), largest);
+  if (double least = codec::leastError(codec); least > 0)
+    fmt::print("  of small numbers      {:.3g} more\n", least);
+  fmt::print("  largest number        {:.3g}; beyond it, {}\n", codec::largestInput(codec),
+             codec::isScaled(codec) ? "blocks may decode to NaN or infinity" : "infinity or NaN");
   fmt::print("  signal to noise       {} on normal, {} on Laplacian numbers\n",
              decibels(codec, codec::Distribution::Normal), decibels(codec, codec::Distribution::Laplace));
 }

@@ -39,6 +39,8 @@ class Codecs(ToolTest):
   bits per element      4.25
   bytes per 1024        544
   worst error           0.25 of the largest element of the block
+  of small numbers      7.05e-38 more
+  largest number        1.7e+38; beyond it, blocks may decode to NaN or infinity
   signal to noise       18.8 dB on normal, 17.9 dB on Laplacian numbers
 """)
         self.assertIn("i8 per 64 scale bf16 full", self.succeeds("codec", "i8 per 64 scale bf16 full"))
@@ -116,7 +118,11 @@ class Checks(ToolTest):
                 ("nodeReduceScatter", PARTITION, "exact")):
             with self.subTest(algorithm=algorithm):
                 [line] = self.lossy(*algorithm.split(), "--mesh", mesh)
-                self.assertEqual(line.split("; in f16")[0], said)
+                self.assertEqual(line.split("; + ")[0], said)
+        for wire, domain in (("quick4", "1.67e-06; A <= 6.65e+04"), ("quick6", "6.68e-06; A <= 2.9e+05"),
+                             ("int8", "1.05e-35; A <= 2.42e+37"), ("e4m3", "3.69e-35; A <= 2.35e+37")):
+            [line] = self.lossy("quantisedTwoShotAllReduce", "--mesh", "rank=4", "--codec", "wire=" + wire)
+            self.assertEqual(line.split("; + ")[1].split("; in f16")[0], domain)
         self.assertEqual(self.lossy("ringAllReduce", "--mesh", "rank=4"), ["exact"])
         self.assertEqual(self.lossy("quantisedRingAllGather", "--mesh", "rank=4", "--codec", "weights=none"), ["exact"])
 
@@ -127,6 +133,8 @@ class Checks(ToolTest):
         self.assertEqual([(entry["codec"], entry["factor"]) for entry in found["lossy"]["bound"]],
                          [("int8(256)", 6), ("int4(256)", 4)])
         self.assertAlmostEqual(found["lossy"]["bound"][0]["worstError"], 1 / 254, places=6)
+        self.assertAlmostEqual(found["lossy"]["leastError"] * 2**126, 6 * 127 + 4 * 8)
+        self.assertAlmostEqual(found["lossy"]["largestInput"] / 2**127, 1 / (6 + 6 / 254 + 4 / 8), places=5)
         [found] = json.loads(self.succeeds("check", "ringAllReduce", "--mesh", "rank=4", "--json"))
         self.assertEqual(found["lossy"], {"isExact": True, "encodings": 0, "bound": [], "callTypeFactor": 0})
         self.assertEqual(found["properties"]["V11"]["state"], "proved")
@@ -262,6 +270,16 @@ class Programs(ToolTest):
                 text = self.succeeds("run", "quantisedRingAllGather", "--mesh", "rank=3", "--codec", "weights=" + codec,
                                      "--count", "20000", "--lanes", "2")
                 self.assertRegex(text, quality)
+
+    def test_numbers_of_every_size_are_within_the_bound_or_flagged(self):
+        """Every other 1,024 numbers are from 1e-44 to 3e38 in size."""
+        for codec, dtype, op in (("quick4", "f32", "sum"), ("quick6", "bf16", "max"), ("quick8", "f32", "average"),
+                                 ("fp4", "f32", "sum"), ("nvfp4", "f32", "sum"), ("sign", "f32", "sum"),
+                                 ("e4m3 per 128 scale f32 fit", "bf16", "sum"), ("quick8", "f16", "average")):
+            with self.subTest(codec=codec, dtype=dtype):
+                text = self.succeeds("run", "quantisedTwoShotAllReduce", "--mesh", "rank=2", "--codec", "wire=" + codec,
+                                     "--dtype", dtype, "--op", op, "--count", "20000", "--iterations", "1")
+                self.assertIn("\nevery element is within the bound", text)
 
     def test_partitions_are_exact_unless_a_codec_is_chosen(self):
         for words, said in (([], "right"), (["--codec", "weights=mxfp8"], "what the reference interpreter gives")):

@@ -86,6 +86,40 @@ TEST(Codec, AnErrorIsAtMostTheBoundAndReachesAQuarterOfIt) {
   }
 }
 
+/// Numbers of every size that f32 has. Beyond the codec's largest input an element may be no number, but never another
+/// one than the bound allows.
+TEST(Codec, TheBoundHoldsForEveryFiniteNumber) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<Codec> all = codecs();
+  for (Element element : {Element::E4M3, Element::E5M2}) // casts
+    all.emplace_back(element);
+  for (const Codec &codec : all) {
+    double u = worstError(codec) * (1 + 1e-5), w = leastError(codec), limit = largestInput(codec);
+    size_t block = !isScaled(codec) ? 1 : codec.scale() == Scale::E4M3 ? 1024 : size_t(codec.block());
+    int numFlagged = 0;
+    for (int exponent = -148; exponent <= 128; exponent += 3) {
+      std::vector<float> values(1024);
+      auto draw = [&] {
+        double value = std::ldexp(uniform(random), exponent), largest = std::numeric_limits<float>::max();
+        return float(std::clamp(value, -largest, largest));
+      };
+      std::ranges::generate(values, draw);
+      std::vector<float> decoded = roundTrip(codec, values);
+      for (size_t i = 0; i < values.size(); ++i) {
+        auto ofBlock = std::span(values).subspan(i / block * block, block);
+        double largest = std::fabs(std::ranges::max(ofBlock, {}, [](float value) { return std::fabs(value); }));
+        if (!std::isfinite(decoded[i]) && ++numFlagged)
+          ASSERT_GT(largest, limit) << nameOf(codec) << " of 2^" << exponent;
+        else
+          ASSERT_LE(std::fabs(double(decoded[i]) - double(values[i])), u * largest + w)
+              << nameOf(codec) << " of 2^" << exponent;
+      }
+    }
+    EXPECT_TRUE(numFlagged > 0 || limit > 1e37) << nameOf(codec);
+  }
+}
+
 TEST(Codec, QualityIsWhatTheTableSays) {
   struct Row {
     Codec codec;

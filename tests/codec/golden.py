@@ -51,6 +51,11 @@ class Float:
         below, above = magnitude - self.values[low], self.values[high] - magnitude
         return low if below < above or (below == above and low % 2 == 0) else high
 
+    def overflows(self, magnitude):
+        """Whether it is nearer to what the next code would be."""
+        limit = self.values[-1] + (self.values[-1] - self.values[-2]) / 2
+        return magnitude > limit or (magnitude == limit and self.largest_code % 2 == 1)
+
 
 FLOATS = {"e4m3": Float(4, 3, 7, 0x7E), "e5m2": Float(5, 2, 15, 0x7B), "e3m2": Float(3, 2, 3, 31),
           "e2m3": Float(2, 3, 1, 31), "e2m1": Float(2, 1, 1, 7), "f16": Float(5, 10, 15, 0x7BFF),
@@ -156,11 +161,11 @@ class Codec:
             return 0x7F if self.element == "e4m3" else sign + form.largest_code + 1
         gap = form.values[-1] - form.values[-2]
         if draw is None:
-            overflows = abs(value) >= form.values[-1] + gap / 2
+            overflows = form.overflows(abs(value))
         else:
             overflows = abs(math.floor(f32(value / gap + draw))) * gap > form.values[-1]
-        if overflows and self.element in ("f16", "bf16"):
-            return sign + form.largest_code + 1
+        if overflows:
+            return 0x7F if self.element == "e4m3" else sign + form.largest_code + 1
         return self.float_code(value, draw)
 
     def bytes(self, elements):
@@ -190,8 +195,10 @@ def draw_of(call, rank, element):
 
 
 def narrow_scale(kind, scale):
-    """The bits of a scale and what they stand for, but for e8m0; an e4m3 scale is in units of the granule's."""
-    scale = max(-F32_MAX, min(F32_MAX, scale))
+    """The bits of a scale and what they stand for, but for e8m0; an e4m3 scale is in units of the granule's. Beyond the
+    largest number of its type: NaN, which stands for 0 where it encodes."""
+    if abs(scale) > F32_MAX or (kind != "f32" and FLOATS[kind].overflows(abs(scale))):
+        return SCALE_NAN[kind], 0.0
     if kind == "f32":
         return bits_of(scale), scale
     form = FLOATS[kind]
@@ -234,14 +241,14 @@ def block_scale(codec, block, unit):
         scale = f32(scale / unit)
     bits, value = narrow_scale(codec.scale, scale)
     value = f32(value * unit)
-    return (bits, value) if abs(value) >= TINY else (0, 0.0)
+    return (bits, value) if abs(value) >= TINY or bits == SCALE_NAN[codec.scale] else (0, 0.0)
 
 
 def granule_scale(codec, values):
     blocks = [values[i:i + codec.block] for i in range(0, len(values), codec.block)]
     finite = [abs(x) for block in blocks if all(math.isfinite(x) for x in block) for x in block]
     unit = f32(max(finite, default=0.0) / f32(448 * codec.largest()))
-    return min(unit, F32_MAX) if unit >= TINY else 0.0
+    return unit if unit >= TINY else 0.0
 
 
 def pack(codes, width):

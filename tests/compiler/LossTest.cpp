@@ -83,8 +83,38 @@ TEST_F(Losses, HalvesAddTheirOwnRounding) {
 TEST_F(Losses, WithoutAProofThereIsNoBound) {
   SimulatedCall call = exactSum(context, ElementType::F32, 64);
   change(call, 0, 1000);
-  for (const runtime::Loss &loss : {runtime::Loss{}, runtime::Loss{{2}, 1, {{"e4m3", 1}}}}) {
-    EXPECT_EQ(tools::measureLoss(call, &loss).bound, std::nullopt);
-    EXPECT_EQ(tools::measureLoss(call, &loss).beyond, "");
+  runtime::Loss nothing;
+  EXPECT_EQ(tools::measureLoss(call, &nothing).bound, std::nullopt);
+  EXPECT_EQ(tools::measureLoss(call, &nothing).beyond, "");
+}
+
+TEST_F(Losses, BeyondTheLargestInputAnElementMayBeNoNumberButNoOtherNumber) {
+  auto equalSum = [&](float number) {
+    SimulatedCall call = exactSum(context, ElementType::F32, 64);
+    for (size_t rank : {0, 1})
+      for (size_t at = 0; at < call.inputs[rank].size(); at += sizeof number) {
+        storeElement(ElementType::F32, number, &call.inputs[rank][at]);
+        storeElement(ElementType::F32, 2 * number, &call.outputs[rank][at]);
+      }
+    return call;
+  };
+  for (const char *codec : {"e4m3", "i4 per 32 scale f16 signed"}) {
+    runtime::Loss loss{{2}, 1, {{codec, 2}}};
+    SimulatedCall large = equalSum(1e6f), small = equalSum(1);
+    EXPECT_EQ(tools::measureLoss(large, &loss).beyond, "") << codec;
+    change(large, 5, NAN);
+    EXPECT_EQ(tools::measureLoss(large, &loss).beyond, "") << codec;
+    change(large, 6, 524032 - 2e6f); // clamped
+    EXPECT_NE(tools::measureLoss(large, &loss).beyond, "") << codec;
+    change(small, 5, NAN);
+    EXPECT_NE(tools::measureLoss(small, &loss).beyond, "") << codec;
   }
+}
+
+TEST_F(Losses, FiguresLeaveOutWhatTheyAreToldTo) {
+  SimulatedCall call = exactSum(context, ElementType::F32, 100);
+  change(call, 31, 0.5f);
+  auto isLeftOut = [](int64_t place) { return place == 31; };
+  EXPECT_EQ(tools::measureLoss(call, &proved, isLeftOut).worstError, 0);
+  EXPECT_NE(tools::measureLoss(call, &proved, isLeftOut).beyond, "");
 }

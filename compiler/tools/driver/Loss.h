@@ -5,6 +5,7 @@
 
 #include "kolo/runtime/Plugin.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,9 +20,13 @@ struct Loss {
   std::string beyond;          // the first element that is further off than proved, in words; empty: there is none
 };
 
+/// Whether what is at this place of a block of `count` is no part of the figures: only its bound is looked at.
+using IsLeftOut = std::function<bool(int64_t place)>;
+
 /// Looks at every element of the outputs of all ranks. The exact result is computed in f64. `proved` is what the
-/// checker says of the call's mesh; null: nothing. The call's type is f16, bf16 or f32.
-Loss measureLoss(const reference::SimulatedCall &call, const runtime::Loss *proved);
+/// checker says of the call's mesh; null: nothing. The call's type is f16, bf16 or f32. Beyond the largest input for
+/// which the bound is proved, an element may be an infinity or a NaN, but no other number outside of the bound.
+Loss measureLoss(const reference::SimulatedCall &call, const runtime::Loss *proved, const IsLeftOut &isLeftOut = {});
 
 /// An element of f16, bf16 or f32 at `at`.
 float loadElement(reference::ElementType type, const std::byte *at);
